@@ -1,0 +1,89 @@
+// linear_probe: insert, insert_or_assign, accumulate, find and erase, all lock free.
+//
+// After Farrell, "A Simple GPU Hash Table" (2020), with one word per slot instead of a key and a value, and tombstones
+// that remember their key. The invariants I1-I4 are in layout.hpp.
+//
+// Linearization points:
+//   a write   at its winning compare-and-swap
+//   no write  at the load of the slot that decides: k's live word, k's tombstone, or the EMPTY slot that ends the path.
+//             An EMPTY slot decides although the slots before it were loaded earlier: k cannot be in one of them, or it
+//             would have been there when they were loaded, or this slot would not have been EMPTY after (I2).
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/tile/tile.hpp"
+
+GH_BEGIN
+
+// One operation. Kind is a kind, or `mixed` when each element has its own. R: slots per line.
+template <class Tile, u32 Kind> struct linear_op {
+  using F = typename Tile::format;
+  using table = linear_table<F>;
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  using index = typename F::index;
+  static constexpr u32 R = Tile::slots;
+
+  key k;
+  value v;
+  index at;    // the line to visit
+  u32 first;   // slots of it that lie before home: passed over on the first visit
+  u32 left;    // visits left before the limit
+  u32 own_kind;
+  result<F> res;
+
+  GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
+
+  GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
+    const u64 slot = u64(home) * t.group;
+    k = a_key, v = a_value, own_kind = kd;
+    at = index(slot / R), first = u32(slot % R);
+    // Readers look one line further than writers may write, since their lines may begin later (I4).
+    left = u32(t.probe_limit / R) + (kd == find || kd == erase ? 1 : 0);
+    res = {no, 0, 0, 0};
+  }
+
+  GH_FN word* line(const table& t) const { return t.slots + u64(at) * R; }
+
+  GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
+    constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
+    const auto live = tile.with_key(row, k, first);
+    const auto open = tile.with_key(row, empty_key<key>, first);
+    auto spot = tile.choose(tile.any(live), live, open);
+    bool revives = false;
+    if constexpr (may_add && F::has_value) {  // I1: k's tombstone, if there is one, is the only slot k may take
+      const auto dead = tile.with_word(row, tombstone<F>(k), first);
+      revives = !tile.any(live) && tile.any(dead);
+      spot = tile.choose(revives, dead, spot);
+    }
+    const bool alive = tile.any(live), ends = alive || revives || tile.any(open);
+    value seen = 0;
+    if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
+
+    const u32 kd = kind();
+    const bool writing = ends && kd != nop && writes(kd, alive);
+    bool won = false;
+    if constexpr (Kind != find)  // I2: the first EMPTY slot of the path, or the slot that is k's already
+      won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
+
+    if (writing && !won) return verdict::again;
+    if (ends || kd == nop) {
+      const bool added = writing && !alive;
+      res = {status_of(kd, alive), added - (writing && kd == erase), added && !revives, kd == find && alive ? seen : value(0)};
+      return verdict::done;
+    }
+    if (--left == 0) {  // I4
+      res.status = in_kinds(kd, adding_kinds) ? full : no;
+      return verdict::done;
+    }
+    first = 0;
+    ++at;
+    if (u64(at) * R == t.n_slots) at = 0;
+    return verdict::next;
+  }
+
+  template <class Wide> GH_FN verdict slow(Wide&, const table&, joiner) { return verdict::done; }  // never asked for
+};
+
+GH_END
