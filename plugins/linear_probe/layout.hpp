@@ -13,7 +13,8 @@
 //       another key's, until an exclusive rebuild. (In a set: EMPTY -> k -> DEAD, and DEAD stays.)
 //   I2  When a slot became k's, every slot before it on k's probe path was already not EMPTY. By I1 it still is.
 //   I3  So a key has at most one slot that is not DEAD to it: the first insert took the first EMPTY slot of the path.
-//   I4  No key lies further than probe_limit slots from the start of its home line.
+//   I4  A path ends probe_limit slots after the start of the widest line that holds its home, whatever the width of the
+//       lines that walk it. probe_limit >= n_slots + widest makes every path visit every slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
 
@@ -32,7 +33,8 @@ template <class F> struct linear_table {
   index groups;       // n_slots / group
   u32 group;          // slots per group, a power of two
   u32 by_mask;        // 1: home = hash & (n_slots - 1), as in the blog; n_slots is then a power of two
-  u64 probe_limit;    // slots, a multiple of the widest line
+  u32 widest;         // slots of the widest line that any kernel reads, a power of two
+  u32 probe_limit;    // slots, a multiple of widest
 
   GH_FN index home(key k) const {
     const auto h = hash(k, seed);

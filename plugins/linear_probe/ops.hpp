@@ -39,8 +39,7 @@ template <class Tile, u32 Kind> struct linear_op {
     const u64 slot = u64(home) * t.group;
     k = a_key, v = a_value, own_kind = kd;
     at = index(slot / R), first = u32(slot % R);
-    // Readers look one line further than writers may write, since their lines may begin later (I4).
-    left = u32(t.probe_limit / R) + (kd == find || kd == erase ? 1 : 0);
+    left = u32(t.probe_limit - (slot % t.widest - first)) / R;  // I4: lines of every width end at the same slot
     res = {no, 0, 0, 0};
   }
 
