@@ -1,0 +1,176 @@
+// Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and the same spelled out.
+#include <climits>
+
+#include "libgpuhash/src/arrays.hpp"
+#include "libgpuhash/src/config.hpp"
+#include "libgpuhash/src/structs.hpp"
+#include "libgpuhash/src/table.hpp"
+
+namespace gpuhash {
+namespace {
+
+enum class results { none, values, counts };
+
+// What an operation needs and takes.
+struct op_rule {
+  const char* name;
+  uint64_t trait;
+  bool takes_values;
+  results out_values;
+};
+
+constexpr op_rule rules[] = {
+    /* NOP          */ {nullptr, 0, false, results::none},
+    /* INSERT       */ {"insert", GPUHASH_TRAIT_INSERT, true, results::none},
+    /* ASSIGN       */ {"insert_or_assign", GPUHASH_TRAIT_INSERT, true, results::none},
+    /* ACCUMULATE   */ {"accumulate", GPUHASH_TRAIT_ACCUMULATE, true, results::none},
+    /* FIND         */ {"find", GPUHASH_TRAIT_INSERT, false, results::values},
+    /* ERASE        */ {"erase", GPUHASH_TRAIT_INSERT, false, results::none},
+    /* INSERT_MULTI */ {"insert_multi", GPUHASH_TRAIT_MULTI, true, results::none},
+    /* COUNT        */ {"count", GPUHASH_TRAIT_INSERT, false, results::counts},
+    /* ERASE_ALL    */ {"erase_all", GPUHASH_TRAIT_MULTI, false, results::none},
+    /* EXECUTE      */ {"execute", GPUHASH_TRAIT_INSERT, true, results::values},
+};
+constexpr uint32_t n_rules = sizeof rules / sizeof *rules;
+
+gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
+  if (batch.op == GPUHASH_OP_NOP || batch.op >= n_rules) [[unlikely]]
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "op is %u; operations of a batch are 1 to %u", batch.op, n_rules - 1);
+  const op_rule& rule = rules[batch.op];
+  if ((table.type->api.traits & rule.trait) == 0) [[unlikely]]
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s", table.type->name.c_str(), rule.name);
+  if ((batch.flags & ~uint32_t{GPUHASH_DEDUP_LAST}) != 0) [[unlikely]]
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "flags is 0x%x; only GPUHASH_DEDUP_LAST (0x1) is known", batch.flags);
+  if (batch.op != GPUHASH_OP_ACCUMULATE) return GPUHASH_OK;
+  if (batch.combine > GPUHASH_MAX)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "combine is %u; use GPUHASH_ADD (0), _MIN (1) or _MAX (2)",
+                batch.combine);
+  if (batch.value_type > GPUHASH_FLOAT)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "value_type is %u; use GPUHASH_UINT (0), _INT (1) or _FLOAT (2)",
+                batch.value_type);
+  if (table.value_bytes == 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "accumulate needs values, but the table is a set (value_bytes is 0)");
+  return GPUHASH_OK;
+}
+
+[[gnu::cold]] gpuhash_status refuse_unused(const char* field, const op_rule& rule, gpuhash_error* err) {
+  return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is given, but %s takes none; pass NULL", field, rule.name);
+}
+
+gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
+  const op_rule& rule = rules[batch.op];
+  const size_t n = batch.n;
+  array_check check(table.device, err);
+  check.need({"keys", batch.keys, n, table.key_bytes, false});
+  if (rule.takes_values)
+    check.need({"values", batch.values, n, table.value_bytes, false});
+  else if (batch.values != nullptr)
+    return refuse_unused("values", rule, err);
+  if (rule.out_values == results::values)
+    check.take({"out_values", batch.out_values, n, table.value_bytes, true});
+  else if (rule.out_values == results::counts)
+    check.need({"out_values", batch.out_values, n, sizeof(uint64_t), true});
+  else if (batch.out_values != nullptr)
+    return refuse_unused("out_values", rule, err);
+  check.take({"out_status", batch.out_status, n, 1, true});
+  if (batch.op == GPUHASH_OP_EXECUTE)
+    check.need({"ops", batch.ops, n, 1, false});
+  else if (batch.ops != nullptr)
+    return refuse_unused("ops", rule, err);
+  return check.result();
+}
+
+}  // namespace
+}  // namespace gpuhash
+
+using namespace gpuhash;
+
+extern "C" gpuhash_status gpuhash_run(gpuhash_table* table, const gpuhash_batch* batch, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  gpuhash_batch copy;
+  if (batch == nullptr || batch->struct_size != sizeof *batch) [[unlikely]] {  // another version's, or none
+    if (const auto status = read_struct(batch, copy, "batch", "GPUHASH_BATCH_INIT", sizeof copy, err)) return status;
+    batch = &copy;
+  }
+  if (const auto status = check_op(*table, *batch, err)) return status;
+  if (const auto status = check_stream(table->device, batch->stream, err)) return status;
+  if (batch->counts != nullptr) *batch->counts = {0, 0};
+  if (const auto status = check_arrays(*table, *batch, err)) return status;
+  if (batch->n == 0) return GPUHASH_OK;
+  return table->type->api.run(table->impl, batch, err);
+}
+
+namespace {
+
+gpuhash_batch batch_of(uint32_t op, size_t n, const void* keys, const void* values, void* out_values,
+                       uint8_t* out_status, void* stream) {
+  return {sizeof(gpuhash_batch), op, 0, n, keys, values, out_values, out_status, nullptr, 0, 0, stream, nullptr};
+}
+
+}  // namespace
+
+extern "C" gpuhash_status gpuhash_insert(gpuhash_table* table, size_t n, const void* keys, const void* values,
+                                         uint8_t* status, void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_INSERT, n, keys, values, nullptr, status, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_insert_or_assign(gpuhash_table* table, size_t n, const void* keys,
+                                                   const void* values, uint8_t* status, void* stream,
+                                                   gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_ASSIGN, n, keys, values, nullptr, status, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_insert_multi(gpuhash_table* table, size_t n, const void* keys, const void* values,
+                                               uint8_t* status, void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_INSERT_MULTI, n, keys, values, nullptr, status, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_accumulate(gpuhash_table* table, size_t n, const void* keys, const void* values,
+                                             uint32_t combine, uint32_t value_type, uint8_t* status, void* stream,
+                                             gpuhash_error* err) {
+  auto batch = batch_of(GPUHASH_OP_ACCUMULATE, n, keys, values, nullptr, status, stream);
+  batch.combine = combine;
+  batch.value_type = value_type;
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_find(gpuhash_table* table, size_t n, const void* keys, void* out_values,
+                                       uint8_t* found, void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_FIND, n, keys, nullptr, out_values, found, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_contains(gpuhash_table* table, size_t n, const void* keys, uint8_t* found,
+                                           void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_FIND, n, keys, nullptr, nullptr, found, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_count(gpuhash_table* table, size_t n, const void* keys, uint64_t* counts,
+                                        void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_COUNT, n, keys, nullptr, counts, nullptr, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_erase(gpuhash_table* table, size_t n, const void* keys, uint8_t* erased,
+                                        void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_ERASE, n, keys, nullptr, nullptr, erased, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_erase_all(gpuhash_table* table, size_t n, const void* keys, uint8_t* erased,
+                                            void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_ERASE_ALL, n, keys, nullptr, nullptr, erased, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_execute(gpuhash_table* table, size_t n, const uint8_t* ops, const void* keys,
+                                          const void* values, void* out_values, uint8_t* status, void* stream,
+                                          gpuhash_error* err) {
+  auto batch = batch_of(GPUHASH_OP_EXECUTE, n, keys, values, out_values, status, stream);
+  batch.ops = ops;
+  return gpuhash_run(table, &batch, err);
+}

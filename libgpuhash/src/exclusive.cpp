@@ -1,0 +1,85 @@
+// Exclusive operations on a whole table: export, size, clear, reserve, shrink, flush, check, statistics.
+#include "libgpuhash/src/arrays.hpp"
+#include "libgpuhash/src/config.hpp"
+#include "libgpuhash/src/table.hpp"
+
+using namespace gpuhash;
+
+namespace {
+
+gpuhash_status check_call(const gpuhash_table* table, const void* stream, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  return check_stream(table->device, stream, err);
+}
+
+}  // namespace
+
+extern "C" gpuhash_status gpuhash_export(gpuhash_table* table, size_t* n, void* keys, void* out_values, void* stream,
+                                         gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  if (n == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is NULL; it receives the number of pairs");
+  if (keys == nullptr && out_values != nullptr)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "out_values is given, but keys is NULL, which asks for the number only");
+  if (keys != nullptr) {
+    array_check check(table->device, err);
+    check.take({"keys", keys, *n, table->key_bytes, true});
+    check.take({"out_values", out_values, *n, table->value_bytes, true});
+    if (const auto status = check.result()) return status;
+  }
+  return table->type->api.export_pairs(table->impl, n, keys, out_values, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_size(gpuhash_table* table, uint64_t* size, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  if (size == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "size is NULL");
+  gpuhash_table_info info{};
+  info.struct_size = sizeof info;
+  if (const auto status = table->type->api.info(table->impl, &info, err)) return status;
+  *size = info.size;
+  return GPUHASH_OK;
+}
+
+extern "C" gpuhash_status gpuhash_clear(gpuhash_table* table, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  return table->type->api.clear(table->impl, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_reserve(gpuhash_table* table, uint64_t keys, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  if (const auto status = check_capacity("keys", keys, table->key_bytes, table->value_bytes, err)) return status;
+  return table->type->api.reserve(table->impl, keys, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_shrink(gpuhash_table* table, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  return table->type->api.shrink(table->impl, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_flush(gpuhash_table* table, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  if (table->type->api.flush == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have flush", table->type->name.c_str());
+  return table->type->api.flush(table->impl, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_check(gpuhash_table* table, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  return table->type->api.check(table->impl, err);
+}
+
+extern "C" gpuhash_status gpuhash_stats(gpuhash_table* table, size_t* n, gpuhash_stat* out, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  if (n == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is NULL; it receives the number of figures");
+  if (out == nullptr && *n != 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "out is NULL, but *n promises room for %zu figures", *n);
+  return table->type->api.stats(table->impl, n, out, err);
+}
+
+extern "C" gpuhash_status gpuhash_histogram(gpuhash_table* table, size_t n, uint64_t* counts, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  if (n == 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is 0; a histogram needs at least one entry");
+  array_check check({GPUHASH_CPU, 0}, err);
+  check.need({"counts", counts, n, sizeof(uint64_t), true});
+  if (const auto status = check.result()) return status;
+  return table->type->api.histogram(table->impl, n, counts, err);
+}

@@ -1,0 +1,67 @@
+// The operations on arrays that are not a batch: find_all, lower_bound, range.
+#include <climits>
+
+#include "libgpuhash/src/arrays.hpp"
+#include "libgpuhash/src/config.hpp"
+#include "libgpuhash/src/table.hpp"
+
+namespace gpuhash {
+namespace {
+
+gpuhash_status check_call(const gpuhash_table* table, uint64_t trait, const char* op, const void* stream,
+                          gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  if ((table->type->api.traits & trait) == 0)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s", table->type->name.c_str(), op);
+  return check_stream(table->device, stream, err);
+}
+
+}  // namespace
+}  // namespace gpuhash
+
+using namespace gpuhash;
+
+extern "C" gpuhash_status gpuhash_find_all(gpuhash_table* table, size_t n, const void* keys, uint64_t* offsets,
+                                           void* out_values, size_t max_values, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, GPUHASH_TRAIT_MULTI, "find_all", stream, err)) return status;
+  if (n == SIZE_MAX) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is %zu, and offsets has n + 1 entries", n);
+  array_check check(table->device, err);
+  check.need({"keys", keys, n, table->key_bytes, false});
+  check.need({"offsets", offsets, n + 1, sizeof(uint64_t), true});
+  check.take({"out_values", out_values, max_values, table->value_bytes, true});
+  if (const auto status = check.result()) return status;
+  // Also for n = 0: offsets[0] is on the table's device.
+  return table->type->api.find_all(table->impl, n, keys, offsets, out_values, max_values, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_lower_bound(gpuhash_table* table, size_t n, const void* keys, void* out_keys,
+                                              void* out_values, uint8_t* found, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, GPUHASH_TRAIT_ORDERED, "lower_bound", stream, err)) return status;
+  array_check check(table->device, err);
+  check.need({"keys", keys, n, table->key_bytes, false});
+  check.take({"out_keys", out_keys, n, table->key_bytes, true});
+  check.take({"out_values", out_values, n, table->value_bytes, true});
+  check.take({"found", found, n, 1, true});
+  if (const auto status = check.result()) return status;
+  if (n == 0) return GPUHASH_OK;
+  return table->type->api.lower_bound(table->impl, n, keys, out_keys, out_values, found, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_range(gpuhash_table* table, size_t n, const void* low, const void* high,
+                                        size_t max_per_range, void* out_keys, void* out_values, uint64_t* counts,
+                                        void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, GPUHASH_TRAIT_ORDERED, "range", stream, err)) return status;
+  size_t room = 0;
+  if (__builtin_mul_overflow(n, max_per_range, &room))
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%zu ranges of up to %zu pairs overflow the address space", n,
+                max_per_range);
+  array_check check(table->device, err);
+  check.need({"low", low, n, table->key_bytes, false});
+  check.need({"high", high, n, table->key_bytes, false});
+  check.take({"out_keys", out_keys, room, table->key_bytes, true});
+  check.take({"out_values", out_values, room, table->value_bytes, true});
+  check.need({"counts", counts, n, sizeof(uint64_t), true});
+  if (const auto status = check.result()) return status;
+  if (n == 0) return GPUHASH_OK;
+  return table->type->api.range(table->impl, n, low, high, max_per_range, out_keys, out_values, counts, stream, err);
+}

@@ -1,0 +1,53 @@
+// A table's life: gpuhash_table_create, _destroy, _get_info.
+#include "libgpuhash/src/table.hpp"
+
+#include <memory>
+
+#include "libgpuhash/src/config.hpp"
+#include "libgpuhash/src/structs.hpp"
+
+using namespace gpuhash;
+
+extern "C" gpuhash_status gpuhash_table_create(const gpuhash_config* config, gpuhash_table** out, gpuhash_error* err) {
+  return guarded(err, [&]() -> gpuhash_status {
+    if (out == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "out is NULL");
+    *out = nullptr;
+    auto table = std::make_unique<gpuhash_table>();
+    gpuhash_config c{};
+    if (const auto status = read_config(config, c, table->memory, err)) return status;
+    if (const auto status = find_backend(c.backend, &table->type, err)) return status;
+    if (const auto status = check_config(c, *table->type, err)) return status;
+    table->device = c.device;
+    table->key_bytes = c.key_bytes;
+    table->value_bytes = c.value_bytes;
+    table->seed = c.seed;
+    table->generation = fork_generation;
+    if (const auto status = table->type->api.create(&c, &table->impl, err)) return status;
+    *out = table.release();
+    return GPUHASH_OK;
+  });
+}
+
+extern "C" void gpuhash_table_destroy(gpuhash_table* table) {
+  if (table == nullptr) return;
+  // In a forked child the storage, locks and threads are the parent's: only the handle goes.
+  if (table->generation == fork_generation) table->type->api.destroy(table->impl);
+  delete table;
+}
+
+extern "C" gpuhash_status gpuhash_table_get_info(gpuhash_table* table, gpuhash_table_info* out, gpuhash_error* err) {
+  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = check_output(out, "out", err)) return status;
+  const backend& b = *table->type;
+  gpuhash_table_info info{};
+  info.struct_size = sizeof info;
+  if (const auto status = b.api.info(table->impl, &info, err)) return status;
+  info.backend = b.name.c_str();
+  info.device = table->device;
+  info.key_bytes = table->key_bytes;
+  info.value_bytes = table->value_bytes;
+  info.seed = table->seed;
+  if (info.traits == 0) info.traits = b.api.traits;  // a plugin may narrow them for one table
+  write_struct(out, info);
+  return GPUHASH_OK;
+}

@@ -1,0 +1,25 @@
+// A table as the C ABI hands it out: the plugin's table, and what is needed to check arguments before the plugin runs.
+#pragma once
+
+#include "libgpuhash/src/fork.hpp"
+#include "libgpuhash/src/registry.hpp"
+
+struct gpuhash_table {
+  const gpuhash::backend* type;
+  void* impl;  // the plugin's table
+  gpuhash_device device;
+  uint32_t key_bytes, value_bytes;
+  uint64_t seed;
+  uint64_t generation;    // see fork.hpp
+  gpuhash_memory memory;  // the caller's, kept: the plugin points to it
+};
+
+namespace gpuhash {
+
+inline gpuhash_status check_alive(const gpuhash_table* table, gpuhash_error* err) {
+  if (table == nullptr) [[unlikely]]
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "table is NULL");
+  return refuse_forked(table->generation, "table", err);
+}
+
+}  // namespace gpuhash
