@@ -27,6 +27,8 @@ template <class To, class From> GH_FN To bits_as(From from) {
 template <class V> GH_FN V join(joiner j, V a, V b) {
   using integer = std::conditional_t<sizeof(V) == 4, int32_t, int64_t>;
   using real = std::conditional_t<sizeof(V) == 4, float, double>;
+  if constexpr (sizeof(V) == 8)
+    if (j.narrow) return join<u32>(j, u32(a), u32(b));
   if (j.type == 1) return V(j.combine == 0 ? integer(a + b) : join_uint<integer>(j.combine, integer(a), integer(b)));
   if (j.type == 2) return bits_as<V>(join_uint<real>(j.combine, bits_as<real>(a), bits_as<real>(b)));
   return join_uint<V>(j.combine, a, b);

@@ -95,8 +95,8 @@ enum kind : u32 { nop = 0, insert = 1, assign = 2, accumulate = 3, find = 4, era
                   insert_multi = 6, count = 7, erase_all = 8, mixed = 9 };
 enum outcome : u32 { no = 0, yes = 1, full = 2, no_memory = 3 };
 
-// How accumulate joins two values; the numbers are those of gpuhash.h.
-struct joiner { u32 combine, type; };
+// How accumulate joins two values; the numbers are those of gpuhash.h. narrow: 4-byte values in an 8-byte slot.
+struct joiner { u32 combine, type; bool narrow; };
 
 // What a step tells its driver.
 enum class verdict : u32 {

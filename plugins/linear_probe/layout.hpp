@@ -30,15 +30,22 @@ template <class F> struct linear_table {
   word* side;
   u64 seed;           // 0 with the blog's hash
   u64 n_slots;        // a multiple of group and of the widest line
-  index groups;       // n_slots / group
-  u32 group;          // slots per group, a power of two
+  index groups;       // n_slots / slots per group
+  u32 group_bits;     // log2 of the slots per group
   u32 by_mask;        // 1: home = hash & (n_slots - 1), as in the blog; n_slots is then a power of two
   u32 widest;         // slots of the widest line that any kernel reads, a power of two
   u32 probe_limit;    // slots, a multiple of widest
 
+  // A visit of the CPU reads one cache line.
+  static constexpr u32 host_slots = 64 / sizeof(word);
+
+  // Every slot, for export, rebuild and check.
+  GH_FN u64 cells() const { return n_slots; }
+  template <class Mem> GH_FN word cell(u64 i) const { return Mem::template load<order::relaxed>(slots + i); }
+
   GH_FN index home(key k) const {
     const auto h = hash(k, seed);
-    return by_mask ? index((u64(h) & (n_slots - 1)) / group) : reduce(index(h), groups);
+    return by_mask ? index((u64(h) & (n_slots - 1)) >> group_bits) : reduce(index(h), groups);
   }
 };
 

@@ -23,7 +23,10 @@ template <class Tile, u32 Kind> struct linear_op {
   using value = typename F::value;
   using word = typename F::word;
   using index = typename F::index;
+  using tile_type = Tile;
   static constexpr u32 R = Tile::slots;
+  static constexpr u32 fixed_kind = Kind;
+  static constexpr bool has_slow = false;
 
   key k;
   value v;
@@ -36,10 +39,10 @@ template <class Tile, u32 Kind> struct linear_op {
   GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
 
   GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
-    const u64 slot = u64(home) * t.group;
+    const u64 slot = u64(home) << t.group_bits;
     k = a_key, v = a_value, own_kind = kd;
     at = index(slot / R), first = u32(slot % R);
-    left = u32(t.probe_limit - (slot % t.widest - first)) / R;  // I4: lines of every width end at the same slot
+    left = (t.probe_limit - (u32(slot) & (t.widest - 1)) + first) / R;  // I4: lines of every width end at the same slot
     res = {no, 0, 0, 0};
   }
 

@@ -1,0 +1,180 @@
+// The CUDA driver: who serves which key.
+//
+// A thread reads one element of the batch and hashes it; then the W lanes of a tile serve the tile's W elements, P of them
+// in flight at a time. All tiles of a warp step together (tile/cuda.cuh), one row visit each; a tile that finishes an
+// element takes its next one in the same loop, and the loop ends when no tile of the warp has work.
+#pragma once
+#include "libgpuhash/drive/io.hpp"
+#include "libgpuhash/kit/side.hpp"
+#include "libgpuhash/tile/cuda.cuh"
+
+GH_BEGIN
+
+inline constexpr u32 block_threads = 256;
+
+template <class T> GH_FN T shuffle_whole(const T& v, u32 lane) {  // a trivially copyable struct, from one lane to all
+  static_assert(sizeof(T) % 4 == 0);
+  T r;
+  const u32* from = reinterpret_cast<const u32*>(&v);
+  u32* to = reinterpret_cast<u32*>(&r);
+#pragma unroll
+  for (u32 i = 0; i < sizeof(T) / 4; ++i) to[i] = __shfl_sync(full_warp, from[i], int(lane));
+  return r;
+}
+
+// One atomic per block and counter.
+GH_FN void add_totals(totals* sum, int live, int used, u32 good, u32 failed) {
+  __shared__ int parts[4][block_threads / 32];
+  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int mine[4] = {live, used, int(good), int(failed)};
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    const int s = __reduce_add_sync(full_warp, mine[c]);
+    if (lane == 0) parts[c][warp] = s;
+  }
+  __syncthreads();
+  if (threadIdx.x < 4) {
+    int s = 0;
+#pragma unroll
+    for (u32 w = 0; w < block_threads / 32; ++w) s += parts[threadIdx.x][w];
+    // The four counters of totals lie one after the other, 8 bytes each.
+    if (s) atomicAdd(reinterpret_cast<u64*>(sum) + threadIdx.x, u64((long long)s));
+  }
+}
+
+template <class Op, int P>
+__global__ void __launch_bounds__(block_threads) serve_batch(const __grid_constant__ typename Op::table t,
+                                                             const __grid_constant__ request q, totals* sum) {
+  using F = typename Op::F;
+  using tile_type = typename Op::tile_type;
+  using home_type = decltype(t.home(typename F::key{}));
+  constexpr int W = tile_type::lanes;
+  tile_type tile;
+  const joiner j = joiner_of(q);
+  const size_t n = q.n_there ? *q.n_there : q.n;
+  const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
+
+  // Each lane: its own element.
+  typename F::key k{};
+  typename F::value v{};
+  u32 kd = Op::fixed_kind == mixed ? u32(nop) : Op::fixed_kind;
+  home_type home{};
+  bool mine = i < n;
+  result<F> res{no, 0, 0, 0};
+  if (mine) {
+    k = read_key<F>(q, i);
+    if constexpr (Op::fixed_kind != find && Op::fixed_kind != erase) v = read_value<F>(q, i);
+    if constexpr (Op::fixed_kind == mixed) kd = q.ops[i];
+    home = t.home(k);
+    if (is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
+  }
+
+  // The tile: its lanes' elements, one after the other. todo has a bit for each that no operation has taken yet.
+  u32 todo = (__ballot_sync(full_warp, mine && !is_side_key(k)) >> tile.shift) & tile_type::tile_mask;
+  Op op[P];
+  u32 owner[P];  // the lane whose element op[p] serves; W: none
+  auto take = [&](int p, bool wanted) {
+    const u32 from = todo ? __ffs(todo) - 1 : 0;
+    const auto a_key = shuffle(k, from, W);
+    const auto a_home = shuffle(home, from, W);
+    typename F::value a_value{};
+    if constexpr (F::has_value && Op::fixed_kind != find && Op::fixed_kind != erase) a_value = shuffle(v, from, W);
+    const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
+    if (wanted && todo) {
+      op[p].start(t, a_kind, a_key, a_value, a_home);
+      owner[p] = from;
+      todo &= todo - 1;
+    } else if (wanted) {
+      owner[p] = W;
+    }
+  };
+#pragma unroll
+  for (int p = 0; p < P; ++p) {
+    op[p].start(t, nop, typename F::key{}, typename F::value{}, home_type{});  // an idle tile visits row 0
+    take(p, true);
+  }
+
+  bool busy;
+  do {
+    typename tile_type::row row[P];
+#pragma unroll
+    for (int p = 0; p < P; ++p) row[p] = tile.load(op[p].line(t));
+    busy = false;
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const bool active = owner[p] < W;
+      verdict d = op[p].step(tile, t, j, row[p], active);
+      if constexpr (Op::has_slow) {
+        for (u32 slow = __ballot_sync(full_warp, active && d == verdict::slow && tile.lane == 0); slow; slow &= slow - 1) {
+          const u32 src = __ffs(slow) - 1;
+          auto one = shuffle_whole(op[p], src);
+          typename tile_type::wide wide;
+          const verdict after = one.slow(wide, t, j);
+          if (tile.shift == src) op[p] = one, d = after;
+        }
+      }
+      const bool finished = active && d == verdict::done;
+      if (finished && tile.lane == owner[p]) res = op[p].res;
+      take(p, finished);
+      busy |= owner[p] < W;
+    }
+  } while (__any_sync(full_warp, busy));
+
+  if (mine) {
+    if (q.status) q.status[i] = u8(res.status);
+    if (q.out_values) write_element<typename F::value>(q.out_values, q.value_bytes, i, res.value);
+  }
+  if (Op::fixed_kind != find || q.alone != 2)
+    add_totals(sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
+}
+
+template <class Op, int P> int run_on_cuda(const void* table, const request& q, totals* sum) {
+  const size_t blocks = (q.n + block_threads - 1) / block_threads;
+  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
+  serve_batch<Op, P><<<u32(blocks), block_threads, 0, cudaStream_t(q.stream)>>>(
+      *static_cast<const typename Op::table*>(table), q, sum);
+  return int(cudaGetLastError());
+}
+
+// Live pairs of cells lo..hi, appended at *n in no order. Runs with no writer about.
+template <class Table>
+__global__ void __launch_bounds__(block_threads) collect_cells(const __grid_constant__ Table t, u64 lo, u64 hi, void* keys,
+                                                               void* values, u32 key_bytes, u32 value_bytes, u64* n) {
+  using F = typename Table::format;
+  const u64 i = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
+  typename F::word w = empty_word<F>();
+  if (i < hi) w = t.template cell<cuda_mem>(i);
+  const bool live = is_live<F>(w);
+  __shared__ u32 warp_count[block_threads / 32];
+  __shared__ u64 base;
+  const u32 votes = __ballot_sync(full_warp, live), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (lane == 0) warp_count[warp] = __popc(votes);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    u32 all = 0;
+    for (u32 x = 0; x < block_threads / 32; ++x) {
+      const u32 c = warp_count[x];
+      warp_count[x] = all;
+      all += c;
+    }
+    base = all ? atomicAdd(n, u64(all)) : 0;
+  }
+  __syncthreads();
+  if (!live) return;
+  const u64 at = base + warp_count[warp] + __popc(votes & ((1u << lane) - 1));
+  if (keys) write_element<typename F::key>(keys, key_bytes, at, F::key_of(w));
+  if (values) write_element<typename F::value>(values, value_bytes, at, F::value_of(w));
+}
+
+template <class Table>
+int collect_on_cuda(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
+                    uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+  const u64 blocks = (hi - lo + block_threads - 1) / block_threads;
+  if (!blocks) return 0;
+  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
+  collect_cells<Table><<<u32(blocks), block_threads, 0, cudaStream_t(stream)>>>(
+      *static_cast<const Table*>(table), lo, hi, keys, values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
+  return int(cudaGetLastError());
+}
+
+GH_END

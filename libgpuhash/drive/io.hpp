@@ -1,0 +1,32 @@
+// Reading a request's arrays and writing its results, one element at a time.
+#pragma once
+#include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/tile/types.hpp"
+
+GH_BEGIN
+
+template <class T> GH_FN T read_element(const void* p, u32 bytes, size_t i) {
+  if constexpr (sizeof(T) == 8)
+    if (bytes == 8) return static_cast<const T*>(p)[i];
+  return static_cast<const u32*>(p)[i];
+}
+template <class T> GH_FN void write_element(void* p, u32 bytes, size_t i, T v) {
+  if constexpr (sizeof(T) == 8)
+    if (bytes == 8) {
+      static_cast<T*>(p)[i] = v;
+      return;
+    }
+  static_cast<u32*>(p)[i] = u32(v);
+}
+
+template <class F> GH_FN typename F::key read_key(const request& q, size_t i) {
+  return read_element<typename F::key>(q.keys, q.key_bytes, i);
+}
+template <class F> GH_FN typename F::value read_value(const request& q, size_t i) {
+  if constexpr (!F::has_value) return 0;
+  else return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
+}
+
+GH_FN joiner joiner_of(const request& q) { return {q.combine, q.value_type, q.value_bytes == 4}; }
+
+GH_END

@@ -1,0 +1,51 @@
+// device_api over the CUDA runtime. Memory comes from the device's stream-ordered pool.
+#pragma once
+#include <cuda_runtime.h>
+#include <stdio.h>
+
+#include "libgpuhash/kit/device.hpp"
+
+namespace gpuhash {
+namespace cuda_detail {
+
+inline int probe(int ordinal, char* why, size_t size) {
+  int n = 0;
+  const cudaError_t e = cudaGetDeviceCount(&n);
+  if (e != cudaSuccess) return snprintf(why, size, "no CUDA device: %s", cudaGetErrorString(e)), cudaGetLastError(), int(e);
+  if (ordinal < 0 || ordinal >= n) return snprintf(why, size, "cuda:%d does not exist: %d found", ordinal, n), int(cudaErrorInvalidDevice);
+  cudaDeviceProp p;
+  if (cudaGetDeviceProperties(&p, ordinal) != cudaSuccess) return snprintf(why, size, "cuda:%d does not answer", ordinal), int(cudaErrorInvalidDevice);
+  if (p.major < 7 || (p.major == 7 && p.minor < 5)) return snprintf(why, size, "cuda:%d has compute capability %d.%d; 7.5 is needed", ordinal, p.major, p.minor), int(cudaErrorInvalidDevice);
+  return 0;
+}
+inline int enter(int ordinal, int* before) {
+  if (const cudaError_t e = cudaGetDevice(before)) return int(e);
+  return *before == ordinal ? 0 : int(cudaSetDevice(ordinal));
+}
+inline void leave(int before) { cudaSetDevice(before); }
+inline int allocate(void** p, size_t bytes, void* s) {
+  const cudaError_t e = cudaMallocAsync(p, bytes, cudaStream_t(s));
+  if (e != cudaSuccess) cudaGetLastError();
+  return int(e);
+}
+inline int release(void* p, void* s) { return int(cudaFreeAsync(p, cudaStream_t(s))); }
+inline int fill(void* p, int byte, size_t bytes, void* s) { return int(cudaMemsetAsync(p, byte, bytes, cudaStream_t(s))); }
+inline int copy(void* to, const void* from, size_t bytes, void* s) {
+  return int(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStream_t(s)));
+}
+inline int wait(void* s) { return int(cudaStreamSynchronize(cudaStream_t(s))); }
+inline int make_event(void** e) { return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming)); }
+inline void drop_event(void* e) { cudaEventDestroy(cudaEvent_t(e)); }
+inline int record(void* e, void* s) { return int(cudaEventRecord(cudaEvent_t(e), cudaStream_t(s))); }
+inline int follow(void* s, void* e) { return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), 0)); }
+inline const char* error_text(int e) { return cudaGetErrorString(cudaError_t(e)); }
+
+}  // namespace cuda_detail
+
+inline constexpr device_api cuda_device = {cuda_detail::probe,      cuda_detail::enter,      cuda_detail::leave,
+                                           cuda_detail::allocate,   cuda_detail::release,    cuda_detail::fill,
+                                           cuda_detail::copy,       cuda_detail::wait,       cuda_detail::make_event,
+                                           cuda_detail::drop_event, cuda_detail::record,     cuda_detail::follow,
+                                           cuda_detail::error_text, int(cudaErrorMemoryAllocation)};
+
+}  // namespace gpuhash

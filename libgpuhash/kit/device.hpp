@@ -1,0 +1,28 @@
+// What a table's host code needs of a device besides its engines: memory, copies, ordering.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+namespace gpuhash {
+
+// Every entry returns 0 or an error number that error_text explains. Streams and events are NULL on the CPU, where
+// everything has happened when a call returns.
+struct device_api {
+  int (*probe)(int ordinal, char* why, size_t size);  // may this device be used? fills why if not
+  int (*enter)(int ordinal, int* before);             // make it the calling thread's device
+  void (*leave)(int before);
+  int (*allocate)(void** p, size_t bytes, void* stream);
+  int (*release)(void* p, void* stream);
+  int (*fill)(void* p, int byte, size_t bytes, void* stream);
+  int (*copy)(void* to, const void* from, size_t bytes, void* stream);  // either side may be host or device memory
+  int (*wait)(void* stream);
+  int (*make_event)(void** event);
+  void (*drop_event)(void* event);
+  int (*record)(void* event, void* stream);
+  int (*follow)(void* stream, void* event);  // work queued on stream from now on waits for event
+  const char* (*error_text)(int error);
+  bool is_memory_error(int error) const { return error == out_of_memory; }
+  int out_of_memory;
+};
+
+}  // namespace gpuhash

@@ -1,0 +1,44 @@
+// What stands between a table's host code (kit/table.hpp) and its kernels: plain structs and function pointers, so that
+// one host object drives kernels compiled for several instruction sets and for CUDA.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+namespace gpuhash {
+
+// Added to by kernels: on CUDA these lie in device memory.
+struct totals {
+  int64_t live, used;     // changes of the table's counters
+  uint64_t yes, failed;   // elements with status yes; elements not carried out
+};
+
+struct request {
+  uint32_t kind;          // tile/types.hpp
+  uint32_t combine, value_type;
+  size_t n;
+  const uint64_t* n_there;  // if set, the number of elements lies there (device memory on CUDA) and n is its upper bound
+  const void* keys;
+  const void* values;     // may be NULL: zero
+  void* out_values;       // may be NULL
+  uint8_t* status;        // may be NULL
+  const uint8_t* ops;     // kind mixed
+  uint32_t key_bytes, value_bytes;  // of the arrays; a pair64 table takes 4 or 8 for each
+  uint32_t threads;       // CPU
+  void* stream;           // CUDA
+  uint32_t read_line, write_line, in_flight;  // bytes per visit, keys in flight: 0 is the engine's choice
+  uint32_t alone;         // 1: no batch that writes runs at the same time (kit/gate)
+};
+
+struct engine {
+  // Serve a batch on the table whose layout struct is `table`. Adds to *sum. CUDA: asynchronous, sum in device memory.
+  // Returns 0 or a CUDA error code.
+  int (*run)(const void* table, const request& q, totals* sum);
+  // Append the live pairs of cells lo..hi to keys/values (either may be NULL) at *n, which counts on (device memory on CUDA).
+  int (*collect)(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
+                 uint32_t value_bytes, uint64_t* n, uint32_t threads, void* stream);
+};
+
+// Slot formats, as engines and tables number them.
+enum format_id { format_set32, format_pair32, format_set64, format_pair64, format_count };
+
+}  // namespace gpuhash

@@ -1,0 +1,193 @@
+// The tile on CUDA: W threads of a warp, 16 bytes of the row each (8 or 4 for rows that are smaller).
+//
+// All tiles of a warp take their steps together, so every ballot and shuffle uses the full-warp mask and a width; sub-warp
+// masks would compile to MATCH.ANY, BRA.DIV and out-of-line WARPSYNC.COLLECTIVE calls. A row is one load instruction
+// across the lanes: relaxed loads bypass L1, so a thread that reads 64 bytes in four loads pays four requests to L2.
+#pragma once
+#include "libgpuhash/tile/tile.hpp"
+
+GH_BEGIN
+
+inline constexpr u32 full_warp = 0xffffffffu;
+
+// Loads and stores of table memory are relaxed at least, device scope, and of the slot's own size. `weak` loads, which may
+// come from L1, exist only for kernels that run while the gate knows of no writer.
+struct cuda_mem {
+  template <order O> GH_FN static u32 load(const u32* p) {
+    u32 v;
+    if constexpr (O == order::acquire) asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    else asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+  }
+  template <order O> GH_FN static u64 load(const u64* p) {
+    u64 v;
+    if constexpr (O == order::acquire) asm volatile("ld.acquire.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+    else asm volatile("ld.relaxed.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+  }
+  template <order O> GH_FN static u128 load(const u128* p) {
+    u128 v;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 x; ld.relaxed.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}" : "=l"(v.lo), "=l"(v.hi) : "l"(p) : "memory");
+#endif
+    return v;
+  }
+  template <order O> GH_FN static void store(u32* p, u32 v) {
+    if constexpr (O == order::release) asm volatile("st.release.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
+    else asm volatile("st.relaxed.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
+  }
+  template <order O> GH_FN static void store(u64* p, u64 v) {
+    if constexpr (O == order::release) asm volatile("st.release.gpu.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+    else asm volatile("st.relaxed.gpu.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+  }
+  template <order O> GH_FN static u32 cas(u32* p, u32 e, u32 d) {
+    u32 r;
+    if constexpr (O == order::relaxed) asm volatile("atom.relaxed.gpu.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
+    else asm volatile("atom.acq_rel.gpu.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
+    return r;
+  }
+  template <order O> GH_FN static u64 cas(u64* p, u64 e, u64 d) {
+    u64 r;
+    if constexpr (O == order::relaxed) asm volatile("atom.relaxed.gpu.global.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "l"(p), "l"(e), "l"(d) : "memory");
+    else asm volatile("atom.acq_rel.gpu.global.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "l"(p), "l"(e), "l"(d) : "memory");
+    return r;
+  }
+  template <order O> GH_FN static u128 cas(u128* p, u128 e, u128 d) {
+    u128 r = e;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.gpu.global.cas.b128 r,[%2],e,d; mov.b128 {%0,%1},r;}"
+                 : "=l"(r.lo), "=l"(r.hi) : "l"(p), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi) : "memory");
+#endif
+    return r;
+  }
+  template <order O> GH_FN static u32 fetch_add(u32* p, u32 v) {
+    u32 r;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  template <order O> GH_FN static u64 fetch_add(u64* p, u64 v) {
+    u64 r;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
+    return r;
+  }
+  template <order O> GH_FN static u32 fetch_or(u32* p, u32 v) {
+    u32 r;
+    if constexpr (O == order::relaxed) asm volatile("atom.relaxed.gpu.global.or.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    else asm volatile("atom.acq_rel.gpu.global.or.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  template <order O> GH_FN static u32 fetch_and(u32* p, u32 v) {
+    u32 r;
+    if constexpr (O == order::relaxed) asm volatile("atom.relaxed.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    else asm volatile("atom.acq_rel.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  GH_FN static void relax() { __nanosleep(32); }
+};
+
+// S words of a lane, 16 bytes a load. Weak: through L1, for reader-only kernels.
+template <class Word, int S, bool Weak> struct lane_words {
+  static constexpr int per_load = 16 / sizeof(Word);
+  Word w[S];
+  GH_FN void load(const Word* p) {
+    if constexpr (sizeof(Word) == 8 && S % 2 == 0) {
+#pragma unroll
+      for (int i = 0; i < S; i += 2) {
+        if constexpr (Weak) asm volatile("ld.global.v2.u64 {%0,%1},[%2];" : "=l"(w[i]), "=l"(w[i + 1]) : "l"(p + i) : "memory");
+        else asm volatile("ld.relaxed.gpu.global.v2.u64 {%0,%1},[%2];" : "=l"(w[i]), "=l"(w[i + 1]) : "l"(p + i) : "memory");
+      }
+    } else if constexpr (sizeof(Word) == 4 && S % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < S; i += 4) {
+        if constexpr (Weak) asm volatile("ld.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3]) : "l"(p + i) : "memory");
+        else asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3]) : "l"(p + i) : "memory");
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < S; ++i) w[i] = cuda_mem::load<order::relaxed>(p + i);
+    }
+  }
+};
+
+// A tile of one lane has nothing to exchange.
+GH_FN u32 shuffle(u32 v, u32 lane, u32 width) { return width == 1 ? v : __shfl_sync(full_warp, v, int(lane), int(width)); }
+GH_FN u64 shuffle(u64 v, u32 lane, u32 width) { return width == 1 ? v : __shfl_sync(full_warp, v, int(lane), int(width)); }
+GH_FN u128 shuffle(u128 v, u32 lane, u32 width) { return {shuffle(v.lo, lane, width), shuffle(v.hi, lane, width)}; }
+
+// R slots read by W lanes. W * 16 bytes is the row, except in narrow tiles whose row is smaller than 16 bytes.
+template <class F, int R, int W = (R * int(sizeof(typename F::word)) >= 16 ? R * int(sizeof(typename F::word)) / 16 : 1), bool Weak = false>
+struct cuda_tile {
+  using format = F;
+  using mem = cuda_mem;
+  using word = typename F::word;
+  using value = typename F::value;
+  using wide = cuda_tile<F, R, 32>;
+  static constexpr int slots = R, lanes = W;
+  static constexpr int S = (R + W - 1) / W;  // words per lane; lanes past the row hold none
+  static constexpr u32 tile_mask = W == 32 ? full_warp : (1u << W) - 1;
+
+  struct row { lane_words<word, S, Weak> part; };
+  struct hits {
+    u32 lanes;  // lanes of the tile that have a hit; the same in all of them
+    u32 local;  // this lane's own hits
+  };
+
+  u32 lane, shift;  // within the tile; of the tile within the warp
+
+  GH_FN cuda_tile() : lane(threadIdx.x % W), shift(threadIdx.x % 32 - threadIdx.x % W) {}
+  GH_FN bool holds() const { return W * S == R || lane * S < R; }
+
+  GH_FN u32 ballot(bool b) const {  // of the tile's lanes
+    return W == 1 ? u32(b) : (__ballot_sync(full_warp, b) >> shift) & tile_mask;
+  }
+  GH_FN row load(const word* line) const {
+    row r;
+    if (holds()) r.part.load(line + lane * S);
+    return r;
+  }
+  template <class Match> GH_FN hits where(const row& r, u32 first, Match match) const {
+    u32 local = 0;
+#pragma unroll
+    for (int i = 0; i < S; ++i) local |= u32(match(r.part.w[i]) && lane * S + i >= first) << i;
+    if (!holds()) local = 0;
+    return {ballot(local != 0), local};
+  }
+  GH_FN hits with_key(const row& r, typename F::key k, u32 first) const {
+    return where(r, first, [k](word w) { return F::key_of(w) == k; });
+  }
+  GH_FN hits with_word(const row& r, word x, u32 first) const {
+    return where(r, first, [x](word w) { return w == x; });
+  }
+  GH_FN bool any(const hits& h) const { return h.lanes != 0; }
+  GH_FN hits choose(bool c, const hits& a, const hits& b) const { return {c ? a.lanes : b.lanes, c ? a.local : b.local}; }
+  GH_FN static u32 lead(const hits& h) { return h.lanes ? __ffs(h.lanes) - 1 : 0; }
+  GH_FN static word own_word(const row& r, u32 local) {  // this lane's first hit
+    word x = r.part.w[0];
+    u32 before = local & 1;
+#pragma unroll
+    for (int i = 1; i < S; ++i) {
+      if (local >> i & !before) x = r.part.w[i];
+      before |= local >> i & 1;
+    }
+    return x;
+  }
+  GH_FN word word_at(const row& r, const hits& h) const { return shuffle(own_word(r, h.local), lead(h), W); }
+  GH_FN value value_at(const row& r, const hits& h) const { return shuffle(F::value_of(own_word(r, h.local)), lead(h), W); }
+  GH_FN word slot(const row& r, u32 i) const {
+    word x = r.part.w[0];
+#pragma unroll
+    for (int j = 1; j < S; ++j)
+      if (i % S == u32(j)) x = r.part.w[j];
+    return shuffle(x, i / S, W);
+  }
+  GH_FN bool cas(bool go, word* line, const row& r, const hits& h, word desired) const {
+    bool won = false;
+    if (go && lane == lead(h)) {
+      const word expected = own_word(r, h.local);
+      won = mem::template cas<order::relaxed>(line + lane * S + (__ffs(h.local) - 1), expected, desired) == expected;
+    }
+    return ballot(won) != 0;
+  }
+};
+
+GH_END
