@@ -1,0 +1,241 @@
+"""Build of the Python package: meson builds libgpuhash and the plugins, setuptools and Cython the extension.
+
+The metadata is in pyproject.toml. Two environment variables steer the build:
+
+GPUHASH_CUDA
+    auto (default): a CUDA compiler of the system, else the one of the package index, else none, with a message.
+    system: nvcc on PATH or in /usr/local/cuda. wheel: the compiler of the package index. off: none.
+GPUHASH_GPU_ARCHS
+    CUDA architectures, for example "80 90 100 120+ptx". Default: 90.
+
+The meson build folder, build/meson-*, is kept: after a change, `pip install` and editable installs recompile what
+depends on it and nothing else.
+"""
+
+import fcntl
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from contextlib import contextmanager
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import ExecError, SetupError
+
+ROOT = Path(__file__).resolve().parent
+BUILD = ROOT / "build"
+HEADER = ROOT / "libgpuhash" / "include" / "gpuhash" / "gpuhash.h"
+# One requirement brings matching parts of the toolkit; asking for nvcc alone does not.
+CUDA_TOOLKIT = "cuda-toolkit[nvcc,cudart,cccl]==13.0.*"
+CUDA_MODES = ("auto", "wheel", "system", "off")
+ABI3 = "0x030B0000"  # Python 3.11
+
+
+def read_version() -> str:
+    """The version, as gpuhash.h states it."""
+    found = re.findall(r"#define GPUHASH_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", HEADER.read_text())
+    return ".".join(found)
+
+
+# ---- the CUDA compiler -----------------------------------------------------------------------------------------------
+
+
+def cuda_mode() -> str:
+    """GPUHASH_CUDA, checked."""
+    mode = os.environ.get("GPUHASH_CUDA", "auto")
+    if mode not in CUDA_MODES:
+        raise SetupError(f"GPUHASH_CUDA is {mode!r}; it must be one of {', '.join(CUDA_MODES)}")
+    return mode
+
+
+def system_nvcc() -> Path | None:
+    """The nvcc on PATH, or the one of /usr/local/cuda."""
+    on_path = shutil.which("nvcc")
+    usual = Path("/usr/local/cuda/bin/nvcc")
+    return Path(on_path) if on_path else usual if usual.exists() else None
+
+
+def wheel_nvcc(site: Path) -> Path | None:
+    """The nvcc that CUDA_TOOLKIT has put into this directory."""
+    nvcc = site / "nvidia" / "cu13" / "bin" / "nvcc"
+    return nvcc if nvcc.exists() else None
+
+
+def installed_wheel_nvcc() -> Path | None:
+    """The nvcc of CUDA_TOOLKIT in this Python environment."""
+    return next((nvcc for entry in sys.path if (nvcc := wheel_nvcc(Path(entry)))), None)
+
+
+def fetched_wheel_nvcc() -> Path | None:
+    """The nvcc of CUDA_TOOLKIT in the build folder, fetched if need be; None when it cannot be had."""
+    site = BUILD / "cuda-toolkit-13.0"
+    if (nvcc := wheel_nvcc(site)) is None and importlib.util.find_spec("pip"):
+        print(f"gpuhash: no CUDA compiler here; fetching {CUDA_TOOLKIT} into {site}", flush=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1"]
+        fresh = site.with_suffix(".partial")
+        shutil.rmtree(fresh, ignore_errors=True)
+        if subprocess.run([*pip, "--target", str(fresh), CUDA_TOOLKIT]).returncode == 0:
+            fresh.rename(site)
+        nvcc = wheel_nvcc(site)
+    return nvcc
+
+
+def find_nvcc() -> Path | None:
+    """The CUDA compiler that GPUHASH_CUDA asks for; None: build without CUDA."""
+    mode = cuda_mode()
+    nvcc = None
+    if mode in ("auto", "system"):
+        nvcc = system_nvcc()
+    if nvcc is None and mode in ("auto", "wheel"):
+        nvcc = installed_wheel_nvcc()
+    if nvcc is None and mode == "auto":
+        nvcc = fetched_wheel_nvcc()
+        if nvcc is None:
+            print(
+                "gpuhash: building WITHOUT CUDA: there is no nvcc on PATH or in /usr/local/cuda, and "
+                f"{CUDA_TOOLKIT} cannot be fetched. GPUHASH_CUDA=off silences this message.",
+                file=sys.stderr,
+                flush=True,
+            )
+    if nvcc is None and mode == "system":
+        raise SetupError("GPUHASH_CUDA=system, but there is no nvcc on PATH or in /usr/local/cuda/bin")
+    if nvcc is None and mode == "wheel":
+        raise SetupError(f"GPUHASH_CUDA=wheel, but this environment has no nvcc: pip install '{CUDA_TOOLKIT}'")
+    return nvcc
+
+
+# ---- meson -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(path: Path):
+    """One build at a time in one folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class MesonBuild:
+    """libgpuhash and the plugins, built in a folder that is kept, installed into a prefix beside it."""
+
+    def __init__(self, nvcc: Path | None):
+        self.nvcc = nvcc
+        kind = "cpu" if nvcc is None else "cuda"
+        self.folder = BUILD / f"meson-{sysconfig.get_platform()}-{kind}"
+        self.prefix = self.folder / "prefix"
+
+    def run(self) -> None:
+        """Configure if something changed, compile, install."""
+        with locked(self.folder.with_suffix(".lock")):
+            self.configure()
+            self.meson("compile")
+            shutil.rmtree(self.prefix, ignore_errors=True)
+            self.meson("install", "--no-rebuild", "--quiet")
+
+    def configure(self) -> None:
+        native = self.folder.with_suffix(".ini")
+        arguments = [f"--prefix={self.prefix}", "--libdir=lib", *self.cuda_arguments(native)]
+        # What the folder depends on. sys.executable: the build environments of pip come and go, and the folder
+        # remembers the meson that made it.
+        settings = "\n".join([sys.executable, *arguments, native.read_text() if native.exists() else ""])
+        stamp = self.folder / "gpuhash-settings"
+        if stamp.exists() and stamp.read_text() == settings:
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.meson("setup", *arguments, str(self.folder), str(ROOT), in_folder=False)
+        stamp.write_text(settings)
+
+    def cuda_arguments(self, native: Path) -> list[str]:
+        native.unlink(missing_ok=True)
+        if self.nvcc is None:
+            return ["-Dcuda=disabled"]
+        library = self.nvcc.parent.parent / "lib"  # where the package index's toolkit has its libraries
+        link = f", '-L{library}'" if (library / "libcudart_static.a").exists() else ""
+        native.write_text(f"[binaries]\ncuda = ['{self.nvcc}'{link}]\n")
+        archs = ",".join(re.split(r"[\s,]+", os.environ.get("GPUHASH_GPU_ARCHS", "90").strip()))
+        return ["-Dcuda=enabled", f"-Dgpu_archs={archs}", f"--native-file={native}"]
+
+    def meson(self, command: str, *arguments: str, in_folder: bool = True) -> None:
+        where = ["-C", str(self.folder)] if in_folder else []
+        line = [sys.executable, "-m", "mesonbuild.mesonmain", command, *where, *arguments]
+        try:
+            subprocess.run(line, check=True, env=self.environment())
+        except subprocess.CalledProcessError as error:
+            raise ExecError(f"meson {command} failed with status {error.returncode}; its output is above") from None
+
+    def environment(self) -> dict[str, str]:
+        """With the `ninja` of this Python environment first: pip may be run without activating it."""
+        environment = dict(os.environ)
+        if importlib.util.find_spec("ninja"):
+            import ninja
+
+            environment["PATH"] = os.pathsep.join([ninja.BIN_DIR, environment.get("PATH", os.defpath)])
+        return environment
+
+
+# ---- setuptools ------------------------------------------------------------------------------------------------------
+
+
+class BuildExt(build_ext):
+    """Runs meson before the extension, which links what meson built, and puts both into the package."""
+
+    def run(self) -> None:
+        """Build everything."""
+        meson = MesonBuild(find_nvcc())
+        meson.run()
+        self.stage(meson.prefix)
+        for extension in self.extensions:
+            extension.library_dirs.append(str(meson.prefix / "lib"))
+            extension.depends.append(str(meson.prefix / "lib" / "libgpuhash.so.0"))
+        super().run()
+
+    def stage(self, prefix: Path) -> None:
+        """Copy library, plugins and headers into the package, of the source tree when that is what runs."""
+        in_place = self.inplace or getattr(self, "editable_mode", False)
+        package = (ROOT if in_place else Path(self.build_lib)) / "pygpuhash"
+        package.mkdir(parents=True, exist_ok=True)
+        # A new file rather than new contents: a running process may have the old one mapped.
+        fresh = package / "libgpuhash.so.0.new"
+        shutil.copy2(prefix / "lib" / "libgpuhash.so.0", fresh)
+        fresh.rename(package / "libgpuhash.so.0")
+        for source, target in (("lib/gpuhash", "gpuhash"), ("include", "include")):
+            shutil.rmtree(package / target, ignore_errors=True)
+            if (prefix / source).exists():
+                shutil.copytree(prefix / source, package / target)
+
+
+class BdistWheel(bdist_wheel):
+    """One wheel for all Python versions from 3.11 on."""
+
+    def finalize_options(self) -> None:
+        """Ask for the stable ABI's tag."""
+        self.py_limited_api = "cp311"
+        super().finalize_options()
+
+
+core = Extension(
+    "pygpuhash._core",
+    ["pygpuhash/_core.pyx"],
+    include_dirs=[str(HEADER.parent.parent)],
+    depends=[str(HEADER), "pygpuhash/gpuhash.pxd"],
+    libraries=["gpuhash"],
+    library_dirs=[],
+    runtime_library_dirs=["$ORIGIN"],
+    define_macros=[("Py_LIMITED_API", ABI3)],
+    extra_compile_args=["-O2"],
+    py_limited_api=True,
+)
+
+setup(
+    version=read_version(),
+    ext_modules=[core],
+    cmdclass={"build_ext": BuildExt, "bdist_wheel": BdistWheel},
+    setup_requires=[CUDA_TOOLKIT] if cuda_mode() == "wheel" and installed_wheel_nvcc() is None else [],
+)
