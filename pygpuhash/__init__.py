@@ -1,0 +1,64 @@
+"""Concurrent hash tables on GPUs and CPUs, chosen by name.
+
+    import numpy as np, pygpuhash as gh
+
+    table = gh.Table("linear_probe", key_dtype="uint32", value_dtype="float32")
+    table.insert(np.array([1, 2, 3], "uint32"), np.array([0.1, 0.2, 0.3], "float32"))
+    values, found = table.find(np.array([2, 7], "uint32"))
+
+`backends()` lists the structures, `devices()` the devices, `show_config()` how this installation was built.
+"""
+
+from pygpuhash._core import version as _library_version
+from pygpuhash._cuda import DeviceArray
+from pygpuhash.config import get_include, show_config
+from pygpuhash._devices import Device, devices, measure_ceiling
+from pygpuhash.errors import (
+    BackendNotFound,
+    ClosedTable,
+    Corrupt,
+    DeviceError,
+    Forked,
+    GpuHashError,
+    InvalidArgument,
+    NoMemory,
+    NotFound,
+    OptionNotFound,
+    PluginError,
+    Poisoned,
+    TableFull,
+    Unsupported,
+)
+from pygpuhash.registry import Backend, backends
+from pygpuhash.slab import SlabAllocator
+from pygpuhash.table import Op, Table
+
+__version__: str = _library_version()
+
+__all__ = [
+    "Backend",
+    "BackendNotFound",
+    "ClosedTable",
+    "Corrupt",
+    "Device",
+    "DeviceArray",
+    "DeviceError",
+    "Forked",
+    "GpuHashError",
+    "InvalidArgument",
+    "NoMemory",
+    "NotFound",
+    "Op",
+    "OptionNotFound",
+    "PluginError",
+    "Poisoned",
+    "SlabAllocator",
+    "Table",
+    "TableFull",
+    "Unsupported",
+    "backends",
+    "devices",
+    "get_include",
+    "measure_ceiling",
+    "show_config",
+]

@@ -1,0 +1,983 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+"""The extension module: libgpuhash's handles and calls, its status codes as exceptions, array pointers.
+
+What is an acceptable array is decided in `_arrays.py` (host) and `_device.py` (CUDA); this module has the short path
+for numpy arrays that can be passed as they are, so that a call costs about a microsecond.
+
+Rules that hold for every call:
+  - the GIL is released while libgpuhash runs;
+  - a host batch longer than `CHUNK` keys is passed in pieces, and signals are handled in between, so that Ctrl-C works;
+  - a table that is closed while another thread is inside a call is destroyed by the last call that leaves.
+"""
+from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport (
+    PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
+)
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from pygpuhash.gpuhash cimport *
+
+import numpy
+
+from pygpuhash import errors
+
+__all__ = ["CoreSlabAllocator", "CoreTable"]
+
+cdef object ndarray = numpy.ndarray
+cdef object empty = numpy.empty
+cdef object BOOL = numpy.dtype(bool)
+cdef object UINT8 = numpy.dtype(numpy.uint8)
+cdef object UINT64 = numpy.dtype(numpy.uint64)
+
+cdef size_t CHUNK = 1 << 22  # keys per call into the library for host batches
+
+OP_INSERT = GPUHASH_OP_INSERT
+OP_ASSIGN = GPUHASH_OP_ASSIGN
+OP_ACCUMULATE = GPUHASH_OP_ACCUMULATE
+OP_FIND = GPUHASH_OP_FIND
+OP_ERASE = GPUHASH_OP_ERASE
+OP_INSERT_MULTI = GPUHASH_OP_INSERT_MULTI
+OP_COUNT = GPUHASH_OP_COUNT
+OP_ERASE_ALL = GPUHASH_OP_ERASE_ALL
+OP_EXECUTE = GPUHASH_OP_EXECUTE
+DEDUP_LAST = GPUHASH_DEDUP_LAST
+CPU = GPUHASH_CPU
+CUDA = GPUHASH_CUDA
+
+cdef dict COMBINE = {"add": GPUHASH_ADD, "min": GPUHASH_MIN, "max": GPUHASH_MAX}
+cdef dict VALUE_TYPE = {"u": GPUHASH_UINT, "b": GPUHASH_UINT, "i": GPUHASH_INT, "m": GPUHASH_INT, "M": GPUHASH_INT,
+                        "f": GPUHASH_FLOAT}
+TRAITS = {
+    "insert": GPUHASH_TRAIT_INSERT,
+    "accumulate": GPUHASH_TRAIT_ACCUMULATE,
+    "multi": GPUHASH_TRAIT_MULTI,
+    "ordered": GPUHASH_TRAIT_ORDERED,
+    "grow": GPUHASH_TRAIT_GROW,
+    "wide": GPUHASH_TRAIT_WIDE,
+    "flush": GPUHASH_TRAIT_FLUSH,
+}
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+cdef dict EXCEPTIONS = {
+    GPUHASH_INVALID_ARGUMENT: errors.InvalidArgument,
+    GPUHASH_UNSUPPORTED: errors.Unsupported,
+    GPUHASH_NO_MEMORY: errors.NoMemory,
+    GPUHASH_FULL: errors.TableFull,
+    GPUHASH_NOT_FOUND: errors.NotFound,
+    GPUHASH_DEVICE_ERROR: errors.DeviceError,
+    GPUHASH_POISONED: errors.Poisoned,
+    GPUHASH_FORKED: errors.Forked,
+    GPUHASH_PLUGIN_ERROR: errors.PluginError,
+    GPUHASH_CORRUPT: errors.Corrupt,
+}
+
+
+cdef void start_error(gpuhash_error *err) noexcept nogil:
+    err.struct_size = sizeof(gpuhash_error)
+    err.code = GPUHASH_OK
+    err.message[0] = 0
+
+
+cdef object exception(gpuhash_status status, gpuhash_error *err):
+    cdef str message = text(err.message)
+    if not message:
+        message = "libgpuhash answered " + text(gpuhash_status_name(status))
+    return EXCEPTIONS.get(status, errors.GpuHashError)(message)
+
+
+cdef str text(const char *s):
+    return None if s == NULL else (<bytes>s).decode("utf-8", "replace")
+
+
+cdef int check(gpuhash_status status, gpuhash_error *err) except -1:
+    if status != GPUHASH_OK:
+        raise exception(status, err)
+    return 0
+
+# ---- array pointers --------------------------------------------------------------------------------------------------
+
+
+cdef char *address(object array, int flags) except? NULL:
+    """Where a C-contiguous array lies. The caller holds the array, so the memory outlives the buffer."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS | flags)
+    cdef char *p = <char *>view.buf
+    PyBuffer_Release(&view)
+    return p
+
+
+cdef bint usable(object array):
+    """Is this array C-contiguous and aligned to its element?"""
+    cdef Py_buffer view
+    try:
+        PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS)
+    except (BufferError, ValueError):
+        return False
+    cdef bint aligned = <uintptr_t>view.buf % <size_t>view.itemsize == 0
+    PyBuffer_Release(&view)
+    return aligned
+
+# ---- devices and backends --------------------------------------------------------------------------------------------
+
+
+def version():
+    """Version of the loaded libgpuhash, for example "0.1.0"."""
+    cdef uint32_t major, minor, patch
+    gpuhash_version(&major, &minor, &patch)
+    return f"{major}.{minor}.{patch}"
+
+
+def build_info():
+    """Compiler, instruction sets and CUDA architectures of the loaded libgpuhash: one line."""
+    return text(gpuhash_build_info())
+
+
+def device_count(int kind):
+    """Number of devices of a kind, and, when there is none, the reason (else an empty string)."""
+    cdef gpuhash_error err
+    cdef int32_t n
+    start_error(&err)
+    with nogil:
+        n = gpuhash_device_count(kind, &err)
+    return n, text(err.message)
+
+
+def device_info(int kind, int ordinal):
+    """Name, memory, compute capability, units and driver version of one device, as a dict."""
+    cdef gpuhash_error err
+    cdef gpuhash_device device
+    cdef gpuhash_device_info info
+    start_error(&err)
+    memset(&info, 0, sizeof(info))
+    info.struct_size = sizeof(info)
+    device.kind = kind
+    device.ordinal = ordinal
+    check(gpuhash_device_get_info(device, &info, &err), &err)
+    return {
+        "name": text(info.name),
+        "memory_bytes": info.memory_bytes,
+        "compute_capability": (info.compute_major, info.compute_minor),
+        "units": info.units,
+        "driver_version": info.driver_version,
+    }
+
+
+def pointer_device(uintptr_t p):
+    """(kind, ordinal) of the memory at an address."""
+    cdef gpuhash_device device = gpuhash_pointer_device(<void *>p)
+    return device.kind, device.ordinal
+
+
+cdef dict describe(gpuhash_backend_info *info):
+    return {
+        "name": text(info.name),
+        "version": text(info.version),
+        "summary": text(info.summary),
+        "path": text(info.path),
+        "error": text(info.error),
+        "traits": frozenset([name for name, bit in TRAITS.items() if info.traits & bit]),
+        "loaded": bool(info.loaded),
+        "key_widths": tuple([b for b in range(32) if info.key_widths >> b & 1]),
+        "value_widths": tuple([b for b in range(32) if info.value_widths >> b & 1]),
+        "devices": tuple([kind for kind in (GPUHASH_CPU, GPUHASH_CUDA) if info.devices >> kind & 1]),
+    }
+
+
+cdef void start_backend_info(gpuhash_backend_info *info) noexcept:
+    memset(info, 0, sizeof(gpuhash_backend_info))
+    info.struct_size = sizeof(gpuhash_backend_info)
+
+
+def backend_list():
+    """What the library's registry knows, one dict per backend."""
+    cdef gpuhash_error err
+    cdef gpuhash_backend_info info
+    rows = []
+    for i in range(gpuhash_backend_count()):
+        start_error(&err)
+        start_backend_info(&info)
+        check(gpuhash_backend_get(i, &info, &err), &err)
+        rows.append(describe(&info))
+    return rows
+
+
+def backend_load(str name):
+    """Load a backend by name and describe it."""
+    cdef gpuhash_error err
+    cdef gpuhash_backend_info info
+    cdef gpuhash_status status
+    cdef bytes encoded = encode(name, "the backend's name")
+    start_error(&err)
+    start_backend_info(&info)
+    status = gpuhash_backend_load(encoded, &info, &err)
+    if status == GPUHASH_NOT_FOUND:
+        raise errors.BackendNotFound(text(err.message))
+    check(status, &err)
+    return describe(&info)
+
+
+def backend_open(str path):
+    """Load the module at an absolute path and describe the backend in it."""
+    cdef gpuhash_error err
+    cdef gpuhash_backend_info info
+    cdef gpuhash_status status
+    cdef bytes encoded = encode(path, "the module's path")
+    start_error(&err)
+    start_backend_info(&info)
+    status = gpuhash_backend_open(encoded, &info, &err)
+    if status == GPUHASH_NOT_FOUND:
+        raise errors.PluginError(text(err.message))
+    check(status, &err)
+    return describe(&info)
+
+
+def backend_probe(str name, int kind, int ordinal):
+    """None when the backend is usable on the device, else the library's reason."""
+    cdef gpuhash_error err
+    cdef gpuhash_device device
+    cdef gpuhash_status status
+    cdef bytes encoded = encode(name, "the backend's name")
+    cdef const char *c_name = encoded
+    device.kind = kind
+    device.ordinal = ordinal
+    start_error(&err)
+    with nogil:
+        status = gpuhash_backend_probe(c_name, device, &err)
+    return None if status == GPUHASH_OK else str(exception(status, &err))
+
+
+cdef bytes encode(str s, str what):
+    if "\0" in s:
+        raise errors.InvalidArgument(f"{what} {s!r} contains a null character")
+    return s.encode("utf-8", "surrogateescape")
+
+
+def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_t n, size_t repeats, uint32_t threads):
+    """Seconds of each of `repeats` runs, as a float64 array."""
+    cdef gpuhash_error err
+    cdef gpuhash_device device
+    cdef gpuhash_status status
+    cdef bytes encoded = encode(what, "the ceiling's name")
+    cdef const char *name = encoded
+    seconds = empty(repeats, numpy.float64)
+    cdef double *p = <double *>address(seconds, PyBUF_WRITABLE)
+    device.kind = kind
+    device.ordinal = ordinal
+    start_error(&err)
+    with nogil:
+        status = gpuhash_measure_ceiling(device, name, table_bytes, n, repeats, threads, p, &err)
+    check(status, &err)
+    return seconds
+
+
+# ---- memory resources ------------------------------------------------------------------------------------------------
+# A Python object with allocate(nbytes, alignment, stream) -> address (0 or None: no memory) and
+# deallocate(address, nbytes, alignment, stream). An exception in allocate is reported as unraisable, and the library
+# sees that there was no memory.
+
+cdef void *memory_allocate(void *context, size_t nbytes, size_t alignment, void *stream) noexcept with gil:
+    try:
+        got = (<object>context).allocate(nbytes, alignment, <uintptr_t>stream)
+    except MemoryError:
+        return NULL
+    return <void *><uintptr_t>(0 if got is None else got)
+
+
+cdef void memory_deallocate(void *context, void *p, size_t nbytes, size_t alignment, void *stream) noexcept with gil:
+    (<object>context).deallocate(<uintptr_t>p, nbytes, alignment, <uintptr_t>stream)
+
+
+cdef int start_memory(gpuhash_memory *memory, object resource) except -1:
+    """Fill in the callbacks and take a reference, which `end_memory` gives back after the last callback."""
+    for name in ("allocate", "deallocate"):
+        if not callable(getattr(resource, name, None)):
+            raise TypeError(f"memory={resource!r} has no method {name}: pass an object with "
+                            "allocate(nbytes, alignment, stream) and deallocate(address, nbytes, alignment, stream)")
+    memory.struct_size = sizeof(gpuhash_memory)
+    memory.context = <void *>resource
+    memory.allocate = memory_allocate
+    memory.deallocate = memory_deallocate
+    Py_INCREF(resource)
+    return 0
+
+
+cdef void end_memory(gpuhash_memory *memory) noexcept:
+    if memory.context != NULL:
+        Py_DECREF(<object>memory.context)
+        memory.context = NULL
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+cdef class CoreTable:
+    """One gpuhash_table and the dtypes that its bits stand for. `pygpuhash.Table` adds everything that is not hot."""
+
+    cdef gpuhash_table *handle
+    cdef gpuhash_memory memory
+    cdef int calls              # threads inside the library with this handle; changes under the GIL only
+    cdef readonly bint closed
+    cdef readonly object key_dtype, value_dtype      # what the user asked for
+    cdef readonly object _key_store, _value_store    # what the library sees: 4 or 8 bytes
+    cdef readonly object _stream                     # default stream of the calls, and its owner
+    cdef readonly int _kind, _ordinal
+    cdef readonly bint _grow
+    cdef readonly bint _plain_keys, _plain_values    # stored as they are
+    cdef uint32_t key_bytes, value_bytes
+
+    def _create(self, str name, int kind, int ordinal, dtypes, uint64_t capacity, double max_load_factor,
+                uint64_t seed, bint grow, uint32_t threads, object memory, dict options, object stream,
+                uintptr_t stream_handle):
+        cdef gpuhash_config config
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        if self.handle != NULL:
+            raise errors.InvalidArgument("this table was created already: make a new Table")
+        self.key_dtype, self._key_store, self.value_dtype, self._value_store = dtypes
+        self._plain_keys = self.key_dtype == self._key_store
+        self._plain_values = self.value_dtype == self._value_store
+        self.key_bytes = self._key_store.itemsize
+        self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
+        self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
+
+        encoded = encode(name, "the backend's name")
+        pairs = [(encode(k, "the option"), encode(v, f"the value of {k}")) for k, v in options.items()]
+        memset(&config, 0, sizeof(config))
+        config.struct_size = sizeof(config)
+        config.backend = encoded
+        config.device.kind = kind
+        config.device.ordinal = ordinal
+        config.key_bytes = self.key_bytes
+        config.value_bytes = self.value_bytes
+        config.capacity = capacity
+        config.max_load_factor = max_load_factor
+        config.seed = seed
+        config.grow = grow
+        config.threads = threads
+        config.stream = <void *>stream_handle
+        if memory is not None:
+            start_memory(&self.memory, memory)
+            config.memory = &self.memory
+        cdef gpuhash_option *array = NULL
+        try:
+            if pairs:
+                array = <gpuhash_option *>calloc(len(pairs), sizeof(gpuhash_option))
+                if array == NULL:
+                    raise MemoryError("no memory for the backend's options")
+                for i, pair in enumerate(pairs):
+                    array[i].key = <bytes>pair[0]
+                    array[i].value = <bytes>pair[1]
+            config.options = array
+            config.n_options = len(pairs)
+            start_error(&err)
+            with nogil:
+                status = gpuhash_table_create(&config, &self.handle, &err)
+        finally:
+            free(array)
+        if status != GPUHASH_OK:
+            self.handle = NULL
+            end_memory(&self.memory)
+            if status == GPUHASH_NOT_FOUND:
+                raise errors.OptionNotFound(text(err.message))
+            raise exception(status, &err)
+
+    def __dealloc__(self):
+        self._destroy()
+
+    cdef void _destroy(self) noexcept:
+        cdef gpuhash_table *handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                gpuhash_table_destroy(handle)
+        end_memory(&self.memory)
+
+    cdef int _enter(self) except -1:
+        if self.closed or self.handle == NULL:
+            raise errors.ClosedTable("this table is closed: create a new one")
+        self.calls += 1
+        return 0
+
+    cdef int _leave(self) except -1:
+        self.calls -= 1
+        if self.closed and self.calls == 0:
+            self._destroy()
+        return 0
+
+    def close(self):
+        """Free the table's memory. Calls that run in other threads finish first. Closing twice is allowed."""
+        self.closed = True
+        if self.calls == 0:
+            self._destroy()
+
+    # ---- the batch
+
+    def _raw(self, uint32_t op, size_t n, uintptr_t keys, uintptr_t values=0, uintptr_t out_values=0,
+             uintptr_t out_status=0, uintptr_t ops=0, uint32_t flags=0, uint32_t combine=0, uintptr_t stream=0,
+             bint wait=False):
+        """One call of gpuhash_run on addresses of the table's device; returns the exception, or None."""
+        cdef gpuhash_batch batch
+        cdef gpuhash_counts counts
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        memset(&batch, 0, sizeof(batch))
+        batch.struct_size = sizeof(batch)
+        batch.op = op
+        batch.flags = flags
+        batch.n = n
+        batch.keys = <void *>keys
+        batch.values = <void *>values
+        batch.out_values = <void *>out_values
+        batch.out_status = <uint8_t *>out_status
+        batch.ops = <uint8_t *>ops
+        batch.combine = combine
+        batch.value_type = self._value_type()
+        batch.stream = <void *>stream
+        if wait:
+            batch.counts = &counts
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_run(self.handle, &batch, &err)
+        self._leave()
+        return None if status == GPUHASH_OK else exception(status, &err)
+
+    cdef uint32_t _value_type(self):
+        return GPUHASH_UINT if self._value_store is None else VALUE_TYPE[self._value_store.kind]
+
+    cdef tuple _batch(self, uint32_t op, object keys, object values, object ops, object out, object mask,
+                      object stream, object out_dtype, uint32_t flags=0, uint32_t combine=0):
+        """One batch. Returns (values or None, mask), shaped like the keys; scalars for a scalar key."""
+        if self._kind != GPUHASH_CPU or (type(keys) is not ndarray and _arrays.on_device(keys)):
+            return _device.batch(self, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
+        cdef object k = self._input(keys, self.key_dtype, self._key_store, "keys")
+        cdef object v = None
+        cdef object o = None
+        cdef object shape = k.shape
+        cdef size_t n = k.size
+        if values is not None:
+            v = self._input(values, self.value_dtype, self._value_store, "values")
+            if v.ndim and v.shape != shape:
+                raise ValueError(f"values have shape {v.shape}, keys {shape}: pass one value per key, or a scalar")
+        if ops is not None:
+            o = self._input(ops, UINT8, UINT8, "ops")
+            if o.shape != shape:
+                raise ValueError(f"ops have shape {o.shape}, keys {shape}: pass one operation per key")
+        cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
+        cdef object result = None
+        if out is not None:
+            if out_dtype is None:
+                raise TypeError("this table is a set (value_dtype=None) and has no values for out=: leave it out")
+            _arrays.check_out(out, out_dtype, shape, "out")
+        if out_dtype is not None:
+            result = out if out is not None and store is out_dtype else empty(shape, store)
+        if mask is None:
+            status = empty(shape, BOOL)
+        else:
+            _arrays.check_out(mask, BOOL, shape, "the mask")
+            status = mask
+        if out is not None or mask is not None:
+            _arrays.refuse_overlap({"keys": k, "values": v, "ops": o}, {"out": out, "the mask": mask})
+        self._run_host(op, n, k, v, o, result, status, flags, combine)
+        if store is not out_dtype:
+            result = _arrays.from_store(result, out_dtype)
+            if out is not None:
+                out[...] = result
+                result = out
+        if len(shape) == 0:
+            return (None if result is None else result[()]), status[()]
+        return result, status
+
+    cdef object _input(self, object array, object dtype, object store, str what):
+        """The array as the library takes it: C-contiguous, aligned, of the stored dtype. No copy where none is due."""
+        if type(array) is ndarray and array.dtype is dtype and dtype is store and usable(array):
+            return array
+        return _arrays.to_store(array, dtype, store, what)
+
+    cdef int _run_host(self, uint32_t op, size_t n, object keys, object values, object ops, object result,
+                       object status, uint32_t flags, uint32_t combine) except -1:
+        cdef gpuhash_batch batch
+        cdef gpuhash_error err
+        cdef gpuhash_status code
+        cdef size_t value_step = self.value_bytes, result_step = 0, done = 0, m
+        cdef object failure = None
+        cdef char *k = address(keys, 0)
+        cdef char *s = address(status, PyBUF_WRITABLE)
+        cdef char *v = NULL
+        cdef char *o = NULL
+        cdef char *r = NULL
+        if values is not None:
+            if values.ndim == 0 and n != 1:  # one value for all: a chunk's worth of copies, used again and again
+                values = numpy.full(min(n, CHUNK), values, values.dtype)
+                value_step = 0
+            v = address(values, 0)
+        if ops is not None:
+            o = address(ops, 0)
+        if result is not None:
+            r = address(result, PyBUF_WRITABLE)
+            result_step = result.itemsize
+        memset(&batch, 0, sizeof(batch))
+        batch.struct_size = sizeof(batch)
+        batch.op = op
+        batch.flags = flags
+        batch.combine = combine
+        batch.value_type = self._value_type()
+        memset(s, GPUHASH_ELEMENT_NO_MEMORY, n)  # what an element says that the library never came to
+        self._enter()
+        try:
+            while True:
+                m = min(n - done, CHUNK)
+                batch.n = m
+                batch.keys = k + done * self.key_bytes
+                batch.values = v + done * value_step if v != NULL else NULL
+                batch.ops = <uint8_t *>(o + done) if o != NULL else NULL
+                batch.out_values = r + done * result_step if r != NULL else NULL
+                batch.out_status = <uint8_t *>(s + done)
+                start_error(&err)
+                with nogil:
+                    code = gpuhash_run(self.handle, &batch, &err)
+                if code != GPUHASH_OK:
+                    if failure is None:
+                        failure = exception(code, &err)
+                    if code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
+                        raise failure
+                done += m
+                if done >= n:
+                    break
+                PyErr_CheckSignals()
+        finally:
+            self._leave()
+            if failure is not None or done < n:  # the mask may be the caller's: leave booleans in it
+                bytes_of = status.view(UINT8)
+                if failure is not None:
+                    failure.status = bytes_of.copy()
+                bytes_of[...] = bytes_of == GPUHASH_YES
+        if failure is not None:
+            raise failure
+        return 0
+
+    # ---- operations: hot ones first. The shape of every result is the shape of `keys`.
+
+    def find(self, keys, *, out=None, found=None, stream=None):
+        """Look keys up.
+
+        Returns (values, found): values of `value_dtype` (0 where a key is absent; None for a set) and a bool mask.
+        A scalar key gives scalars. `out` and `found` receive the results instead of new arrays.
+        """
+        return self._batch(GPUHASH_OP_FIND, keys, None, None, out, found, stream, self.value_dtype)
+
+    def contains(self, keys, *, out=None, stream=None):
+        """Which keys are in the table: a bool mask."""
+        return self._batch(GPUHASH_OP_FIND, keys, None, None, None, out, stream, None)[1]
+
+    def insert(self, keys, values=None, *, out=None, stream=None):
+        """Add the pairs whose key is absent; a key that is present keeps its value.
+
+        `values` is one value per key, or a scalar; None for a set. Returns a bool mask: newly inserted. Of equal keys
+        in one batch exactly one is inserted. Raises `TableFull` (grow=False) or `NoMemory`, whose `status` says for
+        every element what became of it; all others are done.
+        """
+        self._want_values(values)
+        return self._batch(GPUHASH_OP_INSERT, keys, values, None, None, out, stream, None)[1]
+
+    def _assign(self, keys, values, flags, out, stream):
+        self._want_values(values)
+        return self._batch(GPUHASH_OP_ASSIGN, keys, values, None, None, out, stream, None, flags)[1]
+
+    def accumulate(self, keys, values=1, *, op="add", out=None, stream=None):
+        """Combine values into the table: `op` is "add", "min" or "max"; an absent key is inserted with its value.
+
+        `values` is one value per key, or a scalar. Returns a bool mask: newly inserted. Integers wrap; values of 1 and
+        2 bytes are combined in 32 bits and wrap when they are read. Addition of floats is in no fixed order.
+        """
+        combine = COMBINE.get(op)
+        if combine is None:
+            raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
+        self._want_values(values)
+        if self.value_dtype.kind == "M" and combine == GPUHASH_ADD:
+            raise TypeError(f"{self.value_dtype} values cannot be added: use op='min' or op='max'")
+        return self._batch(GPUHASH_OP_ACCUMULATE, keys, values, None, None, out, stream, None, 0, combine)[1]
+
+    def erase(self, keys, *, out=None, stream=None):
+        """Remove keys. Returns a bool mask: erased by this call."""
+        return self._batch(GPUHASH_OP_ERASE, keys, None, None, None, out, stream, None)[1]
+
+    def execute(self, ops, keys, values=None, *, op="add", out=None, found=None, stream=None):
+        """Carry out a mixed batch concurrently: one op code (uint8, see `pygpuhash.Op`) per key.
+
+        `op` is how accumulate elements combine. Returns (values, mask): the value found for FIND elements (0
+        elsewhere), and what the operation of each element returns in its own batch call. Operations on the same key in
+        one batch take some serial order.
+        """
+        combine = COMBINE.get(op)
+        if combine is None:
+            raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
+        if values is None and self.value_dtype is not None:
+            values = self._value_store.type(0) if self._plain_values else 0
+        if self.value_dtype is None:
+            self._want_values(values)
+        return self._batch(GPUHASH_OP_EXECUTE, keys, values, ops, out, found, stream, self.value_dtype, 0, combine)
+
+    def count(self, keys, *, out=None, stream=None):
+        """How many pairs each key has: uint64."""
+        return self._batch(GPUHASH_OP_COUNT, keys, None, None, out, None, stream, UINT64)[0]
+
+    def insert_multi(self, keys, values=None, *, out=None, stream=None):
+        """Add every pair, duplicates of a key included (trait "multi")."""
+        self._want_values(values)
+        return self._batch(GPUHASH_OP_INSERT_MULTI, keys, values, None, None, out, stream, None)[1]
+
+    def erase_all(self, keys, *, out=None, stream=None):
+        """Remove every pair of each key (trait "multi"). Returns a bool mask: erased by this call."""
+        return self._batch(GPUHASH_OP_ERASE_ALL, keys, None, None, None, out, stream, None)[1]
+
+    cdef int _want_values(self, object values) except -1:
+        if values is None and self.value_dtype is not None:
+            raise TypeError(f"this table holds {self.value_dtype} values: pass values, one per key or a scalar")
+        if values is not None and self.value_dtype is None:
+            raise TypeError("this table is a set (value_dtype=None): pass no values")
+        return 0
+
+    # ---- calls on addresses; `_device.py` and `table.py` wrap them
+
+    def _find_all(self, size_t n, uintptr_t keys, uintptr_t offsets, uintptr_t values, size_t room,
+                  uintptr_t stream=0):
+        """None, or the exception."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_find_all(self.handle, n, <void *>keys, <uint64_t *>offsets, <void *>values, room,
+                                      <void *>stream, &err)
+        self._leave()
+        return None if status == GPUHASH_OK else exception(status, &err)
+
+    def _lower_bound(self, size_t n, uintptr_t keys, uintptr_t out_keys, uintptr_t out_values, uintptr_t found,
+                     uintptr_t stream=0):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_lower_bound(self.handle, n, <void *>keys, <void *>out_keys, <void *>out_values,
+                                         <uint8_t *>found, <void *>stream, &err)
+        self._leave()
+        check(status, &err)
+
+    def _range(self, size_t n, uintptr_t low, uintptr_t high, size_t limit, uintptr_t out_keys, uintptr_t out_values,
+               uintptr_t counts, uintptr_t stream=0):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_range(self.handle, n, <void *>low, <void *>high, limit, <void *>out_keys,
+                                   <void *>out_values, <uint64_t *>counts, <void *>stream, &err)
+        self._leave()
+        check(status, &err)
+
+    def _export(self, size_t room, uintptr_t keys, uintptr_t values, uintptr_t stream=0):
+        """(pairs in the table, None or the exception)."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef size_t n = room
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_export(self.handle, &n, <void *>keys, <void *>values, <void *>stream, &err)
+        self._leave()
+        return n, None if status == GPUHASH_OK else exception(status, &err)
+
+    def _maintain(self, str what, uint64_t keys=0, uintptr_t stream=0):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef int which = ("clear", "reserve", "shrink", "flush", "check").index(what)
+        start_error(&err)
+        self._enter()
+        with nogil:
+            if which == 0:
+                status = gpuhash_clear(self.handle, <void *>stream, &err)
+            elif which == 1:
+                status = gpuhash_reserve(self.handle, keys, <void *>stream, &err)
+            elif which == 2:
+                status = gpuhash_shrink(self.handle, <void *>stream, &err)
+            elif which == 3:
+                status = gpuhash_flush(self.handle, <void *>stream, &err)
+            else:
+                status = gpuhash_check(self.handle, &err)
+        self._leave()
+        check(status, &err)
+
+    def __len__(self):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef uint64_t size = 0
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_size(self.handle, &size, &err)
+        self._leave()
+        check(status, &err)
+        return size
+
+    def _info(self):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef gpuhash_table_info info
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_table_get_info(self.handle, &info, &err)
+        self._leave()
+        check(status, &err)
+        return {
+            "backend": text(info.backend), "size": info.size, "used": info.used, "slots": info.slots,
+            "capacity": info.capacity, "bytes": info.bytes, "seed": info.seed, "rebuilds": info.rebuilds,
+            "max_load_factor": info.max_load_factor,
+            "traits": frozenset([name for name, bit in TRAITS.items() if info.traits & bit]),
+        }
+
+    def stats(self):
+        """Named figures of the structure, for example the mean and the longest probe, as a dict of floats."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef gpuhash_stat figures[64]
+        cdef size_t n = 64
+        memset(figures, 0, sizeof(figures))
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_stats(self.handle, &n, figures, &err)
+        self._leave()
+        check(status, &err)
+        return {text(figures[i].name): figures[i].value for i in range(min(n, 64))}
+
+    def histogram(self, size_t n=32):
+        """Live keys by their distance from home in rows (chaining: buckets by slabs): uint64 of n entries.
+
+        The last entry takes the rest.
+        """
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        if n == 0:
+            raise errors.InvalidArgument("a histogram of 0 entries was asked for: pass n of at least 1")
+        counts = numpy.zeros(n, UINT64)
+        cdef uint64_t *p = <uint64_t *>address(counts, PyBUF_WRITABLE)
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_histogram(self.handle, n, p, &err)
+        self._leave()
+        check(status, &err)
+        return counts
+
+# ---- SlabAlloc -------------------------------------------------------------------------------------------------------
+
+
+cdef class CoreSlabAllocator:
+    """One gpuhash_slab_allocator; the calls take addresses of the allocator's device."""
+
+    cdef gpuhash_slab_allocator *handle
+    cdef gpuhash_memory memory
+    cdef int calls
+    cdef readonly bint closed
+
+    def _create(self, str kind, int device_kind, int ordinal, uint32_t unit_bytes, uint32_t super_blocks,
+                uint32_t max_super_blocks, uint32_t memory_blocks, uint64_t seed, uint32_t threads, bint wipe,
+                object memory, uintptr_t stream):
+        cdef gpuhash_slab_config config
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        encoded = encode(kind, "the allocator's kind")
+        memset(&config, 0, sizeof(config))
+        config.struct_size = sizeof(config)
+        config.kind = encoded
+        config.device.kind = device_kind
+        config.device.ordinal = ordinal
+        config.unit_bytes = unit_bytes
+        config.super_blocks = super_blocks
+        config.max_super_blocks = max_super_blocks
+        config.memory_blocks = memory_blocks
+        config.seed = seed
+        config.threads = threads
+        config.wipe = wipe
+        config.stream = <void *>stream
+        if memory is not None:
+            start_memory(&self.memory, memory)
+            config.memory = &self.memory
+        start_error(&err)
+        with nogil:
+            status = gpuhash_slab_allocator_create(&config, &self.handle, &err)
+        if status != GPUHASH_OK:
+            self.handle = NULL
+            end_memory(&self.memory)
+            raise exception(status, &err)
+
+    def __dealloc__(self):
+        self._destroy()
+
+    cdef void _destroy(self) noexcept:
+        cdef gpuhash_slab_allocator *handle = self.handle
+        self.handle = NULL
+        if handle != NULL:
+            with nogil:
+                gpuhash_slab_allocator_destroy(handle)
+        end_memory(&self.memory)
+
+    cdef int _enter(self) except -1:
+        if self.closed or self.handle == NULL:
+            raise errors.ClosedTable("this allocator is closed: create a new one")
+        self.calls += 1
+        return 0
+
+    cdef int _leave(self) except -1:
+        self.calls -= 1
+        if self.closed and self.calls == 0:
+            self._destroy()
+        return 0
+
+    def close(self):
+        """Free the allocator's memory. Closing twice is allowed."""
+        self.closed = True
+        if self.calls == 0:
+            self._destroy()
+
+    def _call(self, str what, size_t n, uintptr_t units, uintptr_t out=0, uintptr_t stream=0):
+        """"allocate", "free" (out: status) or "translate" (out: addresses). None, or the exception."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef int which = ("allocate", "free", "translate").index(what)
+        start_error(&err)
+        self._enter()
+        with nogil:
+            if which == 0:
+                status = gpuhash_slab_allocate(self.handle, n, <uint32_t *>units, <void *>stream, &err)
+            elif which == 1:
+                status = gpuhash_slab_free(self.handle, n, <uint32_t *>units, <uint8_t *>out, <void *>stream, &err)
+            else:
+                status = gpuhash_slab_translate(self.handle, n, <uint32_t *>units, <void **>out, <void *>stream, &err)
+        self._leave()
+        return None if status == GPUHASH_OK else exception(status, &err)
+
+    def stats(self):
+        """Units, allocated units, bytes, super blocks and full memory blocks, as a dict of ints."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef gpuhash_slab_stats figures
+        memset(&figures, 0, sizeof(figures))
+        figures.struct_size = sizeof(figures)
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_slab_get_stats(self.handle, &figures, &err)
+        self._leave()
+        check(status, &err)
+        return {"units": figures.units, "allocated": figures.allocated, "bytes": figures.bytes,
+                "super_blocks": figures.super_blocks, "full_blocks": figures.full_blocks}
+
+# ---- DLPack ----------------------------------------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    typedef struct { int32_t type, id; } gh_dl_device;
+    typedef struct { uint8_t code, bits; uint16_t lanes; } gh_dl_dtype;
+    typedef struct {
+      void *data; gh_dl_device device; int32_t ndim; gh_dl_dtype dtype; int64_t *shape, *strides; uint64_t byte_offset;
+    } gh_dl_tensor;
+    typedef struct gh_dl_managed {
+      gh_dl_tensor tensor; void *context; void (*deleter)(struct gh_dl_managed *);
+    } gh_dl_managed;
+    static void gh_dl_delete(gh_dl_managed *m) { if (m->deleter) m->deleter(m); }
+    """
+    ctypedef struct gh_dl_device:
+        int32_t type
+        int32_t id
+    ctypedef struct gh_dl_dtype:
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+    ctypedef struct gh_dl_tensor:
+        void *data
+        gh_dl_device device
+        int32_t ndim
+        gh_dl_dtype dtype
+        int64_t *shape
+        int64_t *strides
+        uint64_t byte_offset
+    ctypedef struct gh_dl_managed:
+        gh_dl_tensor tensor
+        void *context
+        void (*deleter)(gh_dl_managed *) noexcept
+    void gh_dl_delete(gh_dl_managed *m)
+
+
+cdef class DlpackOwner:
+    """Keeps an imported DLPack tensor until the last view of it is gone."""
+    cdef gh_dl_managed *managed
+
+    def __dealloc__(self):
+        if self.managed != NULL:
+            gh_dl_delete(self.managed)
+
+
+def dlpack_read(capsule):
+    """(address, shape, strides in elements or None, dtype code, bits, device kind, device ordinal, owner)."""
+    if not PyCapsule_IsValid(capsule, "dltensor"):
+        raise TypeError("__dlpack__() did not return a fresh DLPack capsule: export the array again")
+    cdef gh_dl_managed *managed = <gh_dl_managed *>PyCapsule_GetPointer(capsule, "dltensor")
+    PyCapsule_SetName(capsule, "used_dltensor")
+    cdef DlpackOwner owner = DlpackOwner()
+    owner.managed = managed
+    cdef gh_dl_tensor *t = &managed.tensor
+    if t.dtype.lanes != 1:
+        raise TypeError(f"DLPack elements of {t.dtype.lanes} lanes are not supported: pass an array of scalars")
+    shape = tuple([t.shape[i] for i in range(t.ndim)])
+    strides = None if t.strides == NULL else tuple([t.strides[i] for i in range(t.ndim)])
+    return (<uintptr_t>t.data + t.byte_offset, shape, strides, t.dtype.code, t.dtype.bits, t.device.type, t.device.id,
+            owner)
+
+
+cdef void dlpack_delete(gh_dl_managed *managed) noexcept with gil:
+    if managed.context != NULL:
+        Py_DECREF(<object>managed.context)
+    free(managed.tensor.shape)
+    free(managed)
+
+
+cdef void dlpack_drop(object capsule) noexcept:
+    if PyCapsule_IsValid(capsule, "dltensor"):
+        gh_dl_delete(<gh_dl_managed *>PyCapsule_GetPointer(capsule, "dltensor"))
+
+
+def dlpack_write(owner, uintptr_t data, tuple shape, int code, int bits, int kind, int ordinal):
+    """A DLPack capsule over C-contiguous memory that `owner` keeps alive."""
+    cdef gh_dl_managed *managed = <gh_dl_managed *>calloc(1, sizeof(gh_dl_managed))
+    cdef int64_t *sizes = <int64_t *>calloc(len(shape) or 1, sizeof(int64_t))
+    if managed == NULL or sizes == NULL:
+        free(managed)
+        free(sizes)
+        raise MemoryError("no memory for a DLPack capsule")
+    for i, size in enumerate(shape):
+        sizes[i] = size
+    managed.tensor.data = <void *>data
+    managed.tensor.device.type = kind
+    managed.tensor.device.id = ordinal
+    managed.tensor.ndim = len(shape)
+    managed.tensor.dtype.code = code
+    managed.tensor.dtype.bits = bits
+    managed.tensor.dtype.lanes = 1
+    managed.tensor.shape = sizes
+    managed.context = <void *>owner
+    managed.deleter = dlpack_delete
+    Py_INCREF(owner)
+    return PyCapsule_New(managed, "dltensor", dlpack_drop)
+
+
+from pygpuhash import _arrays, _device  # noqa: E402  they import names of this module

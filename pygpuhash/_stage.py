@@ -1,0 +1,47 @@
+"""Memory for one call on either device: numpy arrays for the CPU, copies and scratch arrays for CUDA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _core, _cuda
+
+__all__ = ["Stage"]
+
+
+class _HostRoom:
+    """A numpy array with the two things that a `DeviceArray` has, too."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        self.ptr = int(array.ctypes.data)
+
+    def get(self) -> np.ndarray[Any, Any]:
+        return self.array
+
+
+class Stage:
+    """Where the arrays of a call go. Everything it hands out lives until the stage does."""
+
+    def __init__(self, kind: int, ordinal: int, stream: int) -> None:
+        self.kind, self.ordinal, self.stream = kind, ordinal, stream
+        self._kept: list[Any] = []
+
+    def upload(self, array: np.ndarray[Any, Any]) -> int:
+        """Address of a host array's elements on the device."""
+        if self.kind == _core.CPU:
+            return self._keep(_HostRoom(array)).ptr
+        return self._keep(_cuda.from_host(array, self.ordinal, self.stream)).ptr
+
+    def room(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
+        """An uninitialised array with `.ptr` on the device, and `.get()`, which returns it on the host."""
+        shape = (shape,) if isinstance(shape, int) else shape
+        if self.kind == _core.CPU:
+            return self._keep(_HostRoom(np.empty(shape, dtype)))
+        return self._keep(_cuda.DeviceArray(shape, dtype, self.ordinal, self.stream))
+
+    def _keep(self, array: Any) -> Any:
+        self._kept.append(array)
+        return array

@@ -1,0 +1,42 @@
+"""How this installation was built, and where its headers are."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _core
+
+__all__ = ["get_include", "show_config"]
+
+
+def get_include() -> str:
+    """Directory with gpuhash/gpuhash.h and gpuhash/plugin.h, for programs and plugins in C."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def show_config(mode: str = "print") -> dict[str, Any] | None:
+    """Print versions, build, paths and devices; with mode="dict", return them instead."""
+    if mode not in ("print", "dict"):
+        raise ValueError(f"mode={mode!r} is not known: pass 'print' or 'dict'")
+    cuda_devices, reason = _core.device_count(_core.CUDA)
+    config: dict[str, Any] = {
+        "pygpuhash": _core.version(),
+        "build": _core.build_info(),
+        "extension": _core.__file__,
+        "headers": get_include(),
+        "plugin path": os.environ.get("GPUHASH_PLUGIN_PATH", ""),
+        "cuda": f"{cuda_devices} device{'s' * (cuda_devices != 1)}" if cuda_devices else reason or "no device",
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": platform.platform(),
+    }
+    if mode == "dict":
+        return config
+    width = max(map(len, config))
+    for key, value in config.items():
+        print(f"{key:<{width}}  {value}")
+    return None

@@ -1,0 +1,251 @@
+# cython: language_level=3
+"""The C interface of libgpuhash, as gpuhash/gpuhash.h declares it."""
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+
+
+cdef extern from "gpuhash/gpuhash.h" nogil:
+    ctypedef int32_t gpuhash_status
+
+    enum:
+        GPUHASH_OK
+        GPUHASH_INVALID_ARGUMENT
+        GPUHASH_UNSUPPORTED
+        GPUHASH_NO_MEMORY
+        GPUHASH_FULL
+        GPUHASH_NOT_FOUND
+        GPUHASH_DEVICE_ERROR
+        GPUHASH_POISONED
+        GPUHASH_FORKED
+        GPUHASH_PLUGIN_ERROR
+        GPUHASH_CORRUPT
+        GPUHASH_INTERNAL
+
+    enum:
+        GPUHASH_NO
+        GPUHASH_YES
+        GPUHASH_ELEMENT_FULL
+        GPUHASH_ELEMENT_NO_MEMORY
+
+    ctypedef struct gpuhash_error:
+        size_t struct_size
+        gpuhash_status code
+        char message[512]
+
+    const char *gpuhash_status_name(gpuhash_status status)
+    void gpuhash_version(uint32_t *major, uint32_t *minor, uint32_t *patch)
+    const char *gpuhash_build_info()
+
+    # ---- devices
+    enum:
+        GPUHASH_CPU
+        GPUHASH_CUDA
+
+    ctypedef struct gpuhash_device:
+        int32_t kind
+        int32_t ordinal
+
+    ctypedef struct gpuhash_device_info:
+        size_t struct_size
+        char name[128]
+        uint64_t memory_bytes
+        uint32_t compute_major
+        uint32_t compute_minor
+        uint32_t units
+        uint32_t driver_version
+
+    int32_t gpuhash_device_count(int32_t kind, gpuhash_error *err)
+    gpuhash_status gpuhash_device_get_info(gpuhash_device device, gpuhash_device_info *out, gpuhash_error *err)
+    gpuhash_device gpuhash_pointer_device(const void *p)
+
+    ctypedef struct gpuhash_memory:
+        size_t struct_size
+        void *context
+        void *(*allocate)(void *context, size_t bytes, size_t alignment, void *stream) noexcept
+        void (*deallocate)(void *context, void *p, size_t bytes, size_t alignment, void *stream) noexcept
+
+    # ---- backends
+    enum:
+        GPUHASH_TRAIT_INSERT
+        GPUHASH_TRAIT_ACCUMULATE
+        GPUHASH_TRAIT_MULTI
+        GPUHASH_TRAIT_ORDERED
+        GPUHASH_TRAIT_GROW
+        GPUHASH_TRAIT_WIDE
+        GPUHASH_TRAIT_FLUSH
+
+    ctypedef struct gpuhash_backend_info:
+        size_t struct_size
+        const char *name
+        const char *version
+        const char *summary
+        const char *path
+        const char *error
+        uint64_t traits
+        uint32_t loaded
+        uint32_t key_widths
+        uint32_t value_widths
+        uint32_t devices
+
+    size_t gpuhash_backend_count()
+    gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err)
+    gpuhash_status gpuhash_backend_load(const char *name, gpuhash_backend_info *out, gpuhash_error *err)
+    gpuhash_status gpuhash_backend_open(const char *path, gpuhash_backend_info *out, gpuhash_error *err)
+    gpuhash_status gpuhash_backend_probe(const char *name, gpuhash_device device, gpuhash_error *err)
+
+    # ---- tables
+    ctypedef struct gpuhash_option:
+        const char *key
+        const char *value
+
+    ctypedef struct gpuhash_config:
+        size_t struct_size
+        const char *backend
+        gpuhash_device device
+        uint32_t key_bytes
+        uint32_t value_bytes
+        uint64_t capacity
+        double max_load_factor
+        uint64_t seed
+        uint32_t grow
+        uint32_t threads
+        const gpuhash_memory *memory
+        const gpuhash_option *options
+        size_t n_options
+        void *stream
+
+    ctypedef struct gpuhash_table:
+        pass
+
+    gpuhash_status gpuhash_table_create(const gpuhash_config *config, gpuhash_table **out, gpuhash_error *err)
+    void gpuhash_table_destroy(gpuhash_table *table)
+
+    ctypedef struct gpuhash_table_info:
+        size_t struct_size
+        const char *backend
+        gpuhash_device device
+        uint32_t key_bytes
+        uint32_t value_bytes
+        uint64_t traits
+        uint64_t size
+        uint64_t used
+        uint64_t slots
+        uint64_t capacity
+        uint64_t bytes
+        uint64_t seed
+        uint64_t rebuilds
+        double max_load_factor
+
+    gpuhash_status gpuhash_table_get_info(gpuhash_table *table, gpuhash_table_info *out, gpuhash_error *err)
+
+    # ---- batches
+    enum:
+        GPUHASH_OP_NOP
+        GPUHASH_OP_INSERT
+        GPUHASH_OP_ASSIGN
+        GPUHASH_OP_ACCUMULATE
+        GPUHASH_OP_FIND
+        GPUHASH_OP_ERASE
+        GPUHASH_OP_INSERT_MULTI
+        GPUHASH_OP_COUNT
+        GPUHASH_OP_ERASE_ALL
+        GPUHASH_OP_EXECUTE
+
+    enum:
+        GPUHASH_ADD
+        GPUHASH_MIN
+        GPUHASH_MAX
+
+    enum:
+        GPUHASH_UINT
+        GPUHASH_INT
+        GPUHASH_FLOAT
+
+    enum:
+        GPUHASH_DEDUP_LAST
+
+    ctypedef struct gpuhash_counts:
+        uint64_t yes
+        uint64_t failed
+
+    ctypedef struct gpuhash_batch:
+        size_t struct_size
+        uint32_t op
+        uint32_t flags
+        size_t n
+        const void *keys
+        const void *values
+        void *out_values
+        uint8_t *out_status
+        const uint8_t *ops
+        uint32_t combine
+        uint32_t value_type
+        void *stream
+        gpuhash_counts *counts
+
+    gpuhash_status gpuhash_run(gpuhash_table *table, const gpuhash_batch *batch, gpuhash_error *err)
+    gpuhash_status gpuhash_find_all(gpuhash_table *table, size_t n, const void *keys, uint64_t *offsets,
+                                    void *out_values, size_t max_values, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_lower_bound(gpuhash_table *table, size_t n, const void *keys, void *out_keys,
+                                       void *out_values, uint8_t *found, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
+                                 size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
+                                 void *stream, gpuhash_error *err)
+
+    # ---- exclusive operations
+    gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,
+                                  gpuhash_error *err)
+    gpuhash_status gpuhash_size(gpuhash_table *table, uint64_t *size, gpuhash_error *err)
+    gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_flush(gpuhash_table *table, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_check(gpuhash_table *table, gpuhash_error *err)
+
+    ctypedef struct gpuhash_stat:
+        char name[32]
+        double value
+
+    gpuhash_status gpuhash_stats(gpuhash_table *table, size_t *n, gpuhash_stat *out, gpuhash_error *err)
+    gpuhash_status gpuhash_histogram(gpuhash_table *table, size_t n, uint64_t *counts, gpuhash_error *err)
+
+    gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const char *what, uint64_t table_bytes, size_t n,
+                                           size_t repeats, uint32_t threads, double *seconds, gpuhash_error *err)
+
+    # ---- SlabAlloc
+    ctypedef struct gpuhash_slab_allocator:
+        pass
+
+    ctypedef struct gpuhash_slab_config:
+        size_t struct_size
+        const char *kind
+        gpuhash_device device
+        uint32_t unit_bytes
+        uint32_t super_blocks
+        uint32_t max_super_blocks
+        uint32_t memory_blocks
+        uint64_t seed
+        uint32_t threads
+        uint32_t wipe
+        const gpuhash_memory *memory
+        void *stream
+
+    ctypedef struct gpuhash_slab_stats:
+        size_t struct_size
+        uint64_t units
+        uint64_t allocated
+        uint64_t bytes
+        uint32_t super_blocks
+        uint32_t full_blocks
+
+    gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_config *config, gpuhash_slab_allocator **out,
+                                                 gpuhash_error *err)
+    void gpuhash_slab_allocator_destroy(gpuhash_slab_allocator *allocator)
+    gpuhash_status gpuhash_slab_allocate(gpuhash_slab_allocator *allocator, size_t n, uint32_t *units, void *stream,
+                                         gpuhash_error *err)
+    gpuhash_status gpuhash_slab_free(gpuhash_slab_allocator *allocator, size_t n, const uint32_t *units,
+                                     uint8_t *status, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_slab_translate(gpuhash_slab_allocator *allocator, size_t n, const uint32_t *units,
+                                          void **addresses, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_slab_get_stats(gpuhash_slab_allocator *allocator, gpuhash_slab_stats *out,
+                                          gpuhash_error *err)

@@ -1,0 +1,14 @@
+"""Targets of this distribution's `pygpuhash.backends` entry points: each returns the path of a module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["linear_probe"]
+
+_PLUGINS = Path(__file__).parent / "gpuhash" / "plugins-v1"
+
+
+def linear_probe() -> str:
+    """Open addressing with linear probing over rows of slots."""
+    return str(_PLUGINS / "gpuhash_linear_probe.so")

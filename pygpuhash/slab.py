@@ -1,0 +1,106 @@
+"""`SlabAllocator`: units of fixed size by 32-bit handle, allocated by many threads at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _arrays, _core, _device, _devices
+from pygpuhash._stage import Stage
+
+__all__ = ["SlabAllocator"]
+
+NO_UNIT = 0xFFFFFFFF
+_HANDLE = np.dtype(np.uint32)
+
+
+class SlabAllocator(_core.CoreSlabAllocator):
+    """The slab hash's allocator, usable on its own.
+
+    Parameters
+    ----------
+    kind : "slab_alloc" or "slab_alloc_light".
+    unit_bytes : 64, 128 or 256.
+    super_blocks : created at once; `max_super_blocks` is how many there may be (0: as many as the layout allows).
+    memory_blocks : per super block, of 1024 units each (0: 256).
+    device, seed, threads, memory, stream : as for `Table`.
+    wipe : fill units with ones before they are handed out again.
+
+    Handles, statuses and addresses are numpy arrays, also for an allocator on a device: they are for the host. All
+    calls return when their work is done.
+    """
+
+    def __init__(
+        self,
+        kind: str = "slab_alloc",
+        *,
+        device: str = "cpu",
+        unit_bytes: int = 128,
+        super_blocks: int = 0,
+        max_super_blocks: int = 0,
+        memory_blocks: int = 0,
+        seed: int | None = None,
+        threads: int = 0,
+        wipe: bool = False,
+        memory: Any = None,
+        stream: Any = None,
+    ) -> None:
+        self._kind, self._ordinal = _devices.parse_device(device)
+        self._stream = stream
+        self._create(
+            kind,
+            self._kind,
+            self._ordinal,
+            unit_bytes,
+            super_blocks,
+            max_super_blocks,
+            memory_blocks,
+            seed or 0,
+            threads,
+            wipe,
+            memory,
+            _device.stream_handle(stream),
+        )
+
+    def allocate(self, n: int) -> np.ndarray[Any, Any]:
+        """`n` units: uint32 handles. Raises `NoMemory`, and keeps nothing, when there are not so many."""
+        if n < 0:
+            raise ValueError(f"n={n} units were asked for: pass 0 or more")
+        stage = self._stage()
+        units = stage.room(n, _HANDLE)
+        failure = self._call("allocate", n, units.ptr, 0, stage.stream)
+        if failure is not None:
+            handles = units.get()
+            self.free(handles[handles != NO_UNIT])
+            raise failure
+        return np.asarray(units.get())
+
+    def free(self, units: Any) -> None:
+        """Give units back. A foreign or freed handle raises `InvalidArgument`, whose `status` is 0 for such handles."""
+        stored = _arrays.to_store(units, _HANDLE, _HANDLE, "units").reshape(-1)
+        stage = self._stage()
+        status = stage.room(stored.size, np.uint8)
+        failure = self._call("free", stored.size, stage.upload(stored), status.ptr, stage.stream)
+        if failure is not None:
+            failure.status = status.get()
+            raise failure
+
+    def translate(self, units: Any) -> np.ndarray[Any, Any]:
+        """Where units lie on the device: uint64 addresses, 0 for a foreign handle."""
+        stored = _arrays.to_store(units, _HANDLE, _HANDLE, "units").reshape(-1)
+        stage = self._stage()
+        addresses = stage.room(stored.size, np.uint64)
+        failure = self._call("translate", stored.size, stage.upload(stored), addresses.ptr, stage.stream)
+        if failure is not None:
+            raise failure
+        return np.asarray(addresses.get())
+
+    def _stage(self) -> Stage:
+        return Stage(self._kind, self._ordinal, _device.stream_handle(self._stream))
+
+    def __enter__(self) -> SlabAllocator:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

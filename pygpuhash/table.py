@@ -1,0 +1,450 @@
+"""`Table`: keys to values, or a set of keys, on a device, by a backend chosen by name."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _arrays, _core, _cuda, _device, _devices, registry
+from pygpuhash._stage import Stage
+from pygpuhash.errors import GpuHashError, InvalidArgument, Unsupported
+
+__all__ = ["Op", "Table"]
+
+
+class Op(enum.IntEnum):
+    """Operation codes for the `ops` of `Table.execute`, as uint8."""
+
+    NOP = 0
+    INSERT = _core.OP_INSERT
+    ASSIGN = _core.OP_ASSIGN
+    ACCUMULATE = _core.OP_ACCUMULATE
+    FIND = _core.OP_FIND
+    ERASE = _core.OP_ERASE
+
+
+class Table(_core.CoreTable):
+    """A concurrent hash table.
+
+    Parameters
+    ----------
+    backend : name of a structure, "distribution:name" where two distributions use one name, or "auto".
+    key_dtype, value_dtype : integer, float, bool, datetime64 or timedelta64 of 1, 2, 4 or 8 bytes. Keys compare by
+        their bits. `value_dtype=None` makes a set.
+    capacity : keys that must fit before the table grows.
+    device : "auto" (the first CUDA device that the backend can use, else the CPU), "cpu", "cuda" or "cuda:1".
+    grow : grow and retry when the table is full; otherwise a full table raises `TableFull`.
+    max_load_factor, seed : None for the backend's default and a random seed (the property `seed` tells it).
+    stream : CUDA stream of the initialisation and of every call that names none.
+    memory : an object with `allocate(nbytes, alignment, stream) -> address` and
+        `deallocate(address, nbytes, alignment, stream)`, from which the storage is taken.
+    threads : threads per batch on the CPU; None for what OpenMP says.
+    backend_options : options of the backend, by name.
+
+    If the backend's name stands for a Python class (see `registry`), that class is called with the same keyword
+    arguments and its object is returned.
+
+    Raises
+    ------
+    BackendNotFound, PluginError, OptionNotFound, InvalidArgument, Unsupported, NoMemory, DeviceError
+    """
+
+    def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
+        target = registry.resolve(registry.DEFAULT if backend == "auto" else backend)
+        if isinstance(target, type):
+            return target(**arguments)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        backend: str = "auto",
+        *,
+        key_dtype: Any = "uint64",
+        value_dtype: Any = "uint64",
+        capacity: int = 0,
+        device: str = "auto",
+        grow: bool = True,
+        max_load_factor: float | None = None,
+        seed: int | None = None,
+        stream: Any = None,
+        memory: Any = None,
+        threads: int | None = None,
+        **backend_options: str | int | float | bool,
+    ) -> None:
+        name = registry.resolve(registry.DEFAULT if backend == "auto" else backend)
+        keys = _arrays.table_dtype(key_dtype, "key_dtype")
+        values = None if value_dtype is None else _arrays.table_dtype(value_dtype, "value_dtype")
+        dtypes = (
+            keys,
+            _arrays.store_dtype(keys, keys=True),
+            values,
+            None if values is None else _arrays.store_dtype(values, keys=False),
+        )
+        kind, ordinal = _devices.best_device(str(name)) if device == "auto" else _devices.parse_device(device)
+        self._create(
+            name,
+            kind,
+            ordinal,
+            dtypes,
+            _whole("capacity", capacity, 2**64 - 1),
+            _load_factor(max_load_factor),
+            0 if seed is None else _seed(seed),
+            bool(grow),
+            0 if threads is None else _whole("threads", threads, 2**20, least=1),
+            memory,
+            {key: _option(key, value) for key, value in backend_options.items()},
+            stream,
+            _device.stream_handle(stream),
+        )
+
+    # ---- batches that are not hot
+
+    def insert_or_assign(
+        self, keys: Any, values: Any = None, *, dedup: str | None = None, out: Any = None, stream: Any = None
+    ) -> Any:
+        """Add each pair, or replace the value of a key that is present. Returns a bool mask: newly inserted.
+
+        Of equal keys in one batch one wins, in no fixed order. With `dedup="last"` the last one in array order wins,
+        and its place in the mask says whether the key was new. Backends that cannot do so themselves get a batch
+        without the earlier ones; that is done on the host, and only for host arrays.
+        """
+        if dedup not in (None, "last"):
+            raise InvalidArgument(f"dedup={dedup!r} is not known: pass 'last', or None for any order")
+        if dedup is None:
+            return self._assign(keys, values, 0, out, stream)
+        try:
+            return self._assign(keys, values, _core.DEDUP_LAST, out, stream)
+        except Unsupported:
+            if _arrays.on_device(keys):
+                raise
+            return self._assign_last(keys, values, out, stream)
+
+    def _assign_last(self, keys: Any, values: Any, out: Any, stream: Any) -> Any:
+        stored = _arrays.to_store(keys, self.key_dtype, self._key_store, "keys")
+        flat = stored.reshape(-1)
+        bits = flat.view(f"u{flat.dtype.itemsize}")
+        kept = flat.size - 1 - np.unique(bits[::-1], return_index=True)[1]
+        given = _arrays.from_store(flat[kept], self.key_dtype)
+        mask = np.zeros(stored.shape, bool) if out is None else out
+        if out is not None:
+            _arrays.check_out(out, np.dtype(bool), stored.shape, "out")
+            out[...] = False
+        if values is not None:
+            array = _arrays.to_store(values, self.value_dtype, self._value_store, "values")
+            if array.ndim and array.shape != stored.shape:
+                raise ValueError(f"values have shape {array.shape}, keys {stored.shape}: pass one value per key")
+            values = _arrays.from_store(array.reshape(-1)[kept] if array.ndim else array, self.value_dtype)
+        mask.reshape(-1)[kept] = self._assign(given, values, 0, None, stream)
+        return mask[()] if mask.ndim == 0 else mask
+
+    def get(self, keys: Any, default: Any = 0, *, stream: Any = None) -> Any:
+        """Values of keys, with `default` (a scalar) where a key is absent."""
+        if self.value_dtype is None:
+            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
+        values, found = self.find(keys, stream=stream)
+        if np.ndim(found) == 0 and not _arrays.on_device(found):
+            return values if found else default
+        if default is None:
+            raise TypeError("default=None does not fit an array of values: pass a number, or use find")
+        if isinstance(default, (int, float)) and default == 0 and self.value_dtype.kind not in "mM":
+            return values
+        if isinstance(values, _cuda.DeviceArray):
+            raise TypeError("a default other than 0 needs CuPy or PyTorch keys on a device: use find, which has the mask")
+        if not _arrays.on_device(values):
+            default = _arrays.from_store(
+                _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
+            )
+        values[~found] = default
+        return values
+
+    def find_all(self, keys: Any, *, stream: Any = None) -> tuple[Any, Any]:
+        """Every value of every key (host arrays; trait "multi"): (offsets, values).
+
+        The values of key i are `values[offsets[i]:offsets[i + 1]]`; offsets is uint64 of n + 1 entries.
+        """
+        stored = self._host_keys(keys, "keys")
+        stage = self._stage(stream)
+        k = stage.upload(stored)
+        offsets = stage.room(stored.size + 1, np.uint64)
+        failure = self._find_all(stored.size, k, offsets.ptr, 0, 0, stage.stream)
+        while True:
+            if failure is not None and not isinstance(failure, InvalidArgument):
+                raise failure
+            need = int(offsets.get()[-1])
+            if failure is None and self._value_store is None:
+                return offsets.get(), None
+            values = stage.room(need, self._value_store or np.uint32)
+            failure = self._find_all(stored.size, k, offsets.ptr, values.ptr, need, stage.stream)
+            if failure is None:
+                return offsets.get(), _arrays.from_store(values.get(), self.value_dtype)
+            if int(offsets.get()[-1]) <= need:  # refused for another reason than pairs inserted in between
+                raise failure
+
+    def lower_bound(self, keys: Any, *, stream: Any = None) -> tuple[Any, Any, Any]:
+        """The smallest key at or above each of `keys` (host arrays; trait "ordered"): (keys, values, found)."""
+        stored, stage = self._host_keys(keys, "keys"), self._stage(stream)
+        out_keys = stage.room(stored.shape, self._key_store)
+        out_values = None if self._value_store is None else stage.room(stored.shape, self._value_store)
+        found = stage.room(stored.shape, np.uint8)
+        values_ptr = 0 if out_values is None else out_values.ptr
+        self._lower_bound(stored.size, stage.upload(stored), out_keys.ptr, values_ptr, found.ptr, stage.stream)
+        values = None if out_values is None else _arrays.from_store(out_values.get(), self.value_dtype)
+        return _arrays.from_store(out_keys.get(), self.key_dtype), values, found.get().astype(bool)
+
+    def range(self, low: Any, high: Any, limit: int, *, stream: Any = None) -> tuple[Any, Any, Any]:
+        """Up to `limit` pairs with low[i] <= key < high[i], ascending (host arrays; trait "ordered").
+
+        Returns (keys, values, counts): keys and values of shape (n, limit), of which row i has counts[i] entries.
+        """
+        lows, highs, stage = self._host_keys(low, "low"), self._host_keys(high, "high"), self._stage(stream)
+        if lows.shape != highs.shape:
+            raise ValueError(f"low has shape {lows.shape}, high {highs.shape}: pass one of each per range")
+        shape = (lows.size, _whole("limit", limit, 2**63 - 1, least=1))
+        out_keys = stage.room(shape, self._key_store)
+        out_values = None if self._value_store is None else stage.room(shape, self._value_store)
+        counts = stage.room(lows.size, np.uint64)
+        values_ptr = 0 if out_values is None else out_values.ptr
+        low_ptr, high_ptr = stage.upload(lows), stage.upload(highs)
+        self._range(lows.size, low_ptr, high_ptr, limit, out_keys.ptr, values_ptr, counts.ptr, stage.stream)
+        values = None if out_values is None else _arrays.from_store(out_values.get(), self.value_dtype)
+        return _arrays.from_store(out_keys.get(), self.key_dtype), values, counts.get()
+
+    def _host_keys(self, keys: Any, what: str) -> np.ndarray[Any, Any]:
+        if _arrays.on_device(keys):
+            raise Unsupported(f"{what} are on a device, this method takes host arrays: copy them to the host first")
+        return np.atleast_1d(_arrays.to_store(keys, self.key_dtype, self._key_store, what)).reshape(-1)
+
+    # ---- the whole table
+
+    def export(self, *, like: Any = None, stream: Any = None) -> tuple[Any, Any]:
+        """All pairs: (keys, values), one-dimensional, in no order unless the backend is ordered; values None for a set.
+
+        numpy arrays, or, for a table on a device, arrays of the library of `like` (a device array).
+        """
+        owner = stream if stream is not None else self._stream
+        s = _device.stream_handle(owner) if owner is not None or like is None else self._stream_of(like)
+        while True:
+            n, failure = self._export(0, 0, 0, s)
+            if failure is not None:
+                raise failure
+            keys, values, failure = self._export_to(n, like, s)
+            if failure is None:
+                return keys, values
+            if not isinstance(failure, InvalidArgument) or self._export(0, 0, 0, s)[0] <= n:
+                raise failure  # otherwise another thread has inserted in between: ask again
+
+    def _export_to(self, n: int, like: Any, s: int) -> tuple[Any, Any, Any]:
+        if like is not None and _arrays.on_device(like):
+            return self._export_like(n, like, s)
+        stage = Stage(self._kind, self._ordinal, s)
+        keys = stage.room(max(n, 1), self._key_store)
+        values = None if self._value_store is None else stage.room(max(n, 1), self._value_store)
+        n, failure = self._export(n, keys.ptr, 0 if values is None else values.ptr, s)
+        if failure is not None:
+            return None, None, failure
+        out = None if values is None else _arrays.from_store(values.get()[:n], self.value_dtype)
+        return _arrays.from_store(keys.get()[:n], self.key_dtype), out, None
+
+    def _export_like(self, n: int, like: Any, s: int) -> tuple[Any, Any, Any]:
+        if self._kind != _core.CUDA:
+            raise InvalidArgument("like= is on a CUDA device, the table is on the CPU: leave it out")
+        for dtype, store in ((self.key_dtype, self._key_store), (self.value_dtype, self._value_store)):
+            if dtype != store:
+                raise TypeError(f"{dtype} is stored as {store}: export to the host, without like=")
+        keys = _device.empty_like(like, (n,), self._key_store, self._ordinal, s)
+        values = None if self._value_store is None else _device.empty_like(like, (n,), self._value_store, self._ordinal, s)
+        k = _device.view(keys, self._ordinal, s, "keys")
+        v = None if values is None else _device.view(values, self._ordinal, s, "values")
+        if n == 0:
+            return keys, values, None
+        got, failure = self._export(n, k.ptr, 0 if v is None else v.ptr, s)
+        if failure is None and got < n:
+            keys, values = keys[:got], None if values is None else values[:got]
+        return keys, values, failure
+
+    def keys(self) -> Any:
+        """All keys, as a numpy array."""
+        return self.export()[0]
+
+    def values(self) -> Any:
+        """All values, as a numpy array in the order of a simultaneous `export`; None for a set."""
+        return self.export()[1]
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs of numpy scalars from one export; (key, None) for a set."""
+        keys, values = self.export()
+        return zip(keys, values if values is not None else [None] * len(keys), strict=True)
+
+    def clear(self, *, stream: Any = None) -> None:
+        """Remove every key; the storage stays."""
+        self._maintain("clear", 0, self._stream_of(None, stream))
+
+    def reserve(self, keys: int, *, stream: Any = None) -> None:
+        """Make room for `keys` keys in all; never shrinks."""
+        self._maintain("reserve", _whole("keys", keys, 2**64 - 1), self._stream_of(None, stream))
+
+    def shrink(self, *, stream: Any = None) -> None:
+        """Keep only as much storage as the keys need at the maximum load factor."""
+        self._maintain("shrink", 0, self._stream_of(None, stream))
+
+    def flush(self, *, stream: Any = None) -> None:
+        """Drop what erased keys left behind."""
+        self._maintain("flush", 0, self._stream_of(None, stream))
+
+    def check(self) -> None:
+        """Test every invariant of the structure. Raises `Corrupt` with the first one that is broken."""
+        self._maintain("check")
+
+    def _stage(self, stream: Any) -> Stage:
+        return Stage(self._kind, self._ordinal, self._stream_of(None, stream))
+
+    def _stream_of(self, like: Any, stream: Any = None) -> int:
+        owner = stream if stream is not None else self._stream
+        if owner is None and like is not None:
+            return _device.current_stream(like, self._ordinal)
+        return _device.stream_handle(owner)
+
+    # ---- as a mapping
+
+    def __getitem__(self, keys: Any) -> Any:
+        if self.value_dtype is None:
+            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
+        values, found = self.find(keys)
+        if not found.all():
+            raise KeyError(_absent(keys, found))
+        return values
+
+    def __setitem__(self, keys: Any, values: Any) -> None:
+        self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")
+
+    def __delitem__(self, keys: Any) -> None:
+        erased = self.erase(keys)
+        if not erased.all():
+            raise KeyError(_absent(keys, erased))
+
+    def __contains__(self, key: Any) -> bool:
+        found = self.contains(key)
+        if np.ndim(found):
+            raise TypeError(f"'in' takes one key, {found.size} were given: use contains, which returns a mask")
+        return bool(found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.keys())
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    # ---- properties
+
+    @property
+    def backend(self) -> str:
+        """Name of the structure."""
+        return str(self._info()["backend"])
+
+    @property
+    def device(self) -> str:
+        """ "cpu" or, for example, "cuda:0"."""
+        return _devices.device_name(self._kind, self._ordinal)
+
+    @property
+    def size(self) -> int:
+        """Live keys."""
+        return len(self)
+
+    @property
+    def capacity(self) -> int:
+        """Keys that fit before the table grows or reports that it is full."""
+        return int(self._info()["capacity"])
+
+    @property
+    def load_factor(self) -> float:
+        """Live keys per slot."""
+        info = self._info()
+        return float(info["size"] / info["slots"]) if info["slots"] else 0.0
+
+    @property
+    def max_load_factor(self) -> float:
+        """Load factor beyond which the table grows."""
+        return float(self._info()["max_load_factor"])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return int(self._info()["bytes"])
+
+    @property
+    def seed(self) -> int:
+        """Seed of the hash."""
+        return int(self._info()["seed"])
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """What the backend can do, for example "accumulate" or "ordered"."""
+        return frozenset(self._info()["traits"])
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """Size, used slots, slots, capacity, bytes, seed, rebuilds, maximum load factor and traits at one moment."""
+        return dict(self._info())
+
+    def __enter__(self) -> Table:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a table cannot be pickled or copied: export its pairs and insert them into a new table")
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<pygpuhash.Table, closed>"
+        kinds = f"{self.key_dtype} -> {self.value_dtype}" if self.value_dtype is not None else f"set of {self.key_dtype}"
+        try:
+            info = self._info()
+        except GpuHashError as error:
+            return f"<pygpuhash.Table {kinds} on {self.device}, unusable: {error}>"
+        return f"<pygpuhash.Table {info['backend']!r} {kinds} on {self.device}, {info['size']} of {info['capacity']} keys>"
+
+
+def _absent(keys: Any, found: Any) -> str:
+    """A sentence for a KeyError: how many keys, and which one is the first."""
+    if np.ndim(keys) == 0 and not _arrays.on_device(keys):
+        return f"{keys!r} is not in the table"
+    mask = np.asarray(found.get() if hasattr(found, "get") else found.cpu() if hasattr(found, "cpu") else found)
+    at = int(np.flatnonzero(~mask.reshape(-1))[0])
+    first = np.asarray(keys).reshape(-1)[at] if not _arrays.on_device(keys) else f"element {at}"
+    return f"{int((~mask).sum())} of {mask.size} keys are not in the table, the first is {first}"
+
+
+def _whole(name: str, value: Any, most: int, least: int = 0) -> int:
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise TypeError(f"{name}={value!r} is not an integer") from None
+    if not least <= number <= most:
+        raise InvalidArgument(f"{name}={number} is out of range: pass {least} to {most}")
+    return int(number)
+
+
+def _seed(seed: Any) -> int:
+    return _whole("seed", seed, 2**64 - 1, least=1)
+
+
+def _load_factor(value: float | None) -> float:
+    if value is None:
+        return 0.0
+    if not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise InvalidArgument(f"max_load_factor={value!r} is out of range: pass a number above 0 and at most 1")
+    return float(value)
+
+
+def _option(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    raise TypeError(f"option {name}={value!r} is a {type(value).__name__}: pass a string or a number")
