@@ -140,17 +140,20 @@ class MesonBuild:
             self.meson("install", "--no-rebuild", "--quiet")
 
     def configure(self) -> None:
+        """Set the folder up, or bring it up to date where ninja would not notice by itself."""
         native = self.folder.with_suffix(".ini")
         arguments = [f"--prefix={self.prefix}", "--libdir=lib", *self.cuda_arguments(native)]
-        # What the folder depends on. sys.executable: the build environments of pip come and go, and the folder
-        # remembers the meson that made it.
-        settings = "\n".join([sys.executable, *arguments, native.read_text() if native.exists() else ""])
-        stamp = self.folder / "gpuhash-settings"
-        if stamp.exists() and stamp.read_text() == settings:
-            return
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.meson("setup", *arguments, str(self.folder), str(ROOT), in_folder=False)
-        stamp.write_text(settings)
+        settings = "\n".join([*arguments, native.read_text() if native.exists() else ""])
+        # The meson that made the folder (build environments come and go), and files that meson.build asks for.
+        surroundings = "\n".join([sys.executable, *sorted(map(str, ROOT.glob("plugins/*/plugin*")))])
+        made_with, made_in = self.folder / "gpuhash-settings", self.folder / "gpuhash-surroundings"
+        if not made_with.exists() or made_with.read_text() != settings:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.meson("setup", *arguments, str(self.folder), str(ROOT), in_folder=False)
+        elif made_in.read_text() != surroundings:
+            self.meson("setup", "--reconfigure", str(self.folder), str(ROOT), in_folder=False)
+        made_in.write_text(surroundings)
+        made_with.write_text(settings)
 
     def cuda_arguments(self, native: Path) -> list[str]:
         native.unlink(missing_ok=True)
