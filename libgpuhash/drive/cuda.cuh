@@ -23,7 +23,7 @@ template <class T> GH_FN T shuffle_whole(const T& v, u32 lane) {  // a trivially
 }
 
 // One atomic per block and counter.
-GH_FN void add_totals(totals* sum, int live, int used, u32 good, u32 failed) {
+GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed) {
   __shared__ int parts[4][block_threads / 32];
   const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int mine[4] = {live, used, int(good), int(failed)};
@@ -37,8 +37,10 @@ GH_FN void add_totals(totals* sum, int live, int used, u32 good, u32 failed) {
     int s = 0;
 #pragma unroll
     for (u32 w = 0; w < block_threads / 32; ++w) s += parts[threadIdx.x][w];
-    // The four counters of totals lie one after the other, 8 bytes each.
-    if (s) atomicAdd(reinterpret_cast<u64*>(sum) + threadIdx.x, u64((long long)s));
+    // The four counters of totals lie one after the other, 8 bytes each; the third is yes.
+    if (s && threadIdx.x != 2)
+      atomicAdd(reinterpret_cast<u64*>(sum + blockIdx.x % total_stripes) + threadIdx.x, u64((long long)s));
+    if (s && batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum) + threadIdx.x, u64((long long)s));
   }
 }
 
@@ -124,8 +126,7 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
     if (q.status) q.status[i] = u8(res.status);
     if (q.out_values) write_element<typename F::value>(q.out_values, q.value_bytes, i, res.value);
   }
-  if (Op::fixed_kind != find || q.alone != 2)
-    add_totals(sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
+  add_totals(sum, q.batch_sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
 }
 
 template <class Op, int P> int run_on_cuda(const void* table, const request& q, totals* sum) {

@@ -37,15 +37,33 @@ inline int wait(void* s) { return int(cudaStreamSynchronize(cudaStream_t(s))); }
 inline int make_event(void** e) { return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming)); }
 inline void drop_event(void* e) { cudaEventDestroy(cudaEvent_t(e)); }
 inline int record(void* e, void* s) { return int(cudaEventRecord(cudaEvent_t(e), cudaStream_t(s))); }
+inline bool finished(void* e) { return cudaEventQuery(cudaEvent_t(e)) == cudaSuccess; }
 inline int follow(void* s, void* e) { return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), 0)); }
+inline bool has_wide_cas(int ordinal) {
+  int major = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 9;
+}
 inline const char* error_text(int e) { return cudaGetErrorString(cudaError_t(e)); }
 
 }  // namespace cuda_detail
 
-inline constexpr device_api cuda_device = {cuda_detail::probe,      cuda_detail::enter,      cuda_detail::leave,
-                                           cuda_detail::allocate,   cuda_detail::release,    cuda_detail::fill,
-                                           cuda_detail::copy,       cuda_detail::wait,       cuda_detail::make_event,
-                                           cuda_detail::drop_event, cuda_detail::record,     cuda_detail::follow,
-                                           cuda_detail::error_text, int(cudaErrorMemoryAllocation)};
+inline constexpr device_api cuda_device = {
+    .probe = cuda_detail::probe,
+    .enter = cuda_detail::enter,
+    .leave = cuda_detail::leave,
+    .allocate = cuda_detail::allocate,
+    .release = cuda_detail::release,
+    .fill = cuda_detail::fill,
+    .copy = cuda_detail::copy,
+    .wait = cuda_detail::wait,
+    .make_event = cuda_detail::make_event,
+    .drop_event = cuda_detail::drop_event,
+    .record = cuda_detail::record,
+    .finished = cuda_detail::finished,
+    .follow = cuda_detail::follow,
+    .error_text = cuda_detail::error_text,
+    .has_wide_cas = cuda_detail::has_wide_cas,
+    .out_of_memory = int(cudaErrorMemoryAllocation),
+};
 
 }  // namespace gpuhash

@@ -19,10 +19,11 @@ struct device_api {
   int (*make_event)(void** event);
   void (*drop_event)(void* event);
   int (*record)(void* event, void* stream);
+  bool (*finished)(void* event);
   int (*follow)(void* stream, void* event);  // work queued on stream from now on waits for event
   const char* (*error_text)(int error);
-  bool is_memory_error(int error) const { return error == out_of_memory; }
-  int out_of_memory;
+  bool (*has_wide_cas)(int ordinal);         // 16-byte compare-and-swap
+  int out_of_memory;                         // the error number that means it
 };
 
 }  // namespace gpuhash

@@ -6,7 +6,9 @@
 
 namespace gpuhash {
 
-// Added to by kernels: on CUDA these lie in device memory.
+// Added to by kernels: on CUDA these lie in device memory, in stripes that blocks take turns at, since thousands of blocks
+// that add to one address would wait for each other.
+inline constexpr unsigned total_stripes = 16;
 struct totals {
   int64_t live, used;     // changes of the table's counters
   uint64_t yes, failed;   // elements with status yes; elements not carried out
@@ -23,6 +25,7 @@ struct request {
   uint8_t* status;        // may be NULL
   const uint8_t* ops;     // kind mixed
   uint32_t key_bytes, value_bytes;  // of the arrays; a pair64 table takes 4 or 8 for each
+  totals* batch_sum;      // CUDA: if set, added to as well (device memory)
   uint32_t threads;       // CPU
   void* stream;           // CUDA
   uint32_t read_line, write_line, in_flight;  // bytes per visit, keys in flight: 0 is the engine's choice
@@ -30,7 +33,8 @@ struct request {
 };
 
 struct engine {
-  // Serve a batch on the table whose layout struct is `table`. Adds to *sum. CUDA: asynchronous, sum in device memory.
+  // Serve a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to
+  // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it.
   // Returns 0 or a CUDA error code.
   int (*run)(const void* table, const request& q, totals* sum);
   // Append the live pairs of cells lo..hi to keys/values (either may be NULL) at *n, which counts on (device memory on CUDA).

@@ -1,0 +1,65 @@
+// device_api of the CPU: memory of the host, everything done on return.
+#pragma once
+#include <omp.h>
+#include <string.h>
+
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+namespace host_detail {
+
+inline void* default_memory(size_t bytes) { return host->host_memory->allocate(host->host_memory->context, bytes, 128, nullptr); }
+inline int probe(int ordinal, char* why, size_t size) {
+  return ordinal == 0 ? 0 : (snprintf(why, size, "cpu:%d does not exist: the CPU is one device, cpu:0", ordinal), 1);
+}
+// The default memory resource wants the size back, so it is kept in front of the block.
+inline int allocate(void** p, size_t bytes, void*) {
+  constexpr size_t front = 128;
+  if (bytes > ~size_t(0) - front) return 1;
+  char* base = static_cast<char*>(default_memory(bytes + front));
+  if (!base) return 1;
+  memcpy(base, &bytes, sizeof(bytes));
+  *p = base + front;
+  return 0;
+}
+inline int release(void* p, void*) {
+  char* base = static_cast<char*>(p) - 128;
+  size_t bytes;
+  memcpy(&bytes, base, sizeof(bytes));
+  host->host_memory->deallocate(host->host_memory->context, base, bytes + 128, 128, nullptr);
+  return 0;
+}
+// By the team: the first touch of a page decides where it lies, and one thread alone cannot fill memory at full speed.
+inline int fill(void* p, int byte, size_t bytes, void*) {
+  constexpr size_t piece = size_t(1) << 21;
+  const long pieces = long((bytes + piece - 1) / piece);
+#pragma omp parallel for schedule(static) if (pieces > 4)
+  for (long i = 0; i < pieces; ++i) {
+    const size_t at = size_t(i) * piece;
+    memset(static_cast<char*>(p) + at, byte, bytes - at < piece ? bytes - at : piece);
+  }
+  return 0;
+}
+
+}  // namespace host_detail
+
+inline constexpr device_api host_device = {
+    .probe = host_detail::probe,
+    .enter = [](int, int*) { return 0; },
+    .leave = [](int) {},
+    .allocate = host_detail::allocate,
+    .release = host_detail::release,
+    .fill = host_detail::fill,
+    .copy = [](void* to, const void* from, size_t bytes, void*) { return memcpy(to, from, bytes), 0; },
+    .wait = [](void*) { return 0; },
+    .make_event = [](void** e) { return *e = nullptr, 0; },
+    .drop_event = [](void*) {},
+    .record = [](void*, void*) { return 0; },
+    .finished = [](void*) { return true; },
+    .follow = [](void*, void*) { return 0; },
+    .error_text = [](int) { return "out of memory"; },
+    .has_wide_cas = [](int) { return true; },
+    .out_of_memory = 1,
+};
+
+}  // namespace gpuhash

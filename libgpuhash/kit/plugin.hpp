@@ -1,0 +1,137 @@
+// From tables to a module: the entry point and the vtable, the same for every backend that uses the kit.
+//
+// plugin.cpp of a backend says:
+//   GPUHASH_PLUGIN(backend, make)    backend: a gpuhash_backend_v1 with the names, traits and options filled in
+//                                    make: gpuhash_status (const table::setup&, table** out, gpuhash_error*)
+//                                    engines: which kernels serve a device (GPUHASH_ENGINES below)
+#pragma once
+#include "libgpuhash/kit/host_device.hpp"
+#include "libgpuhash/kit/options.hpp"
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+
+const gpuhash_host_api* host = nullptr;
+
+// The kernels of a backend for this processor: the widest instruction set that it has.
+struct host_engines_of {
+  const engine* (*baseline)();
+  const engine* (*avx2)();
+  const engine* (*avx512)();
+};
+inline const engine* choose_host_engines(const host_engines_of& e) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  // For comparing instruction sets; a set that the processor lacks is never taken.
+  const char* most = secure_getenv("GPUHASH_ISA");
+  const bool no_v4 = most && strcmp(most, "avx512"), no_v3 = no_v4 && strcmp(most, "avx2");
+  if (v4 && !no_v4) return e.avx512();
+  if (v3 && !no_v3) return e.avx2();
+#endif
+  return e.baseline();
+}
+
+struct plugin_parts {
+  const engine* (*host)();
+  const engine* (*cuda)();        // NULL: built without CUDA
+  const device_api* cuda_device;  // NULL: built without CUDA
+  gpuhash_status (*make)(const table::setup&, table** out, gpuhash_error* err);
+};
+
+template <const plugin_parts& parts> struct vtable {
+  static const device_api* device(int kind) {
+    return kind == GPUHASH_CPU ? &host_device : kind == GPUHASH_CUDA ? parts.cuda_device : nullptr;
+  }
+  static gpuhash_status probe(gpuhash_device d, gpuhash_error* err) {
+    const device_api* api = device(d.kind);
+    if (!api) return host->fail(err, GPUHASH_UNSUPPORTED, "this backend was built without %s kernels", d.kind == GPUHASH_CUDA ? "CUDA" : "such");
+    char why[256] = "";
+    if (api->probe(d.ordinal, why, sizeof(why))) return host->fail(err, GPUHASH_DEVICE_ERROR, "%s", why);
+    return GPUHASH_OK;
+  }
+  static gpuhash_status create(const gpuhash_config* c, void** out, gpuhash_error* err) {
+    if (const gpuhash_status s = probe(c->device, err)) return s;
+    const bool cuda = c->device.kind == GPUHASH_CUDA;
+    const device_api* api = device(c->device.kind);
+    if (c->value_bytes && (c->key_bytes == 8 || c->value_bytes == 8) && !api->has_wide_cas(c->device.ordinal))
+      return host->fail(err, GPUHASH_UNSUPPORTED, "pairs of %u + %u bytes need a 16-byte compare-and-swap, which cuda:%d lacks (compute capability 9.0 has it); use 4-byte keys and values, a set, or the CPU", c->key_bytes, c->value_bytes, c->device.ordinal);
+    try {
+      table* t = nullptr;
+      const gpuhash_status s = parts.make({*c, api, cuda ? parts.cuda() : parts.host()}, &t, err);
+      *out = t;
+      return s;
+    } catch (const std::bad_alloc&) {
+      return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
+    }
+  }
+  static table& of(void* t) { return *static_cast<table*>(t); }
+  template <class Call> static gpuhash_status guarded(gpuhash_error* err, Call call) {
+    try {
+      return call();
+    } catch (const std::bad_alloc&) {
+      return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the call's own records");
+    }
+  }
+  static void fill(gpuhash_backend_v1& b) {
+    b.probe = probe;
+    b.create = create;
+    b.destroy = [](void* t) { delete static_cast<table*>(t); };
+    b.run = [](void* t, const gpuhash_batch* q, gpuhash_error* e) { return guarded(e, [&] { return of(t).run(*q, e); }); };
+    b.info = [](void* t, gpuhash_table_info* o, gpuhash_error* e) { return guarded(e, [&] { return of(t).info(o, e); }); };
+    b.export_pairs = [](void* t, size_t* n, void* k, void* v, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).export_pairs(n, k, v, s, e); }); };
+    b.clear = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).clear(s, e); }); };
+    b.reserve = [](void* t, uint64_t k, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).reserve(k, s, e); }); };
+    b.shrink = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).shrink(s, e); }); };
+    b.flush = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).flush(s, e); }); };
+    b.check = [](void* t, gpuhash_error* e) { return guarded(e, [&] { return of(t).check(e); }); };
+    b.stats = [](void* t, size_t* n, gpuhash_stat* o, gpuhash_error* e) { return guarded(e, [&] { return of(t).stats(n, o, e); }); };
+    b.histogram = [](void* t, size_t n, uint64_t* c, gpuhash_error* e) { return guarded(e, [&] { return of(t).histogram(n, c, e); }); };
+  }
+};
+
+// Copies what both sides know, and refuses a host of another major version.
+inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, const gpuhash_backend_v1& mine,
+                                gpuhash_backend_v1* out, gpuhash_error* err) {
+  if (major != GPUHASH_PLUGIN_ABI_MAJOR)
+    return api->fail(err, GPUHASH_UNSUPPORTED, "this plugin speaks plugin ABI %u and the host speaks %u; install versions that match", GPUHASH_PLUGIN_ABI_MAJOR, major);
+  host = api;
+  const size_t n = out->struct_size < sizeof(mine) ? out->struct_size : sizeof(mine);
+  memcpy(out, &mine, n);
+  out->struct_size = n;
+  return GPUHASH_OK;
+}
+
+}  // namespace gpuhash
+
+#define GPUHASH_JOIN2(a, b) a##b
+#define GPUHASH_JOIN(a, b) GPUHASH_JOIN2(a, b)
+
+// Declares the kernels of backend `name`, as plugin_host.cpp and plugin_cuda.cu define them.
+#if defined(__x86_64__)
+#define GPUHASH_HOST_ENGINES(name)                                                             \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline();                       \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx2();                           \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx512();                         \
+  static const gpuhash::engine* host_engines_here() {                                          \
+    return gpuhash::choose_host_engines({gpuhash_##name##_engines_baseline, gpuhash_##name##_engines_avx2, \
+                                         gpuhash_##name##_engines_avx512});                    \
+  }
+#else
+#define GPUHASH_HOST_ENGINES(name)                                      \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_generic(); \
+  static const gpuhash::engine* host_engines_here() { return gpuhash_##name##_engines_generic(); }
+#endif
+#if GPUHASH_WITH_CUDA
+#define GPUHASH_CUDA_ENGINES(name)                                        \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_cuda();      \
+  extern "C" const gpuhash::device_api* gpuhash_##name##_device_cuda();   \
+  static const gpuhash::engine* (*const cuda_engines_here)() = gpuhash_##name##_engines_cuda; \
+  static const gpuhash::device_api* cuda_device_here() { return gpuhash_##name##_device_cuda(); }
+#else
+#define GPUHASH_CUDA_ENGINES(name)                                           \
+  static const gpuhash::engine* (*const cuda_engines_here)() = nullptr;      \
+  static const gpuhash::device_api* cuda_device_here() { return nullptr; }
+#endif

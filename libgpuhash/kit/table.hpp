@@ -1,0 +1,484 @@
+// The host side of a table, common to all structures: checks that only a table can make, requests, the gate, counters,
+// growth, exclusive operations, and what happens after a device fault. A structure derives from `table` and says how its
+// storage is laid out, grown and tested (flat_table.hpp does most of it for structures in one piece of memory).
+//
+// How counters work: every batch adds to `totals` in the header, which lies in the table's own memory. live and used are
+// exact whenever no batch runs. Growth needs to know before a batch how many keys may still be added: booked_ is an upper
+// bound of used that counts every element of the batches since the counters were last read.
+#pragma once
+#include <omp.h>
+#include <string.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "gpuhash/plugin.h"
+#include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/kit/gate.hpp"
+
+namespace gpuhash {
+
+extern const gpuhash_host_api* host;  // set by plugin init (kit/plugin.hpp)
+
+inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
+struct header {
+  unsigned char side[side_bytes];
+  totals sum[total_stripes];  // the CPU uses the first
+};
+
+class table {
+ public:
+  struct setup {
+    gpuhash_config config;
+    const device_api* api;
+    const engine* engines;  // of config.device, indexed by format_id
+  };
+
+  explicit table(const setup& s)
+      : config_(s.config), memory_(s.config.memory ? *s.config.memory : gpuhash_memory{}), api_(*s.api), gate_(*s.api) {
+    config_.memory = s.config.memory ? &memory_ : nullptr;
+    config_.backend = nullptr, config_.options = nullptr, config_.n_options = 0;  // the caller's strings end with create
+    const bool narrow = config_.key_bytes == 4 && config_.value_bytes <= 4;
+    format_ = config_.value_bytes ? (narrow ? format_pair32 : format_pair64) : (narrow ? format_set32 : format_set64);
+    engine_ = s.engines + format_;
+  }
+  virtual ~table() = default;
+  table(const table&) = delete;
+  table& operator=(const table&) = delete;
+
+  gpuhash_status run(const gpuhash_batch& b, gpuhash_error* err);
+  gpuhash_status info(gpuhash_table_info* out, gpuhash_error* err);
+  gpuhash_status export_pairs(size_t* n, void* keys, void* values, void* stream, gpuhash_error* err);
+  gpuhash_status clear(void* stream, gpuhash_error* err);
+  gpuhash_status reserve(uint64_t keys, void* stream, gpuhash_error* err);
+  gpuhash_status shrink(void* stream, gpuhash_error* err);
+  gpuhash_status flush(void* stream, gpuhash_error* err);
+  gpuhash_status check(gpuhash_error* err);
+  gpuhash_status stats(size_t* n, gpuhash_stat* out, gpuhash_error* err);
+  gpuhash_status histogram(size_t n, uint64_t* counts, gpuhash_error* err);
+
+ protected:
+  // ---- what a structure supplies. All but limit() are called with the table held exclusively. --------------------
+  virtual const void* layout() const = 0;       // what kernels get, copied at each call
+  virtual uint64_t cells() const = 0;           // for collect
+  virtual uint64_t slots() const = 0;
+  virtual uint64_t bytes() const = 0;
+  virtual uint64_t limit() const = 0;           // used slots at which the table wants to grow
+  virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
+  virtual gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;  // rebuild for so many keys
+  virtual gpuhash_status inspect(gpuhash_error* err) = 0;                              // check
+  virtual void figures(std::vector<gpuhash_stat>& out) = 0;
+  virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
+  virtual void tune(request&) const {}
+
+  // ---- services ---------------------------------------------------------------------------------------------------
+  bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
+  uint32_t threads() const { return config_.threads ? config_.threads : uint32_t(omp_get_max_threads()); }
+
+  // A device error: the table is unusable from here on, unless it was memory that ran out.
+  gpuhash_status fault(gpuhash_error* err, int e, const char* doing) {
+    if (e == api_.out_of_memory)
+      return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory on the device; free some, or ask for a smaller capacity", doing);
+    poisoned_ = true;
+    return host->fail(err, GPUHASH_DEVICE_ERROR, "%s failed: %s; the table is unusable now and can only be destroyed", doing, api_.error_text(e));
+  }
+  gpuhash_status poisoned(gpuhash_error* err) const {
+    return host->fail(err, GPUHASH_POISONED, "an earlier device error left this table unusable; destroy it and build a new one");
+  }
+
+  // Storage of the table's device, through the caller's memory resource if there is one.
+  void* take_memory(size_t bytes, void* stream) {
+    if (config_.memory) return memory_.allocate(memory_.context, bytes, 128, stream);
+    void* p = nullptr;
+    return api_.allocate(&p, bytes, stream) == 0 ? p : nullptr;
+  }
+  void give_memory(void* p, size_t bytes, void* stream) {
+    if (!p) return;
+    if (config_.memory) memory_.deallocate(memory_.context, p, bytes, 128, stream);
+    else api_.release(p, stream);
+  }
+  struct block {  // owned memory of the device
+    table* of = nullptr;
+    void* p = nullptr;
+    size_t bytes = 0;
+    void* stream = nullptr;
+    block() = default;
+    block(table* t, size_t b, void* s) : of(t), p(b ? t->take_memory(b, s) : nullptr), bytes(b), stream(s) {}
+    block(block&& o) noexcept { swap(o); }
+    block& operator=(block&& o) noexcept { return swap(o), *this; }
+    ~block() {
+      if (p) of->give_memory(p, bytes, stream);
+    }
+    void swap(block& o) {
+      std::swap(of, o.of), std::swap(p, o.p), std::swap(bytes, o.bytes), std::swap(stream, o.stream);
+    }
+    explicit operator bool() const { return p != nullptr || bytes == 0; }
+  };
+  gpuhash_status no_memory(gpuhash_error* err, uint64_t bytes) const {
+    return host->fail(err, GPUHASH_NO_MEMORY, "%llu bytes for the table could not be allocated; free some memory, or ask for a smaller capacity", (unsigned long long)bytes);
+  }
+
+  gpuhash_status make_header(void* stream, gpuhash_error* err);
+  header* head() const { return static_cast<header*>(header_.p); }
+  void book_used(uint64_t used) {  // after a rebuild: what is used now
+    std::lock_guard<std::mutex> lock(booking_);
+    booked_ = on_cuda() ? used : 0;
+  }
+  gpuhash_status read_totals(totals* out, void* stream, gpuhash_error* err);
+
+  // Use the device of the table on the calling thread, for the scope's life.
+  class on_device {
+   public:
+    explicit on_device(const table& t) : api_(t.api_) { entered_ = api_.enter(t.config_.device.ordinal, &before_) == 0; }
+    ~on_device() {
+      if (entered_) api_.leave(before_);
+    }
+
+   private:
+    const device_api& api_;
+    int before_ = 0;
+    bool entered_;
+  };
+
+  // The table to oneself. On CUDA the work queued on `stream` inside runs after everything queued so far.
+  class exclusive {
+   public:
+    exclusive(table& t, void* stream) : t_(t), stream_(stream) {
+      if (t_.on_cuda()) t_.launch_.lock(), error = t_.gate_.before_exclusive(stream);
+      else t_.host_gate_.lock();
+    }
+    ~exclusive() {
+      if (t_.on_cuda()) t_.gate_.after_exclusive(stream_), t_.launch_.unlock();
+      else t_.host_gate_.unlock();
+    }
+    int error = 0;
+
+   private:
+    table& t_;
+    void* stream_;
+  };
+
+  gpuhash_config config_;
+  gpuhash_memory memory_;
+  const device_api& api_;
+  const engine* engine_;
+  format_id format_;
+  std::atomic<bool> poisoned_{false};
+  uint64_t rebuilds_ = 0;
+  block header_;
+
+ private:
+  request request_for(const gpuhash_batch& b) const;
+  gpuhash_status run_part(request q, size_t first, size_t n, totals* counts, gpuhash_error* err);
+  // How many of n more keys may be added now; makes room first if there is too little. Books them.
+  size_t book(size_t n, void* stream, gpuhash_error* err, gpuhash_status* grown);
+  bool try_book(size_t n, size_t* granted);
+
+  friend class exclusive;
+  host_gate host_gate_;    // CPU
+  stream_gate gate_;       // CUDA, under launch_
+  std::mutex launch_;
+  std::mutex booking_;
+  uint64_t booked_ = 0;    // CUDA: upper bound of used. CPU: elements of the batches that run now
+};
+
+// ---- batches ----------------------------------------------------------------------------------------------------------
+
+inline bool adds(uint32_t op) {
+  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE || op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
+}
+
+inline request table::request_for(const gpuhash_batch& b) const {
+  request q{};
+  q.kind = b.op;
+  q.combine = b.combine, q.value_type = b.value_type;
+  q.n = b.n;
+  q.keys = b.keys, q.values = b.values, q.out_values = b.out_values, q.status = b.out_status, q.ops = b.ops;
+  q.key_bytes = config_.key_bytes, q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
+  if (!config_.value_bytes) q.values = nullptr, q.out_values = nullptr;
+  q.threads = threads();
+  q.stream = b.stream;
+  tune(q);
+  return q;
+}
+
+inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
+  if (poisoned_) return poisoned(err);
+  if (b.counts) *b.counts = {0, 0};
+  if (b.n == 0) return GPUHASH_OK;
+  if (b.flags & GPUHASH_DEDUP_LAST)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "this backend takes duplicates of a batch in some serial order; remove them first, or pass no dedup flag");
+  if (b.op == GPUHASH_OP_ACCUMULATE && !config_.value_bytes)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
+  on_device scope(*this);
+  const request q = request_for(b);
+  const bool counting = b.counts || !on_cuda();
+  totals sum{};
+  gpuhash_status grown = GPUHASH_OK;
+  for (size_t done = 0; done < b.n;) {
+    size_t part = b.n - done;
+    if (config_.grow && adds(b.op)) part = book(part, b.stream, err, &grown);
+    if (const gpuhash_status s = run_part(q, done, part, counting ? &sum : nullptr, err)) return s;
+    done += part;
+  }
+  if (b.counts) *b.counts = {sum.yes, sum.failed};
+  if (sum.failed == 0) return GPUHASH_OK;
+  if (grown != GPUHASH_OK) return grown;  // the table wanted to grow and could not; err says why
+  return host->fail(err, GPUHASH_FULL, "%llu of %llu elements found no room in a table of %llu slots; reserve more and retry those whose status is 2", (unsigned long long)sum.failed, (unsigned long long)b.n, (unsigned long long)slots());
+}
+
+inline gpuhash_status table::run_part(request q, size_t first, size_t n, totals* counts, gpuhash_error* err) {
+  const auto skip = [first](const void* p, size_t width) { return p ? static_cast<const char*>(p) + first * width : nullptr; };
+  q.n = n;
+  q.keys = skip(q.keys, q.key_bytes);
+  q.values = skip(q.values, q.value_bytes);
+  q.out_values = const_cast<char*>(skip(q.out_values, q.value_bytes));
+  if (q.status) q.status += first;
+  if (q.ops) q.ops += first;
+
+  if (!on_cuda()) {
+    // A booking (grow) already holds the gate open for us.
+    const bool has_gate = config_.grow && adds(q.kind);
+    if (!has_gate) host_gate_.lock_shared();
+    totals part{};
+    engine_->run(layout(), q, &part);
+    totals& all = head()->sum[0];
+    __atomic_fetch_add(&all.live, part.live, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&all.used, part.used, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&all.failed, part.failed, __ATOMIC_RELAXED);
+    counts->yes += part.yes, counts->failed += part.failed;
+    if (has_gate) {
+      std::lock_guard<std::mutex> lock(booking_);
+      booked_ -= n;
+    }
+    host_gate_.unlock_shared();
+    return GPUHASH_OK;
+  }
+
+  block scratch;
+  if (counts) {
+    scratch = block(this, sizeof(totals), q.stream);
+    if (!scratch) return no_memory(err, sizeof(totals));
+    if (const int e = api_.fill(scratch.p, 0, sizeof(totals), q.stream)) return fault(err, e, "preparing a batch");
+    q.batch_sum = static_cast<totals*>(scratch.p);
+  }
+  {
+    std::lock_guard<std::mutex> lock(launch_);
+    const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
+    bool alone = false;
+    int e = gate_.before_batch(q.stream, writes, &alone);
+    q.alone = alone;
+    if (!e) e = engine_->run(layout(), q, head()->sum);
+    if (!e) e = gate_.after_batch(q.stream, writes, alone);
+    if (e) return fault(err, e, "running a batch");
+  }
+  if (counts) {
+    totals part{};
+    int e = api_.copy(&part, scratch.p, sizeof(part), q.stream);
+    if (!e) e = api_.wait(q.stream);
+    if (e) return fault(err, e, "a batch");
+    counts->yes += part.yes, counts->failed += part.failed;
+  }
+  return GPUHASH_OK;
+}
+
+// ---- growth -----------------------------------------------------------------------------------------------------------
+
+// Parts of a batch smaller than this are not worth a rebuild's wait: with less room the table grows.
+inline size_t smallest_part(uint64_t limit, size_t n) {
+  const uint64_t part = limit / 8 < 512 ? 512 : limit / 8;
+  return part < n ? size_t(part) : n;
+}
+
+inline bool table::try_book(size_t n, size_t* granted) {
+  std::lock_guard<std::mutex> lock(booking_);
+  const uint64_t used = on_cuda() ? 0 : uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
+  const uint64_t taken = used + booked_;
+  const uint64_t room = limit() > taken ? limit() - taken : 0;
+  if (room < smallest_part(limit(), n)) return false;
+  *granted = room < n ? size_t(room) : n;
+  booked_ += *granted;
+  return true;
+}
+
+inline size_t table::book(size_t n, void* stream, gpuhash_error* err, gpuhash_status* grown) {
+  size_t granted = n;
+  const auto book_all = [&] {  // no growth is possible: let the elements that find no room say so
+    std::lock_guard<std::mutex> lock(booking_);
+    booked_ += n;
+    return n;
+  };
+  if (!on_cuda()) host_gate_.lock_shared();
+  if (*grown != GPUHASH_OK) return book_all();
+  if (try_book(n, &granted)) return granted;
+  for (;;) {
+    if (!on_cuda()) host_gate_.unlock_shared();
+    {
+      exclusive hold(*this, stream);
+      totals now{};
+      *grown = hold.error ? fault(err, hold.error, "waiting for running batches") : read_totals(&now, stream, err);
+      if (*grown == GPUHASH_OK) {
+        book_used(uint64_t(now.used));
+        const uint64_t live = uint64_t(now.live), dead = uint64_t(now.used) - (live < uint64_t(now.used) ? live : uint64_t(now.used));
+        const uint64_t room = limit() > uint64_t(now.used) ? limit() - uint64_t(now.used) : 0;
+        if (room < smallest_part(limit(), n)) {
+          // A rebuild in place is enough when it frees as much as growing would; otherwise at least double.
+          const uint64_t most = n > 4 * limit() ? 4 * limit() : 2 * limit();
+          *grown = resize(dead > uint64_t(now.used) / 2 ? (limit() > live + smallest_part(limit(), n) ? limit() : most) : most, stream, err);
+        }
+      }
+    }
+    if (!on_cuda()) host_gate_.lock_shared();
+    if (*grown != GPUHASH_OK) return book_all();
+    if (try_book(n, &granted)) return granted;
+  }
+}
+
+// ---- exclusive operations ---------------------------------------------------------------------------------------------
+
+inline gpuhash_status table::make_header(void* stream, gpuhash_error* err) {
+  header_ = block(this, sizeof(header), stream);
+  if (!header_) return no_memory(err, sizeof(header));
+  int e = api_.fill(head()->side, 0xff, side_bytes, stream);
+  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
+  return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
+}
+
+inline gpuhash_status table::read_totals(totals* out, void* stream, gpuhash_error* err) {
+  totals stripe[total_stripes];
+  int e = api_.copy(stripe, head()->sum, sizeof(stripe), stream);
+  if (!e) e = api_.wait(stream);
+  *out = {};
+  for (const totals& s : stripe) out->live += s.live, out->used += s.used, out->yes += s.yes, out->failed += s.failed;
+  return e ? fault(err, e, "reading the table's counters") : gpuhash_status(GPUHASH_OK);
+}
+
+// Opens an exclusive operation: `hold` in scope, or return.
+#define GPUHASH_EXCLUSIVE(stream_)                      \
+  if (poisoned_) return poisoned(err);                  \
+  on_device scope(*this);                               \
+  exclusive hold(*this, stream_);                       \
+  if (hold.error) return fault(err, hold.error, "waiting for running batches")
+
+inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
+  totals now{};
+  {
+    GPUHASH_EXCLUSIVE(nullptr);
+    if (const gpuhash_status s = read_totals(&now, nullptr, err)) return s;
+    out->device = config_.device;
+    out->key_bytes = config_.key_bytes, out->value_bytes = config_.value_bytes;
+    out->size = uint64_t(now.live), out->used = uint64_t(now.used);
+    out->slots = slots(), out->capacity = limit(), out->bytes = bytes() + sizeof(header);
+    out->seed = config_.seed, out->rebuilds = rebuilds_;
+    out->max_load_factor = config_.max_load_factor;
+  }
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(stream);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+  const size_t room = *n;
+  *n = size_t(now.live);
+  if (!keys || now.live == 0) return GPUHASH_OK;
+  if (room < size_t(now.live))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the table holds %llu pairs and the arrays have room for %llu", (unsigned long long)now.live, (unsigned long long)room);
+  const uint32_t vb = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
+  void* const out_values = config_.value_bytes ? values : nullptr;
+
+  block counter(this, sizeof(uint64_t), stream);
+  if (!counter) return no_memory(err, sizeof(uint64_t));
+  int e = api_.fill(counter.p, 0, sizeof(uint64_t), stream);
+  if (!e) e = engine_->collect(layout(), 0, cells(), keys, out_values, config_.key_bytes, vb, static_cast<uint64_t*>(counter.p), threads(), stream);
+  uint64_t found = 0;
+  header mine;
+  if (!e) e = api_.copy(&found, counter.p, sizeof(found), stream);
+  if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
+  if (!e) e = api_.wait(stream);
+  // The two side keys, from their words: half of a word is the key's presence, the rest its value.
+  const size_t word = format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8, half = config_.value_bytes ? word / 2 : word;
+  for (uint64_t side = 0; !e && side < 2; ++side) {
+    const unsigned char* w = mine.side + side * word;
+    bool absent = true;
+    for (size_t i = 0; i < half; ++i) absent &= w[i] == 0xff;
+    if (absent) continue;
+    const uint64_t key = ~uint64_t(0) - side;
+    if (found >= room) return host->fail(err, GPUHASH_INTERNAL, "the table holds more pairs than its counters say");
+    e = api_.copy(static_cast<char*>(keys) + found * config_.key_bytes, &key, config_.key_bytes, stream);
+    if (!e && out_values) e = api_.copy(static_cast<char*>(out_values) + found * vb, w + half, vb, stream);
+    ++found;
+  }
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "exporting");
+  *n = size_t(found);
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(stream);
+  if (const gpuhash_status s = empty_storage(stream, err)) return s;
+  int e = api_.fill(head()->side, 0xff, side_bytes, stream);
+  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
+  if (e) return fault(err, e, "clearing the table");
+  book_used(0);
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(stream);
+  return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
+}
+
+inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(stream);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+  return resize(uint64_t(now.live), stream, err);
+}
+
+inline gpuhash_status table::flush(void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(stream);
+  return resize(limit(), stream, err);
+}
+
+inline gpuhash_status table::check(gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(nullptr);
+  return inspect(err);
+}
+
+inline gpuhash_status table::histogram(size_t n, uint64_t* counts, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(nullptr);
+  memset(counts, 0, n * sizeof(uint64_t));
+  return distances(n, counts, err);
+}
+
+inline gpuhash_status table::stats(size_t* n, gpuhash_stat* out, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(nullptr);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, nullptr, err)) return s;
+  std::vector<gpuhash_stat> all;
+  const auto add = [&all](const char* name, double value) {
+    gpuhash_stat s{};
+    strncpy(s.name, name, sizeof(s.name) - 1);
+    s.value = value;
+    all.push_back(s);
+  };
+  add("size", double(now.live));
+  add("used", double(now.used));
+  add("slots", double(slots()));
+  add("load_factor", slots() ? double(now.used) / double(slots()) : 0.0);
+  add("bytes", double(bytes() + sizeof(header)));
+  add("rebuilds", double(rebuilds_));
+  add("failed", double(now.failed));
+  figures(all);
+  for (size_t i = 0; i < all.size() && i < *n; ++i) out[i] = all[i];
+  *n = all.size();
+  return GPUHASH_OK;
+}
+
+}  // namespace gpuhash

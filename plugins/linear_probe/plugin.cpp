@@ -1,0 +1,86 @@
+// linear_probe as a module: names, traits, options.
+#include "libgpuhash/kit/plugin.hpp"
+#include "structure.hpp"
+
+GPUHASH_HOST_ENGINES(linear_probe)
+GPUHASH_CUDA_ENGINES(linear_probe)
+
+namespace gpuhash {
+namespace {
+
+constexpr gpuhash_option_info option_list[] = {
+    {"row", "auto|1|4|8|16", "slots per group; a key's home is the start of a group. 1 is the blog's layout"},
+    {"hash", "murmur|blog", "murmur: keyed by the seed. blog: the unseeded finaliser of the source"},
+    {"indexing", "multiply|mask", "multiply: any capacity. mask: the blog's power of two"},
+    {"probe_limit", "128 to 2147483648", "slots of a path after which an insert reports FULL; default 131072"},
+    {"read_line", "auto|64|128", "CUDA: bytes that a find reads per visit"},
+    {"write_line", "auto|64|128", "CUDA: bytes that an insert reads per visit"},
+    {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find and insert"},
+};
+
+gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* err) {
+  uint32_t row = 0, read = 0, write = 0, flight = 0;
+  gpuhash_status s = option_word(c, "row", "auto|1|4|8|16", &row, err);
+  if (!s) s = option_word(c, "hash", "murmur|blog", &o.hash, err);
+  if (!s) s = option_word(c, "indexing", "multiply|mask", &o.by_mask, err);
+  if (!s) s = option_number(c, "probe_limit", 128, 1ull << 31, false, &o.probe_limit, err);
+  if (!s) s = option_word(c, "read_line", "auto|64|128", &read, err);
+  if (!s) s = option_word(c, "write_line", "auto|64|128", &write, err);
+  if (!s) s = option_word(c, "in_flight", "auto|1|2", &flight, err);
+  if (s) return s;
+  o.read_line = read * 64, o.write_line = write * 64, o.in_flight = flight;
+  // A group of one cache line is best while most keys lie in it; above a load of 0.6 a GPU does better with two.
+  constexpr uint64_t rows[] = {0, 1, 4, 8, 16};
+  o.row = rows[row];
+  if (!o.row) {
+    const uint32_t slot = c.value_bytes == 0 ? c.key_bytes : c.key_bytes + c.value_bytes == 8 ? 8 : 16;
+    const bool two_lines = c.device.kind == GPUHASH_CUDA && c.max_load_factor > 0.6;
+    o.row = (two_lines ? 128 : 64) / slot;
+  }
+  return GPUHASH_OK;
+}
+
+template <class F> gpuhash_status make_one(const table::setup& s, const linear_options& o, table** out, gpuhash_error* err) {
+  auto t = std::make_unique<flat_table<linear_structure, F>>(s, o);
+  const gpuhash_status status = t->create(err);
+  if (status == GPUHASH_OK) *out = t.release();
+  return status;
+}
+
+gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
+  table::setup s = given;
+  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 0.8;
+  linear_options o;
+  if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
+  if (s.config.value_bytes == 0)
+    return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
+  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+}
+
+const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
+
+gpuhash_backend_v1 describe() {
+  gpuhash_backend_v1 b{};
+  b.struct_size = sizeof(b);
+  b.name = "linear_probe";
+  b.version = "0.1.0";
+  b.summary = "open addressing with linear probing, lock free; after Farrell 2020";
+  b.traits = GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+  b.key_widths = 1u << 4 | 1u << 8;
+  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
+  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
+  b.options = option_list;
+  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
+  vtable<parts>::fill(b);
+  return b;
+}
+
+}  // namespace
+}  // namespace gpuhash
+
+extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
+                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
+  static const gpuhash_backend_v1 mine = gpuhash::describe();
+  return gpuhash::introduce(host_major, api, mine, out, err);
+}

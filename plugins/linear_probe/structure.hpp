@@ -1,0 +1,110 @@
+// linear_probe for the kit: options, sizes, and the tests of its invariants (layout.hpp).
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/kit/flat_table.hpp"
+
+namespace gpuhash {
+
+struct linear_options {
+  uint64_t row = 0;          // slots per group; 0: chosen by load factor
+  uint32_t hash = hash_murmur;
+  uint32_t by_mask = 0;
+  uint64_t probe_limit = 1u << 17;  // slots
+  uint32_t read_line = 0, write_line = 0, in_flight = 0;  // CUDA: bytes per visit, keys in flight; 0: chosen
+};
+
+template <class F> struct linear_structure {
+  using options = linear_options;
+  using layout = linear_table<F>;
+  using word = typename F::word;
+  using key = typename F::key;
+  static constexpr uint32_t widest = 128 / sizeof(word);
+
+  static uint64_t slots_for(const options& o, uint64_t keys, double max_load) {
+    if (keys < 64) keys = 64;
+    const double wanted = double(keys) / max_load;
+    if (wanted > 1e18) return 0;
+    uint64_t n = uint64_t(wanted);
+    while (uint64_t(double(n) * max_load) < keys) ++n;  // limit() must reach keys
+    const uint64_t unit = o.row > widest ? o.row : widest;
+    n = (n + unit - 1) / unit * unit;
+    if (o.by_mask) {
+      uint64_t p = widest;
+      while (p < n) p *= 2;
+      n = p;
+    }
+    const uint64_t groups = n / o.row;
+    return groups > typename F::index(~typename F::index(0)) ? 0 : n;
+  }
+  static layout bind(const options& o, void* slots, uint64_t n, void* side, uint64_t seed) {
+    layout t{};
+    t.slots = static_cast<word*>(slots), t.side = static_cast<word*>(side);
+    t.seed = o.hash == hash_blog ? 0 : seed;
+    t.n_slots = n;
+    t.group_bits = uint32_t(__builtin_ctzll(o.row));
+    t.groups = typename F::index(n >> t.group_bits);
+    t.by_mask = o.by_mask;
+    t.widest = widest;
+    const uint64_t whole = n + widest, limit = o.probe_limit / widest * widest;
+    t.probe_limit = uint32_t(whole < limit ? whole : limit);
+    return t;
+  }
+  static const void* memory(const layout& t) { return t.slots; }
+
+  static uint64_t distance(const layout& t, uint64_t slot, key k) {  // slots from home, around the end
+    const uint64_t home = uint64_t(t.home(k)) << t.group_bits;
+    return slot >= home ? slot - home : slot + t.n_slots - home;
+  }
+
+  // I2 and I3 for every slot: an EMPTY slot between a key and its home would hide it, and let it be inserted twice. The
+  // longest run of used slots up to each slot says so in one pass; keys are compared within a path only.
+  static const char* broken(const layout& t, uint64_t* cell) {
+    const uint64_t n = t.n_slots;
+    uint64_t last_empty = ~uint64_t(0);
+    bool any_empty = false;
+    for (uint64_t i = n; i-- > 0;)
+      if (F::key_of(t.slots[i]) == empty_key<key>) {
+        last_empty = i, any_empty = true;
+        break;
+      }
+    for (uint64_t i = 0; i < n; ++i) {
+      const word w = t.slots[i];
+      *cell = i;
+      if (F::key_of(w) == empty_key<key>) {
+        last_empty = i;
+        continue;
+      }
+      if (F::key_of(w) == dead_key<key> && !F::has_value) continue;  // a set's tombstone has forgotten its key
+      const key k = F::key_of(w) == dead_key<key> ? key(F::value_of(w)) : F::key_of(w);
+      if (is_side_key(k)) return "a key of a side slot lies in the table";
+      const uint64_t far = distance(t, i, k);
+      const uint64_t since_empty = !any_empty ? n : i > last_empty ? i - last_empty : i + n - last_empty;
+      if (far >= since_empty) return "an empty slot lies between a key and its home (I2)";
+      if (far >= t.probe_limit) return "a key lies beyond the probe limit (I4)";
+      for (uint64_t d = 0; d < far; ++d) {
+        const uint64_t at = i >= far - d ? i - (far - d) : i + n - (far - d);
+        const word other = t.slots[at];
+        if (F::key_of(other) == k || (F::has_value && other == tombstone<F>(k))) return "a key has two slots (I3)";
+      }
+    }
+    return nullptr;
+  }
+
+  template <class Each> static void each_distance(const layout& t, Each each) {  // in groups
+    for (uint64_t i = 0; i < t.n_slots; ++i)
+      if (is_live<F>(t.slots[i])) each(distance(t, i, F::key_of(t.slots[i])) >> t.group_bits);
+  }
+  static void distances(const layout& t, size_t n, uint64_t* counts) {
+    each_distance(t, [&](uint64_t d) { ++counts[d < n ? d : n - 1]; });
+  }
+  static void figures(const layout& t, std::vector<gpuhash_stat>& out) {
+    uint64_t sum = 0, most = 0, live = 0;
+    each_distance(t, [&](uint64_t d) { sum += d, ++live, most = d > most ? d : most; });
+    out.push_back({"probe_mean", live ? double(sum) / double(live) : 0.0});
+    out.push_back({"probe_max", double(most)});
+    out.push_back({"row", double(uint64_t(1) << t.group_bits)});
+    out.push_back({"probe_limit", double(t.probe_limit)});
+  }
+};
+
+}  // namespace gpuhash
