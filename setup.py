@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import ExecError, SetupError
 
@@ -214,15 +213,6 @@ class BuildExt(build_ext):
                 shutil.copytree(prefix / source, package / target)
 
 
-class BdistWheel(bdist_wheel):
-    """One wheel for all Python versions from 3.11 on."""
-
-    def finalize_options(self) -> None:
-        """Ask for the stable ABI's tag."""
-        self.py_limited_api = "cp311"
-        super().finalize_options()
-
-
 core = Extension(
     "pygpuhash._core",
     ["pygpuhash/_core.pyx"],
@@ -239,6 +229,7 @@ core = Extension(
 setup(
     version=read_version(),
     ext_modules=[core],
-    cmdclass={"build_ext": BuildExt, "bdist_wheel": BdistWheel},
+    cmdclass={"build_ext": BuildExt},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one wheel for all later Pythons
     setup_requires=[CUDA_TOOLKIT] if cuda_mode() == "wheel" and installed_wheel_nvcc() is None else [],
 )
