@@ -115,9 +115,8 @@ extern "C" gpuhash_status gpuhash_insert(gpuhash_table* table, size_t n, const v
   return gpuhash_run(table, &batch, err);
 }
 
-extern "C" gpuhash_status gpuhash_insert_or_assign(gpuhash_table* table, size_t n, const void* keys,
-                                                   const void* values, uint8_t* status, void* stream,
-                                                   gpuhash_error* err) {
+extern "C" gpuhash_status gpuhash_insert_or_assign(gpuhash_table* table, size_t n, const void* keys, const void* values,
+                                                   uint8_t* status, void* stream, gpuhash_error* err) {
   const auto batch = batch_of(GPUHASH_OP_ASSIGN, n, keys, values, nullptr, status, stream);
   return gpuhash_run(table, &batch, err);
 }
@@ -155,8 +154,8 @@ extern "C" gpuhash_status gpuhash_count(gpuhash_table* table, size_t n, const vo
   return gpuhash_run(table, &batch, err);
 }
 
-extern "C" gpuhash_status gpuhash_erase(gpuhash_table* table, size_t n, const void* keys, uint8_t* erased,
-                                        void* stream, gpuhash_error* err) {
+extern "C" gpuhash_status gpuhash_erase(gpuhash_table* table, size_t n, const void* keys, uint8_t* erased, void* stream,
+                                        gpuhash_error* err) {
   const auto batch = batch_of(GPUHASH_OP_ERASE, n, keys, nullptr, nullptr, erased, stream);
   return gpuhash_run(table, &batch, err);
 }

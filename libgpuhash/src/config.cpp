@@ -23,8 +23,8 @@ constexpr double max_bytes = 0x1p62;  // of storage; leaves headroom for every p
 gpuhash_status check_numbers(const gpuhash_config& config, gpuhash_error* err) {
   const double load = config.max_load_factor;
   if (!(load == 0.0 || (load > 0.0 && load <= 1.0)))  // so written that NaN is refused
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "max_load_factor is %g; it must be above 0 and at most 1 (0: the default)",
-                load);
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "max_load_factor is %g; it must be above 0 and at most 1 (0: the default)", load);
   if (config.grow > 1) return fail(err, GPUHASH_INVALID_ARGUMENT, "grow is %u; it must be 0 or 1", config.grow);
   if (config.key_bytes == 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "key_bytes is 0; keys need at least 4 bytes");
   if (double(config.capacity) > max_bytes * (load == 0.0 ? 1.0 : load) / config.key_bytes)
@@ -114,8 +114,7 @@ gpuhash_status read_memory(const gpuhash_memory* from, gpuhash_device device, gp
 
 gpuhash_status read_config(const gpuhash_config* from, gpuhash_config& config, gpuhash_memory& memory,
                            gpuhash_error* err) {
-  if (const auto status =
-          read_struct(from, config, "config", "GPUHASH_CONFIG_INIT", sizeof(gpuhash_config), err))
+  if (const auto status = read_struct(from, config, "config", "GPUHASH_CONFIG_INIT", sizeof(gpuhash_config), err))
     return status;
   if (config.backend == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "config.backend is NULL");
   if (const auto status = check_numbers(config, err)) return status;

@@ -109,8 +109,7 @@ extern "C" int32_t gpuhash_device_count(int32_t kind, gpuhash_error* err) {
   return d.count;
 }
 
-extern "C" gpuhash_status gpuhash_device_get_info(gpuhash_device device, gpuhash_device_info* out,
-                                                  gpuhash_error* err) {
+extern "C" gpuhash_status gpuhash_device_get_info(gpuhash_device device, gpuhash_device_info* out, gpuhash_error* err) {
   return guarded(err, [&] {
     if (const auto status = check_output(out, "out", err)) return status;
     if (const auto status = resolve_device(device, err)) return status;

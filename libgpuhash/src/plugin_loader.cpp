@@ -22,9 +22,14 @@ constexpr std::string_view prefix = "gpuhash_", suffix = ".so";
 // What plugins of version 1.0 fill at least; what follows belongs to traits that a plugin may lack.
 constexpr size_t least_struct_size = offsetof(gpuhash_backend_v1, find_all);
 
-const gpuhash_host_api host_api = {sizeof(gpuhash_host_api), GPUHASH_PLUGIN_ABI_MAJOR, GPUHASH_PLUGIN_ABI_MINOR,
-                                   GPUHASH_VERSION_MAJOR,    GPUHASH_VERSION_MINOR,    GPUHASH_VERSION_PATCH,
-                                   fail,                     &host_memory};
+const gpuhash_host_api host_api = {sizeof(gpuhash_host_api),
+                                   GPUHASH_PLUGIN_ABI_MAJOR,
+                                   GPUHASH_PLUGIN_ABI_MINOR,
+                                   GPUHASH_VERSION_MAJOR,
+                                   GPUHASH_VERSION_MINOR,
+                                   GPUHASH_VERSION_PATCH,
+                                   fail,
+                                   &host_memory};
 
 // The dynamic linker's own messages do not tell these cases apart.
 gpuhash_status check_file(const std::string& path, gpuhash_error* err) {
@@ -106,9 +111,10 @@ gpuhash_status check_description(const gpuhash_backend_v1& api, const char* path
 }  // namespace
 
 bool is_backend_name(std::string_view name) {
-  return !name.empty() && name.size() < 64 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return !name.empty() && name.size() < 64 &&
+         std::all_of(
+             name.begin(), name.end(),
+             [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 std::string_view name_in_file_name(std::string_view file_name) {

@@ -95,8 +95,9 @@ gpuhash_status registry::choose(const std::string& name, module** out, gpuhash_e
 // May this module take this name?
 gpuhash_status registry::check_name(const module& m, const std::string& name, gpuhash_error* err) {
   if (!m.name.empty() && m.name != name)
-    return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s' contains the backend '%s'; its file must be named gpuhash_%s.so",
-                m.path.c_str(), name.c_str(), name.c_str());
+    return fail(err, GPUHASH_PLUGIN_ERROR,
+                "module '%s' contains the backend '%s'; its file must be named gpuhash_%s.so", m.path.c_str(),
+                name.c_str(), name.c_str());
   for (const auto& other : modules_) {
     if (&other == &m || other.loaded == nullptr || other.name != name) continue;
     if (other.path == m.path)
@@ -202,9 +203,17 @@ gpuhash_status registry::describe(size_t index, gpuhash_backend_info& info, gpuh
 }
 
 gpuhash_backend_info describe(const backend& b) {
-  return {sizeof(gpuhash_backend_info), b.name.c_str(), b.api.version,     b.api.summary,
-          b.path.c_str(),               nullptr,        b.api.traits,      1,
-          b.api.key_widths,             b.api.value_widths, b.api.devices};
+  return {sizeof(gpuhash_backend_info),
+          b.name.c_str(),
+          b.api.version,
+          b.api.summary,
+          b.path.c_str(),
+          nullptr,
+          b.api.traits,
+          1,
+          b.api.key_widths,
+          b.api.value_widths,
+          b.api.devices};
 }
 
 }  // namespace
@@ -253,8 +262,7 @@ extern "C" gpuhash_status gpuhash_backend_open(const char* path, gpuhash_backend
     if (out != nullptr)
       if (const auto status = check_output(out, "out", err)) return status;
     if (path == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "the module's path is NULL");
-    if (path[0] != '/')
-      return fail(err, GPUHASH_INVALID_ARGUMENT, "the module's path '%s' is not absolute", path);
+    if (path[0] != '/') return fail(err, GPUHASH_INVALID_ARGUMENT, "the module's path '%s' is not absolute", path);
     const backend* b = nullptr;
     if (const auto status = the_registry().open(path, &b, err)) return status;
     if (out != nullptr) write_struct(out, describe(*b));

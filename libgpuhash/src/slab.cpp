@@ -46,8 +46,8 @@ gpuhash_status read_slab_config(const gpuhash_slab_config* from, gpuhash_slab_co
   if (c.unit_bytes != 64 && c.unit_bytes != 128 && c.unit_bytes != 256)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "unit_bytes is %u; it must be 64, 128 or 256", c.unit_bytes);
   if (c.max_super_blocks != 0 && c.max_super_blocks < c.super_blocks)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "max_super_blocks is %u, less than super_blocks, %u",
-                c.max_super_blocks, c.super_blocks);
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "max_super_blocks is %u, less than super_blocks, %u", c.max_super_blocks,
+                c.super_blocks);
   if (c.wipe > 1) return fail(err, GPUHASH_INVALID_ARGUMENT, "wipe is %u; it must be 0 or 1", c.wipe);
   if (const auto status = check_threads(c.threads, err)) return status;
   if (const auto status = resolve_device(c.device, err)) return status;
@@ -67,8 +67,8 @@ gpuhash_status check_call(const gpuhash_slab_allocator* allocator, const void* s
 
 using namespace gpuhash;
 
-extern "C" gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_config* config,
-                                                        gpuhash_slab_allocator** out, gpuhash_error* err) {
+extern "C" gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_config* config, gpuhash_slab_allocator** out,
+                                                        gpuhash_error* err) {
   return guarded(err, [&]() -> gpuhash_status {
     if (out == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "out is NULL");
     *out = nullptr;
