@@ -818,6 +818,8 @@ cdef class CoreSlabAllocator:
         if status != GPUHASH_OK:
             self.handle = NULL
             end_memory(&self.memory)
+            if status == GPUHASH_NOT_FOUND:
+                raise errors.BackendNotFound(text(err.message))
             raise exception(status, &err)
 
     def __dealloc__(self):

@@ -60,7 +60,7 @@ class SlabAllocator(_core.CoreSlabAllocator):
             threads,
             wipe,
             memory,
-            _device.stream_handle(stream),
+            self._stage().stream,
         )
 
     def allocate(self, n: int) -> np.ndarray[Any, Any]:
@@ -97,7 +97,8 @@ class SlabAllocator(_core.CoreSlabAllocator):
         return np.asarray(addresses.get())
 
     def _stage(self) -> Stage:
-        return Stage(self._kind, self._ordinal, _device.stream_handle(self._stream))
+        stream = _device.stream_handle(self._stream) if self._kind == _core.CUDA else 0
+        return Stage(self._kind, self._ordinal, stream)
 
     def __enter__(self) -> SlabAllocator:
         return self

@@ -38,7 +38,8 @@ class Table(_core.CoreTable):
     device : "auto" (the first CUDA device that the backend can use, else the CPU), "cpu", "cuda" or "cuda:1".
     grow : grow and retry when the table is full; otherwise a full table raises `TableFull`.
     max_load_factor, seed : None for the backend's default and a random seed (the property `seed` tells it).
-    stream : CUDA stream of the initialisation and of every call that names none.
+    stream : CUDA stream of the initialisation and of every call that names none: an object with `__cuda_stream__`,
+        `.cuda_stream` or `.ptr`, or an int. Ignored on the CPU, here and in every call.
     memory : an object with `allocate(nbytes, alignment, stream) -> address` and
         `deallocate(address, nbytes, alignment, stream)`, from which the storage is taken.
     threads : threads per batch on the CPU; None for what OpenMP says.
@@ -97,7 +98,7 @@ class Table(_core.CoreTable):
             memory,
             {key: _option(key, value) for key, value in backend_options.items()},
             stream,
-            _device.stream_handle(stream),
+            _device.stream_handle(stream) if kind == _core.CUDA else 0,
         )
 
     # ---- batches that are not hot
@@ -224,8 +225,7 @@ class Table(_core.CoreTable):
 
         numpy arrays, or, for a table on a device, arrays of the library of `like` (a device array).
         """
-        owner = stream if stream is not None else self._stream
-        s = _device.stream_handle(owner) if owner is not None or like is None else self._stream_of(like)
+        s = self._stream_of(like, stream)
         while True:
             n, failure = self._export(0, 0, 0, s)
             if failure is not None:
@@ -301,7 +301,9 @@ class Table(_core.CoreTable):
     def _stage(self, stream: Any) -> Stage:
         return Stage(self._kind, self._ordinal, self._stream_of(None, stream))
 
-    def _stream_of(self, like: Any, stream: Any = None) -> int:
+    def _stream_of(self, like: Any, stream: Any) -> int:
+        if self._kind == _core.CPU:
+            return 0
         owner = stream if stream is not None else self._stream
         if owner is None and like is not None:
             return _device.current_stream(like, self._ordinal)

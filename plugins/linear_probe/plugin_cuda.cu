@@ -1,4 +1,4 @@
-// The kernels of linear_probe for CUDA. Lines of 64 and 128 bytes, 1 or 2 keys in flight per tile, where measurement says
+// The kernels of linear_probe for CUDA. Lines of 32, 64 and 128 bytes, 1 or 2 keys in flight per tile, where measurement says
 // that it matters (docs/performance.md): finding and inserting. The other kinds have one shape.
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
@@ -6,6 +6,10 @@
 
 GH_BEGIN
 
+// A thread per key that reads 32 bytes through L1: the best shape where the gate says that no writer runs.
+template <class F> int find_alone(const void* t, const request& q, totals* sum) {
+  return run_on_cuda<linear_op<cuda_tile<F, 32 / sizeof(typename F::word), 1, true>, find>, 1>(t, q, sum);
+}
 template <class F, u32 Kind, int Bytes, int P> int shape(const void* t, const request& q, totals* sum) {
   return run_on_cuda<linear_op<cuda_tile<F, Bytes / sizeof(typename F::word)>, Kind>, P>(t, q, sum);
 }
@@ -21,7 +25,9 @@ template <class F> int run(const void* table, const request& q, totals* sum) {
   const u32 read = q.read_line ? q.read_line : small ? 64 : 128;
   const u32 write = q.write_line ? q.write_line : 128;
   switch (q.kind) {
-    case find: return tuned<F, find>(table, q, sum, read, q.in_flight ? q.in_flight : read == 64 ? 1 : 2);
+    case find:
+      if (read == 32) return q.alone ? find_alone<F>(table, q, sum) : shape<F, find, 32, 1>(table, q, sum);
+      return tuned<F, find>(table, q, sum, read, q.in_flight ? q.in_flight : read == 64 ? 1 : 2);
     case insert: return tuned<F, insert>(table, q, sum, write, q.in_flight ? q.in_flight : 2);
     case assign: return shape<F, assign, 128, 2>(table, q, sum);
     case accumulate: return shape<F, accumulate, 128, 2>(table, q, sum);
