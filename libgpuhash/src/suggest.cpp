@@ -2,6 +2,7 @@
 #include "libgpuhash/src/suggest.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 namespace gpuhash {
