@@ -49,50 +49,42 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
                                                              const __grid_constant__ request q, totals* sum) {
   using F = typename Op::F;
   using tile_type = typename Op::tile_type;
-  using home_type = decltype(t.home(typename F::key{}));
   constexpr int W = tile_type::lanes;
   tile_type tile;
   const joiner j = joiner_of(q);
   const size_t n = q.n_there ? *q.n_there : q.n;
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
 
-  // Each lane: its own element.
-  typename F::key k{};
+  // Each lane: its own element. The last block reads element 0 where it has none.
+  const bool mine = i < n;
+  const size_t mine_at = mine ? i : 0;
+  const auto k = read_key<F>(q, mine_at);
   typename F::value v{};
-  u32 kd = Op::fixed_kind == mixed ? u32(nop) : Op::fixed_kind;
-  home_type home{};
-  bool mine = i < n;
+  if constexpr (Op::fixed_kind != find && Op::fixed_kind != erase) v = read_value<F>(q, mine_at);
+  u32 kd = Op::fixed_kind;
+  if constexpr (Op::fixed_kind == mixed) kd = q.ops[mine_at];
+  const auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
-  if (mine) {
-    k = read_key<F>(q, i);
-    if constexpr (Op::fixed_kind != find && Op::fixed_kind != erase) v = read_value<F>(q, i);
-    if constexpr (Op::fixed_kind == mixed) kd = q.ops[i];
-    home = t.home(k);
-    if (is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
-  }
 
   // The tile: its lanes' elements, one after the other. todo has a bit for each that no operation has taken yet.
-  u32 todo = (__ballot_sync(full_warp, mine && !is_side_key(k)) >> tile.shift) & tile_type::tile_mask;
+  u32 todo = tile.ballot(mine && !is_side_key(k));
   Op op[P];
   u32 owner[P];  // the lane whose element op[p] serves; W: none
   auto take = [&](int p, bool wanted) {
-    const u32 from = todo ? __ffs(todo) - 1 : 0;
-    const auto a_key = shuffle(k, from, W);
-    const auto a_home = shuffle(home, from, W);
+    const bool some = todo != 0;
+    const u32 from = some ? __ffs(todo) - 1 : 0;
     typename F::value a_value{};
     if constexpr (F::has_value && Op::fixed_kind != find && Op::fixed_kind != erase) a_value = shuffle(v, from, W);
     const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
-    if (wanted && todo) {
-      op[p].start(t, a_kind, a_key, a_value, a_home);
-      owner[p] = from;
-      todo &= todo - 1;
-    } else if (wanted) {
-      owner[p] = W;
-    }
+    Op fresh;
+    fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
+    op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
+    owner[p] = wanted ? (some ? from : W) : owner[p];
+    todo = wanted ? todo & (todo - 1) : todo;
   };
 #pragma unroll
   for (int p = 0; p < P; ++p) {
-    op[p].start(t, nop, typename F::key{}, typename F::value{}, home_type{});  // an idle tile visits row 0
+    op[p].start(t, nop, typename F::key{}, typename F::value{}, decltype(t.home(k)){});
     take(p, true);
   }
 
@@ -116,12 +108,13 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
         }
       }
       const bool finished = active && d == verdict::done;
-      if (finished && tile.lane == owner[p]) res = op[p].res;
+      res = finished && tile.lane == owner[p] ? op[p].res : res;
       take(p, finished);
       busy |= owner[p] < W;
     }
   } while (__any_sync(full_warp, busy));
 
+  if (mine && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
   if (mine) {
     if (q.status) q.status[i] = u8(res.status);
     if (q.out_values) write_element<typename F::value>(q.out_values, q.value_bytes, i, res.value);

@@ -148,7 +148,9 @@ struct cuda_tile {
   template <class Match> GH_FN hits where(const row& r, u32 first, Match match) const {
     u32 local = 0;
 #pragma unroll
-    for (int i = 0; i < S; ++i) local |= u32(match(r.part.w[i]) && lane * S + i >= first) << i;
+    for (int i = 0; i < S; ++i) local |= u32(match(r.part.w[i])) << i;
+    const u32 before = lane * S;
+    if (before < first) local &= first - before < 32 ? ~0u << (first - before) : 0;
     if (!holds()) local = 0;
     return {ballot(local != 0), local};
   }

@@ -31,18 +31,22 @@ template <class Tile, u32 Kind> struct linear_op {
   key k;
   value v;
   index at;    // the line to visit
-  u32 first;   // slots of it that lie before home: passed over on the first visit
+  u32 first;   // slots of it that lie before home; no path begins with them
   u32 left;    // visits left before the limit
   u32 own_kind;
   result<F> res;
 
   GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
 
+  // home counts groups; a line may hold several of them, or be one of several of a group.
   GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
-    const u64 slot = u64(home) << t.group_bits;
+    constexpr u32 line_bits = __builtin_ctz(R);
+    const u32 up = t.group_bits > line_bits ? t.group_bits - line_bits : 0;
+    const u32 down = t.group_bits < line_bits ? line_bits - t.group_bits : 0;
     k = a_key, v = a_value, own_kind = kd;
-    at = index(slot / R), first = u32(slot % R);
-    left = (t.probe_limit - (u32(slot) & (t.widest - 1)) + first) / R;  // I4: lines of every width end at the same slot
+    at = home << up >> down;
+    first = u32(home & ((index(1) << down) - 1)) << t.group_bits;
+    left = t.probe_limit / R - u32(at & (t.widest / R - 1));  // I4: lines of every width end at the same slot
     res = {no, 0, 0, 0};
   }
 
@@ -50,12 +54,13 @@ template <class Tile, u32 Kind> struct linear_op {
 
   GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
     constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
-    const auto live = tile.with_key(row, k, first);
+    // Only an EMPTY slot before the home slot has to be passed over: k itself is never there but at the end of its path.
+    const auto live = tile.with_key(row, k, 0);
     const auto open = tile.with_key(row, empty_key<key>, first);
     auto spot = tile.choose(tile.any(live), live, open);
     bool revives = false;
     if constexpr (may_add && F::has_value) {  // I1: k's tombstone, if there is one, is the only slot k may take
-      const auto dead = tile.with_word(row, tombstone<F>(k), first);
+      const auto dead = tile.with_word(row, tombstone<F>(k), 0);
       revives = !tile.any(live) && tile.any(dead);
       spot = tile.choose(revives, dead, spot);
     }
@@ -69,20 +74,17 @@ template <class Tile, u32 Kind> struct linear_op {
     if constexpr (Kind != find)  // I2: the first EMPTY slot of the path, or the slot that is k's already
       won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
 
-    if (writing && !won) return verdict::again;
-    if (ends || kd == nop) {
-      const bool added = writing && !alive;
-      res = {status_of(kd, alive), added - (writing && kd == erase), added && !revives, kd == find && alive ? seen : value(0)};
-      return verdict::done;
-    }
-    if (--left == 0) {  // I4
-      res.status = in_kinds(kd, adding_kinds) ? full : no;
-      return verdict::done;
-    }
-    first = 0;
-    ++at;
-    if (u64(at) * R == t.n_slots) at = 0;
-    return verdict::next;
+    // All of the following are selects, not branches: tiles of a warp step together.
+    const bool retry = writing && !won, ended = ends || kd == nop, moves = !retry && !ended;
+    const bool added = writing && !alive;
+    res.status = ended ? status_of(kd, alive) : in_kinds(kd, adding_kinds) ? full : no;
+    res.live = added - (writing && kd == erase);
+    res.used = added && !revives;
+    res.value = kd == find && alive ? seen : value(0);
+    left -= moves;
+    first = moves ? 0 : first;
+    at = !moves ? at : at + 1 == index(t.n_slots / R) ? 0 : at + 1;
+    return retry ? verdict::again : ended || left == 0 ? verdict::done : verdict::next;  // I4
   }
 
   template <class Wide> GH_FN verdict slow(Wide&, const table&, joiner) { return verdict::done; }  // never asked for
