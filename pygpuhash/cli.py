@@ -1,0 +1,217 @@
+"""The command line: `pygpuhash compare | info | backends | conformance`.
+
+Exit status: 0, 1 when a backend failed or gave a wrong answer, 2 when the input cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+from typing import Any
+
+from pygpuhash import __version__, _devices, config, identifiers, registry, report, workload
+from pygpuhash.compare import Result, compare
+from pygpuhash.errors import GpuHashError
+from pygpuhash.keyfile import InputError, read_keys
+
+__all__ = ["main"]
+
+
+class Progress:
+    """A bar on standard error, when that is a terminal."""
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr.isatty()
+
+    def __call__(self, what: str, done: float) -> None:
+        if self.shown:
+            filled = round(24 * done)
+            sys.stderr.write(f"\r[{'#' * filled}{'.' * (24 - filled)}] {what[:50]:<50}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Give the line back."""
+        if self.shown:
+            sys.stderr.write("\r" + " " * 80 + "\r")
+            sys.stderr.flush()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of the console script."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if arguments[:1] == ["conformance"]:  # has a parser of its own, and needs pytest
+        from pygpuhash import conformance
+
+        return int(conformance.main(arguments[1:]) or 0)
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except (InputError, GpuHashError) as error:
+        print(f"pygpuhash: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("pygpuhash: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pygpuhash", description="Concurrent hash tables on GPUs and CPUs.")
+    parser.add_argument("--version", action="version", version=f"pygpuhash {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    c = commands.add_parser("compare", help="run, check and time every backend on the same real keys")
+    c.set_defaults(run=_compare)
+    keys = c.add_mutually_exclusive_group()
+    keys.add_argument("--keys", metavar="FILE", help="numbers in a .npy, .txt or .csv file; - for standard input")
+    keys.add_argument("--n", type=int, metavar="N", help="N uniform random 64-bit keys")
+    c.add_argument("--column", metavar="NAME", help="column of a .csv file, by name or number from 1")
+    c.add_argument("--backend", action="append", metavar="NAME", help="only this backend; may be repeated")
+    c.add_argument("--device", default="auto", metavar="DEVICE", help="cpu, cuda or cuda:1; default: the best there is")
+    c.add_argument("--json", action="store_true", help="print everything as JSON")
+    c.add_argument("--plot", metavar="FILE", help="write a picture of the throughput, .svg or .png")
+
+    i = commands.add_parser("info", help="versions, devices, driver, plugins and their state")
+    i.set_defaults(run=_info)
+    i.add_argument("--json", action="store_true", help="print everything as JSON")
+    b = commands.add_parser("backends", help="list the backends")
+    b.set_defaults(run=_backends)
+    b.add_argument("--json", action="store_true", help="print everything as JSON")
+    commands.add_parser("conformance", help="test a backend: pygpuhash conformance NAME", add_help=False)
+    return parser
+
+
+# ---- compare ---------------------------------------------------------------------------------------------------------
+
+
+def _compare(options: argparse.Namespace) -> int:
+    if options.plot:
+        report.check_plot(options.plot)
+    if options.column is not None and options.keys is None:
+        raise InputError(f"--column={options.column} needs --keys with a .csv file")
+    if options.device != "auto":
+        _devices.parse_device(options.device)
+    names = _backend_names(options.backend)
+    progress = Progress()
+    try:
+        work = _work(options, progress)
+        results = compare(work, names, options.device, progress)
+    finally:
+        progress.clear()
+    if options.plot:
+        report.plot(options.plot, work, results)
+    if options.json:
+        print(json.dumps(_as_json(work, results), indent=2))
+    else:
+        print(report.table_text(work, results))
+    return 0 if all(result.verified for result in results) else 1
+
+
+def _backend_names(asked: list[str] | None) -> list[str]:
+    """The backends to run: those asked for, or all that are usable."""
+    if asked:
+        for name in asked:
+            registry.resolve(name)
+        return asked
+    rows = registry.backends()
+    for row in rows:
+        if row.state == "broken":
+            print(f"pygpuhash: backend {row.name} is left out: {row.error}", file=sys.stderr)
+    names = [row.name for row in rows if row.state != "broken"]
+    if not names:
+        raise InputError("there is no usable backend: see pygpuhash backends")
+    return names
+
+
+def _work(options: argparse.Namespace, progress: Progress) -> workload.Workload:
+    if options.n is not None:
+        return workload.make(f"{options.n:,} uniform random 64-bit keys", workload.synthetic(options.n))
+    if options.keys is not None:
+        keys = read_keys(options.keys, options.column)
+        source = "standard input" if options.keys == "-" else options.keys
+        return workload.make(f"{len(keys):,} {keys.dtype} keys of {source}", keys)
+    found = identifiers.read_standard_library(lambda done: progress("reading the standard library", done))
+    title = (
+        f"{len(found.keys):,} identifiers, {len(found.text):,} distinct: the standard library's sources of "
+        f"Python {platform.python_version()} ({found.files:,} files)"
+    )
+    return workload.make(title, found.keys, found.text, found.counts)
+
+
+def _as_json(work: workload.Workload, results: list[Result]) -> dict[str, Any]:
+    return {
+        "title": work.title,
+        "keys": len(work.keys),
+        "distinct": len(work.unique),
+        "key_dtype": str(work.key_dtype),
+        "value_dtype": str(work.value_dtype),
+        "most_frequent": [{"key": key, "count": n} for key, n in work.most_frequent()],
+        "results": [result.as_json() for result in results],
+        "devices": [vars(device) for device in _devices.devices()],
+        "version": __version__,
+    }
+
+
+# ---- info, backends --------------------------------------------------------------------------------------------------
+
+
+def _info(options: argparse.Namespace) -> int:
+    settings = config.show_config(mode="dict") or {}
+    found = _devices.devices()
+    rows = registry.backends()
+    if options.json:
+        everything = {"config": settings, "devices": [vars(d) for d in found], "backends": [_row(r) for r in rows]}
+        print(json.dumps(everything, indent=2))
+        return 0
+    config.show_config()
+    print("\ndevices")
+    for d in found:
+        line = f"  {d.name:<8} {d.model}, {d.memory_bytes / 2**30:.1f} GiB, "
+        line += f"{d.units} threads" if d.compute_capability is None else f"{d.units} multiprocessors"
+        if d.compute_capability is not None and d.driver_version is not None:
+            version = f"{d.driver_version // 1000}.{d.driver_version % 1000 // 10}"
+            line += f", compute capability {d.compute_capability[0]}.{d.compute_capability[1]}, driver for CUDA {version}"
+        print(line)
+    print("\nbackends")
+    _print_backends(rows)
+    return 0
+
+
+def _backends(options: argparse.Namespace) -> int:
+    rows = registry.backends()
+    if options.json:
+        print(json.dumps([_row(r) for r in rows], indent=2))
+    else:
+        _print_backends(rows)
+    return 0
+
+
+def _row(row: registry.Backend) -> dict[str, Any]:
+    return {**vars(row), "traits": sorted(row.traits)}
+
+
+def _print_backends(rows: list[registry.Backend]) -> None:
+    if not rows:
+        print("  none; GPUHASH_PLUGIN_PATH names directories to look in")
+    for r in rows:
+        source = " of " + r.distribution if r.distribution else ""
+        print(f"  {r.name} {r.version or ''}{source}: {r.state}" + (f": {r.error}" if r.error else ""))
+        if r.summary:
+            print(f"    {r.summary}")
+        if r.devices:
+            widths = f", keys of {_or(r.key_widths)} bytes, values of {_or(r.value_widths)}" if r.key_widths else ""
+            print(f"    on {', '.join(r.devices)}{widths}; {', '.join(sorted(r.traits))}")
+        if r.path:
+            print(f"    {r.path}")
+
+
+def _or(widths: tuple[int, ...]) -> str:
+    return " or ".join(map(str, widths))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,288 @@
+"""`pygpuhash compare`: every backend on the same real keys, timed, and every result checked exactly.
+
+Phases, each in one batch call:
+
+count    accumulate 1 for every key
+lookup   find every key
+absent   find as many keys that are not in the table
+erase    erase half of the distinct keys
+mixed    find, insert, assign and erase in one concurrent batch
+
+A phase is repeated, and the table put back in between, untimed; the median counts. Arrays are on the table's device
+before the clock starts, and results are written to memory that exists already. Beside each rate stands its share of
+what this machine does at best, measured in the same run over as much memory as the table holds: random reads of a pair
+for lookups, random 64-bit compare-and-swaps for the phases that write. Skewed keys may exceed it, since the places of
+frequent keys stay in cache.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _core, _cuda, _devices, registry
+from pygpuhash.errors import GpuHashError
+from pygpuhash.table import Table
+from pygpuhash.workload import Array, Workload, bits
+
+__all__ = ["PHASES", "Result", "ceiling_of", "compare", "run_backend"]
+
+PHASES = ("count", "lookup", "absent", "erase", "mixed")
+_MIN_RUNS, _MAX_RUNS, _ENOUGH_SECONDS = 3, 25, 0.5
+_CEILING_N, _CEILING_RUNS = 1 << 22, 5
+
+
+class Mismatch(Exception):
+    """A table's answer is not the expected one."""
+
+
+@dataclass
+class Phase:
+    """One phase's timings: `n` keys per call, `runs` calls, median and fastest in seconds."""
+
+    n: int
+    runs: int
+    median: float
+    fastest: float
+    ceiling: str
+    ceiling_rate: float  # accesses per second
+
+    @property
+    def rate(self) -> float:
+        """Keys per second."""
+        return self.n / self.median
+
+    @property
+    def share(self) -> float:
+        """Rate over the ceiling's rate."""
+        return self.rate / self.ceiling_rate
+
+
+@dataclass
+class Result:
+    """One backend on one device."""
+
+    backend: str
+    device: str
+    distinct: int
+    phases: dict[str, Phase] = field(default_factory=dict)
+    bytes_per_key: float | None = None
+    load_factor: float | None = None
+    verified: bool = False
+    error: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """With rates and shares spelled out."""
+        row = asdict(self)
+        for name, phase in self.phases.items():
+            row["phases"][name] |= {"keys_per_second": phase.rate, "share_of_ceiling": phase.share}
+        return row
+
+
+class Place:
+    """Where a table's arrays are: in host memory as they are, or copied to a device."""
+
+    def __init__(self, device: str) -> None:
+        self.kind, self.ordinal = _devices.parse_device(device)
+
+    def put(self, array: Array) -> Any:
+        """The array on the device."""
+        array = np.ascontiguousarray(array)
+        return array if self.kind == _core.CPU else _cuda.from_host(array, self.ordinal)
+
+    def room(self, n: int, dtype: Any) -> Any:
+        """An array for results, with its pages touched."""
+        return self.put(np.ones(n, dtype))
+
+    def get(self, array: Any) -> Array:
+        """The array on the host."""
+        return np.asarray(array if self.kind == _core.CPU else array.get())
+
+    def wait(self) -> None:
+        """Until the device has finished."""
+        if self.kind == _core.CUDA:
+            _cuda.synchronize(self.ordinal)
+
+
+def compare(
+    work: Workload, names: list[str], device: str, progress: Callable[[str, float], None] = lambda what, done: None
+) -> list[Result]:
+    """Run the workload on each of some backends. `device` is a name or "auto": the best that each backend can use."""
+    results = []
+    for i, name in enumerate(names):
+
+        def step(phase: str, done: float, name: str = name, i: int = i) -> None:
+            progress(f"{name}: {phase}", (i + done) / len(names))
+
+        results.append(run_backend(work, name, device, step))
+    return results
+
+
+def run_backend(
+    work: Workload, name: str, device: str, progress: Callable[[str, float], None] = lambda phase, done: None
+) -> Result:
+    """All phases on one backend; an error or a wrong answer ends up in the result."""
+    result = Result(name, device, len(work.unique))
+    try:
+        if device == "auto":
+            target = registry.resolve(name)
+            auto = "cpu" if isinstance(target, type) else _devices.device_name(*_devices.best_device(target))
+            result.device = auto
+        with Table(
+            name,
+            key_dtype=work.key_dtype,
+            value_dtype=work.value_dtype,
+            capacity=len(work.unique),
+            device=result.device,
+        ) as table:
+            _Run(work, table, result, progress).all()
+        result.verified = True
+    except (GpuHashError, Mismatch, MemoryError) as error:
+        result.error = str(error) or type(error).__name__
+    return result
+
+
+class _Run:
+    """The phases on one table, in order; each leaves its timings in the result and raises if an answer is wrong."""
+
+    def __init__(self, work: Workload, table: Table, result: Result, progress: Callable[[str, float], None]) -> None:
+        self.work, self.table, self.result, self.progress = work, table, result, progress
+        self.place = Place(result.device)
+        self.unique, self.counts = self.place.put(work.unique), self.place.put(work.counts)
+        self.keys = self.place.put(work.keys)
+        self.ceilings: dict[str, float] = {}
+
+    def all(self) -> None:
+        for i, (name, phase) in enumerate(zip(PHASES, self.phases(), strict=True)):
+            self.progress(name, i / len(PHASES))
+            phase()
+        self.table.check()
+        self.progress("done", 1.0)
+
+    def phases(self) -> tuple[Callable[[], None], ...]:
+        return self.count, self.lookup, self.absent, self.erase, self.mixed
+
+    def count(self) -> None:
+        work, table, place = self.work, self.table, self.place
+        ones, mask = place.put(np.ones(len(work.keys), work.value_dtype)), place.room(len(work.keys), bool)
+        samples = self.time(len(work.keys), table.clear, lambda: table.accumulate(self.keys, ones, out=mask))
+        expect("count: newly inserted keys", int(place.get(mask).sum()), len(work.unique))
+        keys, values = sorted_pairs(table)
+        expect("count: distinct keys", bits(keys), bits(work.unique))
+        expect("count: values", values, work.counts)
+        if work.counter is not None:
+            named = zip(keys.tolist(), values.tolist(), strict=True)
+            expect("count: Counter", Counter({work.text[key]: n for key, n in named}), work.counter)
+        self.result.bytes_per_key = table.nbytes / len(work.unique)
+        self.result.load_factor = table.load_factor
+        self.record("count", len(work.keys), samples, "cas64")
+
+    def lookup(self) -> None:
+        work, n = self.work, len(self.work.keys)
+        values, found = self.find("lookup", self.keys, n)
+        expect("lookup: found", found, np.ones(n, bool))
+        expect("lookup: values", values, work.counts[work.inverse])
+
+    def absent(self) -> None:
+        n = len(self.work.absent)
+        values, found = self.find("absent", self.place.put(self.work.absent), n)
+        expect("absent: found", found, np.zeros(n, bool))
+        expect("absent: values", values, np.zeros(n, self.work.value_dtype))
+
+    def find(self, name: str, keys: Any, n: int) -> tuple[Array, Array]:
+        values, found = self.place.room(n, self.work.value_dtype), self.place.room(n, bool)
+        samples = self.time(n, lambda: None, lambda: self.table.find(keys, out=values, found=found))
+        pair = 8 if self.work.key_dtype.itemsize <= 4 else 16
+        self.record(name, n, samples, f"gather{pair}")
+        return self.place.get(values), self.place.get(found)
+
+    def erase(self) -> None:
+        work, table, place, n = self.work, self.table, self.place, len(self.work.erased)
+        keys, values = place.put(work.unique[work.erased]), place.put(work.counts[work.erased])
+        mask = place.room(n, bool)
+        samples = self.time(n, lambda: table.insert(keys, values), lambda: table.erase(keys, out=mask))
+        expect("erase: mask", place.get(mask), np.ones(n, bool))
+        left = np.ones(len(work.unique), bool)
+        left[work.erased] = False
+        expect("erase: keys left", place.get(table.contains(self.unique)), left)
+        expect("erase: size", len(table), int(left.sum()))
+        self.record("erase", n, samples, "cas64")
+
+    def mixed(self) -> None:
+        work, table, place, n = self.work, self.table, self.place, len(self.work.ops)
+        ops, keys, values = place.put(work.ops), place.put(work.mixed_keys), place.put(work.mixed_values)
+        out, mask = place.room(n, work.value_dtype), place.room(n, bool)
+
+        def restore() -> None:
+            table.clear()
+            table.insert(self.unique, self.counts)
+
+        samples = self.time(n, restore, lambda: table.execute(ops, keys, values, out=out, found=mask))
+        expect("mixed: values found", place.get(out), work.mixed_found)
+        expect("mixed: mask", place.get(mask), work.mixed_mask)
+        keys_after, values_after = sorted_pairs(table)
+        expect("mixed: keys afterwards", bits(keys_after), bits(work.after[0]))
+        expect("mixed: values afterwards", values_after, work.after[1])
+        self.record("mixed", n, samples, "cas64")
+
+    # ---- measuring
+
+    def time(self, n: int, prepare: Callable[[], object], run: Callable[[], object]) -> list[float]:
+        """Seconds of each of some runs, `prepare` before each not counted, after one that is not counted either."""
+        seconds: list[float] = []
+        first = True
+        while n and (len(seconds) < _MIN_RUNS or (sum(seconds) < _ENOUGH_SECONDS and len(seconds) < _MAX_RUNS)):
+            prepare()
+            self.place.wait()
+            start = time.perf_counter()
+            run()
+            self.place.wait()
+            if not first:
+                seconds.append(time.perf_counter() - start)
+            first = False
+        return seconds
+
+    def record(self, name: str, n: int, samples: list[float], ceiling: str) -> None:
+        if samples:
+            rate = self.ceiling(ceiling)
+            self.result.phases[name] = Phase(n, len(samples), statistics.median(samples), min(samples), ceiling, rate)
+
+    def ceiling(self, what: str) -> float:
+        if what not in self.ceilings:
+            self.ceilings[what] = ceiling_of(what, self.result.device, self.table.nbytes)
+        return self.ceilings[what]
+
+
+def ceiling_of(what: str, device: str, table_bytes: int) -> float:
+    """Accesses per second that this machine makes at best over so much memory, measured now."""
+    seconds = _devices.measure_ceiling(
+        what, device=device, table_bytes=max(table_bytes, 1 << 16), n=_CEILING_N, repeats=_CEILING_RUNS
+    )
+    return _CEILING_N / float(np.min(seconds))
+
+
+def sorted_pairs(table: Table) -> tuple[Array, Array]:
+    """All pairs on the host, by the bits of the key."""
+    keys, values = table.export()
+    order = np.argsort(bits(keys))
+    return keys[order], values[order]
+
+
+def expect(what: str, got: Any, wanted: Any) -> None:
+    """Raise `Mismatch` unless both are equal, element for element."""
+    if isinstance(wanted, np.ndarray):
+        if got.shape != wanted.shape:
+            raise Mismatch(f"{what}: {got.size} elements instead of {wanted.size}")
+        wrong = np.flatnonzero(got != wanted)
+        if wrong.size:
+            at = int(wrong[0])
+            raise Mismatch(f"{what}: {wrong.size} of {wanted.size} differ, at {at} {got[at]} instead of {wanted[at]}")
+    elif got != wanted:
+        shown = f"{got} instead of {wanted}" if isinstance(wanted, int) else "the counts differ"
+        raise Mismatch(f"{what}: {shown}")

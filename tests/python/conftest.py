@@ -1,0 +1,35 @@
+"""Fixtures of the Python tests: every backend that is usable here, and what there is of devices."""
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core
+
+USABLE = [row.name for row in gh.backends() if row.state == "usable" and "cpu" in row.devices]
+
+
+def pytest_generate_tests(metafunc):
+    if "backend" in metafunc.fixturenames:
+        metafunc.parametrize("backend", USABLE)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu"):
+        count, reason = _core.device_count(_core.CUDA)
+        if not count:
+            pytest.skip(f"needs a CUDA device: {reason}")
+
+
+@pytest.fixture
+def table(backend):
+    """A uint64 -> uint64 table on the CPU."""
+    with gh.Table(backend, device="cpu", seed=7) as t:
+        yield t
+        if not t.closed:
+            t.check()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)

@@ -1,0 +1,202 @@
+"""Everything that is refused, with a sentence that names the value and the way out, and nothing changed."""
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+KEYS = np.arange(4, dtype=np.uint64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"device": "gpu"}, gh.InvalidArgument, "device='gpu' is not a device"),
+        ({"device": 3}, gh.InvalidArgument, "device=3 is not a device"),
+        ({"device": "cpu:7"}, gh.InvalidArgument, "cpu:7"),
+        ({"device": "cuda:99"}, gh.DeviceError, "cuda:99"),
+        ({"capacity": -1}, gh.InvalidArgument, "capacity=-1 is out of range"),
+        ({"capacity": 2**64}, gh.InvalidArgument, "capacity=18446744073709551616"),
+        ({"capacity": 2**62}, gh.InvalidArgument, "capacity.*overflow"),
+        ({"capacity": 1.5}, TypeError, "capacity=1.5 is not an integer"),
+        ({"max_load_factor": 0}, gh.InvalidArgument, "max_load_factor=0"),
+        ({"max_load_factor": 1.1}, gh.InvalidArgument, "max_load_factor=1.1"),
+        ({"max_load_factor": float("nan")}, gh.InvalidArgument, "max_load_factor=nan"),
+        ({"seed": -5}, gh.InvalidArgument, "seed=-5"),
+        ({"threads": 0}, gh.InvalidArgument, "threads=0"),
+        ({"threads": 10**6}, gh.InvalidArgument, "threads"),
+        ({"no_such_option": 1}, gh.OptionNotFound, "no_such_option"),
+        ({"no_such_option": [1]}, TypeError, "no_such_option"),
+        ({"no\0option": 1}, gh.InvalidArgument, "null character"),
+    ],
+)
+def test_arguments_of_a_table(backend, arguments, error, words):
+    with pytest.raises(error, match=words):
+        gh.Table(backend, **{"device": "cpu", **arguments})
+
+
+def test_unknown_backends_suggest_the_nearest():
+    with pytest.raises(gh.BackendNotFound, match=r"linear_prob.*did you mean 'linear_probe'"):
+        gh.Table("linear_prob")
+    with pytest.raises(LookupError, match="no-such-distribution:linear_probe"):
+        gh.Table("no-such-distribution:linear_probe")
+    with pytest.raises(TypeError, match="backend=3"):
+        gh.Table(3)
+    with pytest.raises(gh.InvalidArgument, match="null character"):
+        gh.Table("linear\0probe")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda t: t.insert(KEYS), TypeError, "pass values"),
+        (lambda t: t.insert(KEYS, KEYS[:3]), ValueError, r"values have shape \(3,\), keys \(4,\)"),
+        (lambda t: t.insert(KEYS, KEYS.reshape(2, 2)), ValueError, r"shape \(2, 2\)"),
+        (lambda t: t.insert_or_assign(KEYS, KEYS, dedup="first"), gh.InvalidArgument, "dedup='first'"),
+        (lambda t: t.insert_or_assign(KEYS, KEYS[:3], dedup="last"), ValueError, r"values have shape \(3,\)"),
+        (lambda t: t.accumulate(KEYS, 1, op="mul"), gh.InvalidArgument, "op='mul'"),
+        (lambda t: t.execute([4], KEYS), ValueError, r"ops have shape \(1,\)"),
+        (lambda t: t.execute([300] * 4, KEYS), OverflowError, "300 does not fit uint8"),
+        (lambda t: t.reserve(-1), gh.InvalidArgument, "keys=-1"),
+        (lambda t: t.reserve("many"), TypeError, "keys='many'"),
+        (lambda t: t.histogram(0), gh.InvalidArgument, "0 entries"),
+        (lambda t: t.find(KEYS, out=[0] * 4), TypeError, "out is a list"),
+        (lambda t: t.find(KEYS, out=np.empty(4)), TypeError, "out has dtype float64, the results uint64"),
+        (lambda t: t.find(KEYS, out=np.empty(3, "u8")), ValueError, r"out has shape \(3,\), keys \(4,\)"),
+        (lambda t: t.find(KEYS, out=np.empty(8, "u8")[::2]), ValueError, "out is strided"),
+        (lambda t: t.find(KEYS, found=np.empty(4, "i4")), TypeError, "mask has dtype int32"),
+        (lambda t: t.find(KEYS, found=np.empty((4, 1), bool)), ValueError, "mask has shape"),
+        (lambda t: t.find(KEYS, stream="x", out=1), TypeError, "out is a int"),
+        (lambda t: t.count(KEYS, out=np.empty(4, "i8")), TypeError, "out has dtype int64"),
+        (lambda t: t.insert(KEYS, KEYS, out=KEYS.view(bool)[:4]), gh.InvalidArgument, "overlaps keys"),
+    ],
+)
+def test_arguments_of_calls(table, call, error, words):
+    with pytest.raises(error, match=words):
+        call(table)
+    assert len(table) == 0
+
+
+def test_read_only_outputs(table):
+    out = np.zeros(4, np.uint64)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        table.find(KEYS, out=out)
+    mask = np.zeros(4, bool)
+    mask.flags.writeable = False
+    with pytest.raises(ValueError, match="mask is read-only"):
+        table.insert(KEYS, KEYS, out=mask)
+
+
+def test_overlapping_arrays(table):
+    buffer = np.arange(8, dtype=np.uint64)
+    with pytest.raises(gh.InvalidArgument, match="out overlaps keys"):
+        table.find(buffer[:4], out=buffer[2:6])
+    with pytest.raises(gh.InvalidArgument, match="mask overlaps out"):
+        table.find(KEYS, out=buffer[:4], found=buffer.view(bool)[8:12])
+    with pytest.raises(gh.InvalidArgument, match="mask overlaps values"):
+        table.insert(KEYS, buffer[:4], out=buffer.view(bool)[:4])
+    assert (buffer == np.arange(8)).all()
+
+
+def test_operations_that_the_backend_lacks(table):
+    if "multi" not in table.traits:
+        for call in (table.insert_multi, lambda k, v: table.erase_all(k), lambda k, v: table.find_all(k)):
+            with pytest.raises(gh.Unsupported, match="does not have"):
+                call(KEYS, KEYS)
+    if "ordered" not in table.traits:
+        with pytest.raises(gh.Unsupported, match="does not have"):
+            table.lower_bound(KEYS)
+        with pytest.raises(NotImplementedError, match="does not have"):
+            table.range(KEYS, KEYS + np.uint64(1), 4)
+
+
+def test_a_closed_table(backend):
+    table = gh.Table(backend, device="cpu")
+    table.close()
+    calls = [
+        lambda: table.find(KEYS),
+        lambda: table.insert(KEYS, KEYS),
+        lambda: table.find([]),
+        lambda: len(table),
+        lambda: table[1],
+        lambda: table.stats(),
+        lambda: table.histogram(),
+        lambda: table.export(),
+        lambda: table.clear(),
+        lambda: table.check(),
+        lambda: table.capacity,
+        lambda: table.find_all([1]),
+    ]
+    for call in calls:
+        with pytest.raises(gh.ClosedTable, match="this table is closed"):
+            call()
+
+
+def test_a_table_is_not_pickled(table):
+    import copy
+    import pickle
+
+    for clone in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="export its pairs"):
+            clone(table)
+
+
+def test_use_after_fork(backend):
+    table = gh.Table(backend, device="cpu")
+    table.insert(KEYS, KEYS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: other threads may exist
+        child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            table.find(KEYS)
+        except gh.Forked as error:
+            table.close()  # allowed
+            status = 0 if "fork" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (table[KEYS] == KEYS).all()
+    table.close()
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments", "words"),
+    [
+        ("gather7", {}, "gather7"),
+        ("cas64", {"n": 0}, "n=0"),
+        ("cas64", {"table_bytes": 0}, "table_bytes=0"),
+        ("cas64", {"repeats": 0}, "repeats=0"),
+        ("cas64", {"device": "tpu"}, "tpu"),
+    ],
+)
+def test_ceilings(what, arguments, words):
+    with pytest.raises(gh.InvalidArgument, match=words):
+        gh.measure_ceiling(what, **arguments)
+
+
+def test_a_ceiling_is_a_time_per_run():
+    seconds = gh.measure_ceiling("gather8", table_bytes=1 << 20, n=1 << 16, repeats=4)
+    assert seconds.shape == (4,)
+    assert (seconds > 0).all()
+
+
+def test_every_error_is_of_one_family():
+    kinds = {
+        gh.InvalidArgument: ValueError,
+        gh.Unsupported: NotImplementedError,
+        gh.NoMemory: MemoryError,
+        gh.BackendNotFound: LookupError,
+        gh.OptionNotFound: TypeError,
+        gh.PluginError: ImportError,
+        gh.Poisoned: gh.DeviceError,
+    }
+    for kind, builtin in kinds.items():
+        assert issubclass(kind, gh.GpuHashError)
+        assert issubclass(kind, builtin)
+    assert gh.TableFull("x").failed is None

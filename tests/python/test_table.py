@@ -1,0 +1,364 @@
+"""Operations of Table against a dict, on every backend."""
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import Op
+
+
+def as_dict(table):
+    keys, values = table.export()
+    assert len(np.unique(keys)) == len(keys) == len(table)
+    return dict(zip(keys.tolist(), values.tolist(), strict=True))
+
+
+def test_random_operations_agree_with_a_dict(table, rng):
+    model = {}
+    for _ in range(60):
+        keys = rng.integers(0, 2000, 500, np.uint64)
+        values = rng.integers(0, 2**64, 500, np.uint64)
+        unique = np.unique(keys)
+        match rng.integers(4):
+            case 0:
+                fresh = table.insert(unique, values[: len(unique)])
+                assert fresh.tolist() == [k not in model for k in unique.tolist()]
+                for k, v in zip(unique.tolist(), values.tolist(), strict=False):
+                    model.setdefault(k, v)
+            case 1:
+                fresh = table.insert_or_assign(keys, values, dedup="last")
+                assert fresh.sum() == len(set(keys.tolist()) - set(model))
+                model.update(zip(keys.tolist(), values.tolist(), strict=True))
+            case 2:
+                erased = table.erase(keys)
+                assert erased.sum() == len(set(keys.tolist()) & set(model))
+                for k in keys.tolist():
+                    model.pop(k, None)
+            case 3:
+                got, found = table.find(keys)
+                assert found.tolist() == [k in model for k in keys.tolist()]
+                assert got.tolist() == [model.get(k, 0) for k in keys.tolist()]
+        table.check()
+    assert as_dict(table) == model
+
+
+def test_duplicates_in_a_batch_are_inserted_once(table):
+    keys = np.repeat(np.arange(100, dtype=np.uint64), 50)
+    fresh = table.insert(keys, keys)
+    assert fresh.sum() == 100
+    assert len(table) == 100
+    assert table.erase(keys).sum() == 100
+    assert len(table) == 0
+
+
+def test_results_have_the_shape_of_the_keys(table):
+    keys = np.arange(24, dtype=np.uint64).reshape(2, 3, 4)
+    assert table.insert(keys, keys).shape == (2, 3, 4)
+    values, found = table.find(keys.transpose(2, 0, 1))
+    assert values.shape == found.shape == (4, 2, 3)
+    assert (values == keys.transpose(2, 0, 1)).all()
+    scalar, there = table.find(np.array(5, np.uint64))
+    assert (scalar, there) == (5, True)
+    assert np.ndim(scalar) == 0
+
+
+def test_scalar_keys(table):
+    table[5] = 50
+    assert table[5] == 50
+    assert table.find(5) == (50, True)
+    assert table.find(6) == (0, False)
+    assert table.get(6, default=9) == 9
+    assert table.get(6, default=None) is None
+    assert 5 in table
+    assert 6 not in table
+    assert table.insert(5, 51) == np.False_
+    assert table.erase(5) == np.True_
+    assert not table
+
+
+def test_empty_batches(table):
+    empty = np.empty(0, np.uint64)
+    assert table.insert(empty, empty).shape == (0,)
+    values, found = table.find([])
+    assert (values.shape, found.shape, values.dtype) == ((0,), (0,), np.uint64)
+    assert table.accumulate(empty).size == table.erase(empty).size == 0
+    keys, values = table.export()
+    assert keys.size == values.size == 0
+    assert table.execute([], [])[1].size == 0
+
+
+def test_out_arrays_receive_the_results(table):
+    keys = np.arange(1000, dtype=np.uint64)
+    fresh = np.zeros(1000, bool)
+    assert table.insert(keys, keys * 3, out=fresh) is fresh
+    assert fresh.all()
+    values, found = np.full(1000, 7, np.uint64), np.zeros(1000, bool)
+    got = table.find(keys, out=values, found=found)
+    assert got[0] is values
+    assert got[1] is found
+    assert (values == keys * 3).all()
+    assert found.all()
+    assert table.contains(keys, out=found) is found
+    assert table.erase(keys[:10], out=fresh[:10]).all()
+
+
+def test_the_keys_are_not_copied_when_they_fit(table, rng):
+    keys = rng.integers(0, 2**64, 1000, np.uint64)
+    keys.flags.writeable = False  # read-only input is input
+    table.insert(keys, keys)
+    assert table.contains(keys).all()
+
+
+def test_strided_and_misaligned_keys_are_copied(table):
+    keys = np.arange(100, dtype=np.uint64)
+    table.insert(keys[::3], keys[::-3][:34])
+    assert table.contains(keys).tolist() == [k % 3 == 0 for k in range(100)]
+    raw = np.zeros(81, np.uint8)
+    misaligned = raw[1:].view(np.uint64)
+    misaligned[:] = np.arange(10) * 3
+    assert not misaligned.flags.aligned
+    assert table.contains(misaligned).all()
+
+
+def test_values_are_broadcast(table):
+    table.insert([1, 2, 3], 9)
+    assert table[[1, 2, 3]].tolist() == [9, 9, 9]
+    table[[1, 2]] = 4
+    assert table[[1, 2, 3]].tolist() == [4, 4, 9]
+
+
+def test_mapping_errors_name_how_many_and_the_first(table):
+    table[[1, 2]] = [10, 20]
+    with pytest.raises(KeyError, match="2 of 4 keys are not in the table, the first is 8"):
+        table[np.array([1, 8, 2, 9], np.uint64)]
+    with pytest.raises(KeyError, match="77 is not in the table"):
+        table[77]
+    with pytest.raises(KeyError, match="1 of 2 keys"):
+        del table[[1, 5]]
+    assert 1 not in table  # what was there is gone
+    with pytest.raises(TypeError, match="'in' takes one key, 2 were given"):
+        [1, 2] in table  # noqa: B015
+
+
+def test_setitem_keeps_the_last_of_equal_keys(table):
+    table[[1, 2, 1, 1, 2]] = [10, 20, 11, 12, 21]
+    assert table[[1, 2]].tolist() == [12, 21]
+
+
+@pytest.mark.parametrize("n", [7, 5000])
+def test_dedup_last(table, rng, n):
+    keys = rng.integers(0, n // 3, n, np.uint64)
+    values = np.arange(n, dtype=np.uint64)
+    fresh = np.zeros(n, bool)
+    assert table.insert_or_assign(keys, values, dedup="last", out=fresh) is fresh
+    model = dict(zip(keys.tolist(), values.tolist(), strict=True))
+    assert as_dict(table) == model
+    assert fresh.sum() == len(model)
+    again = table.insert_or_assign(keys.reshape(1, n), values[::-1].reshape(1, n), dedup="last")
+    assert again.shape == (1, n)
+    assert not again.any()
+    assert as_dict(table) == dict(zip(keys.tolist(), values[::-1].tolist(), strict=True))
+
+
+def test_get_with_default(table):
+    table[[1, 2]] = [10, 20]
+    assert table.get([1, 5, 2]).tolist() == [10, 0, 20]
+    assert table.get([1, 5, 2], default=7).tolist() == [10, 7, 20]
+    with pytest.raises(OverflowError, match="-1 does not fit uint64"):
+        table.get([5], default=-1)
+    with pytest.raises(TypeError, match="default=None"):
+        table.get([5], default=None)
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "int32", "uint64", "int64", "float32", "float64", "int8", "uint16"])
+@pytest.mark.parametrize(("op", "reduce"), [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+def test_accumulate(backend, rng, dtype, op, reduce):
+    keys = rng.integers(0, 50, 2000, np.uint32)
+    low = 0 if np.dtype(dtype).kind == "u" else -3
+    values = rng.integers(low, 4, 2000).astype(dtype)
+    with gh.Table(backend, key_dtype="uint32", value_dtype=dtype, device="cpu") as table:
+        fresh = table.accumulate(keys, values, op=op)
+        assert fresh.sum() == len(np.unique(keys))
+        got = dict(table.items())
+    for key in np.unique(keys):
+        with np.errstate(over="ignore"):
+            assert got[key] == reduce.reduce(values[keys == key], dtype=dtype)
+    assert got[key].dtype == dtype
+
+
+def test_accumulate_counts_by_default(table):
+    table.accumulate(np.array([3, 3, 4, 3], np.uint64))
+    assert as_dict(table) == {3: 3, 4: 1}
+
+
+def test_execute_runs_a_mixed_batch(table):
+    table.insert([1, 2, 3], [10, 20, 30])
+    ops = [Op.FIND, Op.ERASE, Op.ASSIGN, Op.INSERT, Op.ACCUMULATE, Op.NOP, Op.FIND, Op.ERASE]
+    values, mask = table.execute(ops, [1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 33, 44, 55, 66, 0, 0])
+    assert values.tolist() == [10, 0, 0, 0, 0, 0, 0, 0]
+    assert mask.tolist() == [True, True, False, True, True, False, False, False]
+    assert as_dict(table) == {1: 10, 3: 33, 4: 44, 5: 55}
+    values, mask = table.execute([Op.FIND, Op.ERASE], [3, 4])
+    assert values.tolist() == [33, 0]
+    assert mask.all()
+
+
+def test_count(table):
+    table.insert([1, 2], 0)
+    counts = table.count([1, 2, 3, 1])
+    assert counts.dtype == np.uint64
+    assert counts.tolist() == [1, 1, 0, 1]
+
+
+def test_sets(backend):
+    with gh.Table(backend, key_dtype="int32", value_dtype=None, device="cpu") as table:
+        assert table.insert([-1, 2, 3]).all()
+        assert table.insert_or_assign([-1, 4], dedup="last").tolist() == [False, True]
+        values, found = table.find([-1, 9])
+        assert values is None
+        assert found.tolist() == [True, False]
+        assert table.keys().tolist() == sorted(table.keys().tolist()) or len(table) == 4
+        assert sorted(k for k, _ in table.items()) == [-1, 2, 3, 4]
+        assert table.values() is None
+        assert table.execute([Op.INSERT, Op.FIND], [8, 2])[1].all()
+        with pytest.raises(TypeError, match="is a set"):
+            table.insert([1], [1])
+        with pytest.raises(TypeError, match="use contains"):
+            table[1]
+        with pytest.raises(TypeError, match="is a set"):
+            table.accumulate([1])
+
+
+def test_growth_loses_nothing(backend, rng):
+    keys = np.unique(rng.integers(0, 2**64, 100_000, np.uint64))
+    with gh.Table(backend, device="cpu", capacity=10) as table:
+        for part in np.array_split(keys, 37):
+            assert table.insert(part, ~part).all()
+        assert len(table) == len(keys)
+        assert (table[keys] == ~keys).all()
+        assert table.capacity >= len(keys)
+        assert 0 < table.load_factor <= 1
+        table.check()
+
+
+def test_maintenance(table, rng):
+    keys = np.unique(rng.integers(0, 2**64, 5000, np.uint64))
+    table.reserve(20_000)
+    assert table.capacity >= 20_000
+    big = table.nbytes
+    table.insert(keys, keys)
+    table.erase(keys[::2])
+    table.flush()
+    table.shrink()
+    assert table.nbytes <= big
+    assert table.contains(keys).tolist() == [i % 2 == 1 for i in range(len(keys))]
+    table.clear()
+    assert len(table) == 0
+    assert not table.contains(keys).any()
+
+
+def test_figures(table):
+    table.insert(np.arange(1000, dtype=np.uint64), 0)
+    stats = table.stats()
+    assert stats
+    assert all(isinstance(name, str) and isinstance(value, float) for name, value in stats.items())
+    histogram = table.histogram(8)
+    assert histogram.shape == (8,)
+    assert histogram.sum() > 0
+    assert table.size == 1000 == table.info["size"]
+    assert table.nbytes > 0
+    assert table.seed == 7
+    assert table.device == "cpu"
+    assert "insert" in table.traits
+    assert 0 < table.max_load_factor <= 1
+    assert "1000 of" in repr(table)
+    assert table.backend in repr(table)
+
+
+def test_a_random_seed_is_drawn_and_told(backend):
+    with gh.Table(backend, device="cpu") as a, gh.Table(backend, device="cpu") as b:
+        assert a.seed != b.seed
+        assert a.seed > 0
+
+
+def test_a_full_table_says_which_elements_failed(backend, rng):
+    with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
+        keys = rng.permutation(np.arange(10_000, dtype=np.uint64))
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, keys)
+        error = caught.value
+        assert error.status.dtype == np.uint8
+        assert set(np.unique(error.status)) <= {1, 2}
+        assert error.failed.any()
+        done = ~error.failed
+        assert done.sum() == len(table) >= 100
+        assert (table[keys[done]] == keys[done]).all()
+        assert not table.contains(keys[error.failed]).any()
+        table.reserve(10_000)
+        assert table.insert(keys[error.failed], keys[error.failed]).all()
+        assert (table[keys] == keys).all()
+
+
+def test_a_mask_passed_in_holds_booleans_after_a_failure(backend):
+    with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
+        mask = np.zeros(10_000, bool)
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(np.arange(10_000, dtype=np.uint64), 0, out=mask)
+        assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
+        assert mask.sum() == len(table)
+        assert (mask == (caught.value.status == 1)).all()
+
+
+def test_batches_longer_than_a_chunk(backend):
+    n = (1 << 22) + 1000
+    keys = np.arange(n, dtype=np.uint32)
+    with gh.Table(backend, key_dtype="uint32", value_dtype="uint32", device="cpu", capacity=n) as table:
+        assert table.insert(keys, keys).all()
+        table.accumulate(keys, 1)
+        values, found = table.find(keys)
+        assert found.all()
+        assert (values == keys + 1).all()
+
+
+def test_closing(backend):
+    table = gh.Table(backend, device="cpu")
+    with table as same:
+        assert same is table
+        assert not table.closed
+    assert table.closed
+    table.close()
+    assert repr(table) == "<pygpuhash.Table, closed>"
+
+
+def test_the_memory_resource_gets_everything_back(backend):
+    held = {}
+
+    class Resource:
+        def allocate(self, nbytes, alignment, stream):
+            array = np.empty(nbytes + alignment, np.uint8)
+            address = -(-array.ctypes.data // alignment) * alignment
+            held[address] = array
+            return address
+
+        def deallocate(self, address, nbytes, alignment, stream):
+            assert held.pop(address).size == nbytes + alignment
+
+    table = gh.Table(backend, device="cpu", memory=Resource())
+    table.insert(np.arange(10_000, dtype=np.uint64), 1)
+    assert held
+    table.close()
+    assert not held
+
+
+def test_a_memory_resource_without_memory(backend):
+    class Empty:
+        def allocate(self, nbytes, alignment, stream):
+            return None
+
+        def deallocate(self, address, nbytes, alignment, stream):
+            raise AssertionError("nothing was allocated")
+
+    with pytest.raises(gh.NoMemory):
+        gh.Table(backend, device="cpu", memory=Empty())
+    with pytest.raises(TypeError, match="has no method allocate"):
+        gh.Table(backend, device="cpu", memory=object())
