@@ -16,8 +16,8 @@ from pathlib import Path
 # Okabe and Ito's palette: its colours can be told apart with every kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B8A700")
 MARKERS = ("circle", "square", "diamond", "triangle")
-WIDTH, HEIGHT = 760, 440
-LEFT, RIGHT, TOP, BOTTOM = 74, 24, 88, 58
+WIDTH, PLOT_HEIGHT = 760, 300
+MARGIN, LEFT, RIGHT = 22, 74, 736  # of the text, of the plot
 
 STYLE = """
 text { font-family: system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; font-size: 13px; fill: #333 }
@@ -108,47 +108,49 @@ def _marker(shape: str, x: float, y: float, colour: str) -> str:
 
 
 class Canvas:
-    """The parts that every chart has: title, legend, axes."""
+    """The parts that every chart has: title, note, legend (label, SVG of a 22-pixel sample at the origin), axes."""
 
-    def __init__(self, title: str, note: str, width: int = WIDTH, height: int = HEIGHT) -> None:
-        self.width, self.height = width, height
+    def __init__(self, title: str, note: str, legend: Sequence[tuple[str, str]]) -> None:
         self.parts = [
-            f'<text x="{LEFT - 52}" y="26" class="title">{escape(title)}</text>',
-            f'<text x="{LEFT - 52}" y="46" class="note">{escape(note)}</text>',
+            f'<text x="{MARGIN}" y="26" class="title">{escape(title)}</text>',
+            f'<text x="{MARGIN}" y="46" class="note">{escape(note)}</text>',
         ]
-
-    def legend(self, entries: Sequence[tuple[str, str]]) -> None:
-        """(label, SVG of a 22-pixel sample at the origin), in one line under the note."""
-        x = float(LEFT - 52)
-        for label, sample in entries:
-            self.parts.append(f'<g transform="translate({x:.0f} 66)">{sample}</g>')
-            self.parts.append(f'<text x="{x + 28:.0f}" y="70">{escape(label)}</text>')
-            x += 28 + 7.2 * len(label) + 20
+        x, y = float(MARGIN), 66
+        for label, sample in legend:
+            room = 28 + 7.0 * len(label) + 18
+            if x > MARGIN and x + room > WIDTH:
+                x, y = float(MARGIN), y + 20
+            self.parts.append(f'<g transform="translate({x:.0f} {y})">{sample}</g>')
+            self.parts.append(f'<text x="{x + 28:.0f}" y="{y + 4}">{escape(label)}</text>')
+            x += room
+        self.top = y + 22
+        self.base = self.top + PLOT_HEIGHT
+        self.height = self.base + 58
 
     def y_axis(self, scale: Scale, label: str) -> None:
         """Gridlines, their values, and what they measure."""
         for tick in scale.ticks:
             y = scale(tick)
-            self.parts.append(f'<line class="grid" x1="{LEFT}" x2="{self.width - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            self.parts.append(f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
             self.parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{scale.label(tick)}</text>')
-        middle = (TOP + self.height - BOTTOM) / 2
+        middle = (self.top + self.base) / 2
         self.parts.append(f'<text transform="translate(18 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(label)}</text>')
 
     def x_axis(self, label: str, ticks: Sequence[tuple[float, str]]) -> None:
         """The base line, (pixel, label) of each tick, and what they are."""
-        base = self.height - BOTTOM
-        self.parts.append(f'<line class="axis" x1="{LEFT}" x2="{self.width - RIGHT}" y1="{base}" y2="{base}"/>')
+        base = self.base
+        self.parts.append(f'<line class="axis" x1="{LEFT}" x2="{RIGHT}" y1="{base}" y2="{base}"/>')
         for x, text in ticks:
             self.parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{base}" y2="{base + 5}"/>')
             self.parts.append(f'<text x="{x:.1f}" y="{base + 20}" text-anchor="middle">{escape(text)}</text>')
-        middle = (LEFT + self.width - RIGHT) / 2
+        middle = (LEFT + RIGHT) / 2
         self.parts.append(f'<text x="{middle:.0f}" y="{self.height - 12}" text-anchor="middle">{escape(label)}</text>')
 
     def text(self) -> str:
         """The whole file."""
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" '
-            f'width="{self.width}" height="{self.height}" role="img">\n<style>{STYLE}</style>\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self.height}" '
+            f'width="{WIDTH}" height="{self.height}" role="img">\n<style>{STYLE}</style>\n'
             + "\n".join(self.parts)
             + "\n</svg>\n"
         )
@@ -174,23 +176,25 @@ class Chart:
 
     def svg(self) -> str:
         """The chart as text."""
-        canvas = Canvas(self.title, self.note)
-        every = [point for _, points in self.lines for point in points]
-        xs, ys = [x for x, _ in every], [y for _, y in every]
-        x = Scale(self.x_scale, min(xs), max(xs), LEFT, WIDTH - RIGHT)
-        y = Scale(self.y_scale, 0 if self.y_scale == "linear" else min(ys), max(ys), HEIGHT - BOTTOM, TOP)
+        looks = [(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i in range(len(self.lines))]
+        canvas = Canvas(
+            self.title,
+            self.note,
+            [
+                (label, f'<line x2="22" stroke="{colour}" stroke-width="2"/>' + _marker(shape, 11, 0, colour))
+                for (label, _), (colour, shape) in zip(self.lines, looks, strict=True)
+            ],
+        )
+        xs, ys = zip(*(point for _, points in self.lines for point in points), strict=True)
+        x = Scale(self.x_scale, min(xs), max(xs), LEFT, RIGHT)
+        y = Scale(self.y_scale, 0 if self.y_scale == "linear" else min(ys), max(ys), canvas.base, canvas.top)
         canvas.y_axis(y, self.y_label)
         canvas.x_axis(self.x_label, [(x(tick), x.label(tick)) for tick in x.ticks])
-        entries = []
-        for i, (label, points) in enumerate(self.lines):
-            colour, shape = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        for (_, points), (colour, shape) in zip(self.lines, looks, strict=True):
             path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
             canvas.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
             if len(points) <= 80:
                 canvas.parts += [_marker(shape, x(a), y(b), colour) for a, b in points]
-            sample = f'<line x1="0" x2="22" y1="0" y2="0" stroke="{colour}" stroke-width="2"/>'
-            entries.append((label, sample + _marker(shape, 11, 0, colour)))
-        canvas.legend(entries)
         return canvas.text()
 
     def save(self, path: Path) -> None:
@@ -217,33 +221,37 @@ class Bars:
 
     def svg(self) -> str:
         """The chart as text."""
-        canvas = Canvas(self.title, self.note)
-        highest = max(v for _, heights, ceilings in self.series for v in (*heights, *ceilings) if v is not None)
-        y = Scale("linear", 0, highest, HEIGHT - BOTTOM, TOP)
-        room = (WIDTH - LEFT - RIGHT) / len(self.groups)
-        wide = room * 0.8 / len(self.series)
-        canvas.y_axis(y, self.y_label)
-        for s, (label, heights, ceilings) in enumerate(self.series):
-            for g, (height, ceiling) in enumerate(zip(heights, ceilings, strict=True)):
-                left = LEFT + g * room + room * 0.1 + s * wide
-                if height is not None:
-                    shape = f'x="{left:.1f}" width="{wide * 0.92:.1f}" y="{y(height):.1f}" height="{y(0) - y(height):.1f}"'
-                    colour = COLOURS[s % len(COLOURS)]
-                    canvas.parts.append(
-                        f'<rect {shape} rx="1.5" fill="{colour}"><title>{escape(label)}: {_number(height)}</title></rect>'
-                    )
-                if ceiling is not None:
-                    at = f'x1="{left:.1f}" x2="{left + wide * 0.92:.1f}" y1="{y(ceiling):.1f}" y2="{y(ceiling):.1f}"'
-                    canvas.parts.append(f'<line class="ceiling" {at}/>')
-        canvas.x_axis("", [(LEFT + (g + 0.5) * room, name) for g, name in enumerate(self.groups)])
-        entries = [
-            (label, f'<rect x="4" y="-7" width="14" height="14" rx="2" fill="{COLOURS[s % len(COLOURS)]}"/>')
-            for s, (label, _, _) in enumerate(self.series)
+        legend = [
+            (label, f'<rect x="4" y="-7" width="14" height="14" rx="2" fill="{COLOURS[i % len(COLOURS)]}"/>')
+            for i, (label, _, _) in enumerate(self.series)
         ]
-        if any(v is not None for _, _, ceilings in self.series for v in ceilings):
-            entries.append(("ceiling", '<line class="ceiling" x1="0" x2="22" y1="0" y2="0"/>'))
-        canvas.legend(entries)
+        if any(ceiling is not None for _, _, ceilings in self.series for ceiling in ceilings):
+            legend.append(("ceiling", '<line class="ceiling" x2="22"/>'))
+        canvas = Canvas(self.title, self.note, legend)
+        highest = max(v for _, heights, ceilings in self.series for v in (*heights, *ceilings) if v is not None)
+        y = Scale("linear", 0, highest, canvas.base, canvas.top)
+        canvas.y_axis(y, self.y_label)
+        room = (RIGHT - LEFT) / len(self.groups)
+        wide = room * 0.8 / len(self.series)
+        for i, (label, heights, ceilings) in enumerate(self.series):
+            for g, (height, ceiling) in enumerate(zip(heights, ceilings, strict=True)):
+                left = LEFT + g * room + room * 0.1 + i * wide
+                canvas.parts += self._bar(label, COLOURS[i % len(COLOURS)], left, wide * 0.92, y, height, ceiling)
+        canvas.x_axis("", [(LEFT + (g + 0.5) * room, name) for g, name in enumerate(self.groups)])
         return canvas.text()
+
+    def _bar(
+        self, label: str, colour: str, left: float, wide: float, y: Scale, height: float | None, ceiling: float | None
+    ) -> list[str]:
+        parts = []
+        if height is not None:
+            place = f'x="{left:.1f}" width="{wide:.1f}" y="{y(height):.1f}" height="{y(0) - y(height):.1f}"'
+            tip = f"<title>{escape(label)}: {_number(height)}</title>"
+            parts.append(f'<rect {place} rx="1.5" fill="{colour}">{tip}</rect>')
+        if ceiling is not None:
+            place = f'x1="{left:.1f}" x2="{left + wide:.1f}" y1="{y(ceiling):.1f}" y2="{y(ceiling):.1f}"'
+            parts.append(f'<line class="ceiling" {place}/>')
+        return parts
 
     def save(self, path: Path) -> None:
         """Write the file."""

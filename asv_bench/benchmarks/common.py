@@ -1,0 +1,32 @@
+"""What the benchmarks share."""
+
+import pygpuhash as gh
+from harness.devices import Device, Unavailable, device
+from harness.sizes import size_name
+
+REPEATS = 3
+DEVICES = ["cpu", "cuda"]
+BACKENDS = [backend.name for backend in gh.backends() if backend.state == "usable"]
+LOADS = [0.8] if size_name() == "small" else [0.5, 0.8, 0.9]
+WIDTHS = ["4+4", "8+8"]
+
+
+def require(name: str) -> Device:
+    """The device, or "not applicable" for asv."""
+    try:
+        return device(name)
+    except Unavailable as error:
+        raise NotImplementedError(str(error)) from error
+
+
+def require_backend(backend: str, name: str) -> None:
+    """The backend must have been built for the device."""
+    built_for = next(b.devices for b in gh.backends() if b.name == backend)
+    if name not in built_for:
+        raise NotImplementedError(f"{backend} was not built for {name}")
+
+
+def pair(widths: str) -> tuple[int, int]:
+    """ "4+8" -> (4, 8)."""
+    key, _, value = widths.partition("+")
+    return int(key), int(value)
