@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libgpuhash/src/device.hpp"
+#include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/structs.hpp"
 #include "libgpuhash/src/suggest.hpp"
@@ -27,10 +28,12 @@ gpuhash_status check_numbers(const gpuhash_config& config, gpuhash_error* err) {
                 "max_load_factor is %g; it must be above 0 and at most 1 (0: the default)", load);
   if (config.grow > 1) return fail(err, GPUHASH_INVALID_ARGUMENT, "grow is %u; it must be 0 or 1", config.grow);
   if (config.key_bytes == 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "key_bytes is 0; keys need at least 4 bytes");
-  if (double(config.capacity) > max_bytes * (load == 0.0 ? 1.0 : load) / config.key_bytes)
+  if (const auto status = check_capacity("capacity", config.capacity, config.key_bytes, config.value_bytes, err))
+    return status;
+  if (load != 0.0 && double(config.capacity) * config.key_bytes > max_bytes * load)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu at a load factor of %g overflows the address space",
-                static_cast<unsigned long long>(config.capacity), load == 0.0 ? 1.0 : load);
-  return check_capacity("capacity", config.capacity, config.key_bytes, config.value_bytes, err);
+                static_cast<unsigned long long>(config.capacity), load);
+  return GPUHASH_OK;
 }
 
 // "4 and 8", from a mask in which bit b stands for b bytes.
@@ -122,6 +125,7 @@ gpuhash_status read_config(const gpuhash_config* from, gpuhash_config& config, g
   if (const auto status = resolve_device(config.device, err)) return status;
   if (const auto status = check_stream(config.device, config.stream, err)) return status;
   if (const auto status = read_memory(config.memory, config.device, memory, &config.memory, err)) return status;
+  if (config.device.kind == GPUHASH_CPU) config.threads = threads_after_fork(config.threads);
   return draw_seed(config.seed, err);
 }
 

@@ -12,6 +12,10 @@ namespace gpuhash {
 /// thread exists there: a plain read is enough.
 extern uint64_t fork_generation;
 
+/// How many threads may a new table's batches use? What the caller asks for, but one in a child of a process that had
+/// tables: the OpenMP runtime's threads are gone there, and it would wait for them for ever.
+uint32_t threads_after_fork(uint32_t asked);
+
 inline gpuhash_status refuse_forked(uint64_t made_in, const char* what, gpuhash_error* err) {
   if (made_in == fork_generation) [[likely]]
     return GPUHASH_OK;

@@ -4,10 +4,10 @@
 #include <sys/stat.h>
 
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "libgpuhash/src/device.hpp"
@@ -56,13 +56,14 @@ registry& the_registry() {
   return *it;
 }
 
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 void registry::scan() {
   for (const auto& directory : plugin_directories())
     for (const auto& path : plugin_files(directory)) {
       struct stat file;
       if (stat(path.c_str(), &file) != 0 || known(file.st_dev, file.st_ino) != nullptr) continue;
-      const std::string file_name = std::filesystem::path(path).filename();
-      modules_.push_back({std::string(name_in_file_name(file_name)), path, file.st_dev, file.st_ino});
+      modules_.push_back({std::string(name_in_file_name(file_name(path))), path, file.st_dev, file.st_ino});
     }
 }
 
@@ -162,8 +163,7 @@ gpuhash_status registry::open(const char* path, const backend** out, gpuhash_err
     *out = m->loaded.get();
     return GPUHASH_OK;
   }
-  const std::string file_name = std::filesystem::path(path).filename();
-  module fresh{std::string(name_in_file_name(file_name)), path, file.st_dev, file.st_ino};
+  module fresh{std::string(name_in_file_name(file_name(path))), path, file.st_dev, file.st_ino};
   if (const auto status = load(fresh, err)) return status;
   modules_.push_back(std::move(fresh));
   *out = modules_.back().loaded.get();

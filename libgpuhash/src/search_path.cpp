@@ -1,27 +1,27 @@
 // Where plugin modules are looked for: see search_path.hpp.
 #include "libgpuhash/src/search_path.hpp"
 
+#include <dirent.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
+#include <cstring>
+#include <memory>
 #include <string_view>
-#include <system_error>
 
 #include "libgpuhash/src/plugin_loader.hpp"
 
 namespace gpuhash {
 namespace {
 
-namespace fs = std::filesystem;
-
 // The directory of libgpuhash itself, as the dynamic linker found it, with symbolic links followed.
-fs::path library_directory() {
+std::string library_directory() {
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&gpuhash_version), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code ignored;
-  return fs::canonical(info.dli_fname, ignored).parent_path();
+  const std::unique_ptr<char, void (*)(void*)> path(realpath(info.dli_fname, nullptr), std::free);
+  if (path == nullptr) return {};
+  return std::string(path.get(), std::strrchr(path.get(), '/'));
 }
 
 }  // namespace
@@ -36,16 +36,18 @@ std::vector<std::string> plugin_directories() {
       if (element.starts_with('/')) directories.emplace_back(element);
     }
   }
-  static const fs::path beside_library = library_directory();
-  if (!beside_library.empty()) directories.push_back(beside_library / "gpuhash" / "plugins-v1");
+  const std::string beside_library = library_directory();
+  if (!beside_library.empty()) directories.push_back(beside_library + "/gpuhash/plugins-v1");
   return directories;
 }
 
+// With readdir: the directory_iterator of libstdc++ terminates the process when it finds no memory.
 std::vector<std::string> plugin_files(const std::string& directory) {
   std::vector<std::string> files;
-  std::error_code stop;
-  for (fs::directory_iterator entry(directory, stop), end; !stop && entry != end; entry.increment(stop))
-    if (!name_in_file_name(entry->path().filename().native()).empty()) files.push_back(entry->path());
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opendir(directory.c_str()), closedir);
+  if (stream == nullptr) return files;
+  while (const dirent* entry = readdir(stream.get()))
+    if (!name_in_file_name(entry->d_name).empty()) files.push_back(directory + '/' + entry->d_name);
   std::sort(files.begin(), files.end());
   return files;
 }

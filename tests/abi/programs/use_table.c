@@ -1,0 +1,90 @@
+/* What a first user of the C ABI does, in strict C11: name a backend, insert, find, accumulate, erase, export.
+ * Arguments: the backend's name, and optionally the path of its module. */
+#include <stdlib.h>
+
+#include "expect.h"
+
+enum { n = 1000 };
+
+static uint64_t keys[2 * n], values[2 * n], found_values[2 * n];
+static uint8_t status[2 * n];
+
+static gpuhash_table *create(const char *backend, uint32_t value_bytes) {
+  gpuhash_config config = GPUHASH_CONFIG_INIT;
+  config.backend = backend;
+  config.value_bytes = value_bytes;
+  gpuhash_table *table = NULL;
+  OK(gpuhash_table_create(&config, &table, &err));
+  return table;
+}
+
+static void pairs(const char *backend) {
+  gpuhash_table *table = create(backend, 8);
+  if (table == NULL) return;
+  for (uint64_t i = 0; i < 2 * n; ++i) keys[i] = i - 1, values[i] = 3 * i; /* keys[0]: all ones */
+  OK(gpuhash_insert(table, n, keys, values, status, NULL, &err));
+  for (int i = 0; i < n; ++i) EXPECT(status[i] == GPUHASH_YES);
+  OK(gpuhash_find(table, 2 * n, keys, found_values, status, NULL, &err));
+  for (int i = 0; i < 2 * n; ++i) {
+    EXPECT(status[i] == (i < n));
+    EXPECT(found_values[i] == (i < n ? values[i] : 0));
+  }
+  OK(gpuhash_erase(table, n / 2, keys, status, NULL, &err));
+  uint64_t size = 0;
+  OK(gpuhash_size(table, &size, &err));
+  EXPECT(size == n - n / 2);
+  size_t exported = n;
+  OK(gpuhash_export(table, &exported, keys, values, NULL, &err));
+  EXPECT(exported == n - n / 2);
+  for (size_t i = 0; i < exported; ++i) EXPECT(values[i] == 3 * (keys[i] + 1));
+  OK(gpuhash_check(table, &err));
+  gpuhash_table_destroy(table);
+}
+
+static void counting(const char *backend) {
+  gpuhash_table *table = create(backend, 8);
+  if (table == NULL) return;
+  for (uint64_t i = 0; i < n; ++i) keys[i] = i % 10, values[i] = 1;
+  gpuhash_counts counts;
+  gpuhash_batch batch = GPUHASH_BATCH_INIT;
+  batch.op = GPUHASH_OP_ACCUMULATE;
+  batch.n = n;
+  batch.keys = keys;
+  batch.values = values;
+  batch.counts = &counts;
+  OK(gpuhash_run(table, &batch, &err));
+  EXPECT(counts.yes == 10);
+  EXPECT(counts.failed == 0);
+  OK(gpuhash_find(table, 10, keys, found_values, NULL, NULL, &err));
+  for (int i = 0; i < 10; ++i) EXPECT(found_values[i] == n / 10);
+  gpuhash_table_destroy(table);
+}
+
+static void set(const char *backend) {
+  gpuhash_table *table = create(backend, 0);
+  if (table == NULL) return;
+  for (uint64_t i = 0; i < n; ++i) keys[i] = i / 2;
+  OK(gpuhash_insert(table, n, keys, NULL, status, NULL, &err));
+  int inserted = 0;
+  for (int i = 0; i < n; ++i) inserted += status[i];
+  EXPECT(inserted == n / 2);
+  OK(gpuhash_contains(table, n, keys, status, NULL, &err));
+  for (int i = 0; i < n; ++i) EXPECT(status[i] == GPUHASH_YES);
+  gpuhash_table_info info = {.struct_size = sizeof info};
+  OK(gpuhash_table_get_info(table, &info, &err));
+  EXPECT(strcmp(info.backend, backend) == 0);
+  EXPECT(info.size == n / 2);
+  EXPECT(info.seed != 0);
+  EXPECT(info.value_bytes == 0);
+  gpuhash_table_destroy(table);
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return 2;
+  if (argc > 2) OK(gpuhash_backend_open(argv[2], NULL, &err));
+  OK(gpuhash_backend_probe(argv[1], (gpuhash_device){GPUHASH_CPU, 0}, &err));
+  pairs(argv[1]);
+  counting(argv[1]);
+  set(argv[1]);
+  return finish();
+}
