@@ -2,16 +2,13 @@
 #include "libgpuhash/src/plugin_loader.hpp"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 
 #include "libgpuhash/src/memory.hpp"
+#include "libgpuhash/src/shared_object.hpp"
 
 namespace gpuhash {
 namespace {
@@ -30,23 +27,6 @@ const gpuhash_host_api host_api = {sizeof(gpuhash_host_api),
                                    GPUHASH_VERSION_PATCH,
                                    fail,
                                    &host_memory};
-
-// The dynamic linker's own messages do not tell these cases apart.
-gpuhash_status check_file(const std::string& path, gpuhash_error* err) {
-  struct stat file;
-  if (stat(path.c_str(), &file) != 0)
-    return fail(err, GPUHASH_NOT_FOUND, "module '%s' cannot be opened: %s", path.c_str(), std::strerror(errno));
-  if (!S_ISREG(file.st_mode)) return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s' is not a file", path.c_str());
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s' cannot be read: %s", path.c_str(), std::strerror(errno));
-  char magic[4] = {};
-  const ssize_t got = read(fd, magic, sizeof magic);
-  close(fd);
-  if (got != sizeof magic || std::memcmp(magic, "\177ELF", 4) != 0)
-    return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s' is not a shared object", path.c_str());
-  return GPUHASH_OK;
-}
 
 gpuhash_status open_module(const std::string& path, void** module, gpuhash_error* err) {
   *module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -127,7 +107,7 @@ std::string_view name_in_file_name(std::string_view file_name) {
 
 gpuhash_status load_plugin(const std::string& path, gpuhash_backend_v1& api, gpuhash_error* err) {
   void* module = nullptr;
-  if (const auto status = check_file(path, err)) return status;
+  if (const auto status = check_shared_object(path.c_str(), err)) return status;
   if (const auto status = open_module(path, &module, err)) return status;
   const auto init = reinterpret_cast<decltype(&gpuhash_plugin_init_v1)>(dlsym(module, entry_symbol));
   if (init == nullptr)

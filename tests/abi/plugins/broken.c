@@ -3,23 +3,25 @@
 #define REFUSES_SILENTLY 2 /* the same without a reason */
 #define UNDEFINED_SYMBOL 3
 #define NO_ENTRY 4
-#define WRONG_NAME 5    /* is called "other", whatever the file is called */
+#define WRONG_NAME 5 /* is called "other", whatever the file is called */
 #define ILLEGAL_NAME 6
 #define NO_NAME 7
-#define NO_RUN 8        /* a mandatory entry is NULL */
-#define NO_RANGE 9      /* an entry is NULL that the traits promise */
-#define TOO_SHORT 10    /* fills less than version 1.0 */
-#define TOO_LONG 11     /* fills more than the host has offered */
-#define OLDER 12        /* fills what version 1.0 demands of a plugin with few traits: fine */
+#define NO_RUN 8     /* a mandatory entry is NULL */
+#define NO_RANGE 9   /* an entry is NULL that the traits promise */
+#define TOO_SHORT 10 /* fills less than version 1.0 */
+#define TOO_LONG 11  /* fills more than the host has offered */
+#define OLDER 12     /* fills what version 1.0 demands of a plugin with few traits: fine */
 #define NO_WIDTHS 13
 #define NO_DEVICE 14
-#define NO_OPTIONS 15   /* announces options that are not there */
+#define NO_OPTIONS 15 /* announces options that are not there */
 #define NO_OPTION_KEY 16
 
 #if CASE == NO_ENTRY
 int something_else(void) { return 0; }
 #else
 #define gpuhash_plugin_init_v1 init_of_echo
+#include <string.h>
+
 #include "echo.c"
 #undef gpuhash_plugin_init_v1
 
@@ -58,7 +60,7 @@ GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor
   out->flush = NULL;
   out->key_widths = out->value_widths = 1u << 8;
   out->struct_size = offsetof(gpuhash_backend_v1, find_all);
-  out->find_all = (void *)1; /* behind the end of what it fills: must not be read */
+  memset(&out->find_all, 1, sizeof out->find_all); /* behind the end of what it fills: must not be read */
 #elif CASE == NO_WIDTHS
   out->traits = GPUHASH_TRAIT_INSERT;
 #elif CASE == NO_DEVICE

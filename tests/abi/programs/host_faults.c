@@ -36,7 +36,8 @@ static int use(void) {
   config.backend = "toy";
   gpuhash_backend_count();
   if (gpuhash_table_create(&config, &table, &err) != GPUHASH_OK) {
-    const int known = err.code == GPUHASH_NO_MEMORY || err.code == GPUHASH_PLUGIN_ERROR || err.code == GPUHASH_NOT_FOUND;
+    const int known =
+        err.code == GPUHASH_NO_MEMORY || err.code == GPUHASH_PLUGIN_ERROR || err.code == GPUHASH_NOT_FOUND;
     if (!known || table != NULL || err.message[0] == 0) return wrong;
     countdown = -1;
     err = (gpuhash_error)GPUHASH_ERROR_INIT;

@@ -37,13 +37,13 @@ static void *allocate(void *context, size_t bytes, size_t alignment, void *strea
 }
 
 /* Change one field of a good configuration. */
-#define BAD_CONFIG(code, sentence, change)                                   \
-  do {                                                                       \
-    config = (gpuhash_config)GPUHASH_CONFIG_INIT;                            \
-    config.backend = "toy";                                                  \
-    change;                                                                  \
-    REFUSED(code, sentence, gpuhash_table_create(&config, &table, &err));    \
-    EXPECT(table == NULL);                                                   \
+#define BAD_CONFIG(code, sentence, change)                                \
+  do {                                                                    \
+    config = (gpuhash_config)GPUHASH_CONFIG_INIT;                         \
+    config.backend = "toy";                                               \
+    change;                                                               \
+    REFUSED(code, sentence, gpuhash_table_create(&config, &table, &err)); \
+    EXPECT(table == NULL);                                                \
   } while (0)
 
 static void configuration(void) {
@@ -150,11 +150,11 @@ static void newer_callers(void) {
 static gpuhash_batch batch;
 
 /* Change a good batch of one operation. */
-#define BAD_BATCH(code, sentence, on, operation, change)       \
-  do {                                                         \
-    batch = good_batch(operation);                             \
-    change;                                                    \
-    REFUSED(code, sentence, gpuhash_run(on, &batch, &err));    \
+#define BAD_BATCH(code, sentence, on, operation, change)    \
+  do {                                                      \
+    batch = good_batch(operation);                          \
+    change;                                                 \
+    REFUSED(code, sentence, gpuhash_run(on, &batch, &err)); \
   } while (0)
 
 static gpuhash_batch good_batch(uint32_t op) {
@@ -389,11 +389,11 @@ static void devices(void) {
 static void slab_allocator(void) {
   gpuhash_slab_config c;
   gpuhash_slab_allocator *a = NULL;
-#define BAD_SLAB_CONFIG(code, sentence, change)                                    \
-  do {                                                                             \
-    c = (gpuhash_slab_config)GPUHASH_SLAB_CONFIG_INIT;                             \
-    change;                                                                        \
-    REFUSED(code, sentence, gpuhash_slab_allocator_create(&c, &a, &err));          \
+#define BAD_SLAB_CONFIG(code, sentence, change)                           \
+  do {                                                                    \
+    c = (gpuhash_slab_config)GPUHASH_SLAB_CONFIG_INIT;                    \
+    change;                                                               \
+    REFUSED(code, sentence, gpuhash_slab_allocator_create(&c, &a, &err)); \
   } while (0)
   REFUSED(INVALID, "config is NULL", gpuhash_slab_allocator_create(NULL, &a, &err));
   BAD_SLAB_CONFIG(INVALID, "GPUHASH_SLAB_CONFIG_INIT", c.struct_size = 0);
@@ -459,10 +459,17 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(void);
   } groups[] = {
-      {"configuration", configuration}, {"memory_and_options", memory_and_options}, {"newer_callers", newer_callers},
-      {"batches", batches},             {"spelled_out", spelled_out},               {"queries", queries},
-      {"whole_table", whole_table},     {"backends", backends},                     {"devices", devices},
-      {"slab_allocator", slab_allocator}, {"short_errors", short_errors},
+      {"configuration", configuration},
+      {"memory_and_options", memory_and_options},
+      {"newer_callers", newer_callers},
+      {"batches", batches},
+      {"spelled_out", spelled_out},
+      {"queries", queries},
+      {"whole_table", whole_table},
+      {"backends", backends},
+      {"devices", devices},
+      {"slab_allocator", slab_allocator},
+      {"short_errors", short_errors},
   };
   for (size_t i = 0; i < sizeof groups / sizeof *groups; ++i)
     if (strcmp(groups[i].name, argv[1]) == 0) {

@@ -1,0 +1,61 @@
+"""C programs against the installed library: use, refusals, faults, fork. Each program prints what did not hold."""
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, run
+
+PLUGINS = sorted(p.parent.name for p in (ROOT / "plugins").glob("*/plugin.cpp"))
+BACKENDS = ["toy", *PLUGINS]
+REFUSALS = [
+    "configuration",
+    "memory_and_options",
+    "newer_callers",
+    "batches",
+    "spelled_out",
+    "queries",
+    "whole_table",
+    "backends",
+    "devices",
+    "slab_allocator",
+    "short_errors",
+]
+
+
+def passes(*command: str | Path, env: dict[str, str] | None = None) -> str:
+    done = run(*command, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_strict_c11_program_uses_a_table(program, backends, backend):
+    assert " 0 failed" in passes(program("use_table"), backend, backends[backend])
+
+
+@pytest.mark.parametrize("backend", PLUGINS)
+def test_installed_backend_is_found_by_name(program, backend):
+    assert " 0 failed" in passes(program("use_table"), backend)
+
+
+@pytest.mark.parametrize("group", REFUSALS)
+def test_bad_arguments_are_refused(program, toy, echo, slab_echo, group):
+    assert " 0 failed" in passes(program("refusals"), group, toy, echo, slab_echo)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_failing_allocation_of_a_table(program, backends, backend):
+    assert " 0 failed" in passes(program("faults"), backend, backends[backend])
+
+
+def test_every_failing_allocation_of_the_library(program, toy):
+    env = {"GPUHASH_PLUGIN_PATH": str(toy.parent)}
+    assert "allocations failed in turn" in passes(program("host_faults"), env=env)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_forked_child(program, backends, slab_echo, backend):
+    if backend == "slab_hash":
+        pytest.skip("the program opens its own module of that name")
+    assert " 0 failed" in passes(program("fork"), backend, backends[backend], slab_echo)

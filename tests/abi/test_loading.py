@@ -1,0 +1,176 @@
+"""Finding and loading plugins: each way to fail has its own sentence, and a broken plugin fails only when asked for."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from .conftest import must
+
+BROKEN = {
+    "REFUSES": "refuses this host (plugin ABI 1.0): needs ABI 2.7",
+    "REFUSES_SILENTLY": "refuses this host (plugin ABI 1.0): it gives no reason",
+    "UNDEFINED_SYMBOL": "needs the symbol 'gpuhash_symbol_that_nobody_defines', which no library that it links defines",
+    "NO_ENTRY": "is not a gpuhash plugin: it exports no 'gpuhash_plugin_init_v1'",
+    "WRONG_NAME": "contains the backend 'other'; its file must be named gpuhash_other.so",
+    "ILLEGAL_NAME": "calls its backend 'Two Words'; a name is 1 to 63 lower-case letters",
+    "NO_NAME": "calls its backend '(NULL)'",
+    "NO_RUN": "leaves the entry 'run' NULL",
+    "NO_RANGE": "leaves the entry 'range' NULL, though its traits promise it",
+    "TOO_SHORT": "bytes of gpuhash_backend_v1 are needed",
+    "TOO_LONG": "bytes of gpuhash_backend_v1 are needed",
+    "NO_WIDTHS": "announces no key or no value width",
+    "NO_DEVICE": "announces no device",
+    "NO_OPTIONS": "announces 2 options, but options is NULL",
+    "NO_OPTION_KEY": "the key of option 0 is NULL",
+}
+
+
+@pytest.fixture
+def load(program, tmp_path):
+    """Run commands of programs/load.c with a search path; returns one list of fields per line."""
+
+    def commands(*words: str | Path, path: str | Path = "", cwd: Path = tmp_path) -> list[list[str]]:
+        env = {"GPUHASH_PLUGIN_PATH": str(path), "HERE": str(cwd)}
+        lines = must("sh", "-c", 'cd "$HERE" && exec "$@"', "sh", program("load"), *words, env=env)
+        return [line.split("\t") for line in lines.splitlines()]
+
+    return commands
+
+
+def build_broken(compile_plugin, folder: Path, case: str, name: str = "bad", flags: Sequence[str] = ()) -> Path:
+    return compile_plugin(folder, "broken.c", name, f'-DNAME="{name}"', f"-DCASE={case}", *flags)
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_plugin_says_why(load, compile_plugin, tmp_path, case):
+    module = build_broken(compile_plugin, tmp_path, case)
+    for command in (["open", module], ["load", "bad"]):
+        status, message = load(*command, path=tmp_path)[0]
+        assert status == "PLUGIN_ERROR"
+        assert message.startswith(f"module '{module}'")
+        assert BROKEN[case] in message
+
+
+def test_broken_plugin_fails_only_when_asked_for(load, compile_plugin, toy, tmp_path):
+    build_broken(compile_plugin, tmp_path, "NO_RUN")
+    shutil.copy(toy, tmp_path)
+    before, bad, good, after = (
+        load("list", path=tmp_path),
+        load("load", "bad", path=tmp_path),
+        load("load", "toy", path=tmp_path),
+        load("load", "bad", "load", "toy", "list", path=tmp_path)[2:],
+    )
+    assert [row[:2] for row in before if row[0] in ("bad", "toy")] == [["bad", "found"], ["toy", "found"]]
+    assert bad[0][0] == "PLUGIN_ERROR"
+    assert good[0][0] == "OK"
+    states = {row[0]: row for row in after}
+    assert "leaves the entry 'run' NULL" in states["bad"][3]
+    assert states["toy"][1] == "loaded"
+
+
+def test_older_plugin_is_taken(load, program, compile_plugin, tmp_path):
+    module = build_broken(compile_plugin, tmp_path, "OLDER", name="elder")
+    assert load("load", "elder", path=tmp_path) == [["OK", str(module)]]
+
+
+def test_missing_file(load, tmp_path):
+    status, message = load("open", tmp_path / "gpuhash_none.so")[0]
+    assert status == "NOT_FOUND"
+    assert message == f"module '{tmp_path}/gpuhash_none.so' cannot be read: No such file or directory"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fE", b"hello, I am a text file", b"\x7fELF" + bytes(100)])
+def test_file_that_is_no_shared_object(load, tmp_path, content):
+    module = tmp_path / "gpuhash_text.so"
+    module.write_bytes(content)
+    assert load("load", "text", path=tmp_path) == [["PLUGIN_ERROR", f"module '{module}' is not a shared object"]]
+
+
+@pytest.mark.parametrize("size", [100, 1000, 5000, 15000])
+def test_module_that_is_cut_short(load, toy, tmp_path, size):
+    module = tmp_path / "gpuhash_toy.so"
+    assert toy.stat().st_size > size
+    module.write_bytes(toy.read_bytes()[:size])
+    message = f"module '{module}' is cut short: it ends after {size} bytes"
+    assert load("load", "toy", path=tmp_path) == [["PLUGIN_ERROR", message]]
+
+
+def test_dependency_that_is_missing(load, compile_plugin, tmp_path):
+    (tmp_path / "empty.c").write_text("int gpuhash_symbol_that_nobody_defines(void) { return 0; }")
+    dependency = tmp_path / "libgone.so"
+    must("cc", "-shared", "-fPIC", tmp_path / "empty.c", "-o", dependency)
+    link = ["-Wl,--no-as-needed", f"-L{tmp_path}", "-lgone"]
+    module = build_broken(compile_plugin, tmp_path, "UNDEFINED_SYMBOL", flags=link)
+    dependency.unlink()
+    status, message = load("load", "bad", path=tmp_path)[0]
+    assert status == "PLUGIN_ERROR"
+    assert message.startswith(f"module '{module}' cannot be loaded: libgone.so: cannot open shared object file")
+
+
+def test_directory_is_no_module(load, tmp_path):
+    (tmp_path / "gpuhash_dir.so").mkdir()
+    assert load("load", "dir", path=tmp_path)[0][1].endswith("is not a file")
+
+
+def test_two_modules_with_one_name(load, toy, tmp_path):
+    first, second = tmp_path / "a", tmp_path / "b"
+    for folder in (first, second):
+        folder.mkdir()
+        shutil.copy(toy, folder)
+    path = f"{first}:{second}"
+    status, message = load("load", "toy", path=path)[0]
+    assert status == "PLUGIN_ERROR"
+    assert f"two modules are named 'toy': '{first}/{toy.name}' and '{second}/{toy.name}'" in message
+    listed = [row for row in load("list", path=path) if row[0] == "toy"]
+    assert len(listed) == 2
+    assert all("two modules are named" in row[3] for row in listed)
+    # Opening one by its path settles it, and the other is then refused.
+    settled = load("open", second / toy.name, "load", "toy", "open", first / toy.name, path=path)
+    assert settled[:2] == [["OK", f"{second}/{toy.name}"]] * 2
+    assert settled[2][0] == "PLUGIN_ERROR"
+    assert f"and so is '{second}/{toy.name}', which is in use already" in settled[2][1]
+
+
+def test_two_paths_to_one_file_are_one_module(load, toy, tmp_path):
+    link = tmp_path / toy.name
+    link.symlink_to(toy)
+    outcome = load("load", "toy", "open", toy, "list", path=f"{tmp_path}:{toy.parent}")
+    assert outcome[:2] == [["OK", str(link)]] * 2
+    assert [row[0] for row in outcome[2:]].count("toy") == 1
+
+
+def test_explicit_file_may_have_any_name(load, toy, tmp_path):
+    module = tmp_path / "anything.module"
+    shutil.copy(toy, module)
+    assert load("open", module, "load", "toy") == [["OK", str(module)]] * 2
+
+
+def test_working_directory_is_never_searched(load, toy, tmp_path):
+    shutil.copy(toy, tmp_path)
+    for path in ("", ".", ":", "./", f":.:{tmp_path.name}"):
+        status, message = load("load", "toy", path=path, cwd=tmp_path)[0]
+        assert status == "NOT_FOUND", path
+        assert "backend 'toy' is not known" in message
+
+
+def test_plugins_beside_the_library_are_found(load, prefix):
+    listed = {row[0]: row[2] for row in load("list")}
+    assert listed == {m.stem.removeprefix("gpuhash_"): str(m.resolve()) for m in prefix.modules()}
+
+
+def test_unknown_name_suggests_the_nearest(load, toy):
+    status, message = load("load", "toyy", path=toy.parent)[0]
+    assert status == "NOT_FOUND"
+    assert "backend 'toyy' is not known; did you mean 'toy'?" in message
+    assert f"looked for gpuhash_toyy.so in {toy.parent}, " in message
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_unreadable_file(load, toy, tmp_path):
+    module = tmp_path / toy.name
+    shutil.copy(toy, module)
+    module.chmod(0)
+    assert "cannot be read: Permission denied" in load("load", "toy", path=tmp_path)[0][1]
