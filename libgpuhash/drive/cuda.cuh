@@ -22,26 +22,18 @@ template <class T> GH_FN T shuffle_whole(const T& v, u32 lane) {  // a trivially
   return r;
 }
 
-// One atomic per block and counter.
+// One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away.
 GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed) {
-  __shared__ int parts[4][block_threads / 32];
-  const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int mine[4] = {live, used, int(good), int(failed)};
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    const int s = __reduce_add_sync(full_warp, mine[c]);
-    if (lane == 0) parts[c][warp] = s;
-  }
-  __syncthreads();
-  if (threadIdx.x < 4) {
-    int s = 0;
-#pragma unroll
-    for (u32 w = 0; w < block_threads / 32; ++w) s += parts[threadIdx.x][w];
-    // The four counters of totals lie one after the other, 8 bytes each; the third is yes.
-    if (s && threadIdx.x != 2)
-      atomicAdd(reinterpret_cast<u64*>(sum + blockIdx.x % total_stripes) + threadIdx.x, u64((long long)s));
-    if (s && batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum) + threadIdx.x, u64((long long)s));
-  }
+  const u32 lane = threadIdx.x % 32;
+  int mine = __reduce_add_sync(full_warp, live);
+  const int used_here = __reduce_add_sync(full_warp, used);
+  const int good_here = batch_sum ? __popc(__ballot_sync(full_warp, good)) : 0;
+  const int failed_here = __popc(__ballot_sync(full_warp, failed));
+  // The four counters of totals lie one after the other, 8 bytes each.
+  mine = lane == 0 ? mine : lane == 1 ? used_here : lane == 2 ? good_here : lane == 3 ? failed_here : 0;
+  if (!mine) return;
+  if (lane != 2) atomicAdd(reinterpret_cast<u64*>(sum + blockIdx.x % total_stripes) + lane, u64((long long)mine));
+  if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum) + lane, u64((long long)mine));
 }
 
 template <class Op, int P>
@@ -79,7 +71,7 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
     Op fresh;
     fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
     op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
-    owner[p] = wanted ? (some ? from : W) : owner[p];
+    owner[p] = wanted ? (some ? from : u32(W)) : owner[p];
     todo = wanted ? todo & (todo - 1) : todo;
   };
 #pragma unroll
@@ -119,7 +111,9 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
     if (q.status) q.status[i] = u8(res.status);
     if (q.out_values) write_element<typename F::value>(q.out_values, q.value_bytes, i, res.value);
   }
-  add_totals(sum, q.batch_sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
+  constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
+  if (!reads || q.batch_sum)
+    add_totals(sum, q.batch_sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
 }
 
 template <class Op, int P> int run_on_cuda(const void* table, const request& q, totals* sum) {

@@ -6,9 +6,9 @@
 
 namespace gpuhash {
 
-// Added to by kernels: on CUDA these lie in device memory, in stripes that blocks take turns at, since thousands of blocks
+// Added to by kernels: on CUDA these lie in device memory, in stripes that blocks take turns at, since millions of warps
 // that add to one address would wait for each other.
-inline constexpr unsigned total_stripes = 16;
+inline constexpr unsigned total_stripes = 32;
 struct totals {
   int64_t live, used;     // changes of the table's counters
   uint64_t yes, failed;   // elements with status yes; elements not carried out
@@ -28,7 +28,7 @@ struct request {
   totals* batch_sum;      // CUDA: if set, added to as well (device memory)
   uint32_t threads;       // CPU
   void* stream;           // CUDA
-  uint32_t read_line, write_line, in_flight;  // bytes per visit, keys in flight: 0 is the engine's choice
+  uint32_t in_flight;     // CUDA: keys in flight per tile; 0: the engine's choice
   uint32_t alone;         // 1: no batch that writes runs at the same time (kit/gate)
 };
 

@@ -43,7 +43,7 @@ template <template <class> class Structure, class F> class flat_table final : pu
   uint64_t bytes() const override { return storage_.bytes; }
   uint64_t limit() const override { return limit_; }
   void tune(request& q) const override {
-    q.read_line = options_.read_line, q.write_line = options_.write_line, q.in_flight = options_.in_flight;
+    q.in_flight = options_.in_flight;
   }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     const int e = api_.fill(storage_.p, 0xff, storage_.bytes, stream);

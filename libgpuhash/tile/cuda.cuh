@@ -123,13 +123,14 @@ struct cuda_tile {
   using value = typename F::value;
   using wide = cuda_tile<F, R, 32>;
   static constexpr int slots = R, lanes = W;
+  static constexpr u32 widest = 128 / sizeof(word);
   static constexpr int S = (R + W - 1) / W;  // words per lane; lanes past the row hold none
   static constexpr u32 tile_mask = W == 32 ? full_warp : (1u << W) - 1;
 
   struct row { lane_words<word, S, Weak> part; };
   struct hits {
-    u32 lanes;  // lanes of the tile that have a hit; the same in all of them
-    u32 local;  // this lane's own hits
+    u32 lanes;   // lanes of the tile that have a hit; the same in all of them
+    bool at[S];  // this lane's own hits
   };
 
   u32 lane, shift;  // within the tile; of the tile within the warp
@@ -146,13 +147,15 @@ struct cuda_tile {
     return r;
   }
   template <class Match> GH_FN hits where(const row& r, u32 first, Match match) const {
-    u32 local = 0;
+    hits h;
+    bool mine = false;
 #pragma unroll
-    for (int i = 0; i < S; ++i) local |= u32(match(r.part.w[i])) << i;
-    const u32 before = lane * S;
-    if (before < first) local &= first - before < 32 ? ~0u << (first - before) : 0;
-    if (!holds()) local = 0;
-    return {ballot(local != 0), local};
+    for (int i = 0; i < S; ++i) {
+      h.at[i] = match(r.part.w[i]) && lane * S + i >= first && holds();
+      mine |= h.at[i];
+    }
+    h.lanes = ballot(mine);
+    return h;
   }
   GH_FN hits with_key(const row& r, typename F::key k, u32 first) const {
     return where(r, first, [k](word w) { return F::key_of(w) == k; });
@@ -161,20 +164,28 @@ struct cuda_tile {
     return where(r, first, [x](word w) { return w == x; });
   }
   GH_FN bool any(const hits& h) const { return h.lanes != 0; }
-  GH_FN hits choose(bool c, const hits& a, const hits& b) const { return {c ? a.lanes : b.lanes, c ? a.local : b.local}; }
-  GH_FN static u32 lead(const hits& h) { return h.lanes ? __ffs(h.lanes) - 1 : 0; }
-  GH_FN static word own_word(const row& r, u32 local) {  // this lane's first hit
-    word x = r.part.w[0];
-    u32 before = local & 1;
+  GH_FN hits choose(bool c, const hits& a, const hits& b) const {
+    hits h;
+    h.lanes = c ? a.lanes : b.lanes;
 #pragma unroll
-    for (int i = 1; i < S; ++i) {
-      if (local >> i & !before) x = r.part.w[i];
-      before |= local >> i & 1;
-    }
+    for (int i = 0; i < S; ++i) h.at[i] = c ? a.at[i] : b.at[i];
+    return h;
+  }
+  GH_FN static u32 lead(const hits& h) { return h.lanes ? __ffs(h.lanes) - 1 : 0; }
+  GH_FN static word own_word(const row& r, const hits& h) {  // this lane's first hit
+    word x = r.part.w[S - 1];
+#pragma unroll
+    for (int i = S - 2; i >= 0; --i) x = h.at[i] ? r.part.w[i] : x;
     return x;
   }
-  GH_FN word word_at(const row& r, const hits& h) const { return shuffle(own_word(r, h.local), lead(h), W); }
-  GH_FN value value_at(const row& r, const hits& h) const { return shuffle(F::value_of(own_word(r, h.local)), lead(h), W); }
+  GH_FN static u32 own_slot(const hits& h) {
+    u32 s = S - 1;
+#pragma unroll
+    for (int i = S - 2; i >= 0; --i) s = h.at[i] ? i : s;
+    return s;
+  }
+  GH_FN word word_at(const row& r, const hits& h) const { return shuffle(own_word(r, h), lead(h), W); }
+  GH_FN value value_at(const row& r, const hits& h) const { return shuffle(F::value_of(own_word(r, h)), lead(h), W); }
   GH_FN word slot(const row& r, u32 i) const {
     word x = r.part.w[0];
 #pragma unroll
@@ -185,8 +196,8 @@ struct cuda_tile {
   GH_FN bool cas(bool go, word* line, const row& r, const hits& h, word desired) const {
     bool won = false;
     if (go && lane == lead(h)) {
-      const word expected = own_word(r, h.local);
-      won = mem::template cas<order::relaxed>(line + lane * S + (__ffs(h.local) - 1), expected, desired) == expected;
+      const word expected = own_word(r, h);
+      won = mem::template cas<order::relaxed>(line + lane * S + own_slot(h), expected, desired) == expected;
     }
     return ballot(won) != 0;
   }

@@ -15,8 +15,9 @@
 
 GH_BEGIN
 
-// One operation. Kind is a kind, or `mixed` when each element has its own. R: slots per line.
-template <class Tile, u32 Kind> struct linear_op {
+// One operation. Kind is a kind, or `mixed` when each element has its own. R: slots per line. Aligned: groups are whole
+// lines, so that no line begins before a home.
+template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
   using F = typename Tile::format;
   using table = linear_table<F>;
   using key = typename F::key;
@@ -27,6 +28,7 @@ template <class Tile, u32 Kind> struct linear_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = false;
+  static constexpr bool widest_line = requires { requires Tile::widest == R; };
 
   key k;
   value v;
@@ -41,12 +43,16 @@ template <class Tile, u32 Kind> struct linear_op {
   // home counts groups; a line may hold several of them, or be one of several of a group.
   GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
     constexpr u32 line_bits = __builtin_ctz(R);
-    const u32 up = t.group_bits > line_bits ? t.group_bits - line_bits : 0;
-    const u32 down = t.group_bits < line_bits ? line_bits - t.group_bits : 0;
     k = a_key, v = a_value, own_kind = kd;
-    at = home << up >> down;
-    first = u32(home & ((index(1) << down) - 1)) << t.group_bits;
-    left = t.probe_limit / R - u32(at & (t.widest / R - 1));  // I4: lines of every width end at the same slot
+    if constexpr (Aligned) {
+      at = home << (t.group_bits - line_bits), first = 0;
+    } else {
+      const u32 up = t.group_bits > line_bits ? t.group_bits - line_bits : 0;
+      const u32 down = t.group_bits < line_bits ? line_bits - t.group_bits : 0;
+      at = home << up >> down;
+      first = u32(home & ((index(1) << down) - 1)) << t.group_bits;
+    }
+    left = t.probe_limit / R - (widest_line ? 0 : u32(at & (t.widest / R - 1)));  // I4: lines of every width end together
     res = {no, 0, 0, 0};
   }
 

@@ -13,22 +13,18 @@ constexpr gpuhash_option_info option_list[] = {
     {"hash", "murmur|blog", "murmur: keyed by the seed. blog: the unseeded finaliser of the source"},
     {"indexing", "multiply|mask", "multiply: any capacity. mask: the blog's power of two"},
     {"probe_limit", "128 to 2147483648", "slots of a path after which an insert reports FULL; default 131072"},
-    {"read_line", "auto|32|64|128", "CUDA: bytes that a find reads per visit"},
-    {"write_line", "auto|64|128", "CUDA: bytes that an insert reads per visit"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find and insert"},
 };
 
 gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* err) {
-  uint32_t row = 0, read = 0, write = 0, flight = 0;
+  uint32_t row = 0, flight = 0;
   gpuhash_status s = option_word(c, "row", "auto|1|4|8|16", &row, err);
   if (!s) s = option_word(c, "hash", "murmur|blog", &o.hash, err);
   if (!s) s = option_word(c, "indexing", "multiply|mask", &o.by_mask, err);
   if (!s) s = option_number(c, "probe_limit", 128, 1ull << 31, false, &o.probe_limit, err);
-  if (!s) s = option_word(c, "read_line", "auto|32|64|128", &read, err);
-  if (!s) s = option_word(c, "write_line", "auto|64|128", &write, err);
   if (!s) s = option_word(c, "in_flight", "auto|1|2", &flight, err);
   if (s) return s;
-  o.read_line = read ? 16u << read : 0, o.write_line = write * 64, o.in_flight = flight;
+  o.in_flight = flight;
   // A group of one cache line is best while most keys lie in it; above a load of 0.6 a GPU does better with two.
   constexpr uint64_t rows[] = {0, 1, 4, 8, 16};
   o.row = rows[row];

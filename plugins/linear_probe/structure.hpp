@@ -10,7 +10,7 @@ struct linear_options {
   uint32_t hash = hash_murmur;
   uint32_t by_mask = 0;
   uint64_t probe_limit = 1u << 17;  // slots
-  uint32_t read_line = 0, write_line = 0, in_flight = 0;  // CUDA: bytes per visit, keys in flight; 0: chosen
+  uint32_t in_flight = 0;           // CUDA: keys in flight per tile; 0: chosen
 };
 
 template <class F> struct linear_structure {
