@@ -155,6 +155,7 @@ class MesonBuild:
         made_with.write_text(settings)
 
     def cuda_arguments(self, native: Path) -> list[str]:
+        """What meson has to know about CUDA; writes the native file that names the compiler."""
         native.unlink(missing_ok=True)
         if self.nvcc is None:
             return ["-Dcuda=disabled"]
@@ -165,6 +166,7 @@ class MesonBuild:
         return ["-Dcuda=enabled", f"-Dgpu_archs={archs}", f"--native-file={native}"]
 
     def meson(self, command: str, *arguments: str, in_folder: bool = True) -> None:
+        """Run a meson command."""
         where = ["-C", str(self.folder)] if in_folder else []
         line = [sys.executable, "-m", "mesonbuild.mesonmain", command, *where, *arguments]
         try:

@@ -26,7 +26,7 @@ def run(
         [str(part) for part in command],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=300,
         env=None if env is None else {**os.environ, **env},
     )
 
