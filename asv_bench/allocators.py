@@ -68,8 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             others, remarks = peers(on, args.n, args.unit, args.repeats)
             measured |= others
             about = circumstances({name: on.model})
-            text = f"# Allocation of {args.unit}-byte slabs on {name}\n\n{on.model}; {about['date']}. Million slabs per second."
-            text = "\n\n".join([text, table(measured, args.n).rstrip(), *remarks]) + "\n"
+            title = f"# Allocation of {args.unit}-byte slabs on {name}"
+            under = f"{on.model}; {about['date']}. Million slabs per second."
+            text = "\n\n".join([title, under, table(measured, args.n).rstrip(), *remarks]) + "\n"
             print(text)
             stem = args.output / machine_name() / f"allocators-{name.replace(':', '-')}"
             stem.parent.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,9 @@
     python -m asv_bench.report --n 1048576 --repeats 3             a first look
     python -m asv_bench.report --backend slab_hash --loads 0.6 --option slab_bytes=128,256
 
-Prints the table, and writes <output>/<machine>/report-<device>.json (everything measured), .md, .svg, and a result file of
-asv. A find is compared with a random gather of one slot, a change with a random 64-bit compare-and-swap, over as much memory
-as the table holds. Every result is verified.
+Prints the table, and writes <output>/<machine>/report-<device>.json (everything measured), .md, .svg, and a result
+file of asv. A find is compared with a random gather of one slot, a change with a random 64-bit compare-and-swap, over
+as much memory as the table holds. Every result is verified.
 """
 
 from __future__ import annotations
@@ -58,10 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments that the report and the sweep share."""
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, or all")
     parser.add_argument("--backend", action="append", help="may be repeated; default: all that are usable")
-    parser.add_argument("--n", type=int, help=f"keys; default {SIZES['large']['cpu']} on a CPU, {SIZES['large']['cuda']} on CUDA")
+    parser.add_argument("--n", type=int, help="keys; default 2^24 on a CPU, 2^27 on CUDA")
     parser.add_argument("--loads", type=lambda text: [float(x) for x in text.split(",")], default=[0.5, 0.8, 0.9])
-    parser.add_argument("--bytes", type=widths, action="append", help="key+value bytes: 4+4 (default), 8+8; may be repeated")
-    parser.add_argument("--option", type=option, action="append", default=[], help="backend option key=value[,value...]")
+    parser.add_argument(
+        "--bytes", type=widths, action="append", help="key+value, 4+4 (default) or 8+8; may be repeated"
+    )
+    parser.add_argument(
+        "--option", type=option, action="append", default=[], help="backend option: key=value[,value...]"
+    )
     parser.add_argument("--operations", type=lambda text: text.split(","), default=list(OPERATIONS))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, help="CPU threads; default: what OpenMP says")
@@ -95,7 +99,9 @@ def grid(options: Sequence[tuple[str, list[str]]]) -> Iterator[dict[str, str]]:
         yield dict(zip(keys, values, strict=True))
 
 
-def rows_of(run: TableRun, operations: Sequence[str], repeats: int, ceilings: Ceilings, options: dict[str, str]) -> list[Row]:
+def rows_of(
+    run: TableRun, operations: Sequence[str], repeats: int, ceilings: Ceilings, options: dict[str, str]
+) -> list[Row]:
     """Measure the operations of one table, and the ceilings that they need."""
     seconds = run.measure([o for o in operations if o in run.operations], repeats)
     run.bring_to_start("find_hit")
@@ -147,9 +153,9 @@ def measure(args: argparse.Namespace, name: str) -> tuple[list[Row], list[str], 
 
 def line(row: Row) -> str:
     """One row for the terminal, while the run goes on."""
-    median, least, most = row.rates
+    median, least, most = (rate(r) for r in row.rates)
     share = "" if row.ratio is None else f"  {row.ratio:.2f} of {row.ceiling}"
-    return f"{row.name:<24} {row.operation:<11} load {row.load}  {rate(median)} ({rate(least)} .. {rate(most)}) M/s{share}"
+    return f"{row.name:<24} {row.operation:<11} load {row.load}  {median} ({least} .. {most}) M/s{share}"
 
 
 def ceiling_rows(ceilings: Ceilings) -> list[tuple[str, ...]]:
@@ -171,7 +177,8 @@ def table_lines(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The cells of the main table."""
     lines = []
     for row in (row for row in rows if row.load is not None):
-        name = row.name if (row.key_bytes, row.value_bytes) == (4, 4) else f"{row.name} {row.key_bytes}+{row.value_bytes}"
+        pair = (row.key_bytes, row.value_bytes)
+        name = row.name if pair == (4, 4) else f"{row.name} {pair[0]}+{pair[1]}"
         against = "" if row.ceiling_ns is None else f"{rate(1e3 / row.ceiling_ns)} ({row.ceiling})"
         share = "" if row.ratio is None else f"{row.ratio:.2f}"
         bytes_per_key = "" if row.bytes_per_key is None else f"{row.bytes_per_key:.2f}"
@@ -202,8 +209,8 @@ def markdown(run: dict[str, Any], rows: Sequence[Row], remarks: Sequence[str], c
     parts = [
         f"# Benchmark of {ceilings.device}",
         f"{about}{', with local changes' if run['modified'] else ''}. {run['build']}.",
-        "Rates in million keys per second: median, minimum and maximum of the repeats. The ratio is the median's share of "
-        "the ceiling of the same run.",
+        "Rates in million keys per second: median, minimum and maximum of the repeats. The ratio is the median's share "
+        "of the ceiling of the same run.",
         markdown_table(HEADER, table_lines(rows)).rstrip(),
         "## Ceilings",
         markdown_table(("access", "memory", "median", "min", "max"), ceiling_rows(ceilings)).rstrip(),
@@ -218,7 +225,8 @@ def plot(run: dict[str, Any], rows: Sequence[Row], name: str) -> Bars:
     """Rates of all tables by operation, with their ceilings."""
     ours = [row for row in rows if row.load is not None]
     operations = [o for o in OPERATIONS if any(row.operation == o for row in ours)]
-    chart = Bars(f"Operations on {name}", "M keys/s", operations, f"{run['devices'][name]}; n = {max(r.n for r in ours):,}")
+    note = f"{run['devices'][name]}; n = {max(r.n for r in ours):,}"
+    chart = Bars(f"Operations on {name}", "M keys/s", operations, note)
     for key in dict.fromkeys((row.name, row.load, row.key_bytes, row.value_bytes) for row in ours):
         of = {r.operation: r for r in ours if (r.name, r.load, r.key_bytes, r.value_bytes) == key}
         found = [of.get(operation) for operation in operations]

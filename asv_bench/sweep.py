@@ -108,7 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for backend in backends_for(kind, args.backend):
             options = args.option or GRIDS.get((backend, kind), [])
             if not options:
-                print(f"sweep: no grid is known for {backend} on {kind}; pass --option key=value,value", file=sys.stderr)
+                print(
+                    f"sweep: no grid is known for {backend} on {kind}; pass --option key=value,value", file=sys.stderr
+                )
                 continue
             rows = measure(args, name, backend, options)
             about = circumstances({name: device(name).model})

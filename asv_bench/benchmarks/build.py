@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class CleanBuild:
     """meson setup and compile of the sources that this suite lies in, with two jobs."""
 
-    params = [["off", "sm_90"]]
-    param_names = ["CUDA"]
+    params = (["off", "sm_90"],)
+    param_names = ("CUDA",)
     unit = "s"
     version = "1"
     timeout = 1200

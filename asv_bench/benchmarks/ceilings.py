@@ -2,8 +2,9 @@
 
 import statistics
 
-import pygpuhash as gh
 from harness.sizes import keys_for
+
+import pygpuhash as gh
 
 from .common import DEVICES, REPEATS, require
 
@@ -11,8 +12,8 @@ from .common import DEVICES, REPEATS, require
 class Ceiling:
     """Random accesses over as much memory as a table of 8-byte slots at load 0.8 takes."""
 
-    params = [["gather8", "gather16", "gather32", "gather64", "gather128", "cas64"], DEVICES]
-    param_names = ["access", "device"]
+    params = (["gather8", "gather16", "gather32", "gather64", "gather128", "cas64"], DEVICES)
+    param_names = ("access", "device")
     unit = "ns/access"
     version = "1"
 
@@ -28,8 +29,8 @@ class Ceiling:
 class Copy:
     """Streaming: bytes read and written."""
 
-    params = [DEVICES]
-    param_names = ["device"]
+    params = (DEVICES,)
+    param_names = ("device",)
     unit = "ns/KiB"
     version = "1"
 

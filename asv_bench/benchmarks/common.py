@@ -1,8 +1,9 @@
 """What the benchmarks share."""
 
-import pygpuhash as gh
 from harness.devices import Device, Unavailable, device
 from harness.sizes import size_name
+
+import pygpuhash as gh
 
 REPEATS = 3
 DEVICES = ["cpu", "cuda"]

@@ -7,8 +7,8 @@ from .common import BACKENDS, DEVICES, LOADS, WIDTHS, pair, require, require_bac
 
 
 class Memory:
-    params = [BACKENDS, DEVICES, LOADS, WIDTHS]
-    param_names = ["backend", "device", "load", "key+value bytes"]
+    params = (BACKENDS, DEVICES, LOADS, WIDTHS)
+    param_names = ("backend", "device", "load", "key+value bytes")
     unit = "bytes/key"
     version = "1"
 

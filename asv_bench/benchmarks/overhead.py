@@ -4,6 +4,7 @@ import statistics
 import time
 
 import numpy as np
+
 import pygpuhash as gh
 
 from .common import BACKENDS, DEVICES, require, require_backend
@@ -12,8 +13,8 @@ CALLS = 2000
 
 
 class OneKey:
-    params = [BACKENDS, DEVICES, ["array", "out", "scalar"]]
-    param_names = ["backend", "device", "call"]
+    params = (BACKENDS, DEVICES, ["array", "out", "scalar"])
+    param_names = ("backend", "device", "call")
     unit = "us"
     version = "1"
 
@@ -47,5 +48,6 @@ class OneKey:
             self.on.wait()
             batches.append((time.perf_counter() - start) / 100)
         value, found = self.table.find(self.key)
-        assert int(value) == 42 and bool(found)
+        assert int(value) == 42
+        assert bool(found)
         return statistics.median(batches) * 1e6

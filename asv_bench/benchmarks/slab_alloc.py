@@ -2,8 +2,9 @@
 
 import statistics
 
-import pygpuhash as gh
 from harness.allocators import measure_slab_allocator
+
+import pygpuhash as gh
 
 from .common import DEVICES, REPEATS, require
 
@@ -11,8 +12,8 @@ SLABS = 1 << 20
 
 
 class SlabAllocator:
-    params = [["slab_alloc", "slab_alloc_light"], DEVICES]
-    param_names = ["kind", "device"]
+    params = (["slab_alloc", "slab_alloc_light"], DEVICES)
+    param_names = ("kind", "device")
     unit = "ns/slab"
     version = "1"
 

@@ -10,8 +10,8 @@ from .common import BACKENDS, DEVICES, LOADS, REPEATS, WIDTHS, pair, require, re
 
 
 class _Operation:
-    params = [BACKENDS, DEVICES, LOADS, WIDTHS]
-    param_names = ["backend", "device", "load", "key+value bytes"]
+    params = (BACKENDS, DEVICES, LOADS, WIDTHS)
+    param_names = ("backend", "device", "load", "key+value bytes")
     unit = "ns/key"
     version = VERSION
     operation = ""

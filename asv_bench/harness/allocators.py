@@ -1,8 +1,8 @@
 """SlabAlloc against the allocators that a machine has, on its CPU and on its GPU.
 
-All allocate the same number of units of the same size by as many threads as the device uses, and free them again. On the
-CPU the peers are the platform's malloc and, where they are installed, jemalloc and mimalloc; each thread allocates its
-share in a loop of C, compiled here on first use. On CUDA it is the malloc of device code, one call per thread.
+All allocate the same number of units of the same size by as many threads as the device uses, and free them again. On
+the CPU the peers are the platform's malloc and, where they are installed, jemalloc and mimalloc; each thread allocates
+its share in a loop of C, compiled here on first use. On CUDA it is the malloc of device code, one call per thread.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import pygpuhash as gh
 
 from .devices import Device, Unavailable

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+
 import pygpuhash as gh
 
 

@@ -1,7 +1,7 @@
 """Other libraries on the same keys in the same run: what a user would do without gpuhash.
 
-Every peer builds something from all keys and looks all queries up in it; the answers are compared with the expected ones.
-A peer that is not installed is reported as such.
+Every peer builds something from all keys and looks all queries up in it; the answers are compared with the expected
+ones. A peer that is not installed is reported as such.
 """
 
 from __future__ import annotations

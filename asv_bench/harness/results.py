@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import pygpuhash as gh
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"

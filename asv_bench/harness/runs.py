@@ -1,8 +1,8 @@
 """One table under test: every operation timed and its result verified.
 
-A `TableRun` holds n keys and goes through the states empty -> loaded -> halved. `measure` brings the table into the state
-that an operation starts from, outside the clock, and times the operation. Before each call the outputs are poisoned; after
-it every element is compared with what it must be, on the device.
+A `TableRun` holds n keys and goes through the states empty -> loaded -> halved. `measure` brings the table into the
+state that an operation starts from, outside the clock, and times the operation. Before each call the outputs are
+poisoned; after it every element is compared with what it must be, on the device.
 
     insert       n absent keys into the empty table
     find_hit     all n keys, in another order
@@ -10,8 +10,8 @@ it every element is compared with what it must be, on the device.
     assign       insert_or_assign of all n keys, all present
     accumulate   adds 1 to all n values
     erase        half of the keys, which leaves the table halved
-    mixed        n operations in one concurrent batch on the halved table: 20 % insert (of erased keys), 20 % erase, 30 %
-                 find of present keys, 30 % find of absent keys, in random order. No key occurs twice.
+    mixed        n operations in one concurrent batch on the halved table, in random order, no key twice: 20 % insert (of
+                 erased keys), 20 % erase, 30 % find of present keys, 30 % find of absent keys
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+
 import pygpuhash as gh
 
 from .devices import Device
@@ -45,7 +46,8 @@ def table_options(backend: str, load: float) -> dict[str, Any]:
 
 
 def make_table(backend: str, device: Device, load: float, n: int, widths: tuple[int, int], **more: Any) -> gh.Table:
-    """A table that n keys fill to `load`, and that does not grow. Options in `more` win over those of the load."""
+    """A table that n keys fill to `load`, and that does not grow. Options in `more` win; None leaves an option out."""
+    options = {key: value for key, value in (table_options(backend, load) | more).items() if value is not None}
     return gh.Table(
         backend,
         key_dtype=dtype_of(widths[0]),
@@ -53,7 +55,7 @@ def make_table(backend: str, device: Device, load: float, n: int, widths: tuple[
         capacity=n,
         device=device.name,
         grow=False,
-        **(table_options(backend, load) | more),
+        **options,
     )
 
 
@@ -234,4 +236,5 @@ class TableRun:
     def _all(self, what: str, correct: Any) -> None:
         if not bool(correct.all()):
             bad = int(correct.size - correct.sum())
-            raise Wrong(f"{self.backend} on {self.device.name}, load {self.load}: {what}: {bad} of {correct.size} wrong")
+            where = f"{self.backend} on {self.device.name}, load {self.load}"
+            raise Wrong(f"{where}: {what}: {bad} of {correct.size} elements are wrong")

@@ -1,8 +1,8 @@
 """Small plots as SVG: lines and grouped bars, readable on light and dark pages, with no dependency.
 
-    chart = Chart("Search rate", x_label="memory utilisation", y_label="M keys/s")
-    chart.line("all exist", [(0.1, 900), (0.6, 880)])
-    chart.save(path)
+chart = Chart("Search rate", x_label="memory utilisation", y_label="M keys/s")
+chart.line("all exist", [(0.1, 900), (0.6, 880)])
+chart.save(path)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B8A700")
 MARKERS = ("circle", "square", "diamond", "triangle")
 WIDTH, PLOT_HEIGHT = 760, 300
-MARGIN, LEFT, RIGHT = 22, 74, 736  # of the text, of the plot
+MARGIN, LEFT, RIGHT = 22, 82, 736  # of the text, of the plot
 
 STYLE = """
 text { font-family: system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; font-size: 13px; fill: #333 }
@@ -107,6 +107,11 @@ def _marker(shape: str, x: float, y: float, colour: str) -> str:
     return f'<polygon points="{corners}" fill="{colour}"/>'
 
 
+def _look(i: int) -> tuple[str, str]:
+    """Colour and marker of line i: different ones for the first 32."""
+    return COLOURS[i % len(COLOURS)], MARKERS[(i + i // len(COLOURS)) % len(MARKERS)]
+
+
 class Canvas:
     """The parts that every chart has: title, note, legend (label, SVG of a 22-pixel sample at the origin), axes."""
 
@@ -134,7 +139,8 @@ class Canvas:
             self.parts.append(f'<line class="grid" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
             self.parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{scale.label(tick)}</text>')
         middle = (self.top + self.base) / 2
-        self.parts.append(f'<text transform="translate(18 {middle:.0f}) rotate(-90)" text-anchor="middle">{escape(label)}</text>')
+        turned = f'transform="translate(16 {middle:.0f}) rotate(-90)"'
+        self.parts.append(f'<text {turned} text-anchor="middle">{escape(label)}</text>')
 
     def x_axis(self, label: str, ticks: Sequence[tuple[float, str]]) -> None:
         """The base line, (pixel, label) of each tick, and what they are."""
@@ -176,7 +182,7 @@ class Chart:
 
     def svg(self) -> str:
         """The chart as text."""
-        looks = [(COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i in range(len(self.lines))]
+        looks = [_look(i) for i in range(len(self.lines))]
         canvas = Canvas(
             self.title,
             self.note,
@@ -216,7 +222,7 @@ class Bars:
     def add(self, label: str, heights: Sequence[float | None], ceilings: Sequence[float | None]) -> None:
         """One bar per group; None where there is none."""
         if not len(heights) == len(ceilings) == len(self.groups):
-            raise ValueError(f"{label!r} has {len(heights)} bars and {len(ceilings)} ceilings for {len(self.groups)} groups")
+            raise ValueError(f"{label!r}: {len(heights)} bars, {len(ceilings)} ceilings, {len(self.groups)} groups")
         self.series.append((label, heights, ceilings))
 
     def svg(self) -> str:

@@ -1,0 +1,90 @@
+"""The figures of the papers, measured here: data and a plot from one command each.
+
+    python -m asv_bench.figures linear_probe table      time of each batch of inserts against the load factor
+    python -m asv_bench.figures linear_probe probe      probe lengths at load 0.50 and 0.97
+    python -m asv_bench.figures slab_hash 4a            build rate against memory utilisation
+    python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7
+
+linear_probe reproduces D. Farrell, "A Simple GPU Hash Table" (2020); slab_hash reproduces section VI of S. Ashkiani,
+M. Farach-Colton, J. D. Owens, "A Dynamic Hash Table for the GPU" (2018). Where the paper compares with another static
+table, the comparison here is with linear_probe at the same utilisation. Writes
+<output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pygpuhash as gh
+
+from .harness import paper_linear_probe, paper_slab_hash
+from .harness.devices import Unavailable, available, device
+from .harness.figure import Figure, Settings
+from .harness.results import RESULTS, circumstances, machine_name, write_csv
+from .report import option
+
+FIGURES: dict[str, dict[str, Callable[[Settings], Figure]]] = {
+    "linear_probe": paper_linear_probe.FIGURES,
+    "slab_hash": paper_slab_hash.FIGURES,
+}
+
+
+def write(figure: Figure, settings: Settings, backend: str, name: str, output: Path) -> Path:
+    """The three files of one figure; the path without suffix."""
+    stem = output / machine_name() / "figures" / f"{backend}-{name}-{settings.device.name.replace(':', '-')}"
+    about = circumstances({settings.device.name: settings.device.model})
+    write_csv(stem.with_suffix(".csv"), figure.rows)
+    record = about | {"figure": name, "title": figure.chart.title, "settings": settings.record()}
+    record |= {"summary": figure.summary, "rows": figure.rows}
+    stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
+    figure.chart.note = f"{settings.device.model}; {figure.chart.note}"
+    figure.chart.save(stem.with_suffix(".svg"))
+    return stem
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m asv_bench.figures", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("backend", choices=FIGURES)
+    parser.add_argument(
+        "figure", help="; ".join(f"{backend}: {', '.join(of)}" for backend, of in FIGURES.items()) + "; all"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, or all")
+    parser.add_argument("--n", type=int, help="elements; default: the paper's, or fewer on a CPU")
+    parser.add_argument(
+        "--slots", type=int, help="linear_probe: slots, a power of two; default 2^27 on CUDA, 2^24 on a CPU"
+    )
+    parser.add_argument("--repeats", type=int, default=5, help="independent trials; default 5")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: what OpenMP says")
+    parser.add_argument("--option", type=option, action="append", default=[], help="backend option key=value")
+    parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
+    args = parser.parse_args(arguments)
+    names = list(FIGURES[args.backend]) if args.figure == "all" else [args.figure]
+    for name in names:
+        if name not in FIGURES[args.backend]:
+            parser.error(f"{args.backend} has no figure {name!r}; it has {', '.join(FIGURES[args.backend])}, all")
+    if args.repeats < 1:
+        parser.error(f"--repeats {args.repeats}: use at least 1")
+    options = {key: values[0] for key, values in args.option}
+    try:
+        for device_name in available(args.device):
+            settings = Settings(device(device_name), args.n, args.slots, args.repeats, args.threads, options)
+            for name in names:
+                figure = FIGURES[args.backend][name](settings)
+                print(figure.text())
+                print(
+                    f"written: {write(figure, settings, args.backend, name, args.output)}.csv, .json, .svg",
+                    file=sys.stderr,
+                )
+    except (Unavailable, gh.GpuHashError) as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
