@@ -11,8 +11,8 @@
 
 from pygpuhash._core import version as _library_version
 from pygpuhash._cuda import DeviceArray
-from pygpuhash.config import get_include, show_config
 from pygpuhash._devices import Device, devices, measure_ceiling
+from pygpuhash.config import get_include, show_config
 from pygpuhash.errors import (
     BackendNotFound,
     ClosedTable,

@@ -38,7 +38,7 @@ _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
     try:
-        dtype = np.dtype(given)
+        dtype: np.dtype[Any] = np.dtype(given)
     except TypeError as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error
     if dtype.kind not in "biufmM" or dtype.itemsize > 8 or dtype.subdtype:
@@ -151,7 +151,7 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
 
 
 def _lossless(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """numpy's safe casts, less those that round or overflow after all: 8-byte integers to floats, times of two units."""
+    """numpy's safe casts, less those that round or overflow all the same: 8-byte integers to floats, other units."""
     if given.kind in "mM" or wanted.kind in "mM":
         return given == wanted
     if given.kind in "iu" and given.itemsize == 8 and wanted.kind == "f":

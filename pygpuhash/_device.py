@@ -175,7 +175,7 @@ def astype(array: Any, dtype: np.dtype[Any], what: str) -> Any:
         return array.astype(dtype)
     if _library(array) == "torch":
         return array.to(getattr(sys.modules["torch"], dtype.name))
-    raise TypeError(f"{what} are of a {type(array).__name__}, which cannot be asked to convert to {dtype}: convert them")
+    raise TypeError(f"{what} are a {type(array).__name__}, which cannot be asked to convert to {dtype}: convert them")
 
 
 # ---- the batch -------------------------------------------------------------------------------------------------------
@@ -199,8 +199,8 @@ def batch(
         return _host_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
     if table._kind != _core.CUDA:
         raise InvalidArgument(
-            f"keys are a {type(keys).__name__} on a CUDA device, the table is on the CPU: copy the keys to the host, or "
-            "create the table with device='cuda'"
+            f"keys are a {type(keys).__name__} on a CUDA device, the table is on the CPU: copy the keys to the host, "
+            "or create the table with device='cuda'"
         )
     return _device_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
 
@@ -238,10 +238,10 @@ def _device_batch(
     if out_dtype is not None and store != out_dtype and out is not None:
         raise TypeError(f"out= is not supported for {out_dtype} on a device: leave it out, or use a 4-byte value_dtype")
     result = out
-    if out_dtype is not None and result is None:
+    if store is not None and result is None:
         result = empty_like(keys, k.shape, store, device, s)
     status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, s)
-    r = None if result is None else _output(result, store, k.shape, device, s, "out")
+    r = None if store is None or result is None else _output(result, store, k.shape, device, s, "out")
     m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=not table._grow)
     if failure is not None:
@@ -299,7 +299,9 @@ def _host_batch(
     if failure is not None:
         failure.status = codes
         raise failure
-    result = None if r is None else _arrays.from_store(_download(r, device, s), out_dtype)
+    result = None
+    if r is not None and out_dtype is not None:
+        result = _arrays.from_store(_download(r, device, s), out_dtype)
     return _given_or_new(out, result, shape), _given_or_new(mask, codes.view(bool), shape)
 
 
@@ -380,7 +382,7 @@ def _output(
     array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], device: int, stream: int, what: str
 ) -> DeviceView:
     if not _arrays.on_device(array):
-        raise TypeError(f"{what} is a {type(array).__name__} on the host, the keys are on a device: pass a device array")
+        raise TypeError(f"{what} is a {type(array).__name__} on the host, the keys are not: pass a device array")
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None and interface["data"][1]:
         raise ValueError(f"{what} is read-only: pass an array that can be written")

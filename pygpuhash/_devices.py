@@ -83,8 +83,8 @@ def measure_ceiling(
 
     Parameters
     ----------
-    what : "gather8", "gather16", "gather32", "gather64" or "gather128" (reads of rows of so many bytes), "cas64" (64-bit
-        compare-and-swap), or "copy" (n bytes streamed).
+    what : "gather8", "gather16", "gather32", "gather64" or "gather128" (reads of rows of so many bytes), "cas64"
+        (64-bit compare-and-swap), or "copy" (n bytes streamed).
     device : where.
     table_bytes : how much memory the places are drawn from.
     threads : on the CPU; 0 for what OpenMP says.

@@ -32,8 +32,8 @@ class Stage:
     def upload(self, array: np.ndarray[Any, Any]) -> int:
         """Address of a host array's elements on the device."""
         if self.kind == _core.CPU:
-            return self._keep(_HostRoom(array)).ptr
-        return self._keep(_cuda.from_host(array, self.ordinal, self.stream)).ptr
+            return int(self._keep(_HostRoom(array)).ptr)
+        return int(self._keep(_cuda.from_host(array, self.ordinal, self.stream)).ptr)
 
     def room(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         """An uninitialised array with `.ptr` on the device, and `.get()`, which returns it on the host."""

@@ -6,6 +6,7 @@ Exit status: 0, 1 when a backend failed or gave a wrong answer, 2 when the input
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import platform
 import sys
@@ -42,9 +43,7 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point of the console script."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["conformance"]:  # has a parser of its own, and needs pytest
-        from pygpuhash import conformance
-
-        return int(conformance.main(arguments[1:]) or 0)
+        return int(importlib.import_module("pygpuhash.conformance").main(arguments[1:]) or 0)
     parsed = _parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed))
@@ -173,8 +172,9 @@ def _info(options: argparse.Namespace) -> int:
         line = f"  {d.name:<8} {d.model}, {d.memory_bytes / 2**30:.1f} GiB, "
         line += f"{d.units} threads" if d.compute_capability is None else f"{d.units} multiprocessors"
         if d.compute_capability is not None and d.driver_version is not None:
-            version = f"{d.driver_version // 1000}.{d.driver_version % 1000 // 10}"
-            line += f", compute capability {d.compute_capability[0]}.{d.compute_capability[1]}, driver for CUDA {version}"
+            major, minor = d.compute_capability
+            driver = f"{d.driver_version // 1000}.{d.driver_version % 1000 // 10}"
+            line += f", compute capability {major}.{minor}, driver for CUDA {driver}"
         print(line)
     print("\nbackends")
     _print_backends(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ __all__ = ["get_include", "show_config"]
 
 def get_include() -> str:
     """Directory with gpuhash/gpuhash.h and gpuhash/plugin.h, for programs and plugins in C."""
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+    return str(Path(__file__).resolve().parent / "include")
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:

@@ -6,8 +6,8 @@ files of the interpreter's standard library, the test package included where it 
 Files that `tokenize` would refuse because of their encoding are skipped and counted.
 
 `tokenize` takes three times as long as one regular expression that steps over comments, strings and numbers and
-yields names; the tests compare the two on the library's own files. (From Python 3.12 on an f-string may contain its own quote character in
-a replacement field; such a string is read as several ones, and a name between them is counted.)
+yields names; the tests compare the two on the library's own files. (From Python 3.12 on an f-string may contain its own
+quote character in a replacement field; such a string is read as several ones, and a name between them is counted.)
 """
 
 from __future__ import annotations

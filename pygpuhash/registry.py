@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pygpuhash import _core
@@ -134,10 +135,10 @@ def _load(announced: _Announced) -> str | type:
         return target
     if not isinstance(target, (str, os.PathLike)):
         raise PluginError(f"{where}: the entry point returned {target!r}: it must return a module's path or a class")
-    path = os.fsdecode(target)
-    if not os.path.isabs(path):
-        raise PluginError(f"{where}: the entry point returned {path!r}, which is not an absolute path")
-    return str(_core.backend_open(path)["name"])
+    path = Path(target)
+    if not path.is_absolute():
+        raise PluginError(f"{where}: the entry point returned {str(path)!r}, which is not an absolute path")
+    return str(_core.backend_open(str(path))["name"])
 
 
 def backends() -> list[Backend]:
@@ -174,14 +175,14 @@ def _announced_row(a: _Announced, ambiguous: bool) -> tuple[Backend, str | None]
         return Backend(a.name, a.distribution, state="broken", error=str(error)), None
     name = f"{a.distribution}:{a.name}" if ambiguous else a.name
     state = "ambiguous" if ambiguous else "usable"
-    error = f"more than one distribution provides {a.name!r}; use {name!r}" if ambiguous else None
+    note = f"more than one distribution provides {a.name!r}; use {name!r}" if ambiguous else None
     if isinstance(target, type):
         version = getattr(target, "version", None)
         traits = frozenset(getattr(target, "traits", ()))
         devices = tuple(getattr(target, "devices", ("cpu",)))
         path = f"{target.__module__}.{target.__qualname__}"
-        return Backend(name, a.distribution, version, path, "python", devices, traits, state=state, error=error), None
-    return _from_info(_core.backend_load(target), name, a.distribution, state, error), target
+        return Backend(name, a.distribution, version, path, "python", devices, traits, state=state, error=note), None
+    return _from_info(_core.backend_load(target), name, a.distribution, state, note), target
 
 
 def _library_row(name: str) -> Backend:

@@ -54,6 +54,7 @@ class Table(_core.CoreTable):
     """
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
+        """A table, or the object of a backend that is a Python class."""
         target = registry.resolve(registry.DEFAULT if backend == "auto" else backend)
         if isinstance(target, type):
             return target(**arguments)
@@ -86,7 +87,7 @@ class Table(_core.CoreTable):
         )
         kind, ordinal = _devices.best_device(str(name)) if device == "auto" else _devices.parse_device(device)
         self._create(
-            name,
+            str(name),
             kind,
             ordinal,
             dtypes,
@@ -153,7 +154,7 @@ class Table(_core.CoreTable):
         if isinstance(default, (int, float)) and default == 0 and self.value_dtype.kind not in "mM":
             return values
         if isinstance(values, _cuda.DeviceArray):
-            raise TypeError("a default other than 0 needs CuPy or PyTorch keys on a device: use find, which has the mask")
+            raise TypeError("a default other than 0 needs CuPy or PyTorch keys: use find, which returns the mask")
         if not _arrays.on_device(values):
             default = _arrays.from_store(
                 _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
@@ -255,14 +256,16 @@ class Table(_core.CoreTable):
             if dtype != store:
                 raise TypeError(f"{dtype} is stored as {store}: export to the host, without like=")
         keys = _device.empty_like(like, (n,), self._key_store, self._ordinal, s)
-        values = None if self._value_store is None else _device.empty_like(like, (n,), self._value_store, self._ordinal, s)
+        values: Any = None
+        if self._value_store is not None:
+            values = _device.empty_like(like, (n,), self._value_store, self._ordinal, s)
         k = _device.view(keys, self._ordinal, s, "keys")
         v = None if values is None else _device.view(values, self._ordinal, s, "values")
         if n == 0:
             return keys, values, None
         got, failure = self._export(n, k.ptr, 0 if v is None else v.ptr, s)
         if failure is None and got < n:
-            keys, values = keys[:got], None if values is None else values[:got]
+            return keys[:got], values if values is None else values[:got], None
         return keys, values, failure
 
     def keys(self) -> Any:
@@ -404,12 +407,13 @@ class Table(_core.CoreTable):
     def __repr__(self) -> str:
         if self.closed:
             return "<pygpuhash.Table, closed>"
-        kinds = f"{self.key_dtype} -> {self.value_dtype}" if self.value_dtype is not None else f"set of {self.key_dtype}"
+        kinds = f"{self.key_dtype}" + ("" if self.value_dtype is None else f" -> {self.value_dtype}")
         try:
             info = self._info()
         except GpuHashError as error:
             return f"<pygpuhash.Table {kinds} on {self.device}, unusable: {error}>"
-        return f"<pygpuhash.Table {info['backend']!r} {kinds} on {self.device}, {info['size']} of {info['capacity']} keys>"
+        filled = f"{info['size']} of {info['capacity']} keys"
+        return f"<pygpuhash.Table {info['backend']!r} {kinds} on {self.device}, {filled}>"
 
 
 def _absent(keys: Any, found: Any) -> str:

@@ -45,12 +45,12 @@ class Workload:
     @property
     def key_dtype(self) -> np.dtype[Any]:
         """Dtype of the keys."""
-        return self.keys.dtype
+        return np.dtype(self.keys.dtype)
 
     @property
     def value_dtype(self) -> np.dtype[Any]:
         """Dtype of the counts: as wide as the stored keys."""
-        return self.counts.dtype
+        return np.dtype(self.counts.dtype)
 
     def most_frequent(self, n: int = 10) -> list[tuple[str, int]]:
         """The n most frequent keys as text, with their counts."""

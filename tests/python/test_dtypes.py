@@ -86,8 +86,15 @@ def test_values_of_times(backend):
 
 @pytest.mark.parametrize(
     ("given", "dtype"),
-    [("uint8", "uint64"), ("int32", "int64"), ("uint32", "int64"), ("bool", "uint8"), ("float32", "float64")]
-    + [("uint16", "float32"), ("int32", "float64")],
+    [
+        ("uint8", "uint64"),
+        ("int32", "int64"),
+        ("uint32", "int64"),
+        ("bool", "uint8"),
+        ("float32", "float64"),
+        ("uint16", "float32"),
+        ("int32", "float64"),
+    ],
 )
 def test_safe_casts_are_made(backend, given, dtype):
     keys = extremes(given)[:4]
@@ -98,13 +105,22 @@ def test_safe_casts_are_made(backend, given, dtype):
 
 @pytest.mark.parametrize(
     ("given", "dtype"),
-    [("int64", "uint64"), ("uint64", "uint32"), ("float64", "uint64"), ("float64", "float32")]
-    + [("int64", "float64"), ("uint64", "float64"), ("int8", "uint8"), ("int32", "float32")],
+    [
+        ("int64", "uint64"),
+        ("uint64", "uint32"),
+        ("float64", "uint64"),
+        ("float64", "float32"),
+        ("int64", "float64"),
+        ("uint64", "float64"),
+        ("int8", "uint8"),
+        ("int32", "float32"),
+    ],
 )
 def test_lossy_casts_are_refused(backend, given, dtype):
     with gh.Table(backend, key_dtype=dtype, value_dtype=dtype, device="cpu") as table:
         wrong = np.zeros(3, given)
-        with pytest.raises(TypeError, match=rf"keys have dtype {given}, the table holds {dtype}.*keys.astype\('{dtype}'"):
+        words = rf"keys have dtype {given}, the table holds {dtype}.*keys.astype\('{dtype}'"
+        with pytest.raises(TypeError, match=words):
             table.find(wrong)
         with pytest.raises(TypeError, match=rf"values have dtype {given}.*values.astype"):
             table.insert(np.zeros(3, dtype), wrong)

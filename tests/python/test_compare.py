@@ -1,0 +1,333 @@
+"""The command line: results, formats, and one clear sentence with status 2 for every bad input."""
+
+import io
+import json
+import sys
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import cli, compare, keyfile, report, workload
+
+ON_CPU = ["--backend", "linear_probe", "--device", "cpu"]
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line; returns (status, stdout, stderr)."""
+
+    def call(*arguments):
+        try:
+            status = cli.main([str(a) for a in arguments])
+        except SystemExit as stop:
+            status = stop.code
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return call
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Time each phase once, over few ceiling accesses."""
+    monkeypatch.setattr(compare, "_MIN_RUNS", 1)
+    monkeypatch.setattr(compare, "_ENOUGH_SECONDS", 0.0)
+    monkeypatch.setattr(compare, "_CEILING_N", 1 << 12)
+    monkeypatch.setattr(compare, "_CEILING_RUNS", 1)
+
+
+@pytest.fixture
+def small(monkeypatch, quick):
+    """A standard library of a dozen files."""
+    files = cli.identifiers.source_files()[:12]
+    monkeypatch.setattr(cli.identifiers, "source_files", lambda: files)
+
+
+def test_the_main_job(run, small):
+    status, out, err = run("compare")
+    assert status == 0, out + err
+    assert err == ""
+    assert "the standard library's sources" in out
+    header = next(line for line in out.splitlines() if line.startswith("backend"))
+    assert " ".join(header.split()) == "backend device distinct count lookup absent erase mixed B/key load verified"
+    for name in (r.name for r in gh.backends() if r.state == "usable"):
+        row = next(line for line in out.splitlines() if line.startswith(name))
+        assert row.endswith("yes")
+        assert row.count("%") == 5
+    assert "most frequent: " in out
+    assert len(out.split("most frequent: ")[1].split(", ")) == 10
+
+
+def test_json(run, small):
+    status, out, _ = run("compare", "--json", *ON_CPU)
+    assert status == 0
+    report = json.loads(out)
+    (row,) = report["results"]
+    assert row["verified"] is True
+    assert row["device"] == "cpu"
+    assert row["distinct"] == report["distinct"] <= report["keys"]
+    assert set(row["phases"]) == set(compare.PHASES)
+    for phase in row["phases"].values():
+        assert phase["keys_per_second"] > 0
+        assert phase["share_of_ceiling"] > 0
+        assert phase["fastest"] <= phase["median"]
+    assert row["bytes_per_key"] > 0
+    assert len(report["most_frequent"]) == 10
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "float32", "float64", "bool", ">i4"])
+def test_keys_of_a_npy_file(run, quick, tmp_path, rng, dtype):
+    keys = rng.integers(0, 2 if dtype == "bool" else 50, 1000).astype(dtype)
+    np.save(tmp_path / "keys.npy", keys)
+    status, out, err = run("compare", "--keys", tmp_path / "keys.npy", *ON_CPU, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert (report["keys"], report["distinct"]) == (1000, len(np.unique(keys)))
+    assert report["results"][0]["error"] is None
+
+
+def test_all_keys_there_are(run, quick, tmp_path):
+    np.save(tmp_path / "keys.npy", np.arange(256, dtype=np.uint8))
+    status, out, _ = run("compare", "--keys", tmp_path / "keys.npy", *ON_CPU, "--json")
+    assert status == 0
+    assert "absent" not in json.loads(out)["results"][0]["phases"]  # no key is absent
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 1000])
+def test_synthetic_keys(run, quick, n):
+    status, out, err = run("compare", "--n", n, *ON_CPU)
+    assert status == 0, err
+    assert f"{n:,} uniform random 64-bit keys" in out
+
+
+def test_text_files(tmp_path):
+    (tmp_path / "a.txt").write_text("3\n\n 5 \n3\n")
+    assert keyfile.read_keys(str(tmp_path / "a.txt"), None).tolist() == [3, 5, 3]
+    (tmp_path / "b.txt").write_text("-1\n9223372036854775807\n")
+    assert keyfile.read_keys(str(tmp_path / "b.txt"), None).dtype == np.int64
+    (tmp_path / "c.txt").write_text("18446744073709551615")
+    assert keyfile.read_keys(str(tmp_path / "c.txt"), None).tolist() == [2**64 - 1]
+    (tmp_path / "d.txt").write_text("1\n2.5\n")
+    assert keyfile.read_keys(str(tmp_path / "d.txt"), None).tolist() == [1.0, 2.5]
+
+
+def test_csv_files(tmp_path):
+    name = str(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text('id,"user name",n\n7,x,1\n8,y,2\n')
+    assert keyfile.read_keys(name, "id").tolist() == [7, 8]
+    assert keyfile.read_keys(name, "3").tolist() == [1, 2]
+    (tmp_path / "b.csv").write_text("7\n8\n")
+    assert keyfile.read_keys(str(tmp_path / "b.csv"), None).tolist() == [7, 8]
+
+
+def test_standard_input(run, quick, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("1\n2\n2\n"))
+    status, out, _ = run("compare", "--keys", "-", *ON_CPU)
+    assert status == 0
+    assert "3 uint64 keys of standard input" in out
+    assert "most frequent: 2 2, 1 1" in out
+
+
+FILES = {
+    "word.txt": b"1\nabc\n",
+    "nan.txt": b"1\nnan\n",
+    "empty.txt": b"\n\n",
+    "latin.txt": b"\xff\xfe\n",
+    "huge.txt": b"18446744073709551616\n",
+    "mixed.txt": b"-1\n18446744073709551615\n",
+    "two.csv": b"a,b\n1,2\n",
+    "short.csv": b"a,b\n1,2\n3\n",
+    "text.csv": b"a\nx\n",
+    "none.csv": b"",
+    "junk.npy": b"junk",
+    "void.npy": b"",
+    "keys.parquet": b"PAR1",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--keys", "missing.npy"], "'missing.npy' cannot be read: No such file or directory"),
+        (["--keys", "missing.txt"], "'missing.txt' cannot be read: No such file or directory"),
+        (["--keys", "folder.csv"], "cannot be read: Is a directory"),
+        (["--keys", "word.txt"], "word.txt, line 2: 'abc' is not a number"),
+        (["--keys", "nan.txt"], "nan.txt, line 2: NaN"),
+        (["--keys", "empty.txt"], "'empty.txt' has no keys"),
+        (["--keys", "latin.txt"], "not a text file in UTF-8"),
+        (["--keys", "huge.txt"], "fit neither int64 nor uint64"),
+        (["--keys", "mixed.txt"], "fit neither int64 nor uint64"),
+        (["--keys", "two.csv"], "'two.csv' has 2 columns: choose one with --column ('a', 'b')"),
+        (["--keys", "two.csv", "--column", "c"], "has no column 'c'"),
+        (["--keys", "short.csv", "--column", "b"], "row 3: there are 1 columns"),
+        (["--keys", "text.csv"], "'x' is not a number"),
+        (["--keys", "none.csv"], "has no rows"),
+        (["--keys", "junk.npy"], "'junk.npy' is not a .npy file of numbers"),
+        (["--keys", "void.npy"], "is not a .npy file of numbers"),
+        (["--keys", "nan.npy"], "'nan.npy' has NaN at index 1"),
+        (["--keys", "zero.npy"], "'zero.npy' has no keys"),
+        (["--keys", "object.npy"], "is not a .npy file of numbers"),
+        (["--keys", "complex.npy"], "has dtype complex128"),
+        (["--keys", "archive.npy"], "is an archive of arrays"),
+        (["--keys", "keys.parquet"], "is none of .npy, .txt, .csv"),
+        (["--keys", "word.txt", "--column", "a"], "--column=a needs a .csv file"),
+        (["--column", "a"], "--column=a needs --keys"),
+        (["--n", "0"], "--n=0 is too small"),
+        (["--n", "-3"], "--n=-3 is too small"),
+        (["--n", "10000000000000000"], "do not fit this machine's memory"),
+        (["--n", "many"], "invalid int value: 'many'"),
+        (["--n", "5", "--keys", "word.txt"], "not allowed with argument"),
+        (["--n", "5", "--backend", "linear_prob"], "did you mean 'linear_probe'"),
+        (["--n", "5", "--device", "tpu"], "device='tpu' is not a device"),
+        (["--n", "5", "--device", "cuda:64"], "device='cuda:64' cannot be used"),
+        (["--n", "5", "--plot", "a.pdf"], "--plot='a.pdf' is neither .svg nor .png"),
+        (["--n", "5", "--plot", "no/such/folder/a.svg"], "there is no directory"),
+    ],
+)
+def test_bad_input(run, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder.csv").mkdir()
+    np.save("nan.npy", np.array([1, np.nan]))
+    np.save("zero.npy", np.empty(0))
+    np.save("object.npy", np.array([None]), allow_pickle=True)
+    np.save("complex.npy", np.ones(2, complex))
+    np.savez("archive.npz", a=np.ones(2))
+    (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
+    status, out, err = run("compare", *arguments)
+    assert status == 2
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
+    if not err.startswith("usage"):
+        assert err.count("\n") == 1  # one sentence
+
+
+def test_pictures(run, quick, tmp_path):
+    status, _, err = run("compare", "--n", 100, *ON_CPU, "--plot", tmp_path / "a.svg")
+    assert status == 0, err
+    root = xml.etree.ElementTree.parse(tmp_path / "a.svg").getroot()
+    assert root.tag.endswith("svg")
+    bars = [e for e in root if e.tag.endswith("rect")]
+    assert len(bars) == 1 + len(compare.PHASES)
+    texts = " ".join(e.text for e in root if e.tag.endswith("text"))
+    assert "linear_probe (cpu)" in texts
+    assert "of the ceiling" in texts
+
+
+def test_png_needs_matplotlib(run, quick, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    status, _, err = run("compare", "--n", 100, *ON_CPU, "--plot", tmp_path / "a.png")
+    assert status == 2
+    assert "needs matplotlib: pip install matplotlib, or write .svg" in err
+
+
+class Lying(gh.Table):
+    """A backend that forgets, miscounts or invents, as `lie` says."""
+
+    lie = ""
+
+    def __init__(self, **arguments):
+        super().__init__("linear_probe", **arguments)
+
+    def accumulate(self, keys, values=1, **rest):
+        if self.lie == "count":
+            keys = keys[1:]
+            values, rest["out"] = values[1:], None
+        return super().accumulate(keys, values, **rest)
+
+    def find(self, keys, *, out=None, found=None, stream=None):
+        result = super().find(keys, out=out, found=found)
+        if self.lie == "value":
+            out[-1] += 1
+        if self.lie == "found":
+            found[0] = ~found[0]
+        return result
+
+    def erase(self, keys, *, out=None, stream=None):
+        return super().erase(keys[1:] if self.lie == "erase" else keys, out=out[1:] if self.lie == "erase" else out)
+
+    def execute(self, ops, keys, values=None, **rest):
+        result = super().execute(ops, keys, values, **rest)
+        if self.lie == "mixed":
+            self.insert_or_assign(keys[:1], values[:1] + values.dtype.type(1))
+        return result
+
+
+@pytest.mark.parametrize("lie", ["", "count", "value", "found", "erase", "mixed"])
+def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie):
+    monkeypatch.setattr(Lying, "lie", lie)
+    monkeypatch.setattr(compare, "Table", lambda name, **arguments: Lying(**arguments))
+    keys = rng.integers(0, 40, 100, np.uint64)
+    work = workload.make("keys", keys)
+    result = compare.run_backend(work, "linear_probe", "cpu")
+    assert result.verified is (lie == ""), result.error
+    text = report.table_text(work, [result])
+    if lie:
+        assert "NO" in text
+        assert result.error in text
+
+
+def test_a_failing_backend_is_reported(quick, run):
+    result = compare.run_backend(workload.make("keys", np.arange(3)), "no such backend", "cpu")
+    assert not result.verified
+    assert "no such backend" in result.error
+
+
+def test_expected_results_of_the_mixed_batch(rng):
+    work = workload.make("keys", rng.integers(0, 1000, 5000, np.uint64))
+    model = dict(zip(work.unique.tolist(), work.counts.tolist(), strict=True))
+    assert not set(work.absent.tolist()) & set(model)
+    assert len(np.unique(work.mixed_keys)) == len(work.mixed_keys)
+    for op, key, value, wanted, mask in zip(
+        work.ops, work.mixed_keys.tolist(), work.mixed_values.tolist(), work.mixed_found, work.mixed_mask, strict=True
+    ):
+        present = key in model
+        assert wanted == (model.get(key, 0) if op == gh.Op.FIND else 0)
+        assert mask == (present if op in (gh.Op.FIND, gh.Op.ERASE) else not present)
+        if op == gh.Op.ERASE:
+            del model[key]
+        elif op != gh.Op.FIND:
+            model[key] = value
+    assert dict(zip(work.after[0].tolist(), work.after[1].tolist(), strict=True)) == model
+    assert {gh.Op.FIND, gh.Op.INSERT, gh.Op.ASSIGN, gh.Op.ERASE} == set(work.ops.tolist())
+
+
+def test_info_and_backends(run):
+    status, out, _ = run("info")
+    assert status == 0
+    for word in (gh.__version__, "devices", "cpu", "linear_probe", np.__version__):
+        assert word in out
+    status, out, _ = run("info", "--json")
+    assert {"config", "devices", "backends"} == set(json.loads(out))
+    status, out, _ = run("backends")
+    assert "linear_probe" in out
+    assert "accumulate" in out
+    status, out, _ = run("backends", "--json")
+    assert "linear_probe" in [row["name"] for row in json.loads(out)]
+
+
+def test_usage(run):
+    status, out, _ = run("--version")
+    assert status == 0
+    assert out == f"pygpuhash {gh.__version__}\n"
+    status, _, err = run()
+    assert status == 2
+    assert "usage" in err
+    status, _, err = run("frobnicate")
+    assert status == 2
+
+
+def test_the_progress_bar_is_for_terminals(run, quick, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert cli.main(["compare", "--n", "10", *ON_CPU]) == 0
+    assert "linear_probe: lookup" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r")

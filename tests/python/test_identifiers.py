@@ -1,0 +1,72 @@
+"""The reader of identifiers agrees with `tokenize`."""
+
+import io
+import keyword
+import tokenize
+
+import pytest
+
+from pygpuhash import identifiers
+
+SNIPPETS = [
+    "a = b'c' + rb\"d\" + Rb'''e\nf''' + u'g'; h",
+    "x = 'it\\'s' + y  # comment with names\nz",
+    "0xdeadBEEF + 1_000j + 1e-5 + .5e3 + 7.e2 + e5 + 0b11 + 0o17 + x0",
+    '"""doc \\""" string""" + name',
+    "'''a ' b '' c''' + d",
+    "def f(self, *args, größe=None): return self.größe",
+    "'line \\\n continued' + after",
+    "match x:\n  case _: type = 1\n",
+    "r'\\' + rest'\nnext_line",
+    "\"a'b\" + c + 'd\"e' + f",
+    "if x:return 1if y else 2",
+    "",
+]
+
+
+def reference(source):
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [t.string for t in tokens if t.type == tokenize.NAME and t.string not in keyword.kwlist]
+
+
+@pytest.mark.parametrize("source", SNIPPETS)
+def test_snippets(source):
+    assert list(identifiers.names(source)) == reference(source)
+
+
+def test_files_of_the_standard_library():
+    files = [p for p in identifiers.source_files() if "test" not in p.parts and "lib2to3" not in p.parts][::12]
+    compared = 0
+    for path in files:
+        source = identifiers.read_source(path)
+        assert source is not None
+        assert list(identifiers.names(source)) == reference(source), path
+        compared += 1
+    assert compared > 20
+
+
+def test_a_file_with_a_wrong_encoding_is_skipped(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"# coding: no-such-encoding\nx = 1\n")
+    (tmp_path / "b.py").write_bytes(b"x = '\xff'\n")
+    (tmp_path / "c.py").write_bytes(b"# coding: latin-1\nx = '\xff'\n")
+    assert identifiers.read_source(tmp_path / "a.py") is None
+    assert identifiers.read_source(tmp_path / "b.py") is None
+    assert "ÿ" in identifiers.read_source(tmp_path / "c.py")
+
+
+def test_fingerprints_are_distinct_and_fixed():
+    prints = identifiers.fingerprints(["self", "x", "größe"])
+    assert len(set(prints.values())) == 3
+    assert prints == identifiers.fingerprints(["self", "x", "größe"])
+    assert all(0 <= value < 2**64 for value in prints.values())
+    assert max(prints.values()) > 2**32
+
+
+def test_colliding_fingerprints_are_noticed(monkeypatch):
+    class Constant:
+        def digest(self):
+            return bytes(8)
+
+    monkeypatch.setattr(identifiers.hashlib, "blake2b", lambda *a, **k: Constant())
+    with pytest.raises(RuntimeError, match="same 64-bit fingerprint"):
+        identifiers.fingerprints(["a", "b"])

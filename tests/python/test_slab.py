@@ -1,0 +1,65 @@
+"""SlabAllocator, where a backend provides it."""
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+KINDS = ["slab_alloc", "slab_alloc_light"]
+
+
+def allocator(kind, **arguments):
+    try:
+        return gh.SlabAllocator(kind, seed=3, **arguments)
+    except (gh.BackendNotFound, gh.Unsupported) as error:
+        pytest.skip(f"no slab allocation here: {error}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_units_are_distinct_and_come_back(kind):
+    with allocator(kind, memory_blocks=4) as slabs:
+        units = slabs.allocate(1000)
+        assert units.dtype == np.uint32
+        assert len(np.unique(units)) == 1000
+        addresses = slabs.translate(units)
+        assert len(np.unique(addresses)) == 1000
+        assert (np.diff(np.sort(addresses)) >= 128).all()
+        assert slabs.stats()["allocated"] == 1000
+        slabs.free(units[::2])
+        assert slabs.stats()["allocated"] == 500
+        slabs.free(units[1::2])
+        assert slabs.stats()["allocated"] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_handles_that_are_not_allocated_are_refused(kind):
+    with allocator(kind, memory_blocks=4) as slabs:
+        units = slabs.allocate(3)
+        slabs.free(units[:1])
+        with pytest.raises(gh.InvalidArgument) as caught:
+            slabs.free(units)
+        assert caught.value.status.tolist() == [0, 1, 1]
+        assert slabs.stats()["allocated"] == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exhausted_allocator_keeps_nothing(kind):
+    with allocator(kind, memory_blocks=1, super_blocks=1, max_super_blocks=1) as slabs:
+        units = slabs.stats()["units"]
+        with pytest.raises(gh.NoMemory):
+            slabs.allocate(units + 1)
+        assert slabs.stats()["allocated"] == 0
+        assert len(slabs.allocate(units)) == units
+
+
+def test_bad_arguments():
+    with pytest.raises((gh.InvalidArgument, gh.NotFound, gh.Unsupported)):
+        gh.SlabAllocator("no_such_kind")
+    with pytest.raises(gh.InvalidArgument, match="device='x'"):
+        gh.SlabAllocator(device="x")
+    with allocator("slab_alloc") as slabs:
+        with pytest.raises(ValueError, match="n=-1"):
+            slabs.allocate(-1)
+        slabs.close()
+        with pytest.raises(gh.ClosedTable, match="this allocator is closed"):
+            slabs.allocate(1)

@@ -1,0 +1,178 @@
+"""Streams, and device arrays as far as they can be judged without a device."""
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _arrays, _core, _device
+
+
+class Protocol:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __cuda_stream__(self):
+        return self.answer
+
+
+class Attribute:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+@pytest.mark.parametrize(
+    ("stream", "handle"),
+    [
+        (None, 0),
+        (0, 0),
+        (2**63 + 5, 2**63 + 5),
+        (np.uint64(7), 7),
+        (Protocol((0, 11)), 11),
+        (Attribute(cuda_stream=12), 12),
+        (Attribute(ptr=13), 13),
+        (Attribute(cuda_stream=12, ptr=13), 12),
+    ],
+)
+def test_what_a_stream_is(stream, handle):
+    assert _device.stream_handle(stream) == handle
+
+
+@pytest.mark.parametrize(
+    ("stream", "error", "words"),
+    [
+        ("x", TypeError, "stream='x' is not a stream"),
+        (1.0, TypeError, "stream=1.0"),
+        (True, TypeError, "stream=True"),
+        (-1, gh.InvalidArgument, "-1 is not an address"),
+        (2**64, gh.InvalidArgument, "is not an address"),
+        (Protocol((1, 11)), gh.InvalidArgument, "version 0 is understood"),
+        (Protocol((0, 11, 2)), gh.InvalidArgument, "version 0 is understood"),
+        (Attribute(ptr="p"), TypeError, "is not a stream"),
+    ],
+)
+def test_what_is_not_a_stream(stream, error, words):
+    with pytest.raises(error, match=words):
+        _device.stream_handle(stream)
+
+
+def test_streams_are_ignored_on_the_cpu(table):
+    assert table.insert([1], [2], stream=12345).all()
+    assert table.find([1], stream=12345)[1].all()
+    table.clear(stream=12345)
+    assert len(table) == 0
+
+
+class OnDevice:
+    """What a CUDA array looks like from the outside."""
+
+    def __init__(self, **changes):
+        self.__cuda_array_interface__ = {
+            "shape": (4,),
+            "typestr": "<u8",
+            "data": (4096, False),
+            "strides": None,
+            "version": 3,
+        } | changes
+
+
+class Dlpack:
+    """A numpy array that claims to be on some device."""
+
+    def __init__(self, array, kind):
+        self.array, self.kind = array, kind
+
+    def __dlpack_device__(self):
+        return self.kind, 0
+
+    def __dlpack__(self, **arguments):
+        return self.array.__dlpack__()
+
+
+def test_which_arrays_are_on_a_device():
+    assert _arrays.on_device(OnDevice())
+    assert _arrays.on_device(Dlpack(np.arange(3), 2))
+    assert _arrays.on_device(Dlpack(np.arange(3), 13))
+    assert not _arrays.on_device(Dlpack(np.arange(3), 1))
+    assert not _arrays.on_device(Dlpack(np.arange(3), 3))  # pinned host memory
+    assert not any(_arrays.on_device(x) for x in (3, [1], np.arange(3), np.uint8(1), "x", None))
+
+
+def test_device_arrays_do_not_go_into_a_cpu_table(table):
+    for keys in (OnDevice(), Dlpack(np.arange(3), 2)):
+        with pytest.raises(gh.InvalidArgument, match="on a CUDA device, the table is on the CPU"):
+            table.find(keys)
+    with pytest.raises(gh.InvalidArgument, match="leave it out"):
+        table.export(like=OnDevice())
+    with pytest.raises(TypeError, match="out is a OnDevice"):
+        table.find(np.arange(4, dtype=np.uint64), out=OnDevice())
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"typestr": ">u8"}, TypeError, "not in native byte order"),
+        ({"mask": OnDevice}, TypeError, "have a mask"),
+        ({}, gh.InvalidArgument, "not on a CUDA device"),  # 4096 is no device address here
+    ],
+)
+def test_what_a_device_array_must_not_be(changes, error, words):
+    with pytest.raises(error, match=words):
+        _device.view(OnDevice(**changes), 0, 0, "keys")
+    with pytest.raises(TypeError, match="pass a device array as well"):
+        _device.view(np.float64(1), 0, 0, "values")
+
+
+def test_dlpack_capsules_are_read_and_released():
+    import sys
+
+    array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
+    before = sys.getrefcount(array)
+    ptr, shape, strides, code, bits, kind, ordinal, owner = _core.dlpack_read(array.__dlpack__())
+    assert (ptr, shape, code, bits, kind, ordinal) == (array.ctypes.data, (2, 3, 4), 0, 16, 1, 0)
+    assert strides in (None, (12, 4, 1))
+    assert sys.getrefcount(array) > before
+    del owner
+    assert sys.getrefcount(array) == before
+    with pytest.raises(TypeError, match="fresh DLPack capsule"):
+        _core.dlpack_read(None)
+    with pytest.raises(gh.InvalidArgument, match="not on a CUDA device"):
+        _device.view(Dlpack(array, 2), 0, 0, "keys")
+
+
+def test_dlpack_capsules_are_written_and_released():
+    import sys
+
+    class Owner:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+        def __dlpack__(self, **arguments):
+            return _core.dlpack_write(self, self.array.ctypes.data, self.array.shape, 2, 32, 1, 0)
+
+    owner = Owner(np.arange(6, dtype=np.float32).reshape(2, 3))
+    before = sys.getrefcount(owner)
+    shared = np.from_dlpack(owner)
+    assert (shared == owner.array).all()
+    assert np.shares_memory(shared, owner.array)
+    del shared
+    unused = owner.__dlpack__()
+    del unused
+    assert sys.getrefcount(owner) == before
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "contiguous"),
+    [
+        ((4,), (1,), True),
+        ((4,), (2,), False),
+        ((2, 3), (3, 1), True),
+        ((2, 3), (1, 2), False),
+        ((1, 3), (77, 1), True),
+        ((), (), True),
+    ],
+)
+def test_contiguity(shape, strides, contiguous):
+    assert _device._contiguous(shape, strides, 1) is contiguous

@@ -1,0 +1,149 @@
+"""Many Python threads, closing under way, and Ctrl-C."""
+
+import _thread
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+
+def in_threads(n, work):
+    """Run work(i) in n threads at once; re-raise the first error."""
+    errors = []
+    barrier = threading.Barrier(n)
+
+    def run(i):
+        barrier.wait()
+        try:
+            work(i)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def forever(call, *arguments):
+    while True:
+        call(*arguments)
+
+
+def test_threads_that_insert_the_same_keys(table, rng):
+    keys = rng.permutation(np.arange(20_000, dtype=np.uint64))
+    fresh = [None] * 6
+
+    def work(i):
+        fresh[i] = table.insert(np.roll(keys, 1000 * i), 1)[np.argsort(np.roll(keys, 1000 * i))]
+
+    in_threads(6, work)
+    assert np.sum(fresh, axis=0).tolist() == [1] * len(keys)  # every key was inserted by exactly one thread
+    assert len(table) == len(keys)
+
+
+def test_threads_that_count(table):
+    keys = np.arange(5000, dtype=np.uint64) % 97
+
+    def work(i):
+        for _ in range(20):
+            table.accumulate(keys)
+
+    in_threads(5, work)
+    _, counts = table.export()
+    assert counts.sum() == 5 * 20 * 5000
+
+
+def test_threads_with_keys_of_their_own(table):
+    def work(i):
+        rng = np.random.default_rng(i)
+        model = {}
+        for _ in range(40):
+            keys = rng.integers(0, 300, 200, np.uint64) * 8 + i
+            table.insert_or_assign(keys, keys + rng.integers(5, dtype=np.uint64), dedup="last")
+            values, found = table.find(keys)
+            assert found.all()
+            model.update(zip(keys.tolist(), values.tolist(), strict=True))
+            gone = keys[:50]
+            table.erase(gone)
+            for key in gone.tolist():
+                model.pop(key, None)
+        mine = np.array(sorted(model), np.uint64)
+        assert table[mine].tolist() == [model[k] for k in mine.tolist()]
+
+    in_threads(8, work)
+
+
+def test_export_while_others_insert(table):
+    def work(i):
+        if i == 0:
+            for _ in range(50):
+                keys, values = table.export()
+                assert (keys == values).all()
+                assert len(np.unique(keys)) == len(keys)
+        else:
+            keys = np.arange(10_000, dtype=np.uint64) * 4 + i
+            for part in np.array_split(keys, 40):
+                table.insert(part, part)
+
+    in_threads(4, work)
+    assert len(table) == 30_000
+
+
+def test_closing_while_others_work(backend):
+    for _ in range(10):
+        table = gh.Table(backend, device="cpu")
+        keys = np.arange(20_000, dtype=np.uint64)
+
+        def work(i, table=table, keys=keys):
+            if i == 0:
+                time.sleep(0.002)
+                table.close()
+                return
+            with pytest.raises(gh.ClosedTable):
+                forever(table.insert_or_assign, keys, i)
+
+        in_threads(4, work)
+
+
+def test_the_gil_is_released(backend):
+    n = 1 << 22
+    with gh.Table(backend, key_dtype="uint32", value_dtype=None, device="cpu", capacity=n) as table:
+        keys = np.arange(n, dtype=np.uint32)
+        ticks = []
+        done = threading.Event()
+
+        def work():
+            table.insert(keys)
+            done.set()
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        while not done.is_set():
+            ticks.append(1)
+            time.sleep(0.001)
+        worker.join()
+        assert len(table) == n
+    assert len(ticks) > 2  # this thread ran while the one long call was under way
+
+
+def test_ctrl_c_stops_a_long_call(backend):
+    chunk = 1 << 22
+    keys = np.zeros(20 * chunk, np.uint32)
+    with gh.Table(backend, key_dtype="uint32", device="cpu") as table:
+        table.accumulate(keys[:chunk])
+        stopper = threading.Timer(0.2, _thread.interrupt_main)
+        stopper.start()
+        with pytest.raises(KeyboardInterrupt):
+            forever(table.accumulate, keys)
+        stopper.join()
+        table.check()
+        assert table[0] % chunk == 0  # whole pieces were carried out
+        table.accumulate(keys[:5])
+        assert table[0] % chunk == 5
