@@ -175,13 +175,15 @@ class MesonBuild:
             raise ExecError(f"meson {command} failed with status {error.returncode}; its output is above") from None
 
     def environment(self) -> dict[str, str]:
-        """With the `ninja` of this Python environment first: pip may be run without activating it."""
-        environment = dict(os.environ)
+        """With the `ninja` of this Python environment (pip may be run without activating it) and nvcc's tools first."""
+        first = []
         if importlib.util.find_spec("ninja"):
             import ninja
 
-            environment["PATH"] = os.pathsep.join([ninja.BIN_DIR, environment.get("PATH", os.defpath)])
-        return environment
+            first.append(ninja.BIN_DIR)
+        if self.nvcc is not None:
+            first.append(str(self.nvcc.parent))
+        return {**os.environ, "PATH": os.pathsep.join([*first, os.environ.get("PATH", os.defpath)])}
 
 
 # ---- setuptools ------------------------------------------------------------------------------------------------------
