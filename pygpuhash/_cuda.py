@@ -102,6 +102,11 @@ class DeviceArray:
                 _driver().cuMemFreeAsync(ctypes.c_void_p(self.ptr), ctypes.c_void_p(self.stream))
             self.ptr = 0
 
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("an array of no dimensions has no length")

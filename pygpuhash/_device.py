@@ -21,7 +21,7 @@ import numpy as np
 from pygpuhash import _arrays, _core, _cuda
 from pygpuhash.errors import InvalidArgument
 
-__all__ = ["DeviceView", "batch", "stream_handle", "view"]
+__all__ = ["DeviceView", "batch", "current_stream", "empty_like", "stream_handle", "to_host", "view"]
 
 _MAX_HANDLE = 2**64 - 1
 _DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
@@ -134,11 +134,17 @@ def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> 
     return True
 
 
+def to_host(array: Any, device: int, stream: int, what: str) -> np.ndarray[Any, Any]:
+    """A copy on the host of a device array of any library, made when the stream has come to it."""
+    return _download(view(array, device, stream, what), device, stream)
+
+
 # ---- the libraries whose arrays come in and go out -------------------------------------------------------------------
 
 
 def _library(array: Any) -> str:
-    return type(array).__module__.partition(".")[0]
+    name = type(array).__module__.partition(".")[0]
+    return "numba" if name == "numba_cuda" else name
 
 
 def current_stream(array: Any, device: int) -> int:

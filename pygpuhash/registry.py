@@ -132,6 +132,8 @@ def _load(announced: _Announced) -> str | type:
     except Exception as error:
         raise PluginError(f"{where} could not be imported: {type(error).__name__}: {error}") from error
     if isinstance(target, type):
+        if issubclass(target, _core.CoreTable):
+            raise PluginError(f"{where} is a subclass of pygpuhash.Table: let its objects hold a Table instead")
         return target
     if not isinstance(target, (str, os.PathLike)):
         raise PluginError(f"{where}: the entry point returned {target!r}: it must return a module's path or a class")
@@ -155,7 +157,10 @@ def backends() -> list[Backend]:
         counts[a.name] = counts.get(a.name, 0) + 1
     shown: set[str] = set()
     for a in announced:
-        row, library_name = _announced_row(a, counts[a.name] > 1)
+        try:
+            row, library_name = _announced_row(a, counts[a.name] > 1)
+        except Exception as error:  # whatever a stranger's code may raise
+            row, library_name = Backend(a.name, a.distribution, state="broken", error=str(error)), None
         rows.append(row)
         if library_name is not None:
             shown.add(library_name)
@@ -169,10 +174,7 @@ def backends() -> list[Backend]:
 
 
 def _announced_row(a: _Announced, ambiguous: bool) -> tuple[Backend, str | None]:
-    try:
-        target = _target(a)
-    except Exception as error:
-        return Backend(a.name, a.distribution, state="broken", error=str(error)), None
+    target = _target(a)
     name = f"{a.distribution}:{a.name}" if ambiguous else a.name
     state = "ambiguous" if ambiguous else "usable"
     note = f"more than one distribution provides {a.name!r}; use {name!r}" if ambiguous else None

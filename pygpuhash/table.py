@@ -139,7 +139,15 @@ class Table(_core.CoreTable):
             if array.ndim and array.shape != stored.shape:
                 raise ValueError(f"values have shape {array.shape}, keys {stored.shape}: pass one value per key")
             values = _arrays.from_store(array.reshape(-1)[kept] if array.ndim else array, self.value_dtype)
-        mask.reshape(-1)[kept] = self._assign(given, values, 0, None, stream)
+        try:
+            mask.reshape(-1)[kept] = self._assign(given, values, 0, None, stream)
+        except GpuHashError as error:
+            if error.status is not None:
+                status = np.zeros(flat.size, np.uint8)
+                status[kept] = error.status
+                error.status = status.reshape(stored.shape)
+                mask[...] = error.status == 1
+            raise
         return mask[()] if mask.ndim == 0 else mask
 
     def get(self, keys: Any, default: Any = 0, *, stream: Any = None) -> Any:
@@ -318,17 +326,25 @@ class Table(_core.CoreTable):
         if self.value_dtype is None:
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
         values, found = self.find(keys)
-        if not found.all():
-            raise KeyError(_absent(keys, found))
+        self._want_all(keys, found)
         return values
 
     def __setitem__(self, keys: Any, values: Any) -> None:
         self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")
 
     def __delitem__(self, keys: Any) -> None:
-        erased = self.erase(keys)
-        if not erased.all():
-            raise KeyError(_absent(keys, erased))
+        self._want_all(keys, self.erase(keys))
+
+    def _want_all(self, keys: Any, mask: Any) -> None:
+        """Raise KeyError unless all is true; for keys on a device this waits for their stream."""
+        if not _arrays.on_device(mask):
+            if not mask.all():
+                raise KeyError(_absent(keys, np.asarray(mask)))
+            return
+        s = self._stream_of(keys, None)
+        there = _device.to_host(mask, self._ordinal, s, "the mask")
+        if not there.all():
+            raise KeyError(_absent(_device.to_host(keys, self._ordinal, s, "keys"), there))
 
     def __contains__(self, key: Any) -> bool:
         found = self.contains(key)
@@ -416,14 +432,13 @@ class Table(_core.CoreTable):
         return f"<pygpuhash.Table {info['backend']!r} {kinds} on {self.device}, {filled}>"
 
 
-def _absent(keys: Any, found: Any) -> str:
+def _absent(keys: Any, found: np.ndarray[Any, Any]) -> str:
     """A sentence for a KeyError: how many keys, and which one is the first."""
-    if np.ndim(keys) == 0 and not _arrays.on_device(keys):
+    if np.ndim(keys) == 0:
         return f"{keys!r} is not in the table"
-    mask = np.asarray(found.get() if hasattr(found, "get") else found.cpu() if hasattr(found, "cpu") else found)
-    at = int(np.flatnonzero(~mask.reshape(-1))[0])
-    first = np.asarray(keys).reshape(-1)[at] if not _arrays.on_device(keys) else f"element {at}"
-    return f"{int((~mask).sum())} of {mask.size} keys are not in the table, the first is {first}"
+    absent = np.flatnonzero(~found.reshape(-1))
+    first = np.asarray(keys).reshape(-1)[absent[0]]
+    return f"{len(absent)} of {found.size} keys are not in the table, the first is {first}"
 
 
 def _whole(name: str, value: Any, most: int, least: int = 0) -> int:

@@ -20,7 +20,7 @@ def table(backend):
             t.check()
 
 
-@pytest.fixture(params=["own", "cupy", "torch"])
+@pytest.fixture(params=["own", "cupy", "torch", "numba"])
 def library(request):
     """(to the device, to the host) of each library that is installed."""
     if request.param == "own":
@@ -28,7 +28,10 @@ def library(request):
     module = pytest.importorskip(request.param)
     if request.param == "cupy":
         return module.asarray, module.asnumpy
-    return (lambda a: module.from_numpy(a.view(f"i{a.itemsize}")).cuda()), (lambda a: a.cpu().numpy())
+    if request.param == "numba":
+        cuda = pytest.importorskip("numba.cuda")
+        return cuda.to_device, (lambda a: a.copy_to_host())
+    return (lambda a: module.from_numpy(a).cuda()), (lambda a: a.cpu().numpy())
 
 
 def test_host_arrays(table, rng):
@@ -65,7 +68,86 @@ def test_device_arrays(backend, library, rng):
         exported, _ = table.export(like=device_keys)
         assert type(exported) is type(device_keys)
         assert set(get(exported).tolist()) == set(keys.tolist())
-        assert get(table.erase(device_keys)).all()
+        out = table.find(device_keys, out=values, found=found)
+        assert out[0] is values
+        assert out[1] is found
+        assert (get(table[device_keys]) == keys * 2 + 1).all()
+        assert get(table.erase(device_keys[:100])).all()
+        with pytest.raises(KeyError, match=f"100 of {len(keys)} keys are not in the table, the first is {keys[0]}$"):
+            table[device_keys]
+        assert len(table) == len(keys) - 100
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_calls_follow_the_current_stream(backend, name, rng):
+    """Keys are written on a busy stream of their own right before the call, which must come after them."""
+    module = pytest.importorskip(name)
+    n = 1 << 22
+    keys = rng.permutation(np.arange(1, n + 1, dtype=np.int64))
+    with gh.Table(backend, key_dtype="int64", value_dtype="int64", capacity=n, device="cuda") as table:
+        if name == "cupy":
+            stream = module.cuda.Stream(non_blocking=True)
+            with stream:
+                ready = module.asarray(keys)
+                late = module.zeros(n, module.int64)
+                for _ in range(50):
+                    late += ready
+                late //= 50
+                fresh = table.insert(late, late)
+                values, found = table.find(late)
+                assert bool(fresh.all())
+                assert bool(found.all())
+                assert bool((values == ready).all())
+        else:
+            with module.cuda.stream(module.cuda.Stream()):
+                ready = module.from_numpy(keys).cuda()
+                late = module.zeros(n, dtype=module.int64, device="cuda")
+                for _ in range(50):
+                    late += ready
+                late //= 50
+                fresh = table.insert(late, late)
+                values, found = table.find(late)
+                assert bool(fresh.all())
+                assert bool(found.all())
+                assert bool((values == ready).all())
+        assert len(table) == n
+
+
+def test_an_explicit_stream(backend, rng):
+    torch = pytest.importorskip("torch")
+    keys = torch.arange(100_000, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with gh.Table(backend, key_dtype="int64", value_dtype="int64", device="cuda", stream=stream) as table:
+        table.insert(keys, keys, stream=stream)
+        values, found = table.find(keys)
+        stream.synchronize()
+        assert bool(found.all())
+        assert bool((values == keys).all())
+
+
+def test_jax_arrays(backend):
+    jax = pytest.importorskip("jax")
+    keys = jax.numpy.arange(1000, dtype="uint32")
+    with gh.Table(backend, key_dtype="uint32", value_dtype="uint32", device="cuda") as table:
+        fresh = table.insert(keys, keys)
+        assert isinstance(fresh, gh.DeviceArray)
+        assert fresh.get().all()
+        values, _ = table.find(keys)
+        back = jax.dlpack.from_dlpack(values)
+        assert (np.asarray(back) == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16"])
+def test_small_dtypes(backend, dtype):
+    cupy = pytest.importorskip("cupy")
+    keys = np.arange(100, dtype=dtype)
+    with gh.Table(backend, key_dtype="uint16", value_dtype=dtype, device="cuda") as table:
+        assert bool(table.insert(cupy.arange(100, dtype="uint16"), cupy.asarray(keys)).all())
+        values, found = table.find(cupy.arange(100, dtype="uint16"))
+        assert bool(found.all())
+        assert values.dtype == dtype
+        assert (values.get() == keys).all()
 
 
 def test_a_full_table_on_a_device(table):

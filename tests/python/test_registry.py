@@ -89,6 +89,7 @@ def test_a_function_returns_the_path_of_a_module(distribution):
         ("def Backend(): return 'relative.so'", "'relative.so', which is not an absolute path"),
         ("def Backend(): return '/no/such/gpuhash_x.so'", "/no/such/gpuhash_x.so"),
         ("def Backend(): 1 / 0", "ZeroDivisionError"),
+        ("import pygpuhash\nclass Backend(pygpuhash.Table): pass", "is a subclass of pygpuhash.Table"),
         (f"def Backend(): return {__file__!r}", "test_registry.py"),
     ],
 )
@@ -115,6 +116,12 @@ def test_two_distributions_with_one_name(distribution):
     rows = {r.name: r for r in gh.backends() if "twice" in r.name}
     assert set(rows) == {"fake-one:twice", "fake-two:twice"}
     assert {r.state for r in rows.values()} == {"ambiguous"}
+
+
+def test_a_strange_class_does_not_break_the_list(distribution):
+    distribution("fake-strange", "strange", "class Backend:\n    traits = 7\n")
+    assert row("strange").state == "broken"
+    assert row("linear_probe").state == "usable"
 
 
 def test_suggestions_know_entry_points(distribution):

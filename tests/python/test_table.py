@@ -160,6 +160,18 @@ def test_dedup_last(table, rng, n):
     assert as_dict(table) == dict(zip(keys.tolist(), values[::-1].tolist(), strict=True))
 
 
+def test_dedup_last_in_a_full_table(backend):
+    keys = np.arange(20_000, dtype=np.uint64).reshape(2, -1) // 2
+    with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert_or_assign(keys, keys, dedup="last")
+        status = caught.value.status
+        assert status.shape == keys.shape
+        assert (status == 1).sum() == len(table)
+        assert table.contains(keys[status == 1]).all()
+        assert not table.contains(keys[status == 2]).any()
+
+
 def test_get_with_default(table):
     table[[1, 2]] = [10, 20]
     assert table.get([1, 5, 2]).tolist() == [10, 0, 20]
