@@ -1,0 +1,120 @@
+// Which programs are explored: every pair and triple of operations on two keys, and random ones.
+#pragma once
+#include "libgpuhash/sched/explorer.hpp"
+
+namespace gpuhash::sim {
+
+inline std::vector<u32> kinds_of(const structure& s) {
+  std::vector<u32> kinds;
+  for (u32 k = insert; k <= erase; ++k)
+    if (s.letters.find(kind_letters[k]) != std::string::npos) kinds.push_back(k);
+  return kinds;
+}
+
+// What a suite hands its programs to; false: enough.
+using visitor = std::function<bool(const task&)>;
+
+// Every operation of the structure on the scene's two keys. Operations that add read lines of one width, the others of
+// another. at: the position in the program, which makes its values distinct.
+inline std::vector<op> choices(const structure& s, const scene& sc, std::pair<u32, u32> widths, bool by_mixed) {
+  std::vector<op> all;
+  for (u32 kind : kinds_of(s))
+    for (u32 key : sc.keys) all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed});
+  return all;
+}
+inline op with_value(op o, u64 v) {
+  if (adds(o.kind)) o.value = v;
+  return o;
+}
+
+template <class F> bool for_each_scene(const structure& s, bool weak, const std::string& format, F f) {
+  for (const std::string& fmt : s.formats) {
+    if (!format.empty() && fmt != format) continue;
+    for (const scene& sc : s.scenes)
+      for (const auto& widths : sc.widths) {
+        const task t{&s, fmt, sc.layout, weak, 1, {parse_ops(sc.setup), {}}};
+        if (!f(sc, widths, t)) return false;
+      }
+  }
+  return true;
+}
+
+// One operation on each of two tiles; once by the kernels of one kind, once by the kernel of mixed batches.
+inline bool pairs(const structure& s, bool weak, const std::string& format, const visitor& visit) {
+  return for_each_scene(s, weak, format, [&](const scene& sc, auto widths, task t) {
+    for (bool by_mixed : {false, true}) {
+      const auto ops = choices(s, sc, widths, by_mixed);
+      for (size_t a = 0; a < ops.size(); ++a)
+        for (size_t b = a; b < ops.size(); ++b) {
+          t.what.tiles = {{with_value(ops[a], 1)}, {with_value(ops[b], 2)}};
+          if (!visit(t)) return false;
+        }
+    }
+    return true;
+  });
+}
+
+// Three operations, on three tiles, or on two of which one serves two of them.
+inline bool triples(const structure& s, bool weak, const std::string& format, const visitor& visit) {
+  return for_each_scene(s, weak, format, [&](const scene& sc, auto widths, task t) {
+    const auto ops = choices(s, sc, widths, false);
+    for (size_t a = 0; a < ops.size(); ++a)
+      for (size_t b = 0; b < ops.size(); ++b)
+        for (size_t c = 0; c < ops.size(); ++c) {
+          const op x = with_value(ops[a], 1), y = with_value(ops[b], 2), z = with_value(ops[c], 3);
+          t.what.tiles = {{x, y}, {z}};
+          if (!visit(t)) return false;
+          if (a > b || b > c) continue;
+          t.what.tiles = {{x}, {y}, {z}};
+          if (!visit(t)) return false;
+        }
+    return true;
+  });
+}
+
+// Programs that the structure wrote down itself.
+inline bool written(const structure& s, bool weak, const std::string& format, const visitor& visit) {
+  for (const std::string& fmt : s.formats)
+    for (const auto& [layout, what] : s.programs)
+      if (format.empty() || fmt == format)
+        if (!visit({&s, fmt, layout, weak, 1, parse_program(what)})) return false;
+  return true;
+}
+
+// The i-th random program of a seed: 2 to 4 tiles of 2 to 6 operations on a few colliding keys. Three of four begin from a
+// setup: one of the structure's scenes, or random operations on keys that collide with the program's.
+inline task random_task(const structure& s, u64 seed, u64 i, const std::string& format) {
+  random_source r(seed * 0x9e3779b97f4a7c15ull + i);
+  task t{&s, format.empty() ? s.formats[r.below(u32(s.formats.size()))] : format, s.layouts[r.below(u32(s.layouts.size()))],
+         r.below(3) == 0, r.below(1000) + 1, {}};
+  const auto kinds = kinds_of(s);
+  std::vector<u32> keys;
+  for (u32 n = 1 + r.below(3); keys.size() < n;) keys.push_back(r.below(std::min(s.fillers, 4u)));
+  if (s.side_keys && r.below(8) == 0) keys.push_back(dead_pattern + r.below(2));
+  const auto width = [&] { return s.widths[r.below(u32(s.widths.size()))]; };
+  u64 value = 10;
+  const auto any_op = [&](u32 key) { return with_value({kinds[r.below(u32(kinds.size()))], key, 0, width(), r.below(4) == 0}, ++value); };
+
+  switch (r.below(4)) {
+    case 0: break;
+    case 1: {  // a scene belongs to its layout
+      const scene& sc = s.scenes[r.below(u32(s.scenes.size()))];
+      t.layout = sc.layout, t.what.setup = parse_ops(sc.setup);
+      break;
+    }
+    default:
+      for (u32 n = 2 + r.below(10); n; --n) {
+        const u32 key = r.below(3) ? r.below(s.fillers) : keys[r.below(u32(keys.size()))];
+        t.what.setup.push_back(with_value({r.below(3) || s.letters.find('e') == std::string::npos ? u32(insert) : u32(erase), key, 0, width(), false}, ++value));
+      }
+  }
+  const u32 tiles = 2 + r.below(3);
+  for (u32 i = 0; i < tiles; ++i) {
+    t.what.tiles.emplace_back();
+    for (u32 n = 2 + r.below(5); n; --n) t.what.tiles.back().push_back(any_op(keys[r.below(u32(keys.size()))]));
+  }
+  if (s.letters.find('g') != std::string::npos && r.below(2)) t.what.tiles[r.below(tiles)].push_back({.kind = grow});
+  return t;
+}
+
+}  // namespace gpuhash::sim
