@@ -10,8 +10,8 @@ poisoned; after it every element is compared with what it must be, on the device
     assign       insert_or_assign of all n keys, all present
     accumulate   adds 1 to all n values
     erase        half of the keys, which leaves the table halved
-    mixed        n operations in one concurrent batch on the halved table, in random order, no key twice: 20 % insert (of
-                 erased keys), 20 % erase, 30 % find of present keys, 30 % find of absent keys
+    mixed        n operations in one concurrent batch on the halved table, in random order, no key twice: 20 % insert
+                 (of erased keys), 20 % erase, 30 % find of present keys, 30 % find of absent keys
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class TableRun:
         self.state = "mixed"
         found = index >= 0
         self._all("mixed: status", status == found)
-        is_hit = (ops == gh.Op.FIND) & found
+        is_hit = (ops == int(gh.Op.FIND)) & found
         expected = self.stored(index.astype(self.out.dtype)).astype(self.out.dtype)
         self._all("mixed: values", self.out == self.device.xp.where(is_hit, expected, self.out.dtype.type(0)))
         return seconds
