@@ -1,5 +1,5 @@
 // Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and the same spelled out.
-#include <climits>
+#include <cstdint>
 
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"

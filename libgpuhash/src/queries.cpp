@@ -1,5 +1,5 @@
 // The operations on arrays that are not a batch: find_all, lower_bound, range.
-#include <climits>
+#include <cstdint>
 
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"

@@ -59,3 +59,15 @@ def test_forked_child(program, backends, slab_echo, backend):
     if backend == "slab_hash":
         pytest.skip("the program opens its own module of that name")
     assert " 0 failed" in passes(program("fork"), backend, backends[backend], slab_echo)
+
+
+@pytest.mark.gpu
+def test_pointers_of_other_devices(program, toy, backends):
+    command = [program("cuda_pointers"), "toy", toy]
+    if "linear_probe" in backends:
+        command += ["linear_probe", backends["linear_probe"]]
+    done = run(*command)
+    if done.returncode == 77:
+        pytest.skip(f"needs a CUDA device: {done.stdout.strip()}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failed" in done.stdout
