@@ -29,7 +29,16 @@ import numpy as np
 
 from pygpuhash.errors import InvalidArgument
 
-__all__ = ["check_out", "from_store", "on_device", "refuse_overlap", "store_dtype", "table_dtype", "to_store"]
+__all__ = [
+    "check_out",
+    "from_store",
+    "lossless",
+    "on_device",
+    "refuse_overlap",
+    "store_dtype",
+    "table_dtype",
+    "to_store",
+]
 
 _NEVER_ON_DEVICE = (int, float, bool, list, tuple, str, bytes, range, np.generic, np.ndarray)
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
@@ -142,7 +151,7 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
             f"{what} have dtype {array.dtype.str!r}, which is not in native byte order: "
             f"pass {what}.astype({what}.dtype.newbyteorder('='))"
         )
-    if not _lossless(array.dtype, dtype):
+    if not lossless(array.dtype, dtype):
         raise TypeError(
             f"{what} have dtype {array.dtype}, the table holds {dtype}, and the conversion could change elements: "
             f"pass {what}.astype('{dtype}') if that is what you want"
@@ -150,7 +159,7 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
     return array.astype(dtype)
 
 
-def _lossless(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+def lossless(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     """numpy's safe casts, less those that round or overflow all the same: 8-byte integers to floats, other units."""
     if given.kind in "mM" or wanted.kind in "mM":
         return given == wanted

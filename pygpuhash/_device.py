@@ -162,7 +162,7 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device:
     name = _library(array)
     if name == "cupy":
         cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(device), cupy.cuda.ExternalStream(stream, device) if stream else contextlib.nullcontext():
+        with cupy.cuda.Device(device), _cupy_stream(cupy, stream, device):
             return cupy.empty(shape, dtype)
     if name == "torch":
         torch = sys.modules["torch"]
@@ -173,6 +173,27 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device:
         cuda = sys.modules["numba"].cuda
         return cuda.device_array(shape, dtype, stream=cuda.external_stream(stream) if stream else 0)
     return _cuda.DeviceArray(shape, dtype, device, stream)
+
+
+class _Address:
+    """A stream's address as an object of the stream protocol."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.address
+
+
+def _cupy_stream(cupy: Any, stream: int, device: int) -> Any:
+    """A context in which CuPy's pool allocates for a stream."""
+    if stream == cupy.cuda.get_current_stream().ptr:
+        return contextlib.nullcontext()
+    if not stream:
+        return cupy.cuda.Stream.null
+    if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14
+        return cupy.cuda.Stream.from_external(_Address(stream))
+    return cupy.cuda.ExternalStream(stream, device)
 
 
 def astype(array: Any, dtype: np.dtype[Any], what: str) -> Any:
@@ -364,7 +385,7 @@ def _stored_view(
         if dtype != store and dtype.kind not in "mM":
             raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
         return found
-    if found.dtype != dtype and not np.can_cast(found.dtype, dtype, "safe"):
+    if found.dtype != dtype and not _arrays.lossless(found.dtype, dtype):
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
     if dtype == np.float16 and store == np.uint32:
         raise TypeError("float16 keys are not supported on a device: use a float32 table, or pass their bits as uint16")
