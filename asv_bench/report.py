@@ -236,39 +236,43 @@ def plot(run: dict[str, Any], rows: Sequence[Row], name: str) -> Bars:
     return chart
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(prog="python -m asv_bench.report", description=__doc__.split("\n", 1)[0])
-    add_arguments(parser)
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="do not measure other libraries")
-    args = parser.parse_args(arguments)
-    check_arguments(parser, args)
-    try:
-        names = available(args.device)
-    except Unavailable as error:
-        print(f"report: {error}", file=sys.stderr)
-        return 2
-    for name in names:
-        rows, remarks, ceilings = measure(args, name)
-        run = circumstances({name: device(name).model})
-        text = markdown(run, rows, remarks, ceilings)
-        print(text)
-        stem = args.output / machine_name() / f"report-{name.replace(':', '-')}"
-        write_json(stem.with_suffix(".json"), run | {"ceilings": ceiling_records(ceilings)}, rows)
-        stem.with_suffix(".md").write_text(text)
-        plot(run, rows, name).save(stem.with_suffix(".svg"))
-        if run["commit"]:
-            asv_results.write(stem.parent, run, rows, ceilings.n)
-        print(f"written: {stem}.json, .md, .svg", file=sys.stderr)
-    return 0
-
-
 def ceiling_records(ceilings: Ceilings) -> list[dict[str, Any]]:
     """All ceilings of the run, for JSON."""
     return [
         {"access": what, "table_bytes": size, "n": ceilings.n, "seconds_per_access": times}
         for (what, size), times in ceilings.measured.items()
     ]
+
+
+def report(args: argparse.Namespace, name: str) -> None:
+    """Measure one device, print, write."""
+    rows, remarks, ceilings = measure(args, name)
+    run = circumstances({name: device(name).model})
+    text = markdown(run, rows, remarks, ceilings)
+    print(text)
+    stem = args.output / machine_name() / f"report-{name.replace(':', '-')}"
+    write_json(stem.with_suffix(".json"), run | {"ceilings": ceiling_records(ceilings)}, rows)
+    stem.with_suffix(".md").write_text(text)
+    plot(run, rows, name).save(stem.with_suffix(".svg"))
+    if run["commit"]:
+        asv_results.write(stem.parent, run, rows, ceilings.n)
+    print(f"written: {stem}.json, .md, .svg", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Report on every device that is asked for."""
+    parser = argparse.ArgumentParser(prog="python -m asv_bench.report", description=__doc__.split("\n", 1)[0])
+    add_arguments(parser)
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="do not measure other libraries")
+    args = parser.parse_args(arguments)
+    check_arguments(parser, args)
+    try:
+        for name in available(args.device):
+            report(args, name)
+    except (Unavailable, gh.GpuHashError) as error:
+        print(f"report: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ def _mixed_batches(xp: Any, n: int, size: int, shares: tuple[float, ...], many: 
         index = xp.concatenate([added, removed, live, absent])
         values = index.astype(np.uint32)
         expected = xp.where((ops == int(gh.Op.FIND)) & present, values, np.uint32(0))
-        place = shuffled(xp, size, salt=batch)
+        place = shuffled(xp, size, salt=batch).astype(np.int64)
         keys = random_keys(xp, index, 4)
         yield tuple(array[place] for array in (ops, keys, values, present, expected))
 

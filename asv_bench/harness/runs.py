@@ -226,7 +226,7 @@ class TableRun:
         present = xp.concatenate([self.order[:inserts], self.order[half : half + erases + hits]]).astype(np.int64)
         keys = xp.concatenate([random_keys(xp, present, self.widths[0]), self.absent[:misses]])
         index = xp.concatenate([present, xp.full(misses, -1, np.int64)])
-        place = shuffled(xp, self.n, salt=7)
+        place = shuffled(xp, self.n, salt=7).astype(np.int64)
         index = index[place]
         return ops[place], keys[place], index.astype(self.values.dtype), index
 
