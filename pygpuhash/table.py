@@ -273,7 +273,7 @@ class Table(_core.CoreTable):
             return keys, values, None
         got, failure = self._export(n, k.ptr, 0 if v is None else v.ptr, s)
         if failure is None and got < n:
-            return keys[:got], values if values is None else values[:got], None
+            return self._export_like(got, like, s)  # another thread has erased in between
         return keys, values, failure
 
     def keys(self) -> Any:
