@@ -12,16 +12,6 @@ GH_BEGIN
 
 inline constexpr u32 block_threads = 256;
 
-template <class T> GH_FN T shuffle_whole(const T& v, u32 lane) {  // a trivially copyable struct, from one lane to all
-  static_assert(sizeof(T) % 4 == 0);
-  T r;
-  const u32* from = reinterpret_cast<const u32*>(&v);
-  u32* to = reinterpret_cast<u32*>(&r);
-#pragma unroll
-  for (u32 i = 0; i < sizeof(T) / 4; ++i) to[i] = __shfl_sync(full_warp, from[i], int(lane));
-  return r;
-}
-
 // One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away.
 GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed) {
   const u32 lane = threadIdx.x % 32;
@@ -43,30 +33,31 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
   using tile_type = typename Op::tile_type;
   constexpr int W = tile_type::lanes;
   tile_type tile;
+  constexpr bool no_operand = Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase || Op::fixed_kind == erase_all;
   const joiner j = joiner_of(q);
   const size_t n = q.n_there ? *q.n_there : q.n;
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
 
   // Each lane: its own element. The last block reads element 0 where it has none.
-  const bool mine = i < n;
-  const size_t mine_at = mine ? i : 0;
+  const bool mine = i < n && has_work(q, i);
+  const size_t mine_at = i < n ? i : 0;
   const auto k = read_key<F>(q, mine_at);
   typename F::value v{};
-  if constexpr (Op::fixed_kind != find && Op::fixed_kind != erase) v = read_value<F>(q, mine_at);
+  if constexpr (!no_operand) v = read_value<F>(q, mine_at);
   u32 kd = Op::fixed_kind;
   if constexpr (Op::fixed_kind == mixed) kd = q.ops[mine_at];
   const auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
 
   // The tile: its lanes' elements, one after the other. todo has a bit for each that no operation has taken yet.
-  u32 todo = tile.ballot(mine && !is_side_key(k));
+  u32 todo = tile.ballot(mine && !(Op::table::side_slots && is_side_key(k)));
   Op op[P];
-  u32 owner[P];  // the lane whose element op[p] serves; W: none
+  u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
   auto take = [&](int p, bool wanted) {
     const bool some = todo != 0;
     const u32 from = some ? __ffs(todo) - 1 : 0;
     typename F::value a_value{};
-    if constexpr (F::has_value && Op::fixed_kind != find && Op::fixed_kind != erase) a_value = shuffle(v, from, W);
+    if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, W);
     const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
     Op fresh;
     fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
@@ -91,12 +82,10 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
       const bool active = owner[p] < W;
       verdict d = op[p].step(tile, t, j, row[p], active);
       if constexpr (Op::has_slow) {
-        for (u32 slow = __ballot_sync(full_warp, active && d == verdict::slow && tile.lane == 0); slow; slow &= slow - 1) {
-          const u32 src = __ffs(slow) - 1;
-          auto one = shuffle_whole(op[p], src);
-          typename tile_type::wide wide;
-          const verdict after = one.slow(wide, t, j);
-          if (tile.shift == src) op[p] = one, d = after;
+        const bool slow = active && d == verdict::slow;
+        if (__any_sync(full_warp, slow)) {
+          const verdict after = op[p].slow(tile, t, j, slow);
+          d = slow ? after : d;
         }
       }
       const bool finished = active && d == verdict::done;
@@ -106,10 +95,10 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
     }
   } while (__any_sync(full_warp, busy));
 
-  if (mine && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
+  if constexpr (Op::table::side_slots)
+    if (mine && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
   if (mine) {
-    if (q.status) q.status[i] = u8(res.status);
-    if (q.out_values) write_element<typename F::value>(q.out_values, q.value_bytes, i, res.value);
+    write_result(q, i, res);
   }
   constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
   if (!reads || q.batch_sum)
@@ -130,28 +119,24 @@ __global__ void __launch_bounds__(block_threads) collect_cells(const __grid_cons
                                                                void* values, u32 key_bytes, u32 value_bytes, u64* n) {
   using F = typename Table::format;
   const u64 i = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
-  typename F::word w = empty_word<F>();
-  if (i < hi) w = t.template cell<cuda_mem>(i);
-  const bool live = is_live<F>(w);
-  __shared__ u32 warp_count[block_threads / 32];
-  __shared__ u64 base;
-  const u32 votes = __ballot_sync(full_warp, live), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (lane == 0) warp_count[warp] = __popc(votes);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    u32 all = 0;
-    for (u32 x = 0; x < block_threads / 32; ++x) {
-      const u32 c = warp_count[x];
-      warp_count[x] = all;
-      all += c;
-    }
-    base = all ? atomicAdd(n, u64(all)) : 0;
+  const u32 lane = threadIdx.x % 32;
+  u32 mine = 0;
+  if (i < hi) t.template each_live<cuda_mem>(i, [&](auto, auto) { ++mine; });
+  u32 up_to = mine;  // of the lanes up to this one
+#pragma unroll
+  for (u32 d = 1; d < 32; d *= 2) {
+    const u32 below = __shfl_up_sync(full_warp, up_to, d);
+    up_to += lane >= d ? below : 0;
   }
-  __syncthreads();
-  if (!live) return;
-  const u64 at = base + warp_count[warp] + __popc(votes & ((1u << lane) - 1));
-  if (keys) write_element<typename F::key>(keys, key_bytes, at, F::key_of(w));
-  if (values) write_element<typename F::value>(values, value_bytes, at, F::value_of(w));
+  u64 at = 0;
+  if (lane == 31 && up_to) at = atomicAdd(n, u64(up_to));
+  at = shuffle(at, 31, 32) + up_to - mine;
+  if (mine)
+    t.template each_live<cuda_mem>(i, [&](typename F::key k, typename F::value v) {
+      if (keys) write_element<typename F::key>(keys, key_bytes, at, k);
+      if (values) write_element<typename F::value>(values, value_bytes, at, v);
+      ++at;
+    });
 }
 
 template <class Table>

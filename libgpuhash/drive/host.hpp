@@ -34,19 +34,19 @@ template <class Op> struct host_driver {
   tile_type tile{};
 
   GH_FN void deposit(size_t i, const result<F>& r) {
-    if (q.status) q.status[i] = u8(r.status);
-    if (q.out_values) write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
+    write_result(q, i, r);
     sum.live += r.live, sum.used += r.used;
     sum.yes += r.status == yes, sum.failed += r.status > yes;
   }
 
   // Start the operation of element i, or serve it at once if its key lives in a side slot.
   GH_FN bool start(Op& op, size_t i) {
+    if (!has_work(q, i)) return false;
     const auto k = read_key<F>(q, i);
     const auto v = read_value<F>(q, i);
     const u32 kd = Op::fixed_kind == mixed ? q.ops[i] : Op::fixed_kind;
-    if (__builtin_expect(is_side_key(k), 0)) {
-      deposit(i, serve_side<F, host_mem>(t.side, kd, joiner_of(q), k, v));
+    if (table::side_slots && __builtin_expect(is_side_key(k), 0)) {
+      if constexpr (table::side_slots) deposit(i, serve_side<F, host_mem>(t.side, kd, joiner_of(q), k, v));
       return false;
     }
     op.start(t, kd, k, v, t.home(k));
@@ -56,7 +56,7 @@ template <class Op> struct host_driver {
 
   GH_FN verdict visit(Op& op) {
     verdict d = op.step(tile, t, joiner_of(q), tile.load(op.line(t)), true);
-    if (__builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, joiner_of(q));
+    if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, joiner_of(q), true);
     return d;
   }
 
@@ -116,15 +116,14 @@ int collect_on_host(const void* table, uint64_t lo, uint64_t hi, void* keys, voi
   for (long c = 0; c < chunks; ++c) {
     const u64 begin = lo + u64(c) * chunk_size, end = begin + chunk_size < hi ? begin + chunk_size : hi;
     u64 here = 0;
-    for (u64 i = begin; i < end; ++i) here += is_live<F>(t.template cell<host_mem>(i));
+    for (u64 i = begin; i < end; ++i) t.template each_live<host_mem>(i, [&](auto, auto) { ++here; });
     u64 at = __atomic_fetch_add(n, here, __ATOMIC_RELAXED);
-    for (u64 i = begin; i < end; ++i) {
-      const auto w = t.template cell<host_mem>(i);
-      if (!is_live<F>(w)) continue;
-      if (keys) write_element<typename F::key>(keys, key_bytes, at, F::key_of(w));
-      if (values) write_element<typename F::value>(values, value_bytes, at, F::value_of(w));
-      ++at;
-    }
+    for (u64 i = begin; i < end; ++i)
+      t.template each_live<host_mem>(i, [&](typename F::key k, typename F::value v) {
+        if (keys) write_element<typename F::key>(keys, key_bytes, at, k);
+        if (values) write_element<typename F::value>(values, value_bytes, at, v);
+        ++at;
+      });
   }
   return 0;
 }
@@ -134,21 +133,28 @@ template <template <class> class Table, template <class, u32> class Op> struct h
   template <class F> static int run(const void* t, const request& q, totals* sum) {
     using tile = host_tile<F, Table<F>::host_slots>;
     switch (q.kind) {
-      case insert: return run_on_host<Op<tile, insert>>(t, q, sum);
-      case assign: return run_on_host<Op<tile, assign>>(t, q, sum);
-      case accumulate: return run_on_host<Op<tile, accumulate>>(t, q, sum);
-      case find: return run_on_host<Op<tile, find>>(t, q, sum);
-      case erase: return run_on_host<Op<tile, erase>>(t, q, sum);
-      case mixed: return run_on_host<Op<tile, mixed>>(t, q, sum);
+      case insert: return one<tile, insert>(t, q, sum);
+      case assign: return one<tile, assign>(t, q, sum);
+      case accumulate: return one<tile, accumulate>(t, q, sum);
+      case find: return one<tile, find>(t, q, sum);
+      case erase: return one<tile, erase>(t, q, sum);
+      case insert_multi: return one<tile, insert_multi>(t, q, sum);
+      case count: return one<tile, count>(t, q, sum);
+      case erase_all: return one<tile, erase_all>(t, q, sum);
+      case mixed: return one<tile, mixed>(t, q, sum);
     }
     return -1;
   }
+  template <class Tile, u32 Kind> static int one(const void* t, const request& q, totals* sum) {
+    if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds)) return run_on_host<Op<Tile, Kind>>(t, q, sum);
+    else return -1;
+  }
   static const engine* all() {
     static const engine table[format_count] = {
-        {run<set32>, collect_on_host<Table<set32>>},
-        {run<pair32>, collect_on_host<Table<pair32>>},
-        {run<set64>, collect_on_host<Table<set64>>},
-        {run<pair64>, collect_on_host<Table<pair64>>},
+        {run<set32>, collect_on_host<Table<set32>>, nullptr, nullptr},
+        {run<pair32>, collect_on_host<Table<pair32>>, nullptr, nullptr},
+        {run<set64>, collect_on_host<Table<set64>>, nullptr, nullptr},
+        {run<pair64>, collect_on_host<Table<pair64>>, nullptr, nullptr},
     };
     return table;
   }

@@ -1,7 +1,7 @@
 // Reading a request's arrays and writing its results, one element at a time.
 #pragma once
 #include "libgpuhash/kit/engine.hpp"
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/tile.hpp"
 
 GH_BEGIN
 
@@ -26,6 +26,16 @@ template <class F> GH_FN typename F::value read_value(const request& q, size_t i
   if constexpr (!F::has_value) return 0;
   else return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
 }
+
+// What element i answered. Counts are 8 bytes whatever the table's values are.
+template <class F> GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
+  if (q.status) q.status[i] = u8(r.status);
+  if (!q.out_values) return;
+  if (q.kind == count) static_cast<u64*>(q.out_values)[i] = r.value;
+  else write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
+}
+// A retry leaves the elements alone that were carried out before.
+GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || q.status[i] > yes; }
 
 GH_FN joiner joiner_of(const request& q) { return {q.combine, q.value_type, q.value_bytes == 4}; }
 

@@ -28,7 +28,9 @@ struct request {
   totals* batch_sum;      // CUDA: if set, added to as well (device memory)
   uint32_t threads;       // CPU
   void* stream;           // CUDA
+  uint32_t tile;          // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen
   uint32_t in_flight;     // CUDA: keys in flight per tile; 0: the engine's choice
+  uint32_t only_failed;   // 1: serve only elements whose status byte says that they were not carried out
   uint32_t alone;         // 1: no batch that writes runs at the same time (kit/gate)
 };
 
@@ -40,6 +42,12 @@ struct engine {
   // Append the live pairs of cells lo..hi to keys/values (either may be NULL) at *n, which counts on (device memory on CUDA).
   int (*collect)(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
                  uint32_t value_bytes, uint64_t* n, uint32_t threads, void* stream);
+
+  // Chaining only, else NULL. The table is held exclusively.
+  // Compact the chains of cells lo..hi and give their spare units back; adds to *sum.
+  int (*flush)(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void* stream);
+  // Write the values of key i from out_values[offsets[i]] on.
+  int (*values_of)(const void* table, const request& q, const uint64_t* offsets);
 };
 
 // Slot formats, as engines and tables number them.

@@ -82,6 +82,12 @@ struct cuda_mem {
     else asm volatile("atom.acq_rel.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
     return r;
   }
+  template <order O> GH_FN static void store(u128* p, u128 v) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 x; mov.b128 x,{%1,%2}; st.relaxed.gpu.global.b128 [%0],x;}" ::"l"(p), "l"(v.lo), "l"(v.hi) : "memory");
+#endif
+  }
+  GH_FN static bool allocation_fails() { return false; }
   GH_FN static void relax() { __nanosleep(32); }
 };
 
@@ -121,7 +127,6 @@ struct cuda_tile {
   using mem = cuda_mem;
   using word = typename F::word;
   using value = typename F::value;
-  using wide = cuda_tile<F, R, 32>;
   static constexpr int slots = R, lanes = W;
   static constexpr u32 widest = 128 / sizeof(word);
   static constexpr int S = (R + W - 1) / W;  // words per lane; lanes past the row hold none
@@ -146,24 +151,30 @@ struct cuda_tile {
     if (holds()) r.part.load(line + lane * S);
     return r;
   }
-  template <class Match> GH_FN hits where(const row& r, u32 first, Match match) const {
+  template <class Match> GH_FN hits where(const row& r, u32 first, u32 end, Match match) const {
     hits h;
     bool mine = false;
 #pragma unroll
     for (int i = 0; i < S; ++i) {
-      h.at[i] = match(r.part.w[i]) && lane * S + i >= first && holds();
+      h.at[i] = match(r.part.w[i]) && lane * S + i >= first && lane * S + i < end;
       mine |= h.at[i];
     }
     h.lanes = ballot(mine);
     return h;
   }
-  GH_FN hits with_key(const row& r, typename F::key k, u32 first) const {
-    return where(r, first, [k](word w) { return F::key_of(w) == k; });
+  GH_FN hits with_key(const row& r, typename F::key k, u32 first, u32 end = R) const {
+    return where(r, first, end, [k](word w) { return F::key_of(w) == k; });
   }
-  GH_FN hits with_word(const row& r, word x, u32 first) const {
-    return where(r, first, [x](word w) { return w == x; });
+  GH_FN hits with_word(const row& r, word x, u32 first, u32 end = R) const {
+    return where(r, first, end, [x](word w) { return w == x; });
   }
   GH_FN bool any(const hits& h) const { return h.lanes != 0; }
+  GH_FN u32 number(const hits& h) const {
+    u32 n = 0;
+#pragma unroll
+    for (int i = 0; i < S; ++i) n += __popc(ballot(h.at[i]));
+    return n;
+  }
   GH_FN hits choose(bool c, const hits& a, const hits& b) const {
     hits h;
     h.lanes = c ? a.lanes : b.lanes;
@@ -192,6 +203,12 @@ struct cuda_tile {
     for (int j = 1; j < S; ++j)
       if (i % S == u32(j)) x = r.part.w[j];
     return shuffle(x, i / S, W);
+  }
+  template <class Act> GH_FN auto once(bool go, Act act) const {
+    decltype(act()) r{};
+    if (go && lane == 0) r = act();
+    __syncwarp();
+    return shuffle(r, 0, W);
   }
   GH_FN bool cas(bool go, word* line, const row& r, const hits& h, word desired) const {
     bool won = false;

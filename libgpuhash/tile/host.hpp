@@ -53,8 +53,12 @@ struct host_mem {
     }
   }
   template <order O, class T> GH_FN static void store(T* p, T v) {
-    static_assert(sizeof(T) < 16, "16-byte words are written by cas only");
-    __atomic_store_n(p, v, memory_order(O));
+    if constexpr (sizeof(T) == 16) {
+      T seen = load<order::relaxed>(p);
+      for (T now; !((now = cas<O>(p, seen, v)) == seen); seen = now) relax();
+    } else {
+      __atomic_store_n(p, v, memory_order(O));
+    }
   }
   template <order O, class T> GH_FN static T cas(T* p, T expected, T desired) {
     if constexpr (sizeof(T) == 16) {
@@ -68,6 +72,7 @@ struct host_mem {
   template <order O, class T> GH_FN static T fetch_add(T* p, T v) { return __atomic_fetch_add(p, v, memory_order(O)); }
   template <order O, class T> GH_FN static T fetch_or(T* p, T v) { return __atomic_fetch_or(p, v, memory_order(O)); }
   template <order O, class T> GH_FN static T fetch_and(T* p, T v) { return __atomic_fetch_and(p, v, memory_order(O)); }
+  GH_FN static bool allocation_fails() { return false; }
   GH_FN static void relax() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -206,7 +211,6 @@ template <class F, int R> struct array_row {
 template <class F, int R> struct host_tile {
   using format = F;
   using mem = host_mem;
-  using wide = host_tile;
   using word = typename F::word;
   using hits = u32;  // bit i: slot i
   static constexpr int slots = R;
@@ -219,14 +223,17 @@ template <class F, int R> struct host_tile {
     r.load(line);
     return r;
   }
-  GH_FN hits with_key(const row& r, typename F::key k, u32 first) const { return r.with_key(k) & ~0u << first; }
-  GH_FN hits with_word(const row& r, word w, u32 first) const { return r.with_word(w) & ~0u << first; }
+  GH_FN hits with_key(const row& r, typename F::key k, u32 first, u32 end = R) const { return r.with_key(k) & span(first, end); }
+  GH_FN hits with_word(const row& r, word w, u32 first, u32 end = R) const { return r.with_word(w) & span(first, end); }
+  GH_FN static u32 span(u32 first, u32 end) { return ~0u << first & ~0u >> (32 - end); }
   GH_FN bool any(hits h) const { return h != 0; }
+  GH_FN u32 number(hits h) const { return u32(__builtin_popcount(h)); }
   GH_FN hits choose(bool c, hits a, hits b) const { return c ? a : b; }
   GH_FN static u32 lead(hits h) { return u32(__builtin_ctz(h | 1u << (R - 1))); }
   GH_FN word word_at(const row& r, hits h) const { return r.word(lead(h)); }
   GH_FN typename F::value value_at(const row& r, hits h) const { return F::value_of(word_at(r, h)); }
   GH_FN word slot(const row& r, u32 i) const { return r.word(i); }
+  template <class Act> GH_FN auto once(bool, Act act) const { return act(); }
   GH_FN bool cas(bool go, word* line, const row& r, hits h, word desired) const {
     if (!go) return false;
     const word expected = r.word(lead(h));

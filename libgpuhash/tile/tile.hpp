@@ -13,13 +13,15 @@
 //     T    exchange<order>(T* p, T v)             u32, u64
 //     T    fetch_add|fetch_or|fetch_and<order>(T* p, T v)    u32, u64
 //     void relax()                                in every loop that waits for another tile
+//     bool allocation_fails()                     false; the explorer says true where an allocation is to fail
 //
 //   Tile (for a slot format F and a row of R slots: Tile::format, Tile::slots == R, Tile::mem)
 //     row   load(const word* line)                the whole row, relaxed; each slot is read once, atomically, but
 //                                                 the row is NOT a snapshot: slots may be of different moments
-//     hits  with_key(row, key, first)             slots first..R-1 whose key half is key
-//     hits  with_word(row, word, first)           slots first..R-1 that equal word
+//     hits  with_key(row, key, first, end = R)    slots first..end-1 whose key half is key
+//     hits  with_word(row, word, first, end = R)  slots first..end-1 that equal word
 //     bool  any(hits)                             tile-uniform
+//     u32   number(hits)                          how many
 //     hits  choose(bool, hits a, hits b)          a or b
 //     value value_at(row, hits)                   value of the first hit as the row shows it, in every lane
 //     word  word_at(row, hits)                    the same, whole
@@ -27,7 +29,8 @@
 //     bool  cas(bool go, word* line, row, hits, word desired)
 //                                                 if go, one lane swaps the first hit from the word that the row shows
 //                                                 to desired; every lane learns whether it won (relaxed)
-//     using wide                                  the tile that serves slow parts: a full warp on CUDA
+//     T     once(bool go, act)                    if go, act() by one lane: scalar accesses, loops allowed; every lane
+//                                                 learns what it returned. For slow parts only
 //
 // Rules, each of which an ops.hpp has to keep:
 //   1. All memory of a table is touched through these calls, never directly.
@@ -35,8 +38,8 @@
 //   3. A step is straight-line code: every call above is made unconditionally, and only its `go` says whether memory
 //      is written. On CUDA all tiles of a warp take their steps together (lockstep), with full-warp masks.
 //   4. All control flow is tile-uniform. Lane-varying data hides in row and hits; neither converts to bool.
-//   5. What cannot be straight-line (allocation, eviction, splitting) returns verdict::slow, and slow() is ordinary
-//      code over Tile::wide, served for one key at a time.
+//   5. What cannot be straight-line (allocation, eviction, splitting) returns verdict::slow. Then all tiles of a warp call
+//      slow() together; those with go = false change nothing.
 //   6. Every loop is bounded or calls relax() while it waits for a tile that can always finish.
 //
 // An operation is a state machine, so that a driver may keep many in flight, prefetch, refill and interleave:
@@ -45,7 +48,7 @@
 //     void start(const table&, u32 kind, key, value, home)   // home = table.home(key), computed lane by lane
 //     const word* line(const table&) const        // the row to visit now
 //     verdict step(Tile&, const table&, joiner, const row&, bool go)
-//     template <class Wide> verdict slow(Wide&, const table&, joiner)
+//     verdict slow(Tile&, const table&, joiner, bool go)      static constexpr bool has_slow says whether it is ever asked for
 //     result res;                                 // {status, value, live, used}, valid once done
 //   };
 //

@@ -36,12 +36,17 @@ template <class F> struct linear_table {
   u32 widest;         // slots of the widest line that any kernel reads, a power of two
   u32 probe_limit;    // slots, a multiple of widest
 
+  static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr bool side_slots = true;
   // A visit of the CPU reads one cache line.
   static constexpr u32 host_slots = 64 / sizeof(word);
 
-  // Every slot, for export, rebuild and check.
+  // Every slot, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return n_slots; }
-  template <class Mem> GH_FN word cell(u64 i) const { return Mem::template load<order::relaxed>(slots + i); }
+  template <class Mem, class Emit> GH_FN void each_live(u64 i, Emit emit) const {
+    const word w = Mem::template load<order::relaxed>(slots + i);
+    if (is_live<F>(w)) emit(F::key_of(w), F::value_of(w));
+  }
 
   GH_FN index home(key k) const {
     const auto h = hash(k, seed);

@@ -77,7 +77,7 @@ template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
     const u32 kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
-    if constexpr (Kind != find)  // I2: the first EMPTY slot of the path, or the slot that is k's already
+    if constexpr (Kind != find && Kind != count)  // I2: the first EMPTY slot of the path, or the slot that is k's already
       won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
 
     // All of the following are selects, not branches: tiles of a warp step together.
@@ -86,14 +86,14 @@ template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
     res.status = ended ? status_of(kd, alive) : in_kinds(kd, adding_kinds) ? full : no;
     res.live = added - (writing && kd == erase);
     res.used = added && !revives;
-    res.value = kd == find && alive ? seen : value(0);
+    res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
     left -= moves;
     first = moves ? 0 : first;
     at = !moves ? at : at + 1 == index(t.n_slots / R) ? 0 : at + 1;
     return retry ? verdict::again : ended || left == 0 ? verdict::done : verdict::next;  // I4
   }
 
-  template <class Wide> GH_FN verdict slow(Wide&, const table&, joiner) { return verdict::done; }  // never asked for
+  GH_FN verdict slow(Tile&, const table&, joiner, bool) { return verdict::done; }  // never asked for
 };
 
 GH_END

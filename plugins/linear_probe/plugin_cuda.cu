@@ -22,6 +22,7 @@ template <class F, int Bytes, bool Aligned> int run_lines(const void* t, const r
     case assign: return serve<F, assign, Bytes, Aligned, 1>(t, q, sum);
     case accumulate: return serve<F, accumulate, Bytes, Aligned, 1>(t, q, sum);
     case erase: return serve<F, erase, Bytes, Aligned, 1>(t, q, sum);
+    case count: return serve<F, count, Bytes, Aligned, 1>(t, q, sum);
     case mixed: return serve<F, mixed, Bytes, Aligned, 1>(t, q, sum);
   }
   return int(cudaErrorInvalidValue);
@@ -35,10 +36,10 @@ template <class F> int run(const void* table, const request& q, totals* sum) {
 }
 
 static const engine engines[format_count] = {
-    {run<set32>, collect_on_cuda<linear_table<set32>>},
-    {run<pair32>, collect_on_cuda<linear_table<pair32>>},
-    {run<set64>, collect_on_cuda<linear_table<set64>>},
-    {run<pair64>, collect_on_cuda<linear_table<pair64>>},
+    {run<set32>, collect_on_cuda<linear_table<set32>>, nullptr, nullptr},
+    {run<pair32>, collect_on_cuda<linear_table<pair32>>, nullptr, nullptr},
+    {run<set64>, collect_on_cuda<linear_table<set64>>, nullptr, nullptr},
+    {run<pair64>, collect_on_cuda<linear_table<pair64>>, nullptr, nullptr},
 };
 
 GH_END

@@ -1,0 +1,125 @@
+// slab_hash: the paper's REPLACE (insert, assign, accumulate), INSERT (insert_multi), SEARCH (find), SEARCHALL (count),
+// DELETE (erase) and DELETEALL (erase_all), all lock free.
+//
+// After Ashkiani, Farach-Colton and Owens (2018), sections III and IV, corrected: a pair is one word, a write is a
+// compare-and-swap of the word that was read, tombstones remember their key, and erased slots stay taken until FLUSH in
+// both modes (README.md says why). The invariants S1-S5 are in layout.hpp.
+//
+// Linearization points:
+//   a write   at its winning compare-and-swap
+//   no write  at the load of the slot that decides: k's live word, or the EMPTY slot or missing link that ends the path.
+//             Slots before it were loaded earlier, but k can have come to none of them since (S1, S2), except by
+//             reviving its own tombstone; then the operation linearizes at the load of that tombstone.
+//   erase_all, count: each slot at its own load or swap; they are atomic as a whole only while nobody writes k.
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/tile/mutant.hpp"
+#include "libgpuhash/tile/tile.hpp"
+
+GH_BEGIN
+
+// Whole: a line is a slab. Otherwise a slab is several lines, and a hit near its front does not fetch the rest.
+template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
+  using F = typename Tile::format;
+  using table = slab_table<F>;
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  using index = typename F::index;
+  using tile_type = Tile;
+  static constexpr u32 R = Tile::slots;
+  static constexpr u32 fixed_kind = Kind;
+  static constexpr bool has_slow = Kind == mixed || in_kinds(Kind, adding_kinds);
+
+  word* at;   // the line to visit
+  key k;
+  value v;
+  u32 line_no;  // of its slab
+  u32 own_kind;
+  result<F> res;
+
+  GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
+
+  GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
+    at = t.bucket(home), k = table::stored(a_key), v = a_value, line_no = 0, own_kind = kd;
+    res = {no, 0, 0, 0};
+  }
+
+  GH_FN word* line(const table&) const { return at; }
+
+  GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
+    constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
+    const bool last_line = Whole || (line_no + 1) * R == t.slab_slots;
+    const u32 end = R - last_line;  // the last slot of a slab is its link
+
+    const auto live = tile.with_key(row, k, 0, end);
+    const auto open = tile.with_key(row, empty_key<key>, 0, end);
+    const bool adds_one = Kind == insert_multi;  // whether the key is there or not
+    auto spot = tile.choose(tile.any(live) && !adds_one, live, open);
+    bool revives = false;
+    if constexpr (may_add && Kind != insert_multi && F::has_value) {  // S1, S3
+      const auto dead = tile.with_word(row, tombstone<F>(k), 0, end);
+      revives = !t.duplicates && !tile.any(live) && tile.any(dead);
+      spot = tile.choose(revives, dead, spot);
+    }
+    const bool alive = tile.any(live) && !adds_one, ends = alive || revives || tile.any(open);
+    value seen = 0;
+    if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
+    const u32 next = table::next_of(tile.slot(row, R - 1));
+
+    const u32 kd = kind();
+    const bool writing = ends && kd != nop && writes(kd, alive);
+    bool won = false;
+    if constexpr (Kind != find && Kind != count)
+      won = tile.cas(go && writing, at, row, spot, wanted<F>(kd, j, alive, seen, k, v));
+
+    // Selects, not branches: tiles of a warp step together.
+    const bool retry = writing && !won, chain_ends = last_line && next == no_unit;
+    bool stays = retry, finished = ends || kd == nop;
+    if constexpr (Kind == count || Kind == erase_all) {  // these finish where the chain does
+      const bool hit = Kind == erase_all ? won : alive;
+      if constexpr (Kind == erase_all) res.live -= won;
+      if constexpr (Kind == count) res.value += value(tile.number(live));
+      res.status = hit ? yes : res.status;
+      stays = Kind == erase_all && alive;  // the line may hold more pairs of k
+      finished = tile.any(open);
+    } else {
+      const bool added = writing && !alive;
+      res.status = status_of(kd, alive);
+      res.live = added - (writing && kd == erase);
+      res.used = added && !revives;
+      res.value = kd == find && alive ? seen : value(0);
+    }
+    const bool moves = !stays && !finished && !chain_ends;
+    word* const following = last_line ? t.slab(moves ? next : 0) : at + R;
+    at = moves ? following : at;
+    line_no = !moves ? line_no : last_line ? 0 : line_no + 1;
+    return stays ? verdict::again
+           : moves ? verdict::next
+           : !finished && in_kinds(kd, adding_kinds) ? verdict::slow  // every slot of the chain is taken
+                                                     : verdict::done;
+  }
+
+  // Append a slab (the paper's warp_allocate and link). `at` is the last line of the chain's last slab.
+  GH_FN verdict slow(Tile& tile, const table& t, joiner, bool go) {
+    using Mem = typename Tile::mem;
+    const u32 next = tile.once(go, [&] {
+      const u32 mine = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(at)) >> 4);
+      if (mine == no_unit) return mine;
+      // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
+      const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
+      if (before == empty_word<F>()) return mine;
+      t.heap.template release<Mem>(mine);  // somebody was first, and nobody has seen ours
+      return table::next_of(before);
+    });
+    const bool out = next == no_unit;
+    res.status = go && out ? no_memory : res.status;
+    res.live = go ? 0 : res.live, res.used = go ? 0 : res.used;
+    at = go && !out ? t.slab(next) : at;
+    line_no = go ? 0 : line_no;
+    return out ? verdict::done : verdict::next;
+  }
+};
+
+GH_END

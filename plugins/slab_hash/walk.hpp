@@ -1,0 +1,52 @@
+// slab_hash while a table is held exclusively: FLUSH and SEARCHALL, one lane per chain.
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/drive/io.hpp"
+
+GH_BEGIN
+
+// The paper's FLUSH of one bucket: live pairs move to the front of the chain, the slabs behind the last of them are wiped
+// and go back to the heap. Returns how many dead slots were dropped.
+template <class Mem, class Table> GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
+  using F = typename Table::format;
+  using word = typename F::word;
+  const u32 data = t.slab_slots - 1;
+  u32 dropped = 0, filled = 0;
+  word* to = t.bucket(b);
+  t.template each_word<Mem>(b, [&](word* from, word w) {
+    if (!is_live<F>(w)) {
+      ++dropped;
+      return;
+    }
+    if (filled == data) {
+      to = t.slab(Table::next_of(Mem::template load<order::relaxed>(to + data)));
+      filled = 0;
+    }
+    if (to + filled != from) Mem::template store<order::relaxed>(to + filled, w);
+    ++filled;
+  });
+  if (!dropped) return 0;
+  u32 next = Table::next_of(Mem::template load<order::relaxed>(to + data));
+  for (u32 i = filled; i <= data; ++i) Mem::template store<order::relaxed>(to + i, empty_word<F>());
+  while (next != no_unit) {
+    word* const spare = t.slab(next);
+    const u32 after = Table::next_of(Mem::template load<order::relaxed>(spare + data));
+    for (u32 i = 0; i <= data; ++i) Mem::template store<order::relaxed>(spare + i, empty_word<F>());  // A2
+    t.heap.template release<Mem>(next);
+    next = after;
+  }
+  return dropped;
+}
+
+// SEARCHALL of one key: its values, in the order of its chain.
+template <class Mem, class Table>
+GH_FN void write_values(const Table& t, const request& q, size_t i, const uint64_t* offsets) {
+  using F = typename Table::format;
+  const auto k = read_key<F>(q, i), stored = Table::stored(k);
+  u64 at = offsets[i];
+  t.template each_word<Mem>(t.home(k), [&](typename F::word*, typename F::word w) {
+    if (F::key_of(w) == stored) write_element<typename F::value>(q.out_values, q.value_bytes, at++, F::value_of(w));
+  });
+}
+
+GH_END
