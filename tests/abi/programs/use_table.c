@@ -57,6 +57,10 @@ static void counting(const char *backend) {
   EXPECT(counts.failed == 0);
   OK(gpuhash_find(table, 10, keys, found_values, NULL, NULL, &err));
   for (int i = 0; i < 10; ++i) EXPECT(found_values[i] == n / 10);
+  keys[0] = UINT64_MAX; /* absent */
+  memset(found_values, 0x55, sizeof found_values);
+  OK(gpuhash_count(table, 10, keys, found_values, NULL, &err));
+  for (int i = 0; i < 10; ++i) EXPECT(found_values[i] == (i != 0));
   gpuhash_table_destroy(table);
 }
 
