@@ -98,7 +98,7 @@ def plot(name: str, work: Workload, results: list[Result]) -> None:
 
 
 def _svg(title: str, results: list[Result]) -> str:
-    left, width, bar, gap = 190, 520, 16, 22
+    left, width, bar, gap = 260, 520, 16, 22
     top = max((p.rate for r in results for p in r.phases.values()), default=1.0)
     y, parts = 40, []
     for r in results:
@@ -135,7 +135,7 @@ def _png(name: str, title: str, results: list[Result]) -> None:
     axes.invert_yaxis()
     axes.set_xlabel("million keys per second")
     axes.set_title(title, fontsize=9)
-    axes.legend(fontsize=8)
+    figure.legend(loc="outside right upper", fontsize=8)
     try:
         figure.savefig(name)
     except OSError as error:

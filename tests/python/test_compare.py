@@ -218,6 +218,13 @@ def test_pictures(run, quick, tmp_path):
     assert "of the ceiling" in texts
 
 
+def test_png(run, quick, tmp_path):
+    pytest.importorskip("matplotlib")
+    status, _, err = run("compare", "--n", 100, *ON_CPU, "--plot", tmp_path / "a.png")
+    assert status == 0, err
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_png_needs_matplotlib(run, quick, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, _, err = run("compare", "--n", 100, *ON_CPU, "--plot", tmp_path / "a.png")
