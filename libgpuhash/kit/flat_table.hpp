@@ -76,7 +76,8 @@ template <template <class> class Structure, class F> class flat_table final : pu
     const uint64_t old_slots = n_slots_, old_limit = limit_;
     gpuhash_status status = place(keys, stream, err);
     uint64_t moved = 0;
-    if (status == GPUHASH_OK) status = move_from(old_layout, old_slots, &moved, stream, err);
+    const uint64_t step = old_slots < (1u << 24) ? old_slots : 1u << 24;  // cells at a time bound the memory it takes
+    if (status == GPUHASH_OK) status = move_pairs(&old_layout, old_slots, step, step, GPUHASH_OP_INSERT, &moved, stream, err);
     if (status != GPUHASH_OK) {
       storage_ = std::move(old);
       layout_ = old_layout, n_slots_ = old_slots, limit_ = old_limit;
@@ -89,36 +90,6 @@ template <template <class> class Structure, class F> class flat_table final : pu
     if (e) return fault(err, e, "rebuilding the table");
     ++rebuilds_;
     book_used(moved);
-    return GPUHASH_OK;
-  }
-
-  gpuhash_status move_from(const typename S::layout& from, uint64_t from_slots, uint64_t* moved, void* stream,
-                           gpuhash_error* err) {
-    const uint64_t step = from_slots < (1u << 24) ? from_slots : 1u << 24;
-    block keys(this, step * sizeof(typename F::key), stream), values(this, step * sizeof(typename F::value), stream);
-    block counter(this, sizeof(uint64_t), stream), sum(this, sizeof(totals) * (total_stripes + 1), stream);
-    if (!keys || !values || !counter || !sum) return no_memory(err, keys.bytes + values.bytes);
-    int e = api_.fill(sum.p, 0, sum.bytes, stream);
-    request q{};
-    q.kind = GPUHASH_OP_INSERT, q.n = step, q.n_there = static_cast<uint64_t*>(counter.p);
-    q.keys = keys.p, q.values = F::has_value ? values.p : nullptr;
-    q.key_bytes = sizeof(typename F::key), q.value_bytes = sizeof(typename F::value);
-    q.threads = threads(), q.stream = stream;
-    tune(q);
-    for (uint64_t lo = 0; !e && lo < from_slots; lo += step) {
-      const uint64_t hi = lo + step < from_slots ? lo + step : from_slots;
-      e = api_.fill(counter.p, 0, sizeof(uint64_t), stream);
-      if (!e) e = engine_->collect(&from, lo, hi, keys.p, values.p, q.key_bytes, q.value_bytes, static_cast<uint64_t*>(counter.p), q.threads, stream);
-      if (!e) e = engine_->run(&layout_, q, static_cast<totals*>(sum.p));
-    }
-    totals part[total_stripes];
-    if (!e) e = api_.copy(part, sum.p, sizeof(part), stream);
-    if (!e) e = api_.wait(stream);
-    if (e) return fault(err, e, "rebuilding the table");
-    uint64_t failed = 0;
-    for (const totals& p : part) *moved += uint64_t(p.used), failed += p.failed;
-    if (failed)
-      return host->fail(err, GPUHASH_FULL, "%llu keys found no place within the probe limit while the table was rebuilt; reserve more, or raise the option probe_limit", (unsigned long long)failed);
     return GPUHASH_OK;
   }
 

@@ -85,7 +85,9 @@ template <const plugin_parts& parts> struct vtable {
     b.clear = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).clear(s, e); }); };
     b.reserve = [](void* t, uint64_t k, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).reserve(k, s, e); }); };
     b.shrink = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).shrink(s, e); }); };
-    b.flush = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).flush(s, e); }); };
+    b.flush = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).flush(0, ~uint64_t(0), s, e); }); };
+    b.flush_range = [](void* t, uint64_t f, uint64_t c, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).flush(f, c, s, e); }); };
+    b.find_all = [](void* t, size_t n, const void* k, uint64_t* o, void* v, size_t m, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).find_all(n, k, o, v, m, s, e); }); };
     b.check = [](void* t, gpuhash_error* e) { return guarded(e, [&] { return of(t).check(e); }); };
     b.stats = [](void* t, size_t* n, gpuhash_stat* o, gpuhash_error* e) { return guarded(e, [&] { return of(t).stats(n, o, e); }); };
     b.histogram = [](void* t, size_t n, uint64_t* c, gpuhash_error* e) { return guarded(e, [&] { return of(t).histogram(n, c, e); }); };

@@ -56,7 +56,8 @@ class table {
   gpuhash_status clear(void* stream, gpuhash_error* err);
   gpuhash_status reserve(uint64_t keys, void* stream, gpuhash_error* err);
   gpuhash_status shrink(void* stream, gpuhash_error* err);
-  gpuhash_status flush(void* stream, gpuhash_error* err);
+  gpuhash_status flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err);
+  gpuhash_status find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values, void* stream, gpuhash_error* err);
   gpuhash_status check(gpuhash_error* err);
   gpuhash_status stats(size_t* n, gpuhash_stat* out, gpuhash_error* err);
   gpuhash_status histogram(size_t n, uint64_t* counts, gpuhash_error* err);
@@ -74,6 +75,18 @@ class table {
   virtual void figures(std::vector<gpuhash_stat>& out) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
   virtual void tune(request&) const {}
+  virtual gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {  // flush
+    if (first || count != ~uint64_t(0))
+      return host->fail(err, GPUHASH_UNSUPPORTED, "this backend flushes as a whole; call gpuhash_flush");
+    return resize(limit(), stream, err);
+  }
+  // May an adding batch of n elements run out of room although book() let it pass? Then it is watched, and retried after
+  // more_room. On CUDA watching costs a wait for the batch.
+  virtual bool may_run_out(size_t) { return !on_cuda(); }
+  virtual gpuhash_status more_room(void* stream, gpuhash_error* err) { return resize(2 * limit(), stream, err); }
+  virtual gpuhash_status exhausted(uint64_t failed, uint64_t n, gpuhash_error* err) {
+    return host->fail(err, GPUHASH_FULL, "%llu of %llu elements found no room in a table of %llu slots; reserve more and retry those whose status is 2", (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots());
+  }
 
   // ---- services ---------------------------------------------------------------------------------------------------
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
@@ -123,6 +136,9 @@ class table {
   }
 
   gpuhash_status make_header(void* stream, gpuhash_error* err);
+  // Insert every live pair of cells 0..cells of layout `from` into layout `to`, `step` cells at a time, which hold at most
+  // `most` pairs. *moved counts the slots used. may_add: where there is no room, more_room() makes some.
+  gpuhash_status move_pairs(const void* from, uint64_t cells, uint64_t step, uint64_t most, uint32_t kind, uint64_t* moved, void* stream, gpuhash_error* err, bool may_add = false);
   header* head() const { return static_cast<header*>(header_.p); }
   void book_used(uint64_t used) {  // after a rebuild: what is used now
     std::lock_guard<std::mutex> lock(booking_);
@@ -173,7 +189,8 @@ class table {
 
  private:
   request request_for(const gpuhash_batch& b) const;
-  gpuhash_status run_part(request q, size_t first, size_t n, totals* counts, gpuhash_error* err);
+  static request part_of(request q, size_t first, size_t n);
+  gpuhash_status run_part(request q, bool booked, totals* counts, gpuhash_error* err);
   // How many of n more keys may be added now; makes room first if there is too little. Books them.
   size_t book(size_t n, void* stream, gpuhash_error* err, gpuhash_status* grown);
   bool try_book(size_t n, size_t* granted);
@@ -216,34 +233,56 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     return host->fail(err, GPUHASH_UNSUPPORTED, "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
   on_device scope(*this);
   const request q = request_for(b);
-  const bool counting = b.counts || !on_cuda();
+  const bool adding = adds(b.op), counting = b.counts || !on_cuda();
   totals sum{};
   gpuhash_status grown = GPUHASH_OK;
   for (size_t done = 0; done < b.n;) {
     size_t part = b.n - done;
-    if (config_.grow && adds(b.op)) part = book(part, b.stream, err, &grown);
-    if (const gpuhash_status s = run_part(q, done, part, counting ? &sum : nullptr, err)) return s;
+    const bool booked = config_.grow && adding;
+    if (booked) part = book(part, b.stream, err, &grown);
+    const bool watched = booked && may_run_out(part);
+    totals now{};
+    block own_status;
+    request qp = part_of(q, done, part);
+    if (watched && !qp.status) {  // a retry has to know which elements to leave alone
+      own_status = block(this, part, b.stream);
+      qp.status = static_cast<uint8_t*>(own_status.p);
+    }
+    if (const gpuhash_status s = run_part(qp, booked, counting || watched ? &now : nullptr, err)) return s;
+    while (watched && qp.status && now.failed && grown == GPUHASH_OK) {
+      {
+        exclusive hold(*this, b.stream);
+        grown = hold.error ? fault(err, hold.error, "waiting for running batches") : more_room(b.stream, err);
+      }
+      if (grown != GPUHASH_OK) break;
+      qp.only_failed = 1;
+      totals again{};
+      if (const gpuhash_status s = run_part(qp, false, &again, err)) return s;
+      now.yes += again.yes, now.failed = again.failed;
+    }
+    sum.yes += now.yes, sum.failed += now.failed;
     done += part;
   }
   if (b.counts) *b.counts = {sum.yes, sum.failed};
   if (sum.failed == 0) return GPUHASH_OK;
   if (grown != GPUHASH_OK) return grown;  // the table wanted to grow and could not; err says why
-  return host->fail(err, GPUHASH_FULL, "%llu of %llu elements found no room in a table of %llu slots; reserve more and retry those whose status is 2", (unsigned long long)sum.failed, (unsigned long long)b.n, (unsigned long long)slots());
+  return exhausted(sum.failed, b.n, err);
 }
 
-inline gpuhash_status table::run_part(request q, size_t first, size_t n, totals* counts, gpuhash_error* err) {
+inline request table::part_of(request q, size_t first, size_t n) {
   const auto skip = [first](const void* p, size_t width) { return p ? static_cast<const char*>(p) + first * width : nullptr; };
   q.n = n;
   q.keys = skip(q.keys, q.key_bytes);
   q.values = skip(q.values, q.value_bytes);
-  q.out_values = const_cast<char*>(skip(q.out_values, q.value_bytes));
+  q.out_values = const_cast<char*>(skip(q.out_values, q.kind == GPUHASH_OP_COUNT ? sizeof(uint64_t) : q.value_bytes));
   if (q.status) q.status += first;
   if (q.ops) q.ops += first;
+  return q;
+}
 
+inline gpuhash_status table::run_part(request q, bool booked, totals* counts, gpuhash_error* err) {
   if (!on_cuda()) {
-    // A booking (grow) already holds the gate open for us.
-    const bool has_gate = config_.grow && adds(q.kind);
-    if (!has_gate) host_gate_.lock_shared();
+    if (!booked) host_gate_.lock_shared();  // a booking holds the gate for us
     totals part{};
     engine_->run(layout(), q, &part);
     totals& all = head()->sum[0];
@@ -251,9 +290,9 @@ inline gpuhash_status table::run_part(request q, size_t first, size_t n, totals*
     __atomic_fetch_add(&all.used, part.used, __ATOMIC_RELAXED);
     __atomic_fetch_add(&all.failed, part.failed, __ATOMIC_RELAXED);
     counts->yes += part.yes, counts->failed += part.failed;
-    if (has_gate) {
+    if (booked) {
       std::lock_guard<std::mutex> lock(booking_);
-      booked_ -= n;
+      booked_ -= q.n;
     }
     host_gate_.unlock_shared();
     return GPUHASH_OK;
@@ -338,6 +377,44 @@ inline size_t table::book(size_t n, void* stream, gpuhash_error* err, gpuhash_st
   }
 }
 
+// ---- rebuilding -------------------------------------------------------------------------------------------------------
+
+inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64_t step, uint64_t most, uint32_t kind, uint64_t* moved, void* stream, gpuhash_error* err, bool may_add) {
+  *moved = 0;
+  if (cells == 0 || most == 0) return GPUHASH_OK;
+  const uint32_t kb = format_ == format_set32 || format_ == format_pair32 ? 4 : 8, vb = config_.value_bytes ? kb : 0;
+  block keys(this, most * kb, stream), values(this, most * vb, stream), status(this, most, stream);
+  block counter(this, sizeof(uint64_t), stream), sum(this, sizeof(totals) * (total_stripes + 1), stream);
+  if (!keys || !values || !status || !counter || !sum) return no_memory(err, keys.bytes + values.bytes + status.bytes);
+  totals* const batch_sum = static_cast<totals*>(sum.p) + total_stripes;
+  request q{};
+  q.kind = kind, q.n = most, q.n_there = static_cast<uint64_t*>(counter.p);
+  q.keys = keys.p, q.values = values.p, q.status = static_cast<uint8_t*>(status.p);
+  q.key_bytes = kb, q.value_bytes = vb ? vb : kb;
+  q.threads = threads(), q.stream = stream, q.batch_sum = on_cuda() ? batch_sum : nullptr;
+  tune(q);
+  for (uint64_t lo = 0; lo < cells; lo += step) {
+    const uint64_t hi = lo + step < cells ? lo + step : cells;
+    int e = api_.fill(counter.p, 0, sizeof(uint64_t), stream);
+    if (!e) e = engine_->collect(from, lo, hi, keys.p, values.p, q.key_bytes, q.value_bytes, static_cast<uint64_t*>(counter.p), q.threads, stream);
+    for (q.only_failed = 0;; q.only_failed = 1) {
+      totals part[total_stripes + 1] = {};
+      if (!e) e = api_.fill(sum.p, 0, sum.bytes, stream);
+      if (!e) e = engine_->run(layout(), q, static_cast<totals*>(sum.p));
+      if (!e) e = api_.copy(part, sum.p, sizeof(part), stream);
+      if (!e) e = api_.wait(stream);
+      if (e) return fault(err, e, "rebuilding the table");
+      uint64_t failed = 0;
+      for (uint32_t i = 0; i < total_stripes; ++i) *moved += uint64_t(part[i].used), failed += part[i].failed;
+      if (!failed) break;
+      if (!may_add)
+        return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more, or raise the option probe_limit", (unsigned long long)failed);
+      if (const gpuhash_status s = more_room(stream, err)) return s;
+    }
+  }
+  return GPUHASH_OK;
+}
+
 // ---- exclusive operations ---------------------------------------------------------------------------------------------
 
 inline gpuhash_status table::make_header(void* stream, gpuhash_error* err) {
@@ -372,7 +449,7 @@ inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
     out->device = config_.device;
     out->key_bytes = config_.key_bytes, out->value_bytes = config_.value_bytes;
     out->size = uint64_t(now.live), out->used = uint64_t(now.used);
-    out->slots = slots(), out->capacity = limit(), out->bytes = bytes() + sizeof(header);
+    out->slots = slots(), out->capacity = limit() < slots() ? limit() : slots(), out->bytes = bytes() + sizeof(header);
     out->seed = config_.seed, out->rebuilds = rebuilds_;
     out->max_load_factor = config_.max_load_factor;
   }
@@ -441,9 +518,36 @@ inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
   return resize(uint64_t(now.live), stream, err);
 }
 
-inline gpuhash_status table::flush(void* stream, gpuhash_error* err) {
+inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE(stream);
-  return resize(limit(), stream, err);
+  return compact(first, count, stream, err);
+}
+
+inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values, void* stream, gpuhash_error* err) {
+  if (!engine_->values_of) return host->fail(err, GPUHASH_UNSUPPORTED, "this backend holds one value per key; use find");
+  GPUHASH_EXCLUSIVE(stream);
+  std::vector<uint64_t> at(n + 1, 0);
+  block counts(this, n * sizeof(uint64_t), stream);
+  if (!counts) return no_memory(err, counts.bytes);
+  gpuhash_batch b = GPUHASH_BATCH_INIT;
+  b.op = GPUHASH_OP_COUNT, b.n = n, b.keys = keys, b.stream = stream;
+  request q = request_for(b);
+  q.out_values = counts.p;
+  totals ignored{};
+  int e = n ? engine_->run(layout(), q, on_cuda() ? head()->sum : &ignored) : 0;
+  if (!e) e = api_.copy(at.data() + 1, counts.p, n * sizeof(uint64_t), stream);
+  if (!e) e = api_.wait(stream);
+  for (size_t i = 0; i < n; ++i) at[i + 1] += at[i];
+  if (!e) e = api_.copy(offsets, at.data(), at.size() * sizeof(uint64_t), stream);
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "counting values");
+  if (!values || !config_.value_bytes || at[n] == 0) return GPUHASH_OK;
+  if (max_values < at[n])
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the keys have %llu values and the array has room for %llu", (unsigned long long)at[n], (unsigned long long)max_values);
+  q.out_values = values, q.kind = GPUHASH_OP_FIND;
+  e = engine_->values_of(layout(), q, offsets);
+  if (!e) e = api_.wait(stream);
+  return e ? fault(err, e, "copying values") : gpuhash_status(GPUHASH_OK);
 }
 
 inline gpuhash_status table::check(gpuhash_error* err) {

@@ -62,6 +62,14 @@ extern "C" gpuhash_status gpuhash_flush(gpuhash_table* table, void* stream, gpuh
   return table->type->api.flush(table->impl, stream, err);
 }
 
+extern "C" gpuhash_status gpuhash_flush_range(gpuhash_table* table, uint64_t first, uint64_t count, void* stream,
+                                              gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  if (table->type->api.flush_range == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have flush_range", table->type->name.c_str());
+  return table->type->api.flush_range(table->impl, first, count, stream, err);
+}
+
 extern "C" gpuhash_status gpuhash_check(gpuhash_table* table, gpuhash_error* err) {
   if (const auto status = check_alive(table, err)) return status;
   return table->type->api.check(table->impl, err);

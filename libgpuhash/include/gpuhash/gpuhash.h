@@ -296,6 +296,9 @@ GPUHASH_API gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, 
 GPUHASH_API gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err);
 /* Drop dead slots: a rebuild in place (slab_hash: FLUSH, which returns slabs to the allocator). */
 GPUHASH_API gpuhash_status gpuhash_flush(gpuhash_table *table, void *stream, gpuhash_error *err);
+/* The same for buckets first .. first + count - 1 of a chaining backend; UNSUPPORTED elsewhere. */
+GPUHASH_API gpuhash_status gpuhash_flush_range(gpuhash_table *table, uint64_t first, uint64_t count, void *stream,
+                                               gpuhash_error *err);
 /* Test every invariant of the structure. GPUHASH_CORRUPT names the first one that is broken. Waits. */
 GPUHASH_API gpuhash_status gpuhash_check(gpuhash_table *table, gpuhash_error *err);
 

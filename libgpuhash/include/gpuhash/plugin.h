@@ -71,6 +71,7 @@ typedef struct gpuhash_backend_v1 {
                           void *out_keys, void *out_values, uint64_t *counts, void *stream, gpuhash_error *err);
   /* Set by a plugin that offers slab allocation on its own; NULL elsewhere. */
   const struct gpuhash_slab_api_v1 *slab;
+  gpuhash_status (*flush_range)(void *table, uint64_t first, uint64_t count, void *stream, gpuhash_error *err);
 } gpuhash_backend_v1;
 
 /* The stand-alone allocator of gpuhash.h, as a plugin provides it. */

@@ -1,0 +1,119 @@
+// slab_hash as a module: names, traits, options; and SlabAlloc on its own.
+#include <algorithm>
+
+#include "libgpuhash/kit/plugin.hpp"
+#include "libgpuhash/kit/slab_allocator.hpp"
+#include "table.hpp"
+
+GPUHASH_HOST_ENGINES(slab_hash)
+GPUHASH_CUDA_ENGINES(slab_hash)
+extern "C" const gpuhash::slab_engine* gpuhash_slab_hash_slab_engine_baseline();
+#if GPUHASH_WITH_CUDA
+extern "C" const gpuhash::slab_engine* gpuhash_slab_hash_slab_engine_cuda();
+static const gpuhash::slab_engine* cuda_slab_engine_here() { return gpuhash_slab_hash_slab_engine_cuda(); }
+#else
+static const gpuhash::slab_engine* cuda_slab_engine_here() { return nullptr; }
+#endif
+
+namespace gpuhash {
+namespace {
+
+constexpr gpuhash_option_info option_list[] = {
+    {"buckets", "1 to 2^32", "base slabs; fixes them, so that the table never rebuilds itself. Default: from capacity"},
+    {"utilization", "0.05 to 0.94", "memory utilisation aimed at for capacity keys; default 0.6"},
+    {"allocator", "slab_alloc|slab_alloc_light", "slab_alloc: super blocks are added as needed. slab_alloc_light: one contiguous range"},
+    {"slab_bytes", "64|128|256", "bytes of a slab; default 128"},
+    {"duplicates", "0|1", "1: insert_multi may add a key again"},
+    {"hash", "murmur|paper", "murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
+    {"tile", "auto|32", "CUDA: lanes that serve one element. 32: a warp serves its elements in turn, as in the paper"},
+    {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find"},
+};
+
+gpuhash_status parse(const gpuhash_config& c, slab_options& o, gpuhash_error* err) {
+  uint32_t slab = 1, tile = 0;
+  gpuhash_status s = option_number(c, "buckets", 1, 1ull << 32, false, &o.buckets, err);
+  if (!s) s = option_real(c, "utilization", 0.05, 0.94, &o.utilization, err);
+  if (!s) s = option_word(c, "allocator", "slab_alloc|slab_alloc_light", &o.light, err);
+  if (!s) s = option_word(c, "slab_bytes", "64|128|256", &slab, err);
+  if (!s) s = option_word(c, "duplicates", "0|1", &o.duplicates, err);
+  if (!s) s = option_word(c, "hash", "murmur|paper", &o.hash, err);
+  if (!s) s = option_word(c, "tile", "auto|32", &tile, err);
+  if (!s) s = option_word(c, "in_flight", "auto|1|2", &o.in_flight, err);
+  o.slab_bytes = 64u << slab, o.tile = tile ? 32 : 0;
+  return s;
+}
+
+template <class F> gpuhash_status make_one(const table::setup& s, const slab_options& o, table** out, gpuhash_error* err) {
+  auto t = std::make_unique<slab_hash_table<F>>(s, o);
+  const gpuhash_status status = t->create(err);
+  if (status == GPUHASH_OK) *out = t.release();
+  return status;
+}
+
+gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
+  table::setup s = given;
+  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 1.0;  // average slab count
+  slab_options o;
+  if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
+  if (s.config.value_bytes == 0)
+    return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
+  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+}
+
+const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
+
+// ---- SlabAlloc on its own -----------------------------------------------------------------------------------------------
+
+slab_allocator& of(void* a) { return *static_cast<slab_allocator*>(a); }
+
+gpuhash_status create_allocator(const gpuhash_slab_config* c, void** out, gpuhash_error* err) {
+  if (const gpuhash_status s = vtable<parts>::probe(c->device, err)) return s;
+  const bool cuda = c->device.kind == GPUHASH_CUDA, light = !strcmp(c->kind, "slab_alloc_light");
+  if (!light && strcmp(c->kind, "slab_alloc"))
+    return host->fail(err, GPUHASH_NOT_FOUND, "there is no slab allocator '%s'; choose slab_alloc or slab_alloc_light", c->kind);
+  try {
+    auto a = std::make_unique<slab_allocator>(*c, *vtable<parts>::device(c->device.kind), cuda ? *cuda_slab_engine_here() : *gpuhash_slab_hash_slab_engine_baseline());
+    const gpuhash_status s = a->create(light, err);
+    if (s == GPUHASH_OK) *out = a.release();
+    return s;
+  } catch (const std::bad_alloc&) {
+    return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the allocator's own records");
+  }
+}
+
+constexpr gpuhash_slab_api_v1 slab_api = {
+    .struct_size = sizeof(gpuhash_slab_api_v1),
+    .create = create_allocator,
+    .destroy = [](void* a) { delete static_cast<slab_allocator*>(a); },
+    .allocate = [](void* a, size_t n, uint32_t* u, void* s, gpuhash_error* e) { return of(a).allocate(n, u, s, e); },
+    .free_units = [](void* a, size_t n, const uint32_t* u, uint8_t* st, void* s, gpuhash_error* e) { return of(a).release(n, u, st, s, e); },
+    .translate = [](void* a, size_t n, const uint32_t* u, void** p, void* s, gpuhash_error* e) { return of(a).translate(n, u, p, s, e); },
+    .stats = [](void* a, gpuhash_slab_stats* o, gpuhash_error* e) { return of(a).stats(o, e); },
+};
+
+gpuhash_backend_v1 describe() {
+  gpuhash_backend_v1 b{};
+  b.struct_size = sizeof(b);
+  b.name = "slab_hash";
+  b.version = "0.1.0";
+  b.summary = "chaining over slabs with an allocator of its own, lock free; after Ashkiani et al. 2018";
+  b.traits = GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_MULTI | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+  b.key_widths = 1u << 4 | 1u << 8;
+  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
+  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
+  b.options = option_list;
+  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
+  vtable<parts>::fill(b);
+  b.slab = &slab_api;
+  return b;
+}
+
+}  // namespace
+}  // namespace gpuhash
+
+extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
+                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
+  static const gpuhash_backend_v1 mine = gpuhash::describe();
+  return gpuhash::introduce(host_major, api, mine, out, err);
+}

@@ -1,0 +1,359 @@
+// slab_hash for the kit: sizes, growth, and the tests of its invariants (layout.hpp).
+//
+// Two ways to grow. Super blocks are added to the heap when it runs out, without touching what is there. And when the
+// average slab count passes max_load_factor the buckets are doubled by a rebuild, unless the option `buckets` fixed them
+// (the paper's table, which never has to be rebuilt, only gets slower).
+#pragma once
+#include <math.h>
+
+#include "layout.hpp"
+#include "libgpuhash/kit/slab_heap_owner.hpp"
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+
+struct slab_options {
+  uint64_t buckets = 0;      // 0: from capacity and utilization
+  double utilization = 0.6;  // memory utilisation aimed at, by the paper's formula
+  uint32_t slab_bytes = 128;
+  uint32_t light = 0;
+  uint32_t duplicates = 0;
+  uint32_t hash = slab_murmur;
+  uint32_t tile = 0, in_flight = 0;
+};
+
+// Slabs of a bucket whose number of keys is Poisson distributed with this mean, M of them to a slab; at least one.
+inline double expected_slabs(double mean, uint32_t M) {
+  const double sd = sqrt(mean);
+  double sum = 0, weight = 0;
+  for (double k = floor(mean - 8 * sd < 0 ? 0 : mean - 8 * sd); k <= mean + 8 * sd + 8; ++k) {
+    const double p = exp(k * log(mean) - mean - lgamma(k + 1));
+    const double slabs = k < 1 ? 1 : ceil(k / M);
+    sum += p * slabs, weight += p;
+  }
+  return weight > 0 ? sum / weight : 1;
+}
+// The paper's memory utilisation, x n / ((M x + y) sum of slabs), at average slab count beta.
+inline double utilization_at(double beta, uint32_t M) { return beta * M / ((M + 1) * expected_slabs(beta * M, M)); }
+// The least average slab count that reaches this utilisation; the most that a chain of 64 slabs gives if none does.
+inline double beta_for(double utilization, uint32_t M) {
+  double low = 1e-3, high = 64;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (utilization_at(middle, M) < utilization ? low : high) = middle;
+  }
+  return high;
+}
+
+template <class F> class slab_hash_table final : public table {
+  using word = typename F::word;
+  using key = typename F::key;
+  using layout_type = slab_table<F>;
+  static constexpr uint32_t most_blocks = slab_heap::max_blocks;
+
+ public:
+  slab_hash_table(const setup& s, const slab_options& o)
+      : table(s), options_(o), heap_(api_, {this, take, give}), data_slots_(o.slab_bytes / sizeof(word) - 1) {}
+  ~slab_hash_table() override {
+    on_device scope(*this);
+    {
+      exclusive hold(*this, nullptr);  // runs after every batch of every stream
+      api_.wait(nullptr);
+      heap_.drop(nullptr);
+      header_ = {}, base_ = {};
+    }
+  }
+
+  gpuhash_status create(gpuhash_error* err) {
+    on_device scope(*this);
+    if (const gpuhash_status s = make_header(config_.stream, err)) return s;
+    if (const gpuhash_status s = place(config_.capacity, config_.stream, err)) return s;
+    const int e = api_.wait(config_.stream);
+    return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
+  }
+
+ private:
+  static void* take(void* self, size_t bytes, void* stream) { return static_cast<slab_hash_table*>(self)->take_memory(bytes, stream); }
+  static void give(void* self, void* p, size_t bytes, void* stream) { static_cast<slab_hash_table*>(self)->give_memory(p, bytes, stream); }
+
+  const void* layout() const override { return &layout_; }
+  uint64_t cells() const override { return layout_.buckets + 2; }
+  uint64_t slots() const override { return (layout_.buckets + layout_.heap.capacity()) * data_slots_; }
+  uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
+  uint64_t limit() const override { return limit_; }
+  void tune(request& q) const override { q.tile = options_.tile, q.in_flight = options_.in_flight; }
+
+  // ---- storage --------------------------------------------------------------------------------------------------------
+
+  // Fresh, empty storage for so many keys.
+  gpuhash_status place(uint64_t keys, void* stream, gpuhash_error* err) {
+    const uint64_t n = keys < 64 ? 64 : keys;
+    const double beta = beta_for(options_.utilization, data_slots_);
+    const double wanted = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta * data_slots_));
+    if (wanted >= double(typename F::index(~typename F::index(0))) - 4 || wanted > 1e15)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu needs %.0f buckets, which is too many for this key width; ask for fewer keys", (unsigned long long)keys, wanted);
+    const uint64_t buckets = uint64_t(wanted);
+    block fresh(this, size_t(buckets + 2) * options_.slab_bytes, stream);
+    if (!fresh) return no_memory(err, (buckets + 2) * uint64_t(options_.slab_bytes));
+    if (const int e = api_.fill(fresh.p, 0xff, fresh.bytes, stream)) return fault(err, e, "initialising the table");
+
+    // The heap: what keys beyond the base slabs are expected to need, and a little more for chance.
+    const double overflow = double(buckets) * (expected_slabs(double(n) / double(buckets), data_slots_) - 1);
+    const double blocks = ceil((overflow + 6 * sqrt(overflow) + 64) / block_units);
+    const uint32_t per_super = uint32_t(blocks < most_blocks ? blocks : most_blocks);
+    const uint32_t supers = uint32_t(ceil(blocks / per_super));
+    if (supers > slab_heap::max_supers)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu needs more slabs than a handle can name; ask for more buckets", (unsigned long long)keys);
+    // A contiguous range cannot be added to, so it is made with room to spare.
+    heap_.drop(stream);
+    heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light, options_.light ? supers + 1 : slab_heap::max_supers, config_.seed);
+    for (uint32_t i = 0; i < (options_.light ? 1 : supers); ++i)
+      if (const int e = heap_.add_super(stream)) return fault(err, e, "making a super block");
+
+    base_ = std::move(fresh);
+    layout_ = {};
+    layout_.base = static_cast<word*>(base_.p);
+    layout_.seed = config_.seed;
+    layout_.buckets = typename F::index(buckets);
+    layout_.slab_slots = data_slots_ + 1;
+    layout_.duplicates = options_.duplicates;
+    layout_.hash_kind = options_.hash;
+    layout_.paper_a = uint32_t(config_.seed % (paper_prime - 1)) + 1, layout_.paper_b = uint32_t((config_.seed >> 32) % paper_prime);
+    layout_.heap = heap_.heap();
+    const double most = double(buckets) * data_slots_ * config_.max_load_factor;
+    limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
+    free_units_ = layout_.heap.capacity();
+    return GPUHASH_OK;
+  }
+
+  gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
+    int e = api_.fill(base_.p, 0xff, base_.bytes, stream);
+    if (!e) e = heap_.wipe(stream);
+    free_units_ = layout_.heap.capacity();
+    return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
+  }
+
+  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
+    if (options_.buckets && keys > uint64_t(now.live)) options_.buckets = 0;  // reserve and shrink may choose anew
+    block old_base = std::move(base_);
+    slab_heap_owner old_heap(api_, {this, take, give});
+    old_heap.swap(heap_);
+    const layout_type old_layout = layout_;
+    const uint64_t old_limit = limit_;
+    gpuhash_status status = place(keys, stream, err);
+    uint64_t moved = 0;
+    const uint32_t kind = options_.duplicates ? GPUHASH_OP_INSERT_MULTI : GPUHASH_OP_INSERT;
+    if (status == GPUHASH_OK)
+      status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2, uint64_t(now.live), kind, &moved, stream, err, true);
+    if (status != GPUHASH_OK) {
+      base_ = std::move(old_base);
+      heap_.swap(old_heap);
+      layout_ = old_layout, limit_ = old_limit;
+      return status;
+    }
+    totals after[total_stripes] = {};
+    after[0] = {now.live, int64_t(moved), now.yes, now.failed};
+    int e = api_.copy(head()->sum, after, sizeof(after), stream);
+    if (!e) e = api_.wait(stream);
+    if (e) return fault(err, e, "rebuilding the table");
+    ++rebuilds_;
+    book_used(moved);
+    return count_units(stream, err);
+  }
+
+  // ---- room for a batch -----------------------------------------------------------------------------------------------
+
+  // An element takes one slab at most, so n elements surely fit when n units are free.
+  bool may_run_out(size_t n) override {
+    uint64_t free_now = free_units_.load();
+    while (free_now >= n && !free_units_.compare_exchange_weak(free_now, free_now - n)) {
+    }
+    return free_now < n;
+  }
+  gpuhash_status more_room(void* stream, gpuhash_error* err) override {
+    if (!heap_.can_add())
+      return host->fail(err, GPUHASH_NO_MEMORY, "the slab heap is full and cannot be added to; reserve more keys, or use allocator=slab_alloc");
+    // As many again as there are, so that a growing table asks rarely.
+    for (uint32_t i = 0, n = heap_.heap().supers ? heap_.heap().supers : 1; i < n && heap_.can_add(); ++i)
+      if (const int e = heap_.add_super(stream)) {
+        layout_.heap = heap_.heap();
+        return i ? gpuhash_status(GPUHASH_OK) : fault(err, e, "adding a super block");
+      }
+    layout_.heap = heap_.heap();
+    return count_units(stream, err);
+  }
+  gpuhash_status count_units(void* stream, gpuhash_error* err) {
+    uint64_t taken = 0;
+    uint32_t full = 0;
+    if (const int e = heap_.count(&taken, &full, stream)) return fault(err, e, "counting slabs");
+    free_units_ = layout_.heap.capacity() - taken;
+    return GPUHASH_OK;
+  }
+  gpuhash_status exhausted(uint64_t failed, uint64_t n, gpuhash_error* err) override {
+    return host->fail(err, GPUHASH_NO_MEMORY, "%llu of %llu elements found no slab: all %llu of the heap are taken; reserve more and retry those whose status is 3", (unsigned long long)failed, (unsigned long long)n, (unsigned long long)layout_.heap.capacity());
+  }
+
+  gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) override {
+    const uint64_t all = cells();
+    if (first > all || (count != ~uint64_t(0) && count > all - first))
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "buckets %llu to %llu do not exist: the table has %llu", (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)all);
+    const uint64_t end = count == ~uint64_t(0) ? all : first + count;
+    int e = engine_->flush(&layout_, first, end, head()->sum, threads(), stream);
+    totals now{};
+    if (e) return fault(err, e, "flushing");
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    book_used(uint64_t(now.used));
+    return count_units(stream, err);
+  }
+
+  // ---- looking at it --------------------------------------------------------------------------------------------------
+
+  // The table as host memory sees it: itself on the CPU, a copy on CUDA.
+  struct host_view {
+    std::vector<std::unique_ptr<unsigned char[]>> copies;
+    layout_type t;
+  };
+  int copy_in(host_view& v, const void* from, size_t bytes, unsigned char** to) {
+    v.copies.emplace_back(new unsigned char[bytes + 64]);
+    *to = v.copies.back().get() + (64 - uintptr_t(v.copies.back().get()) % 64) % 64;
+    return api_.copy(*to, from, bytes, nullptr);
+  }
+  gpuhash_status view(host_view& v, gpuhash_error* err) {
+    v.t = layout_;
+    if (!on_cuda()) return GPUHASH_OK;
+    unsigned char* to = nullptr;
+    int e = copy_in(v, base_.p, base_.bytes, &to);
+    v.t.base = reinterpret_cast<word*>(to);
+    v.t.heap.light = 0;
+    for (uint32_t s = 0; !e && s < v.t.heap.supers; ++s) {
+      e = copy_in(v, layout_.heap.units[s], size_t(v.t.heap.blocks) * block_units * options_.slab_bytes, &to);
+      v.t.heap.units[s] = to;
+      if (!e) e = copy_in(v, layout_.heap.bitmaps[s], size_t(v.t.heap.blocks) * block_words * 4, &to);
+      v.t.heap.bitmaps[s] = reinterpret_cast<uint32_t*>(to);
+    }
+    if (!e) e = api_.wait(nullptr);
+    return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
+  }
+
+  // Chains as they are: slab(at, handle) for each slab of bucket b; handle is no_unit for the base slab. False: a link
+  // names no unit of the heap, or the chain has more slabs than there are.
+  template <class Each> static bool each_slab(const layout_type& t, uint64_t b, Each each) {
+    const word* at = t.bucket(typename F::index(b));
+    u32 handle = no_unit;
+    for (uint64_t n = 0; n <= t.heap.capacity(); ++n) {
+      each(at, handle);
+      handle = layout_type::next_of(at[t.slab_slots - 1]);
+      if (handle == no_unit) return true;
+      if (!t.heap.owns(handle)) return false;
+      at = t.slab(handle);
+    }
+    return false;
+  }
+
+  gpuhash_status inspect(gpuhash_error* err) override {
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    const layout_type& t = v.t;
+    std::vector<bool> seen(size_t(t.heap.capacity()), false);
+    uint64_t live = 0, used = 0, linked = 0;
+    const auto corrupt = [&](uint64_t b, const char* what) {
+      return host->fail(err, GPUHASH_CORRUPT, "bucket %llu breaks an invariant: %s", (unsigned long long)b, what);
+    };
+    std::vector<key> keys;
+    for (uint64_t b = 0; b < cells(); ++b) {
+      const char* wrong = nullptr;
+      bool ended = false;
+      keys.clear();
+      const bool whole = each_slab(t, b, [&](const word* slab, u32 handle) {
+        if (handle != no_unit) {
+          const uint64_t unit = uint64_t(handle >> 24) * t.heap.blocks * block_units + (handle & (slab_heap::super_units - 1));
+          if (seen[size_t(unit)]) wrong = "a slab is on two chains (S5)";
+          seen[size_t(unit)] = true, ++linked;
+          if (!(t.heap.bitmap(handle >> 24, handle >> 10 & (slab_heap::max_blocks - 1))[handle >> 5 & 31] >> (handle & 31) & 1)) wrong = "a linked slab is not taken (S5)";
+          if (ended) wrong = "a slab follows an empty slot (S2)";
+        }
+        for (uint32_t i = 0; i + 1 < t.slab_slots; ++i) {
+          const word w = slab[i];
+          if (F::key_of(w) == empty_key<key>) {
+            ended = true;
+            continue;
+          }
+          if (ended) wrong = "a key follows an empty slot (S2)";
+          ++used;
+          const bool alive = is_live<F>(w);
+          live += alive;
+          if (!alive && !F::has_value) continue;
+          const key k = alive ? F::key_of(w) : key(F::value_of(w));
+          if (b < t.buckets ? uint64_t(t.home(k)) != b : k != layout_type::side_key) wrong = "a key lies in another key's bucket";
+          if (!t.duplicates) keys.push_back(k);
+        }
+      });
+      if (!whole) wrong = "a link leads nowhere, or in a circle (S4)";
+      std::sort(keys.begin(), keys.end());
+      if (std::adjacent_find(keys.begin(), keys.end()) != keys.end()) wrong = "a key has two slots (S3)";
+      if (wrong) return corrupt(b, wrong);
+    }
+    uint64_t taken = 0;
+    uint32_t full = 0;
+    if (const int e = heap_.count(&taken, &full, nullptr)) return fault(err, e, "counting slabs");
+    if (taken != linked)
+      return host->fail(err, GPUHASH_CORRUPT, "%llu slabs are taken and %llu are on chains (S5)", (unsigned long long)taken, (unsigned long long)linked);
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, nullptr, err)) return s;
+    if (live != uint64_t(now.live) || used != uint64_t(now.used))
+      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu", (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live, (unsigned long long)used);
+    return GPUHASH_OK;
+  }
+
+  void figures(std::vector<gpuhash_stat>& out) override {
+    host_view v;
+    if (view(v, nullptr) != GPUHASH_OK) return;
+    uint64_t slabs = 0, live = 0, longest = 0;
+    for (uint64_t b = 0; b < cells(); ++b) {
+      uint64_t here = 0;
+      each_slab(v.t, b, [&](const word* slab, u32) {
+        ++here;
+        for (uint32_t i = 0; i + 1 < v.t.slab_slots; ++i) live += is_live<F>(slab[i]);
+      });
+      slabs += b < v.t.buckets ? here : here - 1;  // the base slabs of the two side chains are not counted
+      longest = here > longest ? here : longest;
+    }
+    uint64_t taken = 0;
+    uint32_t full = 0;
+    heap_.count(&taken, &full, nullptr);
+    const double B = double(v.t.buckets), M = double(data_slots_);
+    out.push_back({"buckets", B});
+    out.push_back({"slab_slots", M});
+    out.push_back({"slabs", double(slabs)});
+    out.push_back({"beta", double(live) / (M * B)});                            // average slab count, n / (M B)
+    out.push_back({"utilization", double(live) / ((M + 1) * double(slabs))});   // the paper's; x = y = one word
+    out.push_back({"chain_max", double(longest)});
+    out.push_back({"heap_units", double(v.t.heap.capacity())});
+    out.push_back({"heap_taken", double(taken)});
+    out.push_back({"heap_full_blocks", double(full)});
+    out.push_back({"super_blocks", double(v.t.heap.supers)});
+  }
+  gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {  // buckets by their number of slabs
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    for (uint64_t b = 0; b < v.t.buckets; ++b) {
+      size_t here = 0;
+      each_slab(v.t, b, [&](const word*, u32) { ++here; });
+      ++counts[here < n ? here : n - 1];
+    }
+    return GPUHASH_OK;
+  }
+
+  slab_options options_;
+  layout_type layout_{};
+  block base_;
+  slab_heap_owner heap_;
+  uint32_t data_slots_;
+  uint64_t limit_ = 0;
+  std::atomic<uint64_t> free_units_{0};  // at least so many; read anew when super blocks come
+};
+
+}  // namespace gpuhash
