@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["linear_probe"]
+__all__ = ["linear_probe", "slab_hash"]
 
 _PLUGINS = Path(__file__).parent / "gpuhash" / "plugins-v1"
 
@@ -12,3 +12,8 @@ _PLUGINS = Path(__file__).parent / "gpuhash" / "plugins-v1"
 def linear_probe() -> str:
     """Open addressing with linear probing over rows of slots."""
     return str(_PLUGINS / "gpuhash_linear_probe.so")
+
+
+def slab_hash() -> str:
+    """Chaining over slabs, on an allocator of its own; duplicates on request."""
+    return str(_PLUGINS / "gpuhash_slab_hash.so")
