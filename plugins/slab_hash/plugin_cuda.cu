@@ -20,7 +20,7 @@ template <class F, int Bytes> int run_slabs(const void* t, const request& q, tot
   switch (q.kind) {
     case find:
       if (whole_warp) return serve<F, find, Bytes, 32, 1>(t, q, sum);
-      return (q.in_flight ? q.in_flight == 2 : Bytes >= 128) ? serve<F, find, Bytes, W, 2>(t, q, sum) : serve<F, find, Bytes, W, 1>(t, q, sum);
+      return q.in_flight == 2 ? serve<F, find, Bytes, W, 2>(t, q, sum) : serve<F, find, Bytes, W, 1>(t, q, sum);
     case insert: return whole_warp ? serve<F, insert, Bytes, 32, 1>(t, q, sum) : serve<F, insert, Bytes, W, 1>(t, q, sum);
     case assign: return whole_warp ? serve<F, assign, Bytes, 32, 1>(t, q, sum) : serve<F, assign, Bytes, W, 1>(t, q, sum);
     case erase: return whole_warp ? serve<F, erase, Bytes, 32, 1>(t, q, sum) : serve<F, erase, Bytes, W, 1>(t, q, sum);
