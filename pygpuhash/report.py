@@ -65,6 +65,9 @@ def _notes(results: list[Result]) -> list[str]:
         ceilings = {p.ceiling: p.ceiling_rate for p in r.phases.values()}
         best = ", ".join(f"{_CEILINGS[what]} {_millions(rate)} M/s" for what, rate in ceilings.items())
         lines += [f"{r.backend} on {r.device}: keys x runs: {sizes}", f"  ceilings over the table's memory: {best}"]
+        uneven = [f"{name} {p.median / p.fastest:.0f}x" for name, p in r.phases.items() if p.median > 2 * p.fastest]
+        if uneven:
+            lines.append(f"  the machine was busy: the fastest run beats the median in {', '.join(uneven)}")
     return lines
 
 

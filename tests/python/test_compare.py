@@ -278,6 +278,14 @@ def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie):
         assert result.error in text
 
 
+def test_a_busy_machine_is_named():
+    result = compare.Result("some", "cpu", 3, {"count": compare.Phase(3, 5, 0.9, 0.1, "cas64", 1e8)}, verified=True)
+    text = report.table_text(workload.make("keys", np.arange(3)), [result])
+    assert "the machine was busy: the fastest run beats the median in count 9x" in text
+    result.phases["count"].median = 0.15
+    assert "busy" not in report.table_text(workload.make("keys", np.arange(3)), [result])
+
+
 def test_a_failing_backend_is_reported(quick, run):
     result = compare.run_backend(workload.make("keys", np.arange(3)), "no such backend", "cpu")
     assert not result.verified

@@ -163,13 +163,13 @@ def test_dedup_last(table, rng, n):
 def test_dedup_last_in_a_full_table(backend):
     keys = np.arange(20_000, dtype=np.uint64).reshape(2, -1) // 2
     with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
-        with pytest.raises(gh.TableFull) as caught:
+        with pytest.raises((gh.TableFull, gh.NoMemory)) as caught:
             table.insert_or_assign(keys, keys, dedup="last")
         status = caught.value.status
         assert status.shape == keys.shape
         assert (status == 1).sum() == len(table)
         assert table.contains(keys[status == 1]).all()
-        assert not table.contains(keys[status == 2]).any()
+        assert not table.contains(keys[status >= 2]).any()
 
 
 def test_get_with_default(table):
@@ -296,11 +296,11 @@ def test_a_random_seed_is_drawn_and_told(backend):
 def test_a_full_table_says_which_elements_failed(backend, rng):
     with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
         keys = rng.permutation(np.arange(10_000, dtype=np.uint64))
-        with pytest.raises(gh.TableFull) as caught:
+        with pytest.raises((gh.TableFull, gh.NoMemory)) as caught:
             table.insert(keys, keys)
         error = caught.value
         assert error.status.dtype == np.uint8
-        assert set(np.unique(error.status)) <= {1, 2}
+        assert set(np.unique(error.status)) <= {1, 2, 3}
         assert error.failed.any()
         done = ~error.failed
         assert done.sum() == len(table) >= 100
@@ -314,7 +314,7 @@ def test_a_full_table_says_which_elements_failed(backend, rng):
 def test_a_mask_passed_in_holds_booleans_after_a_failure(backend):
     with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
         mask = np.zeros(10_000, bool)
-        with pytest.raises(gh.TableFull) as caught:
+        with pytest.raises((gh.TableFull, gh.NoMemory)) as caught:
             table.insert(np.arange(10_000, dtype=np.uint64), 0, out=mask)
         assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
         assert mask.sum() == len(table)
@@ -374,3 +374,69 @@ def test_a_memory_resource_without_memory(backend):
         gh.Table(backend, device="cpu", memory=Empty())
     with pytest.raises(TypeError, match="has no method allocate"):
         gh.Table(backend, device="cpu", memory=object())
+
+
+@pytest.fixture
+def multimap(backend):
+    """A table that keeps several values per key; slab_hash has to be asked for it."""
+    try:
+        table = gh.Table(backend, device="cpu", seed=7, duplicates=1)
+    except gh.OptionNotFound:
+        table = gh.Table(backend, device="cpu", seed=7)
+    with table:
+        if "multi" not in table.traits:
+            pytest.skip("the backend has one value per key")
+        yield table
+        table.check()
+
+
+def test_several_values_per_key(multimap, rng):
+    table = multimap
+    keys = rng.integers(0, 300, 2000, np.uint64)
+    values = np.arange(2000, dtype=np.uint64)
+    assert table.insert_multi(keys, values).all()
+    assert len(table) == 2000
+    asked = np.arange(310, dtype=np.uint64)
+    assert table.count(asked).tolist() == np.bincount(keys.astype(int), minlength=310).tolist()
+    offsets, found = table.find_all(asked)
+    assert offsets.dtype == np.uint64
+    assert offsets[-1] == len(found) == 2000
+    for key, start, stop in zip(asked, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        assert sorted(found[start:stop].tolist()) == values[keys == key].tolist()
+    offsets, found = table.find_all([1000, 2000])
+    assert offsets.tolist() == [0, 0, 0]
+    assert found.size == 0
+    erased = table.erase_all(asked[:100])
+    assert erased.tolist() == np.isin(asked[:100], keys).tolist()
+    assert len(table) == (keys >= 100).sum()
+    assert not table.contains(asked[:100]).any()
+
+
+def test_insert_multi_keeps_every_pair_or_is_refused(table):
+    keys = np.repeat(np.arange(300, dtype=np.uint64), 20)
+    try:
+        table.insert_multi(keys, keys)
+    except gh.Unsupported:
+        assert len(table) == 0
+    else:
+        assert len(table) == len(keys)
+        assert (table.count(keys) == 20).all()
+
+
+def test_order(table, rng):
+    if "ordered" not in table.traits:
+        pytest.skip("the backend keeps no order")
+    keys = np.unique(rng.integers(0, 10_000, 500, np.uint64))
+    table.insert(keys, keys + 1)
+    asked = np.arange(0, 11_000, 37, dtype=np.uint64)
+    at, values, found = table.lower_bound(asked)
+    place = np.searchsorted(keys, asked)
+    assert found.tolist() == (place < len(keys)).tolist()
+    assert (at[found] == keys[place[found]]).all()
+    assert (values[found] == at[found] + 1).all()
+    out_keys, out_values, counts = table.range(asked, asked + np.uint64(500), 16)
+    for i, low in enumerate(asked):
+        wanted = keys[(keys >= low) & (keys < low + 500)][:16]
+        assert counts[i] == len(wanted)
+        assert out_keys[i, : counts[i]].tolist() == wanted.tolist()
+        assert out_values[i, : counts[i]].tolist() == (wanted + 1).tolist()
