@@ -1,9 +1,10 @@
 """An installed prefix to compile C programs against, and the plugins and programs of this directory.
 
-The prefix is built once per session with meson, without CUDA. GPUHASH_PREFIX names one that exists already, for example
+The prefix is built with meson, without CUDA, in build/tests-abi. GPUHASH_PREFIX names one that exists already, for example
 the prefix of `meson install`; the tests then also cover what that build has (CUDA code in the modules).
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -71,24 +72,31 @@ def require(tool: str) -> str:
 
 
 def build_prefix(folder: Path) -> Path:
-    """Build and install with meson, without CUDA."""
+    """Build and install with meson, without CUDA. The folder is kept, so that the next session compiles little."""
     pytest.importorskip("mesonbuild", reason="meson is not installed")
     ninja = pytest.importorskip("ninja", reason="ninja is not installed")
     env = {"PATH": f"{ninja.BIN_DIR}:{os.environ['PATH']}"}
     meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
     prefix = folder / "prefix"
-    must(*meson, "setup", folder / "build", ROOT, f"--prefix={prefix}", "-Dcuda=disabled", env=env)
-    must(*meson, "install", "-C", folder / "build", env=env)
+    setup = [*meson, "setup", folder, ROOT, f"--prefix={prefix}", "-Dcuda=disabled"]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one session at a time
+        if not (folder / "build.ninja").exists() or run(*setup, "--reconfigure", env=env).returncode != 0:
+            shutil.rmtree(folder, ignore_errors=True)
+            must(*setup, env=env)
+        shutil.rmtree(prefix, ignore_errors=True)
+        must(*meson, "install", "-C", folder, env=env)
     return prefix
 
 
 @pytest.fixture(scope="session")
-def prefix(tmp_path_factory: pytest.TempPathFactory) -> Prefix:
+def prefix() -> Prefix:
     """The installed library under test."""
     require("cc")
     require("pkg-config")
     given = os.environ.get("GPUHASH_PREFIX")
-    path = Path(given) if given else build_prefix(tmp_path_factory.mktemp("prefix"))
+    path = Path(given) if given else build_prefix(ROOT / "build" / "tests-abi")
     libraries = list(path.glob("lib*/**/libgpuhash.so.0"))
     assert len(libraries) == 1, f"{path} has {len(libraries)} libgpuhash.so.0; is it a prefix of meson install?"
     return Prefix(path, libraries[0].parent)

@@ -1,6 +1,6 @@
 /* After a fork the child may destroy a table of its parent's and make its own, and every other use is refused; the
- * parent's table is as before. Arguments: the backend's name, the path of its module, and that of an echo that is named
- * slab_hash. */
+ * parent's table is as before. Arguments: the backend's name, the path of its module, and the path of the one that
+ * provides the stand-alone allocator. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <sys/wait.h>
