@@ -1,7 +1,7 @@
 """An installed prefix to compile C programs against, and the plugins and programs of this directory.
 
-The prefix is built with meson, without CUDA, in build/tests-abi. GPUHASH_PREFIX names one that exists already, for example
-the prefix of `meson install`; the tests then also cover what that build has (CUDA code in the modules).
+The prefix is built with meson, without CUDA, in build/tests-abi. GPUHASH_PREFIX names one that exists already, for
+example that of a `meson install`; the tests then also cover what that build has (CUDA code in the modules).
 """
 
 import fcntl
@@ -85,8 +85,7 @@ def build_prefix(folder: Path) -> Path:
         if not (folder / "build.ninja").exists() or run(*setup, "--reconfigure", env=env).returncode != 0:
             shutil.rmtree(folder, ignore_errors=True)
             must(*setup, env=env)
-        shutil.rmtree(prefix, ignore_errors=True)
-        must(*meson, "install", "-C", folder, env=env)
+        must(*meson, "install", "--only-changed", "-C", folder, env=env)
     return prefix
 
 
