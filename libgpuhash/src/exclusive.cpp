@@ -1,4 +1,6 @@
 // Exclusive operations on a whole table: export, size, clear, reserve, shrink, flush, check, statistics.
+#include <cstdint>
+
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
 #include "libgpuhash/src/table.hpp"
@@ -67,6 +69,9 @@ extern "C" gpuhash_status gpuhash_flush_range(gpuhash_table* table, uint64_t fir
   if (const auto status = check_call(table, stream, err)) return status;
   if (table->type->api.flush_range == nullptr)
     return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have flush_range", table->type->name.c_str());
+  if (first > UINT64_MAX - count)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%llu buckets from bucket %llu on overflow 64 bits",
+                static_cast<unsigned long long>(count), static_cast<unsigned long long>(first));
   return table->type->api.flush_range(table->impl, first, count, stream, err);
 }
 

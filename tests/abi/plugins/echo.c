@@ -65,6 +65,11 @@ static gpuhash_status range(void *table, size_t n, const void *low, const void *
   return GPUHASH_OK;
 }
 
+static gpuhash_status flush_range(void *table, uint64_t first, uint64_t count, void *stream, gpuhash_error *err) {
+  UNUSED(table, &first, &count, stream, err);
+  return GPUHASH_OK;
+}
+
 static gpuhash_status slab_create(const gpuhash_slab_config *config, void **allocator, gpuhash_error *err) {
   UNUSED(config, err);
   *allocator = malloc(1);
@@ -121,6 +126,7 @@ GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor
       .lower_bound = lower_bound,
       .range = range,
       .slab = &slab,
+      .flush_range = flush_range,
   };
   return GPUHASH_OK;
 }

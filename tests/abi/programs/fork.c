@@ -44,6 +44,7 @@ static int in_child(const char *backend, gpuhash_table *table, gpuhash_slab_allo
   FORKED(gpuhash_reserve(table, 1, NULL, &err));
   FORKED(gpuhash_shrink(table, NULL, &err));
   FORKED(gpuhash_flush(table, NULL, &err));
+  FORKED(gpuhash_flush_range(table, 0, 1, NULL, &err));
   FORKED(gpuhash_check(table, &err));
   FORKED(gpuhash_stats(table, &count, NULL, &err));
   FORKED(gpuhash_histogram(table, 1, outputs, &err));

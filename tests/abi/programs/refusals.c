@@ -319,6 +319,14 @@ static void whole_table(void) {
   REFUSED(INVALID, "has no streams", gpuhash_shrink(t, a_stream, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_flush(NULL, NULL, &err));
   REFUSED(INVALID, "has no streams", gpuhash_flush(t, a_stream, &err));
+  REFUSED(INVALID, "table is NULL", gpuhash_flush_range(NULL, 0, 1, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have flush_range", gpuhash_flush_range(t, 0, 1, NULL, &err));
+  REFUSED(INVALID, "has no streams", gpuhash_flush_range(t, 0, 1, a_stream, &err));
+  gpuhash_table *echo = make("echo", 8, 8);
+  OK(gpuhash_flush_range(echo, 0, UINT64_MAX, NULL, &err));
+  REFUSED(INVALID, "18446744073709551615 buckets from bucket 1 on",
+          gpuhash_flush_range(echo, 1, UINT64_MAX, NULL, &err));
+  gpuhash_table_destroy(echo);
   REFUSED(INVALID, "table is NULL", gpuhash_check(NULL, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_stats(NULL, &count, NULL, &err));
   REFUSED(INVALID, "n is NULL", gpuhash_stats(t, NULL, NULL, &err));
