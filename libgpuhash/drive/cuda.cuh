@@ -5,6 +5,7 @@
 // element takes its next one in the same loop, and the loop ends when no tile of the warp has work.
 #pragma once
 #include "libgpuhash/drive/io.hpp"
+#include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/kit/side.hpp"
 #include "libgpuhash/tile/cuda.cuh"
 
@@ -26,8 +27,57 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
   if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum) + lane, u64((long long)mine));
 }
 
+// accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the
+// slot of a frequent key. Returns the thread that carries on with key k (its value then covers the others'); the element
+// of any other thread takes effect right after that one's.
+template <class F> struct block_join {
+  static constexpr u32 none = ~0u, slots = 2 * block_threads;
+  typename F::key key[block_threads];
+  typename F::value value[block_threads];
+  u32 owner[slots];
+  u8 status[block_threads];
+
+  GH_FN u32 join_equal(bool mine, typename F::key k, typename F::value& v, joiner j) {
+    const u32 me = threadIdx.x;
+    for (u32 i = me; i < slots; i += block_threads) owner[i] = none;
+    key[me] = k, value[me] = v;
+    __syncthreads();
+    u32 first = me;
+    if (mine)
+      for (u32 at = u32(mix(k)) % slots;; at = (at + 1) % slots) {
+        const u32 seen = atomicCAS(owner + at, none, me);
+        if (seen == none) break;
+        if (key[seen] == k) {
+          first = seen;
+          break;
+        }
+      }
+    __syncthreads();
+    if (first != me) {
+      using word = std::conditional_t<sizeof(v) == 8, u64, u32>;
+      word* const sum = reinterpret_cast<word*>(value + first);
+      for (word seen = *static_cast<volatile word*>(sum);;) {
+        const word before = atomicCAS(sum, seen, word(join(j, typename F::value(seen), v)));
+        if (before == seen) break;
+        seen = before;
+      }
+    }
+    __syncthreads();
+    v = value[me];
+    return first;
+  }
+  GH_FN void share_status(bool mine, u32 first, result<F>& res) {  // a failure is everybody's
+    status[threadIdx.x] = u8(res.status);
+    __syncthreads();
+    if (mine && first != threadIdx.x) res.status = status[first] > yes ? status[first] : u32(no);
+  }
+};
+
+// Left to itself, ptxas spills in kernels with a slow part, in order to keep more warps resident than pay.
+template <class Op> inline constexpr int least_blocks = !Op::has_slow ? 1 : sizeof(typename Op::key) == 8 ? 4 : 5;
+
 template <class Op, int P>
-__global__ void __launch_bounds__(block_threads) serve_batch(const __grid_constant__ typename Op::table t,
+__global__ void __launch_bounds__(block_threads, least_blocks<Op>) serve_batch(const __grid_constant__ typename Op::table t,
                                                              const __grid_constant__ request q, totals* sum) {
   using F = typename Op::F;
   using tile_type = typename Op::tile_type;
@@ -48,9 +98,18 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
   if constexpr (Op::fixed_kind == mixed) kd = q.ops[mine_at];
   const auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
+  bool carries = mine;
+  u32 first = threadIdx.x;
+  [[maybe_unused]] block_join<F>* equal = nullptr;
+  if constexpr (Op::fixed_kind == accumulate) {
+    __shared__ block_join<F> shared;
+    equal = &shared;
+    first = shared.join_equal(mine, k, v, j);
+    carries = mine && first == threadIdx.x;
+  }
 
   // The tile: its lanes' elements, one after the other. todo has a bit for each that no operation has taken yet.
-  u32 todo = tile.ballot(mine && !(Op::table::side_slots && is_side_key(k)));
+  u32 todo = tile.ballot(carries && !(Op::table::side_slots && is_side_key(k)));
   Op op[P];
   u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
   auto take = [&](int p, bool wanted) {
@@ -96,7 +155,8 @@ __global__ void __launch_bounds__(block_threads) serve_batch(const __grid_consta
   } while (__any_sync(full_warp, busy));
 
   if constexpr (Op::table::side_slots)
-    if (mine && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
+    if (carries && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
+  if constexpr (Op::fixed_kind == accumulate) equal->share_status(mine, first, res);
   if (mine) {
     write_result(q, i, res);
   }

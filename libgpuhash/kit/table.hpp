@@ -75,6 +75,7 @@ class table {
   virtual void figures(std::vector<gpuhash_stat>& out) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
   virtual void tune(request&) const {}
+  virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const { return GPUHASH_OK; }  // what options rule out
   virtual gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {  // flush
     if (first || count != ~uint64_t(0))
       return host->fail(err, GPUHASH_UNSUPPORTED, "this backend flushes as a whole; call gpuhash_flush");
@@ -231,6 +232,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     return host->fail(err, GPUHASH_UNSUPPORTED, "this backend takes duplicates of a batch in some serial order; remove them first, or pass no dedup flag");
   if (b.op == GPUHASH_OP_ACCUMULATE && !config_.value_bytes)
     return host->fail(err, GPUHASH_UNSUPPORTED, "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
+  if (const gpuhash_status s = refuse(b, err)) return s;
   on_device scope(*this);
   const request q = request_for(b);
   const bool adding = adds(b.op), counting = b.counts || !on_cuda();

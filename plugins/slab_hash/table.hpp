@@ -83,6 +83,11 @@ template <class F> class slab_hash_table final : public table {
   uint64_t limit() const override { return limit_; }
   void tune(request& q) const override { q.tile = options_.tile, q.in_flight = options_.in_flight; }
 
+  gpuhash_status refuse(const gpuhash_batch& b, gpuhash_error* err) const override {
+    if (b.op != GPUHASH_OP_INSERT_MULTI || options_.duplicates) return GPUHASH_OK;
+    return host->fail(err, GPUHASH_UNSUPPORTED, "insert_multi needs a table that takes duplicates; create it with the option duplicates=1");
+  }
+
   // ---- storage --------------------------------------------------------------------------------------------------------
 
   // Fresh, empty storage for so many keys.
