@@ -70,6 +70,7 @@ struct structure {
   std::string letters;                       // operations it has, of kind_letters
   u32 fillers;                               // keys 0..fillers-1 exist, besides y and z
   bool side_keys;
+  bool synchronized = false;                 // each operation is a call of its own, ordered by acquire and release
   std::vector<mutant> mutants;
   std::vector<scene> scenes;
   u32 failures;                              // allocations that may fail in a run
@@ -97,43 +98,45 @@ inline const std::vector<std::string> all_formats{"set32", "pair32", "set64", "p
 
 // ---- serving one operation -------------------------------------------------------------------------------------------
 
-// One visit: load, then step. Asserts rule 3 of tile.hpp: the collectives of a step depend on nothing, and go = false
-// writes nothing (asked once per operation, on a copy: an idle tile of a warp does just that).
-template <class Op> verdict visit(Op& o, const typename Op::table& t, bool ask_idle) {
-  static u64 usual = 0;
-  using tile_type = typename Op::tile_type;
-  tile_type tile;
-  const auto row = tile.load(o.line(t));
-  const auto same = [&](const tile_type& tile) {
-    if (!usual) usual = tile.collectives;
-    if (tile.collectives != usual) the_machine.fail("lockstep: a step left out a collective, or called one more");
-  };
-  if (ask_idle) {
+// Rule 3 of tile.hpp: whatever the row shows, a step calls the same collectives, and with go = false it writes nothing. An
+// idle tile of a warp does just that, on whatever its row happens to be; so the step is tried on copies, with the real row, an
+// EMPTY one and one full of the operation's key. Returns a hash of the calls.
+template <class Op> u64 try_idle(const Op& o, const typename Op::table& t, const typename Op::tile_type::row& real) {
+  using F = typename Op::F;
+  auto blank = real, mine = real;
+  for (auto& w : blank.w) w = empty_word<F>();
+  for (auto& w : mine.w) w = F::make(o.k, 0);
+  u64 usual = 0;
+  the_machine.idle(true);
+  for (const auto& row : {real, blank, mine}) {
     Op copy = o;
-    tile_type idle = tile;
-    the_machine.no_writes = true;
-    copy.step(idle, t, joiner{}, row, false);
-    the_machine.no_writes = false;
-    same(idle);
+    typename Op::tile_type tile;
+    copy.step(tile, t, joiner{}, row, false);
+    if (usual && usual != tile.collectives) the_machine.fail("lockstep: what a row shows decides which collectives a step calls");
+    usual = tile.collectives;
+    if constexpr (Op::has_slow) copy.slow(tile, t, joiner{}, false);
   }
-  const verdict d = o.step(tile, t, joiner{}, row, true);
-  same(tile);
-  return d;
+  the_machine.idle(false);
+  return usual;
 }
 
 template <class Op> reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) {
   using F = typename Op::F;
   const auto v = typename F::value(what.value);
   const auto answer = [](const result<F>& r) { return reply{r.status, r.live, r.used, u64(r.value)}; };
-  if (is_side_key(k)) return answer(serve_side<F, mem>(t.side, what.kind, joiner{}, k, v));
+  if constexpr (Op::table::side_slots)
+    if (is_side_key(k)) return answer(serve_side<F, mem>(t.side, what.kind, joiner{}, k, v));
   Op o;
   o.start(t, what.kind, k, v, t.home(k));
-  bool first = true;
-  for (;;) {
-    verdict d = visit(o, t, first);
-    first = false;
-    typename Op::tile_type::wide wide;
-    if (d == verdict::slow) d = o.slow(wide, t, joiner{});
+  for (u64 usual = 0;;) {
+    typename Op::tile_type tile;
+    const auto row = tile.load(o.line(t));
+    if (!usual) usual = try_idle(o, t, row);
+    tile.collectives = 0;
+    verdict d = o.step(tile, t, joiner{}, row, true);
+    if (tile.collectives != usual) the_machine.fail("lockstep: the steps of an operation differ in the collectives they call");
+    if constexpr (Op::has_slow)
+      if (d == verdict::slow) d = o.slow(tile, t, joiner{}, true);
     if (d == verdict::done) return answer(o.res);
   }
 }
@@ -148,6 +151,7 @@ reply serve_kind(const Table& t, const op& o, typename Table::key k) {
     case accumulate: return serve_op<Op<Tile, accumulate>>(t, o, k);
     case find: return serve_op<Op<Tile, find>>(t, o, k);
     case erase: return serve_op<Op<Tile, erase>>(t, o, k);
+    case count: return serve_op<Op<Tile, count>>(t, o, k);
   }
   return {};
 }

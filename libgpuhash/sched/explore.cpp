@@ -26,6 +26,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
+  --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
 exit status: 0 no violation, 1 a violation, 2 bad input)";
@@ -67,6 +68,7 @@ arguments parse(int argc, char** argv) {
     else if (name == "--long") a.seconds = double(number(name, next()));
     else if (name == "--replay") a.replay = next();
     else if (name == "--no-prune") a.how.prune = false;
+    else if (name == "--watch-all") a.how.watch_all = true;
     else if (name == "--json") a.json = true;
     else if (name == "--list") a.list = true;
     else if (name == "--shard") {
@@ -134,11 +136,11 @@ void print(const arguments& a, const set_report& r) {
   const double rate = t.seconds > 0 ? double(t.schedules) / t.seconds : 0;
   if (a.json) {
     printf("{\"structure\": %s, \"programs\": %s, \"memory\": %s, \"mode\": %s, \"mutant\": %s, \"count\": %llu, \"schedules\": %llu, "
-           "\"complete\": %llu, \"states\": %llu, \"steps\": %llu, \"bound\": %d, \"exhaustive\": %s, \"violations\": %llu, "
+           "\"complete\": %llu, \"states\": %llu, \"steps\": %llu, \"bound\": %d, \"exhaustive\": %s, \"violations\": %llu, \"outcomes\": %llu, "
            "\"seconds\": %.6f, \"why\": %s, \"replay\": %s}\n",
            json_text(a.structure).c_str(), json_text(r.programs).c_str(), json_text(r.memory).c_str(), json_text(r.mode).c_str(),
            json_text(a.mutant).c_str(), t.programs, t.schedules, t.complete, t.states, t.steps, a.how.bound,
-           t.exhaustive ? "true" : "false", t.violations, t.seconds, json_text(t.why).c_str(), json_text(t.replay).c_str());
+           t.exhaustive ? "true" : "false", t.violations, t.outcomes, t.seconds, json_text(t.why).c_str(), json_text(t.replay).c_str());
   } else {
     const std::string bound = r.mode != "dfs" ? "-" : a.how.bound < 0 ? "none" : std::to_string(a.how.bound);
     printf("%-14s %-8s %-5s %-10s %9llu programs %12llu schedules   bound %-4s  %-14s %llu violations  %9.0f schedules/s\n",
@@ -201,7 +203,9 @@ class campaign {
       set_report r{a_.programs, weak ? "weak" : "sc", a_.mode.empty() ? "dfs" : a_.mode, {}};
       options how = a_.how;
       how.mode = r.mode;
-      r.sum = explore(t, how);
+      hash_set outcomes;
+      r.sum = explore(t, how, &outcomes);
+      r.sum.outcomes = outcomes.size();
       fine &= r.sum.violations == 0;
       print(a_, r);
     }
@@ -242,6 +246,7 @@ class campaign {
 // ---- replay ----------------------------------------------------------------------------------------------------------
 
 const explorer* drawn;
+u64 drawn_steps;
 
 void draw_step(const access_record& r) {
   const model& m = drawn->table();
@@ -251,7 +256,7 @@ void draw_step(const access_record& r) {
   else if (is_cas && !r.writes) what = "lost: sees " + what;
   else what += " -> " + m.show(r.wrote, r.bytes);
   if (r.stale) what += is_load || is_cas ? " (stale)" : " (behind a newer store)";
-  printf("%5llu  %c  %-8s %-9s %-24s %s\n", the_machine.steps, 'A' + char(r.tile), r.name, m.where(r.where).c_str(), what.c_str(), m.draw().c_str());
+  printf("%5llu  %c  %-8s %-9s %-22s %s\n", ++drawn_steps, 'A' + char(r.tile), r.name, m.where(r.where).c_str(), what.c_str(), m.draw().c_str());
 }
 
 int replay_run(const std::string& s) {
@@ -280,11 +285,16 @@ int replay_run(const std::string& s) {
     for (const op& o : t.what.tiles[i]) printf(" %s;", operation_text(o).c_str());
     printf("\n");
   }
-  printf("\n step tile access   where     %-24s table\n%51s %s\n", "word", "", e.table().draw().c_str());
+  printf("words: . empty; 2=9 key 2 with value 9 (in a set 2); x2 tombstone of key 2 (in a set x)\n"
+         "\n step tile access   where     %-22s table\n%49s %s\n", "word", "", e.table().draw().c_str());
   const bool fine = e.run(r);
   if (r.misfit) {
     fflush(stdout);
     throw bad_input("the schedule does not fit the program: its answer " + std::to_string(r.misfit) + " names no alternative");
+  }
+  if (!r.used_up()) {
+    fflush(stdout);
+    throw bad_input("the schedule does not fit the program: the run ended before its answers were used up");
   }
   printf("\n%s\n", fine ? "no violation" : e.why().c_str());
   return fine ? 0 : 1;

@@ -35,7 +35,7 @@ inline std::string replay_text(const task& t, const std::string& schedule) {
 }
 
 inline std::string operation_text(const op& o) {
-  static const char* const names[] = {"nop", "insert", "assign", "accumulate", "find", "erase"};
+  static const char* const names[] = {"nop", "insert", "assign", "accumulate", "find", "erase", "insert_multi", "count"};
   if (o.kind == grow) return "grow";
   std::string s = std::string(names[o.kind]) + " " + key_digits[o.key];
   if (adds(o.kind)) s += "=" + std::to_string(o.value);
@@ -51,6 +51,7 @@ inline std::string answer_text(const op& o, const reply& r) {
     case insert: return yes_ ? "inserted" : "present";
     case assign: return yes_ ? "inserted" : "assigned";
     case accumulate: return yes_ ? "inserted" : "added";
+    case count: return std::to_string(r.value);
     case find: return yes_ ? "found " + std::to_string(r.value) : "absent";
     default: return yes_ ? "erased" : "absent";
   }
@@ -62,6 +63,7 @@ class explorer {
   explicit explorer(const task& t) : task_(t), model_(t.of->make(t.format)) {
     check_task();
     the_machine.weak = t.weak;
+    the_machine.ordered = !t.weak || t.of->synchronized;
     the_machine.max_failures = t.of->failures;
     the_machine.clear_memory();
     prepare();
@@ -138,7 +140,6 @@ class explorer {
       begin_.push_back(u32(ops_.size()));
       for (op o : tile) {
         if (is_set) o.value = 0;
-        earlier_.push_back(((1u << ops_.size()) - 1) & ~((1u << begin_.back()) - 1));
         ops_.push_back(o);
         if (o.kind != grow) keys.insert(o.key);
       }
@@ -176,14 +177,17 @@ class explorer {
     return {v.has_value(), v.value_or(0)};
   }
 
+  // Had operation a ended when b began? Weak memory knows no such order among the elements of a batch: each takes effect
+  // somewhere in the call, in any order, also those that one tile serves one after the other.
+  bool precedes(u32 a, u32 b) const { return the_machine.ordered && the_machine.before(b) >> a & 1; }
+
   std::string judge() {
     for (const per_key& k : keys_) {
       const key_state end = state_of(k.key);
       events_.clear();
       for (u32 i : k.ops) {
-        const u32 all = task_.weak ? earlier_[i] : the_machine.before(i);
         u32 before = 0;
-        for (u32 j = 0; j < k.ops.size(); ++j) before |= (all >> k.ops[j] & 1) << j;
+        for (u32 j = 0; j < k.ops.size(); ++j) before |= u32(precedes(k.ops[j], i)) << j;
         events_.push_back({ops_[i].kind, replies_[i].status, ops_[i].value, replies_[i].value, before});
       }
       if (!checker_.linearizable(events_, k.start, end)) return history(k, end);
@@ -219,7 +223,7 @@ class explorer {
       s += "\n    " + std::string(1, char('A' + tile)) + "  " + operation_text(ops_[i]) + " -> " + answer_text(ops_[i], replies_[i]);
       std::string after;
       for (u32 j : k.ops)
-        if ((task_.weak ? earlier_[i] : the_machine.before(i)) >> j & 1) after += (after.empty() ? "" : ", ") + operation_text(ops_[j]);
+        if (precedes(j, i)) after += (after.empty() ? "" : ", ") + operation_text(ops_[j]);
       if (!after.empty()) s += "   (began after the end of " + after + ")";
     }
     return s;
@@ -230,7 +234,7 @@ class explorer {
   task task_;
   std::unique_ptr<model> model_;
   std::vector<op> ops_;
-  std::vector<u32> begin_, earlier_;  // first operation of each tile; earlier operations of the same tile
+  std::vector<u32> begin_;  // first operation of each tile
   std::vector<reply> replies_;
   std::vector<per_key> keys_;
   std::vector<event> events_;
@@ -254,6 +258,7 @@ struct options {
 
 struct tally {
   u64 programs = 0, schedules = 0, complete = 0, states = 0, steps = 0, violations = 0;
+  u64 outcomes = 0;        // different endings, where they were counted
   bool exhaustive = true;  // no run was left out but those behind a known state, and no bound cut anything off
   double seconds = 0;
   std::string why, replay;  // of the first violation

@@ -25,8 +25,10 @@
 // read the same again. Tiles that all wait, or a run without end, violate.
 #pragma once
 #include <string.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -179,7 +181,7 @@ class machine {
     for (u32 t = 0; t < n_tiles; ++t) {
       tile_state& me = tiles_[t];
       me.observed = stir(t + 1, 0), me.row = 0;
-      me.elected = true, me.others_wrote = me.in_row = false;
+      me.elected = true, me.others_wrote = me.in_row = me.idle = false;
       me.fresh_op = none;
       me.stack.restart(&machine::enter);
     }
@@ -199,7 +201,7 @@ class machine {
   // The initial memory of later runs is what it holds now.
   void keep_image() { memcpy(image_, memory, used_); }
   void clear_memory() {
-    memset(memory, 0xff, sizeof memory);
+    memset(memory, 0xff, memory_bytes);
     memset(word_bytes_, 0, sizeof word_bytes_);
     watch_all(true);
     used_ = 0;
@@ -380,6 +382,8 @@ class machine {
     }
     return h;
   }
+  // While set, the current tile must not write.
+  void idle(bool yes) { tiles_[current].idle = yes; }
   u32 current_kind() const { return tiles_[current].kind; }
   u32 before(u32 op) const { return before_[op]; }
   u32 used() const { return used_; }
@@ -388,13 +392,14 @@ class machine {
     return b >= memory && b + bytes <= memory + used_;
   }
 
-  alignas(128) u8 memory[memory_bytes];
+  // At the same address in every process: operations may hash addresses, and a replay has to repeat that.
+  u8* const memory = map_memory();
   bool weak = false;
+  bool ordered = true;  // what ended before an operation began can be seen, by the history check
   u32 max_failures = 0;
   u32 current = 0;
   u64 steps = 0;
   u32 finished_ops = 0;
-  bool no_writes = false;                     // set while a step runs that was told not to go
   void (*on_write)(const void* p, u128 old) = nullptr;  // after every write
   void (*watcher)(const access_record&) = nullptr;
   bool more_watched = false;  // the run was stopped because it wrote an unwatched cell, which is watched from now on
@@ -411,16 +416,22 @@ class machine {
     u64 row;       // the same for the row that is being read, in no order
     bool elected;       // chosen for its next access already
     bool others_wrote;  // since this tile's last relax()
-    bool in_row;
+    bool in_row, idle;
     u32 kind;           // of the operation in progress
     u32 fresh_op;       // operation whose first access is still to come
   };
 
+  static u8* map_memory() {
+    void* const wanted = reinterpret_cast<void*>(0x6a5700000000);
+    void* p = mmap(wanted, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<u8*>(p);
+  }
   static void enter();
 
   void invoke(tile_state& me) {
     before_[me.fresh_op] = finished_ops;
-    if (!weak) me.observed = stir(me.observed, finished_ops);  // a weak history has no order but the tiles' own
+    if (ordered) me.observed = stir(me.observed, finished_ops);
     me.fresh_op = none;
   }
 
@@ -510,7 +521,7 @@ class machine {
     if (on_write && scheduling_) on_write(p, old);
   }
   void wrote() {
-    if (no_writes) fail("lockstep: memory was written although go was false");
+    if (tiles_[current].idle) fail("lockstep: memory was written although go was false");
     for (u32 m = live_ & ~(1u << current); m; m &= m - 1) {
       const u32 t = u32(__builtin_ctz(m));
       if (runnable_ >> t & 1) tiles_[t].others_wrote = true;

@@ -6,7 +6,7 @@ namespace gpuhash::sim {
 
 inline std::vector<u32> kinds_of(const structure& s) {
   std::vector<u32> kinds;
-  for (u32 k = insert; k <= erase; ++k)
+  for (u32 k : {insert, assign, accumulate, find, erase, count})
     if (s.letters.find(kind_letters[k]) != std::string::npos) kinds.push_back(k);
   return kinds;
 }
@@ -19,7 +19,7 @@ using visitor = std::function<bool(const task&)>;
 inline std::vector<op> choices(const structure& s, const scene& sc, std::pair<u32, u32> widths, bool by_mixed) {
   std::vector<op> all;
   for (u32 kind : kinds_of(s))
-    for (u32 key : sc.keys) all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed});
+    for (u32 key : sc.keys) all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed && kind != count});
   return all;
 }
 inline op with_value(op o, u64 v) {
@@ -93,9 +93,12 @@ inline task random_task(const structure& s, u64 seed, u64 i, const std::string& 
   if (s.side_keys && r.below(8) == 0) keys.push_back(dead_pattern + r.below(2));
   const auto width = [&] { return s.widths[r.below(u32(s.widths.size()))]; };
   u64 value = 10;
-  const auto any_op = [&](u32 key) { return with_value({kinds[r.below(u32(kinds.size()))], key, 0, width(), r.below(4) == 0}, ++value); };
+  const auto any_op = [&](u32 key) {
+    const u32 kind = kinds[r.below(u32(kinds.size()))];
+    return with_value({kind, key, 0, width(), r.below(4) == 0 && kind != count}, ++value);
+  };
 
-  switch (r.below(4)) {
+  switch (r.below(4) + (s.scenes.empty() ? 2 : 0)) {
     case 0: break;
     case 1: {  // a scene belongs to its layout
       const scene& sc = s.scenes[r.below(u32(s.scenes.size()))];

@@ -17,11 +17,11 @@ namespace gpuhash::sim {
 struct mem {
   template <order O, class T> static T load(const T* p) {
     static_assert(O == order::relaxed || O == order::acquire);
-    return the_machine.load(p, GH_MUTANT(relaxed_reader) ? order::relaxed : O);
+    return the_machine.load(p, O);
   }
   template <order O, class T> static void store(T* p, T v) {
     static_assert(O == order::relaxed || O == order::release);
-    the_machine.store(p, v, GH_MUTANT(relaxed_publish) ? order::relaxed : O);
+    the_machine.store(p, v, O);
   }
   template <order O, class T> static T cas(T* p, T expected, T desired) {
     if (GH_MUTANT(side_store) || GH_MUTANT(load_store)) return cas_by_store<O>(p, expected, desired);
@@ -36,7 +36,7 @@ struct mem {
       the_machine.store(p, T(seen + v), order::relaxed);
       return seen;
     }
-    return the_machine.modify("add", p, GH_MUTANT(relaxed_leave) ? order::relaxed : O, [&](T seen) { return T(seen + v); });
+    return the_machine.modify("add", p, O, [&](T seen) { return T(seen + v); });
   }
   template <order O, class T> static T fetch_or(T* p, T v) {
     return the_machine.modify("or", p, O, [&](T seen) { return T(seen | v); });
@@ -44,6 +44,7 @@ struct mem {
   template <order O, class T> static T fetch_and(T* p, T v) {
     return the_machine.modify("and", p, O, [&](T seen) { return T(seen & v); });
   }
+  static bool allocation_fails() { return the_machine.fail_allocation(); }
   static void relax() { the_machine.relax(); }
 
   // Mutants only.
@@ -57,7 +58,6 @@ struct mem {
 template <class F, u32 R> struct sim_tile {
   using format = F;
   using mem = sim::mem;
-  using wide = sim_tile;
   using word = typename F::word;
   using key = typename F::key;
   using value = typename F::value;
@@ -88,23 +88,27 @@ template <class F, u32 R> struct sim_tile {
     the_machine.end_row();
     return r;
   }
-  hits with_key(const row& r, key k, u32 first) {
+  hits with_key(const row& r, key k, u32 first, u32 end = R) {
     note(2);
     if (GH_MUTANT(no_first_mask)) first = 0;
     u32 m = 0;
-    for (u32 i = first; i < R; ++i) m |= u32(F::key_of(r.w[i]) == k || (k == empty_key<key> && ends_path(r.w[i]))) << i;
+    for (u32 i = first; i < end; ++i) m |= u32(F::key_of(r.w[i]) == k || (k == empty_key<key> && ends_path(r.w[i]))) << i;
     return {m};
   }
-  hits with_word(const row& r, word w, u32 first) {
+  hits with_word(const row& r, word w, u32 first, u32 end = R) {
     note(3);
     u32 m = 0, open = 0;
-    for (u32 i = first; i < R; ++i) m |= u32(r.w[i] == w) << i, open |= u32(r.w[i] == empty_word<F>()) << i;
+    for (u32 i = first; i < end; ++i) m |= u32(r.w[i] == w) << i, open |= u32(r.w[i] == empty_word<F>()) << i;
     if (GH_MUTANT(ignored_tombstone)) m = 0;
     if (GH_MUTANT(foreign_tombstone) && open && !m)
-      for (u32 i = first; i < R; ++i) m |= u32(F::key_of(r.w[i]) == dead_key<key>) << i;
+      for (u32 i = first; i < end; ++i) m |= u32(F::key_of(r.w[i]) == dead_key<key>) << i;
     return {m};
   }
   bool any(hits h) { return h.mask != 0; }  // on CUDA the ballot was with_key's: no lane asks another here
+  u32 number(hits h) {
+    note(9);
+    return u32(__builtin_popcount(h.mask));
+  }
   hits choose(bool c, hits a, hits b) { return c ? a : b; }
   // Without a hit there is no such word: what comes back must not matter, so it is one that no program uses.
   word word_at(const row& r, hits h) {
@@ -113,12 +117,17 @@ template <class F, u32 R> struct sim_tile {
     return r.w[lead(h)];
   }
   value value_at(const row& r, hits h) {
-    if (GH_MUTANT(late_value) && h.mask) return F::value_of(mem::template load<order::relaxed>(r.line + lead(h)));
-    return F::value_of(word_at(r, h));
+    const word w = word_at(r, h);
+    return F::value_of(GH_MUTANT(late_value) && h.mask ? mem::template load<order::relaxed>(r.line + lead(h)) : w);
   }
   word slot(const row& r, u32 i) {
     note(7);
     return r.w[i];
+  }
+  // What comes back without go must not matter either.
+  template <class Act> auto once(bool go, Act act) {
+    note(10);
+    return go ? act() : decltype(act())(0x5eed5eed);
   }
   bool cas(bool go, word* line, const row& r, hits h, word desired) {
     note(8);

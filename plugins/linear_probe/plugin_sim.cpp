@@ -182,7 +182,7 @@ const registration linear_probe{{
     .formats = all_formats,
     .layouts = {"g1", "g2", "g4", "g1c", "g2c", "g4c"},
     .widths = {2, 4},
-    .letters = "isafe",
+    .letters = "isafec",
     .fillers = n_keys,
     .side_keys = true,
     .mutants = {mutant::tombstone_reuse, mutant::foreign_tombstone, mutant::tombstone_ends_find, mutant::load_store,

@@ -1,0 +1,62 @@
+"""Runs of the explorer, and what is told about them in pytest's summary."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+RANDOM_PROGRAMS = int(os.environ.get("GPUHASH_EXPLORE_COUNT", "10000"))
+
+
+@dataclass
+class Answer:
+    """What one run of the explorer printed."""
+
+    status: int
+    lines: list[dict[str, Any]]
+    output: str
+    errors: str
+
+
+@dataclass
+class Summary:
+    """Lines for pytest's terminal summary."""
+
+    sets: list[str] = field(default_factory=list)
+    mutants: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class Explorer:
+    """Runs the explorer; ``start`` in the background, on as many cores as there are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cores = os.cpu_count() or 1
+        self.pool = ThreadPoolExecutor(self.cores)
+        self.started: dict[tuple[str, ...], Future[Answer]] = {}
+
+    def __call__(self, *arguments: str) -> Answer:
+        done = subprocess.run([str(self.path), *arguments], capture_output=True, text=True, timeout=3600)
+        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return Answer(done.returncode, lines, done.stdout, done.stderr)
+
+    def start(self, *arguments: str) -> Future[Answer]:
+        if arguments not in self.started:
+            self.started[arguments] = self.pool.submit(self, *arguments)
+        return self.started[arguments]
+
+    def shards(self, structure: str) -> list[Future[Answer]]:
+        """Everything about one structure, cut into a piece per core."""
+        return [
+            self.start(structure, "--json", "--count", str(RANDOM_PROGRAMS), "--shard", f"{k}/{self.cores}")
+            for k in range(self.cores)
+        ]
+
+    def hunt(self, structure: str, mutant: str) -> Future[Answer]:
+        return self.start(structure, "--mutant", mutant, "--json", "--count", str(RANDOM_PROGRAMS))
