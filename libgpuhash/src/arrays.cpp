@@ -37,8 +37,9 @@ gpuhash_status array_check::check_overlap(const array& a, const array& b) {
 }
 
 gpuhash_status array_check::check_device(const array& a) {
+  if (device_.kind == GPUHASH_CPU && cpu_reaches(a.data)) return GPUHASH_OK;
   const reach r = reach_of(a.data);
-  if (device_.kind == GPUHASH_CPU ? r.cpu : r.cuda == any_cuda || r.cuda == device_.ordinal) return GPUHASH_OK;
+  if (device_.kind == GPUHASH_CUDA && (r.cuda == any_cuda || r.cuda == device_.ordinal)) return GPUHASH_OK;
   const gpuhash_device home = r.cpu ? gpuhash_device{GPUHASH_CPU, 0} : gpuhash_device{GPUHASH_CUDA, r.cuda};
   return fail(err_, GPUHASH_INVALID_ARGUMENT, "%s (%p) is memory of %s, but the table is on %s; copy it there first",
               a.name, a.data, device_name(home).text, device_name(device_).text);

@@ -52,6 +52,16 @@ reach reach_of(const void* p) {
   return {false, ordinal};
 }
 
+bool cpu_reaches(const void* p) {
+  constexpr size_t entries = 16;
+  thread_local uintptr_t host_pages[entries] = {};
+  const uintptr_t page = reinterpret_cast<uintptr_t>(p) >> 12;
+  if (host_pages[page % entries] == page) return true;
+  if (!reach_of(p).cpu) return false;
+  host_pages[page % entries] = page;
+  return true;
+}
+
 namespace {
 
 std::string cpu_name() {

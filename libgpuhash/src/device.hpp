@@ -27,4 +27,9 @@ constexpr int32_t any_cuda = -2;
 /// Asks the driver. Without one (see known_driver()) every pointer is the CPU's.
 reach reach_of(const void* p);
 
+/// reach_of(p).cpu, from a small memory of each thread for pages that it has asked about. A call with few keys passes the
+/// same arrays again and again, and the driver takes longer to answer than such a call takes. An entry can outlive its
+/// page's host memory; a device pointer there is then not refused, as it would not be without a driver.
+bool cpu_reaches(const void* p);
+
 }  // namespace gpuhash
