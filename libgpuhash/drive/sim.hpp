@@ -58,7 +58,7 @@ class model {
 // Setups and key sets that a structure wants explored exhaustively.
 struct scene {
   std::string name, layout, setup;
-  std::vector<u32> keys;                       // two keys
+  std::vector<u32> keys;                            // two keys
   std::vector<std::pair<u32, u32>> widths{{0, 0}};  // slots per line of operations that add, and of the others
 };
 
@@ -66,14 +66,14 @@ struct structure {
   std::string name;
   std::vector<std::string> formats;
   std::vector<std::string> layouts;
-  std::vector<u32> widths;                   // slots per line
-  std::string letters;                       // operations it has, of kind_letters
-  u32 fillers;                               // keys 0..fillers-1 exist, besides y and z
+  std::vector<u32> widths;  // slots per line
+  std::string letters;      // operations it has, of kind_letters
+  u32 fillers;              // keys 0..fillers-1 exist, besides y and z
   bool side_keys;
-  bool synchronized = false;                 // each operation is a call of its own, ordered by acquire and release
+  bool synchronized = false;  // each operation is a call of its own, ordered by acquire and release
   std::vector<mutant> mutants;
   std::vector<scene> scenes;
-  u32 failures;                              // allocations that may fail in a run
+  u32 failures;  // allocations that may fail in a run
   std::function<std::unique_ptr<model>(const std::string& format)> make;
   // Extra programs that only this structure understands, explored exhaustively: layout and program text.
   std::vector<std::pair<std::string, std::string>> programs;
@@ -88,7 +88,8 @@ struct registration {
 };
 
 // make for a model that is a template over the slot format.
-template <template <class> class Model> std::unique_ptr<model> make_model(const std::string& format) {
+template <template <class> class Model>
+std::unique_ptr<model> make_model(const std::string& format) {
   if (format == "set32") return std::make_unique<Model<set32>>();
   if (format == "pair32") return std::make_unique<Model<pair32>>();
   if (format == "set64") return std::make_unique<Model<set64>>();
@@ -101,7 +102,8 @@ inline const std::vector<std::string> all_formats{"set32", "pair32", "set64", "p
 // Rule 3 of tile.hpp: whatever the row shows, a step calls the same collectives, and with go = false it writes nothing. An
 // idle tile of a warp does just that, on whatever its row happens to be; so the step is tried on copies, with the real row, an
 // EMPTY one and one full of the operation's key. Returns a hash of the calls.
-template <class Op> u64 try_idle(const Op& o, const typename Op::table& t, const typename Op::tile_type::row& real) {
+template <class Op>
+u64 try_idle(const Op& o, const typename Op::table& t, const typename Op::tile_type::row& real) {
   using F = typename Op::F;
   auto blank = real, mine = real;
   for (auto& w : blank.w) w = empty_word<F>();
@@ -112,7 +114,8 @@ template <class Op> u64 try_idle(const Op& o, const typename Op::table& t, const
     Op copy = o;
     typename Op::tile_type tile;
     copy.step(tile, t, joiner{}, row, false);
-    if (usual && usual != tile.collectives) the_machine.fail("lockstep: what a row shows decides which collectives a step calls");
+    if (usual && usual != tile.collectives)
+      the_machine.fail("lockstep: what a row shows decides which collectives a step calls");
     usual = tile.collectives;
     if constexpr (Op::has_slow) copy.slow(tile, t, joiner{}, false);
   }
@@ -120,7 +123,8 @@ template <class Op> u64 try_idle(const Op& o, const typename Op::table& t, const
   return usual;
 }
 
-template <class Op> reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) {
+template <class Op>
+reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) {
   using F = typename Op::F;
   const auto v = typename F::value(what.value);
   const auto answer = [](const result<F>& r) { return reply{r.status, r.live, r.used, u64(r.value)}; };
@@ -134,7 +138,8 @@ template <class Op> reply serve_op(const typename Op::table& t, const op& what, 
     if (!usual) usual = try_idle(o, t, row);
     tile.collectives = 0;
     verdict d = o.step(tile, t, joiner{}, row, true);
-    if (tile.collectives != usual) the_machine.fail("lockstep: the steps of an operation differ in the collectives they call");
+    if (tile.collectives != usual)
+      the_machine.fail("lockstep: the steps of an operation differ in the collectives they call");
     if constexpr (Op::has_slow)
       if (d == verdict::slow) d = o.slow(tile, t, joiner{}, true);
     if (d == verdict::done) return answer(o.res);
@@ -192,10 +197,10 @@ struct counters {
 // ---- words as text ---------------------------------------------------------------------------------------------------
 
 // key: names a key. EMPTY is ".", a tombstone of key 2 is "x2" (in a set "x"), key 2 with value 7 is "2=7".
-template <class F, class Name> std::string show_word(typename F::word w, Name key) {
+template <class F, class Name>
+std::string show_word(typename F::word w, Name key) {
   if (F::key_of(w) == empty_key<typename F::key>) return ".";
-  if (F::key_of(w) == dead_key<typename F::key>)
-    return F::has_value ? "x" + key(typename F::key(F::value_of(w))) : "x";
+  if (F::key_of(w) == dead_key<typename F::key>) return F::has_value ? "x" + key(typename F::key(F::value_of(w))) : "x";
   std::string s = key(F::key_of(w));
   if (F::has_value) s += "=" + std::to_string(u64(F::value_of(w)));
   return s;

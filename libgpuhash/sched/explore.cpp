@@ -54,30 +54,49 @@ arguments parse(int argc, char** argv) {
       if (i + 1 >= argc) throw bad_input(name + " needs a value");
       return argv[++i];
     };
-    if (name == "--programs") a.programs = next();
-    else if (name == "--mode") a.mode = next();
-    else if (name == "--bound") a.how.bound = int(number(name, next()));
-    else if (name == "--memory") a.memory = next();
-    else if (name == "--format") a.format = next();
-    else if (name == "--layout") a.layout = next();
-    else if (name == "--mutant") a.mutant = next();
-    else if (name == "--seed") a.how.seed = number(name, next());
-    else if (name == "--count") a.count = number(name, next());
-    else if (name == "--schedules") a.how.schedules = number(name, next());
-    else if (name == "--limit") a.how.limit = number(name, next());
-    else if (name == "--long") a.seconds = double(number(name, next()));
-    else if (name == "--replay") a.replay = next();
-    else if (name == "--no-prune") a.how.prune = false;
-    else if (name == "--watch-all") a.how.watch_all = true;
-    else if (name == "--json") a.json = true;
-    else if (name == "--list") a.list = true;
+    if (name == "--programs")
+      a.programs = next();
+    else if (name == "--mode")
+      a.mode = next();
+    else if (name == "--bound")
+      a.how.bound = int(number(name, next()));
+    else if (name == "--memory")
+      a.memory = next();
+    else if (name == "--format")
+      a.format = next();
+    else if (name == "--layout")
+      a.layout = next();
+    else if (name == "--mutant")
+      a.mutant = next();
+    else if (name == "--seed")
+      a.how.seed = number(name, next());
+    else if (name == "--count")
+      a.count = number(name, next());
+    else if (name == "--schedules")
+      a.how.schedules = number(name, next());
+    else if (name == "--limit")
+      a.how.limit = number(name, next());
+    else if (name == "--long")
+      a.seconds = double(number(name, next()));
+    else if (name == "--replay")
+      a.replay = next();
+    else if (name == "--no-prune")
+      a.how.prune = false;
+    else if (name == "--watch-all")
+      a.how.watch_all = true;
+    else if (name == "--json")
+      a.json = true;
+    else if (name == "--list")
+      a.list = true;
     else if (name == "--shard") {
       const auto parts = split(next(), '/');
       if (parts.size() != 2) throw bad_input("--shard needs K/N, for example 0/2");
       a.shard = number(name, parts[0]), a.shards = number(name, parts[1]);
       if (a.shard >= a.shards) throw bad_input("--shard K/N needs K below N, not " + parts[0] + "/" + parts[1]);
-    } else if (name[0] != '-' && a.structure.empty()) a.structure = name;
-    else throw bad_input("unknown argument '" + name + "'; gpuhash-explore without arguments prints what there is");
+    } else if (name[0] != '-' && a.structure.empty())
+      a.structure = name;
+    else
+      throw bad_input("unknown argument '" + name + "'; gpuhash-explore without arguments prints what there is");
   }
   const auto one_of = [](const std::string& name, const std::string& v, const std::vector<std::string>& all) {
     if (std::find(all.begin(), all.end(), v) == all.end()) {
@@ -117,9 +136,12 @@ void plant(const std::string& name) {
 std::string json_text(const std::string& s) {
   std::string out = "\"";
   for (char c : s) {
-    if (c == '\n') out += "\\n";
-    else if (c == '"' || c == '\\') out += '\\', out += c;
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else
+      out += c;
   }
   return out + '"';
 }
@@ -135,17 +157,23 @@ void print(const arguments& a, const set_report& r) {
   const tally& t = r.sum;
   const double rate = t.seconds > 0 ? double(t.schedules) / t.seconds : 0;
   if (a.json) {
-    printf("{\"structure\": %s, \"programs\": %s, \"memory\": %s, \"mode\": %s, \"mutant\": %s, \"count\": %llu, \"schedules\": %llu, "
-           "\"complete\": %llu, \"states\": %llu, \"steps\": %llu, \"bound\": %d, \"exhaustive\": %s, \"violations\": %llu, \"outcomes\": %llu, "
-           "\"seconds\": %.6f, \"why\": %s, \"replay\": %s}\n",
-           json_text(a.structure).c_str(), json_text(r.programs).c_str(), json_text(r.memory).c_str(), json_text(r.mode).c_str(),
-           json_text(a.mutant).c_str(), t.programs, t.schedules, t.complete, t.states, t.steps, a.how.bound,
-           t.exhaustive ? "true" : "false", t.violations, t.outcomes, t.seconds, json_text(t.why).c_str(), json_text(t.replay).c_str());
+    printf(
+        "{\"structure\": %s, \"programs\": %s, \"memory\": %s, \"mode\": %s, \"mutant\": %s, \"count\": %llu, "
+        "\"schedules\": %llu, "
+        "\"complete\": %llu, \"states\": %llu, \"steps\": %llu, \"bound\": %d, \"exhaustive\": %s, \"violations\": "
+        "%llu, \"outcomes\": %llu, "
+        "\"seconds\": %.6f, \"why\": %s, \"replay\": %s}\n",
+        json_text(a.structure).c_str(), json_text(r.programs).c_str(), json_text(r.memory).c_str(),
+        json_text(r.mode).c_str(), json_text(a.mutant).c_str(), t.programs, t.schedules, t.complete, t.states, t.steps,
+        a.how.bound, t.exhaustive ? "true" : "false", t.violations, t.outcomes, t.seconds, json_text(t.why).c_str(),
+        json_text(t.replay).c_str());
   } else {
     const std::string bound = r.mode != "dfs" ? "-" : a.how.bound < 0 ? "none" : std::to_string(a.how.bound);
-    printf("%-14s %-8s %-5s %-10s %9llu programs %12llu schedules   bound %-4s  %-14s %llu violations  %9.0f schedules/s\n",
-           a.structure.c_str(), r.programs.c_str(), r.memory.c_str(), r.mode.c_str(), t.programs, t.schedules, bound.c_str(),
-           t.exhaustive ? "exhaustive" : "not exhaustive", t.violations, rate);
+    printf(
+        "%-14s %-8s %-5s %-10s %9llu programs %12llu schedules   bound %-4s  %-14s %llu violations  %9.0f "
+        "schedules/s\n",
+        a.structure.c_str(), r.programs.c_str(), r.memory.c_str(), r.mode.c_str(), t.programs, t.schedules,
+        bound.c_str(), t.exhaustive ? "exhaustive" : "not exhaustive", t.violations, rate);
     if (t.violations) printf("  %s\n  replay: %s\n", t.why.c_str(), t.replay.c_str());
   }
   fflush(stdout);
@@ -172,13 +200,16 @@ class campaign {
         if (!fine && !a_.mutant.empty()) return false;
       }
     }
-    if (!known) throw bad_input("--programs '" + a_.programs + "' is neither pairs, triples, written, random, all nor a program (which has a ':')");
+    if (!known)
+      throw bad_input("--programs '" + a_.programs +
+                      "' is neither pairs, triples, written, random, all nor a program (which has a ':')");
     if (all || a_.programs == "random") fine &= random_programs();
     return fine;
   }
 
  private:
-  template <class Set> bool suite(const char* name, bool weak, Set set) {
+  template <class Set>
+  bool suite(const char* name, bool weak, Set set) {
     set_report r{name, weak ? "weak" : "sc", a_.mode.empty() ? "dfs" : a_.mode, {}};
     options how = a_.how;
     how.mode = r.mode;
@@ -192,7 +223,11 @@ class campaign {
   }
 
   bool one_program() {
-    task t{&s_, a_.format.empty() ? s_.formats.front() : a_.format, a_.layout.empty() ? s_.layouts.front() : a_.layout, false, a_.how.seed,
+    task t{&s_,
+           a_.format.empty() ? s_.formats.front() : a_.format,
+           a_.layout.empty() ? s_.layouts.front() : a_.layout,
+           false,
+           a_.how.seed,
            parse_program(a_.programs)};
     if (std::find(s_.layouts.begin(), s_.layouts.end(), t.layout) == s_.layouts.end())
       throw bad_input(s_.name + " has no layout '" + t.layout + "'");
@@ -220,7 +255,8 @@ class campaign {
     for (u64 i = a_.shard; r.sum.violations == 0; i += a_.shards) {
       const auto now = clock::now();
       if (a_.seconds > 0 ? std::chrono::duration<double>(now - begin).count() >= a_.seconds : i >= a_.count) break;
-      if (a_.seconds > 0 && !a_.json && std::chrono::duration<double>(now - told).count() > 60) print(a_, r), told = now;
+      if (a_.seconds > 0 && !a_.json && std::chrono::duration<double>(now - told).count() > 60)
+        print(a_, r), told = now;
       task t = random_task(s_, a_.how.seed, i, a_.format);
       if (a_.memory != "both") t.weak = a_.memory == "weak";
       for (const char* mode : {"random", "pct"}) {
@@ -252,21 +288,29 @@ void draw_step(const access_record& r) {
   const model& m = drawn->table();
   std::string what = m.show(r.seen, r.bytes);
   const bool is_load = !strcmp(r.name, "load"), is_cas = !strcmp(r.name, "cas");
-  if (is_load) what = "sees " + what;
-  else if (is_cas && !r.writes) what = "lost: sees " + what;
-  else what += " -> " + m.show(r.wrote, r.bytes);
+  if (is_load)
+    what = "sees " + what;
+  else if (is_cas && !r.writes)
+    what = "lost: sees " + what;
+  else
+    what += " -> " + m.show(r.wrote, r.bytes);
   if (r.stale) what += is_load || is_cas ? " (stale)" : " (behind a newer store)";
-  printf("%5llu  %c  %-8s %-9s %-22s %s\n", ++drawn_steps, 'A' + char(r.tile), r.name, m.where(r.where).c_str(), what.c_str(), m.draw().c_str());
+  printf("%5llu   %c   %-8s %-9s %-22s %s\n", ++drawn_steps, 'A' + char(r.tile), r.name, m.where(r.where).c_str(),
+         what.c_str(), m.draw().c_str());
 }
 
 int replay_run(const std::string& s) {
   const auto f = split(s, '/');
   if (f.size() != 7 && f.size() != 8)
-    throw bad_input("'" + s + "' is not a replay string: structure/format/layout/memory/seed/program/schedule[/mutant] has 7 or 8 parts, this has " +
+    throw bad_input("'" + s +
+                    "' is not a replay string: structure/format/layout/memory/seed/program/schedule[/mutant] has 7 or "
+                    "8 parts, this has " +
                     std::to_string(f.size()));
   task t{&structure_named(f[0]), f[1], f[2], f[3] == "weak", number("the seed", f[4]), parse_program(f[5])};
-  if (std::find(t.of->formats.begin(), t.of->formats.end(), f[1]) == t.of->formats.end()) throw bad_input(f[0] + " has no format '" + f[1] + "'");
-  if (std::find(t.of->layouts.begin(), t.of->layouts.end(), f[2]) == t.of->layouts.end()) throw bad_input(f[0] + " has no layout '" + f[2] + "'");
+  if (std::find(t.of->formats.begin(), t.of->formats.end(), f[1]) == t.of->formats.end())
+    throw bad_input(f[0] + " has no format '" + f[1] + "'");
+  if (std::find(t.of->layouts.begin(), t.of->layouts.end(), f[2]) == t.of->layouts.end())
+    throw bad_input(f[0] + " has no layout '" + f[2] + "'");
   if (f[3] != "weak" && f[3] != "sc") throw bad_input("the memory is sc or weak, not '" + f[3] + "'");
   if (f.size() == 8) plant(f[7]);
   std::vector<uint8_t> answers;
@@ -285,12 +329,15 @@ int replay_run(const std::string& s) {
     for (const op& o : t.what.tiles[i]) printf(" %s;", operation_text(o).c_str());
     printf("\n");
   }
-  printf("words: . empty; 2=9 key 2 with value 9 (in a set 2); x2 tombstone of key 2 (in a set x)\n"
-         "\n step tile access   where     %-22s table\n%49s %s\n", "word", "", e.table().draw().c_str());
+  printf(
+      "words: . empty; 2=9 key 2 with value 9 (in a set 2); x2 tombstone of key 2 (in a set x)\n"
+      "\n%5s  tile %-8s %-9s %-22s %s\n%53s %s\n",
+      "step", "access", "where", "word", "table", "", e.table().draw().c_str());
   const bool fine = e.run(r);
   if (r.misfit) {
     fflush(stdout);
-    throw bad_input("the schedule does not fit the program: its answer " + std::to_string(r.misfit) + " names no alternative");
+    throw bad_input("the schedule does not fit the program: its answer " + std::to_string(r.misfit) +
+                    " names no alternative");
   }
   if (!r.used_up()) {
     fflush(stdout);
@@ -318,8 +365,8 @@ int list_json() {
     for (size_t i = 0; i < std::max<size_t>(s.mutants.size(), 1); ++i) {
       const bool has = i < s.mutants.size();
       const mutant_entry e = has ? mutant_table[int(s.mutants[i]) - 1] : mutant_entry{"", "", ""};
-      printf("{\"structure\": %s, \"mutant\": %s, \"deviates\": %s, \"source\": %s}\n", json_text(s.name).c_str(), json_text(e.name).c_str(),
-             json_text(e.deviates).c_str(), json_text(e.source).c_str());
+      printf("{\"structure\": %s, \"mutant\": %s, \"deviates\": %s, \"source\": %s}\n", json_text(s.name).c_str(),
+             json_text(e.name).c_str(), json_text(e.deviates).c_str(), json_text(e.source).c_str());
     }
   return 0;
 }

@@ -35,7 +35,8 @@ inline std::string replay_text(const task& t, const std::string& schedule) {
 }
 
 inline std::string operation_text(const op& o) {
-  static const char* const names[] = {"nop", "insert", "assign", "accumulate", "find", "erase", "insert_multi", "count"};
+  static const char* const names[] = {"nop",  "insert", "assign",       "accumulate",
+                                      "find", "erase",  "insert_multi", "count"};
   if (o.kind == grow) return "grow";
   std::string s = std::string(names[o.kind]) + " " + key_digits[o.key];
   if (adds(o.kind)) s += "=" + std::to_string(o.value);
@@ -87,7 +88,9 @@ class explorer {
 
   bool completed() const { return completed_; }
   const std::string& why() const { return why_; }
-  std::string replay_string() const { return replay_text(task_, schedule_text(the_machine.taken, the_machine.n_taken)); }
+  std::string replay_string() const {
+    return replay_text(task_, schedule_text(the_machine.taken, the_machine.n_taken));
+  }
   // A hash of what the last run came to: every answer, and the table.
   u64 outcome() const {
     u64 h = 0;
@@ -103,7 +106,8 @@ class explorer {
   void check_task() const {
     const structure& s = *task_.of;
     if (task_.what.tiles.size() > max_tiles)
-      throw bad_input("a program has at most " + std::to_string(max_tiles) + " tiles, not " + std::to_string(task_.what.tiles.size()));
+      throw bad_input("a program has at most " + std::to_string(max_tiles) + " tiles, not " +
+                      std::to_string(task_.what.tiles.size()));
     size_t n = 0;
     const auto check = [&](const op& o) {
       if (s.letters.find(o.kind == grow ? 'g' : kind_letters[o.kind]) == std::string::npos)
@@ -116,7 +120,8 @@ class explorer {
     for (const op& o : task_.what.setup) check(o);
     for (const auto& tile : task_.what.tiles)
       for (const op& o : tile) check(o), ++n;
-    if (n > max_ops) throw bad_input("a program has at most " + std::to_string(max_ops) + " operations, not " + std::to_string(n));
+    if (n > max_ops)
+      throw bad_input("a program has at most " + std::to_string(max_ops) + " operations, not " + std::to_string(n));
   }
 
   void prepare() {
@@ -135,7 +140,8 @@ class explorer {
     start_ = model_->holds();
 
     std::set<u32> keys;
-    for (const op& o : task_.what.setup) if (o.kind != grow) keys.insert(o.key);
+    for (const op& o : task_.what.setup)
+      if (o.kind != grow) keys.insert(o.key);
     for (const auto& tile : task_.what.tiles) {
       begin_.push_back(u32(ops_.size()));
       for (op o : tile) {
@@ -167,7 +173,9 @@ class explorer {
         std::string room = e.model_->room_left(e.ops_[i]);
         if (!room.empty()) e.no_room_ = operation_text(e.ops_[i]) + " answered full, but " + room;
       }
-      if (e.drawing) printf("%*s%c: %s -> %s\n", 10, "", 'A' + char(tile), operation_text(e.ops_[i]).c_str(), answer_text(e.ops_[i], r).c_str());
+      if (e.drawing)
+        printf("%*s%c: %s -> %s\n", 8, "", 'A' + char(tile), operation_text(e.ops_[i]).c_str(),
+               answer_text(e.ops_[i], r).c_str());
     }
     e.model_->end_tile(sum);
   }
@@ -204,8 +212,9 @@ class explorer {
     long live = start_.first, used = start_.second;
     for (const reply& r : replies_) live += r.live, used += r.used;
     if (live == now.first && used == now.second) return model_->check_counters();
-    return "counters: the operations' answers sum up to " + std::to_string(live) + " live keys and " + std::to_string(used) +
-           " used slots, the table holds " + std::to_string(now.first) + " and " + std::to_string(now.second);
+    return "counters: the operations' answers sum up to " + std::to_string(live) + " live keys and " +
+           std::to_string(used) + " used slots, the table holds " + std::to_string(now.first) + " and " +
+           std::to_string(now.second);
   }
 
   struct per_key {
@@ -215,12 +224,16 @@ class explorer {
   };
 
   std::string history(const per_key& k, key_state end) const {
-    const auto state = [](key_state s) { return s.present ? "present with value " + std::to_string(s.value) : std::string("absent"); };
-    std::string s = std::string("not linearizable: key ") + key_digits[k.key] + " was " + state(k.start) + " at first, and is " + state(end) + " at last";
+    const auto state = [](key_state s) {
+      return s.present ? "present with value " + std::to_string(s.value) : std::string("absent");
+    };
+    std::string s = std::string("not linearizable: key ") + key_digits[k.key] + " was " + state(k.start) +
+                    " at first, and is " + state(end) + " at last";
     for (u32 i : k.ops) {
       u32 tile = 0;
       while (begin_[tile + 1] <= i) ++tile;
-      s += "\n    " + std::string(1, char('A' + tile)) + "  " + operation_text(ops_[i]) + " -> " + answer_text(ops_[i], replies_[i]);
+      s += "\n    " + std::string(1, char('A' + tile)) + "  " + operation_text(ops_[i]) + " -> " +
+           answer_text(ops_[i], replies_[i]);
       std::string after;
       for (u32 j : k.ops)
         if (precedes(j, i)) after += (after.empty() ? "" : ", ") + operation_text(ops_[j]);
@@ -280,7 +293,9 @@ inline tally explore(const task& what, const options& how, hash_set* outcomes = 
   dfs search(state, how.bound, how.prune);
   random_walk walk(how.seed, how.schedules);
   pct chance(how.seed, how.schedules, 3);
-  scheduler& s = how.mode == "dfs" ? static_cast<scheduler&>(search) : how.mode == "pct" ? static_cast<scheduler&>(chance) : walk;
+  scheduler& s = how.mode == "dfs"   ? static_cast<scheduler&>(search)
+                 : how.mode == "pct" ? static_cast<scheduler&>(chance)
+                                     : walk;
   the_machine.watch_all(how.mode != "dfs" || how.watch_all);
   bool more = true;
   while (more) {

@@ -17,7 +17,8 @@ namespace {
 
 constexpr u32 n_keys = 3, old_slots = 2, new_slots = 4, mark = 1u << 16;
 
-template <class F> class gate_model final : public model {
+template <class F>
+class gate_model final : public model {
   using key = typename F::key;
   using word = typename F::word;
 
@@ -47,8 +48,10 @@ template <class F> class gate_model final : public model {
     enter();
     const u32 g = GH_MUTANT(old_table) ? early : mem::load<order::relaxed>(generation_);
     const reply r = serve<linear_op, 2>(tables_[g], o, keys_[o.key]);
-    if (GH_MUTANT(relaxed_leave)) mem::fetch_add<order::relaxed>(gate_, u32(-1));
-    else mem::fetch_add<order::release>(gate_, u32(-1));
+    if (GH_MUTANT(relaxed_leave))
+      mem::fetch_add<order::relaxed>(gate_, u32(-1));
+    else
+      mem::fetch_add<order::release>(gate_, u32(-1));
     return r;
   }
 
@@ -70,7 +73,8 @@ template <class F> class gate_model final : public model {
   std::pair<long, long> holds() const override { return {-1, -1}; }
 
   std::string draw() const override {
-    std::string s = "gate " + std::to_string(*gate_ & (mark - 1)) + (*gate_ & mark ? "+mark" : "") + "  generation " + std::to_string(*generation_);
+    std::string s = "gate " + std::to_string(*gate_ & (mark - 1)) + (*gate_ & mark ? "+mark" : "") + "  generation " +
+                    std::to_string(*generation_);
     for (const auto& t : tables_) {
       s += " |";
       for (u64 i = 0; i < t.n_slots; ++i) s += ' ' + show(wide_value(t.slots[i]), sizeof(word));
@@ -111,7 +115,8 @@ template <class F> class gate_model final : public model {
     if (!GH_MUTANT(no_gate)) {
       while (mem::fetch_or<order::relaxed>(gate_, mark) & mark) mem::relax();  // another growth has it
       const auto inside = [&] {
-        return (GH_MUTANT(relaxed_wait) ? mem::load<order::relaxed>(gate_) : mem::load<order::acquire>(gate_)) & (mark - 1);
+        return (GH_MUTANT(relaxed_wait) ? mem::load<order::relaxed>(gate_) : mem::load<order::acquire>(gate_)) &
+               (mark - 1);
       };
       while (inside() && !GH_MUTANT(gate_checked_once)) mem::relax();
     }
@@ -123,8 +128,10 @@ template <class F> class gate_model final : public model {
       mem::store<order::relaxed>(generation_, 1u);
     }
     if (GH_MUTANT(no_gate) || GH_MUTANT(forgotten_gate)) return;
-    if (GH_MUTANT(relaxed_publish)) mem::fetch_and<order::relaxed>(gate_, ~mark);
-    else mem::fetch_and<order::release>(gate_, ~mark);
+    if (GH_MUTANT(relaxed_publish))
+      mem::fetch_and<order::relaxed>(gate_, ~mark);
+    else
+      mem::fetch_and<order::release>(gate_, ~mark);
   }
 
   void copy(word w) {
@@ -169,8 +176,9 @@ const registration gate{{
     .fillers = n_keys,
     .side_keys = false,
     .synchronized = true,
-    .mutants = {mutant::no_gate, mutant::gate_checked_once, mutant::enter_unchecked, mutant::relaxed_publish, mutant::relaxed_enter,
-                mutant::relaxed_leave, mutant::relaxed_wait, mutant::forgotten_gate, mutant::old_table},
+    .mutants = {mutant::no_gate, mutant::gate_checked_once, mutant::enter_unchecked, mutant::relaxed_publish,
+                mutant::relaxed_enter, mutant::relaxed_leave, mutant::relaxed_wait, mutant::forgotten_gate,
+                mutant::old_table},
     .scenes = {},
     .failures = 0,
     .make = make_model<gate_model>,

@@ -43,23 +43,20 @@ inline bool apply(const event& e, key_state& s) {
       if (yes_ == s.present) return false;
       s = {true, s.present ? s.value + e.argument : e.argument};
       return true;
-    case find:
-      return yes_ == s.present && e.returned == (s.present ? s.value : 0);
-    case count:
-      return yes_ == s.present && e.returned == s.present;
+    case find: return yes_ == s.present && e.returned == (s.present ? s.value : 0);
+    case count: return yes_ == s.present && e.returned == s.present;
     case erase:
       if (yes_ != s.present) return false;
       s = {false, 0};
       return true;
-    default:
-      return true;  // nop
+    default: return true;  // nop
   }
 }
 
 // Does e leave the key as it is, whatever order it is put into?
 inline bool only_looks(const event& e) {
-  return e.status >= full || e.kind == find || e.kind == count || e.kind == nop || (e.kind == insert && e.status == no) ||
-         (e.kind == erase && e.status == no);
+  return e.status >= full || e.kind == find || e.kind == count || e.kind == nop ||
+         (e.kind == insert && e.status == no) || (e.kind == erase && e.status == no);
 }
 
 class history_checker {

@@ -49,13 +49,19 @@ inline u64 stir(u64 a, u64 b) {
   return x ^ x >> 32;
 }
 
-template <class T> u128 wide_value(T v) {
-  if constexpr (sizeof(T) == 16) return v;
-  else return {u64(v), 0};
+template <class T>
+u128 wide_value(T v) {
+  if constexpr (sizeof(T) == 16)
+    return v;
+  else
+    return {u64(v), 0};
 }
-template <class T> T narrow_value(u128 v) {
-  if constexpr (sizeof(T) == 16) return v;
-  else return T(v.lo);
+template <class T>
+T narrow_value(u128 v) {
+  if constexpr (sizeof(T) == 16)
+    return v;
+  else
+    return T(v.lo);
 }
 
 // Messages of the weak mode.
@@ -107,8 +113,10 @@ class message_store {
     views_[tile][cell] = id;
     l.by_age.push_back({value, {}, over != nullptr});
     if (release) {
-      if (carried.empty()) carried = views_[tile];
-      else join(carried, views_[tile]);
+      if (carried.empty())
+        carried = views_[tile];
+      else
+        join(carried, views_[tile]);
     }
     u64 h = stir(stir(value.lo, value.hi), u64(cell) * 256 + id);
     for (u8 v : carried) h = stir(h, v);
@@ -207,7 +215,8 @@ class machine {
     used_ = 0;
     violation.clear();
   }
-  template <class T> T* place(u32 n, u32 alignment = 16) {
+  template <class T>
+  T* place(u32 n, u32 alignment = 16) {
     used_ = (used_ + alignment - 1) / alignment * alignment;
     if (used_ + n * sizeof(T) > memory_bytes) fail("the initial table does not fit the simulated memory");
     T* p = reinterpret_cast<T*>(memory + used_);
@@ -225,7 +234,8 @@ class machine {
   }
 
   // Which of the slots in left is read next? Unwatched ones go first: their moment makes no difference.
-  template <class T> u32 next_slot(const T* line, u32 left) {
+  template <class T>
+  u32 next_slot(const T* line, u32 left) {
     u32 quiet = 0;
     if (scheduling_)
       for (u32 m = left; m; m &= m - 1)
@@ -234,8 +244,10 @@ class machine {
     u32 skip = 0;
     if (quiet) skip = u32(__builtin_popcount(left & ((quiet & -quiet) - 1)));
     if (scheduling_ && (left & (left - 1))) {
-      if (quiet) note(skip);
-      else skip = decide({what::slot, u32(__builtin_popcount(left)), nullptr, false, current});
+      if (quiet)
+        note(skip);
+      else
+        skip = decide({what::slot, u32(__builtin_popcount(left)), nullptr, false, current});
     }
     while (skip--) left &= left - 1;
     return u32(__builtin_ctz(left));
@@ -285,12 +297,14 @@ class machine {
 
   // ---- accesses -----------------------------------------------------------------------------------------------------
 
-  template <class T> T load(const T* p, order o) {
+  template <class T>
+  T load(const T* p, order o) {
     point(watched(p));
     return read(p, o);
   }
   // A load whose moment has come (tile/sim.hpp uses it for the slots of a row).
-  template <class T> T read(const T* p, order o) {
+  template <class T>
+  T read(const T* p, order o) {
     const u32 c = cell_of(p, sizeof(T));
     T v = *p;
     u32 stale = 0, id = 0;
@@ -307,7 +321,8 @@ class machine {
     return v;
   }
 
-  template <class T> void store(T* p, T v, order o) {
+  template <class T>
+  void store(T* p, T v, order o) {
     point(watched(p));
     const u32 c = cell_of(p, sizeof(T));
     u32 back = 0;
@@ -327,7 +342,8 @@ class machine {
   }
 
   // f(seen) is what to write; returns what was seen.
-  template <class T, class F> T modify(const char* name, T* p, order o, F f) {
+  template <class T, class F>
+  T modify(const char* name, T* p, order o, F f) {
     point(watched(p));
     const u32 c = cell_of(p, sizeof(T));
     const T seen = *p, next = f(seen);
@@ -342,7 +358,8 @@ class machine {
     return seen;
   }
 
-  template <class T> T cas(T* p, T expected, T desired, order o) {
+  template <class T>
+  T cas(T* p, T expected, T desired, order o) {
     point(watched(p));
     const u32 c = cell_of(p, sizeof(T));
     T seen = *p;
@@ -357,8 +374,10 @@ class machine {
       if (n > 1) stale = behind[decide({what::message, n, nullptr, false, tag(c)})];
       id = ids[newest - stale];
       seen = narrow_value<T>(messages_.get(c, u8(id)).value);
-      if (seen == expected) put_over(c, wide_value(desired), o);
-      else messages_.see(current, c, u8(id), o == order::acquire || o == order::acq_rel);
+      if (seen == expected)
+        put_over(c, wide_value(desired), o);
+      else
+        messages_.see(current, c, u8(id), o == order::acquire || o == order::acq_rel);
     }
     observe(c, wide_value(seen), id);
     const bool won = seen == expected;
@@ -412,13 +431,13 @@ class machine {
 
   struct tile_state {
     fiber stack;
-    u64 observed;  // hash of everything this tile has learned: its local state is a function of it
-    u64 row;       // the same for the row that is being read, in no order
+    u64 observed;       // hash of everything this tile has learned: its local state is a function of it
+    u64 row;            // the same for the row that is being read, in no order
     bool elected;       // chosen for its next access already
     bool others_wrote;  // since this tile's last relax()
     bool in_row, idle;
-    u32 kind;           // of the operation in progress
-    u32 fresh_op;       // operation whose first access is still to come
+    u32 kind;      // of the operation in progress
+    u32 fresh_op;  // operation whose first access is still to come
   };
 
   static u8* map_memory() {
@@ -505,11 +524,14 @@ class machine {
   void learn(u64 x) { tiles_[current].observed = stir(tiles_[current].observed, x); }
   void observe(u32 cell, u128 v, u32 id) {
     const u64 x = stir(stir(v.lo, v.hi), u64(cell) * 256 + id);
-    if (tiles_[current].in_row) tiles_[current].row += x;
-    else learn(x);
+    if (tiles_[current].in_row)
+      tiles_[current].row += x;
+    else
+      learn(x);
   }
 
-  template <class T> void write(T* p, T v) {
+  template <class T>
+  void write(T* p, T v) {
     const u64 c = u64(reinterpret_cast<const u8*>(p) - memory);
     if (scheduling_ && !watched_[c / cell_bytes]) {
       watched_[c / cell_bytes] = more_watched = true;
@@ -524,8 +546,10 @@ class machine {
     if (tiles_[current].idle) fail("lockstep: memory was written although go was false");
     for (u32 m = live_ & ~(1u << current); m; m &= m - 1) {
       const u32 t = u32(__builtin_ctz(m));
-      if (runnable_ >> t & 1) tiles_[t].others_wrote = true;
-      else runnable_ |= 1u << t;
+      if (runnable_ >> t & 1)
+        tiles_[t].others_wrote = true;
+      else
+        runnable_ |= 1u << t;
     }
   }
   void put_over(u32 cell, u128 v, order o) {

@@ -31,9 +31,9 @@ struct bad_input : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline constexpr u32 grow = 16;  // an operation kind of the explorer's own
+inline constexpr u32 grow = 16;                                             // an operation kind of the explorer's own
 inline constexpr u32 max_keys = 36, dead_pattern = 34, empty_pattern = 35;  // y and z
-inline constexpr char kind_letters[] = "nisafe?c";  // by kind
+inline constexpr char kind_letters[] = "nisafe?c";                          // by kind
 inline constexpr char key_digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 struct op {
@@ -75,8 +75,10 @@ inline std::string text(const program& p) {
 inline std::vector<std::string> split(const std::string& s, char at) {
   std::vector<std::string> parts(1);
   for (char c : s) {
-    if (c == at) parts.emplace_back();
-    else parts.back() += c;
+    if (c == at)
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -119,7 +121,8 @@ inline std::vector<op> parse_ops(const std::string& s) {
 
 inline program parse_program(const std::string& s) {
   const auto halves = split(s, ':');
-  if (halves.size() != 2) throw bad_input("'" + s + "' is not a program: it needs one ':' between setup and tiles (example: i0=7:e0+f0)");
+  if (halves.size() != 2)
+    throw bad_input("'" + s + "' is not a program: it needs one ':' between setup and tiles (example: i0=7:e0+f0)");
   program p;
   p.setup = parse_ops(halves[0]);
   for (const std::string& tile : split(halves[1], '+')) p.tiles.push_back(parse_ops(tile));

@@ -19,7 +19,8 @@ using visitor = std::function<bool(const task&)>;
 inline std::vector<op> choices(const structure& s, const scene& sc, std::pair<u32, u32> widths, bool by_mixed) {
   std::vector<op> all;
   for (u32 kind : kinds_of(s))
-    for (u32 key : sc.keys) all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed && kind != count});
+    for (u32 key : sc.keys)
+      all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed && kind != count});
   return all;
 }
 inline op with_value(op o, u64 v) {
@@ -27,7 +28,8 @@ inline op with_value(op o, u64 v) {
   return o;
 }
 
-template <class F> bool for_each_scene(const structure& s, bool weak, const std::string& format, F f) {
+template <class F>
+bool for_each_scene(const structure& s, bool weak, const std::string& format, F f) {
   for (const std::string& fmt : s.formats) {
     if (!format.empty() && fmt != format) continue;
     for (const scene& sc : s.scenes)
@@ -85,8 +87,12 @@ inline bool written(const structure& s, bool weak, const std::string& format, co
 // setup: one of the structure's scenes, or random operations on keys that collide with the program's.
 inline task random_task(const structure& s, u64 seed, u64 i, const std::string& format) {
   random_source r(seed * 0x9e3779b97f4a7c15ull + i);
-  task t{&s, format.empty() ? s.formats[r.below(u32(s.formats.size()))] : format, s.layouts[r.below(u32(s.layouts.size()))],
-         r.below(3) == 0, r.below(1000) + 1, {}};
+  task t{&s,
+         format.empty() ? s.formats[r.below(u32(s.formats.size()))] : format,
+         s.layouts[r.below(u32(s.layouts.size()))],
+         r.below(3) == 0,
+         r.below(1000) + 1,
+         {}};
   const auto kinds = kinds_of(s);
   std::vector<u32> keys;
   for (u32 n = 1 + r.below(3); keys.size() < n;) keys.push_back(r.below(std::min(s.fillers, 4u)));
@@ -108,7 +114,9 @@ inline task random_task(const structure& s, u64 seed, u64 i, const std::string& 
     default:
       for (u32 n = 2 + r.below(10); n; --n) {
         const u32 key = r.below(3) ? r.below(s.fillers) : keys[r.below(u32(keys.size()))];
-        t.what.setup.push_back(with_value({r.below(3) || s.letters.find('e') == std::string::npos ? u32(insert) : u32(erase), key, 0, width(), false}, ++value));
+        t.what.setup.push_back(with_value(
+            {r.below(3) || s.letters.find('e') == std::string::npos ? u32(insert) : u32(erase), key, 0, width(), false},
+            ++value));
       }
   }
   const u32 tiles = 2 + r.below(3);

@@ -19,7 +19,8 @@ inline mutant active_mutant = mutant::none;
 struct mutant_entry {
   const char *name, *deviates, *source;
 };
-inline constexpr mutant_entry mutant_table[] = {  // in the enumerators' order, none left out
+inline constexpr mutant_entry mutant_table[] = {
+    // in the enumerators' order, none left out
 #define M(name, deviates, source) {#name, deviates, source},
 #include "tests/model/mutants/all.def"
 #undef M

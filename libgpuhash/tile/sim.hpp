@@ -15,22 +15,27 @@
 namespace gpuhash::sim {
 
 struct mem {
-  template <order O, class T> static T load(const T* p) {
+  template <order O, class T>
+  static T load(const T* p) {
     static_assert(O == order::relaxed || O == order::acquire);
     return the_machine.load(p, O);
   }
-  template <order O, class T> static void store(T* p, T v) {
+  template <order O, class T>
+  static void store(T* p, T v) {
     static_assert(O == order::relaxed || O == order::release);
     the_machine.store(p, v, O);
   }
-  template <order O, class T> static T cas(T* p, T expected, T desired) {
+  template <order O, class T>
+  static T cas(T* p, T expected, T desired) {
     if (GH_MUTANT(side_store) || GH_MUTANT(load_store)) return cas_by_store<O>(p, expected, desired);
     return the_machine.cas(p, expected, desired, O);
   }
-  template <order O, class T> static T exchange(T* p, T v) {
+  template <order O, class T>
+  static T exchange(T* p, T v) {
     return the_machine.modify("exchange", p, O, [&](T) { return v; });
   }
-  template <order O, class T> static T fetch_add(T* p, T v) {
+  template <order O, class T>
+  static T fetch_add(T* p, T v) {
     if (GH_MUTANT(counter_store)) {
       const T seen = the_machine.load(p, order::relaxed);
       the_machine.store(p, T(seen + v), order::relaxed);
@@ -38,24 +43,28 @@ struct mem {
     }
     return the_machine.modify("add", p, O, [&](T seen) { return T(seen + v); });
   }
-  template <order O, class T> static T fetch_or(T* p, T v) {
+  template <order O, class T>
+  static T fetch_or(T* p, T v) {
     return the_machine.modify("or", p, O, [&](T seen) { return T(seen | v); });
   }
-  template <order O, class T> static T fetch_and(T* p, T v) {
+  template <order O, class T>
+  static T fetch_and(T* p, T v) {
     return the_machine.modify("and", p, O, [&](T seen) { return T(seen & v); });
   }
   static bool allocation_fails() { return the_machine.fail_allocation(); }
   static void relax() { the_machine.relax(); }
 
   // Mutants only.
-  template <order O, class T> static T cas_by_store(T* p, T expected, T desired) {
+  template <order O, class T>
+  static T cas_by_store(T* p, T expected, T desired) {
     const T seen = the_machine.load(p, order::relaxed);
     if (seen == expected) the_machine.store(p, desired, order::relaxed);
     return seen;
   }
 };
 
-template <class F, u32 R> struct sim_tile {
+template <class F, u32 R>
+struct sim_tile {
   using format = F;
   using mem = sim::mem;
   using word = typename F::word;
@@ -83,7 +92,8 @@ template <class F, u32 R> struct sim_tile {
       const u32 i = the_machine.next_slot(line, left);
       left &= ~(1u << i);
       r.w[i] = the_machine.read(line + i, order::relaxed);
-      if (GH_MUTANT(torn_pair)) r.w[i] = F::make(F::key_of(r.w[i]), F::value_of(mem::template load<order::relaxed>(line + i)));
+      if (GH_MUTANT(torn_pair))
+        r.w[i] = F::make(F::key_of(r.w[i]), F::value_of(mem::template load<order::relaxed>(line + i)));
     }
     the_machine.end_row();
     return r;
@@ -92,7 +102,8 @@ template <class F, u32 R> struct sim_tile {
     note(2);
     if (GH_MUTANT(no_first_mask)) first = 0;
     u32 m = 0;
-    for (u32 i = first; i < end; ++i) m |= u32(F::key_of(r.w[i]) == k || (k == empty_key<key> && ends_path(r.w[i]))) << i;
+    for (u32 i = first; i < end; ++i)
+      m |= u32(F::key_of(r.w[i]) == k || (k == empty_key<key> && ends_path(r.w[i]))) << i;
     return {m};
   }
   hits with_word(const row& r, word w, u32 first, u32 end = R) {
@@ -125,7 +136,8 @@ template <class F, u32 R> struct sim_tile {
     return r.w[i];
   }
   // What comes back without go must not matter either.
-  template <class Act> auto once(bool go, Act act) {
+  template <class Act>
+  auto once(bool go, Act act) {
     note(10);
     return go ? act() : decltype(act())(0x5eed5eed);
   }

@@ -9,9 +9,11 @@ namespace {
 constexpr u32 widest = 4, n_keys = 14;
 
 // The real operation; some planted mistakes deviate where it starts.
-template <class Tile, u32 Kind> struct explored_op : linear_op<Tile, Kind> {
+template <class Tile, u32 Kind>
+struct explored_op : linear_op<Tile, Kind> {
   using base = linear_op<Tile, Kind>;
-  void start(const typename base::table& t, u32 kd, typename base::key k, typename base::value v, typename base::index home) {
+  void start(const typename base::table& t, u32 kd, typename base::key k, typename base::value v,
+             typename base::index home) {
     base::start(t, kd, k, v, home);
     if (GH_MUTANT(long_writer) && adds(kd)) ++this->left;
     if (GH_MUTANT(full_too_early) && adds(kd) && this->left > 1) --this->left;
@@ -19,7 +21,8 @@ template <class Tile, u32 Kind> struct explored_op : linear_op<Tile, Kind> {
   }
 };
 
-template <class F> class linear_model final : public model {
+template <class F>
+class linear_model final : public model {
   using key = typename F::key;
   using word = typename F::word;
 
@@ -67,10 +70,12 @@ template <class F> class linear_model final : public model {
         if (F::key_of(t_.slots[s]) == k || (F::has_value && t_.slots[s] == tombstone<F>(k)))
           return "I3: slots " + std::to_string(i) + " and " + std::to_string(s) + " both belong to key " + name(k);
       const u64 home = first_slot(k), far = (i + t_.n_slots - home) % t_.n_slots;
-      if (far >= path(k)) return "I4: key " + name(k) + " lies in slot " + std::to_string(i) + ", beyond its probe limit";
+      if (far >= path(k))
+        return "I4: key " + name(k) + " lies in slot " + std::to_string(i) + ", beyond its probe limit";
       for (u64 d = 0; d < far; ++d)
         if (t_.slots[(home + d) % t_.n_slots] == empty_word<F>())
-          return "I2: slot " + std::to_string((home + d) % t_.n_slots) + " is EMPTY although key " + name(k) + " lies behind it";
+          return "I2: slot " + std::to_string((home + d) % t_.n_slots) + " is EMPTY although key " + name(k) +
+                 " lies behind it";
     }
     return changed_hands_;
   }
@@ -80,7 +85,8 @@ template <class F> class linear_model final : public model {
     const key k = keys_[o.key];
     for (u64 d = 0; d < path(k); ++d) {
       const u64 i = (first_slot(k) + d) % t_.n_slots;
-      if (t_.slots[i] == empty_word<F>() || F::key_of(t_.slots[i]) == k || (F::has_value && t_.slots[i] == tombstone<F>(k)))
+      if (t_.slots[i] == empty_word<F>() || F::key_of(t_.slots[i]) == k ||
+          (F::has_value && t_.slots[i] == tombstone<F>(k)))
         return "slot " + std::to_string(i) + " could have taken key " + name(k);
     }
     return "";
@@ -100,7 +106,8 @@ template <class F> class linear_model final : public model {
     const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
     if (was == is || was == empty_word<F>()) return;
     if (F::has_value ? owner(was) == owner(is) : is_live<F>(was) && F::key_of(is) == dead_key<key>) return;
-    changed_hands_ = "I1: " + where(p) + " went from " + show(old, sizeof(word)) + " to " + show(wide_value(is), sizeof(word));
+    changed_hands_ =
+        "I1: " + where(p) + " went from " + show(old, sizeof(word)) + " to " + show(wide_value(is), sizeof(word));
   }
 
   void end_tile(const reply& sum) override {
@@ -111,13 +118,16 @@ template <class F> class linear_model final : public model {
 
   std::string draw() const override {
     std::string s;
-    for (u64 i = 0; i < t_.n_slots; ++i) s += (i % widest ? " " : i ? " | " : "") + show_word<F>(t_.slots[i], [this](key k) { return name(k); });
+    for (u64 i = 0; i < t_.n_slots; ++i)
+      s += (i % widest ? " " : i ? " | " : "") + show_word<F>(t_.slots[i], [this](key k) { return name(k); });
     for (u32 i = 0; i < 2; ++i)
-      if (F::key_of(t_.side[i]) != empty_key<key>) s += std::string("  side ") + (i ? "y" : "z") + "=" + std::to_string(u64(F::value_of(t_.side[i])));
+      if (F::key_of(t_.side[i]) != empty_key<key>)
+        s += std::string("  side ") + (i ? "y" : "z") + "=" + std::to_string(u64(F::value_of(t_.side[i])));
     return s;
   }
   std::string where(const void* p) const override {
-    if (p >= t_.slots && p < t_.slots + t_.n_slots) return "slot " + std::to_string(static_cast<const word*>(p) - t_.slots);
+    if (p >= t_.slots && p < t_.slots + t_.n_slots)
+      return "slot " + std::to_string(static_cast<const word*>(p) - t_.slots);
     if (p >= t_.side && p < t_.side + 2) return p == t_.side ? "side z" : "side y";
     return p == counters_.live ? "live" : "used";
   }

@@ -43,7 +43,8 @@ static history draw(random_source& r, u32 n, bool ordered) {
       e.status = yes;
       if (!apply(e, state)) __builtin_trap();  // one of the two answers is right in every state
     }
-    if (e.kind <= accumulate && !before.present && r.below(4) == 0) e.status = r.below(2) ? full : no_memory, state = before;
+    if (e.kind <= accumulate && !before.present && r.below(4) == 0)
+      e.status = r.below(2) ? full : no_memory, state = before;
     h.events.push_back(e);
   }
   h.end = state;
@@ -57,7 +58,9 @@ static history draw(random_source& r, u32 n, bool ordered) {
       switch (r.below(3)) {
         case 0: e.status = r.below(4) ? r.below(2) : u32(full); break;
         case 1: e.returned = r.below(4); break;
-        default: h.end = {r.below(2) != 0, 0}; if (h.end.present) h.end.value = r.below(4);
+        default:
+          h.end = {r.below(2) != 0, 0};
+          if (h.end.present) h.end.value = r.below(4);
       }
     }
   return h;
@@ -73,6 +76,7 @@ int main() {
     ++histories, linearizable += expected;
     disagreements += checker.linearizable(h.events, h.start, h.end) != expected;
   }
-  printf("{\"histories\": %llu, \"linearizable\": %llu, \"disagreements\": %llu}\n", histories, linearizable, disagreements);
+  printf("{\"histories\": %llu, \"linearizable\": %llu, \"disagreements\": %llu}\n", histories, linearizable,
+         disagreements);
   return disagreements != 0;
 }

@@ -33,10 +33,12 @@ def test_no_violation(explorer: Explorer, summary: Summary, structure: str) -> N
         total = {key: sum(line[key] for line in lines) for key in ("count", "schedules", "violations", "seconds")}
         exhaustive = all(line["exhaustive"] for line in lines)
         bound = "none" if mode == "dfs" else "-"
+        reach = "exhaustive" if exhaustive else "not exhaustive"
+        rate = total["schedules"] / total["seconds"]
         summary.sets.append(
-            f"{structure:<14} {programs:<8} {memory:<6} {mode:<11} {total['count']:>8,} programs {total['schedules']:>12,} schedules"
-            f"   preemption bound {bound:<4}  {'exhaustive' if exhaustive else 'not exhaustive':<14}"
-            f"  {total['violations']} violations {total['schedules'] / total['seconds']:>12,.0f} schedules/s"
+            f"{structure:<14} {programs:<8} {memory:<6} {mode:<11} {total['count']:>8,} programs"
+            f" {total['schedules']:>12,} schedules   preemption bound {bound:<4}  {reach:<14}"
+            f"  {total['violations']} violations {rate:>12,.0f} schedules/s"
         )
         for line in lines:
             assert line["violations"] == 0, f"{line['why']}\nreplay: {line['replay']}"
@@ -73,14 +75,25 @@ def test_what_is_left_out_has_no_ending_of_its_own(explorer: Explorer, program: 
     lines = [explorer(*base, *extra).lines[0] for extra in variants]
     assert all(line["exhaustive"] and line["violations"] == 0 for line in lines)
     assert len({line["outcomes"] for line in lines}) == 1
-    assert lines[0]["schedules"] < lines[1]["schedules"] and lines[0]["schedules"] < lines[2]["schedules"]
+    assert lines[0]["schedules"] < lines[1]["schedules"]
+    assert lines[0]["schedules"] < lines[2]["schedules"]
     walk = explorer(*base, "--mode", "random", "--schedules", "50000").lines[0]
     assert walk["outcomes"] <= lines[0]["outcomes"]
     assert lines[0]["outcomes"] > 1
 
 
 def test_a_preemption_bound_cuts_the_search(explorer: Explorer) -> None:
-    base = ("linear_probe", "--programs", ":i0=1,e0+i0=2,f0", "--format", "pair32", "--memory", "sc", "--json", "--no-prune")
+    base = (
+        "linear_probe",
+        "--programs",
+        ":i0=1,e0+i0=2,f0",
+        "--format",
+        "pair32",
+        "--memory",
+        "sc",
+        "--json",
+        "--no-prune",
+    )
     runs = [explorer(*base, "--bound", bound).lines[0] for bound in ("0", "1", "2")]
     schedules = [line["schedules"] for line in runs] + [explorer(*base).lines[0]["schedules"]]
     assert schedules == sorted(set(schedules))
@@ -97,7 +110,9 @@ def test_the_same_seed_makes_the_same_runs(explorer: Explorer) -> None:
 
 
 def test_checker_agrees_with_a_brute_force(summary: Summary) -> None:
-    done = subprocess.run([explore.build("checker_test", ["tests/model/checker_test.cpp"])], capture_output=True, text=True)
+    done = subprocess.run(
+        [explore.build("checker_test", ["tests/model/checker_test.cpp"])], capture_output=True, text=True
+    )
     counts = json.loads(done.stdout)
     assert done.returncode == 0
     assert counts["histories"] >= 100_000
@@ -110,9 +125,11 @@ def test_checker_agrees_with_a_brute_force(summary: Summary) -> None:
 
 
 def test_machine_ends_litmus_programs_as_known() -> None:
-    done = subprocess.run([explore.build("machine_test", ["tests/model/machine_test.cpp"])], capture_output=True, text=True)
+    done = subprocess.run(
+        [explore.build("machine_test", ["tests/model/machine_test.cpp"])], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("as expected") == 2 * 22
+    assert done.stdout.count("as expected") == 2 * 21
 
 
 @pytest.mark.parametrize(
@@ -141,7 +158,10 @@ def test_machine_ends_litmus_programs_as_known() -> None:
         (("--replay", "linear_probe/pair32/g2/sc/-1/:i0=1/0"), "the seed needs a number, not '-1'"),
         (("--replay", "linear_probe/pair32/g2/sc/1/:i0=1+f0/0?1"), "'?' is none of 0-9 a-z"),
         (("--replay", "linear_probe/pair32/g2/sc/1/:i0=1+f0/9"), "its answer 1 names no alternative"),
-        (("--replay", "linear_probe/pair32/g2/sc/1/:i0=1+f0/00000000000000000000000001"), "before its answers were used up"),
+        (
+            ("--replay", "linear_probe/pair32/g2/sc/1/:i0=1+f0/00000000000000000000000001"),
+            "before its answers were used up",
+        ),
     ],
 )
 def test_bad_input_gets_one_sentence(explorer: Explorer, arguments: tuple[str, ...], sentence: str) -> None:
