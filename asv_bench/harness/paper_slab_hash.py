@@ -220,7 +220,12 @@ def _mixture_seconds(
 ) -> tuple[float, list[float]]:
     """(utilisation before the first batch, seconds of each batch but the first)."""
     on, xp = settings.device, settings.device.xp
-    table = make_table("slab_hash", on, utilisation, n, (4, 4), threads=settings.threads, seed=1, **settings.options)
+    chosen = {"threads": settings.threads, "seed": 1} | settings.options
+    sized = make_table("slab_hash", on, utilisation, n, (4, 4), **chosen)
+    buckets = int(sized.stats()["buckets"])
+    sized.close()
+    # Erased slots are not taken again before FLUSH, so the chains grow: super blocks are added, buckets stay as they are.
+    table = make_table("slab_hash", on, utilisation, n, (4, 4), grow=True, buckets=buckets, **chosen)
     values = xp.arange(n, dtype=np.uint32)
     table.insert(random_keys(xp, values, 4), values)
     before = float(table.stats()["utilization"])

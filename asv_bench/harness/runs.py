@@ -45,8 +45,10 @@ def table_options(backend: str, load: float) -> dict[str, Any]:
     return {"max_load_factor": load}
 
 
-def make_table(backend: str, device: Device, load: float, n: int, widths: tuple[int, int], **more: Any) -> gh.Table:
-    """A table that n keys fill to `load`, and that does not grow. Options in `more` win; None leaves an option out."""
+def make_table(
+    backend: str, device: Device, load: float, n: int, widths: tuple[int, int], grow: bool = False, **more: Any
+) -> gh.Table:
+    """A table that n keys fill to `load`. Options in `more` win; None leaves an option out."""
     options = {key: value for key, value in (table_options(backend, load) | more).items() if value is not None}
     return gh.Table(
         backend,
@@ -54,7 +56,7 @@ def make_table(backend: str, device: Device, load: float, n: int, widths: tuple[
         value_dtype=dtype_of(widths[1]),
         capacity=n,
         device=device.name,
-        grow=False,
+        grow=grow,
         **options,
     )
 
