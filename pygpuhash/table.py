@@ -235,29 +235,31 @@ class Table(_core.CoreTable):
         numpy arrays, or, for a table on a device, arrays of the library of `like` (a device array).
         """
         s = self._stream_of(like, stream)
+        room, failure = self._export(0, 0, 0, s)
+        if failure is not None:
+            raise failure
         while True:
-            n, failure = self._export(0, 0, 0, s)
-            if failure is not None:
-                raise failure
-            keys, values, failure = self._export_to(n, like, s)
+            keys, values, need, failure = self._export_to(room, like, s)
             if failure is None:
                 return keys, values
-            if not isinstance(failure, InvalidArgument) or self._export(0, 0, 0, s)[0] <= n:
-                raise failure  # otherwise another thread has inserted in between: ask again
+            if not isinstance(failure, InvalidArgument) or need <= room:
+                raise failure
+            room = need  # another thread has inserted in between: ask again
 
-    def _export_to(self, n: int, like: Any, s: int) -> tuple[Any, Any, Any]:
+    def _export_to(self, room: int, like: Any, s: int) -> tuple[Any, Any, int, Any]:
+        """(keys, values, pairs in the table, None or the exception), with room for so many pairs."""
         if like is not None and _arrays.on_device(like):
-            return self._export_like(n, like, s)
+            return self._export_like(room, like, s)
         stage = Stage(self._kind, self._ordinal, s)
-        keys = stage.room(max(n, 1), self._key_store)
-        values = None if self._value_store is None else stage.room(max(n, 1), self._value_store)
-        n, failure = self._export(n, keys.ptr, 0 if values is None else values.ptr, s)
+        keys = stage.room(max(room, 1), self._key_store)
+        values = None if self._value_store is None else stage.room(max(room, 1), self._value_store)
+        n, failure = self._export(room, keys.ptr, 0 if values is None else values.ptr, s)
         if failure is not None:
-            return None, None, failure
+            return None, None, n, failure
         out = None if values is None else _arrays.from_store(values.get()[:n], self.value_dtype)
-        return _arrays.from_store(keys.get()[:n], self.key_dtype), out, None
+        return _arrays.from_store(keys.get()[:n], self.key_dtype), out, n, None
 
-    def _export_like(self, n: int, like: Any, s: int) -> tuple[Any, Any, Any]:
+    def _export_like(self, n: int, like: Any, s: int) -> tuple[Any, Any, int, Any]:
         if self._kind != _core.CUDA:
             raise InvalidArgument("like= is on a CUDA device, the table is on the CPU: leave it out")
         for dtype, store in ((self.key_dtype, self._key_store), (self.value_dtype, self._value_store)):
@@ -270,11 +272,11 @@ class Table(_core.CoreTable):
         k = _device.view(keys, self._ordinal, s, "keys")
         v = None if values is None else _device.view(values, self._ordinal, s, "values")
         if n == 0:
-            return keys, values, None
+            return keys, values, 0, None
         got, failure = self._export(n, k.ptr, 0 if v is None else v.ptr, s)
         if failure is None and got < n:
             return self._export_like(got, like, s)  # another thread has erased in between
-        return keys, values, failure
+        return keys, values, got, failure
 
     def keys(self) -> Any:
         """All keys, as a numpy array."""

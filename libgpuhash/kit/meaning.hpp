@@ -11,8 +11,8 @@ inline constexpr u32 updating_kinds = 1u << assign | 1u << accumulate | 1u << er
 // Does an operation of this kind write, given whether it found its key alive?
 GH_FN bool writes(u32 k, bool alive) { return in_kinds(k, alive ? updating_kinds : adding_kinds); }
 
-// The status of an operation of this kind that ends having found its key alive, or not.
-GH_FN u32 status_of(u32 k, bool alive) { return (in_kinds(k, adding_kinds) ? !alive : alive) ? yes : no; }
+// The status of an operation of this kind that ends having found its key alive, or not. nop has looked at one row only.
+GH_FN u32 status_of(u32 k, bool alive) { return k != nop && (in_kinds(k, adding_kinds) ? !alive : alive) ? yes : no; }
 
 template <class V> GH_FN V join_uint(u32 combine, V a, V b) {
   return combine == 0 ? a + b : combine == 1 ? (b < a ? b : a) : (a < b ? b : a);

@@ -1,0 +1,29 @@
+"""The conformance suite: what every backend has to do, checked through `Table` alone.
+
+harness.py      targets, checks, failures, and the run of all checks
+arrays.py       keys, values, bit patterns
+contents.py     lifecycle, widths, batch sizes, bit patterns, duplicates of a batch
+meaning.py      accumulate, execute, several values per key
+room.py         full tables, growth, ageing, maintenance, memory
+concurrency.py  several threads on one table
+differential.py random programs of operations against a dict
+
+A check is a function of a `Target`, registered by `@check`. Only a trait that the backend does not have lets a check be
+skipped.
+"""
+
+from pygpuhash._conformance import concurrency, contents, differential, meaning, room
+from pygpuhash._conformance.harness import CHECKS, Failure, Outcome, Target, run
+
+__all__ = [
+    "CHECKS",
+    "Failure",
+    "Outcome",
+    "Target",
+    "concurrency",
+    "contents",
+    "differential",
+    "meaning",
+    "room",
+    "run",
+]

@@ -1,0 +1,171 @@
+"""`pygpuhash conformance NAME`: does a backend do what every backend has to do?
+
+NAME is a backend's name, or the path of a module. Every check runs on every device that the backend can use here; only
+a trait that the backend does not have lets a check be skipped. Exit status: 0 when all checks have passed, 1 when one
+has failed, 2 when the input cannot be used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from pygpuhash import _core, _devices, registry
+from pygpuhash._conformance.harness import CHECKS, FORMATS, Outcome, Target, run
+from pygpuhash.errors import GpuHashError, InvalidArgument
+
+__all__ = ["main", "targets"]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of the subcommand; returns the exit status."""
+    options = _parser().parse_args(argv)
+    try:
+        if importlib.util.find_spec("hypothesis") is None:
+            raise InvalidArgument("the suite needs the package hypothesis: pip install hypothesis")
+        found = targets(
+            options.name, options.device, seed=_seed(options), effort=_effort(options), fields=_fields(options)
+        )
+        names = _check_names(options.check)
+    except GpuHashError as error:
+        print(f"pygpuhash: {error}", file=sys.stderr)
+        return 2
+    reports = []
+    for target in found:
+        if not options.json:
+            _print_title(target)
+        outcomes = []
+        for name in names:
+            outcomes.append(run(CHECKS[name], target))
+            if not options.json:
+                _print_outcome(outcomes[-1], target)
+        reports.append({**_describe(target), "checks": [vars(o) for o in outcomes], **_counts(outcomes)})
+        if not options.json:
+            _print_closing(target, outcomes)
+    if options.json:
+        print(json.dumps(reports, indent=2))
+    return 1 if any(report["failed"] for report in reports) else 0
+
+
+def targets(
+    name: str, device: str | None = None, *, seed: int = 1, effort: Any = "normal", fields: dict[str, Any] | None = None
+) -> list[Target]:
+    """The backend on one device, or on every device that it can use here.
+
+    Raises what `registry.resolve` and `parse_device` raise, and InvalidArgument when there is no usable device.
+    """
+    if "/" in name or name.endswith(".so"):
+        name = str(_core.backend_open(str(Path(name).resolve()))["name"])
+    resolved = registry.resolve(name)
+    if isinstance(resolved, type):
+        traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
+    else:
+        traits = frozenset(_core.backend_load(resolved)["traits"])
+        usable = _usable_devices(resolved) if device is None else []
+    wanted = usable if device is None else [_devices.device_name(*_devices.parse_device(device))]
+    if not wanted:
+        raise InvalidArgument(f"backend {name!r} has no device that can be used here: see pygpuhash info")
+    return [
+        Target(name, d, traits, seed=seed, effort=effort, fields=fields or {}, formats=tuple(_formats(d)))
+        for d in wanted
+    ]
+
+
+def _usable_devices(backend: str) -> list[str]:
+    there = [(kind, i) for kind in (_core.CPU, _core.CUDA) for i in range(_core.device_count(kind)[0])]
+    return [_devices.device_name(*d) for d in there if _core.backend_probe(backend, *d) is None]
+
+
+def _formats(device: str) -> list[tuple[str, str | None]]:
+    """All widths; without the pairs of 16 bytes on CUDA devices that have no compare-and-swap of that size."""
+    capability = next((d.compute_capability for d in _devices.devices() if d.name == device), None)
+    narrow_only = capability is not None and capability < (9, 0)
+    return [(k, v) for k, v in FORMATS if not narrow_only or v is None or (k, v) == ("uint32", "uint32")]
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="pygpuhash conformance", description="Test a backend against the contract.")
+    p.add_argument("name", metavar="NAME|PATH", help="a backend's name, or the path of a module")
+    p.add_argument("--device", metavar="DEVICE", help="cpu or cuda:0; default: every device that can be used")
+    effort = p.add_mutually_exclusive_group()
+    effort.add_argument("--quick", action="store_true", help="smaller sizes: under a minute")
+    effort.add_argument("--long", action="store_true", help="larger sizes, and a seed drawn at random")
+    p.add_argument("--seed", type=int, metavar="S", help="of keys, operations and tables; default: 1")
+    p.add_argument("--check", action="append", metavar="CHECK", help="only this check; may be repeated")
+    p.add_argument("--option", action="append", metavar="KEY=VALUE", help="an option of the backend; may be repeated")
+    p.add_argument("--json", action="store_true", help="print everything as JSON")
+    return p
+
+
+def _effort(options: argparse.Namespace) -> str:
+    return "quick" if options.quick else "long" if options.long else "normal"
+
+
+def _seed(options: argparse.Namespace) -> int:
+    seed = options.seed if options.seed is not None else 1 + secrets.randbelow(1 << 32) if options.long else 1
+    if not 1 <= seed < 1 << 64:
+        raise InvalidArgument(f"--seed={seed} is out of range: pass 1 to 2^64 - 1")
+    return seed
+
+
+def _fields(options: argparse.Namespace) -> dict[str, Any]:
+    pairs = [option.partition("=") for option in options.option or ()]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise InvalidArgument(f"--option={key} is not KEY=VALUE")
+    return {key: value for key, _, value in pairs}
+
+
+def _check_names(asked: list[str] | None) -> list[str]:
+    for name in asked or ():
+        if name not in CHECKS:
+            raise InvalidArgument(f"--check={name} is not known: choose of {', '.join(CHECKS)}")
+    return asked or list(CHECKS)
+
+
+def _describe(target: Target) -> dict[str, Any]:
+    return {
+        "backend": target.backend,
+        "device": target.device,
+        "seed": target.seed,
+        "effort": target.effort,
+        "options": target.fields,
+        "traits": sorted(target.traits),
+    }
+
+
+def _counts(outcomes: list[Outcome]) -> dict[str, int]:
+    said = [o.outcome for o in outcomes]
+    return {"passed": said.count("pass"), "failed": said.count("fail"), "skipped": said.count("skip")}
+
+
+def _print_title(target: Target) -> None:
+    options = "".join(f", {k}={v}" for k, v in target.fields.items())
+    print(f"{target.backend} on {target.device}, seed {target.seed}, {target.effort}{options}", flush=True)
+
+
+def _print_outcome(o: Outcome, target: Target) -> None:
+    print(f"  {o.outcome:<5} {o.name:<24} {o.seconds:6.1f} s" + (f"  {o.message}" if o.message else ""), flush=True)
+    if o.outcome == "fail":
+        options = "".join(f" --option {k}={v}" for k, v in target.fields.items())
+        effort = "" if target.effort == "normal" else f" --{target.effort}"
+        again = f"pygpuhash conformance {target.backend} --device {target.device} --seed {target.seed}"
+        print(f"        again: {again}{effort}{options} --check {o.name}", flush=True)
+
+
+def _print_closing(target: Target, outcomes: list[Outcome]) -> None:
+    n, seconds = _counts(outcomes), sum(o.seconds for o in outcomes)
+    said = f"{n['passed']} passed, {n['failed']} failed, {n['skipped']} skipped in {seconds:.1f} s"
+    print(f"{target.backend} on {target.device}: {said}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+"""Targets of the conformance tests: every usable backend, in the shapes that its options give it, on every device."""
+
+from __future__ import annotations
+
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core, conformance
+from pygpuhash._conformance import CHECKS
+
+# Shapes besides the default that reach other code: narrow and wide rows and slabs, the sources' own hashes.
+SHAPES = {
+    "linear_probe": [{"row": 1, "indexing": "mask", "hash": "blog"}, {"row": 16}],
+    "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
+}
+USABLE = [row for row in gh.backends() if row.state == "usable"]
+
+
+def _cases(kind: str) -> list[tuple[str, str, dict]]:
+    return [(row.name, kind, o) for row in USABLE if kind in row.devices for o in [{}, *SHAPES.get(row.name, [])]]
+
+
+def pytest_generate_tests(metafunc):
+    if "target" in metafunc.fixturenames:
+        cases = [*_cases("cpu"), *_cases("cuda")]
+        marks = {"cpu": (), "cuda": (pytest.mark.gpu,)}
+        params = [
+            pytest.param(c, id="-".join(map(str, [c[0], c[1], *c[2].values()])), marks=marks[c[1]]) for c in cases
+        ]
+        metafunc.parametrize("target", params, indirect=True)
+        metafunc.parametrize("check", list(CHECKS))
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu"):
+        count, reason = _core.device_count(_core.CUDA)
+        if not count:
+            pytest.skip(f"needs a CUDA device: {reason}")
+
+
+@pytest.fixture
+def target(request):
+    """A backend on a device."""
+    name, kind, options = request.param
+    device = "cpu" if kind == "cpu" else "cuda:0"
+    return conformance.targets(name, device, effort="quick", fields=options)[0]

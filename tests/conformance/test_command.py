@@ -1,0 +1,81 @@
+"""`pygpuhash conformance`: names, paths, seeds, output, exit status."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pygpuhash import _core, cli
+from pygpuhash._conformance import CHECKS
+from pygpuhash._conformance.harness import same
+
+
+def conformance(*arguments):
+    return cli.main(["conformance", *arguments])
+
+
+def test_every_check_has_a_summary():
+    assert all(one.summary.endswith(".") for one in CHECKS.values())
+    assert all(one.needs <= set(_core.TRAITS) for one in CHECKS.values())
+
+
+def test_output_and_status(capsys):
+    assert conformance("linear_probe", "--device", "cpu", "--quick", "--check", "widths", "--check", "multi") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "linear_probe on cpu, seed 1, quick"
+    assert lines[1].split()[:2] == ["pass", "widths"]
+    assert lines[2].split()[:2] == ["skip", "multi"]
+    assert "does not have the trait multi" in lines[2]
+    assert lines[3].startswith("linear_probe on cpu: 1 passed, 0 failed, 1 skipped in ")
+
+
+def test_json(capsys):
+    arguments = ["--device", "cpu", "--seed", "5", "--option", "slab_bytes=64", "--check", "widths", "--json"]
+    assert conformance("slab_hash", *arguments) == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["backend"], report["device"], report["seed"]) == ("slab_hash", "cpu", 5)
+    assert report["options"] == {"slab_bytes": "64"}
+    assert (report["passed"], report["failed"], report["skipped"]) == (1, 0, 0)
+    assert report["checks"][0]["name"] == "widths"
+
+
+def test_failure_prints_how_to_repeat_it(capsys, monkeypatch):
+    def planted(target):
+        same("planted", np.array([1, 2, 3]), [1, 7, 3], np.array([4, 1 << 40, 6]))
+
+    monkeypatch.setitem(CHECKS, "widths", replace(CHECKS["widths"], function=planted))
+    arguments = ["--device", "cpu", "--seed", "9", "--quick", "--option", "row=16", "--check", "widths"]
+    assert conformance("linear_probe", *arguments) == 1
+    title, line, again, closing = capsys.readouterr().out.splitlines()
+    assert title == "linear_probe on cpu, seed 9, quick, row=16"
+    assert line.endswith("planted: 1 of 3 differ, the first at 1 (key 0x10000000000): got 2, expected 7")
+    command = "pygpuhash conformance linear_probe --device cpu --seed 9 --quick --option row=16 --check widths"
+    assert again.strip() == f"again: {command}"
+    assert closing.startswith("linear_probe on cpu: 0 passed, 1 failed, 0 skipped")
+
+
+def test_module_by_path(capsys):
+    path = next(row["path"] for row in _core.backend_list() if row["name"] == "linear_probe")
+    assert conformance(path, "--device", "cpu", "--quick", "--check", "widths") == 0
+    assert capsys.readouterr().out.startswith("linear_probe on cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["linear_prob"], "did you mean"),
+        (["/nowhere/gpuhash_x.so"], "/nowhere/gpuhash_x.so"),
+        (["linear_probe", "--device", "cpu:1"], "cpu:1"),
+        (["linear_probe", "--device", "tpu"], "tpu"),
+        (["linear_probe", "--seed", "0"], "--seed=0"),
+        (["linear_probe", "--check", "nothing"], "--check=nothing is not known"),
+        (["linear_probe", "--option", "row"], "--option=row is not KEY=VALUE"),
+    ],
+)
+def test_unusable_input(capsys, arguments, sentence):
+    assert conformance(*arguments) == 2
+    printed = capsys.readouterr()
+    assert sentence in printed.err
+    assert printed.err.count("\n") == 1
+    assert not printed.out

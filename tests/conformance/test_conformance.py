@@ -1,0 +1,16 @@
+"""Every check of the conformance suite, on every backend that is registered: `pygpuhash conformance` as tests."""
+
+import pytest
+
+from pygpuhash._conformance import CHECKS, run
+
+
+def test_conformance(target, check):
+    result = run(CHECKS[check], target)
+    if result.outcome == "skip":
+        pytest.skip(result.message)
+    again = (
+        f"pygpuhash conformance {target.backend} --device {target.device} --seed {target.seed} --quick --check {check}"
+    )
+    options = "".join(f" --option {key}={value}" for key, value in target.fields.items())
+    assert result.outcome == "pass", f"{result.message}\nagain: {again}{options}"
