@@ -44,7 +44,7 @@ template <class Op> struct host_driver {
     if (!has_work(q, i)) return false;
     const auto k = read_key<F>(q, i);
     const auto v = read_value<F>(q, i);
-    const u32 kd = Op::fixed_kind == mixed ? q.ops[i] : Op::fixed_kind;
+    const u32 kd = Op::fixed_kind == mixed ? read_op(q, i) : Op::fixed_kind;
     if (table::side_slots && __builtin_expect(is_side_key(k), 0)) {
       if constexpr (table::side_slots) deposit(i, serve_side<F, host_mem>(t.side, kd, joiner_of(q), k, v));
       return false;

@@ -27,6 +27,9 @@ template <class F> GH_FN typename F::value read_value(const request& q, size_t i
   else return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
 }
 
+// The op code of element i of a mixed batch. Codes that execute does not have mean NOP.
+GH_FN u32 read_op(const request& q, size_t i) { return q.ops[i] <= erase ? u32(q.ops[i]) : u32(nop); }
+
 // What element i answered. Counts are 8 bytes whatever the table's values are.
 template <class F> GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
   if (q.status) q.status[i] = u8(r.status);
