@@ -71,6 +71,9 @@ class table {
   virtual uint64_t limit() const = 0;           // used slots at which the table wants to grow
   virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
   virtual gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;  // rebuild for so many keys
+  virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) {  // reserve
+    return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
+  }
   virtual gpuhash_status inspect(gpuhash_error* err) = 0;                              // check
   virtual void figures(std::vector<gpuhash_stat>& out) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
@@ -217,7 +220,7 @@ inline request table::request_for(const gpuhash_batch& b) const {
   q.n = b.n;
   q.keys = b.keys, q.values = b.values, q.out_values = b.out_values, q.status = b.out_status, q.ops = b.ops;
   q.key_bytes = config_.key_bytes, q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
-  if (!config_.value_bytes) q.values = nullptr, q.out_values = nullptr;
+  if (!config_.value_bytes) q.values = nullptr, q.out_values = b.op == GPUHASH_OP_COUNT ? b.out_values : nullptr;
   q.threads = threads();
   q.stream = b.stream;
   tune(q);
@@ -510,7 +513,7 @@ inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
 
 inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE(stream);
-  return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
+  return make_room(keys, stream, err);
 }
 
 inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {

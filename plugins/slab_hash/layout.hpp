@@ -53,9 +53,11 @@ template <class F> struct slab_table {
 
   GH_FN index home(key k) const {
     if (is_side_key(k)) return buckets + index(empty_key<key> - k);
-    if (hash_kind == slab_paper) return u32((u64(paper_a) * u32(k) + paper_b) % paper_prime) % u32(buckets);  // section III-C
+    if (hash_kind == slab_paper) return index((u64(paper_a) * paper_operand(k) + paper_b) % paper_prime) % buckets;  // section III-C
     return reduce(index(hash(k, seed)), buckets);
   }
+  // What a multiplies: 32 bits of it do not overflow, 64 are taken modulo p first.
+  GH_FN static u64 paper_operand(key k) { return sizeof(key) == 8 ? k % paper_prime : k; }
   GH_FN word* bucket(index b) const { return base + u64(b) * slab_slots; }
   GH_FN word* slab(u32 handle) const { return reinterpret_cast<word*>(heap.address(handle)); }
   GH_FN static u32 next_of(word link) { return u32(F::key_of(link)); }

@@ -106,7 +106,7 @@ template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
     using Mem = typename Tile::mem;
     const u32 next = tile.once(go, [&] {
       const u32 mine = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(at)) >> 4);
-      if (mine == no_unit) return mine;
+      if (mine == no_unit) return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
       // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
       const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
       if (before == empty_word<F>()) return mine;

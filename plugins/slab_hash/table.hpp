@@ -2,7 +2,8 @@
 //
 // Two ways to grow. Super blocks are added to the heap when it runs out, without touching what is there. And when the
 // average slab count passes max_load_factor the buckets are doubled by a rebuild, unless the option `buckets` fixed them
-// (the paper's table, which never has to be rebuilt, only gets slower).
+// (the paper's table, which never has to be rebuilt, only gets slower). Where the heap can have no more super blocks, the
+// table is rebuilt with a larger one.
 #pragma once
 #include <math.h>
 
@@ -24,6 +25,7 @@ struct slab_options {
 
 // Slabs of a bucket whose number of keys is Poisson distributed with this mean, M of them to a slab; at least one.
 inline double expected_slabs(double mean, uint32_t M) {
+  if (mean > 1e6) return mean / M + 0.5;  // the same to six digits, and the sum below would be long
   const double sd = sqrt(mean);
   double sum = 0, weight = 0;
   for (double k = floor(mean - 8 * sd < 0 ? 0 : mean - 8 * sd); k <= mean + 8 * sd + 8; ++k) {
@@ -35,10 +37,13 @@ inline double expected_slabs(double mean, uint32_t M) {
 }
 // The paper's memory utilisation, x n / ((M x + y) sum of slabs), at average slab count beta.
 inline double utilization_at(double beta, uint32_t M) { return beta * M / ((M + 1) * expected_slabs(beta * M, M)); }
-// The least average slab count that reaches this utilisation; the most that a chain of 64 slabs gives if none does.
+// The least average slab count that reaches this utilisation, or 64 if none below does. Utilisation falls where most
+// buckets come to need one slab more, so that it is searched from below.
 inline double beta_for(double utilization, uint32_t M) {
-  double low = 1e-3, high = 64;
-  for (int i = 0; i < 60; ++i) {
+  double low = 1e-3, high = low;
+  while (high < 64 && utilization_at(high, M) < utilization) low = high, high *= 1.05;
+  if (high >= 64) return 64;
+  for (int i = 0; i < 40; ++i) {
     const double middle = (low + high) / 2;
     (utilization_at(middle, M) < utilization ? low : high) = middle;
   }
@@ -67,7 +72,7 @@ template <class F> class slab_hash_table final : public table {
   gpuhash_status create(gpuhash_error* err) {
     on_device scope(*this);
     if (const gpuhash_status s = make_header(config_.stream, err)) return s;
-    if (const gpuhash_status s = place(config_.capacity, config_.stream, err)) return s;
+    if (const gpuhash_status s = place(config_.capacity, 0, config_.stream, err)) return s;
     const int e = api_.wait(config_.stream);
     return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
   }
@@ -90,8 +95,16 @@ template <class F> class slab_hash_table final : public table {
 
   // ---- storage --------------------------------------------------------------------------------------------------------
 
-  // Fresh, empty storage for so many keys.
-  gpuhash_status place(uint64_t keys, void* stream, gpuhash_error* err) {
+  // Units that so many keys need beyond the base slabs: as many as expected, and a little more for chance. Where keys may
+  // repeat and the heap may not grow, as many as the worst distribution takes.
+  double units_for(uint64_t keys, uint64_t buckets) const {
+    if (options_.duplicates && !config_.grow) return double(keys) / data_slots_ + 64;
+    const double overflow = double(buckets) * (expected_slabs(double(keys) / double(buckets), data_slots_) - 1);
+    return overflow + 6 * sqrt(overflow) + 64;
+  }
+
+  // Fresh, empty storage for so many keys, with at least so many units.
+  gpuhash_status place(uint64_t keys, double least_units, void* stream, gpuhash_error* err) {
     const uint64_t n = keys < 64 ? 64 : keys;
     const double beta = beta_for(options_.utilization, data_slots_);
     const double wanted = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta * data_slots_));
@@ -102,15 +115,14 @@ template <class F> class slab_hash_table final : public table {
     if (!fresh) return no_memory(err, (buckets + 2) * uint64_t(options_.slab_bytes));
     if (const int e = api_.fill(fresh.p, 0xff, fresh.bytes, stream)) return fault(err, e, "initialising the table");
 
-    // The heap: what keys beyond the base slabs are expected to need, and a little more for chance.
-    const double overflow = double(buckets) * (expected_slabs(double(n) / double(buckets), data_slots_) - 1);
-    const double blocks = ceil((overflow + 6 * sqrt(overflow) + 64) / block_units);
+    const double needed = units_for(n, buckets), blocks = ceil((needed > least_units ? needed : least_units) / block_units);
     const uint32_t per_super = uint32_t(blocks < most_blocks ? blocks : most_blocks);
-    const uint32_t supers = uint32_t(ceil(blocks / per_super));
-    if (supers > slab_heap::max_supers)
+    const double supers_needed = ceil(blocks / per_super);
+    if (supers_needed >= slab_heap::max_supers)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu needs more slabs than a handle can name; ask for more buckets", (unsigned long long)keys);
-    // A contiguous range cannot be added to, so it is made with room to spare.
+    const uint32_t supers = uint32_t(supers_needed);
     heap_.drop(stream);
+    // A contiguous range cannot be added to, so it is made with room to spare.
     heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light, options_.light ? supers + 1 : slab_heap::max_supers, config_.seed);
     for (uint32_t i = 0; i < (options_.light ? 1 : supers); ++i)
       if (const int e = heap_.add_super(stream)) return fault(err, e, "making a super block");
@@ -123,7 +135,8 @@ template <class F> class slab_hash_table final : public table {
     layout_.slab_slots = data_slots_ + 1;
     layout_.duplicates = options_.duplicates;
     layout_.hash_kind = options_.hash;
-    layout_.paper_a = uint32_t(config_.seed % (paper_prime - 1)) + 1, layout_.paper_b = uint32_t((config_.seed >> 32) % paper_prime);
+    const u64 drawn = mix(u64(config_.seed));  // a seed of 7 must not multiply by 8
+    layout_.paper_a = uint32_t(drawn % (paper_prime - 1)) + 1, layout_.paper_b = uint32_t((drawn >> 32) % paper_prime);
     layout_.heap = heap_.heap();
     const double most = double(buckets) * data_slots_ * config_.max_load_factor;
     limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
@@ -138,21 +151,27 @@ template <class F> class slab_hash_table final : public table {
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override { return rebuild(keys, 0, stream, err); }
+
+  // Move every live pair into storage for so many keys, with at least so many units. What the option `buckets` fixed stays.
+  gpuhash_status rebuild(uint64_t keys, double least_units, void* stream, gpuhash_error* err) {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
-    if (options_.buckets && keys > uint64_t(now.live)) options_.buckets = 0;  // reserve and shrink may choose anew
+    const double most_units = double(now.live) / data_slots_ + 64;  // whatever the keys are
+    if (options_.light && least_units < most_units) least_units = most_units;
     block old_base = std::move(base_);
     slab_heap_owner old_heap(api_, {this, take, give});
     old_heap.swap(heap_);
     const layout_type old_layout = layout_;
     const uint64_t old_limit = limit_;
-    gpuhash_status status = place(keys, stream, err);
+    gpuhash_status status = place(keys, least_units, stream, err);
     uint64_t moved = 0;
+    rebuilding_ = true;
     const uint32_t kind = options_.duplicates ? GPUHASH_OP_INSERT_MULTI : GPUHASH_OP_INSERT;
     if (status == GPUHASH_OK)
       status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2, uint64_t(now.live), kind, &moved, stream, err, true);
+    rebuilding_ = false;
     if (status != GPUHASH_OK) {
       base_ = std::move(old_base);
       heap_.swap(old_heap);
@@ -179,8 +198,11 @@ template <class F> class slab_hash_table final : public table {
     return free_now < n;
   }
   gpuhash_status more_room(void* stream, gpuhash_error* err) override {
-    if (!heap_.can_add())
-      return host->fail(err, GPUHASH_NO_MEMORY, "the slab heap is full and cannot be added to; reserve more keys, or use allocator=slab_alloc");
+    if (!heap_.can_add()) {
+      if (rebuilding_)
+        return host->fail(err, GPUHASH_NO_MEMORY, "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
+      return rebuild(options_.buckets ? 0 : limit_, 2 * double(layout_.heap.capacity()), stream, err);
+    }
     // As many again as there are, so that a growing table asks rarely.
     for (uint32_t i = 0, n = heap_.heap().supers ? heap_.heap().supers : 1; i < n && heap_.can_add(); ++i)
       if (const int e = heap_.add_super(stream)) {
@@ -188,6 +210,20 @@ template <class F> class slab_hash_table final : public table {
         return i ? gpuhash_status(GPUHASH_OK) : fault(err, e, "adding a super block");
       }
     layout_.heap = heap_.heap();
+    return count_units(stream, err);
+  }
+  // reserve: more buckets, unless the table has enough or the option fixed them; and enough units.
+  gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    if (keys < uint64_t(now.used)) keys = uint64_t(now.used);
+    if (keys > limit_) return resize(keys, stream, err);
+    const double units = units_for(keys, layout_.buckets);
+    while (double(layout_.heap.capacity()) < units && heap_.can_add()) {
+      if (const int e = heap_.add_super(stream)) return fault(err, e, "adding a super block");
+      layout_.heap = heap_.heap();
+    }
+    if (double(layout_.heap.capacity()) < units) return rebuild(options_.buckets ? keys : limit_, units, stream, err);
     return count_units(stream, err);
   }
   gpuhash_status count_units(void* stream, gpuhash_error* err) {
@@ -358,6 +394,7 @@ template <class F> class slab_hash_table final : public table {
   slab_heap_owner heap_;
   uint32_t data_slots_;
   uint64_t limit_ = 0;
+  bool rebuilding_ = false;
   std::atomic<uint64_t> free_units_{0};  // at least so many; read anew when super blocks come
 };
 
