@@ -38,6 +38,7 @@ class slab_allocator {
     heap_.shape(uint32_t(__builtin_ctz(config_.unit_bytes)), blocks, light, most, config_.seed);
     for (uint32_t i = 0; i < (light ? 1 : first); ++i)
       if (const int e = heap_.add_super(config_.stream)) return failed(e, "making a super block", err);
+    capacity_ = heap_.heap().capacity();
     const int e = api_.wait(config_.stream);
     return e ? failed(e, "making a super block", err) : gpuhash_status(GPUHASH_OK);
   }
@@ -45,23 +46,14 @@ class slab_allocator {
   gpuhash_status allocate(size_t n, uint32_t* units, void* stream, gpuhash_error* err) {
     if (n == 0) return GPUHASH_OK;
     scope in(*this);
-    for (size_t done = 0;;) {
+    for (;;) {
+      const uint64_t tried = capacity_;
       uint64_t missing = 0;
-      if (const gpuhash_status s = allocate_once(n - done, units + done, stream, &missing, err)) return s;
+      if (const gpuhash_status s = allocate_once(n, units, stream, &missing, err)) return s;
       if (!missing) return GPUHASH_OK;
-      // Units that were had may lie anywhere among the missing ones on CUDA; so all are given back and the batch is
-      // repeated in a larger heap.
-      std::unique_lock<std::mutex> lock(grow_);
-      if (!heap_.can_add())
-        return host->fail(err, GPUHASH_NO_MEMORY, "%llu of %llu units could not be had: all %llu are taken; free some, or allow more super blocks", (unsigned long long)missing, (unsigned long long)n, (unsigned long long)heap_.heap().capacity());
+      if (const gpuhash_status s = grow(tried, missing, n, stream, err)) return s;
+      // On CUDA the units that were had lie anywhere among those that were not: all go back, and the batch is repeated.
       if (const gpuhash_status s = give_back(n, units, stream, err)) return s;
-      while (heap_.can_add() && missing > 0) {
-        exclusive hold(*this, stream);
-        const uint64_t before = heap_.heap().capacity();
-        if (const int e = heap_.add_super(stream)) return failed(e, "adding a super block", err);
-        const uint64_t more = heap_.heap().capacity() - before;
-        missing = missing > more ? missing - more : 0;
-      }
     }
   }
 
@@ -75,6 +67,7 @@ class slab_allocator {
     int e = api_.copy(&first, units + bad[1], sizeof(first), stream);
     if (!e) e = api_.wait(stream);
     if (e) return failed(e, "freeing", err);
+    std::lock_guard<std::mutex> lock(grow_);
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%llu of %llu handles were refused, the first 0x%08x at index %llu: %s; the others are freed", (unsigned long long)bad[0], (unsigned long long)n, first, (unsigned long long)bad[1], heap_.heap().owns(first) ? "it is not allocated (freed twice?)" : "it is not of this allocator");
   }
 
@@ -98,6 +91,23 @@ class slab_allocator {
   }
 
  private:
+  // Super blocks for so many missing units, unless somebody has added some since the heap had `tried` units. Fails if
+  // there is none to be had.
+  gpuhash_status grow(uint64_t tried, uint64_t missing, uint64_t n, void* stream, gpuhash_error* err) {
+    std::lock_guard<std::mutex> lock(grow_);
+    if (capacity_ > tried) return GPUHASH_OK;
+    if (!heap_.can_add())
+      return host->fail(err, GPUHASH_NO_MEMORY, "%llu of %llu units could not be had: all %llu are taken; free some, or allow more super blocks", (unsigned long long)missing, (unsigned long long)n, (unsigned long long)tried);
+    while (heap_.can_add() && capacity_ < tried + missing) {
+      exclusive hold(*this, stream);
+      if (const int e = heap_.add_super(stream)) {
+        if (capacity_ > tried) break;
+        return failed(e, "adding a super block", err);
+      }
+      capacity_ = heap_.heap().capacity();
+    }
+    return GPUHASH_OK;
+  }
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
   uint32_t threads() const { return config_.threads ? config_.threads : uint32_t(omp_get_max_threads()); }
   gpuhash_status failed(int e, const char* doing, gpuhash_error* err) const {
@@ -189,7 +199,8 @@ class slab_allocator {
   slab_heap_owner heap_;
   stream_gate streams_;
   host_gate gate_;
-  std::mutex launch_, grow_;
+  std::mutex launch_, grow_;  // the heap is added to under grow_
+  std::atomic<uint64_t> capacity_{0};
   std::atomic<uint64_t> batches_{0};
 };
 

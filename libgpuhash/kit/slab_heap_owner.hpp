@@ -37,6 +37,7 @@ class slab_heap_owner {
     const uint32_t how_many = heap_.light ? max_supers_ : 1;
     if (heap_.light && heap_.supers) return api_.out_of_memory;
     const size_t bytes = (unit_bytes + map_bytes) * how_many;
+    owned_.reserve(owned_.size() + 1);  // may throw, while there is nothing to lose
     auto* p = static_cast<unsigned char*>(memory_.take(memory_.context, bytes, stream));
     if (!p) return api_.out_of_memory;
     owned_.push_back({p, bytes});

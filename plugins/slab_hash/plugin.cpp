@@ -66,6 +66,7 @@ const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_he
 // ---- SlabAlloc on its own -----------------------------------------------------------------------------------------------
 
 slab_allocator& of(void* a) { return *static_cast<slab_allocator*>(a); }
+template <class Call> gpuhash_status guarded(gpuhash_error* err, Call call) { return vtable<parts>::guarded(err, call); }
 
 gpuhash_status create_allocator(const gpuhash_slab_config* c, void** out, gpuhash_error* err) {
   if (const gpuhash_status s = vtable<parts>::probe(c->device, err)) return s;
@@ -86,10 +87,10 @@ constexpr gpuhash_slab_api_v1 slab_api = {
     .struct_size = sizeof(gpuhash_slab_api_v1),
     .create = create_allocator,
     .destroy = [](void* a) { delete static_cast<slab_allocator*>(a); },
-    .allocate = [](void* a, size_t n, uint32_t* u, void* s, gpuhash_error* e) { return of(a).allocate(n, u, s, e); },
+    .allocate = [](void* a, size_t n, uint32_t* u, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(a).allocate(n, u, s, e); }); },
     .free_units = [](void* a, size_t n, const uint32_t* u, uint8_t* st, void* s, gpuhash_error* e) { return of(a).release(n, u, st, s, e); },
     .translate = [](void* a, size_t n, const uint32_t* u, void** p, void* s, gpuhash_error* e) { return of(a).translate(n, u, p, s, e); },
-    .stats = [](void* a, gpuhash_slab_stats* o, gpuhash_error* e) { return of(a).stats(o, e); },
+    .stats = [](void* a, gpuhash_slab_stats* o, gpuhash_error* e) { return guarded(e, [&] { return of(a).stats(o, e); }); },
 };
 
 gpuhash_backend_v1 describe() {
