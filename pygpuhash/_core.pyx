@@ -693,10 +693,11 @@ cdef class CoreTable:
         self._leave()
         return n, None if status == GPUHASH_OK else exception(status, &err)
 
-    def _maintain(self, str what, uint64_t keys=0, uintptr_t stream=0):
+    def _maintain(self, str what, uint64_t keys=0, uintptr_t stream=0, uint64_t count=0):
+        # keys: those to reserve for; of flush_range the first bucket, and count how many of them
         cdef gpuhash_error err
         cdef gpuhash_status status
-        cdef int which = ("clear", "reserve", "shrink", "flush", "check").index(what)
+        cdef int which = ("clear", "reserve", "shrink", "flush", "flush_range", "check").index(what)
         start_error(&err)
         self._enter()
         with nogil:
@@ -708,6 +709,8 @@ cdef class CoreTable:
                 status = gpuhash_shrink(self.handle, <void *>stream, &err)
             elif which == 3:
                 status = gpuhash_flush(self.handle, <void *>stream, &err)
+            elif which == 4:
+                status = gpuhash_flush_range(self.handle, keys, count, <void *>stream, &err)
             else:
                 status = gpuhash_check(self.handle, &err)
         self._leave()

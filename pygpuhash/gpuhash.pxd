@@ -200,6 +200,8 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
     gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_flush(gpuhash_table *table, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_flush_range(gpuhash_table *table, uint64_t first, uint64_t count, void *stream,
+                                       gpuhash_error *err)
     gpuhash_status gpuhash_check(gpuhash_table *table, gpuhash_error *err)
 
     ctypedef struct gpuhash_stat:

@@ -303,9 +303,19 @@ class Table(_core.CoreTable):
         """Keep only as much storage as the keys need at the maximum load factor."""
         self._maintain("shrink", 0, self._stream_of(None, stream))
 
-    def flush(self, *, stream: Any = None) -> None:
-        """Drop what erased keys left behind."""
-        self._maintain("flush", 0, self._stream_of(None, stream))
+    def flush(self, first: int | None = None, count: int | None = None, *, stream: Any = None) -> None:
+        """Drop what erased keys left behind; a chaining backend gives slabs that are no longer needed to its allocator.
+
+        With `first` and `count` only the buckets first .. first + count - 1 of a chaining backend are flushed. Raises
+        `InvalidArgument` for buckets that do not exist, and `Unsupported` where the backend has none.
+        """
+        s = self._stream_of(None, stream)
+        if first is None and count is None:
+            self._maintain("flush", 0, s)
+            return
+        if first is None or count is None:
+            raise TypeError("a range of buckets has both ends: pass first and count, or neither")
+        self._maintain("flush_range", _whole("first", first, 2**64 - 1), s, _whole("count", count, 2**64 - 1))
 
     def check(self) -> None:
         """Test every invariant of the structure. Raises `Corrupt` with the first one that is broken."""
