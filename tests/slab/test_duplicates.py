@@ -1,0 +1,112 @@
+"""Duplicates: the paper's INSERT, SEARCHALL, DELETE and DELETEALL against a multimap."""
+
+import numpy as np
+import pytest
+
+SIDE = [0, 1, 2]  # distance from the largest key: ~0 and ~0-1 have chains of their own
+
+
+def of_multimap(table, model):
+    keys, values = table.export()
+    assert len(keys) == len(table)
+    got = sorted(zip(keys.tolist(), values.tolist(), strict=True))
+    assert got == sorted(model.pairs.elements())
+
+
+def draw(rng, n, dtype):
+    """Keys that repeat, the three largest ones among them."""
+    keys = rng.integers(0, 60, n).astype(dtype)
+    return np.where(keys < len(SIDE), np.iinfo(dtype).max - keys, keys).astype(dtype)
+
+
+@pytest.mark.parametrize(("key", "value"), [("uint32", "uint32"), ("uint64", "uint64"), ("uint32", "uint64")])
+@pytest.mark.parametrize("slab_bytes", [64, 256])
+def test_random_operations_agree_with_a_multimap(make, rng, multimap, key, value, slab_bytes):
+    table = make(key_dtype=key, value_dtype=value, duplicates=1, slab_bytes=slab_bytes)
+    every = np.unique(draw(rng, 5000, key))
+    for _ in range(40):
+        keys = draw(rng, 300, key)
+        match rng.integers(4):
+            case 0 | 1:
+                values = rng.integers(0, 2**32, 300).astype(value)
+                assert table.insert_multi(keys, values).all()
+                multimap.insert_multi(keys, values)
+            case 2:
+                some = np.unique(keys)[:7]
+                counts = multimap.counts()
+                assert table.erase_all(some).tolist() == [counts[k] > 0 for k in some.tolist()]
+                multimap.erase_all(some)
+            case 3:
+                table.flush()
+        counts = multimap.counts()
+        assert table.count(every).tolist() == [counts[k] for k in every.tolist()]
+        offsets, values = table.find_all(every)
+        for i, k in enumerate(every.tolist()):
+            assert sorted(values[offsets[i] : offsets[i + 1]].tolist()) == multimap.values_of(k)
+        table.check()
+    of_multimap(table, multimap)
+
+
+@pytest.mark.parametrize("distance", SIDE)
+def test_delete_takes_one_pair_and_deleteall_the_rest(make, distance):
+    key = np.array([np.iinfo(np.uint64).max - distance], np.uint64)
+    table = make(duplicates=1)
+    table.insert_multi(np.repeat(key, 100), np.arange(100, dtype=np.uint64))
+    assert table.erase(np.repeat(key, 30)).sum() == 30
+    assert table.count(key) == 70
+    assert len(table.find_all(key)[1]) == len(set(table.find_all(key)[1].tolist())) == 70
+    assert table.erase_all(np.repeat(key, 3)).sum() >= 1  # several elements may share the pairs among them
+    assert table.count(key) == len(table) == 0
+    assert not table.erase_all(key).any()
+
+
+def test_a_set_of_duplicates_counts(make, rng):
+    table = make(key_dtype="uint32", value_dtype=None, duplicates=1)
+    keys = draw(rng, 5000, "uint32")
+    assert table.insert_multi(keys).all()
+    unique, counts = np.unique(keys, return_counts=True)
+    assert table.count(unique).tolist() == counts.tolist()
+    offsets, values = table.find_all(unique)
+    assert values is None
+    assert np.diff(offsets).tolist() == counts.tolist()
+
+
+def test_insert_adds_a_key_only_when_absent(make):
+    table = make(duplicates=1)
+    table.insert_multi([1, 1, 1], [5, 6, 7])
+    assert table.insert([1, 2], [8, 9]).tolist() == [False, True]
+    assert table.count([1, 2, 3]).tolist() == [3, 1, 0]
+    assert table.find(1)[0] in (5, 6, 7)
+
+
+def test_erased_slots_are_not_taken_before_flush(make):
+    """A reader that passed an erased slot must not miss a key that is put into it (README.md)."""
+    table = make(duplicates=1, buckets=1)
+    keys = np.arange(50, dtype=np.uint64)
+    table.insert_multi(keys, keys)
+    table.erase_all(keys)
+    table.insert_multi(keys + 100, keys)
+    assert (table.info["used"], len(table)) == (100, 50)
+    table.flush()
+    assert (table.info["used"], len(table)) == (50, 50)
+
+
+def test_rebuilding_keeps_duplicates(make, rng, multimap):
+    table = make(duplicates=1)
+    keys = draw(rng, 20_000, "uint64")
+    values = np.arange(20_000, dtype=np.uint64)
+    table.insert_multi(keys, values)
+    multimap.insert_multi(keys, values)
+    assert table.info["rebuilds"] > 0
+    table.reserve(200_000)
+    of_multimap(table, multimap)
+    table.shrink()
+    of_multimap(table, multimap)
+
+
+def test_no_keys(make):
+    table = make(duplicates=1)
+    empty = np.empty(0, np.uint64)
+    assert table.insert_multi(empty, empty).size == table.erase_all(empty).size == table.count(empty).size == 0
+    offsets, values = table.find_all(empty)
+    assert (offsets.tolist(), values.size) == ([0], 0)

@@ -1,0 +1,98 @@
+"""Every option of slab_hash, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+OPTIONS = {
+    "buckets": [1, 1000],
+    "utilization": [0.05, 0.3, 0.9],
+    "allocator": ["slab_alloc", "slab_alloc_light"],
+    "slab_bytes": [64, 128, 256],
+    "duplicates": [0, 1],
+    "hash": ["murmur", "paper"],
+    "tile": ["auto", 32],
+    "in_flight": ["auto", 1, 2],
+}
+
+
+def exercise(table, rng):
+    """All operations once; table is empty before and after."""
+    keys = rng.permutation(10_000).astype(table.key_dtype)
+    values = None if table.value_dtype is None else (keys * 3).astype(table.value_dtype)
+    assert table.insert(keys, values).all()
+    assert not table.insert(keys, values).any()
+    found_values, found = table.find(keys)
+    assert found.all()
+    assert values is None or (found_values == values).all()
+    assert not table.contains((keys + 10_000).astype(table.key_dtype)).any()
+    table.check()
+    assert table.erase(keys[::2]).all()
+    assert table.contains(keys).tolist() == [i % 2 == 1 for i in range(len(keys))]
+    table.flush()
+    assert table.contains(keys).tolist() == [i % 2 == 1 for i in range(len(keys))]
+    assert table.erase_all(keys).sum() == len(keys) // 2
+    assert len(table) == 0
+    table.check()
+
+
+@pytest.mark.parametrize(("name", "value"), [(n, v) for n, values in OPTIONS.items() for v in values])
+def test_each_option(make, rng, name, value):
+    exercise(make(**{name: value}), rng)
+
+
+@pytest.mark.parametrize(("slab_bytes", "allocator"), list(itertools.product([64, 128, 256], OPTIONS["allocator"])))
+def test_every_width_in_every_slab(make, rng, widths, slab_bytes, allocator):
+    exercise(make(**widths, slab_bytes=slab_bytes, allocator=allocator, utilization=0.8), rng)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"buckets": 0}, "buckets"),
+        ({"buckets": 2**32 + 1}, "buckets"),
+        ({"utilization": 0.95}, "utilization"),
+        ({"utilization": "nan"}, "utilization"),
+        ({"allocator": "malloc"}, "slab_alloc"),
+        ({"slab_bytes": 96}, "64|128|256"),
+        ({"duplicates": 2}, "duplicates"),
+        ({"hash": "md5"}, "murmur"),
+        ({"tile": 16}, "auto|32"),
+        ({"in_flight": 3}, "in_flight"),
+    ],
+)
+def test_values_that_are_refused(make, options, message):
+    with pytest.raises(gh.InvalidArgument) as caught:
+        make(**options)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_option_suggests_a_known_one(make):
+    with pytest.raises(gh.NotFound, match="utilization"):
+        make(utilisation=0.5)
+
+
+def test_more_buckets_than_the_key_width_allows(make):
+    with pytest.raises((gh.InvalidArgument, gh.NoMemory)):
+        make(key_dtype="uint32", buckets=2**32)
+
+
+def test_the_papers_hash_reads_all_of_a_long_key(make, rng):
+    """Keys that differ in their upper halves only must not share one bucket."""
+    keys = np.unique(rng.integers(0, 2**32, 5000, np.uint64)) << np.uint64(32)
+    table = make(hash="paper", buckets=1000)
+    table.insert(keys, 1)
+    assert table.stats()["chain_max"] <= 4  # 5 keys to a bucket on average, 7 to a slab
+    assert table.contains(keys).all()
+
+
+def test_one_bucket_is_a_slab_list(make):
+    """The paper's slab list is the table of one bucket: all keys in one chain, none lost."""
+    table = make(key_dtype="uint32", value_dtype="uint32", buckets=1)
+    keys = np.arange(3000, dtype=np.uint32)
+    table.insert(keys, keys)
+    assert table.stats()["chain_max"] == 3000 / 15
+    assert (table[keys] == keys).all()
