@@ -16,7 +16,9 @@
 //       operations only, which wipe them.
 //
 // A tile looks in blocks drawn by a hash first, so that tiles that allocate at the same time meet rarely, and then in
-// every block once: an allocation fails only if each block was seen full (the paper's retries at random for ever).
+// every block once: an allocation fails only if each block was seen full (the paper's retries at random for ever). The
+// first to see that leaves a note, so that the many others of its batch need not look everywhere too; whoever gives a unit
+// back takes the note away.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
 
@@ -31,6 +33,7 @@ struct slab_heap {
 
   unsigned char* units[max_supers];  // of each super block
   u32* bitmaps[max_supers];          // 32 words for each of its memory blocks
+  u32* note;                         // 1: every block was seen full, and no unit has come back since
   u32 supers;                        // in use
   u32 blocks;                        // memory blocks in each super block
   u32 unit_bits;                     // log2 of the unit's bytes
@@ -63,10 +66,12 @@ struct slab_heap {
 #endif
   }
 
-  // One unit for one lane, or no_unit. Linearizes at the winning fetch_or, or at the load that saw the last word full.
+  // One unit for one lane, or no_unit. Linearizes at the winning fetch_or. A note may outlive a unit that comes back while it
+  // is written; then a single allocation or a few fail early, until the next unit comes back or the host adds some.
   template <class Mem> GH_FN u32 allocate(u64 hint) const {
     if (Mem::allocation_fails()) return no_unit;
     for (u32 i = 0; i < tries(); ++i) {
+      if (i == hashed_tries && Mem::template load<order::relaxed>(note)) return no_unit;
       const u32 b = block_to_try(hint, i), super = b / blocks, block = b % blocks;
       u32* const words = bitmap(super, block);
       const u32 start = u32(mix(hint ^ i) >> 59);
@@ -80,13 +85,16 @@ struct slab_heap {
         }
       }
     }
+    Mem::template store<order::relaxed>(note, 1u);
     return no_unit;
   }
 
   // Give a unit back. False if it was not taken: freed twice, or never handed out.
   template <class Mem> GH_FN bool release(u32 h) const {
     const u32 bit = 1u << (h & 31);
-    return Mem::template fetch_and<order::relaxed>(bitmap(h >> 24, h >> 10 & (max_blocks - 1)) + (h >> 5 & 31), ~bit) & bit;
+    const u32 before = Mem::template fetch_and<order::relaxed>(bitmap(h >> 24, h >> 10 & (max_blocks - 1)) + (h >> 5 & 31), ~bit);
+    if (Mem::template load<order::relaxed>(note)) Mem::template store<order::relaxed>(note, 0u);
+    return before & bit;
   }
 };
 

@@ -36,14 +36,15 @@ class slab_heap_owner {
     const size_t map_bytes = size_t(heap_.blocks) * block_words * 4;
     const uint32_t how_many = heap_.light ? max_supers_ : 1;
     if (heap_.light && heap_.supers) return api_.out_of_memory;
-    const size_t bytes = (unit_bytes + map_bytes) * how_many;
+    const size_t bytes = (unit_bytes + map_bytes) * how_many + note_bytes;
     owned_.reserve(owned_.size() + 1);  // may throw, while there is nothing to lose
     auto* p = static_cast<unsigned char*>(memory_.take(memory_.context, bytes, stream));
     if (!p) return api_.out_of_memory;
     owned_.push_back({p, bytes});
     int e = api_.fill(p, 0xff, unit_bytes * how_many, stream);  // A2
-    if (!e) e = api_.fill(p + unit_bytes * how_many, 0, map_bytes * how_many, stream);
+    if (!e) e = api_.fill(p + unit_bytes * how_many, 0, map_bytes * how_many + note_bytes, stream);
     if (e) return e;
+    heap_.note = reinterpret_cast<u32*>(p + bytes - note_bytes);  // the latest: nothing is full any more
     for (uint32_t i = 0; i < how_many; ++i) {
       heap_.units[heap_.supers] = p + unit_bytes * i;
       heap_.bitmaps[heap_.supers] = reinterpret_cast<uint32_t*>(p + unit_bytes * how_many + map_bytes * i);
@@ -67,7 +68,7 @@ class slab_heap_owner {
       e = api_.fill(heap_.units[s], 0xff, size_t(heap_.blocks) * block_units << heap_.unit_bits, stream);
       if (!e) e = api_.fill(heap_.bitmaps[s], 0, size_t(heap_.blocks) * block_words * 4, stream);
     }
-    return e;
+    return e ? e : api_.fill(heap_.note, 0, note_bytes, stream);
   }
 
   // Copies of the bitmaps in host memory, one after the other.
@@ -100,6 +101,7 @@ class slab_heap_owner {
   bool can_add() const { return heap_.light ? heap_.supers == 0 : heap_.supers < max_supers_; }
 
  private:
+  static constexpr size_t note_bytes = 128;
   struct piece {
     void* p;
     size_t bytes;
