@@ -60,6 +60,7 @@ struct scene {
   std::string name, layout, setup;
   std::vector<u32> keys;                            // two keys
   std::vector<std::pair<u32, u32>> widths{{0, 0}};  // slots per line of operations that add, and of the others
+  bool triples = true;                              // cheap enough for triples; false: pairs only
 };
 
 struct structure {

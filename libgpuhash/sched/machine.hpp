@@ -42,7 +42,7 @@ namespace gpuhash::sim {
 
 inline constexpr u32 max_tiles = 6, max_ops = 32;
 inline constexpr u32 memory_bytes = 4096, cell_bytes = 4, max_cells = memory_bytes / cell_bytes;
-inline constexpr u64 max_steps = 3000;
+inline constexpr u64 max_steps = 20000;
 
 inline u64 stir(u64 a, u64 b) {
   const u64 x = (a ^ b * 0x9e3779b97f4a7c15ull) * 0xbf58476d1ce4e5b9ull;

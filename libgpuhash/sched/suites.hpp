@@ -59,6 +59,7 @@ inline bool pairs(const structure& s, bool weak, const std::string& format, cons
 // Three operations, on three tiles, or on two of which one serves two of them.
 inline bool triples(const structure& s, bool weak, const std::string& format, const visitor& visit) {
   return for_each_scene(s, weak, format, [&](const scene& sc, auto widths, task t) {
+    if (!sc.triples) return true;
     const auto ops = choices(s, sc, widths, false);
     for (size_t a = 0; a < ops.size(); ++a)
       for (size_t b = 0; b < ops.size(); ++b)
