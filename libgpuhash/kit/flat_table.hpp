@@ -148,7 +148,8 @@ template <template <class> class Structure, class F> class flat_table final : pu
   options options_;
   typename S::layout layout_{};
   block storage_;
-  uint64_t n_slots_ = 0, limit_ = 0;
+  uint64_t n_slots_ = 0;
+  std::atomic<uint64_t> limit_{0};  // read by bookings while a rebuild of another thread runs
 };
 
 }  // namespace gpuhash

@@ -146,7 +146,11 @@ class table {
   header* head() const { return static_cast<header*>(header_.p); }
   void book_used(uint64_t used) {  // after a rebuild: what is used now
     std::lock_guard<std::mutex> lock(booking_);
-    booked_ = on_cuda() ? used : 0;
+    booked_ = on_cuda() ? used + waiting_ : 0;
+  }
+  uint64_t waiting() {
+    std::lock_guard<std::mutex> lock(booking_);
+    return waiting_;
   }
   gpuhash_status read_totals(totals* out, void* stream, gpuhash_error* err);
 
@@ -204,7 +208,8 @@ class table {
   stream_gate gate_;       // CUDA, under launch_
   std::mutex launch_;
   std::mutex booking_;
-  uint64_t booked_ = 0;    // CUDA: upper bound of used. CPU: elements of the batches that run now
+  uint64_t booked_ = 0;    // CUDA: upper bound of used, waiting_ included. CPU: elements of the batches that run now
+  uint64_t waiting_ = 0;   // elements that are booked, but whose batch is not queued yet (CUDA) or not done (CPU)
 };
 
 // ---- batches ----------------------------------------------------------------------------------------------------------
@@ -297,12 +302,20 @@ inline gpuhash_status table::run_part(request q, bool booked, totals* counts, gp
     counts->yes += part.yes, counts->failed += part.failed;
     if (booked) {
       std::lock_guard<std::mutex> lock(booking_);
-      booked_ -= q.n;
+      booked_ -= q.n, waiting_ -= q.n;
     }
     host_gate_.unlock_shared();
     return GPUHASH_OK;
   }
 
+  const struct queued {  // however this ends, the batch no longer waits to be queued
+    ~queued() {
+      std::lock_guard<std::mutex> lock(t.booking_);
+      t.waiting_ -= n;
+    }
+    table& t;
+    size_t n;
+  } at_the_end{*this, booked ? q.n : 0};
   block scratch;
   if (counts) {
     scratch = block(this, sizeof(totals), q.stream);
@@ -345,7 +358,7 @@ inline bool table::try_book(size_t n, size_t* granted) {
   const uint64_t room = limit() > taken ? limit() - taken : 0;
   if (room < smallest_part(limit(), n)) return false;
   *granted = room < n ? size_t(room) : n;
-  booked_ += *granted;
+  booked_ += *granted, waiting_ += *granted;
   return true;
 }
 
@@ -353,7 +366,7 @@ inline size_t table::book(size_t n, void* stream, gpuhash_error* err, gpuhash_st
   size_t granted = n;
   const auto book_all = [&] {  // no growth is possible: let the elements that find no room say so
     std::lock_guard<std::mutex> lock(booking_);
-    booked_ += n;
+    booked_ += n, waiting_ += n;
     return n;
   };
   if (!on_cuda()) host_gate_.lock_shared();
@@ -368,7 +381,7 @@ inline size_t table::book(size_t n, void* stream, gpuhash_error* err, gpuhash_st
       if (*grown == GPUHASH_OK) {
         book_used(uint64_t(now.used));
         const uint64_t live = uint64_t(now.live), dead = uint64_t(now.used) - (live < uint64_t(now.used) ? live : uint64_t(now.used));
-        const uint64_t room = limit() > uint64_t(now.used) ? limit() - uint64_t(now.used) : 0;
+        const uint64_t taken = uint64_t(now.used) + waiting(), room = limit() > taken ? limit() - taken : 0;
         if (room < smallest_part(limit(), n)) {
           // A rebuild in place is enough when it frees as much as growing would; otherwise at least double.
           const uint64_t most = n > 4 * limit() ? 4 * limit() : 2 * limit();
@@ -391,6 +404,10 @@ inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64
   block keys(this, most * kb, stream), values(this, most * vb, stream), status(this, most, stream);
   block counter(this, sizeof(uint64_t), stream), sum(this, sizeof(totals) * (total_stripes + 1), stream);
   if (!keys || !values || !status || !counter || !sum) return no_memory(err, keys.bytes + values.bytes + status.bytes);
+  // The driver reads the first element even where there are none.
+  int begun = api_.fill(keys.p, 0, kb, stream);
+  if (!begun && vb) begun = api_.fill(values.p, 0, vb, stream);
+  if (begun) return fault(err, begun, "rebuilding the table");
   totals* const batch_sum = static_cast<totals*>(sum.p) + total_stripes;
   request q{};
   q.kind = kind, q.n = most, q.n_there = static_cast<uint64_t*>(counter.p);

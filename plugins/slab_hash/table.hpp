@@ -201,7 +201,7 @@ template <class F> class slab_hash_table final : public table {
     if (!heap_.can_add()) {
       if (rebuilding_)
         return host->fail(err, GPUHASH_NO_MEMORY, "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
-      return rebuild(options_.buckets ? 0 : limit_, 2 * double(layout_.heap.capacity()), stream, err);
+      return rebuild(options_.buckets ? 0 : limit(), 2 * double(layout_.heap.capacity()), stream, err);
     }
     // As many again as there are, so that a growing table asks rarely.
     for (uint32_t i = 0, n = heap_.heap().supers ? heap_.heap().supers : 1; i < n && heap_.can_add(); ++i)
@@ -223,7 +223,7 @@ template <class F> class slab_hash_table final : public table {
       if (const int e = heap_.add_super(stream)) return fault(err, e, "adding a super block");
       layout_.heap = heap_.heap();
     }
-    if (double(layout_.heap.capacity()) < units) return rebuild(options_.buckets ? keys : limit_, units, stream, err);
+    if (double(layout_.heap.capacity()) < units) return rebuild(options_.buckets ? keys : limit(), units, stream, err);
     return count_units(stream, err);
   }
   gpuhash_status count_units(void* stream, gpuhash_error* err) {
@@ -393,7 +393,7 @@ template <class F> class slab_hash_table final : public table {
   block base_;
   slab_heap_owner heap_;
   uint32_t data_slots_;
-  uint64_t limit_ = 0;
+  std::atomic<uint64_t> limit_{0};  // read by bookings while a rebuild of another thread runs
   bool rebuilding_ = false;
   std::atomic<uint64_t> free_units_{0};  // at least so many; read anew when super blocks come
 };
