@@ -537,7 +537,7 @@ inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE(stream);
   totals now{};
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
-  return resize(uint64_t(now.live), stream, err);
+  return resize(uint64_t(now.live) + waiting(), stream, err);
 }
 
 inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {
@@ -557,7 +557,7 @@ inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offs
   q.out_values = counts.p;
   totals ignored{};
   int e = n ? engine_->run(layout(), q, on_cuda() ? head()->sum : &ignored) : 0;
-  if (!e) e = api_.copy(at.data() + 1, counts.p, n * sizeof(uint64_t), stream);
+  if (!e && n) e = api_.copy(at.data() + 1, counts.p, n * sizeof(uint64_t), stream);
   if (!e) e = api_.wait(stream);
   for (size_t i = 0; i < n; ++i) at[i + 1] += at[i];
   if (!e) e = api_.copy(offsets, at.data(), at.size() * sizeof(uint64_t), stream);
