@@ -26,6 +26,7 @@ struct cuda_mem {
     return v;
   }
   template <order O> GH_FN static u128 load(const u128* p) {
+    static_assert(O == order::relaxed);
     u128 v;
 #if __CUDA_ARCH__ >= 900
     asm volatile("{.reg .b128 x; ld.relaxed.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}" : "=l"(v.lo), "=l"(v.hi) : "l"(p) : "memory");
@@ -53,6 +54,7 @@ struct cuda_mem {
     return r;
   }
   template <order O> GH_FN static u128 cas(u128* p, u128 e, u128 d) {
+    static_assert(O == order::relaxed);
     u128 r = e;
 #if __CUDA_ARCH__ >= 900
     asm volatile("{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.gpu.global.cas.b128 r,[%2],e,d; mov.b128 {%0,%1},r;}"
@@ -61,11 +63,13 @@ struct cuda_mem {
     return r;
   }
   template <order O> GH_FN static u32 fetch_add(u32* p, u32 v) {
+    static_assert(O == order::relaxed);
     u32 r;
     asm volatile("atom.relaxed.gpu.global.add.u32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
     return r;
   }
   template <order O> GH_FN static u64 fetch_add(u64* p, u64 v) {
+    static_assert(O == order::relaxed);
     u64 r;
     asm volatile("atom.relaxed.gpu.global.add.u64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
     return r;
@@ -83,6 +87,7 @@ struct cuda_mem {
     return r;
   }
   template <order O> GH_FN static void store(u128* p, u128 v) {
+    static_assert(O == order::relaxed);
 #if __CUDA_ARCH__ >= 900
     asm volatile("{.reg .b128 x; mov.b128 x,{%1,%2}; st.relaxed.gpu.global.b128 [%0],x;}" ::"l"(p), "l"(v.lo), "l"(v.hi) : "memory");
 #endif

@@ -35,7 +35,8 @@
 // Rules, each of which an ops.hpp has to keep:
 //   1. All memory of a table is touched through these calls, never directly.
 //   2. One access size per location.
-//   3. A step is straight-line code: every call above is made unconditionally, and only its `go` says whether memory
+//   3. A step is straight-line code: every call above but any and choose, which exchange nothing between lanes, is made
+//      unconditionally, and only its `go` says whether memory
 //      is written. On CUDA all tiles of a warp take their steps together (lockstep), with full-warp masks.
 //   4. All control flow is tile-uniform. Lane-varying data hides in row and hits; neither converts to bool.
 //   5. What cannot be straight-line (allocation, eviction, splitting) returns verdict::slow. Then all tiles of a warp call
