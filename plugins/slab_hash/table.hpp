@@ -165,17 +165,23 @@ template <class F> class slab_hash_table final : public table {
     old_heap.swap(heap_);
     const layout_type old_layout = layout_;
     const uint64_t old_limit = limit_;
-    gpuhash_status status = place(keys, least_units, stream, err);
+    gpuhash_status status;
     uint64_t moved = 0;
     rebuilding_ = true;
     const uint32_t kind = options_.duplicates ? GPUHASH_OP_INSERT_MULTI : GPUHASH_OP_INSERT;
-    if (status == GPUHASH_OK)
-      status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2, uint64_t(now.live), kind, &moved, stream, err, true);
+    try {
+      status = place(keys, least_units, stream, err);
+      if (status == GPUHASH_OK)
+        status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2, uint64_t(now.live), kind, &moved, stream, err, true);
+    } catch (const std::bad_alloc&) {  // of the heap's records; the old storage must not go with this frame
+      status = host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
+    }
     rebuilding_ = false;
     if (status != GPUHASH_OK) {
       base_ = std::move(old_base);
       heap_.swap(old_heap);
       layout_ = old_layout, limit_ = old_limit;
+      free_units_ = 0;  // not counted, so every batch is watched
       return status;
     }
     totals after[total_stripes] = {};
@@ -229,6 +235,7 @@ template <class F> class slab_hash_table final : public table {
   gpuhash_status count_units(void* stream, gpuhash_error* err) {
     uint64_t taken = 0;
     uint32_t full = 0;
+    free_units_ = 0;  // until they are counted, every batch is watched
     if (const int e = heap_.count(&taken, &full, stream)) return fault(err, e, "counting slabs");
     free_units_ = layout_.heap.capacity() - taken;
     return GPUHASH_OK;
