@@ -17,6 +17,7 @@
 
 #include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/error.hpp"
+#include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/memory.hpp"
 
 namespace gpuhash {
@@ -212,6 +213,7 @@ gpuhash_status measure(gpuhash_device device, ceiling_request& r, gpuhash_error*
   if (const auto status = gpuhash_device_get_info(device, &info, err)) return status;
   if (const auto status = check_memory(r, info.memory_bytes, err)) return status;
   if (device.kind == GPUHASH_CPU) {
+    r.threads = threads_after_fork(r.threads);
     if (r.threads == 0) r.threads = uint32_t(omp_get_max_threads());
     return r.what == access::copy ? measure_copy(r) : measure_accesses(r);
   }

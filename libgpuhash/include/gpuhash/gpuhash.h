@@ -233,7 +233,7 @@ typedef struct gpuhash_batch {
   const void *values;   /* n * value_bytes: insert, assign, accumulate, execute; else NULL */
   void *out_values;     /* n * value_bytes: find, execute (0 where absent); count: n * 8; else NULL */
   uint8_t *out_status;  /* n, or NULL */
-  const uint8_t *ops;   /* n: execute only */
+  const uint8_t *ops;   /* n: execute only; a code that execute does not have counts as NOP */
   uint32_t combine;     /* accumulate: GPUHASH_ADD, _MIN, _MAX */
   uint32_t value_type;  /* accumulate: GPUHASH_UINT, _INT, _FLOAT */
   void *stream;         /* CUDA stream; NULL: the default stream */
