@@ -28,9 +28,7 @@ from .report import add_arguments, backends_for, check_arguments, grid, line, ro
 GRIDS: dict[tuple[str, str], list[tuple[str, list[str]]]] = {
     ("linear_probe", "cpu"): [("row", ["1", "4", "8", "16"])],
     ("linear_probe", "cuda"): [
-        ("row", ["4", "8", "16"]),
-        ("read_line", ["32", "64", "128"]),
-        ("write_line", ["64", "128"]),
+        ("row", ["1", "4", "8", "16"]),
         ("in_flight", ["1", "2"]),
     ],
     ("slab_hash", "cpu"): [("slab_bytes", ["64", "128", "256"])],
