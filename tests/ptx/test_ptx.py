@@ -1,0 +1,173 @@
+"""The PTX lint over every plugin, and proof that the lint notices what it is for."""
+
+import json
+import re
+
+import pytest
+
+from . import lint
+
+LAYOUT = (120, frozenset({24, 32, 40, 48, 56, 64, 80}))  # a request as test programs of this file have it
+TABLE, REQUEST = 0, 1
+
+
+@pytest.fixture(scope="session")
+def nvcc():
+    try:
+        return lint.find_nvcc()
+    except lint.NoCompilerError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", lint.plugins())
+def test_kernels(plugin, nvcc):
+    result = lint.lint(plugin, nvcc=nvcc)
+    print(result.line())
+    assert result.problems == []
+    assert result.accesses > 5 * result.kernels
+
+
+def test_allowances_name_plugins_and_bytes():
+    allowances = json.loads(lint.ALLOWANCES.read_text())
+    assert set(allowances) <= set(lint.plugins())
+    assert all(type(n) is int and n > 0 for kernels in allowances.values() for n in kernels.values())
+
+
+# ---- the lint itself -------------------------------------------------------------------------------------------------
+
+
+def kernel(*body, name="serve"):
+    """A kernel with a table of 56 bytes, a request and a plain pointer, as ptxas would get it."""
+    lines = "".join(f"\t{line}\n" for line in body)
+    p = f"{name}_param"
+    return (
+        f".visible .entry {name}(\n\t.param .align 8 .b8 {p}_0[56],\n\t.param .align 8 .b8 {p}_1[120],\n"
+        f"\t.param .u64 .ptr .align 1 {p}_2\n)\n.maxntid 256, 1, 1\n{{\n\t.reg .b64 \t%rd<9>;\n\n{lines}\tret;\n}}\n"
+    )
+
+
+# %rd1: a slot of the table, found as compiled code finds it. %rd5: the key of an element.
+SLOT = (
+    "mov.b64 %rd7, serve_param_0;",
+    "add.s64 %rd8, %rd7, 16;",
+    "ld.param.u64 %rd2, [%rd8+-16];",
+    "mul.wide.u32 %rd3, %r1, 64;",
+    "add.s64 %rd1, %rd2, %rd3;",
+)
+KEY = (
+    "mov.b64 %rd17, serve_param_1;",
+    "ld.param.u64 %rd14, [%rd17+32];",
+    "cvta.to.global.u64 %rd15, %rd14;",
+    "shl.b64 %rd6, %rd3, 3;",
+    "add.s64 %rd5, %rd15, %rd6;",
+)
+USED = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas info : Used 40 registers"
+
+
+def problems(ptx, used=USED, allowed=None, names=("serve",)):
+    report = "".join(f"ptxas info : Compiling entry function '{name}' for 'sm_90'\n{used}\n" for name in names)
+    return lint.lint_ptx("test", ptx, report, LAYOUT, allowed or {}).problems
+
+
+def test_legal_accesses():
+    relaxed = [
+        "ld.relaxed.gpu.global.v2.u64 {%rd2,%rd3},[%rd1];",
+        "atom.relaxed.gpu.global.cas.b64 %rd3,[%rd1],%rd2,%rd3;",
+        "st.release.gpu.global.u64 [%rd1],%rd2;",
+    ]
+    plain = ["ld.global.u64 %rd2, [%rd5];", "st.global.u32 [%rd5+8], %r1;", "st.global.u8 [%rd5], %rs1;"]
+    assert problems(kernel(*SLOT, *relaxed, *KEY, *plain)) == []
+
+
+@pytest.mark.parametrize(
+    ("access", "sentence"),
+    [
+        ("ld.global.u64 %rd3, [%rd1];", "weak access to table memory"),
+        ("ld.global.v4.u32 {%r1,%r2,%r3,%r4}, [%rd1+16];", "weak access to table memory"),
+        ("st.global.u64 [%rd1], %rd3;", "weak access to table memory"),
+        ("ld.u64 %rd3, [%rd1];", "weak access to table memory"),
+        ("ld.weak.global.u64 %rd3, [%rd1];", "weak access to table memory"),
+        ("ld.global.nc.u64 %rd3, [%rd1];", ".nc access"),
+        ("ld.global.nc.u64 %rd3, [%rd5];", ".nc access"),
+        ("ld.global.u64 %rd3, [%rd6];", "unknown origin"),
+        ("@%p1 ld.global.u64 %rd3, [%rd1];", "weak access to table memory"),
+        ("{.reg .b128 x; ld.global.b128 x,[%rd1]; mov.b128 {%rd2,%rd3},x;}", "weak access to table memory"),
+        ("ld.local.u64 %rd3, [%rd6];", "variables in memory"),
+        ("call.uni (r), other, (p);", "calls a function"),
+    ],
+)
+def test_illegal_access(access, sentence):
+    (problem,) = problems(kernel(*SLOT, *KEY, access))
+    assert sentence in problem
+
+
+def test_mixed_sizes():
+    narrow = "ld.relaxed.gpu.global.u32 %r1,[%rd1];"
+    wide = "atom.relaxed.gpu.global.cas.b64 %rd3,[%rd1],%rd2,%rd3;"
+    assert problems(kernel(*SLOT, narrow)) == []
+    (problem,) = problems(kernel(*SLOT, narrow, wide))
+    assert "mixed sizes, 4 and 8 bytes, through the pointer at byte 0 of parameter 0" in problem
+
+
+def test_origins_join_over_all_paths():
+    # A slot or an element, depending on a predicate: weak is wrong for one of them.
+    (problem,) = problems(kernel(*SLOT, *KEY, "selp.b64 %rd9, %rd5, %rd1, %p1;", "ld.global.u64 %rd3, [%rd9];"))
+    assert "weak access to table memory" in problem
+
+
+def test_pointers_survive_halves_and_shuffles():
+    halves = ["mov.b64 {%r1, %r2}, %rd1;", "shfl.sync.idx.b32 %r3|%p1, %r1, 0, 31, -1;", "mov.b64 %rd9, {%r3, %r2};"]
+    (problem,) = problems(kernel(*SLOT, *halves, "ld.global.u64 %rd3, [%rd9];"))
+    assert "weak access to table memory" in problem
+
+
+def test_scalars_of_the_request_are_no_pointers():
+    # byte 16 of a request is its length
+    body = ["mov.b64 %rd7, serve_param_1;", "ld.param.u64 %rd4, [%rd7+16];", "ld.global.u64 %rd3, [%rd4];"]
+    (problem,) = problems(kernel(*body))
+    assert "unknown origin" in problem
+
+
+def test_kernels_that_read_alone():
+    name = "_ZN7gpuhash6device5serveINS0_9cuda_tileINS0_6pair32ELi8ELi4ELb1EEEEEvv"
+    if "cuda_tile<" not in lint.demangle([name])[name]:
+        pytest.skip("c++filt is not installed")
+    load, store = "ld.global.v2.u64 {%rd2,%rd3},[%rd1];", "st.global.u64 [%rd1], %rd3;"
+    slot = [line.replace("serve_", f"{name}_") for line in SLOT]
+    assert problems(kernel(*slot, load, name=name), names=[name]) == []
+    (problem,) = problems(kernel(*slot, load, store, name=name), names=[name])
+    assert "weak access to table memory: st.global" in problem
+
+
+def test_spills_and_stack():
+    used = "8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\nptxas info : Used 40 registers"
+    (problem,) = problems(kernel(), used)
+    assert problem == "serve: 8 bytes of stack and 16 bytes of spills, 0 are allowed"
+    assert problems(kernel(), used, {"serve": 24}) == []
+    assert len(problems(kernel(), used, {"serve": 23})) == 1
+
+
+def test_functions_and_empty_files():
+    with pytest.raises(ValueError, match="not inlined"):
+        problems(".func helper(\n)\n{\n\tret;\n}\n" + kernel())
+    assert problems("") == ["there is no kernel in it"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plugin", lint.plugins())
+def test_planted_faults_in_real_kernels(plugin, nvcc):
+    """Every relaxed access of real kernels, made weak, is noticed; and so is one of another size."""
+    ptx = lint.compile_plugin(lint.ROOT / "plugins" / plugin / "plugin_cuda.cu", "90", nvcc).ptx
+    layout = lint.request_layout()
+    seen = 0
+    for one in lint.kernels_of(ptx)[::7]:
+        flow = lint.Flow(one, *layout)
+        for i, statement in enumerate(one.body):
+            if not re.match(r"(ld|st)\.relaxed\.gpu\.global", statement):
+                continue
+            planted = [*one.body[:i], statement.replace(".relaxed.gpu", ""), *one.body[i + 1 :]]
+            broken = lint.broken_rules(lint.Kernel(one.name, one.sizes, planted), one.name, flow)
+            assert any("weak access to table memory" in problem for problem in broken), statement
+            seen += 1
+    assert seen > 20
