@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# The library, its plugins and the two programs of this directory, built and run under sanitizers, with no suppressions.
+#
+#     tests/sanitizers/run.sh [address|undefined|thread|all] [--short]
+#
+# all (the default): AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer in one build, ThreadSanitizer in
+# another. Build folders are kept in build/sanitizers. Needs meson, ninja and clang.
+#
+# ThreadSanitizer has to see how OpenMP hands work over, or it takes every hand-over for a race. GCC's runtime does not
+# tell; LLVM's does, through its tool Archer, which comes with libomp.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+what=all scale=10
+for argument in "$@"; do
+  case $argument in
+    address | undefined | thread | all) what=$argument ;;
+    --short) scale=1 ;;
+    *) echo "usage: tests/sanitizers/run.sh [address|undefined|thread|all] [--short]; '$argument' is neither" >&2; exit 2 ;;
+  esac
+done
+
+python=${PYTHON:-$([[ -x build/ci/venv/bin/python ]] && echo build/ci/venv/bin/python || echo python3)}
+PATH=$(dirname "$(command -v "$python")"):$PATH
+for tool in meson ninja; do
+  command -v $tool >/dev/null || { echo "tests/sanitizers/run.sh needs $tool: pip install meson ninja" >&2; exit 2; }
+done
+
+# The newest clang that is installed with its OpenMP and its sanitizers, fetched where apt can; CC and CXX are set to it.
+find_clang() {
+  local n
+  for n in "" -20 -19 -18 -17 -16 -15; do
+    if echo '#include <omp.h>
+int main() {}' | "clang++$n" -fopenmp -fsanitize=thread -x c++ - -o /dev/null 2>/dev/null; then
+      export CC=clang$n CXX=clang++$n
+      return
+    fi
+  done
+  return 1
+}
+find_clang || {
+  echo "fetching clang with apt-get"
+  apt-get update -q && apt-get install -q -y --no-install-recommends clang-16 libclang-rt-16-dev libomp-16-dev llvm-16
+} >&2 || true
+find_clang || { echo "tests/sanitizers/run.sh needs clang with its OpenMP and sanitizers: clang, libclang-rt, libomp" >&2; exit 2; }
+
+# build SANITIZERS PROGRAMS [ARGUMENTS FOR THE COMPILER]: into build/sanitizers/SANITIZERS.
+build() {
+  folder=build/sanitizers/${1//,/-}
+  if [[ ! -e $folder/build.ninja ]]; then
+    rm -rf "$folder"
+    meson setup "$folder" . -Dcuda=disabled -Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false \
+      -Db_sanitize="$1" -Dcpp_args="-frelaxed-template-template-args ${3-}" >/dev/null
+  fi
+  ninja -C "$folder" --quiet
+  local program
+  for program in $2; do
+    "$CXX" -std=c++20 -O1 -g -Wall -Wextra -fsanitize="$1" -Ilibgpuhash/include \
+      tests/sanitizers/$program.cpp -o "$folder/$program" -L"$folder/libgpuhash" -lgpuhash -ldl -pthread \
+      -Wl,-rpath,"$PWD/$folder/libgpuhash"
+  done
+}
+
+# exercise PROGRAM INSTRUCTION_SET: on every module. Rows of the baseline are loads that sanitizers see.
+exercise() {
+  local modules=("$folder"/plugins/gpuhash_*.so)
+  echo "$1, $2:"
+  GPUHASH_ISA=$2 OMP_NUM_THREADS=3 "$folder/$1" $scale "${modules[@]/#/$PWD/}"
+}
+
+run_address() {
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  build "$1" "hammer faults"
+  exercise hammer baseline
+  exercise hammer avx512
+  exercise faults baseline
+}
+
+run_thread() {
+  # clang does not define __SANITIZE_THREAD__, by which the tile chooses row loads that ThreadSanitizer sees.
+  build thread hammer -D__SANITIZE_THREAD__=1
+  export OMP_TOOL_LIBRARIES ARCHER_OPTIONS=verbose=1
+  OMP_TOOL_LIBRARIES=$(dirname "$(realpath "$(command -v "$CC")")")/../lib/libarcher.so
+  # Accesses of libomp itself are not instrumented, but for the C library's functions that it calls.
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=1
+  exercise hammer baseline 2>&1 | tee "$folder/hammer.log"
+  grep -q "^Archer detected OpenMP application with TSan" "$folder/hammer.log" || {
+    echo "Archer ($OMP_TOOL_LIBRARIES) did not start, so ThreadSanitizer has not seen OpenMP's hand-overs" >&2
+    return 1
+  }
+}
+
+start=$SECONDS
+case $what in
+  all)
+    run_address address,undefined
+    run_thread
+    ;;
+  thread) run_thread ;;
+  *) run_address "$what" ;;
+esac
+echo "sanitizers ($what): nothing found in $((SECONDS - start)) s"
