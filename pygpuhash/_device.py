@@ -232,6 +232,9 @@ def batch(
     return _device_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
 
 
+_ADDING = frozenset({_core.OP_INSERT, _core.OP_ASSIGN, _core.OP_ACCUMULATE, _core.OP_INSERT_MULTI, _core.OP_EXECUTE})
+
+
 def _device_batch(
     table: Any,
     op: int,
@@ -270,7 +273,9 @@ def _device_batch(
     status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, s)
     r = None if store is None or result is None else _output(result, store, k.shape, device, s, "out")
     m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
-    failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=not table._grow)
+    # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
+    wait = not table._grow and op in _ADDING
+    failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=wait)
     if failure is not None:
         failure.status = _download(m, device, s).view(np.uint8)
         raise failure

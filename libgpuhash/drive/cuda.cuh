@@ -23,8 +23,9 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
   // The four counters of totals lie one after the other, 8 bytes each.
   mine = lane == 0 ? mine : lane == 1 ? used_here : lane == 2 ? good_here : lane == 3 ? failed_here : 0;
   if (!mine) return;
-  if (lane != 2) atomicAdd(reinterpret_cast<u64*>(sum + blockIdx.x % total_stripes) + lane, u64((long long)mine));
-  if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum) + lane, u64((long long)mine));
+  const u32 stripe = blockIdx.x % total_stripes;
+  if (lane != 2) atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
+  if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum + stripe) + lane, u64((long long)mine));
 }
 
 // accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the

@@ -25,7 +25,7 @@ struct request {
   uint8_t* status;        // may be NULL
   const uint8_t* ops;     // kind mixed
   uint32_t key_bytes, value_bytes;  // of the arrays; a pair64 table takes 4 or 8 for each
-  totals* batch_sum;      // CUDA: if set, added to as well (device memory)
+  totals* batch_sum;      // CUDA: if set, total_stripes of them in device memory, added to as well
   uint32_t threads;       // CPU
   void* stream;           // CUDA
   uint32_t tile;          // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen

@@ -318,9 +318,9 @@ inline gpuhash_status table::run_part(request q, bool booked, totals* counts, gp
   } at_the_end{*this, booked ? q.n : 0};
   block scratch;
   if (counts) {
-    scratch = block(this, sizeof(totals), q.stream);
-    if (!scratch) return no_memory(err, sizeof(totals));
-    if (const int e = api_.fill(scratch.p, 0, sizeof(totals), q.stream)) return fault(err, e, "preparing a batch");
+    scratch = block(this, sizeof(totals) * total_stripes, q.stream);
+    if (!scratch) return no_memory(err, scratch.bytes);
+    if (const int e = api_.fill(scratch.p, 0, scratch.bytes, q.stream)) return fault(err, e, "preparing a batch");
     q.batch_sum = static_cast<totals*>(scratch.p);
   }
   {
@@ -334,11 +334,11 @@ inline gpuhash_status table::run_part(request q, bool booked, totals* counts, gp
     if (e) return fault(err, e, "running a batch");
   }
   if (counts) {
-    totals part{};
-    int e = api_.copy(&part, scratch.p, sizeof(part), q.stream);
+    totals part[total_stripes];
+    int e = api_.copy(part, scratch.p, sizeof(part), q.stream);
     if (!e) e = api_.wait(q.stream);
     if (e) return fault(err, e, "a batch");
-    counts->yes += part.yes, counts->failed += part.failed;
+    for (const totals& p : part) counts->yes += p.yes, counts->failed += p.failed;
   }
   return GPUHASH_OK;
 }
@@ -352,6 +352,9 @@ inline size_t smallest_part(uint64_t limit, size_t n) {
 }
 
 inline bool table::try_book(size_t n, size_t* granted) {
+  // On the CPU the shared gate keeps exclusive operations away; on CUDA the launch mutex does, which they hold.
+  std::unique_lock<std::mutex> launch(launch_, std::defer_lock);
+  if (on_cuda()) launch.lock();
   std::lock_guard<std::mutex> lock(booking_);
   const uint64_t used = on_cuda() ? 0 : uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
   const uint64_t taken = used + booked_;
@@ -402,25 +405,24 @@ inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64
   if (cells == 0 || most == 0) return GPUHASH_OK;
   const uint32_t kb = format_ == format_set32 || format_ == format_pair32 ? 4 : 8, vb = config_.value_bytes ? kb : 0;
   block keys(this, most * kb, stream), values(this, most * vb, stream), status(this, most, stream);
-  block counter(this, sizeof(uint64_t), stream), sum(this, sizeof(totals) * (total_stripes + 1), stream);
+  block counter(this, sizeof(uint64_t), stream), sum(this, sizeof(totals) * total_stripes, stream);
   if (!keys || !values || !status || !counter || !sum) return no_memory(err, keys.bytes + values.bytes + status.bytes);
   // The driver reads the first element even where there are none.
   int begun = api_.fill(keys.p, 0, kb, stream);
   if (!begun && vb) begun = api_.fill(values.p, 0, vb, stream);
   if (begun) return fault(err, begun, "rebuilding the table");
-  totals* const batch_sum = static_cast<totals*>(sum.p) + total_stripes;
   request q{};
   q.kind = kind, q.n = most, q.n_there = static_cast<uint64_t*>(counter.p);
   q.keys = keys.p, q.values = values.p, q.status = static_cast<uint8_t*>(status.p);
   q.key_bytes = kb, q.value_bytes = vb ? vb : kb;
-  q.threads = threads(), q.stream = stream, q.batch_sum = on_cuda() ? batch_sum : nullptr;
+  q.threads = threads(), q.stream = stream;
   tune(q);
   for (uint64_t lo = 0; lo < cells; lo += step) {
     const uint64_t hi = lo + step < cells ? lo + step : cells;
     int e = api_.fill(counter.p, 0, sizeof(uint64_t), stream);
     if (!e) e = engine_->collect(from, lo, hi, keys.p, values.p, q.key_bytes, q.value_bytes, static_cast<uint64_t*>(counter.p), q.threads, stream);
     for (q.only_failed = 0;; q.only_failed = 1) {
-      totals part[total_stripes + 1] = {};
+      totals part[total_stripes] = {};
       if (!e) e = api_.fill(sum.p, 0, sum.bytes, stream);
       if (!e) e = engine_->run(layout(), q, static_cast<totals*>(sum.p));
       if (!e) e = api_.copy(part, sum.p, sizeof(part), stream);
