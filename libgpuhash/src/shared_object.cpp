@@ -28,7 +28,9 @@ uint64_t bytes_needed(int fd) {
     ElfW(Phdr) segment;
     const auto at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
     if (pread(fd, &segment, sizeof segment, at) != ssize_t{sizeof segment}) return UINT64_MAX;
-    if (segment.p_type == PT_LOAD) end = std::max<uint64_t>(end, segment.p_offset + segment.p_filesz);
+    uint64_t segment_end;
+    if (__builtin_add_overflow(uint64_t{segment.p_offset}, uint64_t{segment.p_filesz}, &segment_end)) return UINT64_MAX;
+    if (segment.p_type == PT_LOAD) end = std::max(end, segment_end);
   }
   return end;
 }
