@@ -21,7 +21,8 @@ GH_FN u32 sum_below(u32 v, u32* all) {
   return up_to - v;
 }
 
-__global__ void __launch_bounds__(slab_threads) allocate_units(const __grid_constant__ slab_heap h, size_t n, u32* units, u64 hint, u64* missing) {
+__global__ void __launch_bounds__(slab_threads)
+    allocate_units(const __grid_constant__ slab_heap h, size_t n, u32* units, u64 hint, u64* missing) {
   const size_t begin = (blockIdx.x * size_t(slab_threads) + threadIdx.x) & ~size_t(31);
   const u32 lane = threadIdx.x % 32;
   u32 need = begin >= n ? 0 : n - begin < 32 ? u32(n - begin) : 32;  // the same in all lanes
@@ -56,13 +57,16 @@ __global__ void __launch_bounds__(slab_threads) allocate_units(const __grid_cons
   }
 }
 
-__global__ void __launch_bounds__(slab_threads) release_units(const __grid_constant__ slab_heap h, size_t n, const u32* units, u8* status, u32 wipe, u64* refused, u64* first) {
+__global__ void __launch_bounds__(slab_threads)
+    release_units(const __grid_constant__ slab_heap h, size_t n, const u32* units, u8* status, u32 wipe, u64* refused,
+                  u64* first) {
   const size_t i = blockIdx.x * size_t(slab_threads) + threadIdx.x;
   if (i >= n) return;
   const u32 unit = units[i];
   const bool good = h.owns(unit) && h.release<cuda_mem>(unit);
   if (good && wipe)
-    for (u64* p = reinterpret_cast<u64*>(h.address(unit)); p != reinterpret_cast<u64*>(h.address(unit) + (size_t(1) << h.unit_bits)); ++p)
+    for (u64* p = reinterpret_cast<u64*>(h.address(unit));
+         p != reinterpret_cast<u64*>(h.address(unit) + (size_t(1) << h.unit_bits)); ++p)
       cuda_mem::store<order::relaxed>(p, ~u64(0));  // A2
   if (status) status[i] = good;
   if (!good) {
@@ -71,22 +75,29 @@ __global__ void __launch_bounds__(slab_threads) release_units(const __grid_const
   }
 }
 
-__global__ void __launch_bounds__(slab_threads) translate_units(const __grid_constant__ slab_heap h, size_t n, const u32* units, void** addresses) {
+__global__ void __launch_bounds__(slab_threads)
+    translate_units(const __grid_constant__ slab_heap h, size_t n, const u32* units, void** addresses) {
   const size_t i = blockIdx.x * size_t(slab_threads) + threadIdx.x;
   if (i < n) addresses[i] = h.owns(units[i]) ? h.address(units[i]) : nullptr;
 }
 
 inline u32 slab_blocks(size_t n) { return u32((n + slab_threads - 1) / slab_threads); }
-inline int cuda_allocate(const void* heap, size_t n, uint32_t* units, uint64_t hint, uint64_t* missing, uint32_t, void* stream) {
-  allocate_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(*static_cast<const slab_heap*>(heap), n, units, hint, reinterpret_cast<u64*>(missing));
+inline int cuda_allocate(const void* heap, size_t n, uint32_t* units, uint64_t hint, uint64_t* missing, uint32_t,
+                         void* stream) {
+  allocate_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(
+      *static_cast<const slab_heap*>(heap), n, units, hint, reinterpret_cast<u64*>(missing));
   return int(cudaGetLastError());
 }
-inline int cuda_release(const void* heap, size_t n, const uint32_t* units, uint8_t* status, uint32_t wipe, uint64_t* refused, uint64_t* first, uint32_t, void* stream) {
-  release_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(*static_cast<const slab_heap*>(heap), n, units, status, wipe, reinterpret_cast<u64*>(refused), reinterpret_cast<u64*>(first));
+inline int cuda_release(const void* heap, size_t n, const uint32_t* units, uint8_t* status, uint32_t wipe,
+                        uint64_t* refused, uint64_t* first, uint32_t, void* stream) {
+  release_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(
+      *static_cast<const slab_heap*>(heap), n, units, status, wipe, reinterpret_cast<u64*>(refused),
+      reinterpret_cast<u64*>(first));
   return int(cudaGetLastError());
 }
 inline int cuda_translate(const void* heap, size_t n, const uint32_t* units, void** addresses, uint32_t, void* stream) {
-  translate_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(*static_cast<const slab_heap*>(heap), n, units, addresses);
+  translate_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(*static_cast<const slab_heap*>(heap), n,
+                                                                             units, addresses);
   return int(cudaGetLastError());
 }
 

@@ -20,7 +20,8 @@ inline u64 allocate_range(const slab_heap& h, u32* units, size_t begin, size_t e
         u32 want = ~seen;
         while (size_t(__builtin_popcount(want)) > end - i) want &= want - 1;
         const u32 before = host_mem::fetch_or<order::relaxed>(words + w, want);
-        for (u32 got = want & ~before; got; got &= got - 1) units[i++] = slab_heap::handle(super, block, w * 32 + slab_heap::lowest(got));  // A1
+        for (u32 got = want & ~before; got; got &= got - 1)
+          units[i++] = slab_heap::handle(super, block, w * 32 + slab_heap::lowest(got));  // A1
         seen = before | want;
       }
     }
@@ -29,7 +30,8 @@ inline u64 allocate_range(const slab_heap& h, u32* units, size_t begin, size_t e
   return end - i;
 }
 
-inline int host_allocate(const void* heap, size_t n, uint32_t* units, uint64_t hint, uint64_t* missing, uint32_t threads, void*) {
+inline int host_allocate(const void* heap, size_t n, uint32_t* units, uint64_t hint, uint64_t* missing,
+                         uint32_t threads, void*) {
   const auto& h = *static_cast<const slab_heap*>(heap);
   const long chunks = long((n + slab_chunk - 1) / slab_chunk);
   uint64_t none = 0;
@@ -42,11 +44,12 @@ inline int host_allocate(const void* heap, size_t n, uint32_t* units, uint64_t h
   return 0;
 }
 
-inline int host_release(const void* heap, size_t n, const uint32_t* units, uint8_t* status, uint32_t wipe, uint64_t* refused,
-                        uint64_t* first, uint32_t threads, void*) {
+inline int host_release(const void* heap, size_t n, const uint32_t* units, uint8_t* status, uint32_t wipe,
+                        uint64_t* refused, uint64_t* first, uint32_t threads, void*) {
   const auto& h = *static_cast<const slab_heap*>(heap);
   uint64_t bad = 0, lowest = ~uint64_t(0);
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : bad) reduction(min : lowest) if (n > slab_chunk)
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : bad) \
+    reduction(min : lowest) if (n > slab_chunk)
   for (size_t i = 0; i < n; ++i) {
     const u32 unit = units[i];
     const bool good = h.owns(unit) && h.release<host_mem>(unit);
@@ -59,7 +62,8 @@ inline int host_release(const void* heap, size_t n, const uint32_t* units, uint8
   return 0;
 }
 
-inline int host_translate(const void* heap, size_t n, const uint32_t* units, void** addresses, uint32_t threads, void*) {
+inline int host_translate(const void* heap, size_t n, const uint32_t* units, void** addresses, uint32_t threads,
+                          void*) {
   const auto& h = *static_cast<const slab_heap*>(heap);
 #pragma omp parallel for schedule(static) num_threads(threads) if (n > slab_chunk)
   for (size_t i = 0; i < n; ++i) addresses[i] = h.owns(units[i]) ? h.address(units[i]) : nullptr;

@@ -31,7 +31,8 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
 // accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the
 // slot of a frequent key. Returns the thread that carries on with key k (its value then covers the others'); the element
 // of any other thread takes effect right after that one's.
-template <class F> struct block_join {
+template <class F>
+struct block_join {
   static constexpr u32 none = ~0u, slots = 2 * block_threads;
   typename F::key key[block_threads];
   typename F::value value[block_threads];
@@ -76,17 +77,20 @@ template <class F> struct block_join {
 
 // Left to itself (0), ptxas spills in kernels with a slow part, in order to keep more warps resident than pay. Elsewhere
 // its own choice is the best: asking for one block costs 10 % of the finds in registers.
-template <class Op> inline constexpr int least_blocks =
-    sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate) ? 4 : Op::has_slow ? 5 : 0;
+template <class Op>
+inline constexpr int least_blocks = sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate) ? 4
+                                    : Op::has_slow                                                                  ? 5
+                                                                                                                    : 0;
 
 template <class Op, int P>
-__global__ void __launch_bounds__(block_threads, least_blocks<Op>) serve_batch(const __grid_constant__ typename Op::table t,
-                                                             const __grid_constant__ request q, totals* sum) {
+__global__ void __launch_bounds__(block_threads, least_blocks<Op>)
+    serve_batch(const __grid_constant__ typename Op::table t, const __grid_constant__ request q, totals* sum) {
   using F = typename Op::F;
   using tile_type = typename Op::tile_type;
   constexpr int W = tile_type::lanes;
   tile_type tile;
-  constexpr bool no_operand = Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase || Op::fixed_kind == erase_all;
+  constexpr bool no_operand =
+      Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase || Op::fixed_kind == erase_all;
   const joiner j = joiner_of(q);
   const size_t n = q.n_there ? *q.n_there : q.n;
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
@@ -168,7 +172,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>) serve_batch(c
     add_totals(sum, q.batch_sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
 }
 
-template <class Op, int P> int run_on_cuda(const void* table, const request& q, totals* sum) {
+template <class Op, int P>
+int run_on_cuda(const void* table, const request& q, totals* sum) {
   const size_t blocks = (q.n + block_threads - 1) / block_threads;
   if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
   serve_batch<Op, P><<<u32(blocks), block_threads, 0, cudaStream_t(q.stream)>>>(
@@ -178,8 +183,9 @@ template <class Op, int P> int run_on_cuda(const void* table, const request& q, 
 
 // Live pairs of cells lo..hi, appended at *n in no order. Runs with no writer about.
 template <class Table>
-__global__ void __launch_bounds__(block_threads) collect_cells(const __grid_constant__ Table t, u64 lo, u64 hi, void* keys,
-                                                               void* values, u32 key_bytes, u32 value_bytes, u64* n) {
+__global__ void __launch_bounds__(block_threads)
+    collect_cells(const __grid_constant__ Table t, u64 lo, u64 hi, void* keys, void* values, u32 key_bytes,
+                  u32 value_bytes, u64* n) {
   using F = typename Table::format;
   const u64 i = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
   const u32 lane = threadIdx.x % 32;

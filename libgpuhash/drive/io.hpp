@@ -5,12 +5,14 @@
 
 GH_BEGIN
 
-template <class T> GH_FN T read_element(const void* p, u32 bytes, size_t i) {
+template <class T>
+GH_FN T read_element(const void* p, u32 bytes, size_t i) {
   if constexpr (sizeof(T) == 8)
     if (bytes == 8) return static_cast<const T*>(p)[i];
   return static_cast<const u32*>(p)[i];
 }
-template <class T> GH_FN void write_element(void* p, u32 bytes, size_t i, T v) {
+template <class T>
+GH_FN void write_element(void* p, u32 bytes, size_t i, T v) {
   if constexpr (sizeof(T) == 8)
     if (bytes == 8) {
       static_cast<T*>(p)[i] = v;
@@ -19,23 +21,30 @@ template <class T> GH_FN void write_element(void* p, u32 bytes, size_t i, T v) {
   static_cast<u32*>(p)[i] = u32(v);
 }
 
-template <class F> GH_FN typename F::key read_key(const request& q, size_t i) {
+template <class F>
+GH_FN typename F::key read_key(const request& q, size_t i) {
   return read_element<typename F::key>(q.keys, q.key_bytes, i);
 }
-template <class F> GH_FN typename F::value read_value(const request& q, size_t i) {
-  if constexpr (!F::has_value) return 0;
-  else return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
+template <class F>
+GH_FN typename F::value read_value(const request& q, size_t i) {
+  if constexpr (!F::has_value)
+    return 0;
+  else
+    return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
 }
 
 // The op code of element i of a mixed batch. Codes that execute does not have mean NOP.
 GH_FN u32 read_op(const request& q, size_t i) { return q.ops[i] <= erase ? u32(q.ops[i]) : u32(nop); }
 
 // What element i answered. Counts are 8 bytes whatever the table's values are.
-template <class F> GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
+template <class F>
+GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
   if (q.status) q.status[i] = u8(r.status);
   if (!q.out_values) return;
-  if (q.kind == count) static_cast<u64*>(q.out_values)[i] = r.value;
-  else write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
+  if (q.kind == count)
+    static_cast<u64*>(q.out_values)[i] = r.value;
+  else
+    write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
 }
 // A retry leaves the elements alone that were carried out before.
 GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || q.status[i] > yes; }

@@ -11,13 +11,17 @@ GH_BEGIN
 enum hash_kind : u32 { hash_murmur = 0, hash_blog = 1 };
 
 GH_FN u32 mix(u32 k) {
-  k ^= k >> 16; k *= 0x85ebca6bu;
-  k ^= k >> 13; k *= 0xc2b2ae35u;
+  k ^= k >> 16;
+  k *= 0x85ebca6bu;
+  k ^= k >> 13;
+  k *= 0xc2b2ae35u;
   return k ^ k >> 16;
 }
 GH_FN u64 mix(u64 k) {
-  k ^= k >> 33; k *= 0xff51afd7ed558ccdull;
-  k ^= k >> 33; k *= 0xc4ceb9fe1a85ec53ull;
+  k ^= k >> 33;
+  k *= 0xff51afd7ed558ccdull;
+  k ^= k >> 33;
+  k *= 0xc4ceb9fe1a85ec53ull;
   return k ^ k >> 33;
 }
 // seed 0 is the unseeded finaliser: mix(k ^ 0) ^ 0.

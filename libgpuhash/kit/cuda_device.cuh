@@ -11,11 +11,16 @@ namespace cuda_detail {
 inline int probe(int ordinal, char* why, size_t size) {
   int n = 0;
   const cudaError_t e = cudaGetDeviceCount(&n);
-  if (e != cudaSuccess) return snprintf(why, size, "no CUDA device: %s", cudaGetErrorString(e)), cudaGetLastError(), int(e);
-  if (ordinal < 0 || ordinal >= n) return snprintf(why, size, "cuda:%d does not exist: %d found", ordinal, n), int(cudaErrorInvalidDevice);
+  if (e != cudaSuccess)
+    return snprintf(why, size, "no CUDA device: %s", cudaGetErrorString(e)), cudaGetLastError(), int(e);
+  if (ordinal < 0 || ordinal >= n)
+    return snprintf(why, size, "cuda:%d does not exist: %d found", ordinal, n), int(cudaErrorInvalidDevice);
   cudaDeviceProp p;
-  if (cudaGetDeviceProperties(&p, ordinal) != cudaSuccess) return snprintf(why, size, "cuda:%d does not answer", ordinal), int(cudaErrorInvalidDevice);
-  if (p.major < 7 || (p.major == 7 && p.minor < 5)) return snprintf(why, size, "cuda:%d has compute capability %d.%d; 7.5 is needed", ordinal, p.major, p.minor), int(cudaErrorInvalidDevice);
+  if (cudaGetDeviceProperties(&p, ordinal) != cudaSuccess)
+    return snprintf(why, size, "cuda:%d does not answer", ordinal), int(cudaErrorInvalidDevice);
+  if (p.major < 7 || (p.major == 7 && p.minor < 5))
+    return snprintf(why, size, "cuda:%d has compute capability %d.%d; 7.5 is needed", ordinal, p.major, p.minor),
+           int(cudaErrorInvalidDevice);
   return 0;
 }
 inline int enter(int ordinal, int* before) {
@@ -29,12 +34,16 @@ inline int allocate(void** p, size_t bytes, void* s) {
   return int(e);
 }
 inline int release(void* p, void* s) { return int(cudaFreeAsync(p, cudaStream_t(s))); }
-inline int fill(void* p, int byte, size_t bytes, void* s) { return int(cudaMemsetAsync(p, byte, bytes, cudaStream_t(s))); }
+inline int fill(void* p, int byte, size_t bytes, void* s) {
+  return int(cudaMemsetAsync(p, byte, bytes, cudaStream_t(s)));
+}
 inline int copy(void* to, const void* from, size_t bytes, void* s) {
   return int(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStream_t(s)));
 }
 inline int wait(void* s) { return int(cudaStreamSynchronize(cudaStream_t(s))); }
-inline int make_event(void** e) { return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming)); }
+inline int make_event(void** e) {
+  return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming));
+}
 inline void drop_event(void* e) { cudaEventDestroy(cudaEvent_t(e)); }
 inline int record(void* e, void* s) { return int(cudaEventRecord(cudaEvent_t(e), cudaStream_t(s))); }
 inline bool finished(void* e) { return cudaEventQuery(cudaEvent_t(e)) == cudaSuccess; }

@@ -22,8 +22,8 @@ struct device_api {
   bool (*finished)(void* event);
   int (*follow)(void* stream, void* event);  // work queued on stream from now on waits for event
   const char* (*error_text)(int error);
-  bool (*has_wide_cas)(int ordinal);         // 16-byte compare-and-swap
-  int out_of_memory;                         // the error number that means it
+  bool (*has_wide_cas)(int ordinal);  // 16-byte compare-and-swap
+  int out_of_memory;                  // the error number that means it
 };
 
 }  // namespace gpuhash

@@ -10,28 +10,29 @@ namespace gpuhash {
 // that add to one address would wait for each other.
 inline constexpr unsigned total_stripes = 32;
 struct totals {
-  int64_t live, used;     // changes of the table's counters
-  uint64_t yes, failed;   // elements with status yes; elements not carried out
+  int64_t live, used;    // changes of the table's counters
+  uint64_t yes, failed;  // elements with status yes; elements not carried out
 };
 
 struct request {
-  uint32_t kind;          // tile/types.hpp
+  uint32_t kind;  // tile/types.hpp
   uint32_t combine, value_type;
   size_t n;
-  const uint64_t* n_there;  // if set, the number of elements lies there (device memory on CUDA) and n is its upper bound
+  const uint64_t*
+      n_there;  // if set, the number of elements lies there (device memory on CUDA) and n is its upper bound
   const void* keys;
-  const void* values;     // may be NULL: zero
-  void* out_values;       // may be NULL
-  uint8_t* status;        // may be NULL
-  const uint8_t* ops;     // kind mixed
+  const void* values;               // may be NULL: zero
+  void* out_values;                 // may be NULL
+  uint8_t* status;                  // may be NULL
+  const uint8_t* ops;               // kind mixed
   uint32_t key_bytes, value_bytes;  // of the arrays; a pair64 table takes 4 or 8 for each
-  totals* batch_sum;      // CUDA: if set, total_stripes of them in device memory, added to as well
-  uint32_t threads;       // CPU
-  void* stream;           // CUDA
-  uint32_t tile;          // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen
-  uint32_t in_flight;     // CUDA: keys in flight per tile; 0: the engine's choice
-  uint32_t only_failed;   // 1: serve only elements whose status byte says that they were not carried out
-  uint32_t alone;         // 1: no batch that writes runs at the same time (kit/gate)
+  totals* batch_sum;                // CUDA: if set, total_stripes of them in device memory, added to as well
+  uint32_t threads;                 // CPU
+  void* stream;                     // CUDA
+  uint32_t tile;                    // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen
+  uint32_t in_flight;               // CUDA: keys in flight per tile; 0: the engine's choice
+  uint32_t only_failed;             // 1: serve only elements whose status byte says that they were not carried out
+  uint32_t alone;                   // 1: no batch that writes runs at the same time (kit/gate)
 };
 
 struct engine {

@@ -11,7 +11,8 @@
 
 namespace gpuhash {
 
-template <template <class> class Structure, class F> class flat_table final : public table {
+template <template <class> class Structure, class F>
+class flat_table final : public table {
   using S = Structure<F>;
   using word = typename F::word;
 
@@ -42,9 +43,7 @@ template <template <class> class Structure, class F> class flat_table final : pu
   uint64_t slots() const override { return n_slots_; }
   uint64_t bytes() const override { return storage_.bytes; }
   uint64_t limit() const override { return limit_; }
-  void tune(request& q) const override {
-    q.in_flight = options_.in_flight;
-  }
+  void tune(request& q) const override { q.in_flight = options_.in_flight; }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     const int e = api_.fill(storage_.p, 0xff, storage_.bytes, stream);
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
@@ -54,7 +53,10 @@ template <template <class> class Structure, class F> class flat_table final : pu
   gpuhash_status place(uint64_t keys, void* stream, gpuhash_error* err) {
     const uint64_t n = S::slots_for(options_, keys, config_.max_load_factor);
     if (n == 0 || n > ~uint64_t(0) / sizeof(word))
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu is too large for this table's layout; ask for fewer keys, or wider groups (option row)", (unsigned long long)keys);
+      return host->fail(
+          err, GPUHASH_INVALID_ARGUMENT,
+          "capacity %llu is too large for this table's layout; ask for fewer keys, or wider groups (option row)",
+          (unsigned long long)keys);
     block fresh(this, size_t(n) * sizeof(word), stream);
     if (!fresh) return no_memory(err, n * sizeof(word));
     if (const int e = api_.fill(fresh.p, 0xff, fresh.bytes, stream)) return fault(err, e, "initialising the table");
@@ -77,7 +79,8 @@ template <template <class> class Structure, class F> class flat_table final : pu
     gpuhash_status status = place(keys, stream, err);
     uint64_t moved = 0;
     const uint64_t step = old_slots < (1u << 24) ? old_slots : 1u << 24;  // cells at a time bound the memory it takes
-    if (status == GPUHASH_OK) status = move_pairs(&old_layout, old_slots, step, step, GPUHASH_OP_INSERT, &moved, stream, err);
+    if (status == GPUHASH_OK)
+      status = move_pairs(&old_layout, old_slots, step, step, GPUHASH_OP_INSERT, &moved, stream, err);
     if (status != GPUHASH_OK) {
       storage_ = std::move(old);
       layout_ = old_layout, n_slots_ = old_slots, limit_ = old_limit;
@@ -131,7 +134,9 @@ template <template <class> class Structure, class F> class flat_table final : pu
     const word* side = reinterpret_cast<const word*>(mine.side);
     for (int i = 0; i < 2; ++i) live += F::key_of(side[i]) != empty_key<typename F::key>;
     if (live != uint64_t(now.live) || used != uint64_t(now.used))
-      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu", (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live, (unsigned long long)used);
+      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu",
+                        (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live,
+                        (unsigned long long)used);
     return GPUHASH_OK;
   }
   void figures(std::vector<gpuhash_stat>& out) override {

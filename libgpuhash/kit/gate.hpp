@@ -81,8 +81,10 @@ class stream_gate {
     lane_of(stream);  // before any lane is dropped: its event may be the one to record
     std::vector<lane> kept;
     for (lane& l : lanes_) {
-      if (l.stream == stream) kept.push_back({l.stream, l.event, true, false, true});
-      else api_.drop_event(l.event);
+      if (l.stream == stream)
+        kept.push_back({l.stream, l.event, true, false, true});
+      else
+        api_.drop_event(l.event);
     }
     lanes_ = std::move(kept);
     return api_.record(lanes_.front().event, stream);
@@ -91,7 +93,7 @@ class stream_gate {
  private:
   struct lane {
     void* stream;
-    void* event;       // recorded after the last batch of this stream
+    void* event;  // recorded after the last batch of this stream
     bool writes, reads_alone, exclusive;
   };
   lane& lane_of(void* stream) {

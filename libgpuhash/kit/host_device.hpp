@@ -8,7 +8,9 @@
 namespace gpuhash {
 namespace host_detail {
 
-inline void* default_memory(size_t bytes) { return host->host_memory->allocate(host->host_memory->context, bytes, 128, nullptr); }
+inline void* default_memory(size_t bytes) {
+  return host->host_memory->allocate(host->host_memory->context, bytes, 128, nullptr);
+}
 inline int probe(int ordinal, char* why, size_t size) {
   return ordinal == 0 ? 0 : (snprintf(why, size, "cpu:%d does not exist: the CPU is one device, cpu:0", ordinal), 1);
 }

@@ -14,17 +14,20 @@ GH_FN bool writes(u32 k, bool alive) { return in_kinds(k, alive ? updating_kinds
 // The status of an operation of this kind that ends having found its key alive, or not. nop has looked at one row only.
 GH_FN u32 status_of(u32 k, bool alive) { return k != nop && (in_kinds(k, adding_kinds) ? !alive : alive) ? yes : no; }
 
-template <class V> GH_FN V join_uint(u32 combine, V a, V b) {
+template <class V>
+GH_FN V join_uint(u32 combine, V a, V b) {
   return combine == 0 ? a + b : combine == 1 ? (b < a ? b : a) : (a < b ? b : a);
 }
-template <class To, class From> GH_FN To bits_as(From from) {
+template <class To, class From>
+GH_FN To bits_as(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   __builtin_memcpy(&to, &from, sizeof(to));
   return to;
 }
 // a is the stored value, b the operand. A NaN operand of min and max loses, a stored NaN stays.
-template <class V> GH_FN V join(joiner j, V a, V b) {
+template <class V>
+GH_FN V join(joiner j, V a, V b) {
   using integer = std::conditional_t<sizeof(V) == 4, int32_t, int64_t>;
   using real = std::conditional_t<sizeof(V) == 4, float, double>;
   if constexpr (sizeof(V) == 8)

@@ -16,7 +16,8 @@ inline const char* option_text(const gpuhash_config& c, const char* key) {
 }
 
 // One of the words of choices ("multiply|mask"): its position in *out. An absent option leaves *out alone.
-inline gpuhash_status option_word(const gpuhash_config& c, const char* key, const char* choices, uint32_t* out, gpuhash_error* err) {
+inline gpuhash_status option_word(const gpuhash_config& c, const char* key, const char* choices, uint32_t* out,
+                                  gpuhash_error* err) {
   const char* text = option_text(c, key);
   if (!text) return GPUHASH_OK;
   const size_t length = strlen(text);
@@ -32,19 +33,22 @@ inline gpuhash_status option_word(const gpuhash_config& c, const char* key, cons
 }
 
 // A number of low..high, a power of two if pow2.
-inline gpuhash_status option_number(const gpuhash_config& c, const char* key, uint64_t low, uint64_t high, bool pow2, uint64_t* out, gpuhash_error* err) {
+inline gpuhash_status option_number(const gpuhash_config& c, const char* key, uint64_t low, uint64_t high, bool pow2,
+                                    uint64_t* out, gpuhash_error* err) {
   const char* text = option_text(c, key);
   if (!text) return GPUHASH_OK;
   char* end = nullptr;
   errno = 0;
   const unsigned long long n = strtoull(text, &end, 10);
   if (errno || end == text || *end || *text == '-' || n < low || n > high || (pow2 && (n & (n - 1))))
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "option %s=%s: give a whole number%s from %llu to %llu", key, text, pow2 ? ", a power of two," : "", (unsigned long long)low, (unsigned long long)high);
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "option %s=%s: give a whole number%s from %llu to %llu", key, text,
+                      pow2 ? ", a power of two," : "", (unsigned long long)low, (unsigned long long)high);
   return *out = n, GPUHASH_OK;
 }
 
 // A real number of low..high.
-inline gpuhash_status option_real(const gpuhash_config& c, const char* key, double low, double high, double* out, gpuhash_error* err) {
+inline gpuhash_status option_real(const gpuhash_config& c, const char* key, double low, double high, double* out,
+                                  gpuhash_error* err) {
   const char* text = option_text(c, key);
   if (!text) return GPUHASH_OK;
   char* end = nullptr;

@@ -41,13 +41,16 @@ struct plugin_parts {
   gpuhash_status (*make)(const table::setup&, table** out, gpuhash_error* err);
 };
 
-template <const plugin_parts& parts> struct vtable {
+template <const plugin_parts& parts>
+struct vtable {
   static const device_api* device(int kind) {
     return kind == GPUHASH_CPU ? &host_device : kind == GPUHASH_CUDA ? parts.cuda_device : nullptr;
   }
   static gpuhash_status probe(gpuhash_device d, gpuhash_error* err) {
     const device_api* api = device(d.kind);
-    if (!api) return host->fail(err, GPUHASH_UNSUPPORTED, "this backend was built without %s kernels", d.kind == GPUHASH_CUDA ? "CUDA" : "such");
+    if (!api)
+      return host->fail(err, GPUHASH_UNSUPPORTED, "this backend was built without %s kernels",
+                        d.kind == GPUHASH_CUDA ? "CUDA" : "such");
     char why[256] = "";
     if (api->probe(d.ordinal, why, sizeof(why))) return host->fail(err, GPUHASH_DEVICE_ERROR, "%s", why);
     return GPUHASH_OK;
@@ -57,7 +60,10 @@ template <const plugin_parts& parts> struct vtable {
     const bool cuda = c->device.kind == GPUHASH_CUDA;
     const device_api* api = device(c->device.kind);
     if (c->value_bytes && (c->key_bytes == 8 || c->value_bytes == 8) && !api->has_wide_cas(c->device.ordinal))
-      return host->fail(err, GPUHASH_UNSUPPORTED, "pairs of %u + %u bytes need a 16-byte compare-and-swap, which cuda:%d lacks (compute capability 9.0 has it); use 4-byte keys and values, a set, or the CPU", c->key_bytes, c->value_bytes, c->device.ordinal);
+      return host->fail(err, GPUHASH_UNSUPPORTED,
+                        "pairs of %u + %u bytes need a 16-byte compare-and-swap, which cuda:%d lacks (compute "
+                        "capability 9.0 has it); use 4-byte keys and values, a set, or the CPU",
+                        c->key_bytes, c->value_bytes, c->device.ordinal);
     try {
       table* t = nullptr;
       const gpuhash_status s = parts.make({*c, api, cuda ? parts.cuda() : parts.host()}, &t, err);
@@ -68,7 +74,8 @@ template <const plugin_parts& parts> struct vtable {
     }
   }
   static table& of(void* t) { return *static_cast<table*>(t); }
-  template <class Call> static gpuhash_status guarded(gpuhash_error* err, Call call) {
+  template <class Call>
+  static gpuhash_status guarded(gpuhash_error* err, Call call) {
     try {
       return call();
     } catch (const std::bad_alloc&) {
@@ -79,18 +86,36 @@ template <const plugin_parts& parts> struct vtable {
     b.probe = probe;
     b.create = create;
     b.destroy = [](void* t) { delete static_cast<table*>(t); };
-    b.run = [](void* t, const gpuhash_batch* q, gpuhash_error* e) { return guarded(e, [&] { return of(t).run(*q, e); }); };
-    b.info = [](void* t, gpuhash_table_info* o, gpuhash_error* e) { return guarded(e, [&] { return of(t).info(o, e); }); };
-    b.export_pairs = [](void* t, size_t* n, void* k, void* v, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).export_pairs(n, k, v, s, e); }); };
+    b.run = [](void* t, const gpuhash_batch* q, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).run(*q, e); });
+    };
+    b.info = [](void* t, gpuhash_table_info* o, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).info(o, e); });
+    };
+    b.export_pairs = [](void* t, size_t* n, void* k, void* v, void* s, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).export_pairs(n, k, v, s, e); });
+    };
     b.clear = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).clear(s, e); }); };
-    b.reserve = [](void* t, uint64_t k, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).reserve(k, s, e); }); };
+    b.reserve = [](void* t, uint64_t k, void* s, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).reserve(k, s, e); });
+    };
     b.shrink = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).shrink(s, e); }); };
-    b.flush = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).flush(0, ~uint64_t(0), s, e); }); };
-    b.flush_range = [](void* t, uint64_t f, uint64_t c, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).flush(f, c, s, e); }); };
-    b.find_all = [](void* t, size_t n, const void* k, uint64_t* o, void* v, size_t m, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).find_all(n, k, o, v, m, s, e); }); };
+    b.flush = [](void* t, void* s, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).flush(0, ~uint64_t(0), s, e); });
+    };
+    b.flush_range = [](void* t, uint64_t f, uint64_t c, void* s, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).flush(f, c, s, e); });
+    };
+    b.find_all = [](void* t, size_t n, const void* k, uint64_t* o, void* v, size_t m, void* s, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).find_all(n, k, o, v, m, s, e); });
+    };
     b.check = [](void* t, gpuhash_error* e) { return guarded(e, [&] { return of(t).check(e); }); };
-    b.stats = [](void* t, size_t* n, gpuhash_stat* o, gpuhash_error* e) { return guarded(e, [&] { return of(t).stats(n, o, e); }); };
-    b.histogram = [](void* t, size_t n, uint64_t* c, gpuhash_error* e) { return guarded(e, [&] { return of(t).histogram(n, c, e); }); };
+    b.stats = [](void* t, size_t* n, gpuhash_stat* o, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).stats(n, o, e); });
+    };
+    b.histogram = [](void* t, size_t n, uint64_t* c, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).histogram(n, c, e); });
+    };
   }
 };
 
@@ -98,7 +123,9 @@ template <const plugin_parts& parts> struct vtable {
 inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, const gpuhash_backend_v1& mine,
                                 gpuhash_backend_v1* out, gpuhash_error* err) {
   if (major != GPUHASH_PLUGIN_ABI_MAJOR)
-    return api->fail(err, GPUHASH_UNSUPPORTED, "this plugin speaks plugin ABI %u and the host speaks %u; install versions that match", GPUHASH_PLUGIN_ABI_MAJOR, major);
+    return api->fail(err, GPUHASH_UNSUPPORTED,
+                     "this plugin speaks plugin ABI %u and the host speaks %u; install versions that match",
+                     GPUHASH_PLUGIN_ABI_MAJOR, major);
   host = api;
   const size_t n = out->struct_size < sizeof(mine) ? out->struct_size : sizeof(mine);
   memcpy(out, &mine, n);
@@ -113,13 +140,13 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
 
 // Declares the kernels of backend `name`, as plugin_host.cpp and plugin_cuda.cu define them.
 #if defined(__x86_64__)
-#define GPUHASH_HOST_ENGINES(name)                                                             \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline();                       \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx2();                           \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx512();                         \
-  static const gpuhash::engine* host_engines_here() {                                          \
-    return gpuhash::choose_host_engines({gpuhash_##name##_engines_baseline, gpuhash_##name##_engines_avx2, \
-                                         gpuhash_##name##_engines_avx512});                    \
+#define GPUHASH_HOST_ENGINES(name)                                                                            \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline();                                      \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx2();                                          \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx512();                                        \
+  static const gpuhash::engine* host_engines_here() {                                                         \
+    return gpuhash::choose_host_engines(                                                                      \
+        {gpuhash_##name##_engines_baseline, gpuhash_##name##_engines_avx2, gpuhash_##name##_engines_avx512}); \
   }
 #else
 #define GPUHASH_HOST_ENGINES(name)                                      \
@@ -127,13 +154,13 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
   static const gpuhash::engine* host_engines_here() { return gpuhash_##name##_engines_generic(); }
 #endif
 #if GPUHASH_WITH_CUDA
-#define GPUHASH_CUDA_ENGINES(name)                                        \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_cuda();      \
-  extern "C" const gpuhash::device_api* gpuhash_##name##_device_cuda();   \
+#define GPUHASH_CUDA_ENGINES(name)                                                            \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_cuda();                          \
+  extern "C" const gpuhash::device_api* gpuhash_##name##_device_cuda();                       \
   static const gpuhash::engine* (*const cuda_engines_here)() = gpuhash_##name##_engines_cuda; \
   static const gpuhash::device_api* cuda_device_here() { return gpuhash_##name##_device_cuda(); }
 #else
-#define GPUHASH_CUDA_ENGINES(name)                                           \
-  static const gpuhash::engine* (*const cuda_engines_here)() = nullptr;      \
+#define GPUHASH_CUDA_ENGINES(name)                                      \
+  static const gpuhash::engine* (*const cuda_engines_here)() = nullptr; \
   static const gpuhash::device_api* cuda_device_here() { return nullptr; }
 #endif

@@ -13,7 +13,12 @@ namespace gpuhash {
 class slab_allocator {
  public:
   slab_allocator(const gpuhash_slab_config& c, const device_api& api, const slab_engine& engine)
-      : config_(c), memory_(c.memory ? *c.memory : gpuhash_memory{}), api_(api), engine_(engine), heap_(api, {this, take, give}), streams_(api) {
+      : config_(c),
+        memory_(c.memory ? *c.memory : gpuhash_memory{}),
+        api_(api),
+        engine_(engine),
+        heap_(api, {this, take, give}),
+        streams_(api) {
     custom_ = c.memory != nullptr;
     config_.memory = nullptr, config_.kind = nullptr;
   }
@@ -30,11 +35,15 @@ class slab_allocator {
     const uint32_t first = config_.super_blocks ? config_.super_blocks : 1;
     const uint32_t most = light ? first : config_.max_super_blocks ? config_.max_super_blocks : slab_heap::max_supers;
     if (config_.unit_bytes != 64 && config_.unit_bytes != 128 && config_.unit_bytes != 256)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "unit_bytes is %u; a unit has 64, 128 or 256 bytes", config_.unit_bytes);
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "unit_bytes is %u; a unit has 64, 128 or 256 bytes",
+                        config_.unit_bytes);
     if (blocks > slab_heap::max_blocks)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "memory_blocks is %u; a super block has at most %u", blocks, slab_heap::max_blocks);
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "memory_blocks is %u; a super block has at most %u", blocks,
+                        slab_heap::max_blocks);
     if (first > slab_heap::max_supers || most > slab_heap::max_supers || first > most)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "super_blocks %u of at most %u: give 1 to %u, not more than max_super_blocks", first, most, slab_heap::max_supers);
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                        "super_blocks %u of at most %u: give 1 to %u, not more than max_super_blocks", first, most,
+                        slab_heap::max_supers);
     heap_.shape(uint32_t(__builtin_ctz(config_.unit_bytes)), blocks, light, most, config_.seed);
     for (uint32_t i = 0; i < (light ? 1 : first); ++i)
       if (const int e = heap_.add_super(config_.stream)) return failed(e, "making a super block", err);
@@ -68,7 +77,10 @@ class slab_allocator {
     if (!e) e = api_.wait(stream);
     if (e) return failed(e, "freeing", err);
     std::lock_guard<std::mutex> lock(grow_);
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%llu of %llu handles were refused, the first 0x%08x at index %llu: %s; the others are freed", (unsigned long long)bad[0], (unsigned long long)n, first, (unsigned long long)bad[1], heap_.heap().owns(first) ? "it is not allocated (freed twice?)" : "it is not of this allocator");
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "%llu of %llu handles were refused, the first 0x%08x at index %llu: %s; the others are freed",
+                      (unsigned long long)bad[0], (unsigned long long)n, first, (unsigned long long)bad[1],
+                      heap_.heap().owns(first) ? "it is not allocated (freed twice?)" : "it is not of this allocator");
   }
 
   gpuhash_status translate(size_t n, const uint32_t* units, void** addresses, void* stream, gpuhash_error* err) {
@@ -97,7 +109,10 @@ class slab_allocator {
     std::lock_guard<std::mutex> lock(grow_);
     if (capacity_ > tried) return GPUHASH_OK;
     if (!heap_.can_add())
-      return host->fail(err, GPUHASH_NO_MEMORY, "%llu of %llu units could not be had: all %llu are taken; free some, or allow more super blocks", (unsigned long long)missing, (unsigned long long)n, (unsigned long long)tried);
+      return host->fail(
+          err, GPUHASH_NO_MEMORY,
+          "%llu of %llu units could not be had: all %llu are taken; free some, or allow more super blocks",
+          (unsigned long long)missing, (unsigned long long)n, (unsigned long long)tried);
     while (heap_.can_add() && capacity_ < tried + missing) {
       exclusive hold(*this, stream);
       if (const int e = heap_.add_super(stream)) {
@@ -111,7 +126,8 @@ class slab_allocator {
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
   uint32_t threads() const { return config_.threads ? config_.threads : uint32_t(omp_get_max_threads()); }
   gpuhash_status failed(int e, const char* doing, gpuhash_error* err) const {
-    if (e == api_.out_of_memory) return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory; free some, or use fewer memory blocks", doing);
+    if (e == api_.out_of_memory)
+      return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory; free some, or use fewer memory blocks", doing);
     return host->fail(err, GPUHASH_DEVICE_ERROR, "%s failed: %s", doing, api_.error_text(e));
   }
   static void* take(void* self, size_t bytes, void* stream) {
@@ -122,12 +138,15 @@ class slab_allocator {
   }
   static void give(void* self, void* p, size_t bytes, void* stream) {
     auto* a = static_cast<slab_allocator*>(self);
-    if (a->custom_) a->memory_.deallocate(a->memory_.context, p, bytes, 128, stream);
-    else a->api_.release(p, stream);
+    if (a->custom_)
+      a->memory_.deallocate(a->memory_.context, p, bytes, 128, stream);
+    else
+      a->api_.release(p, stream);
   }
 
   // Eight-byte counters that a kernel adds to: on the CPU the caller's, on CUDA a piece of device memory copied to and fro.
-  template <class Call> gpuhash_status counted(uint64_t* counters, size_t n, void* stream, gpuhash_error* err, Call call) {
+  template <class Call>
+  gpuhash_status counted(uint64_t* counters, size_t n, void* stream, gpuhash_error* err, Call call) {
     int e = 0;
     if (!on_cuda()) {
       e = call(counters);
@@ -145,19 +164,26 @@ class slab_allocator {
   gpuhash_status allocate_once(size_t n, uint32_t* units, void* stream, uint64_t* missing, gpuhash_error* err) {
     shared hold(*this, stream);
     const uint64_t hint = batches_.fetch_add(1) << 32;
-    return counted(missing, 1, stream, err, [&](uint64_t* m) { return engine_.allocate(&heap_.heap(), n, units, hint, m, threads(), stream); });
+    return counted(missing, 1, stream, err,
+                   [&](uint64_t* m) { return engine_.allocate(&heap_.heap(), n, units, hint, m, threads(), stream); });
   }
-  gpuhash_status release_once(size_t n, const uint32_t* units, uint8_t* status, void* stream, uint64_t* bad, gpuhash_error* err) {
+  gpuhash_status release_once(size_t n, const uint32_t* units, uint8_t* status, void* stream, uint64_t* bad,
+                              gpuhash_error* err) {
     exclusive hold(*this, stream);
-    return counted(bad, 2, stream, err, [&](uint64_t* c) { return engine_.release(&heap_.heap(), n, units, status, config_.wipe, c, c + 1, threads(), stream); });
+    return counted(bad, 2, stream, err, [&](uint64_t* c) {
+      return engine_.release(&heap_.heap(), n, units, status, config_.wipe, c, c + 1, threads(), stream);
+    });
   }
-  gpuhash_status give_back(size_t n, const uint32_t* units, void* stream, gpuhash_error* err) {  // no_unit among them is refused, silently
+  gpuhash_status give_back(size_t n, const uint32_t* units, void* stream,
+                           gpuhash_error* err) {  // no_unit among them is refused, silently
     uint64_t bad[2] = {0, ~uint64_t(0)};
     return release_once(n, units, nullptr, stream, bad, err);
   }
 
   struct scope {  // the allocator's device on this thread
-    explicit scope(const slab_allocator& a) : api(a.api_) { entered = api.enter(a.config_.device.ordinal, &before) == 0; }
+    explicit scope(const slab_allocator& a) : api(a.api_) {
+      entered = api.enter(a.config_.device.ordinal, &before) == 0;
+    }
     ~scope() {
       if (entered) api.leave(before);
     }
@@ -168,24 +194,32 @@ class slab_allocator {
   struct shared {
     shared(slab_allocator& a, void* s) : a(a), stream(s) {
       bool alone;
-      if (a.on_cuda()) a.launch_.lock(), a.streams_.before_batch(stream, true, &alone);
-      else a.gate_.lock_shared();
+      if (a.on_cuda())
+        a.launch_.lock(), a.streams_.before_batch(stream, true, &alone);
+      else
+        a.gate_.lock_shared();
     }
     ~shared() {
-      if (a.on_cuda()) a.streams_.after_batch(stream, true, false), a.launch_.unlock();
-      else a.gate_.unlock_shared();
+      if (a.on_cuda())
+        a.streams_.after_batch(stream, true, false), a.launch_.unlock();
+      else
+        a.gate_.unlock_shared();
     }
     slab_allocator& a;
     void* stream;
   };
   struct exclusive {
     exclusive(slab_allocator& a, void* s) : a(a), stream(s) {
-      if (a.on_cuda()) a.launch_.lock(), a.streams_.before_exclusive(stream);
-      else a.gate_.lock();
+      if (a.on_cuda())
+        a.launch_.lock(), a.streams_.before_exclusive(stream);
+      else
+        a.gate_.lock();
     }
     ~exclusive() {
-      if (a.on_cuda()) a.streams_.after_exclusive(stream), a.launch_.unlock();
-      else a.gate_.unlock();
+      if (a.on_cuda())
+        a.streams_.after_exclusive(stream), a.launch_.unlock();
+      else
+        a.gate_.unlock();
     }
     slab_allocator& a;
     void* stream;

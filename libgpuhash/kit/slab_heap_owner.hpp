@@ -76,7 +76,8 @@ class slab_heap_owner {
     const size_t words = size_t(heap_.blocks) * block_words;
     out.resize(words * heap_.supers);
     int e = 0;
-    for (uint32_t s = 0; !e && s < heap_.supers; ++s) e = api_.copy(out.data() + words * s, heap_.bitmaps[s], words * 4, stream);
+    for (uint32_t s = 0; !e && s < heap_.supers; ++s)
+      e = api_.copy(out.data() + words * s, heap_.bitmaps[s], words * 4, stream);
     return e ? e : api_.wait(stream);
   }
   // Units taken, and memory blocks with no free unit.

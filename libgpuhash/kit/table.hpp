@@ -41,7 +41,8 @@ class table {
   explicit table(const setup& s)
       : config_(s.config), memory_(s.config.memory ? *s.config.memory : gpuhash_memory{}), api_(*s.api), gate_(*s.api) {
     config_.memory = s.config.memory ? &memory_ : nullptr;
-    config_.backend = nullptr, config_.options = nullptr, config_.n_options = 0;  // the caller's strings end with create
+    config_.backend = nullptr, config_.options = nullptr,
+    config_.n_options = 0;  // the caller's strings end with create
     const bool narrow = config_.key_bytes == 4 && config_.value_bytes <= 4;
     format_ = config_.value_bytes ? (narrow ? format_pair32 : format_pair64) : (narrow ? format_set32 : format_set64);
     engine_ = s.engines + format_;
@@ -57,28 +58,31 @@ class table {
   gpuhash_status reserve(uint64_t keys, void* stream, gpuhash_error* err);
   gpuhash_status shrink(void* stream, gpuhash_error* err);
   gpuhash_status flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err);
-  gpuhash_status find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values, void* stream, gpuhash_error* err);
+  gpuhash_status find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values, void* stream,
+                          gpuhash_error* err);
   gpuhash_status check(gpuhash_error* err);
   gpuhash_status stats(size_t* n, gpuhash_stat* out, gpuhash_error* err);
   gpuhash_status histogram(size_t n, uint64_t* counts, gpuhash_error* err);
 
  protected:
   // ---- what a structure supplies. All but limit() are called with the table held exclusively. --------------------
-  virtual const void* layout() const = 0;       // what kernels get, copied at each call
-  virtual uint64_t cells() const = 0;           // for collect
+  virtual const void* layout() const = 0;  // what kernels get, copied at each call
+  virtual uint64_t cells() const = 0;      // for collect
   virtual uint64_t slots() const = 0;
   virtual uint64_t bytes() const = 0;
-  virtual uint64_t limit() const = 0;           // used slots at which the table wants to grow
+  virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow
   virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
   virtual gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;  // rebuild for so many keys
   virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) {  // reserve
     return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
   }
-  virtual gpuhash_status inspect(gpuhash_error* err) = 0;                              // check
+  virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
   virtual void figures(std::vector<gpuhash_stat>& out) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
   virtual void tune(request&) const {}
-  virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const { return GPUHASH_OK; }  // what options rule out
+  virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {
+    return GPUHASH_OK;
+  }  // what options rule out
   virtual gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {  // flush
     if (first || count != ~uint64_t(0))
       return host->fail(err, GPUHASH_UNSUPPORTED, "this backend flushes as a whole; call gpuhash_flush");
@@ -89,7 +93,10 @@ class table {
   virtual bool may_run_out(size_t) { return !on_cuda(); }
   virtual gpuhash_status more_room(void* stream, gpuhash_error* err) { return resize(2 * limit(), stream, err); }
   virtual gpuhash_status exhausted(uint64_t failed, uint64_t n, gpuhash_error* err) {
-    return host->fail(err, GPUHASH_FULL, "%llu of %llu elements found no room in a table of %llu slots; reserve more and retry those whose status is 2", (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots());
+    return host->fail(
+        err, GPUHASH_FULL,
+        "%llu of %llu elements found no room in a table of %llu slots; reserve more and retry those whose status is 2",
+        (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots());
   }
 
   // ---- services ---------------------------------------------------------------------------------------------------
@@ -99,12 +106,15 @@ class table {
   // A device error: the table is unusable from here on, unless it was memory that ran out.
   gpuhash_status fault(gpuhash_error* err, int e, const char* doing) {
     if (e == api_.out_of_memory)
-      return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory on the device; free some, or ask for a smaller capacity", doing);
+      return host->fail(err, GPUHASH_NO_MEMORY,
+                        "%s: out of memory on the device; free some, or ask for a smaller capacity", doing);
     poisoned_ = true;
-    return host->fail(err, GPUHASH_DEVICE_ERROR, "%s failed: %s; the table is unusable now and can only be destroyed", doing, api_.error_text(e));
+    return host->fail(err, GPUHASH_DEVICE_ERROR, "%s failed: %s; the table is unusable now and can only be destroyed",
+                      doing, api_.error_text(e));
   }
   gpuhash_status poisoned(gpuhash_error* err) const {
-    return host->fail(err, GPUHASH_POISONED, "an earlier device error left this table unusable; destroy it and build a new one");
+    return host->fail(err, GPUHASH_POISONED,
+                      "an earlier device error left this table unusable; destroy it and build a new one");
   }
 
   // Storage of the table's device, through the caller's memory resource if there is one.
@@ -115,8 +125,10 @@ class table {
   }
   void give_memory(void* p, size_t bytes, void* stream) {
     if (!p) return;
-    if (config_.memory) memory_.deallocate(memory_.context, p, bytes, 128, stream);
-    else api_.release(p, stream);
+    if (config_.memory)
+      memory_.deallocate(memory_.context, p, bytes, 128, stream);
+    else
+      api_.release(p, stream);
   }
   struct block {  // owned memory of the device
     table* of = nullptr;
@@ -136,13 +148,17 @@ class table {
     explicit operator bool() const { return p != nullptr || bytes == 0; }
   };
   gpuhash_status no_memory(gpuhash_error* err, uint64_t bytes) const {
-    return host->fail(err, GPUHASH_NO_MEMORY, "%llu bytes for the table could not be allocated; free some memory, or ask for a smaller capacity", (unsigned long long)bytes);
+    return host->fail(
+        err, GPUHASH_NO_MEMORY,
+        "%llu bytes for the table could not be allocated; free some memory, or ask for a smaller capacity",
+        (unsigned long long)bytes);
   }
 
   gpuhash_status make_header(void* stream, gpuhash_error* err);
   // Insert every live pair of cells 0..cells of layout `from` into layout `to`, `step` cells at a time, which hold at most
   // `most` pairs. *moved counts the slots used. may_add: where there is no room, more_room() makes some.
-  gpuhash_status move_pairs(const void* from, uint64_t cells, uint64_t step, uint64_t most, uint32_t kind, uint64_t* moved, void* stream, gpuhash_error* err, bool may_add = false);
+  gpuhash_status move_pairs(const void* from, uint64_t cells, uint64_t step, uint64_t most, uint32_t kind,
+                            uint64_t* moved, void* stream, gpuhash_error* err, bool may_add = false);
   header* head() const { return static_cast<header*>(header_.p); }
   void book_used(uint64_t used) {  // after a rebuild: what is used now
     std::lock_guard<std::mutex> lock(booking_);
@@ -157,7 +173,9 @@ class table {
   // Use the device of the table on the calling thread, for the scope's life.
   class on_device {
    public:
-    explicit on_device(const table& t) : api_(t.api_) { entered_ = api_.enter(t.config_.device.ordinal, &before_) == 0; }
+    explicit on_device(const table& t) : api_(t.api_) {
+      entered_ = api_.enter(t.config_.device.ordinal, &before_) == 0;
+    }
     ~on_device() {
       if (entered_) api_.leave(before_);
     }
@@ -172,12 +190,16 @@ class table {
   class exclusive {
    public:
     exclusive(table& t, void* stream) : t_(t), stream_(stream) {
-      if (t_.on_cuda()) t_.launch_.lock(), error = t_.gate_.before_exclusive(stream);
-      else t_.host_gate_.lock();
+      if (t_.on_cuda())
+        t_.launch_.lock(), error = t_.gate_.before_exclusive(stream);
+      else
+        t_.host_gate_.lock();
     }
     ~exclusive() {
-      if (t_.on_cuda()) t_.gate_.after_exclusive(stream_), t_.launch_.unlock();
-      else t_.host_gate_.unlock();
+      if (t_.on_cuda())
+        t_.gate_.after_exclusive(stream_), t_.launch_.unlock();
+      else
+        t_.host_gate_.unlock();
     }
     int error = 0;
 
@@ -204,18 +226,19 @@ class table {
   bool try_book(size_t n, size_t* granted);
 
   friend class exclusive;
-  host_gate host_gate_;    // CPU
-  stream_gate gate_;       // CUDA, under launch_
+  host_gate host_gate_;  // CPU
+  stream_gate gate_;     // CUDA, under launch_
   std::mutex launch_;
   std::mutex booking_;
-  uint64_t booked_ = 0;    // CUDA: upper bound of used, waiting_ included. CPU: elements of the batches that run now
-  uint64_t waiting_ = 0;   // elements that are booked, but whose batch is not queued yet (CUDA) or not done (CPU)
+  uint64_t booked_ = 0;   // CUDA: upper bound of used, waiting_ included. CPU: elements of the batches that run now
+  uint64_t waiting_ = 0;  // elements that are booked, but whose batch is not queued yet (CUDA) or not done (CPU)
 };
 
 // ---- batches ----------------------------------------------------------------------------------------------------------
 
 inline bool adds(uint32_t op) {
-  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE || op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
+  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
+         op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
 }
 
 inline request table::request_for(const gpuhash_batch& b) const {
@@ -237,9 +260,12 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (b.counts) *b.counts = {0, 0};
   if (b.n == 0) return GPUHASH_OK;
   if (b.flags & GPUHASH_DEDUP_LAST)
-    return host->fail(err, GPUHASH_UNSUPPORTED, "this backend takes duplicates of a batch in some serial order; remove them first, or pass no dedup flag");
+    return host->fail(
+        err, GPUHASH_UNSUPPORTED,
+        "this backend takes duplicates of a batch in some serial order; remove them first, or pass no dedup flag");
   if (b.op == GPUHASH_OP_ACCUMULATE && !config_.value_bytes)
-    return host->fail(err, GPUHASH_UNSUPPORTED, "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
+    return host->fail(err, GPUHASH_UNSUPPORTED,
+                      "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
   if (const gpuhash_status s = refuse(b, err)) return s;
   on_device scope(*this);
   const request q = request_for(b);
@@ -280,7 +306,9 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
 }
 
 inline request table::part_of(request q, size_t first, size_t n) {
-  const auto skip = [first](const void* p, size_t width) { return p ? static_cast<const char*>(p) + first * width : nullptr; };
+  const auto skip = [first](const void* p, size_t width) {
+    return p ? static_cast<const char*>(p) + first * width : nullptr;
+  };
   q.n = n;
   q.keys = skip(q.keys, q.key_bytes);
   q.values = skip(q.values, q.value_bytes);
@@ -383,12 +411,15 @@ inline size_t table::book(size_t n, void* stream, gpuhash_error* err, gpuhash_st
       *grown = hold.error ? fault(err, hold.error, "waiting for running batches") : read_totals(&now, stream, err);
       if (*grown == GPUHASH_OK) {
         book_used(uint64_t(now.used));
-        const uint64_t live = uint64_t(now.live), dead = uint64_t(now.used) - (live < uint64_t(now.used) ? live : uint64_t(now.used));
+        const uint64_t live = uint64_t(now.live),
+                       dead = uint64_t(now.used) - (live < uint64_t(now.used) ? live : uint64_t(now.used));
         const uint64_t taken = uint64_t(now.used) + waiting(), room = limit() > taken ? limit() - taken : 0;
         if (room < smallest_part(limit(), n)) {
           // A rebuild in place is enough when it frees as much as growing would; otherwise at least double.
           const uint64_t most = n > 4 * limit() ? 4 * limit() : 2 * limit();
-          *grown = resize(dead > uint64_t(now.used) / 2 ? (limit() > live + smallest_part(limit(), n) ? limit() : most) : most, stream, err);
+          *grown = resize(
+              dead > uint64_t(now.used) / 2 ? (limit() > live + smallest_part(limit(), n) ? limit() : most) : most,
+              stream, err);
         }
       }
     }
@@ -400,7 +431,8 @@ inline size_t table::book(size_t n, void* stream, gpuhash_error* err, gpuhash_st
 
 // ---- rebuilding -------------------------------------------------------------------------------------------------------
 
-inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64_t step, uint64_t most, uint32_t kind, uint64_t* moved, void* stream, gpuhash_error* err, bool may_add) {
+inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64_t step, uint64_t most, uint32_t kind,
+                                        uint64_t* moved, void* stream, gpuhash_error* err, bool may_add) {
   *moved = 0;
   if (cells == 0 || most == 0) return GPUHASH_OK;
   const uint32_t kb = format_ == format_set32 || format_ == format_pair32 ? 4 : 8, vb = config_.value_bytes ? kb : 0;
@@ -420,7 +452,9 @@ inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64
   for (uint64_t lo = 0; lo < cells; lo += step) {
     const uint64_t hi = lo + step < cells ? lo + step : cells;
     int e = api_.fill(counter.p, 0, sizeof(uint64_t), stream);
-    if (!e) e = engine_->collect(from, lo, hi, keys.p, values.p, q.key_bytes, q.value_bytes, static_cast<uint64_t*>(counter.p), q.threads, stream);
+    if (!e)
+      e = engine_->collect(from, lo, hi, keys.p, values.p, q.key_bytes, q.value_bytes,
+                           static_cast<uint64_t*>(counter.p), q.threads, stream);
     for (q.only_failed = 0;; q.only_failed = 1) {
       totals part[total_stripes] = {};
       if (!e) e = api_.fill(sum.p, 0, sum.bytes, stream);
@@ -432,7 +466,10 @@ inline gpuhash_status table::move_pairs(const void* from, uint64_t cells, uint64
       for (uint32_t i = 0; i < total_stripes; ++i) *moved += uint64_t(part[i].used), failed += part[i].failed;
       if (!failed) break;
       if (!may_add)
-        return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more, or raise the option probe_limit", (unsigned long long)failed);
+        return host->fail(
+            err, GPUHASH_FULL,
+            "%llu keys found no place while the table was rebuilt; reserve more, or raise the option probe_limit",
+            (unsigned long long)failed);
       if (const gpuhash_status s = more_room(stream, err)) return s;
     }
   }
@@ -459,10 +496,10 @@ inline gpuhash_status table::read_totals(totals* out, void* stream, gpuhash_erro
 }
 
 // Opens an exclusive operation: `hold` in scope, or return.
-#define GPUHASH_EXCLUSIVE(stream_)                      \
-  if (poisoned_) return poisoned(err);                  \
-  on_device scope(*this);                               \
-  exclusive hold(*this, stream_);                       \
+#define GPUHASH_EXCLUSIVE(stream_)     \
+  if (poisoned_) return poisoned(err); \
+  on_device scope(*this);              \
+  exclusive hold(*this, stream_);      \
   if (hold.error) return fault(err, hold.error, "waiting for running batches")
 
 inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
@@ -488,21 +525,27 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   *n = size_t(now.live);
   if (!keys || now.live == 0) return GPUHASH_OK;
   if (room < size_t(now.live))
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the table holds %llu pairs and the arrays have room for %llu", (unsigned long long)now.live, (unsigned long long)room);
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the table holds %llu pairs and the arrays have room for %llu",
+                      (unsigned long long)now.live, (unsigned long long)room);
   const uint32_t vb = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
   void* const out_values = config_.value_bytes ? values : nullptr;
 
   block counter(this, sizeof(uint64_t), stream);
   if (!counter) return no_memory(err, sizeof(uint64_t));
   int e = api_.fill(counter.p, 0, sizeof(uint64_t), stream);
-  if (!e) e = engine_->collect(layout(), 0, cells(), keys, out_values, config_.key_bytes, vb, static_cast<uint64_t*>(counter.p), threads(), stream);
+  if (!e)
+    e = engine_->collect(layout(), 0, cells(), keys, out_values, config_.key_bytes, vb,
+                         static_cast<uint64_t*>(counter.p), threads(), stream);
   uint64_t found = 0;
   header mine;
   if (!e) e = api_.copy(&found, counter.p, sizeof(found), stream);
   if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
   if (!e) e = api_.wait(stream);
   // The two side keys, from their words: half of a word is the key's presence, the rest its value.
-  const size_t word = format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8, half = config_.value_bytes ? word / 2 : word;
+  const size_t word = format_ == format_set32    ? 4
+                      : format_ == format_pair64 ? 16
+                                                 : 8,
+               half = config_.value_bytes ? word / 2 : word;
   for (uint64_t side = 0; !e && side < 2; ++side) {
     const unsigned char* w = mine.side + side * word;
     bool absent = true;
@@ -547,8 +590,10 @@ inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream,
   return compact(first, count, stream, err);
 }
 
-inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values, void* stream, gpuhash_error* err) {
-  if (!engine_->values_of) return host->fail(err, GPUHASH_UNSUPPORTED, "this backend holds one value per key; use find");
+inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values,
+                                      void* stream, gpuhash_error* err) {
+  if (!engine_->values_of)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "this backend holds one value per key; use find");
   GPUHASH_EXCLUSIVE(stream);
   std::vector<uint64_t> at(n + 1, 0);
   block counts(this, n * sizeof(uint64_t), stream);
@@ -567,7 +612,8 @@ inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offs
   if (e) return fault(err, e, "counting values");
   if (!values || !config_.value_bytes || at[n] == 0) return GPUHASH_OK;
   if (max_values < at[n])
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the keys have %llu values and the array has room for %llu", (unsigned long long)at[n], (unsigned long long)max_values);
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the keys have %llu values and the array has room for %llu",
+                      (unsigned long long)at[n], (unsigned long long)max_values);
   q.out_values = values, q.kind = GPUHASH_OP_FIND;
   e = engine_->values_of(layout(), q, offsets);
   if (!e) e = api_.wait(stream);

@@ -120,9 +120,15 @@ gpuhash_status measure_accesses(const ceiling_request& r) {
   const host_array<u64> words(n_words);
   const host_array<u32> numbers(n_numbers), out(r.n);
   const u64 filler = r.what == access::cas ? 0 : 0x9e3779b97f4a7c15u;
-  team(r.threads, n_words, [&](size_t i, size_t last) { for (; i < last; ++i) words.data()[i] = i * filler; });
-  team(r.threads, n_numbers, [&](size_t i, size_t last) { for (; i < last; ++i) numbers.data()[i] = random_number(i); });
-  team(r.threads, r.n, [&](size_t i, size_t last) { for (; i < last; ++i) out.data()[i] = 0; });
+  team(r.threads, n_words, [&](size_t i, size_t last) {
+    for (; i < last; ++i) words.data()[i] = i * filler;
+  });
+  team(r.threads, n_numbers, [&](size_t i, size_t last) {
+    for (; i < last; ++i) numbers.data()[i] = random_number(i);
+  });
+  team(r.threads, r.n, [&](size_t i, size_t last) {
+    for (; i < last; ++i) out.data()[i] = 0;
+  });
 
   const arena a{words.data(), numbers.data(), out.data(), spread_over(r.table_bytes, r.row_bytes)};
   const pass_function run = pass_of(r);
@@ -174,7 +180,8 @@ gpuhash_status find_access(const char* what, ceiling_request& r, gpuhash_error* 
                                    [&](const named_access& a) { return std::strcmp(a.name, what) == 0; });
   if (found == std::end(accesses))
     return fail(err, GPUHASH_INVALID_ARGUMENT,
-                "there is no ceiling '%.40s'; use gather8, gather16, gather32, gather64, gather128, cas64 or copy", what);
+                "there is no ceiling '%.40s'; use gather8, gather16, gather32, gather64, gather128, cas64 or copy",
+                what);
   r.what = found->what;
   r.row_bytes = found->row_bytes;
   return GPUHASH_OK;
@@ -186,14 +193,15 @@ gpuhash_status check_request(const ceiling_request& r, gpuhash_error* err) {
   if (r.repeats == 0 || r.repeats > most_repeats)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "repeats is %zu; use 1 to %zu", r.repeats, most_repeats);
   if (r.threads > most_threads)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "threads is %u; use 0 (what OpenMP says) to %u", r.threads, most_threads);
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "threads is %u; use 0 (what OpenMP says) to %u", r.threads,
+                most_threads);
   if (r.what == access::copy && r.n > r.table_bytes / 2)
     return fail(err, GPUHASH_INVALID_ARGUMENT,
                 "copy: %zu bytes do not fit in half of table_bytes = %llu; table_bytes must be at least 2 n", r.n,
                 u64(r.table_bytes));
   if (r.table_bytes < r.row_bytes)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "table_bytes is %llu, less than one row of %zu bytes", u64(r.table_bytes),
-                r.row_bytes);
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "table_bytes is %llu, less than one row of %zu bytes",
+                u64(r.table_bytes), r.row_bytes);
   return GPUHASH_OK;
 }
 

@@ -42,7 +42,7 @@ __global__ void fill_numbers(u32* numbers, size_t n) {
 }
 
 __global__ void __launch_bounds__(threads_per_block)
-gather_words(const u64* words, spread rows, const u32* numbers, u32* out, size_t n) {
+    gather_words(const u64* words, spread rows, const u32* numbers, u32* out, size_t n) {
   const size_t i = thread_index();
   if (i >= n) return;
   const u64 x = load8(words + place_of(rows, numbers[i]));
@@ -51,7 +51,7 @@ gather_words(const u64* words, spread rows, const u32* numbers, u32* out, size_t
 
 template <unsigned Lanes>
 __global__ void __launch_bounds__(threads_per_block)
-gather_rows(const u64* words, spread rows, const u32* numbers, u32* out, size_t n) {
+    gather_rows(const u64* words, spread rows, const u32* numbers, u32* out, size_t n) {
   const size_t i = thread_index();
   const unsigned lane = threadIdx.x % Lanes;
   const u32 mine = i < n ? numbers[i] : 0;  // every thread takes part in the shuffles
@@ -65,7 +65,7 @@ gather_rows(const u64* words, spread rows, const u32* numbers, u32* out, size_t 
 }
 
 __global__ void __launch_bounds__(threads_per_block)
-swap_words(u64* words, spread rows, const u32* numbers, u32* out, size_t n, u64 round) {
+    swap_words(u64* words, spread rows, const u32* numbers, u32* out, size_t n, u64 round) {
   const size_t i = thread_index();
   if (i >= n) return;
   u64 seen;
@@ -199,9 +199,8 @@ void measure_copy(const ceiling_request& r) {
   char *from = memory.data(), *to = from + r.table_bytes / 2;
   check(cudaMemsetAsync(from, 1, r.table_bytes, watch.stream), "cudaMemsetAsync");
   const auto pass = [&] {
-    return watch.time([&] {
-      check(cudaMemcpyAsync(to, from, r.n, cudaMemcpyDeviceToDevice, watch.stream), "cudaMemcpyAsync");
-    });
+    return watch.time(
+        [&] { check(cudaMemcpyAsync(to, from, r.n, cudaMemcpyDeviceToDevice, watch.stream), "cudaMemcpyAsync"); });
   };
   pass();
   for (size_t i = 0; i < r.repeats; ++i) r.seconds[i] = pass();

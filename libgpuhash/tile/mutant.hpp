@@ -20,7 +20,7 @@ struct mutant_entry {
   const char *name, *deviates, *source;
 };
 inline constexpr mutant_entry mutant_table[] = {
-    // in the enumerators' order, none left out
+// in the enumerators' order, none left out
 #define M(name, deviates, source) {#name, deviates, source},
 #include "tests/model/mutants/all.def"
 #undef M

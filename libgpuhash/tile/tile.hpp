@@ -60,7 +60,8 @@
 GH_BEGIN
 
 // live, used: what the operation adds to the table's counters (-1, 0 or 1).
-template <class F> struct result {
+template <class F>
+struct result {
   u32 status;
   int live, used;
   typename F::value value;

@@ -28,13 +28,21 @@
 // Kernels are compiled once per instruction set; each set of them lives in its own namespace, or the linker would merge
 // functions built for different processors.
 #if defined(GPUHASH_ISA)
-#define GH_BEGIN namespace gpuhash { inline namespace GPUHASH_ISA {
+#define GH_BEGIN      \
+  namespace gpuhash { \
+  inline namespace GPUHASH_ISA {
 #elif defined(__CUDACC__)
-#define GH_BEGIN namespace gpuhash { inline namespace device {
+#define GH_BEGIN      \
+  namespace gpuhash { \
+  inline namespace device {
 #else
-#define GH_BEGIN namespace gpuhash { inline namespace portable {
+#define GH_BEGIN      \
+  namespace gpuhash { \
+  inline namespace portable {
 #endif
-#define GH_END }}
+#define GH_END \
+  }            \
+  }
 
 GH_BEGIN
 
@@ -48,55 +56,90 @@ struct alignas(16) u128 {
   friend constexpr bool operator==(const u128& a, const u128& b) { return a.lo == b.lo && a.hi == b.hi; }
 };
 
-template <class Key> inline constexpr Key empty_key = Key(~Key(0));
-template <class Key> inline constexpr Key dead_key = Key(~Key(0) - 1);
+template <class Key>
+inline constexpr Key empty_key = Key(~Key(0));
+template <class Key>
+inline constexpr Key dead_key = Key(~Key(0) - 1);
 
 // index: wide enough for every row of a table of such keys (2^32 rows of at least 8 slots hold all 32-bit keys).
 struct set32 {
-  using key = u32; using value = u32; using word = u32; using index = u32;
+  using key = u32;
+  using value = u32;
+  using word = u32;
+  using index = u32;
   static constexpr bool has_value = false;
   static constexpr word make(key k, value) { return k; }
   static constexpr key key_of(word w) { return w; }
   static constexpr value value_of(word) { return 0; }
 };
 struct pair32 {
-  using key = u32; using value = u32; using word = u64; using index = u32;
+  using key = u32;
+  using value = u32;
+  using word = u64;
+  using index = u32;
   static constexpr bool has_value = true;
   static constexpr word make(key k, value v) { return word(k) | word(v) << 32; }
   static constexpr key key_of(word w) { return key(w); }
   static constexpr value value_of(word w) { return value(w >> 32); }
 };
 struct set64 {
-  using key = u64; using value = u64; using word = u64; using index = u64;
+  using key = u64;
+  using value = u64;
+  using word = u64;
+  using index = u64;
   static constexpr bool has_value = false;
   static constexpr word make(key k, value) { return k; }
   static constexpr key key_of(word w) { return w; }
   static constexpr value value_of(word) { return 0; }
 };
 struct pair64 {
-  using key = u64; using value = u64; using word = u128; using index = u64;
+  using key = u64;
+  using value = u64;
+  using word = u128;
+  using index = u64;
   static constexpr bool has_value = true;
   static constexpr word make(key k, value v) { return {k, v}; }
   static constexpr key key_of(word w) { return w.lo; }
   static constexpr value value_of(word w) { return w.hi; }
 };
 
-template <class F> constexpr typename F::word empty_word() {
+template <class F>
+constexpr typename F::word empty_word() {
   return F::make(empty_key<typename F::key>, ~typename F::value(0));
 }
-template <class F> constexpr typename F::word tombstone(typename F::key k) {
+template <class F>
+constexpr typename F::word tombstone(typename F::key k) {
   return F::make(dead_key<typename F::key>, typename F::value(k));
 }
-template <class F> constexpr bool is_live(typename F::word w) { return F::key_of(w) < dead_key<typename F::key>; }
-template <class Key> constexpr bool is_side_key(Key k) { return k >= dead_key<Key>; }
+template <class F>
+constexpr bool is_live(typename F::word w) {
+  return F::key_of(w) < dead_key<typename F::key>;
+}
+template <class Key>
+constexpr bool is_side_key(Key k) {
+  return k >= dead_key<Key>;
+}
 
 // Operation kinds; the numbers are those of gpuhash.h. `mixed` marks an operation whose kind differs per element.
-enum kind : u32 { nop = 0, insert = 1, assign = 2, accumulate = 3, find = 4, erase = 5,
-                  insert_multi = 6, count = 7, erase_all = 8, mixed = 9 };
+enum kind : u32 {
+  nop = 0,
+  insert = 1,
+  assign = 2,
+  accumulate = 3,
+  find = 4,
+  erase = 5,
+  insert_multi = 6,
+  count = 7,
+  erase_all = 8,
+  mixed = 9
+};
 enum outcome : u32 { no = 0, yes = 1, full = 2, no_memory = 3 };
 
 // How accumulate joins two values; the numbers are those of gpuhash.h. narrow: 4-byte values in an 8-byte slot.
-struct joiner { u32 combine, type; bool narrow; };
+struct joiner {
+  u32 combine, type;
+  bool narrow;
+};
 
 // What a step tells its driver.
 enum class verdict : u32 {

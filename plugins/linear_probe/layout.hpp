@@ -20,7 +20,8 @@
 
 GH_BEGIN
 
-template <class F> struct linear_table {
+template <class F>
+struct linear_table {
   using format = F;
   using key = typename F::key;
   using word = typename F::word;
@@ -28,22 +29,24 @@ template <class F> struct linear_table {
 
   word* slots;
   word* side;
-  u64 seed;           // 0 with the blog's hash
-  u64 n_slots;        // a multiple of group and of the widest line
-  index groups;       // n_slots / slots per group
-  u32 group_bits;     // log2 of the slots per group
-  u32 by_mask;        // 1: home = hash & (n_slots - 1), as in the blog; n_slots is then a power of two
-  u32 widest;         // slots of the widest line that any kernel reads, a power of two
-  u32 probe_limit;    // slots, a multiple of widest
+  u64 seed;         // 0 with the blog's hash
+  u64 n_slots;      // a multiple of group and of the widest line
+  index groups;     // n_slots / slots per group
+  u32 group_bits;   // log2 of the slots per group
+  u32 by_mask;      // 1: home = hash & (n_slots - 1), as in the blog; n_slots is then a power of two
+  u32 widest;       // slots of the widest line that any kernel reads, a power of two
+  u32 probe_limit;  // slots, a multiple of widest
 
-  static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr u32 kinds =
+      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
   static constexpr bool side_slots = true;
   // A visit of the CPU reads one cache line.
   static constexpr u32 host_slots = 64 / sizeof(word);
 
   // Every slot, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return n_slots; }
-  template <class Mem, class Emit> GH_FN void each_live(u64 i, Emit emit) const {
+  template <class Mem, class Emit>
+  GH_FN void each_live(u64 i, Emit emit) const {
     const word w = Mem::template load<order::relaxed>(slots + i);
     if (is_live<F>(w)) emit(F::key_of(w), F::value_of(w));
   }

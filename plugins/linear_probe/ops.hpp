@@ -17,7 +17,8 @@ GH_BEGIN
 
 // One operation. Kind is a kind, or `mixed` when each element has its own. R: slots per line. Aligned: groups are whole
 // lines, so that no line begins before a home.
-template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
+template <class Tile, u32 Kind, bool Aligned = false>
+struct linear_op {
   using F = typename Tile::format;
   using table = linear_table<F>;
   using key = typename F::key;
@@ -32,9 +33,9 @@ template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
 
   key k;
   value v;
-  index at;    // the line to visit
-  u32 first;   // slots of it that lie before home; no path begins with them
-  u32 left;    // visits left before the limit
+  index at;   // the line to visit
+  u32 first;  // slots of it that lie before home; no path begins with them
+  u32 left;   // visits left before the limit
   u32 own_kind;
   result<F> res;
 
@@ -52,7 +53,8 @@ template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
       at = home << up >> down;
       first = u32(home & ((index(1) << down) - 1)) << t.group_bits;
     }
-    left = t.probe_limit / R - (widest_line ? 0 : u32(at & (t.widest / R - 1)));  // I4: lines of every width end together
+    left =
+        t.probe_limit / R - (widest_line ? 0 : u32(at & (t.widest / R - 1)));  // I4: lines of every width end together
     res = {no, 0, 0, 0};
   }
 
@@ -77,7 +79,8 @@ template <class Tile, u32 Kind, bool Aligned = false> struct linear_op {
     const u32 kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
-    if constexpr (Kind != find && Kind != count)  // I2: the first EMPTY slot of the path, or the slot that is k's already
+    if constexpr (Kind != find &&
+                  Kind != count)  // I2: the first EMPTY slot of the path, or the slot that is k's already
       won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
 
     // All of the following are selects, not branches: tiles of a warp step together.

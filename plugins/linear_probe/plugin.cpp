@@ -36,7 +36,8 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   return GPUHASH_OK;
 }
 
-template <class F> gpuhash_status make_one(const table::setup& s, const linear_options& o, table** out, gpuhash_error* err) {
+template <class F>
+gpuhash_status make_one(const table::setup& s, const linear_options& o, table** out, gpuhash_error* err) {
   auto t = std::make_unique<flat_table<linear_structure, F>>(s, o);
   const gpuhash_status status = t->create(err);
   if (status == GPUHASH_OK) *out = t.release();

@@ -9,16 +9,20 @@
 
 GH_BEGIN
 
-template <class F, u32 Kind, int Bytes, bool Aligned, int P> int serve(const void* t, const request& q, totals* sum) {
+template <class F, u32 Kind, int Bytes, bool Aligned, int P>
+int serve(const void* t, const request& q, totals* sum) {
   return run_on_cuda<linear_op<cuda_tile<F, Bytes / sizeof(typename F::word)>, Kind, Aligned>, P>(t, q, sum);
 }
 
-template <class F, int Bytes, bool Aligned> int run_lines(const void* t, const request& q, totals* sum) {
+template <class F, int Bytes, bool Aligned>
+int run_lines(const void* t, const request& q, totals* sum) {
   switch (q.kind) {
     case find:  // a tile of 8 lanes leaves too few rows in flight with one key each
-      return (q.in_flight ? q.in_flight == 2 : Bytes == 128) ? serve<F, find, Bytes, Aligned, 2>(t, q, sum) : serve<F, find, Bytes, Aligned, 1>(t, q, sum);
+      return (q.in_flight ? q.in_flight == 2 : Bytes == 128) ? serve<F, find, Bytes, Aligned, 2>(t, q, sum)
+                                                             : serve<F, find, Bytes, Aligned, 1>(t, q, sum);
     case insert:
-      return q.in_flight == 2 ? serve<F, insert, Bytes, Aligned, 2>(t, q, sum) : serve<F, insert, Bytes, Aligned, 1>(t, q, sum);
+      return q.in_flight == 2 ? serve<F, insert, Bytes, Aligned, 2>(t, q, sum)
+                              : serve<F, insert, Bytes, Aligned, 1>(t, q, sum);
     case assign: return serve<F, assign, Bytes, Aligned, 1>(t, q, sum);
     case accumulate: return serve<F, accumulate, Bytes, Aligned, 1>(t, q, sum);
     case erase: return serve<F, erase, Bytes, Aligned, 1>(t, q, sum);
@@ -28,7 +32,8 @@ template <class F, int Bytes, bool Aligned> int run_lines(const void* t, const r
   return int(cudaErrorInvalidValue);
 }
 
-template <class F> int run(const void* table, const request& q, totals* sum) {
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
   const u32 group_bytes = sizeof(typename F::word) << static_cast<const linear_table<F>*>(table)->group_bits;
   if (group_bytes >= 128) return run_lines<F, 128, true>(table, q, sum);
   if (group_bytes == 64) return run_lines<F, 64, true>(table, q, sum);

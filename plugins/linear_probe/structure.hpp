@@ -6,14 +6,15 @@
 namespace gpuhash {
 
 struct linear_options {
-  uint64_t row = 0;          // slots per group; 0: chosen by load factor
+  uint64_t row = 0;  // slots per group; 0: chosen by load factor
   uint32_t hash = hash_murmur;
   uint32_t by_mask = 0;
   uint64_t probe_limit = 1u << 17;  // slots
   uint32_t in_flight = 0;           // CUDA: keys in flight per tile; 0: chosen
 };
 
-template <class F> struct linear_structure {
+template <class F>
+struct linear_structure {
   using options = linear_options;
   using layout = linear_table<F>;
   using word = typename F::word;
@@ -90,7 +91,8 @@ template <class F> struct linear_structure {
     return nullptr;
   }
 
-  template <class Each> static void each_distance(const layout& t, Each each) {  // in groups
+  template <class Each>
+  static void each_distance(const layout& t, Each each) {  // in groups
     for (uint64_t i = 0; i < t.n_slots; ++i)
       if (is_live<F>(t.slots[i])) each(distance(t, i, F::key_of(t.slots[i])) >> t.group_bits);
   }

@@ -26,7 +26,8 @@ GH_BEGIN
 enum slab_hash_kind : u32 { slab_murmur = 0, slab_paper = 1 };
 inline constexpr u64 paper_prime = 4294967291u;  // the largest prime below 2^32
 
-template <class F> struct slab_table {
+template <class F>
+struct slab_table {
   using format = F;
   using key = typename F::key;
   using word = typename F::word;
@@ -34,14 +35,15 @@ template <class F> struct slab_table {
 
   word* base;
   u64 seed;
-  index buckets;      // B
-  u32 slab_slots;   // with the link; a power of two
-  u32 duplicates;   // 1: a key may have several pairs
+  index buckets;   // B
+  u32 slab_slots;  // with the link; a power of two
+  u32 duplicates;  // 1: a key may have several pairs
   u32 hash_kind;
   u32 paper_a, paper_b;
   slab_heap heap;
 
-  static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << insert_multi | 1u << count | 1u << erase_all | 1u << mixed;
+  static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase |
+                               1u << insert_multi | 1u << count | 1u << erase_all | 1u << mixed;
   // A visit of the CPU reads one cache line.
   static constexpr u32 host_slots = 64 / sizeof(word);
 
@@ -53,7 +55,8 @@ template <class F> struct slab_table {
 
   GH_FN index home(key k) const {
     if (is_side_key(k)) return buckets + index(empty_key<key> - k);
-    if (hash_kind == slab_paper) return index((u64(paper_a) * paper_operand(k) + paper_b) % paper_prime) % buckets;  // section III-C
+    if (hash_kind == slab_paper)
+      return index((u64(paper_a) * paper_operand(k) + paper_b) % paper_prime) % buckets;  // section III-C
     return reduce(index(hash(k, seed)), buckets);
   }
   // What a multiplies: 32 bits of it do not overflow, 64 are taken modulo p first.
@@ -68,7 +71,8 @@ template <class F> struct slab_table {
   // What export and rebuild go through: chains, since only its chain tells the keys ~0 and ~0-1 apart.
   GH_FN u64 cells() const { return u64(buckets) + 2; }
   // The words of a chain in order, up to its first EMPTY slot (S2): visit(word*, word) for each.
-  template <class Mem, class Visit> GH_FN void each_word(index b, Visit visit) const {
+  template <class Mem, class Visit>
+  GH_FN void each_word(index b, Visit visit) const {
     for (word* at = bucket(b);;) {
       for (u32 i = 0; i + 1 < slab_slots; ++i) {
         const word w = Mem::template load<order::relaxed>(at + i);
@@ -80,7 +84,8 @@ template <class F> struct slab_table {
       at = slab(next);
     }
   }
-  template <class Mem, class Emit> GH_FN void each_live(u64 b, Emit emit) const {
+  template <class Mem, class Emit>
+  GH_FN void each_live(u64 b, Emit emit) const {
     each_word<Mem>(index(b), [&](word*, word w) {
       if (is_live<F>(w)) emit(key_in(index(b), w), F::value_of(w));
     });

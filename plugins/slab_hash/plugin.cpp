@@ -21,7 +21,8 @@ namespace {
 constexpr gpuhash_option_info option_list[] = {
     {"buckets", "1 to 2^32", "base slabs; fixes them, so that the table never rebuilds itself. Default: from capacity"},
     {"utilization", "0.05 to 0.94", "memory utilisation aimed at for capacity keys; default 0.6"},
-    {"allocator", "slab_alloc|slab_alloc_light", "slab_alloc: super blocks are added as needed. slab_alloc_light: one contiguous range"},
+    {"allocator", "slab_alloc|slab_alloc_light",
+     "slab_alloc: super blocks are added as needed. slab_alloc_light: one contiguous range"},
     {"slab_bytes", "64|128|256", "bytes of a slab; default 128"},
     {"duplicates", "0|1", "1: insert_multi may add a key again"},
     {"hash", "murmur|paper", "murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
@@ -43,7 +44,8 @@ gpuhash_status parse(const gpuhash_config& c, slab_options& o, gpuhash_error* er
   return s;
 }
 
-template <class F> gpuhash_status make_one(const table::setup& s, const slab_options& o, table** out, gpuhash_error* err) {
+template <class F>
+gpuhash_status make_one(const table::setup& s, const slab_options& o, table** out, gpuhash_error* err) {
   auto t = std::make_unique<slab_hash_table<F>>(s, o);
   const gpuhash_status status = t->create(err);
   if (status == GPUHASH_OK) *out = t.release();
@@ -66,15 +68,21 @@ const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_he
 // ---- SlabAlloc on its own -----------------------------------------------------------------------------------------------
 
 slab_allocator& of(void* a) { return *static_cast<slab_allocator*>(a); }
-template <class Call> gpuhash_status guarded(gpuhash_error* err, Call call) { return vtable<parts>::guarded(err, call); }
+template <class Call>
+gpuhash_status guarded(gpuhash_error* err, Call call) {
+  return vtable<parts>::guarded(err, call);
+}
 
 gpuhash_status create_allocator(const gpuhash_slab_config* c, void** out, gpuhash_error* err) {
   if (const gpuhash_status s = vtable<parts>::probe(c->device, err)) return s;
   const bool cuda = c->device.kind == GPUHASH_CUDA, light = !strcmp(c->kind, "slab_alloc_light");
   if (!light && strcmp(c->kind, "slab_alloc"))
-    return host->fail(err, GPUHASH_NOT_FOUND, "there is no slab allocator '%s'; choose slab_alloc or slab_alloc_light", c->kind);
+    return host->fail(err, GPUHASH_NOT_FOUND, "there is no slab allocator '%s'; choose slab_alloc or slab_alloc_light",
+                      c->kind);
   try {
-    auto a = std::make_unique<slab_allocator>(*c, *vtable<parts>::device(c->device.kind), cuda ? *cuda_slab_engine_here() : *gpuhash_slab_hash_slab_engine_baseline());
+    auto a =
+        std::make_unique<slab_allocator>(*c, *vtable<parts>::device(c->device.kind),
+                                         cuda ? *cuda_slab_engine_here() : *gpuhash_slab_hash_slab_engine_baseline());
     const gpuhash_status s = a->create(light, err);
     if (s == GPUHASH_OK) *out = a.release();
     return s;
@@ -87,10 +95,14 @@ constexpr gpuhash_slab_api_v1 slab_api = {
     .struct_size = sizeof(gpuhash_slab_api_v1),
     .create = create_allocator,
     .destroy = [](void* a) { delete static_cast<slab_allocator*>(a); },
-    .allocate = [](void* a, size_t n, uint32_t* u, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(a).allocate(n, u, s, e); }); },
-    .free_units = [](void* a, size_t n, const uint32_t* u, uint8_t* st, void* s, gpuhash_error* e) { return of(a).release(n, u, st, s, e); },
-    .translate = [](void* a, size_t n, const uint32_t* u, void** p, void* s, gpuhash_error* e) { return of(a).translate(n, u, p, s, e); },
-    .stats = [](void* a, gpuhash_slab_stats* o, gpuhash_error* e) { return guarded(e, [&] { return of(a).stats(o, e); }); },
+    .allocate = [](void* a, size_t n, uint32_t* u, void* s,
+                   gpuhash_error* e) { return guarded(e, [&] { return of(a).allocate(n, u, s, e); }); },
+    .free_units = [](void* a, size_t n, const uint32_t* u, uint8_t* st, void* s,
+                     gpuhash_error* e) { return of(a).release(n, u, st, s, e); },
+    .translate = [](void* a, size_t n, const uint32_t* u, void** p, void* s,
+                    gpuhash_error* e) { return of(a).translate(n, u, p, s, e); },
+    .stats = [](void* a, gpuhash_slab_stats* o,
+                gpuhash_error* e) { return guarded(e, [&] { return of(a).stats(o, e); }); },
 };
 
 gpuhash_backend_v1 describe() {
@@ -99,7 +111,8 @@ gpuhash_backend_v1 describe() {
   b.name = "slab_hash";
   b.version = "0.1.0";
   b.summary = "chaining over slabs with an allocator of its own, lock free; after Ashkiani et al. 2018";
-  b.traits = GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_MULTI | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+  b.traits =
+      GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_MULTI | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
   b.key_widths = 1u << 4 | 1u << 8;
   b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
   b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);

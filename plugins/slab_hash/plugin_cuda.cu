@@ -10,19 +10,23 @@
 
 GH_BEGIN
 
-template <class F, u32 Kind, int Bytes, int W, int P> int serve(const void* t, const request& q, totals* sum) {
+template <class F, u32 Kind, int Bytes, int W, int P>
+int serve(const void* t, const request& q, totals* sum) {
   return run_on_cuda<slab_op<cuda_tile<F, Bytes / sizeof(typename F::word), W>, Kind, true>, P>(t, q, sum);
 }
 
-template <class F, int Bytes> int run_slabs(const void* t, const request& q, totals* sum) {
+template <class F, int Bytes>
+int run_slabs(const void* t, const request& q, totals* sum) {
   constexpr int W = Bytes / 16;
   const bool whole_warp = q.tile == 32;
   switch (q.kind) {
     case find:
       if (whole_warp) return serve<F, find, Bytes, 32, 1>(t, q, sum);
       return q.in_flight == 2 ? serve<F, find, Bytes, W, 2>(t, q, sum) : serve<F, find, Bytes, W, 1>(t, q, sum);
-    case insert: return whole_warp ? serve<F, insert, Bytes, 32, 1>(t, q, sum) : serve<F, insert, Bytes, W, 1>(t, q, sum);
-    case assign: return whole_warp ? serve<F, assign, Bytes, 32, 1>(t, q, sum) : serve<F, assign, Bytes, W, 1>(t, q, sum);
+    case insert:
+      return whole_warp ? serve<F, insert, Bytes, 32, 1>(t, q, sum) : serve<F, insert, Bytes, W, 1>(t, q, sum);
+    case assign:
+      return whole_warp ? serve<F, assign, Bytes, 32, 1>(t, q, sum) : serve<F, assign, Bytes, W, 1>(t, q, sum);
     case erase: return whole_warp ? serve<F, erase, Bytes, 32, 1>(t, q, sum) : serve<F, erase, Bytes, W, 1>(t, q, sum);
     case mixed: return whole_warp ? serve<F, mixed, Bytes, 32, 1>(t, q, sum) : serve<F, mixed, Bytes, W, 1>(t, q, sum);
     case accumulate: return serve<F, accumulate, Bytes, W, 1>(t, q, sum);
@@ -33,7 +37,8 @@ template <class F, int Bytes> int run_slabs(const void* t, const request& q, tot
   return int(cudaErrorInvalidValue);
 }
 
-template <class F> int run(const void* table, const request& q, totals* sum) {
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
   switch (sizeof(typename F::word) * static_cast<const slab_table<F>*>(table)->slab_slots) {
     case 64: return run_slabs<F, 64>(table, q, sum);
     case 128: return run_slabs<F, 128>(table, q, sum);
@@ -43,13 +48,15 @@ template <class F> int run(const void* table, const request& q, totals* sum) {
 }
 
 template <class Table>
-__global__ void __launch_bounds__(block_threads) flush_chains(const __grid_constant__ Table t, u64 lo, u64 hi, totals* sum) {
+__global__ void __launch_bounds__(block_threads)
+    flush_chains(const __grid_constant__ Table t, u64 lo, u64 hi, totals* sum) {
   const u64 b = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
   const int dropped = b < hi ? int(flush_bucket<cuda_mem>(t, typename Table::index(b))) : 0;
   const int all = __reduce_add_sync(full_warp, dropped);
   if (all && threadIdx.x % 32 == 0) atomicAdd(reinterpret_cast<u64*>(&sum->used), u64(-(long long)all));
 }
-template <class F> int flush_on_cuda(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t, void* stream) {
+template <class F>
+int flush_on_cuda(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t, void* stream) {
   if (hi <= lo) return 0;
   flush_chains<<<u32((hi - lo + block_threads - 1) / block_threads), block_threads, 0, cudaStream_t(stream)>>>(
       *static_cast<const slab_table<F>*>(table), lo, hi, sum);
@@ -57,17 +64,22 @@ template <class F> int flush_on_cuda(const void* table, uint64_t lo, uint64_t hi
 }
 
 template <class Table>
-__global__ void __launch_bounds__(block_threads) copy_values(const __grid_constant__ Table t, const __grid_constant__ request q, const uint64_t* offsets) {
+__global__ void __launch_bounds__(block_threads)
+    copy_values(const __grid_constant__ Table t, const __grid_constant__ request q, const uint64_t* offsets) {
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) write_values<cuda_mem>(t, q, i, offsets);
 }
-template <class F> int values_on_cuda(const void* table, const request& q, const uint64_t* offsets) {
+template <class F>
+int values_on_cuda(const void* table, const request& q, const uint64_t* offsets) {
   copy_values<<<u32((q.n + block_threads - 1) / block_threads), block_threads, 0, cudaStream_t(q.stream)>>>(
       *static_cast<const slab_table<F>*>(table), q, offsets);
   return int(cudaGetLastError());
 }
 
-template <class F> constexpr engine one() { return {run<F>, collect_on_cuda<slab_table<F>>, flush_on_cuda<F>, values_on_cuda<F>}; }
+template <class F>
+constexpr engine one() {
+  return {run<F>, collect_on_cuda<slab_table<F>>, flush_on_cuda<F>, values_on_cuda<F>};
+}
 static const engine engines[format_count] = {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()};
 
 GH_END

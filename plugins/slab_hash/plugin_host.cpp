@@ -7,9 +7,11 @@
 
 GH_BEGIN
 
-template <class Tile, u32 Kind> using slab_op_by_lines = slab_op<Tile, Kind, false>;
+template <class Tile, u32 Kind>
+using slab_op_by_lines = slab_op<Tile, Kind, false>;
 
-template <class F> int flush_on_host(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void*) {
+template <class F>
+int flush_on_host(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void*) {
   const auto& t = *static_cast<const slab_table<F>*>(table);
   int64_t dropped = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : dropped) if (hi - lo > 1024)
@@ -18,22 +20,27 @@ template <class F> int flush_on_host(const void* table, uint64_t lo, uint64_t hi
   return 0;
 }
 
-template <class F> int values_on_host(const void* table, const request& q, const uint64_t* offsets) {
+template <class F>
+int values_on_host(const void* table, const request& q, const uint64_t* offsets) {
   const auto& t = *static_cast<const slab_table<F>*>(table);
 #pragma omp parallel for schedule(static) num_threads(q.threads) if (q.n > 1024)
   for (size_t i = 0; i < q.n; ++i) write_values<host_mem>(t, q, i, offsets);
   return 0;
 }
 
-template <class F> engine with_walks() {
+template <class F>
+engine with_walks() {
   using base = host_engines<slab_table, slab_op_by_lines>;
   return {base::template run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>};
 }
-static const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(), with_walks<pair64>()};
+static const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
+                                             with_walks<pair64>()};
 
 GH_END
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b) JOIN2(a, b)
 extern "C" const gpuhash::engine* JOIN(gpuhash_slab_hash_engines_, GPUHASH_ISA)() { return gpuhash::engines; }
-extern "C" const gpuhash::slab_engine* JOIN(gpuhash_slab_hash_slab_engine_, GPUHASH_ISA)() { return gpuhash::host_slab_engine(); }
+extern "C" const gpuhash::slab_engine* JOIN(gpuhash_slab_hash_slab_engine_, GPUHASH_ISA)() {
+  return gpuhash::host_slab_engine();
+}

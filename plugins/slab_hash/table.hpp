@@ -50,7 +50,8 @@ inline double beta_for(double utilization, uint32_t M) {
   return high;
 }
 
-template <class F> class slab_hash_table final : public table {
+template <class F>
+class slab_hash_table final : public table {
   using word = typename F::word;
   using key = typename F::key;
   using layout_type = slab_table<F>;
@@ -78,8 +79,12 @@ template <class F> class slab_hash_table final : public table {
   }
 
  private:
-  static void* take(void* self, size_t bytes, void* stream) { return static_cast<slab_hash_table*>(self)->take_memory(bytes, stream); }
-  static void give(void* self, void* p, size_t bytes, void* stream) { static_cast<slab_hash_table*>(self)->give_memory(p, bytes, stream); }
+  static void* take(void* self, size_t bytes, void* stream) {
+    return static_cast<slab_hash_table*>(self)->take_memory(bytes, stream);
+  }
+  static void give(void* self, void* p, size_t bytes, void* stream) {
+    static_cast<slab_hash_table*>(self)->give_memory(p, bytes, stream);
+  }
 
   const void* layout() const override { return &layout_; }
   uint64_t cells() const override { return layout_.buckets + 2; }
@@ -90,7 +95,8 @@ template <class F> class slab_hash_table final : public table {
 
   gpuhash_status refuse(const gpuhash_batch& b, gpuhash_error* err) const override {
     if (b.op != GPUHASH_OP_INSERT_MULTI || options_.duplicates) return GPUHASH_OK;
-    return host->fail(err, GPUHASH_UNSUPPORTED, "insert_multi needs a table that takes duplicates; create it with the option duplicates=1");
+    return host->fail(err, GPUHASH_UNSUPPORTED,
+                      "insert_multi needs a table that takes duplicates; create it with the option duplicates=1");
   }
 
   // ---- storage --------------------------------------------------------------------------------------------------------
@@ -109,21 +115,27 @@ template <class F> class slab_hash_table final : public table {
     const double beta = beta_for(options_.utilization, data_slots_);
     const double wanted = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta * data_slots_));
     if (wanted >= double(typename F::index(~typename F::index(0))) - 4 || wanted > 1e15)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu needs %.0f buckets, which is too many for this key width; ask for fewer keys", (unsigned long long)keys, wanted);
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                        "capacity %llu needs %.0f buckets, which is too many for this key width; ask for fewer keys",
+                        (unsigned long long)keys, wanted);
     const uint64_t buckets = uint64_t(wanted);
     block fresh(this, size_t(buckets + 2) * options_.slab_bytes, stream);
     if (!fresh) return no_memory(err, (buckets + 2) * uint64_t(options_.slab_bytes));
     if (const int e = api_.fill(fresh.p, 0xff, fresh.bytes, stream)) return fault(err, e, "initialising the table");
 
-    const double needed = units_for(n, buckets), blocks = ceil((needed > least_units ? needed : least_units) / block_units);
+    const double needed = units_for(n, buckets),
+                 blocks = ceil((needed > least_units ? needed : least_units) / block_units);
     const uint32_t per_super = uint32_t(blocks < most_blocks ? blocks : most_blocks);
     const double supers_needed = ceil(blocks / per_super);
     if (supers_needed >= slab_heap::max_supers)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "capacity %llu needs more slabs than a handle can name; ask for more buckets", (unsigned long long)keys);
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                        "capacity %llu needs more slabs than a handle can name; ask for more buckets",
+                        (unsigned long long)keys);
     const uint32_t supers = uint32_t(supers_needed);
     heap_.drop(stream);
     // A contiguous range cannot be added to, so it is made with room to spare.
-    heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light, options_.light ? supers + 1 : slab_heap::max_supers, config_.seed);
+    heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light,
+                options_.light ? supers + 1 : slab_heap::max_supers, config_.seed);
     for (uint32_t i = 0; i < (options_.light ? 1 : supers); ++i)
       if (const int e = heap_.add_super(stream)) return fault(err, e, "making a super block");
 
@@ -151,7 +163,9 @@ template <class F> class slab_hash_table final : public table {
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override { return rebuild(keys, 0, stream, err); }
+  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+    return rebuild(keys, 0, stream, err);
+  }
 
   // Move every live pair into storage for so many keys, with at least so many units. What the option `buckets` fixed stays.
   gpuhash_status rebuild(uint64_t keys, double least_units, void* stream, gpuhash_error* err) {
@@ -172,7 +186,8 @@ template <class F> class slab_hash_table final : public table {
     try {
       status = place(keys, least_units, stream, err);
       if (status == GPUHASH_OK)
-        status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2, uint64_t(now.live), kind, &moved, stream, err, true);
+        status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2,
+                            uint64_t(now.live), kind, &moved, stream, err, true);
     } catch (const std::bad_alloc&) {  // of the heap's records; the old storage must not go with this frame
       status = host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
     }
@@ -206,7 +221,9 @@ template <class F> class slab_hash_table final : public table {
   gpuhash_status more_room(void* stream, gpuhash_error* err) override {
     if (!heap_.can_add()) {
       if (rebuilding_)
-        return host->fail(err, GPUHASH_NO_MEMORY, "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
+        return host->fail(
+            err, GPUHASH_NO_MEMORY,
+            "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
       return rebuild(options_.buckets ? 0 : limit(), 2 * double(layout_.heap.capacity()), stream, err);
     }
     // As many again as there are, so that a growing table asks rarely.
@@ -241,13 +258,17 @@ template <class F> class slab_hash_table final : public table {
     return GPUHASH_OK;
   }
   gpuhash_status exhausted(uint64_t failed, uint64_t n, gpuhash_error* err) override {
-    return host->fail(err, GPUHASH_NO_MEMORY, "%llu of %llu elements found no slab: all %llu of the heap are taken; reserve more and retry those whose status is 3", (unsigned long long)failed, (unsigned long long)n, (unsigned long long)layout_.heap.capacity());
+    return host->fail(err, GPUHASH_NO_MEMORY,
+                      "%llu of %llu elements found no slab: all %llu of the heap are taken; reserve more and retry "
+                      "those whose status is 3",
+                      (unsigned long long)failed, (unsigned long long)n, (unsigned long long)layout_.heap.capacity());
   }
 
   gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) override {
     const uint64_t all = cells();
     if (first > all || (count != ~uint64_t(0) && count > all - first))
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "buckets %llu to %llu do not exist: the table has %llu", (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)all);
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "buckets %llu to %llu do not exist: the table has %llu",
+                        (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)all);
     const uint64_t end = count == ~uint64_t(0) ? all : first + count;
     int e = engine_->flush(&layout_, first, end, head()->sum, threads(), stream);
     totals now{};
@@ -288,7 +309,8 @@ template <class F> class slab_hash_table final : public table {
 
   // Chains as they are: slab(at, handle) for each slab of bucket b; handle is no_unit for the base slab. False: a link
   // names no unit of the heap, or the chain has more slabs than there are.
-  template <class Each> static bool each_slab(const layout_type& t, uint64_t b, Each each) {
+  template <class Each>
+  static bool each_slab(const layout_type& t, uint64_t b, Each each) {
     const word* at = t.bucket(typename F::index(b));
     u32 handle = no_unit;
     for (uint64_t n = 0; n <= t.heap.capacity(); ++n) {
@@ -317,10 +339,14 @@ template <class F> class slab_hash_table final : public table {
       keys.clear();
       const bool whole = each_slab(t, b, [&](const word* slab, u32 handle) {
         if (handle != no_unit) {
-          const uint64_t unit = uint64_t(handle >> 24) * t.heap.blocks * block_units + (handle & (slab_heap::super_units - 1));
+          const uint64_t unit =
+              uint64_t(handle >> 24) * t.heap.blocks * block_units + (handle & (slab_heap::super_units - 1));
           if (seen[size_t(unit)]) wrong = "a slab is on two chains (S5)";
           seen[size_t(unit)] = true, ++linked;
-          if (!(t.heap.bitmap(handle >> 24, handle >> 10 & (slab_heap::max_blocks - 1))[handle >> 5 & 31] >> (handle & 31) & 1)) wrong = "a linked slab is not taken (S5)";
+          if (!(t.heap.bitmap(handle >> 24, handle >> 10 & (slab_heap::max_blocks - 1))[handle >> 5 & 31] >>
+                    (handle& 31) &
+                1))
+            wrong = "a linked slab is not taken (S5)";
           if (ended) wrong = "a slab follows an empty slot (S2)";
         }
         for (uint32_t i = 0; i + 1 < t.slab_slots; ++i) {
@@ -335,7 +361,8 @@ template <class F> class slab_hash_table final : public table {
           live += alive;
           if (!alive && !F::has_value) continue;
           const key k = alive ? F::key_of(w) : key(F::value_of(w));
-          if (b < t.buckets ? uint64_t(t.home(k)) != b : k != layout_type::side_key) wrong = "a key lies in another key's bucket";
+          if (b < t.buckets ? uint64_t(t.home(k)) != b : k != layout_type::side_key)
+            wrong = "a key lies in another key's bucket";
           if (!t.duplicates) keys.push_back(k);
         }
       });
@@ -348,11 +375,14 @@ template <class F> class slab_hash_table final : public table {
     uint32_t full = 0;
     if (const int e = heap_.count(&taken, &full, nullptr)) return fault(err, e, "counting slabs");
     if (taken != linked)
-      return host->fail(err, GPUHASH_CORRUPT, "%llu slabs are taken and %llu are on chains (S5)", (unsigned long long)taken, (unsigned long long)linked);
+      return host->fail(err, GPUHASH_CORRUPT, "%llu slabs are taken and %llu are on chains (S5)",
+                        (unsigned long long)taken, (unsigned long long)linked);
     totals now{};
     if (const gpuhash_status s = read_totals(&now, nullptr, err)) return s;
     if (live != uint64_t(now.live) || used != uint64_t(now.used))
-      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu", (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live, (unsigned long long)used);
+      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu",
+                        (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live,
+                        (unsigned long long)used);
     return GPUHASH_OK;
   }
 
@@ -376,15 +406,16 @@ template <class F> class slab_hash_table final : public table {
     out.push_back({"buckets", B});
     out.push_back({"slab_slots", M});
     out.push_back({"slabs", double(slabs)});
-    out.push_back({"beta", double(live) / (M * B)});                            // average slab count, n / (M B)
-    out.push_back({"utilization", double(live) / ((M + 1) * double(slabs))});   // the paper's; x = y = one word
+    out.push_back({"beta", double(live) / (M * B)});                           // average slab count, n / (M B)
+    out.push_back({"utilization", double(live) / ((M + 1) * double(slabs))});  // the paper's; x = y = one word
     out.push_back({"chain_max", double(longest)});
     out.push_back({"heap_units", double(v.t.heap.capacity())});
     out.push_back({"heap_taken", double(taken)});
     out.push_back({"heap_full_blocks", double(full)});
     out.push_back({"super_blocks", double(v.t.heap.supers)});
   }
-  gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {  // buckets by their number of slabs
+  gpuhash_status distances(size_t n, uint64_t* counts,
+                           gpuhash_error* err) override {  // buckets by their number of slabs
     host_view v;
     if (const gpuhash_status s = view(v, err)) return s;
     for (uint64_t b = 0; b < v.t.buckets; ++b) {

@@ -7,7 +7,8 @@ GH_BEGIN
 
 // The paper's FLUSH of one bucket: live pairs move to the front of the chain, the slabs behind the last of them are wiped
 // and go back to the heap. Returns how many dead slots were dropped.
-template <class Mem, class Table> GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
+template <class Mem, class Table>
+GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
   using F = typename Table::format;
   using word = typename F::word;
   const u32 data = t.slab_slots - 1;

@@ -61,9 +61,9 @@ enum {
 
 /* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out. */
 enum {
-  GPUHASH_NO = 0,              /* insert: present already; assign, accumulate: updated; find, erase: absent */
-  GPUHASH_YES = 1,             /* insert, assign, accumulate: inserted; find: found; erase: erased */
-  GPUHASH_ELEMENT_FULL = 2,    /* no room within the probe limit */
+  GPUHASH_NO = 0,               /* insert: present already; assign, accumulate: updated; find, erase: absent */
+  GPUHASH_YES = 1,              /* insert, assign, accumulate: inserted; find: found; erase: erased */
+  GPUHASH_ELEMENT_FULL = 2,     /* no room within the probe limit */
   GPUHASH_ELEMENT_NO_MEMORY = 3 /* the table's allocator is exhausted */
 };
 
@@ -116,13 +116,13 @@ typedef struct gpuhash_memory {
 
 /* What a backend can do. A caller (and the conformance suite) asks before relying on it. */
 enum {
-  GPUHASH_TRAIT_INSERT = 1u << 0,      /* insert, insert_or_assign, find, contains, erase, execute */
+  GPUHASH_TRAIT_INSERT = 1u << 0, /* insert, insert_or_assign, find, contains, erase, execute */
   GPUHASH_TRAIT_ACCUMULATE = 1u << 1,
-  GPUHASH_TRAIT_MULTI = 1u << 2,       /* insert_multi, count > 1, find_all, erase_all */
-  GPUHASH_TRAIT_ORDERED = 1u << 3,     /* range, lower_bound, ordered export */
-  GPUHASH_TRAIT_GROW = 1u << 4,        /* grows by itself when the config asks for it */
-  GPUHASH_TRAIT_WIDE = 1u << 5,        /* keys and values of any multiple of 4 bytes */
-  GPUHASH_TRAIT_FLUSH = 1u << 6        /* flush compacts and gives memory back */
+  GPUHASH_TRAIT_MULTI = 1u << 2,   /* insert_multi, count > 1, find_all, erase_all */
+  GPUHASH_TRAIT_ORDERED = 1u << 3, /* range, lower_bound, ordered export */
+  GPUHASH_TRAIT_GROW = 1u << 4,    /* grows by itself when the config asks for it */
+  GPUHASH_TRAIT_WIDE = 1u << 5,    /* keys and values of any multiple of 4 bytes */
+  GPUHASH_TRAIT_FLUSH = 1u << 6    /* flush compacts and gives memory back */
 };
 
 typedef struct gpuhash_backend_info {
@@ -202,16 +202,16 @@ GPUHASH_API gpuhash_status gpuhash_table_get_info(gpuhash_table *table, gpuhash_
 /* ---- operations on arrays of n elements ------------------------------------------------------------------------ */
 
 enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
-  GPUHASH_OP_NOP = 0,
-  GPUHASH_OP_INSERT = 1,
-  GPUHASH_OP_ASSIGN = 2, /* insert_or_assign */
-  GPUHASH_OP_ACCUMULATE = 3,
-  GPUHASH_OP_FIND = 4,
-  GPUHASH_OP_ERASE = 5,
-  GPUHASH_OP_INSERT_MULTI = 6,
-  GPUHASH_OP_COUNT = 7,     /* out_values receives uint64 counts */
-  GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
-  GPUHASH_OP_EXECUTE = 9    /* one op code per element, run concurrently */
+       GPUHASH_OP_NOP = 0,
+       GPUHASH_OP_INSERT = 1,
+       GPUHASH_OP_ASSIGN = 2, /* insert_or_assign */
+       GPUHASH_OP_ACCUMULATE = 3,
+       GPUHASH_OP_FIND = 4,
+       GPUHASH_OP_ERASE = 5,
+       GPUHASH_OP_INSERT_MULTI = 6,
+       GPUHASH_OP_COUNT = 7,     /* out_values receives uint64 counts */
+       GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
+       GPUHASH_OP_EXECUTE = 9    /* one op code per element, run concurrently */
 };
 enum { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
 enum { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
@@ -229,14 +229,14 @@ typedef struct gpuhash_batch {
   uint32_t op;
   uint32_t flags;
   size_t n;
-  const void *keys;     /* n * key_bytes */
-  const void *values;   /* n * value_bytes: insert, assign, accumulate, execute; else NULL */
-  void *out_values;     /* n * value_bytes: find, execute (0 where absent); count: n * 8; else NULL */
-  uint8_t *out_status;  /* n, or NULL */
-  const uint8_t *ops;   /* n: execute only; a code that execute does not have counts as NOP */
-  uint32_t combine;     /* accumulate: GPUHASH_ADD, _MIN, _MAX */
-  uint32_t value_type;  /* accumulate: GPUHASH_UINT, _INT, _FLOAT */
-  void *stream;         /* CUDA stream; NULL: the default stream */
+  const void *keys;       /* n * key_bytes */
+  const void *values;     /* n * value_bytes: insert, assign, accumulate, execute; else NULL */
+  void *out_values;       /* n * value_bytes: find, execute (0 where absent); count: n * 8; else NULL */
+  uint8_t *out_status;    /* n, or NULL */
+  const uint8_t *ops;     /* n: execute only; a code that execute does not have counts as NOP */
+  uint32_t combine;       /* accumulate: GPUHASH_ADD, _MIN, _MAX */
+  uint32_t value_type;    /* accumulate: GPUHASH_UINT, _INT, _FLOAT */
+  void *stream;           /* CUDA stream; NULL: the default stream */
   gpuhash_counts *counts; /* host memory, or NULL; when given, the call waits for the batch */
 } gpuhash_batch;
 #define GPUHASH_BATCH_INIT {sizeof(gpuhash_batch), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL}
@@ -332,7 +332,8 @@ typedef struct gpuhash_slab_config {
   gpuhash_device device;
   uint32_t unit_bytes;   /* 64, 128 or 256 */
   uint32_t super_blocks; /* created at once; 0: 1 */
-  uint32_t max_super_blocks; /* slab_alloc adds up to this many by itself between batches; 0: as many as the layout allows */
+  uint32_t
+      max_super_blocks; /* slab_alloc adds up to this many by itself between batches; 0: as many as the layout allows */
   uint32_t memory_blocks; /* per super block; 0: 256. A memory block is 1024 units. */
   uint64_t seed;
   uint32_t threads;
@@ -340,7 +341,8 @@ typedef struct gpuhash_slab_config {
   const gpuhash_memory *memory;
   void *stream;
 } gpuhash_slab_config;
-#define GPUHASH_SLAB_CONFIG_INIT {sizeof(gpuhash_slab_config), "slab_alloc", {GPUHASH_CPU, 0}, 128, 0, 0, 0, 0, 0, 0, NULL, NULL}
+#define GPUHASH_SLAB_CONFIG_INIT \
+  {sizeof(gpuhash_slab_config), "slab_alloc", {GPUHASH_CPU, 0}, 128, 0, 0, 0, 0, 0, 0, NULL, NULL}
 
 typedef struct gpuhash_slab_stats {
   size_t struct_size;
