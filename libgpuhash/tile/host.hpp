@@ -27,7 +27,7 @@ GH_BEGIN
 
 struct host_mem {
   static constexpr int memory_order(order o) {
-    return o == order::relaxed ? __ATOMIC_RELAXED
+    return o == order::relaxed   ? __ATOMIC_RELAXED
            : o == order::acquire ? __ATOMIC_ACQUIRE
            : o == order::release ? __ATOMIC_RELEASE
                                  : __ATOMIC_ACQ_REL;
@@ -39,7 +39,8 @@ struct host_mem {
   static u128 narrow(wide w) { return {u64(w), u64(w >> 64)}; }
   static wide widen(u128 v) { return wide(v.lo) | wide(v.hi) << 64; }
 
-  template <order O, class T> GH_FN static T load(const T* p) {
+  template <order O, class T>
+  GH_FN static T load(const T* p) {
     if constexpr (sizeof(T) == 16) {
 #if GH_ROW_BYTES
       __m128i x;
@@ -52,7 +53,8 @@ struct host_mem {
       return __atomic_load_n(p, memory_order(O));
     }
   }
-  template <order O, class T> GH_FN static void store(T* p, T v) {
+  template <order O, class T>
+  GH_FN static void store(T* p, T v) {
     if constexpr (sizeof(T) == 16) {
       T seen = load<order::relaxed>(p);
       for (T now; !((now = cas<O>(p, seen, v)) == seen); seen = now) relax();
@@ -60,7 +62,8 @@ struct host_mem {
       __atomic_store_n(p, v, memory_order(O));
     }
   }
-  template <order O, class T> GH_FN static T cas(T* p, T expected, T desired) {
+  template <order O, class T>
+  GH_FN static T cas(T* p, T expected, T desired) {
     if constexpr (sizeof(T) == 16) {
       return narrow(__sync_val_compare_and_swap(reinterpret_cast<wide*>(p), widen(expected), widen(desired)));
     } else {
@@ -68,10 +71,22 @@ struct host_mem {
       return expected;
     }
   }
-  template <order O, class T> GH_FN static T exchange(T* p, T v) { return __atomic_exchange_n(p, v, memory_order(O)); }
-  template <order O, class T> GH_FN static T fetch_add(T* p, T v) { return __atomic_fetch_add(p, v, memory_order(O)); }
-  template <order O, class T> GH_FN static T fetch_or(T* p, T v) { return __atomic_fetch_or(p, v, memory_order(O)); }
-  template <order O, class T> GH_FN static T fetch_and(T* p, T v) { return __atomic_fetch_and(p, v, memory_order(O)); }
+  template <order O, class T>
+  GH_FN static T exchange(T* p, T v) {
+    return __atomic_exchange_n(p, v, memory_order(O));
+  }
+  template <order O, class T>
+  GH_FN static T fetch_add(T* p, T v) {
+    return __atomic_fetch_add(p, v, memory_order(O));
+  }
+  template <order O, class T>
+  GH_FN static T fetch_or(T* p, T v) {
+    return __atomic_fetch_or(p, v, memory_order(O));
+  }
+  template <order O, class T>
+  GH_FN static T fetch_and(T* p, T v) {
+    return __atomic_fetch_and(p, v, memory_order(O));
+  }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void relax() {
 #if defined(__x86_64__)
@@ -83,10 +98,12 @@ struct host_mem {
 };
 
 // B bytes in one register, and which of its slots match.
-template <class F, int B> struct piece;
+template <class F, int B>
+struct piece;
 
 #if GH_ROW_BYTES
-template <class F> struct piece<F, 16> {
+template <class F>
+struct piece<F, 16> {
   static constexpr int n = 16 / sizeof(typename F::word);
   __m128i v;
   GH_FN void load(const void* p) {
@@ -94,14 +111,18 @@ template <class F> struct piece<F, 16> {
   }
   GH_FN void store(void* p) const { _mm_store_si128(static_cast<__m128i*>(p), v); }
   GH_FN u32 with_key(typename F::key k) const {
-    if constexpr (std::is_same_v<F, set32>) return u32(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(v, _mm_set1_epi32(int(k))))));
-    if constexpr (std::is_same_v<F, pair32>) return u32(_mm_movemask_pd(_mm_castsi128_pd(_mm_cmpeq_epi64(_mm_slli_epi64(v, 32), _mm_set1_epi64x((long long)(u64(k) << 32))))));
+    if constexpr (std::is_same_v<F, set32>)
+      return u32(_mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(v, _mm_set1_epi32(int(k))))));
+    if constexpr (std::is_same_v<F, pair32>)
+      return u32(_mm_movemask_pd(
+          _mm_castsi128_pd(_mm_cmpeq_epi64(_mm_slli_epi64(v, 32), _mm_set1_epi64x((long long)(u64(k) << 32))))));
     const u32 m = u32(_mm_movemask_pd(_mm_castsi128_pd(_mm_cmpeq_epi64(v, _mm_set1_epi64x((long long)k)))));
     return std::is_same_v<F, pair64> ? m & 1 : m;
   }
   GH_FN u32 with_word(typename F::word w) const {
     if constexpr (std::is_same_v<F, pair64>)
-      return u32(_mm_movemask_pd(_mm_castsi128_pd(_mm_cmpeq_epi64(v, _mm_set_epi64x((long long)w.hi, (long long)w.lo))))) == 3;
+      return u32(_mm_movemask_pd(
+                 _mm_castsi128_pd(_mm_cmpeq_epi64(v, _mm_set_epi64x((long long)w.hi, (long long)w.lo))))) == 3;
     else if constexpr (sizeof(w) == 8)
       return u32(_mm_movemask_pd(_mm_castsi128_pd(_mm_cmpeq_epi64(v, _mm_set1_epi64x((long long)w)))));
     else
@@ -109,7 +130,8 @@ template <class F> struct piece<F, 16> {
   }
 };
 
-template <class F> struct piece<F, 32> {
+template <class F>
+struct piece<F, 32> {
   static constexpr int n = 32 / sizeof(typename F::word);
   __m256i v;
   GH_FN void load(const void* p) {
@@ -118,14 +140,17 @@ template <class F> struct piece<F, 32> {
   GH_FN void store(void* p) const { _mm256_store_si256(static_cast<__m256i*>(p), v); }
   GH_FN static u32 mask64(__m256i m) { return u32(_mm256_movemask_pd(_mm256_castsi256_pd(m))); }
   GH_FN u32 with_key(typename F::key k) const {
-    if constexpr (std::is_same_v<F, set32>) return u32(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, _mm256_set1_epi32(int(k))))));
-    if constexpr (std::is_same_v<F, pair32>) return mask64(_mm256_cmpeq_epi64(_mm256_slli_epi64(v, 32), _mm256_set1_epi64x((long long)(u64(k) << 32))));
+    if constexpr (std::is_same_v<F, set32>)
+      return u32(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(v, _mm256_set1_epi32(int(k))))));
+    if constexpr (std::is_same_v<F, pair32>)
+      return mask64(_mm256_cmpeq_epi64(_mm256_slli_epi64(v, 32), _mm256_set1_epi64x((long long)(u64(k) << 32))));
     const u32 m = mask64(_mm256_cmpeq_epi64(v, _mm256_set1_epi64x((long long)k)));
     return std::is_same_v<F, pair64> ? _pext_u32(m, 0x5) : m;
   }
   GH_FN u32 with_word(typename F::word w) const {
     if constexpr (std::is_same_v<F, pair64>) {
-      const u32 m = mask64(_mm256_cmpeq_epi64(v, _mm256_set_epi64x((long long)w.hi, (long long)w.lo, (long long)w.hi, (long long)w.lo)));
+      const u32 m = mask64(
+          _mm256_cmpeq_epi64(v, _mm256_set_epi64x((long long)w.hi, (long long)w.lo, (long long)w.hi, (long long)w.lo)));
       return _pext_u32(m & m >> 1, 0x5);
     } else if constexpr (sizeof(w) == 8) {
       return mask64(_mm256_cmpeq_epi64(v, _mm256_set1_epi64x((long long)w)));
@@ -137,7 +162,8 @@ template <class F> struct piece<F, 32> {
 #endif
 
 #if GH_ROW_BYTES == 64
-template <class F> struct piece<F, 64> {
+template <class F>
+struct piece<F, 64> {
   static constexpr int n = 64 / sizeof(typename F::word);
   __m512i v;
   GH_FN void load(const void* p) {
@@ -146,13 +172,15 @@ template <class F> struct piece<F, 64> {
   GH_FN void store(void* p) const { _mm512_store_si512(p, v); }
   GH_FN u32 with_key(typename F::key k) const {
     if constexpr (std::is_same_v<F, set32>) return _mm512_cmpeq_epi32_mask(v, _mm512_set1_epi32(int(k)));
-    if constexpr (std::is_same_v<F, pair32>) return _mm512_testn_epi64_mask(v ^ _mm512_set1_epi64((long long)k), _mm512_set1_epi64(0xffffffff));
+    if constexpr (std::is_same_v<F, pair32>)
+      return _mm512_testn_epi64_mask(v ^ _mm512_set1_epi64((long long)k), _mm512_set1_epi64(0xffffffff));
     const u32 m = _mm512_cmpeq_epi64_mask(v, _mm512_set1_epi64((long long)k));
     return std::is_same_v<F, pair64> ? _pext_u32(m, 0x55) : m;
   }
   GH_FN u32 with_word(typename F::word w) const {
     if constexpr (std::is_same_v<F, pair64>) {
-      const u32 m = _mm512_cmpeq_epi64_mask(v, _mm512_set4_epi64((long long)w.hi, (long long)w.lo, (long long)w.hi, (long long)w.lo));
+      const u32 m = _mm512_cmpeq_epi64_mask(
+          v, _mm512_set4_epi64((long long)w.hi, (long long)w.lo, (long long)w.hi, (long long)w.lo));
       return _pext_u32(m & m >> 1, 0x55);
     } else if constexpr (sizeof(w) == 8) {
       return _mm512_cmpeq_epi64_mask(v, _mm512_set1_epi64((long long)w));
@@ -164,7 +192,8 @@ template <class F> struct piece<F, 64> {
 #endif
 
 // A row as registers of the widest kind that fits; as an array of words where rows are small or generic.
-template <class F, int R, int B> struct vector_row {
+template <class F, int R, int B>
+struct vector_row {
   static constexpr int bytes = R * int(sizeof(typename F::word));
   static constexpr int size = bytes < B ? bytes : B;
   static constexpr int count = bytes / size;
@@ -190,7 +219,8 @@ template <class F, int R, int B> struct vector_row {
   }
 };
 
-template <class F, int R> struct array_row {
+template <class F, int R>
+struct array_row {
   typename F::word all[R];
   GH_FN void load(const typename F::word* line) {
     for (int i = 0; i < R; ++i) all[i] = host_mem::load<order::relaxed>(line + i);
@@ -208,22 +238,26 @@ template <class F, int R> struct array_row {
   GH_FN typename F::word word(u32 i) const { return all[i]; }
 };
 
-template <class F, int R> struct host_tile {
+template <class F, int R>
+struct host_tile {
   using format = F;
   using mem = host_mem;
   using word = typename F::word;
   using hits = u32;  // bit i: slot i
   static constexpr int slots = R;
   static constexpr bool vector = GH_ROW_BYTES && R * sizeof(word) >= 16;
-  using row = typename std::conditional_t<vector, std::type_identity<vector_row<F, R, GH_ROW_BYTES ? GH_ROW_BYTES : 16>>,
-                                          std::type_identity<array_row<F, R>>>::type;
+  using row =
+      typename std::conditional_t<vector, std::type_identity<vector_row<F, R, GH_ROW_BYTES ? GH_ROW_BYTES : 16>>,
+                                  std::type_identity<array_row<F, R>>>::type;
 
   GH_FN row load(const word* line) const {
     row r;
     r.load(line);
     return r;
   }
-  GH_FN hits with_key(const row& r, typename F::key k, u32 first, u32 end = R) const { return r.with_key(k) & span(first, end); }
+  GH_FN hits with_key(const row& r, typename F::key k, u32 first, u32 end = R) const {
+    return r.with_key(k) & span(first, end);
+  }
   GH_FN hits with_word(const row& r, word w, u32 first, u32 end = R) const { return r.with_word(w) & span(first, end); }
   GH_FN static u32 span(u32 first, u32 end) { return ~0u << first & ~0u >> (32 - end); }
   GH_FN bool any(hits h) const { return h != 0; }
@@ -233,7 +267,10 @@ template <class F, int R> struct host_tile {
   GH_FN word word_at(const row& r, hits h) const { return r.word(lead(h)); }
   GH_FN typename F::value value_at(const row& r, hits h) const { return F::value_of(word_at(r, h)); }
   GH_FN word slot(const row& r, u32 i) const { return r.word(i); }
-  template <class Act> GH_FN auto once(bool, Act act) const { return act(); }
+  template <class Act>
+  GH_FN auto once(bool, Act act) const {
+    return act();
+  }
   GH_FN bool cas(bool go, word* line, const row& r, hits h, word desired) const {
     if (!go) return false;
     const word expected = r.word(lead(h));
