@@ -13,6 +13,12 @@
 #include <immintrin.h>
 #endif
 
+#if defined(__has_feature)  // clang's way to say it; gcc defines __SANITIZE_THREAD__
+#if __has_feature(thread_sanitizer) && !defined(__SANITIZE_THREAD__)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+
 #if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
 #define GH_ROW_BYTES 0  // generic: per-slot atomic loads
 #elif defined(__AVX512F__) && defined(__AVX512VL__)
