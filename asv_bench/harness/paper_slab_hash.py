@@ -224,7 +224,7 @@ def _mixture_seconds(
     sized = make_table("slab_hash", on, utilisation, n, (4, 4), **chosen)
     buckets = int(sized.stats()["buckets"])
     sized.close()
-    # Erased slots are not taken again before FLUSH, so the chains grow: super blocks are added, buckets stay as they are.
+    # Erased slots are not taken again before FLUSH, so chains grow: super blocks are added, buckets stay as they are.
     table = make_table("slab_hash", on, utilisation, n, (4, 4), grow=True, buckets=buckets, **chosen)
     values = xp.arange(n, dtype=np.uint32)
     table.insert(random_keys(xp, values, 4), values)

@@ -201,7 +201,8 @@ def _maintain_once(t: Any, pool: Array, flushes: bool) -> None:
 def _own_values(rng: np.random.Generator, at: Array, value: str) -> Array:
     """Values whose low bits name their key, so that a value that belongs to another key is noticed."""
     with np.errstate(over="ignore"):
-        return (rng.integers(0, 1 << 20, len(at)).astype(value) * np.dtype(value).type(1024)) + at.astype(value)
+        own: Array = rng.integers(0, 1 << 20, len(at)).astype(value) * np.dtype(value).type(1024) + at.astype(value)
+        return own
 
 
 def _one_call(

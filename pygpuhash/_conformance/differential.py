@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def _machine(target: Target, key: str, value: str | None) -> Any:
     most = int(np.iinfo(value).max) if value is not None else 0
     numbers = st.sampled_from(sorted({0, 1, 2, 3, most, most - (most > 0), most // 2, most // 3}))
     combines = st.sampled_from(["add", "min", "max"])
-    joins = {"add": lambda a, b: (a + b) & most, "min": min, "max": max}
+    joins: dict[str, Callable[[int, int], int]] = {"add": lambda a, b: (a + b) & most, "min": min, "max": max}
 
     class Programs(RuleBasedStateMachine):
         def __init__(self) -> None:

@@ -246,8 +246,10 @@ def seeds(target: Target) -> None:
     """A seed is kept and repeats a table; without one, tables differ."""
     keys = unique_keys(target.rng(), 3000)
 
+    one_thread: dict[str, Any] = {"threads": 1} if target.device == "cpu" else {}
+
     def layout(seed: int | None) -> tuple[int, Array, Array]:
-        with target.table(seed=seed, **({"threads": 1} if target.device == "cpu" else {})) as t:
+        with target.table(seed=seed, **one_thread) as t:
             t.insert(keys, keys)
             t.erase(keys[::3])
             return t.seed, t.export()[0], t.histogram(64)
