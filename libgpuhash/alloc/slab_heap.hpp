@@ -44,7 +44,8 @@ struct slab_heap {
   GH_FN static u32 handle(u32 super, u32 block, u32 unit) { return super << 24 | block << 10 | unit; }
   GH_FN bool owns(u32 h) const { return (h >> 24) < supers && (h >> 10 & (max_blocks - 1)) < blocks; }
   GH_FN unsigned char* address(u32 h) const {
-    if (light) return units[0] + (u64(h >> 24) * blocks * block_units + (h & (super_units - 1))) * (u64(1) << unit_bits);
+    if (light)
+      return units[0] + (u64(h >> 24) * blocks * block_units + (h & (super_units - 1))) * (u64(1) << unit_bits);
     return units[h >> 24] + (u64(h & (super_units - 1)) << unit_bits);
   }
   GH_FN u32* bitmap(u32 super, u32 block) const { return bitmaps[super] + block * block_words; }
@@ -68,7 +69,8 @@ struct slab_heap {
 
   // One unit for one lane, or no_unit. Linearizes at the winning fetch_or. A note may outlive a unit that comes back while it
   // is written; then a single allocation or a few fail early, until the next unit comes back or the host adds some.
-  template <class Mem> GH_FN u32 allocate(u64 hint) const {
+  template <class Mem>
+  GH_FN u32 allocate(u64 hint) const {
     if (Mem::allocation_fails()) return no_unit;
     for (u32 i = 0; i < tries(); ++i) {
       if (i == hashed_tries && Mem::template load<order::relaxed>(note)) return no_unit;
@@ -90,9 +92,11 @@ struct slab_heap {
   }
 
   // Give a unit back. False if it was not taken: freed twice, or never handed out.
-  template <class Mem> GH_FN bool release(u32 h) const {
+  template <class Mem>
+  GH_FN bool release(u32 h) const {
     const u32 bit = 1u << (h & 31);
-    const u32 before = Mem::template fetch_and<order::relaxed>(bitmap(h >> 24, h >> 10 & (max_blocks - 1)) + (h >> 5 & 31), ~bit);
+    const u32 before =
+        Mem::template fetch_and<order::relaxed>(bitmap(h >> 24, h >> 10 & (max_blocks - 1)) + (h >> 5 & 31), ~bit);
     if (Mem::template load<order::relaxed>(note)) Mem::template store<order::relaxed>(note, 0u);
     return before & bit;
   }

@@ -10,7 +10,11 @@
 //   no write  at the load of the slot that decides: k's live word, or the EMPTY slot or missing link that ends the path.
 //             Slots before it were loaded earlier, but k can have come to none of them since (S1, S2), except by
 //             reviving its own tombstone; then the operation linearizes at the load of that tombstone.
-//   erase_all, count: each slot at its own load or swap; they are atomic as a whole only while nobody writes k.
+//             A row is no snapshot: where keys may have several pairs, one may be erased while another comes to a slot
+//             that was loaded already. There a miss counts when a second look at the row ends at the same EMPTY slot or
+//             link.
+//   erase_all, count: where keys may have several pairs, each slot at its own load or swap; as a whole they are atomic
+//             only while nobody writes k.
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/meaning.hpp"
@@ -20,7 +24,8 @@
 GH_BEGIN
 
 // Whole: a line is a slab. Otherwise a slab is several lines, and a hit near its front does not fetch the rest.
-template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
+template <class Tile, u32 Kind, bool Whole = false>
+struct slab_op {
   using F = typename Tile::format;
   using table = slab_table<F>;
   using key = typename F::key;
@@ -32,17 +37,18 @@ template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = Kind == mixed || in_kinds(Kind, adding_kinds);
 
-  word* at;   // the line to visit
+  word* at;  // the line to visit
   key k;
   value v;
   u32 line_no;  // of its slab
+  u32 looked;   // duplicates: 1 + EMPTY slots of the line when it was looked at and k was missing; 0: not yet
   u32 own_kind;
   result<F> res;
 
   GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
 
   GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
-    at = t.bucket(home), k = table::stored(a_key), v = a_value, line_no = 0, own_kind = kd;
+    at = t.bucket(home), k = table::stored(a_key), v = a_value, line_no = 0, looked = 0, own_kind = kd;
     res = {no, 0, 0, 0};
   }
 
@@ -77,13 +83,17 @@ template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
     // Selects, not branches: tiles of a warp step together.
     const bool retry = writing && !won, chain_ends = last_line && next == no_unit;
     bool stays = retry, finished = ends || kd == nop;
-    if constexpr (Kind == count || Kind == erase_all) {  // these finish where the chain does
-      const bool hit = Kind == erase_all ? won : alive;
+    if constexpr (Kind == count || Kind == erase_all) {
+      // These finish at a key's only pair (S3), or where the chain does.
+      const bool hit = Kind == erase_all ? won : alive, only = hit && !t.duplicates;
       if constexpr (Kind == erase_all) res.live -= won;
-      if constexpr (Kind == count) res.value += value(tile.number(live));
+      if constexpr (Kind == count) {  // a set's only word of k may move while the row is read, and be seen twice
+        const u32 here = tile.number(live);
+        res.value += value(t.duplicates ? here : hit);
+      }
       res.status = hit ? yes : res.status;
-      stays = Kind == erase_all && alive;  // the line may hold more pairs of k
-      finished = tile.any(open);
+      stays = Kind == erase_all && alive && !only;  // the line may hold more pairs of k
+      finished = tile.any(open) || only;
     } else {
       const bool added = writing && !alive;
       res.status = status_of(kd, alive);
@@ -91,12 +101,20 @@ template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
       res.used = added && !revives;
       res.value = kd == find && alive ? seen : value(0);
     }
+    if constexpr (Kind == mixed || Kind == find || Kind == erase || Kind == erase_all) {
+      if (t.duplicates) {  // the same for all tiles, so that number() is called by all or by none
+        const u32 look = 1 + tile.number(open);
+        const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
+        stays |= missed && looked != look;
+        looked = missed ? look : 0;
+      }
+    }
     const bool moves = !stays && !finished && !chain_ends;
     word* const following = last_line ? t.slab(moves ? next : 0) : at + R;
     at = moves ? following : at;
     line_no = !moves ? line_no : last_line ? 0 : line_no + 1;
-    return stays ? verdict::again
-           : moves ? verdict::next
+    return stays                                     ? verdict::again
+           : moves                                   ? verdict::next
            : !finished && in_kinds(kd, adding_kinds) ? verdict::slow  // every slot of the chain is taken
                                                      : verdict::done;
   }
@@ -106,7 +124,8 @@ template <class Tile, u32 Kind, bool Whole = false> struct slab_op {
     using Mem = typename Tile::mem;
     const u32 next = tile.once(go, [&] {
       const u32 mine = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(at)) >> 4);
-      if (mine == no_unit) return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
+      if (mine == no_unit)
+        return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
       // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
       const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
       if (before == empty_word<F>()) return mine;
