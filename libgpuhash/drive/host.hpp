@@ -1,9 +1,14 @@
 // The CPU driver: who serves which key.
 //
-// A team of threads takes chunks of the batch. Each thread goes straight through its chunk: while it serves element i, the
-// home line of element i + ahead is on its way into the cache. An operation that needs another line asks for that one and
-// joins a list of waiting operations, which are visited in rounds when the list is full, so that a long probe never stalls
-// the others (asynchronous memory access chaining; Kocberber et al., VLDB 2015).
+// A team of threads takes chunks of the batch. A thread goes straight through its chunk, block by block: while it visits
+// the home lines of one block, the processor fetches those of a later one. An operation that needs another line asks for
+// that one and joins a list of waiting operations, which are visited in rounds when the list is full, so that a long
+// probe never stalls the others (asynchronous memory access chaining; Kocberber et al., VLDB 2015).
+//
+// What bounds it is no longer the latency of memory, but how many instructions lie between two requests for lines: one
+// whose page is not in the TLB keeps all that follow it from retiring, so shorter code has more requests under way, and a
+// mispredicted branch loses those that were issued after it. Hence homes hashed in vectors, a block at a time; passes
+// over a block with all they need in registers; and reads without a branch on whether they are done.
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/side.hpp"
@@ -11,53 +16,60 @@
 
 GH_BEGIN
 
-inline constexpr u32 ahead = 128;         // elements between the request for a home line and its visit; a power of two
-inline constexpr u32 waiting_room = 128;  // operations that wait for a second or later line
-inline constexpr size_t chunk_size = 16384;  // keys that a thread takes at a time
+inline constexpr u32 block_size = 64;                // elements per block: one bit of a word for each
+inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
+inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
+inline constexpr size_t chunk_size = 16384;          // elements that a thread takes at a time
 
+// An operation that has to visit another line, and whose it is.
 template <class Op>
-struct host_driver {
+struct waiting_op {
+  Op op;
+  size_t element;
+};
+
+// What a pass over a block keeps in registers: copies, since the compiler has to assume that writing a result changes
+// whatever lies in memory.
+template <class Op>
+struct host_pass {
   using F = typename Op::F;
   using table = typename Op::table;
   using index = typename Op::index;
   using tile_type = typename Op::tile_type;
-  static constexpr u32 line_bytes = Op::R * sizeof(typename F::word);
-  static constexpr bool for_write = Op::fixed_kind != find && Op::fixed_kind != count;
+  using waiting = waiting_op<Op>;
+  static constexpr u32 kind = Op::fixed_kind;
+  static constexpr bool reads = kind == find || kind == count;
+  static constexpr bool takes_values = kind == mixed || in_kinds(kind, adding_kinds);
 
-  struct waiting {
-    Op op;
-    size_t element;
-  };
-
-  const table& t;
-  const request q;  // a copy: the compiler knows that writing results does not change it
+  const std::conditional_t<sizeof(table) <= 128, table, const table&> t;
+  const request q;
   totals sum{};
   tile_type tile{};
 
   GH_FN static void prefetch(const void* line) {
-    for (u32 b = 0; b < line_bytes; b += 64) __builtin_prefetch(static_cast<const char*>(line) + b, for_write);
+    constexpr u32 line_bytes = Op::R * sizeof(typename F::word);
+    for (u32 b = 0; b < line_bytes; b += 64) __builtin_prefetch(static_cast<const char*>(line) + b, !reads);
   }
-  GH_FN void deposit(size_t i, const result<F>& r) {
-    write_result(q, i, r);
+
+  // What element i answers, or seems to if the operation is not done: then it is overwritten later.
+  GH_FN void deposit(size_t i, const result<F>& r, bool done = true) {
+    if (q.status) q.status[i] = u8(r.status);
+    if (q.out_values) {
+      if constexpr (kind == count)
+        static_cast<u64*>(q.out_values)[i] = r.value;  // 8 bytes whatever the table's values are
+      else
+        write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
+    }
     sum.live += r.live, sum.used += r.used;
-    sum.yes += r.status == yes, sum.failed += r.status > yes;
+    sum.yes += done & (r.status == yes), sum.failed += done & (r.status > yes);
   }
 
-  // The home of element i, its line asked for.
-  GH_FN index look_ahead(size_t i) const {
-    const index home = t.home(read_key<F>(q, i));
-    Op op;
-    op.start(t, nop, 0, 0, home);
-    prefetch(op.line(t));
-    return home;
-  }
-
-  // Start the operation of element i. False if there is nothing left to do for it.
+  // Start the operation of element i, or serve it at once, and return false, if its key lives in a side slot.
   GH_FN bool start(Op& op, size_t i, index home) {
-    if (!has_work(q, i)) return false;
     const auto k = read_key<F>(q, i);
-    const auto v = read_value<F>(q, i);
-    const u32 kd = Op::fixed_kind == mixed ? read_op(q, i) : Op::fixed_kind;
+    typename F::value v = 0;
+    if constexpr (takes_values) v = read_value<F>(q, i);
+    const u32 kd = kind == mixed ? read_op(q, i) : kind;
     if constexpr (table::side_slots)
       if (__builtin_expect(is_side_key(k), 0)) {
         deposit(i, serve_side<F, host_mem>(t.side, kd, joiner_of(q), k, v));
@@ -67,66 +79,190 @@ struct host_driver {
     return true;
   }
 
-  // Visit the operation's line. True if that finished it; else the line that it needs next is asked for.
-  GH_FN bool visit(Op& op, size_t i) {
+  // Visit the line of an operation. True if that finished it.
+  GH_FN bool visit(Op& op) {
     verdict d;
     do d = op.step(tile, t, joiner_of(q), tile.load(op.line(t)), true);
     while (__builtin_expect(d == verdict::again, 0));
     if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, joiner_of(q), true);
-    if (d == verdict::done)
-      deposit(i, op.res);
-    else
-      prefetch(op.line(t));
     return d == verdict::done;
   }
 
-  // One round: every waiting operation is visited once. Returns how many still wait.
-  u32 round(waiting* list, u32 n) {
-    u32 kept = 0;
-    for (u32 r = 0; r < n; ++r) {
-      waiting w = list[r];
-      if (!visit(w.op, w.element)) list[kept++] = w;
-    }
-    return kept;
+  // Visit the line of an operation, and put it on the list if it needs another one.
+  GH_FN void serve(Op& op, size_t i, waiting* list, u32& n) {
+    if (visit(op)) return deposit(i, op.res);
+    prefetch(op.line(t));
+    list[n++] = {op, i};
   }
 
-  void serve(size_t begin, size_t end) {
-    index homes[ahead];
-    waiting list[waiting_room];
-    u32 n = 0;
-    for (size_t i = begin; i < end && i < begin + ahead; ++i) homes[i % ahead] = look_ahead(i);
-    for (size_t i = begin; i < end; ++i) {
-      const index home = homes[i % ahead];
-      if (i + ahead < end) homes[i % ahead] = look_ahead(i + ahead);
-      Op op;
-      if (!start(op, i, home) || visit(op, i)) continue;
-      list[n++] = {op, i};
-      while (n == waiting_room) n = round(list, n);
+  // Visit the line of a read. True if that finished it; if not, it is as if nothing had happened.
+  GH_FN bool look(Op op, size_t i) {
+    bool done = visit(op);
+    deposit(i, op.res, done);
+    asm("" : "+r"(done));  // hides where it comes from: nothing that follows is worth a branch
+    return done;
+  }
+
+  // Serve up to block_size operations: first(j, op) sets number j up, and may find that there is nothing to do;
+  // element(j) is whose it is. Reads are looked at first, all of them without a branch on whether they are done, and
+  // those that are not are visited again while their line is in the cache.
+  template <class First, class Element>
+  GH_FN void serve_all(u32 many, First first, Element element, waiting* list, u32& n) {
+    Op op;
+    if constexpr (!reads) {
+      for (u32 j = 0; j < many; ++j)
+        if (first(j, op)) serve(op, element(j), list, n);
+    } else {
+      u64 open = 0;  // the highest of `many` bits is number 0
+      for (u32 j = 0; j < many; ++j) {
+        open *= 2;
+        if (first(j, op)) open += !look(op, element(j));
+      }
+      while (open) {
+        const u32 bit = 63 - u32(__builtin_clzll(open)), j = many - 1 - bit;
+        open ^= u64(1) << bit;
+        if (first(j, op)) serve(op, element(j), list, n);
+      }
     }
-    while (n) n = round(list, n);
   }
 };
 
-template <class Op>
+// The homes of a block's elements, and their lines.
+template <class Table>
+struct home_block {
+  typename Table::index home[block_size];
+  const void* line[block_size];
+};
+
+// Fill a block for elements b .. b + many - 1. Every kind of operation starts at the same line: one of them does for all.
+template <class Find>
+[[gnu::noinline]] void look_up(const typename Find::table& t, const request& q, home_block<typename Find::table>& to,
+                               size_t b, u32 many) {
+  const host_pass<Find> p{t, q};
+  for (u32 j = 0; j < many; ++j) {
+    const auto home = p.t.home(read_key<typename Find::F>(p.q, b + j));
+    Find op;
+    op.start(p.t, find, 0, 0, home);
+    to.home[j] = home;
+    to.line[j] = op.line(p.t);
+  }
+  for (u32 j = many; j < block_size; ++j) to.line[j] = to.line[0];
+}
+
+template <class Op, class Find>
+class host_driver {
+  using pass = host_pass<Op>;
+  using table = typename Op::table;
+  using block = home_block<table>;
+  using waiting = waiting_op<Op>;
+
+  const table& t_;
+  const request& q_;
+  totals sum_{};
+  u32 n_ = 0;  // operations that wait
+  waiting list_[waiting_room];
+  block ring_[blocks_ahead + 1];
+
+  static u32 size_at(size_t b, size_t end) { return u32(end - b < block_size ? end - b : block_size); }
+
+  void finish(const pass& p, u32 n) {
+    sum_.live += p.sum.live, sum_.used += p.sum.used, sum_.yes += p.sum.yes, sum_.failed += p.sum.failed;
+    n_ = n;
+  }
+
+  // Visit the home lines of a block and ask for those of another one.
+  [[gnu::noinline]] void serve_block(size_t b, u32 many, const block& now, const block& later) {
+    pass p{t_, q_};
+    u32 n = n_;
+    p.serve_all(
+        many,
+        [&](u32 j, Op& op) __attribute__((always_inline)) {
+          p.prefetch(later.line[j]);
+          return p.start(op, b + j, now.home[j]);
+        },
+        [&](u32 j) __attribute__((always_inline)) { return b + j; }, list_, n);
+    finish(p, n);
+  }
+
+  // A retry: the elements of a block that failed before, few as a rule, go straight to the list.
+  [[gnu::noinline]] void retry_block(size_t b, u32 many, const block& now) {
+    pass p{t_, q_};
+    u32 n = n_;
+    for (u32 j = 0; j < many; ++j) {
+      Op op;
+      if (!has_work(q_, b + j) || !p.start(op, b + j, now.home[j])) continue;
+      p.prefetch(op.line(p.t));
+      list_[n++] = {op, b + j};
+    }
+    finish(p, n);
+  }
+
+  // One round: every waiting operation is visited once.
+  [[gnu::noinline]] void round() {
+    pass p{t_, q_};
+    u32 kept = 0;
+    for (u32 r = 0; r < n_; r += block_size) {
+      const waiting* const from = list_ + r;
+      p.serve_all(
+          n_ - r < block_size ? n_ - r : block_size,
+          [&](u32 j, Op& op) __attribute__((always_inline)) {
+            op = from[j].op;
+            return true;
+          },
+          [&](u32 j) __attribute__((always_inline)) { return from[j].element; }, list_, kept);
+    }
+    finish(p, kept);
+  }
+
+ public:
+  host_driver(const table& t, const request& q) : t_(t), q_(q) {}
+
+  const totals& serve(size_t begin, size_t end) {
+    u32 now = 0, later = 0;  // in the ring
+    for (size_t b = begin; b < end && later < blocks_ahead; b += block_size, ++later) {
+      look_up<Find>(t_, q_, ring_[later], b, size_at(b, end));
+      for (u32 j = 0; j < size_at(b, end); ++j) pass::prefetch(ring_[later].line[j]);
+    }
+    const auto after = [](u32 i) { return i == blocks_ahead ? 0 : i + 1; };
+    for (size_t b = begin; b < end || n_;) {
+      if (b >= end || n_ > waiting_room - block_size) {
+        round();
+        continue;
+      }
+      const size_t far = b + blocks_ahead * block_size;
+      if (far < end) look_up<Find>(t_, q_, ring_[later], far, size_at(far, end));
+      if (q_.only_failed)
+        retry_block(b, size_at(b, end), ring_[now]);
+      else
+        serve_block(b, size_at(b, end), ring_[now], ring_[far < end ? later : now]);
+      b += block_size, now = after(now), later = after(later);
+    }
+    return sum_;
+  }
+};
+
+template <class Op, class Find>
 int run_on_host(const void* table, const request& q, totals* sum) {
-  using driver = host_driver<Op>;
   const size_t n = q.n_there ? *q.n_there : q.n;
   const auto& t = *static_cast<const typename Op::table*>(table);
-  int64_t live = 0, used = 0;
-  uint64_t good = 0, failed = 0;
-  const long chunks = long((n + chunk_size - 1) / chunk_size);
-#pragma omp parallel for schedule(dynamic) num_threads(q.threads) \
-    reduction(+ : live, used, good, failed) if (chunks > 1)
-  for (long c = 0; c < chunks; ++c) {
-    driver d{t, q};
-    const size_t begin = size_t(c) * chunk_size, end = begin + chunk_size < n ? begin + chunk_size : n;
-    d.serve(begin, end);
-    live += d.sum.live, used += d.sum.used, good += d.sum.yes, failed += d.sum.failed;
+  const auto serve = [&](size_t begin, size_t end) {
+    host_driver<Op, Find> driver(t, q);
+    const totals part = driver.serve(begin, end);
+    __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
+  };
+  if (n <= chunk_size) {  // a team would cost more than a few keys do
+    serve(0, n);
+    return 0;
   }
-  __atomic_fetch_add(&sum->live, live, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->used, used, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->yes, good, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->failed, failed, __ATOMIC_RELAXED);
+  const long chunks = long((n + chunk_size - 1) / chunk_size);
+#pragma omp parallel for schedule(dynamic) num_threads(q.threads)
+  for (long c = 0; c < chunks; ++c) {
+    const size_t begin = size_t(c) * chunk_size;
+    serve(begin, n - begin < chunk_size ? n : begin + chunk_size);
+  }
   return 0;
 }
 
@@ -175,7 +311,7 @@ struct host_engines {
   template <class Tile, u32 Kind>
   static int one(const void* t, const request& q, totals* sum) {
     if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds))
-      return run_on_host<Op<Tile, Kind>>(t, q, sum);
+      return run_on_host<Op<Tile, Kind>, Op<Tile, find>>(t, q, sum);
     else
       return -1;
   }

@@ -218,6 +218,21 @@ struct vector_row {
     for (int i = 0; i < count; ++i) m |= part[i].with_word(w) << i * piece<F, size>::n;
     return m;
   }
+  // The first slot that h names.
+  GH_FN typename F::word first(u32 h) const {
+#if GH_ROW_BYTES == 64
+    if constexpr (size == 64 && count == 1) {  // from register to register: a store and a load would take longer
+      const __m512i v = part[0].v;
+      if constexpr (sizeof(typename F::word) == 4) return u32(_mm512_maskz_compress_epi32(__mmask16(h), v)[0]);
+      if constexpr (sizeof(typename F::word) == 8) return u64(_mm512_maskz_compress_epi64(__mmask8(h), v)[0]);
+      if constexpr (sizeof(typename F::word) == 16) {
+        const __m512i front = _mm512_maskz_compress_epi64(__mmask8(_pdep_u32(h, 0x55) * 3), v);
+        return {u64(front[0]), u64(front[1])};
+      }
+    }
+#endif
+    return word(u32(__builtin_ctz(h | 1u << (R - 1))));
+  }
   GH_FN typename F::word word(u32 i) const {
     alignas(size) typename F::word all[R];
     for (int p = 0; p < count; ++p) part[p].store(reinterpret_cast<char*>(all) + p * size);
@@ -241,6 +256,7 @@ struct array_row {
     for (int i = 0; i < R; ++i) m |= u32(all[i] == w) << i;
     return m;
   }
+  GH_FN typename F::word first(u32 h) const { return all[u32(__builtin_ctz(h | 1u << (R - 1)))]; }
   GH_FN typename F::word word(u32 i) const { return all[i]; }
 };
 
@@ -270,7 +286,7 @@ struct host_tile {
   GH_FN u32 number(hits h) const { return u32(__builtin_popcount(h)); }
   GH_FN hits choose(bool c, hits a, hits b) const { return c ? a : b; }
   GH_FN static u32 lead(hits h) { return u32(__builtin_ctz(h | 1u << (R - 1))); }
-  GH_FN word word_at(const row& r, hits h) const { return r.word(lead(h)); }
+  GH_FN word word_at(const row& r, hits h) const { return r.first(h); }
   GH_FN typename F::value value_at(const row& r, hits h) const { return F::value_of(word_at(r, h)); }
   GH_FN word slot(const row& r, u32 i) const { return r.word(i); }
   template <class Act>
@@ -279,7 +295,7 @@ struct host_tile {
   }
   GH_FN bool cas(bool go, word* line, const row& r, hits h, word desired) const {
     if (!go) return false;
-    const word expected = r.word(lead(h));
+    const word expected = r.first(h);
     return mem::cas<order::relaxed>(line + lead(h), expected, desired) == expected;
   }
 };
