@@ -21,15 +21,20 @@
 // back takes the note away.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/tile/mutant.hpp"
 
 GH_BEGIN
 
 inline constexpr u32 no_unit = 0xffffffffu;
-inline constexpr u32 block_units = 1024, block_words = 32;
+#if defined(GPUHASH_SIM)  // the explorer's blocks are as small as they can be, so that a full heap is few loads
+inline constexpr u32 block_words = 2, hashed_tries = 1;
+#else
+inline constexpr u32 block_words = 32, hashed_tries = 8;
+#endif
+inline constexpr u32 block_units = 32 * block_words;
 
 struct slab_heap {
   static constexpr u32 max_supers = 255, max_blocks = 1u << 14, super_units = max_blocks * block_units;
-  static constexpr u32 hashed_tries = 8;
 
   unsigned char* units[max_supers];  // of each super block
   u32* bitmaps[max_supers];          // 32 words for each of its memory blocks
@@ -57,7 +62,7 @@ struct slab_heap {
     const u32 at = u32(reduce(mix(hint + seed), u64(all))) + (i - hashed_tries);
     return at < all ? at : at - all;
   }
-  GH_FN u32 tries() const { return hashed_tries + supers * blocks; }
+  GH_FN u32 tries() const { return hashed_tries + (GH_MUTANT(no_sweep) ? 0 : supers * blocks); }
 
   GH_FN static u32 lowest(u32 w) {
 #if defined(__CUDA_ARCH__)

@@ -45,8 +45,14 @@ class model {
   // The whole table on one line, for a replay, and where in it an address lies.
   virtual std::string draw() const = 0;
   virtual std::string where(const void* p) const = 0;
-  // A word as it looks in draw().
-  virtual std::string show(u128 word, u32 bytes) const = 0;
+  // A word at that address as it looks in draw().
+  virtual std::string show(const void* p, u128 word) const = 0;
+  // A table that lets a key have several pairs: is this one, and the values of key i.
+  virtual bool keeps_duplicates() const { return false; }
+  virtual std::vector<u64> all_stored(u32 key) const {
+    const auto v = stored(key);
+    return v ? std::vector<u64>{*v} : std::vector<u64>{};
+  }
   // Before each run, after memory was put back: forget what on_write has noted.
   virtual void begin_run() {}
   // After each write of a run, for invariants of histories.
@@ -60,7 +66,9 @@ struct scene {
   std::string name, layout, setup;
   std::vector<u32> keys;                            // two keys
   std::vector<std::pair<u32, u32>> widths{{0, 0}};  // slots per line of operations that add, and of the others
-  bool triples = true;                              // cheap enough for triples; false: pairs only
+  // Triples, as far as they are affordable: the letters of their operations (all, or some), and how many of three tiles add.
+  std::string triples = "*";
+  u32 adders = 3;
 };
 
 struct structure {
@@ -78,6 +86,16 @@ struct structure {
   std::function<std::unique_ptr<model>(const std::string& format)> make;
   // Extra programs that only this structure understands, explored exhaustively: layout and program text.
   std::vector<std::pair<std::string, std::string>> programs;
+  // Formats of the triples; empty: all.
+  std::vector<std::string> triple_formats = {};
+  // Layouts whose operations are not letters: layout and its letters.
+  std::vector<std::pair<std::string, std::string>> letters_in = {};
+
+  bool has(const std::string& layout, char letter) const {
+    for (const auto& [name, own] : letters_in)
+      if (name == layout) return own.find(letter) != std::string::npos;
+    return letters.find(letter) != std::string::npos;
+  }
 };
 
 inline std::vector<structure>& structures() {
@@ -147,7 +165,7 @@ reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) 
   }
 }
 
-// The operation's kernel: by kind, or the one of mixed batches.
+// The operation's kernel, if the structure has it: by kind, or the one of mixed batches.
 template <template <class, u32> class Op, class Tile, class Table>
 reply serve_kind(const Table& t, const op& o, typename Table::key k) {
   if (o.by_mixed) return serve_op<Op<Tile, mixed>>(t, o, k);
@@ -158,6 +176,12 @@ reply serve_kind(const Table& t, const op& o, typename Table::key k) {
     case find: return serve_op<Op<Tile, find>>(t, o, k);
     case erase: return serve_op<Op<Tile, erase>>(t, o, k);
     case count: return serve_op<Op<Tile, count>>(t, o, k);
+    case insert_multi:
+      if constexpr (in_kinds(insert_multi, Table::kinds)) return serve_op<Op<Tile, insert_multi>>(t, o, k);
+      break;
+    case erase_all:
+      if constexpr (in_kinds(erase_all, Table::kinds)) return serve_op<Op<Tile, erase_all>>(t, o, k);
+      break;
   }
   return {};
 }

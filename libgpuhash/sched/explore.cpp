@@ -17,6 +17,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --bound N          dfs: at most N preemptions in a run                                     (any number)
   --memory M         sc, weak, both                                                          (both)
   --format F         set32, pair32, set64, pair64                                            (all)
+  --letters S        pairs and triples: of these operations only                             (those of the scenes)
   --layout L         for a program given as text                                             (the first one)
   --mutant NAME      plant a mistake, and stop at the first program that shows it
   --seed N           of random programs and schedules                                        (1)
@@ -32,7 +33,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
 exit status: 0 no violation, 1 a violation, 2 bad input)";
 
 struct arguments {
-  std::string structure, programs = "all", memory = "both", format, layout, mutant, replay, mode;
+  std::string structure, programs = "all", memory = "both", format, letters, layout, mutant, replay, mode;
   options how;
   u64 count = 2000, shard = 0, shards = 1;
   double seconds = 0;
@@ -64,6 +65,8 @@ arguments parse(int argc, char** argv) {
       a.memory = next();
     else if (name == "--format")
       a.format = next();
+    else if (name == "--letters")
+      a.letters = next();
     else if (name == "--layout")
       a.layout = next();
     else if (name == "--mutant")
@@ -108,6 +111,9 @@ arguments parse(int argc, char** argv) {
   if (!a.mode.empty()) one_of("--mode", a.mode, {"dfs", "random", "pct"});
   one_of("--memory", a.memory, {"sc", "weak", "both"});
   if (!a.format.empty()) one_of("--format", a.format, all_formats);
+  for (char c : a.letters)
+    if (!strchr(kind_letters + 1, c))
+      throw bad_input("--letters '" + a.letters + "': '" + std::string(1, c) + "' is none of " + (kind_letters + 1));
   if (a.how.schedules == 0) throw bad_input("--schedules needs at least 1");
   return a;
 }
@@ -188,8 +194,8 @@ class campaign {
     if (a_.seconds > 0) return random_programs();
     if (a_.programs.find(':') != std::string::npos) return one_program();
     const bool all = a_.programs == "all";
-    static const std::pair<const char*, bool (*)(const structure&, bool, const std::string&, const visitor&)> sets[] = {
-        {"written", written}, {"pairs", pairs}, {"triples", triples}};
+    static const std::pair<const char*, bool (*)(const structure&, const selection&, const visitor&)> sets[] = {
+        {"pairs", pairs}, {"written", written}, {"triples", triples}};
     bool fine = true, known = all || a_.programs == "random";
     for (const auto& [name, set] : sets) {
       if (!all && a_.programs != name) continue;
@@ -214,7 +220,7 @@ class campaign {
     options how = a_.how;
     how.mode = r.mode;
     u64 i = 0;
-    set(s_, weak, a_.format, [&](const task& t) {
+    set(s_, {weak, a_.format, a_.letters}, [&](const task& t) {
       if (i++ % a_.shards == a_.shard) r.sum.add(explore(t, how));
       return r.sum.violations == 0;
     });
@@ -286,14 +292,14 @@ u64 drawn_steps;
 
 void draw_step(const access_record& r) {
   const model& m = drawn->table();
-  std::string what = m.show(r.seen, r.bytes);
+  std::string what = m.show(r.where, r.seen);
   const bool is_load = !strcmp(r.name, "load"), is_cas = !strcmp(r.name, "cas");
   if (is_load)
     what = "sees " + what;
   else if (is_cas && !r.writes)
     what = "lost: sees " + what;
   else
-    what += " -> " + m.show(r.wrote, r.bytes);
+    what += " -> " + m.show(r.where, r.wrote);
   if (r.stale) what += is_load || is_cas ? " (stale)" : " (behind a newer store)";
   printf("%5llu   %c   %-8s %-9s %-22s %s\n", ++drawn_steps, 'A' + char(r.tile), r.name, m.where(r.where).c_str(),
          what.c_str(), m.draw().c_str());

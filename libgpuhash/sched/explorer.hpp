@@ -11,7 +11,7 @@
 
 #include "libgpuhash/drive/sim.hpp"
 #include "libgpuhash/sched/dfs.hpp"
-#include "libgpuhash/sched/history.hpp"
+#include "libgpuhash/sched/multi_history.hpp"
 #include "libgpuhash/sched/pct.hpp"
 #include "libgpuhash/sched/random.hpp"
 #include "libgpuhash/sched/replay.hpp"
@@ -35,8 +35,8 @@ inline std::string replay_text(const task& t, const std::string& schedule) {
 }
 
 inline std::string operation_text(const op& o) {
-  static const char* const names[] = {"nop",  "insert", "assign",       "accumulate",
-                                      "find", "erase",  "insert_multi", "count"};
+  static const char* const names[] = {"nop",   "insert",       "assign", "accumulate", "find",
+                                      "erase", "insert_multi", "count",  "erase_all"};
   if (o.kind == grow) return "grow";
   std::string s = std::string(names[o.kind]) + " " + key_digits[o.key];
   if (adds(o.kind)) s += "=" + std::to_string(o.value);
@@ -52,7 +52,9 @@ inline std::string answer_text(const op& o, const reply& r) {
     case insert: return yes_ ? "inserted" : "present";
     case assign: return yes_ ? "inserted" : "assigned";
     case accumulate: return yes_ ? "inserted" : "added";
+    case insert_multi: return "inserted";
     case count: return std::to_string(r.value);
+    case erase_all: return "erased " + std::to_string(r.value);
     case find: return yes_ ? "found " + std::to_string(r.value) : "absent";
     default: return yes_ ? "erased" : "absent";
   }
@@ -74,6 +76,7 @@ class explorer {
   bool run(scheduler& s) {
     running_ = this;
     the_machine.on_write = [](const void* p, u128 old) { running_->model_->on_write(p, old); };
+    the_machine.put_back();
     model_->begin_run();
     no_room_.clear();
     const bool completed = the_machine.run(u32(task_.what.tiles.size()), &explorer::serve_tile, s);
@@ -110,8 +113,8 @@ class explorer {
                       std::to_string(task_.what.tiles.size()));
     size_t n = 0;
     const auto check = [&](const op& o) {
-      if (s.letters.find(o.kind == grow ? 'g' : kind_letters[o.kind]) == std::string::npos)
-        throw bad_input(s.name + " has no operation '" + text(o) + "'; it has " + s.letters);
+      if (!s.has(task_.layout, o.kind == grow ? 'g' : kind_letters[o.kind]))
+        throw bad_input(s.name + " has no operation '" + text(o) + "' in layout " + task_.layout);
       if (o.kind != grow && (o.key >= dead_pattern ? !s.side_keys : o.key >= s.fillers))
         throw bad_input(s.name + " has no key '" + key_digits[o.key] + "' in '" + text(o) + "'");
       if (o.slots && std::find(s.widths.begin(), s.widths.end(), o.slots) == s.widths.end())
@@ -153,7 +156,7 @@ class explorer {
     begin_.push_back(u32(ops_.size()));
     replies_.resize(ops_.size());
     for (u32 k : keys) {
-      per_key p{k, state_of(k), {}};
+      per_key p{k, state_of(k), model_->all_stored(k), {}};
       for (u32 i = 0; i < ops_.size(); ++i)
         if (ops_[i].key == k && ops_[i].kind != grow) p.ops.push_back(i);
       keys_.push_back(std::move(p));
@@ -198,7 +201,11 @@ class explorer {
         for (u32 j = 0; j < k.ops.size(); ++j) before |= u32(precedes(k.ops[j], i)) << j;
         events_.push_back({ops_[i].kind, replies_[i].status, ops_[i].value, replies_[i].value, before});
       }
-      if (!checker_.linearizable(events_, k.start, end)) return history(k, end);
+      const bool fine =
+          model_->keeps_duplicates()
+              ? multi_checker_.linearizable(events_, k.start_values, model_->all_stored(k.key), the_machine.ordered)
+              : checker_.linearizable(events_, k.start, end);
+      if (!fine) return history(k, end);
     }
     if (!no_room_.empty()) return no_room_;
     std::string broken = model_->check();
@@ -220,6 +227,7 @@ class explorer {
   struct per_key {
     u32 key;
     key_state start;
+    values start_values;
     std::vector<u32> ops;
   };
 
@@ -227,8 +235,11 @@ class explorer {
     const auto state = [](key_state s) {
       return s.present ? "present with value " + std::to_string(s.value) : std::string("absent");
     };
-    std::string s = std::string("not linearizable: key ") + key_digits[k.key] + " was " + state(k.start) +
-                    " at first, and is " + state(end) + " at last";
+    std::string s = std::string("not linearizable: key ") + key_digits[k.key];
+    if (model_->keeps_duplicates())
+      s += " had values " + list(k.start_values) + " at first, and has " + list(model_->all_stored(k.key)) + " at last";
+    else
+      s += " was " + state(k.start) + " at first, and is " + state(end) + " at last";
     for (u32 i : k.ops) {
       u32 tile = 0;
       while (begin_[tile + 1] <= i) ++tile;
@@ -242,6 +253,12 @@ class explorer {
     return s;
   }
 
+  static std::string list(const values& all) {
+    std::string s = "{";
+    for (u64 v : all) s += (s.size() > 1 ? ", " : "") + std::to_string(v);
+    return s + "}";
+  }
+
   inline static explorer* running_ = nullptr;
 
   task task_;
@@ -253,6 +270,7 @@ class explorer {
   std::vector<event> events_;
   std::pair<long, long> start_;
   history_checker checker_;
+  multi_history_checker multi_checker_;
   std::string why_, no_room_;
   bool completed_ = false;
 };

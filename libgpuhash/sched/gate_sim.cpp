@@ -1,21 +1,17 @@
 // The machinery around a structure's operations, as a model of its own: batches share a gate, growth has it alone.
 //
-// kit/gate.hpp keeps batches and growth apart with a mutex. Here the same protocol is one word, so that the explorer can
-// get between its steps and take away its memory orders:
-//
-//   gate        number of batches inside, and the mark of a growth that waits or works
-//   generation  which of the two tables holds the keys
-//
-// Every operation is a batch of its own: enter (acquire), look up the generation, serve, leave (release). So operations are
-// ordered as calls are, in weak memory too. grow sets the mark, waits until nobody is inside, copies the live pairs into the
-// larger table with plain stores, switches the generation and clears the mark (release). The tables are linear_probe's.
+// Every operation is a batch of its own: enter the gate (acquire), look up the generation, which says which of two tables
+// holds the keys, serve, leave (release). So operations are ordered as calls are, in weak memory too. grow closes the gate,
+// copies the live pairs into the larger table with plain stores, switches the generation and opens the gate (release). The
+// tables are linear_probe's.
 #include "libgpuhash/drive/sim.hpp"
+#include "libgpuhash/sched/batch_gate.hpp"
 #include "plugins/linear_probe/ops.hpp"
 
 namespace gpuhash::sim {
 namespace {
 
-constexpr u32 n_keys = 3, old_slots = 2, new_slots = 4, mark = 1u << 16;
+constexpr u32 n_keys = 3, old_slots = 2, new_slots = 4;
 
 template <class F>
 class gate_model final : public model {
@@ -24,9 +20,9 @@ class gate_model final : public model {
 
  public:
   void build(const std::string&, u64 seed) override {
-    gate_ = the_machine.place<u32>(1);
+    gate_.place();
     generation_ = the_machine.place<u32>(1, 4);
-    *gate_ = *generation_ = 0;
+    *generation_ = 0;
     for (u32 g = 0; g < 2; ++g) {
       linear_table<F>& t = tables_[g];
       t.n_slots = g ? new_slots : old_slots;
@@ -45,13 +41,10 @@ class gate_model final : public model {
   reply run(const op& o) override {
     if (o.kind == grow) return grow_table(), reply{};
     const u32 early = GH_MUTANT(old_table) ? mem::load<order::relaxed>(generation_) : 0;
-    enter();
+    gate_.enter();
     const u32 g = GH_MUTANT(old_table) ? early : mem::load<order::relaxed>(generation_);
     const reply r = serve<linear_op, 2>(tables_[g], o, keys_[o.key]);
-    if (GH_MUTANT(relaxed_leave))
-      mem::fetch_add<order::relaxed>(gate_, u32(-1));
-    else
-      mem::fetch_add<order::release>(gate_, u32(-1));
+    gate_.leave();
     return r;
   }
 
@@ -62,7 +55,7 @@ class gate_model final : public model {
     return {};
   }
   std::string check() const override {
-    if (*gate_) return "the gate is left at " + std::to_string(*gate_) + " although nobody is inside";
+    if (const std::string left = gate_.check(); !left.empty()) return left;
     const linear_table<F>& t = tables_[*generation_];
     for (u64 i = 0; i < t.n_slots; ++i)
       for (u64 j = 0; j < i; ++j)
@@ -73,53 +66,27 @@ class gate_model final : public model {
   std::pair<long, long> holds() const override { return {-1, -1}; }
 
   std::string draw() const override {
-    std::string s = "gate " + std::to_string(*gate_ & (mark - 1)) + (*gate_ & mark ? "+mark" : "") + "  generation " +
-                    std::to_string(*generation_);
+    std::string s = "gate " + gate_.draw() + "  generation " + std::to_string(*generation_);
     for (const auto& t : tables_) {
       s += " |";
-      for (u64 i = 0; i < t.n_slots; ++i) s += ' ' + show(wide_value(t.slots[i]), sizeof(word));
+      for (u64 i = 0; i < t.n_slots; ++i) s += ' ' + show(t.slots + i, wide_value(t.slots[i]));
     }
     return s;
   }
   std::string where(const void* p) const override {
-    if (p == gate_) return "gate";
+    if (gate_.is(p)) return "gate";
     if (p == generation_) return "generation";
     const u32 g = p >= tables_[1].slots;
     return (g ? "new " : "old ") + std::to_string(static_cast<const word*>(p) - tables_[g].slots);
   }
-  std::string show(u128 w, u32 bytes) const override {
-    if (bytes != sizeof(word) || (bytes == 4 && w.lo >= mark && w.lo < mark + 64)) return std::to_string(w.lo);
+  std::string show(const void* p, u128 w) const override {
+    if (gate_.is(p) || p == generation_) return std::to_string(w.lo);
     return show_word<F>(narrow_value<word>(w), [this](key k) { return name(k); });
   }
 
  private:
-  void enter() {
-    for (;;) {
-      const u32 g = mem::load<order::relaxed>(gate_);
-      if (!(g & mark)) {
-        if (GH_MUTANT(enter_unchecked)) {
-          mem::fetch_add<order::acquire>(gate_, 1u);
-          return;
-        }
-        if (GH_MUTANT(relaxed_enter)) {
-          if (mem::cas<order::relaxed>(gate_, g, g + 1) == g) return;
-        } else if (mem::cas<order::acquire>(gate_, g, g + 1) == g) {
-          return;
-        }
-      }
-      mem::relax();
-    }
-  }
-
   void grow_table() {
-    if (!GH_MUTANT(no_gate)) {
-      while (mem::fetch_or<order::relaxed>(gate_, mark) & mark) mem::relax();  // another growth has it
-      const auto inside = [&] {
-        return (GH_MUTANT(relaxed_wait) ? mem::load<order::relaxed>(gate_) : mem::load<order::acquire>(gate_)) &
-               (mark - 1);
-      };
-      while (inside() && !GH_MUTANT(gate_checked_once)) mem::relax();
-    }
+    if (!GH_MUTANT(no_gate)) gate_.close();
     if (mem::load<order::relaxed>(generation_) == 0) {
       for (u32 i = 0; i < old_slots; ++i) {
         const word w = mem::load<order::relaxed>(tables_[0].slots + i);
@@ -127,11 +94,7 @@ class gate_model final : public model {
       }
       mem::store<order::relaxed>(generation_, 1u);
     }
-    if (GH_MUTANT(no_gate) || GH_MUTANT(forgotten_gate)) return;
-    if (GH_MUTANT(relaxed_publish))
-      mem::fetch_and<order::relaxed>(gate_, ~mark);
-    else
-      mem::fetch_and<order::release>(gate_, ~mark);
+    if (!GH_MUTANT(no_gate) && !GH_MUTANT(forgotten_gate)) gate_.open();
   }
 
   void copy(word w) {
@@ -147,7 +110,7 @@ class gate_model final : public model {
     return "?";
   }
 
-  u32* gate_;
+  batch_gate gate_;
   u32* generation_;
   linear_table<F> tables_[2];
   key keys_[n_keys];

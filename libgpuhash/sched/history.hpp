@@ -21,7 +21,7 @@ struct event {
   u32 kind;      // types.hpp
   u32 status;    // outcome
   u64 argument;  // insert, assign: the value; accumulate: what was added
-  u64 returned;  // find: the value; count: how often
+  u64 returned;  // find: the value; count, erase_all: how many
   u32 before;    // bit i: event i had ended when this one began
 };
 
@@ -46,7 +46,8 @@ inline bool apply(const event& e, key_state& s) {
     case find: return yes_ == s.present && e.returned == (s.present ? s.value : 0);
     case count: return yes_ == s.present && e.returned == s.present;
     case erase:
-      if (yes_ != s.present) return false;
+    case erase_all:
+      if (yes_ != s.present || (e.kind == erase_all && e.returned != s.present)) return false;
       s = {false, 0};
       return true;
     default: return true;  // nop
@@ -56,7 +57,7 @@ inline bool apply(const event& e, key_state& s) {
 // Does e leave the key as it is, whatever order it is put into?
 inline bool only_looks(const event& e) {
   return e.status >= full || e.kind == find || e.kind == count || e.kind == nop ||
-         (e.kind == insert && e.status == no) || (e.kind == erase && e.status == no);
+         (e.status == no && (e.kind == insert || e.kind == erase || e.kind == erase_all));
 }
 
 class history_checker {

@@ -181,7 +181,7 @@ class machine {
   // the scheduler abandoned the run.
   bool run(u32 n_tiles, void (*body)(u32), scheduler& s) {
     scheduler_ = &s, body_ = body, n_tiles_ = n_tiles;
-    memcpy(memory, image_, used_);
+    put_back();
     n_taken = 0, steps = 0, finished_ops = 0, memory_hash_ = 0, failures_left_ = max_failures;
     violation.clear();
     completed_ = more_watched = false;
@@ -208,6 +208,7 @@ class machine {
 
   // The initial memory of later runs is what it holds now.
   void keep_image() { memcpy(image_, memory, used_); }
+  void put_back() { memcpy(memory, image_, used_); }
   void clear_memory() {
     memset(memory, 0xff, memory_bytes);
     memset(word_bytes_, 0, sizeof word_bytes_);

@@ -6,7 +6,8 @@
 // once, the first inserting key 0 with value 1 and looking it up, the second adding 3 to key 1 with lines of 4 slots.
 //
 //   operation   letter key [= value] [@ slots per line] [m]
-//   letter      i insert   s insert_or_assign   a accumulate   f find   e erase   c count   g grow
+//   letter      i insert   s insert_or_assign   a accumulate   f find   e erase   m insert_multi   c count   d erase_all
+//               g what the structure does with the table to itself: grow, or FLUSH
 //   key         0-9 a-v: keys whose homes collide, as the structure's model picks them
 //               y z: the two keys whose patterns structures use themselves
 //   m           served by the kernel of mixed batches, where the kind of operation is data
@@ -33,7 +34,7 @@ struct bad_input : std::runtime_error {
 
 inline constexpr u32 grow = 16;                                             // an operation kind of the explorer's own
 inline constexpr u32 max_keys = 36, dead_pattern = 34, empty_pattern = 35;  // y and z
-inline constexpr char kind_letters[] = "nisafe?c";                          // by kind
+inline constexpr char kind_letters[] = "nisafemcd";                         // by kind
 inline constexpr char key_digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 struct op {
@@ -50,7 +51,9 @@ struct program {
   std::vector<std::vector<op>> tiles;
 };
 
-inline bool adds(u32 kind) { return kind == insert || kind == assign || kind == accumulate; }
+inline bool adds(u32 kind) { return kind == insert || kind == assign || kind == accumulate || kind == insert_multi; }
+// Operations that a mixed batch has.
+inline bool in_mixed(u32 kind) { return kind <= erase; }
 
 inline std::string text(const op& o) {
   if (o.kind == grow) return "g";
@@ -90,7 +93,7 @@ inline op parse_op(const std::string& s) {
   if (s == "g") return {.kind = grow};
   op o;
   const char* letter = s.empty() ? nullptr : strchr(kind_letters + 1, s[0]);
-  if (!letter || !*letter || *letter == '?') throw bad("it has to begin with one of i s a f e c, or to be g");
+  if (!letter || !*letter) throw bad("it has to begin with one of i s a f e m c d, or to be g");
   o.kind = u32(letter - kind_letters);
   const char* digit = s.size() < 2 ? nullptr : strchr(key_digits, s[1]);
   if (!digit || !*digit) throw bad("the key has to be one of 0-9 a-z");

@@ -4,10 +4,17 @@
 
 namespace gpuhash::sim {
 
-inline std::vector<u32> kinds_of(const structure& s) {
+// Of a structure's programs those for one memory and, unless empty, of one format and of operations with these letters.
+struct selection {
+  bool weak;
+  std::string format, letters;
+};
+
+inline std::vector<u32> kinds_of(const structure& s, const std::string& layout, const std::string& letters = "*") {
   std::vector<u32> kinds;
-  for (u32 k : {insert, assign, accumulate, find, erase, count})
-    if (s.letters.find(kind_letters[k]) != std::string::npos) kinds.push_back(k);
+  for (u32 k : {insert, assign, accumulate, find, erase, insert_multi, count, erase_all})
+    if (s.has(layout, kind_letters[k]) && (letters == "*" || letters.find(kind_letters[k]) != std::string::npos))
+      kinds.push_back(k);
   return kinds;
 }
 
@@ -16,11 +23,12 @@ using visitor = std::function<bool(const task&)>;
 
 // Every operation of the structure on the scene's two keys. Operations that add read lines of one width, the others of
 // another. at: the position in the program, which makes its values distinct.
-inline std::vector<op> choices(const structure& s, const scene& sc, std::pair<u32, u32> widths, bool by_mixed) {
+inline std::vector<op> choices(const structure& s, const scene& sc, std::pair<u32, u32> widths, bool by_mixed,
+                               const std::string& letters) {
   std::vector<op> all;
-  for (u32 kind : kinds_of(s))
+  for (u32 kind : kinds_of(s, sc.layout, letters))
     for (u32 key : sc.keys)
-      all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed && kind != count});
+      all.push_back({kind, key, 0, adds(kind) ? widths.first : widths.second, by_mixed && in_mixed(kind)});
   return all;
 }
 inline op with_value(op o, u64 v) {
@@ -29,12 +37,12 @@ inline op with_value(op o, u64 v) {
 }
 
 template <class F>
-bool for_each_scene(const structure& s, bool weak, const std::string& format, F f) {
+bool for_each_scene(const structure& s, const selection& of, F f) {
   for (const std::string& fmt : s.formats) {
-    if (!format.empty() && fmt != format) continue;
+    if (!of.format.empty() && fmt != of.format) continue;
     for (const scene& sc : s.scenes)
       for (const auto& widths : sc.widths) {
-        const task t{&s, fmt, sc.layout, weak, 1, {parse_ops(sc.setup), {}}};
+        const task t{&s, fmt, sc.layout, of.weak, 1, {parse_ops(sc.setup), {}}};
         if (!f(sc, widths, t)) return false;
       }
   }
@@ -42,10 +50,10 @@ bool for_each_scene(const structure& s, bool weak, const std::string& format, F 
 }
 
 // One operation on each of two tiles; once by the kernels of one kind, once by the kernel of mixed batches.
-inline bool pairs(const structure& s, bool weak, const std::string& format, const visitor& visit) {
-  return for_each_scene(s, weak, format, [&](const scene& sc, auto widths, task t) {
+inline bool pairs(const structure& s, const selection& of, const visitor& visit) {
+  return for_each_scene(s, of, [&](const scene& sc, auto widths, task t) {
     for (bool by_mixed : {false, true}) {
-      const auto ops = choices(s, sc, widths, by_mixed);
+      const auto ops = choices(s, sc, widths, by_mixed, of.letters.empty() ? "*" : of.letters);
       for (size_t a = 0; a < ops.size(); ++a)
         for (size_t b = a; b < ops.size(); ++b) {
           t.what.tiles = {{with_value(ops[a], 1)}, {with_value(ops[b], 2)}};
@@ -57,17 +65,21 @@ inline bool pairs(const structure& s, bool weak, const std::string& format, cons
 }
 
 // Three operations, on three tiles, or on two of which one serves two of them.
-inline bool triples(const structure& s, bool weak, const std::string& format, const visitor& visit) {
-  return for_each_scene(s, weak, format, [&](const scene& sc, auto widths, task t) {
-    if (!sc.triples) return true;
-    const auto ops = choices(s, sc, widths, false);
+inline bool triples(const structure& s, const selection& of, const visitor& visit) {
+  return for_each_scene(s, of, [&](const scene& sc, auto widths, task t) {
+    const auto& affordable = s.triple_formats;
+    if (of.format.empty() && !affordable.empty() &&
+        std::find(affordable.begin(), affordable.end(), t.format) == affordable.end())
+      return true;
+    const auto ops = choices(s, sc, widths, false, of.letters.empty() ? sc.triples : of.letters);
+    const int adders = of.letters.empty() ? int(sc.adders) : 3;
     for (size_t a = 0; a < ops.size(); ++a)
       for (size_t b = 0; b < ops.size(); ++b)
         for (size_t c = 0; c < ops.size(); ++c) {
           const op x = with_value(ops[a], 1), y = with_value(ops[b], 2), z = with_value(ops[c], 3);
           t.what.tiles = {{x, y}, {z}};
           if (!visit(t)) return false;
-          if (a > b || b > c) continue;
+          if (a > b || b > c || adds(x.kind) + adds(y.kind) + adds(z.kind) > adders) continue;
           t.what.tiles = {{x}, {y}, {z}};
           if (!visit(t)) return false;
         }
@@ -76,11 +88,11 @@ inline bool triples(const structure& s, bool weak, const std::string& format, co
 }
 
 // Programs that the structure wrote down itself.
-inline bool written(const structure& s, bool weak, const std::string& format, const visitor& visit) {
+inline bool written(const structure& s, const selection& of, const visitor& visit) {
   for (const std::string& fmt : s.formats)
     for (const auto& [layout, what] : s.programs)
-      if (format.empty() || fmt == format)
-        if (!visit({&s, fmt, layout, weak, 1, parse_program(what)})) return false;
+      if (of.format.empty() || fmt == of.format)
+        if (!visit({&s, fmt, layout, of.weak, 1, parse_program(what)})) return false;
   return true;
 }
 
@@ -94,15 +106,14 @@ inline task random_task(const structure& s, u64 seed, u64 i, const std::string& 
          r.below(3) == 0,
          r.below(1000) + 1,
          {}};
-  const auto kinds = kinds_of(s);
-  std::vector<u32> keys;
+  std::vector<u32> kinds, keys;
   for (u32 n = 1 + r.below(3); keys.size() < n;) keys.push_back(r.below(std::min(s.fillers, 4u)));
   if (s.side_keys && r.below(8) == 0) keys.push_back(dead_pattern + r.below(2));
   const auto width = [&] { return s.widths[r.below(u32(s.widths.size()))]; };
   u64 value = 10;
   const auto any_op = [&](u32 key) {
     const u32 kind = kinds[r.below(u32(kinds.size()))];
-    return with_value({kind, key, 0, width(), r.below(4) == 0 && kind != count}, ++value);
+    return with_value({kind, key, 0, width(), r.below(4) == 0 && in_mixed(kind)}, ++value);
   };
 
   switch (r.below(4) + (s.scenes.empty() ? 2 : 0)) {
@@ -115,17 +126,18 @@ inline task random_task(const structure& s, u64 seed, u64 i, const std::string& 
     default:
       for (u32 n = 2 + r.below(10); n; --n) {
         const u32 key = r.below(3) ? r.below(s.fillers) : keys[r.below(u32(keys.size()))];
-        t.what.setup.push_back(with_value(
-            {r.below(3) || s.letters.find('e') == std::string::npos ? u32(insert) : u32(erase), key, 0, width(), false},
-            ++value));
+        const u32 adding = s.has(t.layout, 'm') && r.below(2) ? insert_multi : insert;
+        const u32 kind = r.below(3) || !s.has(t.layout, 'e') ? adding : u32(erase);
+        t.what.setup.push_back(with_value({kind, key, 0, width(), false}, ++value));
       }
   }
+  kinds = kinds_of(s, t.layout);
   const u32 tiles = 2 + r.below(3);
   for (u32 i = 0; i < tiles; ++i) {
     t.what.tiles.emplace_back();
     for (u32 n = 2 + r.below(5); n; --n) t.what.tiles.back().push_back(any_op(keys[r.below(u32(keys.size()))]));
   }
-  if (s.letters.find('g') != std::string::npos && r.below(2)) t.what.tiles[r.below(tiles)].push_back({.kind = grow});
+  if (s.has(t.layout, 'g') && r.below(2)) t.what.tiles[r.below(tiles)].push_back({.kind = grow});
   return t;
 }
 

@@ -106,8 +106,7 @@ class linear_model final : public model {
     const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
     if (was == is || was == empty_word<F>()) return;
     if (F::has_value ? owner(was) == owner(is) : is_live<F>(was) && F::key_of(is) == dead_key<key>) return;
-    changed_hands_ =
-        "I1: " + where(p) + " went from " + show(old, sizeof(word)) + " to " + show(wide_value(is), sizeof(word));
+    changed_hands_ = "I1: " + where(p) + " went from " + show(p, old) + " to " + show(p, wide_value(is));
   }
 
   void end_tile(const reply& sum) override {
@@ -131,8 +130,8 @@ class linear_model final : public model {
     if (p >= t_.side && p < t_.side + 2) return p == t_.side ? "side z" : "side y";
     return p == counters_.live ? "live" : "used";
   }
-  std::string show(u128 w, u32 bytes) const override {
-    if (bytes != sizeof(word)) return std::to_string((long long)w.lo);
+  std::string show(const void* p, u128 w) const override {
+    if (p == counters_.live || p == counters_.used) return std::to_string((long long)w.lo);
     return show_word<F>(narrow_value<word>(w), [this](key k) { return name(k); });
   }
 

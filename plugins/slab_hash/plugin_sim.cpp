@@ -1,179 +1,594 @@
-// slab_hash under the explorer: one bucket, slabs of 3 slots and a link, a heap of 3 units, allocations that fail.
+// slab_hash and its heap under the explorer: two buckets of slabs of three pairs, few free slabs, and the invariants of
+// layout.hpp and slab_heap.hpp.
+//
+// A layout's name says what is special about it:
+//   u0 u1 u3   a contiguous super block (slab_alloc_light) with so many free units
+//   s2         two super blocks (slab_alloc) with a free unit each
+//   d          keys may have several pairs
+//   c          counters in memory, as kernels keep them
+//   g          every operation is a batch behind a gate, and FLUSH (letter g) closes it
 #include "libgpuhash/drive/sim.hpp"
 
+#include "libgpuhash/sched/batch_gate.hpp"
 #include "ops.hpp"
+#include "walk.hpp"
 
 namespace gpuhash::sim {
 namespace {
 
-constexpr u32 n_keys = 14, slab_slots = 4, free_units = 3;
+constexpr u32 n_keys = 16, n_buckets = 2, n_chains = n_buckets + 2, slab_words = 4, pairs_of_slab = slab_words - 1;
 
+// ---- planted mistakes beneath the operations -------------------------------------------------------------------------
+
+struct slab_mem : mem {
+  inline static bool failed[max_tiles];  // did an allocation of the tile's operation fail by the scheduler's choice?
+  inline static const void *first_unit, *behind_units;
+
+  static bool allocation_fails() {
+    const bool fails = mem::allocation_fails();
+    failed[the_machine.current] |= fails;
+    return fails;
+  }
+  template <order O, class T>
+  static T cas(T* link, T expected, T desired) {  // ops.hpp swaps links this way, and nothing else
+    if (GH_MUTANT(stored_link)) return cas_by_store<O>(link, expected, desired);
+    const T seen = mem::cas<O>(link, expected, desired);
+    return GH_MUTANT(own_slab) && !(seen == expected) ? desired : seen;
+  }
+  template <order O>
+  static u32 fetch_or(u32* word, u32 bit) {
+    if (GH_MUTANT(blind_bit)) return mem::fetch_or<O>(word, bit) & ~bit;
+    if (!GH_MUTANT(stored_bitmap)) return mem::fetch_or<O>(word, bit);
+    const u32 seen = mem::load<order::relaxed>(word);
+    mem::store<order::relaxed>(word, seen | bit);
+    return seen;
+  }
+  template <order O>
+  static u32 fetch_and(u32* word, u32 others) {
+    if (GH_MUTANT(leaked_slab)) return ~0u;
+    if (GH_MUTANT(freed_twice)) release<O>(word, others);
+    return release<O>(word, others);
+  }
+  template <order O, class T>
+  static void store(T* p, T v) {
+    if (!GH_MUTANT(unwiped_slab) || p < first_unit || p >= behind_units) mem::store<O>(p, v);
+  }
+
+ private:
+  template <order O>
+  static u32 release(u32* word, u32 others) {
+    const u32 seen = mem::fetch_and<O>(word, others);
+    if (!(seen & ~others)) the_machine.fail("A1: a unit is given back that is not taken");
+    return seen;
+  }
+};
+
+template <class F, u32 R>
+struct slab_tile : sim_tile<F, R> {
+  using base = sim_tile<F, R>;
+  using mem = slab_mem;
+  using typename base::hits, typename base::key, typename base::row, typename base::word;
+
+  row load(const word* line) {
+    row r = base::load(line);
+    if (GH_MUTANT(four_byte_lanes))
+      for (u32 i = 0; i < R; ++i)
+        r.w[i] = F::make(F::key_of(r.w[i]), F::value_of(mem::template load<order::relaxed>(line + i)));
+    return r;
+  }
+  hits with_key(const row& r, key k, u32 first, u32 end = R) {
+    return base::with_key(r, k, first, GH_MUTANT(link_as_slot) ? R : end);
+  }
+  bool cas(bool go, word* line, row r, hits h, word desired) {
+    if (!go || !h.mask) return base::cas(go, line, r, h, desired);
+    const u32 at = u32(__builtin_ctz(h.mask));
+    const bool erases = F::key_of(desired) == dead_key<key>;
+    if (GH_MUTANT(endless_replace) && is_live<F>(r.w[at]) && !erases) r.w[at] = empty_word<F>();
+    if (GH_MUTANT(reused_hole) && erases) desired = empty_word<F>();
+    if (!erases) return base::cas(go, line, r, h, desired);
+    if (GH_MUTANT(stored_delete)) return base::cas(false, line, r, h, desired), put(line + at, desired);
+    if (GH_MUTANT(wrong_lane_delete)) return base::cas(false, line, r, h, desired), put(line, desired);
+    if (GH_MUTANT(exchanged_delete)) {
+      base::cas(false, line, r, h, desired);
+      mem::template exchange<order::relaxed>(line + at, empty_word<F>());
+      return true;
+    }
+    return base::cas(go, line, r, h, desired);
+  }
+
+ private:
+  static bool put(word* slot, word w) { return sim::mem::store<order::relaxed>(slot, w), true; }
+};
+
+// The real operation; some planted mistakes deviate between its steps. Lines of slab_words slots are whole slabs.
 template <class Tile, u32 Kind>
-using explored_op = slab_op<Tile, Kind>;
+struct explored_op : slab_op<slab_tile<typename Tile::format, Tile::slots>, Kind, Tile::slots == slab_words> {
+  using base = slab_op<slab_tile<typename Tile::format, Tile::slots>, Kind, Tile::slots == slab_words>;
+  using typename base::table, typename base::tile_type;
+
+  verdict step(tile_type& tile, const table& t, joiner j, const typename tile_type::row& row, bool go) {
+    if ((GH_MUTANT(revived_duplicate) && adds(this->kind())) || GH_MUTANT(whole_chain)) {
+      table other = t;
+      other.duplicates = GH_MUTANT(whole_chain);
+      return base::step(tile, other, j, row, go);
+    }
+    const verdict d = base::step(tile, t, j, row, go);
+    const bool last_line = (this->line_no + 1) * base::R == slab_words;
+    if (GH_MUTANT(hasty_append) && go && d == verdict::again && adds(this->kind()) && last_line) return verdict::slow;
+    if (GH_MUTANT(first_slab_only) && d == verdict::next && this->kind() == find && this->line_no == 0)
+      return verdict::done;
+    if (GH_MUTANT(one_look) && d == verdict::again && this->looked) return verdict::done;
+    if (GH_MUTANT(first_pair_only) && this->kind() == erase_all && this->res.live < 0) return verdict::done;
+    return d;
+  }
+
+  verdict slow(tile_type& tile, const table& t, joiner j, bool go) {
+    const u32 line_no = this->line_no, status = this->res.status;
+    const verdict d = base::slow(tile, t, j, go);
+    if (!go) return d;
+    if (GH_MUTANT(kept_line)) this->line_no = line_no;
+    if (GH_MUTANT(endless_allocation) && d == verdict::done) return this->line_no = line_no, verdict::again;
+    if (GH_MUTANT(unsaid_no_memory) && d == verdict::done) this->res.status = status;
+    return d;
+  }
+};
+
+// ---- the model -------------------------------------------------------------------------------------------------------
 
 template <class F>
 class slab_model final : public model {
   using key = typename F::key;
   using word = typename F::word;
+  using table = slab_table<F>;
+  static constexpr word empty = empty_word<F>();
 
  public:
-  void build(const std::string&, u64 seed) override {
-    t_ = {};
-    t_.seed = seed, t_.buckets = 1, t_.slab_slots = slab_slots;
-    t_.base = the_machine.place<word>((1 + 2) * slab_slots, 64);
-    slab_heap& h = t_.heap;
-    h.supers = h.blocks = 1, h.unit_bits = u32(__builtin_ctz(slab_slots * sizeof(word)));
-    h.units[0] = reinterpret_cast<unsigned char*>(the_machine.place<word>(free_units * slab_slots, 64));
-    h.bitmaps[0] = the_machine.place<u32>(block_words);
-    h.note = the_machine.place<u32>(1);
-    *h.note = 0;
-    h.bitmaps[0][0] = ~0u << free_units;  // the other units are taken, and have no memory
-    for (u32 i = 0; i < n_keys; ++i) keys_[i] = key(i + 1);
-    keys_[dead_pattern] = dead_key<key>, keys_[empty_pattern] = empty_key<key>;
+  void build(const std::string& layout, u64 seed) override {
+    const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
+    counted_ = has('c'), gated_ = has('g'), setting_up_ = true;
+    t_.base = the_machine.place<word>(n_chains * slab_words, 128);
+    t_.seed = seed, t_.buckets = n_buckets, t_.slab_slots = slab_words;
+    t_.duplicates = has('d'), t_.hash_kind = slab_murmur;
+    build_heap(layout[0] == 's', u32(layout[1] - '0'));
+    if (counted_) counters_.place();
+    if (gated_) gate_.place();
+    choose_keys();
   }
 
-  reply run(const op& o) override { return serve<explored_op, 4, 2>(t_, o, keys_[o.key]); }
+  reply run(const op& o) override {
+    if (o.kind == grow) return flush();
+    bool& failed = slab_mem::failed[the_machine.current] = false;
+    if (gated_) gate_.enter();
+    reply r = serve<explored_op, slab_words, 2>(t_, o, keys_[o.key]);
+    if (GH_MUTANT(freed_by_erase) && o.kind == erase && r.status == yes)
+      r.used -= free_last_slab(t_.home(keys_[o.key]));
+    if (gated_) gate_.leave();
+    if (o.kind == erase_all) r.value = u64(-r.live);
+    if (r.status == full) the_machine.fail("an operation answered full: slab_hash has no such limit");
+    if (r.status == no_memory && !failed && !setting_up_ && ever_full_ != all_words())
+      the_machine.fail("an operation answered no memory, but no allocation failed and the heap was never full");
+    return r;
+  }
 
   std::optional<u64> stored(u32 k) const override {
-    std::optional<u64> v;
-    each_slot(t_.home(keys_[k]), [&](const word* s) {
-      if (F::key_of(*s) == t_.stored(keys_[k])) v = u64(F::value_of(*s));
+    const auto all = all_stored(k);
+    return all.empty() ? std::optional<u64>() : all.front();
+  }
+  bool keeps_duplicates() const override { return t_.duplicates; }
+  std::vector<u64> all_stored(u32 k) const override {
+    std::vector<u64> all;
+    each_slot(u32(t_.home(keys_[k])), [&](const word* p) {
+      if (F::key_of(*p) == table::stored(keys_[k])) all.push_back(u64(F::value_of(*p)));
     });
-    return v;
+    return all;
   }
 
   std::string check() const override {
-    if (!changed_hands_.empty()) return changed_hands_;
-    u32 on_chains = 0;
-    for (u32 b = 0; b < t_.cells(); ++b) {
-      const word* open = nullptr;
-      std::vector<key> owners;
-      std::string broken;
-      each_slot(b, [&](const word* s) {
-        if (*s == empty_word<F>()) {
-          open = s;
-          return;
-        }
-        if (open) broken = "S2: " + where(open) + " is EMPTY although " + where(s) + " behind it is not";
-        if (!is_live<F>(*s) && !F::has_value) return;
-        const key k = is_live<F>(*s) ? F::key_of(*s) : key(F::value_of(*s));
-        if (std::find(owners.begin(), owners.end(), k) != owners.end())
-          broken = "S3: key " + name(k) + " has two slots";
-        owners.push_back(k);
-      });
+    std::vector<u32> linked(units_.size());
+    for (u32 b = 0; b < n_chains; ++b) {
+      std::string broken = check_chain(b, linked);
       if (!broken.empty()) return broken;
-      each_slab(b, [&](const word*, u32 handle) { on_chains |= handle == no_unit ? 0 : 1u << handle; });
     }
-    const u32 taken = t_.heap.bitmaps[0][0] & ((1u << free_units) - 1);
-    if (on_chains != taken)
-      return "S5: units " + std::to_string(taken) + " are taken, units " + std::to_string(on_chains) +
-             " are on chains (as bits)";
-    return "";
+    for (u32 u = 0; u < units_.size(); ++u) {
+      if (linked[u] > 1) return "S5: " + name(u) + " is on two chains";
+      if (linked[u] && !taken(u)) return "S5: " + name(u) + " is on a chain, but free";
+      if (!linked[u] && taken(u)) return "S5: " + name(u) + " is taken, but on no chain";
+      if (!taken(u) && !wiped(u)) return "A2: " + name(u) + " is free, but not wiped";
+    }
+    return gated_ ? gate_.check() : "";
   }
-  std::string room_left(const op&) const override { return "slab_hash is never full"; }
+  std::string room_left(const op&) const override { return ""; }  // run has refused the answer
   std::pair<long, long> holds() const override {
     long live = 0, used = 0;
-    for (u32 b = 0; b < t_.cells(); ++b)
-      each_slot(b, [&](const word* s) { live += is_live<F>(*s), used += !(*s == empty_word<F>()); });
+    for (u32 b = 0; b < n_chains; ++b)
+      each_slot(b, [&](const word* p) { live += is_live<F>(*p), used += !(*p == empty); });
     return {live, used};
   }
 
-  // S1: a slot belongs to one key for good. S4: a link goes from none to a slab once.
-  void begin_run() override { changed_hands_.clear(); }
-  void on_write(const void* p, u128 old) override {
-    if (!changed_hands_.empty() || !is_word(p)) return;
-    const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
-    if (was == is || was == empty_word<F>()) return;
-    const auto owner = [](word w) { return is_live<F>(w) ? F::key_of(w) : key(F::value_of(w)); };
-    const bool kept = F::has_value ? owner(was) == owner(is) : is_live<F>(was) && F::key_of(is) == dead_key<key>;
-    if (!is_link(p) && kept) return;
-    changed_hands_ = (is_link(p) ? "S4: " : "S1: ") + where(p) + " went from " + show(old, sizeof(word)) + " to " +
-                     show(wide_value(is), sizeof(word));
+  void begin_run() override {
+    setting_up_ = flushing_ = false;
+    ever_full_ = *t_.heap.note ? all_words() : full_now();
   }
+  void on_write(const void* p, u128 old) override {
+    if (const u32 w = word_of_bitmap(p); w < bitmap_words_.size()) return bitmap_written(w, u32(old.lo));
+    if (flushing_ || !is_slot(p)) return;
+    const std::string broken = slot_written(static_cast<const word*>(p), narrow_value<word>(old));
+    if (!broken.empty()) the_machine.fail(broken);
+  }
+
+  void end_tile(const reply& sum) override {
+    if (counted_) counters_.add(sum);
+  }
+  std::string check_counters() const override { return counted_ ? counters_.check(holds()) : ""; }
 
   std::string draw() const override {
     std::string s;
-    for (u32 b = 0; b < t_.cells(); ++b) {
-      bool blank = b > 0;
-      each_slot(b, [&](const word* w) { blank &= *w == empty_word<F>(); });
-      if (!blank) s += (b ? "  | " : "") + std::string(b == 0 ? "" : b == 1 ? "z:" : "y:");
-      if (!blank) each_slot(b, [&](const word* w) { s += " " + show(wide_value(*w), sizeof(word)); });
+    for (u32 b = 0; b < n_chains; ++b) {
+      if (b >= n_buckets && *t_.bucket(b) == empty) continue;  // a side chain that nobody uses
+      s += (s.empty() ? "" : "  ") + bucket_name(b);
+      each_slab(b, [&](const word* at, u32) {
+        for (u32 i = 0; i < slab_words; ++i) s += ' ' + show(at + i, wide_value(at[i]));
+      });
     }
-    return s + "  taken " + std::to_string(t_.heap.bitmaps[0][0] & ((1u << free_units) - 1));
+    std::string free;
+    for (u32 u = 0; u < units_.size(); ++u)
+      if (!taken(u)) free += ' ' + name(u);
+    return s + "  free" + (free.empty() ? " none" : free) + (gated_ ? "  gate " + gate_.draw() : "");
   }
   std::string where(const void* p) const override {
-    if (!is_word(p)) return "bitmap";
-    const auto* w = static_cast<const word*>(p);
-    const bool in_base = w >= t_.base && w < t_.base + t_.cells() * slab_slots;
-    const u64 i = u64(w - (in_base ? t_.base : t_.slab(0)));
-    return (in_base ? "base " : "unit ") + std::to_string(i / slab_slots) +
-           (is_link(p) ? ".link" : "." + std::to_string(i % slab_slots));
+    if (is_slot(p)) return place_name(static_cast<const word*>(p));
+    if (const u32 w = word_of_bitmap(p); w < bitmap_words_.size()) return "bitmap " + std::to_string(w);
+    return p == t_.heap.note ? "note" : gate_.is(p) ? "gate" : p == counters_.live ? "live" : "used";
   }
-  std::string show(u128 w, u32 bytes) const override {
-    if (bytes != sizeof(word)) return std::to_string(w.lo);
-    return show_word<F>(narrow_value<word>(w), [this](key k) { return name(k); });
+  std::string show(const void* p, u128 v) const override {
+    if (!is_slot(p)) return word_of_bitmap(p) < bitmap_words_.size() ? free_bits(p, u32(v.lo)) : std::to_string(v.lo);
+    const word w = narrow_value<word>(v);
+    if (is_link(p)) return w == empty ? "|" : unit_of(w) < units_.size() ? "->" + name(unit_of(w)) : "->?";
+    return show_word<F>(w, [&](key k) { return name_of(k, p); });
   }
 
  private:
-  template <class Visit>
-  void each_slab(u32 b, Visit visit) const {
-    u32 handle = no_unit;
-    for (const word* at = t_.bucket(b);; at = t_.slab(handle)) {
-      visit(at, handle);
-      handle = t_.next_of(at[slab_slots - 1]);
-      if (handle == no_unit) return;
+  struct unit {
+    u32 handle;
+    word* at;
+  };
+
+  // ---- building it ----
+
+  // The heap's blocks have two words. The free units are the last of word 0 and the first ones of word 1; all others are
+  // taken for good, and have no memory.
+  void build_heap(bool two_supers, u32 n) {
+    slab_heap& h = t_.heap;
+    h.supers = two_supers ? 2 : 1, h.blocks = 1, h.light = !two_supers, h.seed = t_.seed;
+    h.unit_bits = u32(__builtin_ctz(slab_words * u32(sizeof(word))));
+    units_.clear(), bitmap_words_.clear();
+    const u32 here = two_supers ? 1 : n;
+    for (u32 s = 0; s < h.supers; ++s) {
+      const u32 first = n == 1 || s ? 32 : 31;
+      word* const at = the_machine.place<word>(here * slab_words, 64);
+      h.units[s] = reinterpret_cast<unsigned char*>(at) - (size_t(first) << h.unit_bits);
+      h.bitmaps[s] = the_machine.place<u32>(block_words);
+      for (u32 w = 0; w < block_words; ++w) h.bitmaps[s][w] = ~0u, bitmap_words_.push_back(h.bitmaps[s] + w);
+      for (u32 i = 0; i < here; ++i) {
+        units_.push_back({slab_heap::handle(s, 0, first + i), at + i * slab_words});
+        h.bitmaps[s][(first + i) / 32] &= ~(1u << (first + i) % 32);
+      }
     }
+    h.note = the_machine.place<u32>(1);
+    *h.note = 0;
+    slab_mem::first_unit = t_.base + n_chains * slab_words, slab_mem::behind_units = h.note;
+    reserved_.clear();
+    for (const u32* w : bitmap_words_) reserved_.push_back(*w);
+  }
+
+  // Keys 0 1 2 .. lie in bucket 0, every third one in bucket 1. Key 1 looks like a link where it can.
+  void choose_keys() {
+    key candidate = 1000;
+    for (u32 i = 0; i < n_keys; ++i)
+      for (;; ++candidate)
+        if (u64(t_.home(candidate)) == (i && i % 3 == 0)) {
+          keys_[i] = candidate++;
+          break;
+        }
+    for (const unit& u : units_)
+      if (const key k = F::key_of(table::link_to(u.handle)); t_.home(k) == 0) keys_[1] = k;
+    keys_[dead_pattern] = dead_key<key>, keys_[empty_pattern] = empty_key<key>;
+  }
+
+  // ---- FLUSH ----
+
+  reply flush() {
+    reply r;
+    if (gated_ && !GH_MUTANT(flush_beside_batches)) gate_.close();
+    flushing_ = true;
+    for (u32 b = 0; b < n_chains; ++b) r.used -= int(flush_bucket<slab_mem>(t_, typename F::index(b)));
+    flushing_ = false;
+    if (gated_ && !GH_MUTANT(flush_beside_batches)) gate_.open();
+    return r;
+  }
+
+  // A mutant only. Returns how many slots it freed.
+  int free_last_slab(u64 b) {
+    word *before = nullptr, *at = t_.bucket(typename F::index(b));
+    u32 handle = no_unit;
+    for (;;) {
+      const u32 next = table::next_of(mem::load<order::relaxed>(at + pairs_of_slab));
+      if (next == no_unit) break;
+      before = at, at = t_.slab(next), handle = next;
+    }
+    if (!before) return 0;
+    int used = 0;
+    for (u32 i = 0; i < pairs_of_slab; ++i) {
+      const word w = mem::load<order::relaxed>(at + i);
+      if (is_live<F>(w)) return 0;
+      used += !(w == empty);
+    }
+    flushing_ = true;  // let it: what happens to the others is the point
+    mem::store<order::relaxed>(before + pairs_of_slab, empty);
+    for (u32 i = 0; i < slab_words; ++i) mem::store<order::relaxed>(at + i, empty);
+    flushing_ = false;
+    t_.heap.template release<slab_mem>(handle);
+    return used;
+  }
+
+  // ---- chains ----
+
+  u32 unit_of(word link) const {  // units_.size() if it names none
+    u32 u = 0;
+    while (u < units_.size() && !(link == table::link_to(units_[u].handle))) ++u;
+    return u;
+  }
+  // visit(slab, unit); the base slab's unit is units_.size(). True: the chain ends as it should.
+  template <class Visit>
+  bool each_slab(u32 b, Visit visit) const {
+    const word* at = t_.bucket(typename F::index(b));
+    u32 u = u32(units_.size());
+    for (u32 n = 0; n <= units_.size(); ++n) {
+      visit(at, u);
+      if (at[pairs_of_slab] == empty) return true;
+      u = unit_of(at[pairs_of_slab]);
+      if (u == units_.size()) return false;
+      at = units_[u].at;
+    }
+    return false;
   }
   template <class Visit>
   void each_slot(u32 b, Visit visit) const {
     each_slab(b, [&](const word* at, u32) {
-      for (u32 i = 0; i + 1 < slab_slots; ++i) visit(at + i);
+      for (u32 i = 0; i < pairs_of_slab; ++i) visit(at + i);
     });
   }
-  bool is_word(const void* p) const { return p >= t_.base && p < t_.heap.bitmaps[0]; }
-  bool is_link(const void* p) const {
-    const auto* w = static_cast<const word*>(p);
-    return u64(w - (w < t_.slab(0) ? t_.base : t_.slab(0))) % slab_slots == slab_slots - 1;
+
+  // The key that a slot belongs to, if it says so: a set's tombstone does not.
+  static std::optional<key> owner(word w) {
+    if (is_live<F>(w)) return F::key_of(w);
+    if (F::has_value && F::key_of(w) == dead_key<key>) return key(F::value_of(w));
+    return {};
   }
-  std::string name(key k) const {
+
+  std::string check_chain(u32 b, std::vector<u32>& linked) const {
+    std::string broken;
+    std::vector<key> owners;
+    bool ended = false;
+    const bool whole = each_slab(b, [&](const word* at, u32 u) {
+      if (u < units_.size()) ++linked[u];
+      if (ended && broken.empty()) broken = "S2: " + name(u) + " follows an EMPTY slot of " + bucket_name(b);
+      for (u32 i = 0; i < pairs_of_slab && broken.empty(); ++i) {
+        if (at[i] == empty) {
+          ended = true;
+          continue;
+        }
+        if (ended) broken = "S2: " + place_name(at + i) + " follows an EMPTY slot";
+        const auto k = owner(at[i]);
+        if (!k) continue;
+        if (!belongs(*k, b)) broken = "key " + name_of(*k, at) + " lies in " + bucket_name(b);
+        if (!t_.duplicates && std::find(owners.begin(), owners.end(), *k) != owners.end())
+          broken = "S3: key " + name_of(*k, at) + " has two slots";
+        owners.push_back(*k);
+      }
+    });
+    return !broken.empty() || whole ? broken : "S4: " + bucket_name(b) + " leads nowhere, or in a circle";
+  }
+  bool belongs(key k, u32 b) const { return b < n_buckets ? u64(t_.home(k)) == b : k == table::side_key; }
+
+  // ---- what may follow what in memory ----
+
+  std::string slot_written(const word* p, word was) const {
+    const word is = *p;
+    if (was == is) return "";
+    const std::string change =
+        place_name(p) + " goes from " + show(p, wide_value(was)) + " to " + show(p, wide_value(is));
+    const u32 b = chain_of(p);
+    if (b == n_chains) return "S4: " + change + ", though no chain holds it";
+    if (is_link(p)) return link_written(p, was, change);
+    if (was == empty) {
+      if (!is_live<F>(is) || !belongs(F::key_of(is), b)) return "S1: " + change;
+      bool before = true, hole = false;
+      each_slot(b, [&](const word* q) { before &= q != p, hole |= before && *q == empty; });
+      return hole ? "S2: " + change + " although a slot before it is EMPTY" : "";
+    }
+    const bool dies = is_live<F>(was) && F::key_of(is) == dead_key<key>;
+    const bool revives = !is_live<F>(was) && !t_.duplicates;
+    const bool same_owner = F::has_value ? owner(was) == owner(is) : dies;
+    return same_owner && (is_live<F>(was) || revives) ? "" : "S1: " + change;
+  }
+
+  std::string link_written(const word* p, word was, const std::string& change) const {
+    const u32 u = unit_of(*p);
+    if (!(was == empty) || u == units_.size()) return "S4: " + change;
+    if (!taken(u)) return "S4: " + change + ", which is free";
+    if (!wiped(u)) return "S4: " + change + ", which is not wiped";
+    u32 links = 0;
+    for (u32 b = 0; b < n_chains; ++b) each_slab(b, [&](const word*, u32 v) { links += v == u; });
+    if (links > 1) return "S4: " + change + ", which another chain holds";
+    for (u32 i = 1; i < slab_words; ++i)
+      if (p[-int(i)] == empty) return "S2: " + change + " although a slot before it is EMPTY";
+    return "";
+  }
+
+  void bitmap_written(u32 w, u32 was) {
+    const u32 is = *bitmap_words_[w];
+    ever_full_ |= u32(is == ~0u) << w;
+    if (reserved_[w] & ~is) the_machine.fail("A1: a unit is given back that was never handed out");
+    for (u32 u = 0; u < units_.size(); ++u) {
+      if (bitmap_word(u) != w || !(was & ~is & bitmap_bit(u))) continue;
+      if (linked(u)) the_machine.fail("A1: " + name(u) + " is given back while a chain holds it");
+      if (!wiped(u)) the_machine.fail("A2: " + name(u) + " is given back with words in it");
+    }
+  }
+
+  // ---- the heap ----
+
+  u32 bitmap_word(u32 u) const { return (units_[u].handle >> 24) * block_words + (units_[u].handle >> 5 & 31); }
+  u32 bitmap_bit(u32 u) const { return 1u << (units_[u].handle & 31); }
+  bool taken(u32 u) const { return *bitmap_words_[bitmap_word(u)] & bitmap_bit(u); }
+  bool wiped(u32 u) const {
+    return std::all_of(units_[u].at, units_[u].at + slab_words, [](word w) { return w == empty; });
+  }
+  bool linked(u32 u) const {
+    bool found = false;
+    for (u32 b = 0; b < n_chains; ++b) each_slab(b, [&](const word*, u32 v) { found |= v == u; });
+    return found;
+  }
+  u32 all_words() const { return (1u << bitmap_words_.size()) - 1; }
+  u32 full_now() const {
+    u32 full = 0;
+    for (u32 w = 0; w < bitmap_words_.size(); ++w) full |= u32(*bitmap_words_[w] == ~0u) << w;
+    return full;
+  }
+  u32 word_of_bitmap(const void* p) const {
+    return u32(std::find(bitmap_words_.begin(), bitmap_words_.end(), p) - bitmap_words_.begin());
+  }
+
+  // ---- names ----
+
+  bool is_slot(const void* p) const {
+    const auto within = [&](const word* at, u32 n) { return p >= at && p < at + n; };
+    return within(t_.base, n_chains * slab_words) ||
+           std::any_of(units_.begin(), units_.end(), [&](const unit& u) { return within(u.at, slab_words); });
+  }
+  u32 slot_number(const word* p) const {
+    for (const unit& u : units_)
+      if (p >= u.at && p < u.at + slab_words) return u32(p - u.at);
+    return u32(p - t_.base) % slab_words;
+  }
+  bool is_link(const void* p) const { return slot_number(static_cast<const word*>(p)) == pairs_of_slab; }
+  u32 chain_of(const word* p) const {
+    for (u32 b = 0; b < n_chains; ++b) {
+      bool found = false;
+      each_slab(b, [&](const word* at, u32) { found |= p >= at && p < at + slab_words; });
+      if (found) return b;
+    }
+    return n_chains;
+  }
+  std::string name(u32 u) const { return "u" + std::to_string(u); }
+  static std::string bucket_name(u32 b) {
+    return b < n_buckets ? "b" + std::to_string(b) : b == n_buckets ? "bz" : "by";
+  }
+  std::string place_name(const word* p) const {
+    const std::string slot = is_link(p) ? ".link" : "." + std::to_string(slot_number(p));
+    for (u32 u = 0; u < units_.size(); ++u)
+      if (p >= units_[u].at && p < units_[u].at + slab_words) return name(u) + slot;
+    return bucket_name(u32(p - t_.base) / slab_words) + slot;
+  }
+  std::string name_of(key k, const void* p) const {
+    const u32 b = chain_of(static_cast<const word*>(p));
+    if (b >= n_buckets && b < n_chains && k == table::side_key) return b == n_buckets ? "z" : "y";
     for (u32 i = 0; i < n_keys; ++i)
       if (keys_[i] == k) return std::string(1, key_digits[i]);
     return "?";
   }
+  std::string free_bits(const void* p, u32 v) const {
+    std::string s;
+    for (u32 u = 0; u < units_.size(); ++u)
+      if (bitmap_words_[bitmap_word(u)] == p) s += (s.empty() ? "" : " ") + name(u) + (v & bitmap_bit(u) ? "+" : "-");
+    return s.empty() ? "full" : s;
+  }
 
-  slab_table<F> t_;
+  table t_{};
+  std::vector<unit> units_;
+  std::vector<u32*> bitmap_words_;
+  std::vector<u32> reserved_;  // what the bitmap held at first
   key keys_[max_keys];
-  std::string changed_hands_;
+  bool counted_ = false, gated_ = false, setting_up_ = false, flushing_ = false;
+  u32 ever_full_ = 0;  // words of the bitmap that were full at some moment, together or not
+  counters counters_;
+  batch_gate gate_;
 };
 
+// ---- what is explored ------------------------------------------------------------------------------------------------
+
+// Bucket 0 holds the keys 0 1 2 4 5 7 8 a b d e, bucket 1 the keys 3 6 9 c f. Three tiles that all append a slab have
+// millions of interleavings, so triples of operations on three tiles have at most two that add where they would append.
 std::vector<scene> scenes() {
-  const std::vector<std::pair<u32, u32>> one{{4, 4}}, all{{4, 4}, {2, 2}, {4, 2}, {2, 4}};
+  const std::vector<std::pair<u32, u32>> both{{4, 4}, {2, 2}}, all{{4, 4}, {2, 2}, {4, 2}, {2, 4}};
   return {
-      {"empty", "b1", "", {0, 1}, all},
-      {"present", "b1", "i2=9,i0=8", {0, 1}, all},
-      {"slab full", "b1", "i2=9,i3=9,i4=9", {0, 1}, all, false},
-      {"slab full, dead", "b1", "i2=9,i0=8,i4=9,e2,e0", {0, 1}, all, false},
-      {"in the second slab", "b1", "i2=9,i3=9,i4=9,i0=8", {0, 1}, all},
-      {"chain of three", "b1", "i2=9,i3=9,i4=9,i5=9,i6=9,i7=9,i0=8,e5", {0, 1}, one, false},
-      {"heap exhausted", "b1", "i2=9,i3=9,i4=9,i5=9,i6=9,i7=9,i8=9,i9=9,ia=9,ib=9,ic=9,i0=8", {0, 1}, one, false},
-      {"side keys", "b1", "iz=7", {34, 35}, one},
-      {"side key beside another", "b1", "", {0, 35}, one},
+      {"empty", "u3", "", {0, 1}, both, "isfe"},
+      {"present", "u3", "i2=9,i0=8", {0, 1}, both},
+      {"nearly full", "u3", "i2=9,i4=9", {0, 1}, all, "isfe"},
+      {"full", "u3", "i2=9,i4=9,i5=9", {0, 1}, both, "isfe", 2},
+      {"full, own tombstone", "u3", "i2=9,i0=8,i4=9,e2,e0", {0, 1}, both, "isfe", 2},
+      {"in the second slab", "u3", "i2=9,i4=9,i5=9,i0=8,e4", {0, 1}, all, "isfe"},
+      {"two slabs full", "u3", "i2=9,i4=9,i0=8,i5=9,i7=9,i8=9", {0, 1}, both, "isfe", 2},
+      {"last unit", "u1", "i2=9,i4=9,i5=9,e5", {0, 1}, both, "isfe", 2},
+      {"last unit, two chains", "u1", "i2=9,i4=9,i5=9,i3=9,i6=9,i9=9", {0, 12}, both, "ie", 2},
+      {"heap exhausted", "u0", "i2=9,i4=9,i0=8,e0", {0, 1}, both, "isfe"},
+      {"two super blocks", "s2", "i2=9,i4=9,i5=9,i3=9,i6=9,i9=9", {0, 12}, both, "ie", 2},
+      {"side keys", "u3", "iz=7", {34, 35}, both},
+      {"side chain full", "u3", "iz=7,ez,iz=7,ez,iz=7", {35, 0}, both, "isfe"},
+      {"counted", "u3c", "i2=9,i4=9,i0=8", {0, 1}, both, ""},
+      {"several pairs", "u3d", "m0=7,m0=8", {0, 1}, both, "mfe"},
+      {"several pairs, full", "u3d", "m0=7,i2=9,m0=8", {0, 1}, both, "mfe", 2},
+      {"several pairs, tombstone before them", "u3d", "m0=7,i2=9,i4=9,m0=8,e0", {0, 1}, both, "mfe"},
+      {"several pairs, heap exhausted", "u0d", "m0=7,i2=9", {0, 1}, both, "mfed"},
   };
+}
+
+// Above all FLUSH beside one operation or two, on a chain whose second slab it empties and gives back.
+std::vector<std::pair<std::string, std::string>> programs() {
+  const std::string unique = "i2=9,i4=9,i5=9,i0=8,e2,e4", several = "m0=7,m2=9,m4=9,m0=8,e2,e4";
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const std::string a : {"i1=1", "s0=2", "f0", "e0"}) {
+    all.push_back({"u3g", unique + ":" + a + "+g"});
+    if (a != "s0=2")
+      for (const std::string b : {"i1=3", "f0"}) all.push_back({"u3g", unique + ":" + a + "," + b + "+g"});
+  }
+  for (const std::string a : {"g,i1=1,i7=2", "i1=1,i7=2+g"})
+    all.push_back({"u3g", unique + ":" + a});  // takes the slab again
+  for (const std::string a : {"m0=1", "f0", "d0", "c0", "m0=1,d0"}) all.push_back({"u3dg", several + ":" + a + "+g"});
+  // A pair comes while another one goes: the key is never absent.
+  for (const std::string a : {"f0", "e0", "d0"}) all.push_back({"u3d", "m0=8:m0=1,e0+" + a});
+  return all;
 }
 
 const registration slab_hash{{
     .name = "slab_hash",
     .formats = all_formats,
-    .layouts = {"b1"},
-    .widths = {2, 4},
-    .letters = "isafe",
+    .layouts = {"u3", "u1", "u0", "s2", "u3c", "u3d", "u1d", "s2dc", "u3g", "u3dg"},
+    .widths = {4, 2},
+    .letters = "isafecd",
     .fillers = n_keys,
     .side_keys = true,
-    .mutants = {},
+    .mutants = {mutant::endless_replace,   mutant::stored_delete,      mutant::wrong_lane_delete,
+                mutant::exchanged_delete,  mutant::reused_hole,        mutant::four_byte_lanes,
+                mutant::first_slab_only,   mutant::link_as_slot,       mutant::hasty_append,
+                mutant::revived_duplicate, mutant::first_pair_only,    mutant::kept_line,
+                mutant::stored_link,       mutant::leaked_slab,        mutant::freed_twice,
+                mutant::own_slab,          mutant::freed_by_erase,     mutant::flush_beside_batches,
+                mutant::unwiped_slab,      mutant::stored_bitmap,      mutant::blind_bit,
+                mutant::no_sweep,          mutant::endless_allocation, mutant::unsaid_no_memory,
+                mutant::one_look,          mutant::whole_chain},
     .scenes = scenes(),
     .failures = 1,
     .make = make_model<slab_model>,
-    .programs = {},
+    .programs = programs(),
+    .triple_formats = {"set32", "pair32"},
+    .letters_in = {{"u3d", "isafemcd"},
+                   {"u0d", "isafemcd"},
+                   {"u1d", "isafemcd"},
+                   {"s2dc", "isafemcd"},
+                   {"u3g", "isafecdg"},
+                   {"u3dg", "isafemcdg"}},
 }};
 
 }  // namespace
