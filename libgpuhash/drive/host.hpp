@@ -289,12 +289,13 @@ int collect_on_host(const void* table, uint64_t lo, uint64_t hi, void* keys, voi
   return 0;
 }
 
-// The engines of a structure: Op<Tile, Kind> over Table<F>, one per slot format. A CPU visit is one cache line.
-template <template <class> class Table, template <class, u32> class Op>
+// The engines of a structure: Op<Tile, Kind> over Table<F>, one per slot format. A visit reads Bytes of the table: one
+// cache line, unless that is too narrow a view of it.
+template <template <class> class Table, template <class, u32> class Op, u32 Bytes = 64>
 struct host_engines {
   template <class F>
   static int run(const void* t, const request& q, totals* sum) {
-    using tile = host_tile<F, Table<F>::host_slots>;
+    using tile = host_tile<F, Bytes / sizeof(typename F::word)>;
     switch (q.kind) {
       case insert: return one<tile, insert>(t, q, sum);
       case assign: return one<tile, assign>(t, q, sum);

@@ -176,6 +176,15 @@ struct piece<F, 64> {
     asm volatile("vmovdqa64 %1, %0" : "=v"(v) : "m"(*static_cast<const __m512i*>(p)) : "memory");
   }
   GH_FN void store(void* p) const { _mm512_store_si512(p, v); }
+  // The first slot that h names.
+  GH_FN typename F::word first(u32 h) const {
+    if constexpr (sizeof(typename F::word) == 4) return u32(_mm512_maskz_compress_epi32(__mmask16(h), v)[0]);
+    if constexpr (sizeof(typename F::word) == 8) return u64(_mm512_maskz_compress_epi64(__mmask8(h), v)[0]);
+    if constexpr (sizeof(typename F::word) == 16) {
+      const __m512i front = _mm512_maskz_compress_epi64(__mmask8(_pdep_u32(h, 0x55) * 3), v);
+      return {u64(front[0]), u64(front[1])};
+    }
+  }
   GH_FN u32 with_key(typename F::key k) const {
     if constexpr (std::is_same_v<F, set32>) return _mm512_cmpeq_epi32_mask(v, _mm512_set1_epi32(int(k)));
     if constexpr (std::is_same_v<F, pair32>)
@@ -220,23 +229,23 @@ struct vector_row {
   }
   // The first slot that h names.
   GH_FN typename F::word first(u32 h) const {
-#if GH_ROW_BYTES == 64
-    if constexpr (size == 64 && count == 1) {  // from register to register: a store and a load would take longer
-      const __m512i v = part[0].v;
-      if constexpr (sizeof(typename F::word) == 4) return u32(_mm512_maskz_compress_epi32(__mmask16(h), v)[0]);
-      if constexpr (sizeof(typename F::word) == 8) return u64(_mm512_maskz_compress_epi64(__mmask8(h), v)[0]);
-      if constexpr (sizeof(typename F::word) == 16) {
-        const __m512i front = _mm512_maskz_compress_epi64(__mmask8(_pdep_u32(h, 0x55) * 3), v);
-        return {u64(front[0]), u64(front[1])};
-      }
+    if constexpr (size == 64) {  // from register to register: a store and a load would take longer
+      typename F::word w{};
+      for (int i = 0; i < count; ++i)  // all but one of them give 0
+        w = w | part[i].first((count == 1 ? h : h & -h) >> i * piece<F, 64>::n);
+      return w;
+    } else {
+      return word(u32(__builtin_ctz(h | 1u << (R - 1))));
     }
-#endif
-    return word(u32(__builtin_ctz(h | 1u << (R - 1))));
   }
   GH_FN typename F::word word(u32 i) const {
-    alignas(size) typename F::word all[R];
-    for (int p = 0; p < count; ++p) part[p].store(reinterpret_cast<char*>(all) + p * size);
-    return all[i];
+    if constexpr (size == 64) {
+      return part[i / piece<F, 64>::n].first(1u << i % piece<F, 64>::n);
+    } else {
+      alignas(size) typename F::word all[R];
+      for (int p = 0; p < count; ++p) part[p].store(reinterpret_cast<char*>(all) + p * size);
+      return all[i];
+    }
   }
 };
 

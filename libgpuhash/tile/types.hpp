@@ -54,6 +54,7 @@ static_assert(sizeof(u64) == 8);
 struct alignas(16) u128 {
   u64 lo, hi;
   friend constexpr bool operator==(const u128& a, const u128& b) { return a.lo == b.lo && a.hi == b.hi; }
+  friend constexpr u128 operator|(const u128& a, const u128& b) { return {a.lo | b.lo, a.hi | b.hi}; }
 };
 
 template <class Key>

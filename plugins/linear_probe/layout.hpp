@@ -40,9 +40,6 @@ struct linear_table {
   static constexpr u32 kinds =
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
   static constexpr bool side_slots = true;
-  // A visit of the CPU reads one cache line.
-  static constexpr u32 host_slots = 64 / sizeof(word);
-
   // Every slot, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return n_slots; }
   template <class Mem, class Emit>

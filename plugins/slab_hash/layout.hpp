@@ -26,7 +26,8 @@ GH_BEGIN
 enum slab_hash_kind : u32 { slab_murmur = 0, slab_paper = 1 };
 inline constexpr u64 paper_prime = 4294967291u;  // the largest prime below 2^32
 
-template <class F>
+// Heap: slab_heap; or a reference to one, where what is left should fit into registers.
+template <class F, class Heap = slab_heap>
 struct slab_table {
   using format = F;
   using key = typename F::key;
@@ -40,13 +41,15 @@ struct slab_table {
   u32 duplicates;  // 1: a key may have several pairs
   u32 hash_kind;
   u32 paper_a, paper_b;
-  slab_heap heap;
+  Heap heap;
+
+  using small = slab_table<F, const slab_heap&>;
+  small without_heap() const {
+    return {base, seed, buckets, slab_slots, duplicates, hash_kind, paper_a, paper_b, heap};
+  }
 
   static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase |
                                1u << insert_multi | 1u << count | 1u << erase_all | 1u << mixed;
-  // A visit of the CPU reads one cache line.
-  static constexpr u32 host_slots = 64 / sizeof(word);
-
   static constexpr bool side_slots = false;
   static constexpr key side_key = 1;
   GH_FN static key stored(key k) { return is_side_key(k) ? side_key : k; }

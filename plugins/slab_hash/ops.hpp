@@ -24,10 +24,10 @@
 GH_BEGIN
 
 // Whole: a line is a slab. Otherwise a slab is several lines, and a hit near its front does not fetch the rest.
-template <class Tile, u32 Kind, bool Whole = false>
+template <class Tile, u32 Kind, bool Whole = false, class Table = slab_table<typename Tile::format>>
 struct slab_op {
   using F = typename Tile::format;
-  using table = slab_table<F>;
+  using table = Table;
   using key = typename F::key;
   using value = typename F::value;
   using word = typename F::word;
@@ -110,8 +110,7 @@ struct slab_op {
       }
     }
     const bool moves = !stays && !finished && !chain_ends;
-    word* const following = last_line ? t.slab(moves ? next : 0) : at + R;
-    at = moves ? following : at;
+    at = !moves ? at : last_line ? t.slab(next) : at + R;
     line_no = !moves ? line_no : last_line ? 0 : line_no + 1;
     return stays                                     ? verdict::again
            : moves                                   ? verdict::next

@@ -7,8 +7,20 @@
 
 GH_BEGIN
 
+template <class F>
+using small_table = typename slab_table<F>::small;
 template <class Tile, u32 Kind>
-using slab_op_by_lines = slab_op<Tile, Kind, false>;
+using op_of_slabs = slab_op<Tile, Kind, true, small_table<typename Tile::format>>;
+template <class Tile, u32 Kind>
+using op_of_lines = slab_op<Tile, Kind, false, small_table<typename Tile::format>>;
+
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
+  const auto t = static_cast<const slab_table<F>*>(table)->without_heap();
+  if (t.slab_slots * sizeof(typename F::word) == 128)
+    return host_engines<small_table, op_of_slabs, 128>::template run<F>(&t, q, sum);
+  return host_engines<small_table, op_of_lines>::template run<F>(&t, q, sum);
+}
 
 template <class F>
 int flush_on_host(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void*) {
@@ -30,8 +42,7 @@ int values_on_host(const void* table, const request& q, const uint64_t* offsets)
 
 template <class F>
 engine with_walks() {
-  using base = host_engines<slab_table, slab_op_by_lines>;
-  return {base::template run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>};
+  return {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>};
 }
 static const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
                                              with_walks<pair64>()};
