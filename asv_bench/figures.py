@@ -32,6 +32,8 @@ FIGURES: dict[str, dict[str, Callable[[Settings], Figure]]] = {
     "slab_hash": paper_slab_hash.FIGURES,
 }
 
+PAPER_OPTIONS = {"slab_hash": paper_slab_hash.OPTIONS}
+
 
 def write(figure: Figure, settings: Settings, backend: str, name: str, output: Path) -> Path:
     """The three files of one figure; the path without suffix."""
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{args.backend} has no figure {name!r}; it has {', '.join(FIGURES[args.backend])}, all")
     if args.repeats < 1:
         parser.error(f"--repeats {args.repeats}: use at least 1")
-    options = {key: values[0] for key, values in args.option}
+    options = PAPER_OPTIONS.get(args.backend, {}) | {key: values[0] for key, values in args.option}
     try:
         for device_name in available(args.device):
             settings = Settings(device(device_name), args.n, args.slots, args.repeats, args.threads, options)

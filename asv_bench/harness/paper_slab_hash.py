@@ -17,7 +17,8 @@ from .svg import Chart
 
 UTILISATIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 AVERAGE_SLABS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)  # beta
-PAIRS_PER_SLAB = 15  # 128 bytes: 15 pairs and a pointer
+PAIRS_PER_SLAB = 15  # 128 bytes: 15 pairs and a pointer (section IV-B)
+OPTIONS = {"slab_bytes": "128"}
 STATIC = "linear_probe"  # built from scratch, as the paper's cuckoo table is
 LABELS = {"insert": "build", "find_hit": "all exist", "find_miss": "none exist"}
 

@@ -23,24 +23,33 @@ constexpr gpuhash_option_info option_list[] = {
     {"utilization", "0.05 to 0.94", "memory utilisation aimed at for capacity keys; default 0.6"},
     {"allocator", "slab_alloc|slab_alloc_light",
      "slab_alloc: super blocks are added as needed. slab_alloc_light: one contiguous range"},
-    {"slab_bytes", "64|128|256", "bytes of a slab; default 128"},
+    {"slab_bytes", "auto|64|128|256", "bytes of a slab. auto: 128, or 64 for narrow slots on CUDA"},
     {"duplicates", "0|1", "1: insert_multi may add a key again"},
     {"hash", "murmur|paper", "murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
     {"tile", "auto|32", "CUDA: lanes that serve one element. 32: a warp serves its elements in turn, as in the paper"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find"},
 };
 
+// The fastest slab at this utilisation, as measured (docs/performance.md), that can reach it.
+uint32_t fitting_slab(const gpuhash_config& c, double utilization) {
+  const bool narrow = c.key_bytes == 4 && c.value_bytes <= 4;
+  const uint32_t slot = c.value_bytes ? (narrow ? 8 : 16) : c.key_bytes;
+  uint32_t bytes = c.device.kind == GPUHASH_CUDA && slot < 16 && utilization <= 0.75 ? 64 : 128;
+  while (bytes < 256 && 1 - double(slot) / bytes <= utilization) bytes *= 2;
+  return bytes;
+}
+
 gpuhash_status parse(const gpuhash_config& c, slab_options& o, gpuhash_error* err) {
-  uint32_t slab = 1, tile = 0;
+  uint32_t slab = 0, tile = 0;
   gpuhash_status s = option_number(c, "buckets", 1, 1ull << 32, false, &o.buckets, err);
   if (!s) s = option_real(c, "utilization", 0.05, 0.94, &o.utilization, err);
   if (!s) s = option_word(c, "allocator", "slab_alloc|slab_alloc_light", &o.light, err);
-  if (!s) s = option_word(c, "slab_bytes", "64|128|256", &slab, err);
+  if (!s) s = option_word(c, "slab_bytes", "auto|64|128|256", &slab, err);
   if (!s) s = option_word(c, "duplicates", "0|1", &o.duplicates, err);
   if (!s) s = option_word(c, "hash", "murmur|paper", &o.hash, err);
   if (!s) s = option_word(c, "tile", "auto|32", &tile, err);
   if (!s) s = option_word(c, "in_flight", "auto|1|2", &o.in_flight, err);
-  o.slab_bytes = 64u << slab, o.tile = tile ? 32 : 0;
+  o.slab_bytes = slab ? 32u << slab : fitting_slab(c, o.utilization), o.tile = tile ? 32 : 0;
   return s;
 }
 

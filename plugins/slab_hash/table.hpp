@@ -125,13 +125,12 @@ class slab_hash_table final : public table {
 
     const double needed = units_for(n, buckets),
                  blocks = ceil((needed > least_units ? needed : least_units) / block_units);
-    const uint32_t per_super = uint32_t(blocks < most_blocks ? blocks : most_blocks);
-    const double supers_needed = ceil(blocks / per_super);
+    const double supers_needed = ceil(blocks / most_blocks);
     if (supers_needed >= slab_heap::max_supers)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "capacity %llu needs more slabs than a handle can name; ask for more buckets",
                         (unsigned long long)keys);
-    const uint32_t supers = uint32_t(supers_needed);
+    const uint32_t supers = uint32_t(supers_needed), per_super = uint32_t(ceil(blocks / supers));
     heap_.drop(stream);
     // A contiguous range cannot be added to, so it is made with room to spare.
     heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light,
