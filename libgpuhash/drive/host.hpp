@@ -28,6 +28,10 @@ struct waiting_op {
   size_t element;
 };
 
+// A table that is small enough to be copied; or else the table itself.
+template <class Table>
+using own_copy = std::conditional_t<sizeof(Table) <= 128, const Table, const Table&>;
+
 // What a pass over a block keeps in registers: copies, since the compiler has to assume that writing a result changes
 // whatever lies in memory.
 template <class Op>
@@ -41,7 +45,7 @@ struct host_pass {
   static constexpr bool reads = kind == find || kind == count;
   static constexpr bool takes_values = kind == mixed || in_kinds(kind, adding_kinds);
 
-  const std::conditional_t<sizeof(table) <= 128, table, const table&> t;
+  own_copy<table> t;
   const request q;
   totals sum{};
   tile_type tile{};
@@ -150,14 +154,15 @@ template <class Find>
 }
 
 template <class Op, class Find>
-class host_driver {
+class alignas(64) host_driver {
   using pass = host_pass<Op>;
   using table = typename Op::table;
   using block = home_block<table>;
   using waiting = waiting_op<Op>;
 
-  const table& t_;
-  const request& q_;
+  // Copies: the originals may share a cache line with what another thread writes all the time.
+  own_copy<table> t_;
+  const request q_;
   totals sum_{};
   u32 n_ = 0;  // operations that wait
   waiting list_[waiting_room];
