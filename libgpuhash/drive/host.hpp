@@ -52,7 +52,7 @@ struct host_pass {
 
   GH_FN static void prefetch(const void* line) {
     constexpr u32 line_bytes = Op::R * sizeof(typename F::word);
-    for (u32 b = 0; b < line_bytes; b += 64) __builtin_prefetch(static_cast<const char*>(line) + b, !reads);
+    for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<!reads>(static_cast<const char*>(line) + b);
   }
 
   // What element i answers, or seems to if the operation is not done: then it is overwritten later.

@@ -2,7 +2,7 @@
 //
 // How far ahead to prefetch decides the result by up to 4x, and the best distance differs between processors, row sizes
 // and table sizes. So the warm-up tries each of several distances twice, and the fastest is the one that is timed.
-// (Issuing prefetches in groups of 16, with other hints, or with PREFETCHW before a compare-and-swap changed nothing.)
+// (Issuing prefetches in groups of 16 or with other hints changed nothing.)
 #include "libgpuhash/src/ceilings.hpp"
 
 #include <omp.h>
@@ -19,6 +19,7 @@
 #include "libgpuhash/src/error.hpp"
 #include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/memory.hpp"
+#include "libgpuhash/tile/host.hpp"
 
 namespace gpuhash {
 namespace {
@@ -78,7 +79,7 @@ void gather(arena a, size_t first, size_t last, size_t ahead, u64) {
 
 void swap_words(arena a, size_t first, size_t last, size_t ahead, u64 round) {
   for (size_t i = first; i < last; ++i) {
-    if (ahead != 0) __builtin_prefetch(a.row(i + ahead), 1);
+    if (ahead != 0) host_mem::prefetch<true>(a.row(i + ahead));
     u64 expected = round;
     std::atomic_ref<u64>(*a.row(i)).compare_exchange_strong(expected, round + 1, std::memory_order_relaxed,
                                                             std::memory_order_relaxed);

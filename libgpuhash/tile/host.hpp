@@ -93,6 +93,18 @@ struct host_mem {
   GH_FN static T fetch_and(T* p, T v) {
     return __atomic_fetch_and(p, v, memory_order(O));
   }
+  // To write: without other caches' copies, or the write would wait until those are gone. x86 processors that do not have
+  // this instruction pass over it.
+  template <bool ToWrite>
+  GH_FN static void prefetch(const void* line) {
+#if defined(__x86_64__)
+    if constexpr (ToWrite) {
+      asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));
+      return;
+    }
+#endif
+    __builtin_prefetch(line, ToWrite);
+  }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void relax() {
 #if defined(__x86_64__)
