@@ -9,7 +9,15 @@
 `backends()` lists the structures, `devices()` the devices, `show_config()` how this installation was built.
 """
 
-from pygpuhash._core import version as _library_version
+try:
+    from pygpuhash._core import version as _library_version
+except ModuleNotFoundError as _error:
+    if _error.name != "pygpuhash._core":
+        raise
+    raise ImportError(
+        f"{__file__} is source code that was not built. Start Python in another directory to use an installed "
+        "gpuhash, or build this one in place with `pip install -e .`"
+    ) from None
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
 from pygpuhash.config import get_include, show_config

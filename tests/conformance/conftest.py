@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, conformance
+from pygpuhash import conformance
 from pygpuhash._conformance import CHECKS
 
 # Shapes besides the default that reach other code: narrow and wide rows and slabs, the sources' own hashes.
@@ -29,13 +29,6 @@ def pytest_generate_tests(metafunc):
         ]
         metafunc.parametrize("target", params, indirect=True)
         metafunc.parametrize("check", list(CHECKS))
-
-
-def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu"):
-        count, reason = _core.device_count(_core.CUDA)
-        if not count:
-            pytest.skip(f"needs a CUDA device: {reason}")
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core
 
 USABLE = [row.name for row in gh.backends() if row.state == "usable" and "cpu" in row.devices]
 
@@ -12,13 +11,6 @@ USABLE = [row.name for row in gh.backends() if row.state == "usable" and "cpu" i
 def pytest_generate_tests(metafunc):
     if "backend" in metafunc.fixturenames:
         metafunc.parametrize("backend", USABLE)
-
-
-def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu"):
-        count, reason = _core.device_count(_core.CUDA)
-        if not count:
-            pytest.skip(f"needs a CUDA device: {reason}")
 
 
 @pytest.fixture

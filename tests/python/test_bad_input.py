@@ -1,6 +1,9 @@
 """Everything that is refused, with a sentence that names the value and the way out, and nothing changed."""
 
 import os
+import shutil
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -200,3 +203,14 @@ def test_every_error_is_of_one_family():
         assert issubclass(kind, gh.GpuHashError)
         assert issubclass(kind, builtin)
     assert gh.TableFull("x").failed is None
+
+
+def test_sources_that_were_not_built_say_so(tmp_path):
+    """What happens in a fresh checkout, where the folder of the sources hides the installed package."""
+    folder = tmp_path / "pygpuhash"
+    folder.mkdir()
+    shutil.copy(gh.__file__, folder)
+    done = subprocess.run([sys.executable, "-c", "import pygpuhash"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"ImportError: {folder / '__init__.py'} is source code that was not built" in done.stderr
+    assert "pip install -e ." in done.stderr

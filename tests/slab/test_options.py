@@ -11,7 +11,7 @@ OPTIONS = {
     "buckets": [1, 1000],
     "utilization": [0.05, 0.3, 0.9],
     "allocator": ["slab_alloc", "slab_alloc_light"],
-    "slab_bytes": [64, 128, 256],
+    "slab_bytes": ["auto", 64, 128, 256],
     "duplicates": [0, 1],
     "hash": ["murmur", "paper"],
     "tile": ["auto", 32],
@@ -50,6 +50,24 @@ def test_every_width_in_every_slab(make, rng, widths, slab_bytes, allocator):
 
 
 @pytest.mark.parametrize(
+    ("device", "value", "utilization", "slots"),
+    [
+        ("cpu", "uint32", 0.6, 15),
+        ("cpu", "uint32", 0.9, 15),
+        ("cpu", "uint64", 0.6, 7),
+        ("cpu", "uint64", 0.9, 15),
+        pytest.param("cuda:0", "uint32", 0.6, 7, marks=pytest.mark.gpu),
+        pytest.param("cuda:0", "uint32", 0.8, 15, marks=pytest.mark.gpu),
+        pytest.param("cuda:0", "uint64", 0.6, 7, marks=pytest.mark.gpu),
+    ],
+)
+def test_slabs_are_chosen_by_device_width_and_utilization(make, device, value, utilization, slots):
+    """128 bytes; 64 where that is faster; 256 where no shorter slab can reach the utilization."""
+    table = make(device=device, key_dtype="uint32", value_dtype=value, utilization=utilization)
+    assert table.stats()["slab_slots"] == slots
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"buckets": 0}, "buckets"),
@@ -57,7 +75,7 @@ def test_every_width_in_every_slab(make, rng, widths, slab_bytes, allocator):
         ({"utilization": 0.95}, "utilization"),
         ({"utilization": "nan"}, "utilization"),
         ({"allocator": "malloc"}, "slab_alloc"),
-        ({"slab_bytes": 96}, "64|128|256"),
+        ({"slab_bytes": 96}, "auto|64|128|256"),
         ({"duplicates": 2}, "duplicates"),
         ({"hash": "md5"}, "murmur"),
         ({"tile": 16}, "auto|32"),
