@@ -11,6 +11,7 @@
 // over a block with all they need in registers; and reads without a branch on whether they are done.
 #pragma once
 #include "libgpuhash/drive/io.hpp"
+#include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/side.hpp"
 #include "libgpuhash/tile/host.hpp"
 
@@ -19,6 +20,7 @@ GH_BEGIN
 inline constexpr u32 block_size = 64;                // elements per block: one bit of a word for each
 inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
 inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
+inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
 inline constexpr size_t chunk_size = 16384;          // elements that a thread takes at a time
 
 // An operation that has to visit another line, and whose it is.
@@ -48,6 +50,7 @@ struct host_pass {
   own_copy<table> t;
   const request q;
   totals sum{};
+  u32 lost = 0;  // compare-and-swaps
   tile_type tile{};
 
   GH_FN static void prefetch(const void* line) {
@@ -70,9 +73,12 @@ struct host_pass {
 
   // Start the operation of element i, or serve it at once, and return false, if its key lives in a side slot.
   GH_FN bool start(Op& op, size_t i, index home) {
-    const auto k = read_key<F>(q, i);
     typename F::value v = 0;
     if constexpr (takes_values) v = read_value<F>(q, i);
+    return start(op, i, home, v);
+  }
+  GH_FN bool start(Op& op, size_t i, index home, typename F::value v) {
+    const auto k = read_key<F>(q, i);
     const u32 kd = kind == mixed ? read_op(q, i) : kind;
     if constexpr (table::side_slots)
       if (__builtin_expect(is_side_key(k), 0)) {
@@ -86,8 +92,7 @@ struct host_pass {
   // Visit the line of an operation. True if that finished it.
   GH_FN bool visit(Op& op) {
     verdict d;
-    do d = op.step(tile, t, joiner_of(q), tile.load(op.line(t)), true);
-    while (__builtin_expect(d == verdict::again, 0));
+    while ((d = op.step(tile, t, joiner_of(q), tile.load(op.line(t)), true)) == verdict::again) ++lost;
     if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, joiner_of(q), true);
     return d == verdict::done;
   }
@@ -156,6 +161,7 @@ template <class Find>
 template <class Op, class Find>
 class alignas(64) host_driver {
   using pass = host_pass<Op>;
+  using F = typename Op::F;
   using table = typename Op::table;
   using block = home_block<table>;
   using waiting = waiting_op<Op>;
@@ -164,7 +170,8 @@ class alignas(64) host_driver {
   own_copy<table> t_;
   const request q_;
   totals sum_{};
-  u32 n_ = 0;  // operations that wait
+  u32 n_ = 0;     // operations that wait
+  u32 join_ = 0;  // accumulate: blocks to join before the next try without
   waiting list_[waiting_room];
   block ring_[blocks_ahead + 1];
 
@@ -173,10 +180,13 @@ class alignas(64) host_driver {
   void finish(const pass& p, u32 n) {
     sum_.live += p.sum.live, sum_.used += p.sum.used, sum_.yes += p.sum.yes, sum_.failed += p.sum.failed;
     n_ = n;
+    join_ = p.lost ? blocks_joined : join_ ? join_ - 1 : 0;
   }
 
   // Visit the home lines of a block and ask for those of another one.
   [[gnu::noinline]] void serve_block(size_t b, u32 many, const block& now, const block& later) {
+    if constexpr (Op::fixed_kind == accumulate)
+      if (join_) return serve_joined(b, many, now, later);
     pass p{t_, q_};
     u32 n = n_;
     p.serve_all(
@@ -186,6 +196,48 @@ class alignas(64) host_driver {
           return p.start(op, b + j, now.home[j]);
         },
         [&](u32 j) __attribute__((always_inline)) { return b + j; }, list_, n);
+    finish(p, n);
+  }
+
+  // accumulate, where swaps are lost: equal keys of a block are joined before they reach the table, or a frequent key's
+  // line would go back and forth between the cores all the time. An element that follows another one takes effect right
+  // after it. Of the elements whose homes share an entry of `latest`, only the last one is found.
+  [[gnu::noinline]] void serve_joined(size_t b, u32 many, const block& now, const block& later) {
+    pass p{t_, q_};
+    u32 n = n_;
+    const joiner how = joiner_of(p.q);
+    typename F::key keys[block_size];
+    typename F::value sums[block_size] = {};
+    u8 leader[block_size], status[block_size] = {}, latest[2 * block_size] = {};
+    u64 leads = 0;  // bit j: others follow number j
+    for (u32 j = 0; j < many; ++j) {
+      const auto k = read_key<F>(p.q, b + j);
+      const auto v = read_value<F>(p.q, b + j);
+      keys[j] = k;
+      u8& last = latest[now.home[j] % (2 * block_size)];
+      bool follows = (last < j) & (keys[last] == k);  // 0 if there is none: number 0 might as well be it
+      asm("" : "+r"(follows));                        // not worth a branch
+      const u32 lead = follows ? last : j;
+      const auto joined = join(how, sums[lead], v);
+      sums[lead] = follows ? joined : v;
+      leader[j] = last = u8(lead);
+      leads |= u64(follows) << lead;
+    }
+    for (u32 j = 0; j < many; ++j) {
+      p.prefetch(later.line[j]);
+      Op op;
+      if (leader[j] != j || !p.start(op, b + j, now.home[j], sums[j])) continue;
+      if (leads >> j & 1) {
+        for (bool done = false; !done;) done = p.visit(op);
+        p.deposit(b + j, op.res);
+        status[j] = u8(op.res.status);
+      } else {
+        p.serve(op, b + j, list_, n);
+      }
+    }
+    if (leads)
+      for (u32 j = 0; j < many; ++j)  // a failure is everybody's
+        if (leader[j] != j) p.deposit(b + j, {status[leader[j]] > yes ? status[leader[j]] : u32(no), 0, 0, 0});
     finish(p, n);
   }
 

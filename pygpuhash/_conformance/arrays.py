@@ -21,6 +21,11 @@ def unique_keys(rng: np.random.Generator, n: int, dtype: str = "uint64") -> Arra
         return ((np.arange(n, dtype=np.uint64) + start) * factor).astype(dtype)
 
 
+def skewed(rng: np.random.Generator, among: int, n: int) -> Array:
+    """n indices below `among`: half of them uniform, half of them below 3."""
+    return np.where(rng.random(n) < 0.5, rng.integers(0, among, n), rng.integers(0, min(among, 3), n))
+
+
 def values_for(keys: Array, dtype: str | None, salt: int = 0) -> Array | None:
     """A value that tells its key and the salt; None for a set."""
     if dtype is None:

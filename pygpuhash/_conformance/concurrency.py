@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash._conformance.arrays import Array, patterns, unique_keys, values_for
+from pygpuhash._conformance.arrays import Array, patterns, skewed, unique_keys, values_for
 from pygpuhash._conformance.harness import Target, audit, check, expect, same, same_set
 from pygpuhash.table import Op
 
@@ -249,7 +249,7 @@ def _count_from_threads(target: Target, key: str, value: str) -> None:
     def work(i: int) -> None:
         rng = target.rng(f"thread {i}")
         for _ in range(rounds):
-            at = rng.integers(0, len(pool), n)
+            at = skewed(rng, len(pool), n)
             t.accumulate(pool[at], 1)
             np.add.at(totals[i], at, 1)
 

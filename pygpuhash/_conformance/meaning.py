@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash._conformance.arrays import Array, patterns, unique_keys, values_for
+from pygpuhash._conformance.arrays import Array, patterns, skewed, unique_keys, values_for
 from pygpuhash._conformance.harness import Target, check, expect, same, same_set
 from pygpuhash.table import Op
 
@@ -18,7 +18,7 @@ NUMBERS = ("uint32", "uint64", "int32", "int64", "float32", "float64")
 
 @check("accumulate")
 def accumulate(target: Target) -> None:
-    """Add, min and max, over unsigned, signed and float values of 4 and 8 bytes, with equal keys in a batch."""
+    """Add, min and max over unsigned, signed and float values of 4 and 8 bytes; few and many equal keys in a batch."""
     n = target.pick(20_000, 200_000, 2_000_000)
     widths = {value for _, value in target.formats}
     for key, value, op in itertools.product(("uint32", "uint64"), NUMBERS, UFUNCS):
@@ -28,8 +28,7 @@ def accumulate(target: Target) -> None:
         distinct = np.unique(np.concatenate([unique_keys(rng, n // 20, key), patterns(key)]))
         with target.table(key, value) as t:
             state: dict[str, Array] = {}
-            for _ in range(2):
-                at = rng.integers(0, len(distinct), n)
+            for at in (rng.integers(0, len(distinct), n), skewed(rng, len(distinct), n)):
                 operands = _operands(rng, n, value)
                 where = f"accumulate {op} of {value} values by {key} keys"
                 fresh = t.accumulate(distinct[at], operands, op=op)
