@@ -59,7 +59,7 @@ struct block_join {
       using word = std::conditional_t<sizeof(v) == 8, u64, u32>;
       word* const sum = reinterpret_cast<word*>(value + first);
       for (word seen = *static_cast<volatile word*>(sum);;) {
-        const word before = atomicCAS(sum, seen, word(join(j, typename F::value(seen), v)));
+        const word before = atomicCAS(sum, seen, word(join_operands(j, typename F::value(seen), v)));
         if (before == seen) break;
         seen = before;
       }

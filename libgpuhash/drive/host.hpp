@@ -218,7 +218,7 @@ class alignas(64) host_driver {
       bool follows = (last < j) & (keys[last] == k);  // 0 if there is none: number 0 might as well be it
       asm("" : "+r"(follows));                        // not worth a branch
       const u32 lead = follows ? last : j;
-      const auto joined = join(how, sums[lead], v);
+      const auto joined = join_operands(how, sums[lead], v);
       sums[lead] = follows ? joined : v;
       leader[j] = last = u8(lead);
       leads |= u64(follows) << lead;

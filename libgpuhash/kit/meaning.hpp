@@ -37,6 +37,16 @@ GH_FN V join(joiner j, V a, V b) {
   return join_uint<V>(j.combine, a, b);
 }
 
+// Two operands that reach the table as one: in whichever order, a NaN operand of min and max loses.
+template <class V>
+GH_FN V join_operands(joiner j, V a, V b) {
+  using real = std::conditional_t<sizeof(V) == 4, float, double>;
+  if constexpr (sizeof(V) == 8)
+    if (j.narrow) return join_operands<u32>(j, u32(a), u32(b));
+  if (j.type == 2 && j.combine != 0 && bits_as<real>(a) != bits_as<real>(a)) return b;
+  return join(j, a, b);
+}
+
 // The word that an operation wants to leave in the slot of key k.
 template <class F>
 GH_FN typename F::word wanted(u32 kd, joiner j, bool alive, typename F::value seen, typename F::key k,

@@ -150,6 +150,7 @@ class slab_hash_table final : public table {
     layout_.paper_a = uint32_t(drawn % (paper_prime - 1)) + 1, layout_.paper_b = uint32_t((drawn >> 32) % paper_prime);
     layout_.heap = heap_.heap();
     const double most = double(buckets) * data_slots_ * config_.max_load_factor;
+    capacity_ = n;
     limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
     free_units_ = layout_.heap.capacity();
     return GPUHASH_OK;
@@ -162,7 +163,12 @@ class slab_hash_table final : public table {
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
+  // As many buckets as now for limit() keys, and in proportion for more; or else a rebuild in place would add some.
   gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+    if (!options_.buckets && keys > capacity_) {
+      const double scaled = double(keys) * double(capacity_) / double(limit_);
+      keys = scaled > double(capacity_) ? uint64_t(scaled) : capacity_;
+    }
     return rebuild(keys, 0, stream, err);
   }
 
@@ -177,7 +183,7 @@ class slab_hash_table final : public table {
     slab_heap_owner old_heap(api_, {this, take, give});
     old_heap.swap(heap_);
     const layout_type old_layout = layout_;
-    const uint64_t old_limit = limit_;
+    const uint64_t old_limit = limit_, old_capacity = capacity_;
     gpuhash_status status;
     uint64_t moved = 0;
     rebuilding_ = true;
@@ -194,7 +200,7 @@ class slab_hash_table final : public table {
     if (status != GPUHASH_OK) {
       base_ = std::move(old_base);
       heap_.swap(old_heap);
-      layout_ = old_layout, limit_ = old_limit;
+      layout_ = old_layout, limit_ = old_limit, capacity_ = old_capacity;
       free_units_ = 0;  // not counted, so every batch is watched
       return status;
     }
@@ -223,7 +229,7 @@ class slab_hash_table final : public table {
         return host->fail(
             err, GPUHASH_NO_MEMORY,
             "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
-      return rebuild(options_.buckets ? 0 : limit(), 2 * double(layout_.heap.capacity()), stream, err);
+      return rebuild(options_.buckets ? 0 : capacity_, 2 * double(layout_.heap.capacity()), stream, err);
     }
     // As many again as there are, so that a growing table asks rarely.
     for (uint32_t i = 0, n = heap_.heap().supers ? heap_.heap().supers : 1; i < n && heap_.can_add(); ++i)
@@ -239,13 +245,14 @@ class slab_hash_table final : public table {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.used)) keys = uint64_t(now.used);
-    if (keys > limit_) return resize(keys, stream, err);
+    if (keys > limit_) return rebuild(keys, 0, stream, err);
     const double units = units_for(keys, layout_.buckets);
     while (double(layout_.heap.capacity()) < units && heap_.can_add()) {
       if (const int e = heap_.add_super(stream)) return fault(err, e, "adding a super block");
       layout_.heap = heap_.heap();
     }
-    if (double(layout_.heap.capacity()) < units) return rebuild(options_.buckets ? keys : limit(), units, stream, err);
+    if (double(layout_.heap.capacity()) < units)
+      return rebuild(options_.buckets ? keys : capacity_, units, stream, err);
     return count_units(stream, err);
   }
   gpuhash_status count_units(void* stream, gpuhash_error* err) {
@@ -431,6 +438,7 @@ class slab_hash_table final : public table {
   slab_heap_owner heap_;
   uint32_t data_slots_;
   std::atomic<uint64_t> limit_{0};  // read by bookings while a rebuild of another thread runs
+  uint64_t capacity_ = 0;           // keys that the buckets were chosen for
   bool rebuilding_ = false;
   std::atomic<uint64_t> free_units_{0};  // at least so many; read anew when super blocks come
 };

@@ -90,3 +90,17 @@ def test_ten_million_operations(make, capsys):
         )
     assert after["heap_taken"] < before["heap_taken"] / 10
     assert held - table.nbytes > 128 * before["heap_taken"]
+
+
+def test_rebuilds_that_drop_dead_slots_do_not_add_buckets(make, rng):
+    table = make(capacity=2000)
+    keys = rng.permutation(20_000).astype(np.uint64)
+    table.insert(keys[:2000], 0)
+    buckets = []
+    for start in range(0, 18_000, 400):  # 400 keys leave, 400 others come
+        table.erase(keys[start : start + 400])
+        table.insert(keys[start + 2000 : start + 2400], 0)
+        buckets.append(table.stats()["buckets"])
+    assert table.stats()["rebuilds"] > 4
+    assert buckets[-1] == buckets[5]
+    assert buckets[-1] <= 2 * buckets[0]
