@@ -15,7 +15,8 @@ gpuhash_status fail(gpuhash_error* err, gpuhash_status code, const char* format,
   constexpr size_t message_at = offsetof(gpuhash_error, message);
   if (err->struct_size >= message_at) err->code = code;
   if (err->struct_size > message_at) {
-    const size_t room = std::min(err->struct_size, sizeof(gpuhash_error)) - message_at;
+    // The struct ends with padding, which is not for the message.
+    const size_t room = std::min(err->struct_size - message_at, sizeof(err->message));
     va_list arguments;
     va_start(arguments, format);
     std::vsnprintf(err->message, room, format, arguments);

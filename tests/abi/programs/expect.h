@@ -14,7 +14,8 @@ static inline void expect_status(int line, const char *call, gpuhash_status want
                                  gpuhash_status got) {
   ++expectations;
   const char *message = got == GPUHASH_OK ? "" : err.message;
-  const int agrees = got == want && (got == GPUHASH_OK || err.code == got) && strstr(message, sentence) != NULL;
+  const int ends = memchr(err.message, 0, sizeof err.message) != NULL;
+  const int agrees = got == want && (got == GPUHASH_OK || err.code == got) && ends && strstr(message, sentence) != NULL;
   if (!agrees) {
     ++failures;
     printf("line %d: %s\n  wanted %s with \"%s\"\n  got    %s (err.code %d) with \"%s\"\n", line, call,

@@ -96,6 +96,11 @@ static void memory_and_options(void) {
   options[0].key = "laod";
   BAD_CONFIG(GPUHASH_NOT_FOUND, "option 'laod' is unknown to backend 'toy'; did you mean 'load'?",
              (config.options = options, config.n_options = 1));
+  char long_key[700];
+  memset(long_key, '@', sizeof long_key - 1);
+  long_key[sizeof long_key - 1] = 0;
+  options[0].key = long_key;
+  BAD_CONFIG(GPUHASH_NOT_FOUND, "option '@@@", (config.options = options, config.n_options = 1));
   options[0].key = NULL;
   BAD_CONFIG(INVALID, "the key of option 0 is NULL", (config.options = options, config.n_options = 1));
   options[0] = (gpuhash_option){"load", NULL};
