@@ -24,7 +24,9 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
   mine = lane == 0 ? mine : lane == 1 ? used_here : lane == 2 ? good_here : lane == 3 ? failed_here : 0;
   if (!mine) return;
   const u32 stripe = blockIdx.x % total_stripes;
-  if (lane != 2) atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
+  // Failures of a batch that somebody looks at are that one's to report.
+  if (lane < 2 || (lane == 3 && !batch_sum))
+    atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
   if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum + stripe) + lane, u64((long long)mine));
 }
 
@@ -181,16 +183,17 @@ int run_on_cuda(const void* table, const request& q, totals* sum) {
   return int(cudaGetLastError());
 }
 
-// Live pairs of cells lo..hi, appended at *n in no order. Runs with no writer about.
+// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
 template <class Table>
 __global__ void __launch_bounds__(block_threads)
-    collect_cells(const __grid_constant__ Table t, u64 lo, u64 hi, void* keys, void* values, u32 key_bytes,
-                  u32 value_bytes, u64* n) {
+    collect_cells(const __grid_constant__ Table t, cell_order order, u64 lo, u64 hi, void* keys, void* values,
+                  u32 key_bytes, u32 value_bytes, u64* n) {
   using F = typename Table::format;
-  const u64 i = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
+  const u64 at_order = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
+  const u64 i = cell_at(order, at_order);
   const u32 lane = threadIdx.x % 32;
   u32 mine = 0;
-  if (i < hi) t.template each_live<cuda_mem>(i, [&](auto, auto) { ++mine; });
+  if (at_order < hi) t.template each_live<cuda_mem>(i, [&](auto, auto) { ++mine; });
   u32 up_to = mine;  // of the lanes up to this one
 #pragma unroll
   for (u32 d = 1; d < 32; d *= 2) {
@@ -209,13 +212,14 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class Table>
-int collect_on_cuda(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
-                    uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+int collect_on_cuda(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
+                    uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
   const u64 blocks = (hi - lo + block_threads - 1) / block_threads;
   if (!blocks) return 0;
   if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
-  collect_cells<Table><<<u32(blocks), block_threads, 0, cudaStream_t(stream)>>>(
-      *static_cast<const Table*>(table), lo, hi, keys, values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
+  collect_cells<Table><<<u32(blocks), block_threads, 0, cudaStream_t(stream)>>>(*static_cast<const Table*>(table),
+                                                                                order, lo, hi, keys, values, key_bytes,
+                                                                                value_bytes, reinterpret_cast<u64*>(n));
   return int(cudaGetLastError());
 }
 

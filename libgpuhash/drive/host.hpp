@@ -323,10 +323,10 @@ int run_on_host(const void* table, const request& q, totals* sum) {
   return 0;
 }
 
-// Live pairs of cells lo..hi, appended at *n in no order. Runs with no writer about.
+// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
 template <class Table>
-int collect_on_host(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
-                    uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
+int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
+                    uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
   using F = typename Table::format;
   const auto& t = *static_cast<const Table*>(table);
   const long chunks = long((hi - lo + chunk_size - 1) / chunk_size);
@@ -334,10 +334,10 @@ int collect_on_host(const void* table, uint64_t lo, uint64_t hi, void* keys, voi
   for (long c = 0; c < chunks; ++c) {
     const u64 begin = lo + u64(c) * chunk_size, end = begin + chunk_size < hi ? begin + chunk_size : hi;
     u64 here = 0;
-    for (u64 i = begin; i < end; ++i) t.template each_live<host_mem>(i, [&](auto, auto) { ++here; });
+    for (u64 i = begin; i < end; ++i) t.template each_live<host_mem>(cell_at(order, i), [&](auto, auto) { ++here; });
     u64 at = __atomic_fetch_add(n, here, __ATOMIC_RELAXED);
     for (u64 i = begin; i < end; ++i)
-      t.template each_live<host_mem>(i, [&](typename F::key k, typename F::value v) {
+      t.template each_live<host_mem>(cell_at(order, i), [&](typename F::key k, typename F::value v) {
         if (keys) write_element<typename F::key>(keys, key_bytes, at, k);
         if (values) write_element<typename F::value>(values, value_bytes, at, v);
         ++at;

@@ -49,6 +49,11 @@ GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
 // A retry leaves the elements alone that were carried out before.
 GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || q.status[i] > yes; }
 
+// The i-th cell in an order.
+GH_FN u64 cell_at(const cell_order& o, u64 i) {
+  return o.stride ? i / o.line_cells * o.stride % o.lines * o.line_cells + i % o.line_cells : i;
+}
+
 GH_FN joiner joiner_of(const request& q) { return {q.combine, q.value_type, q.value_bytes == 4}; }
 
 GH_END

@@ -48,6 +48,16 @@ inline void drop_event(void* e) { cudaEventDestroy(cudaEvent_t(e)); }
 inline int record(void* e, void* s) { return int(cudaEventRecord(cudaEvent_t(e), cudaStream_t(s))); }
 inline bool finished(void* e) { return cudaEventQuery(cudaEvent_t(e)) == cudaSuccess; }
 inline int follow(void* s, void* e) { return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), 0)); }
+inline int stream_id(void* s, uint64_t* id) {
+  unsigned long long n = 0;
+  const cudaError_t e = cudaStreamGetId(cudaStream_t(s), &n);
+  *id = n;
+  return int(e);
+}
+inline int make_stream(void** s) {
+  return int(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s), cudaStreamNonBlocking));
+}
+inline void drop_stream(void* s) { cudaStreamDestroy(cudaStream_t(s)); }
 inline bool has_wide_cas(int ordinal) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 9;
@@ -73,6 +83,9 @@ inline constexpr device_api cuda_device = {
     .error_text = cuda_detail::error_text,
     .has_wide_cas = cuda_detail::has_wide_cas,
     .out_of_memory = int(cudaErrorMemoryAllocation),
+    .stream_id = cuda_detail::stream_id,
+    .make_stream = cuda_detail::make_stream,
+    .drop_stream = cuda_detail::drop_stream,
 };
 
 }  // namespace gpuhash

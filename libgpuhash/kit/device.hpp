@@ -24,6 +24,10 @@ struct device_api {
   const char* (*error_text)(int error);
   bool (*has_wide_cas)(int ordinal);  // 16-byte compare-and-swap
   int out_of_memory;                  // the error number that means it
+  // An identity of the stream that no other one will ever have, whereas its handle may come back.
+  int (*stream_id)(void* stream, uint64_t* id);
+  int (*make_stream)(void** stream);  // of the table's own: ordered after nothing but what it follows
+  void (*drop_stream)(void* stream);  // its work goes on
 };
 
 }  // namespace gpuhash

@@ -35,20 +35,36 @@ struct request {
   uint32_t alone;                   // 1: no batch that writes runs at the same time (kit/gate)
 };
 
+// In which order cells are collected. Homes ascend with the hash: pairs that leave one table in the order of its cells
+// and enter a small one, which grows, would all crowd in one corner of it. So lines of cells are taken in strides that
+// leave no part of the table out for long (multiples of a stride near the golden section of all lines).
+struct cell_order {
+  uint64_t lines = 0;
+  uint64_t stride = 0;  // coprime to lines; 0: cells in order
+  uint32_t line_cells = 1;
+};
+
 struct engine {
   // Serve a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to
-  // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it.
+  // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it. So with `failed`, if
+  // there is a batch_sum: then the caller looks. What sum says failed is what nobody was told yet.
   // Returns 0 or a CUDA error code.
   int (*run)(const void* table, const request& q, totals* sum);
-  // Append the live pairs of cells lo..hi to keys/values (either may be NULL) at *n, which counts on (device memory on CUDA).
-  int (*collect)(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
-                 uint32_t value_bytes, uint64_t* n, uint32_t threads, void* stream);
+  // Append the live pairs of cells lo..hi of `order` to keys/values (either may be NULL) at *n, which counts on (device
+  // memory on CUDA).
+  int (*collect)(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
+                 uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void* stream);
 
   // Chaining only, else NULL. The table is held exclusively.
   // Compact the chains of cells lo..hi and give their spare units back; adds to *sum.
   int (*flush)(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void* stream);
   // Write the values of key i from out_values[offsets[i]] on.
   int (*values_of)(const void* table, const request& q, const uint64_t* offsets);
+
+  // CPU, or NULL. Fill the empty table `to` with the live pairs of `from`, which has the same seed: homes in both ascend
+  // with the hash, so that one pass through both does. Adds the slots used to sum->used, and pairs without a place to
+  // sum->failed. Nobody else uses either table.
+  int (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads);
 };
 
 // Slot formats, as engines and tables number them.

@@ -4,6 +4,9 @@
 //   using layout                                      what its kernels take
 //   uint64_t slots_for(options, format word bytes, keys, max_load)   smallest legal number of slots; 0 if too many
 //   layout bind(options, void* slots, uint64_t n_slots, void* side, uint64_t seed)
+//   bool finds_room(const layout&, double max_load)  below max_load, will a key find a place whatever the keys are? Or else
+//                                                    batches on CUDA are waited for
+//   line_cells                                        slots of a cache line
 //   const char* broken(const layout&, uint64_t* cell)        host memory; NULL, or which invariant fails at which cell
 //   void distances(const layout&, size_t n, uint64_t* counts, double* mean, uint64_t* max)   host memory
 #pragma once
@@ -21,79 +24,100 @@ class flat_table final : public table {
 
   flat_table(const setup& s, const options& o) : table(s), options_(o) {}
   ~flat_table() override {
-    on_device scope(*this);
-    api_.wait(nullptr);
-    exclusive hold(*this, nullptr);  // runs after every batch of every stream
-    api_.wait(nullptr);
-    header_ = {}, storage_ = {};
+    dismantle([this](void* stream) { drop(storage_, stream); });
   }
 
   gpuhash_status create(gpuhash_error* err) {
     on_device scope(*this);
     void* const stream = config_.stream;
     if (const gpuhash_status s = make_header(stream, err)) return s;
-    if (const gpuhash_status s = place(config_.capacity, stream, err)) return s;
+    place now;
+    scratch fresh(*this, bytes_for(config_.capacity), stream);
+    if (const gpuhash_status s = lay_out(config_.capacity, fresh, &now, stream, err)) return s;
+    take_place(now, fresh);
+    if (const gpuhash_status s = recount_empty(stream, err)) return s;
     if (const int e = api_.wait(stream)) return fault(err, e, "initialising the table");
     return GPUHASH_OK;
   }
 
  private:
-  const void* layout() const override { return &layout_; }
-  uint64_t cells() const override { return n_slots_; }
-  uint64_t slots() const override { return n_slots_; }
+  // Where the slots are: all that a rebuild exchanges.
+  struct place {
+    typename S::layout layout{};
+    uint64_t n_slots = 0;
+    uint64_t limit = 0;
+  };
+
+  const void* layout() const override { return &at_.layout; }
+  uint64_t cells() const override { return at_.n_slots; }
+  uint32_t line_cells() const override { return S::line_cells; }
+  uint64_t slots() const override { return at_.n_slots; }
   uint64_t bytes() const override { return storage_.bytes; }
-  uint64_t limit() const override { return limit_; }
+  uint64_t limit() const override { return at_.limit; }
+  bool smaller_for(uint64_t keys) const override { return bytes_for(keys) < storage_.bytes; }
+  bool certain(uint64_t) override { return S::finds_room(at_.layout, config_.max_load_factor); }
   void tune(request& q) const override { q.in_flight = options_.in_flight; }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     const int e = api_.fill(storage_.p, 0xff, storage_.bytes, stream);
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
-
-  // Fresh, empty storage for so many keys.
-  gpuhash_status place(uint64_t keys, void* stream, gpuhash_error* err) {
-    const uint64_t n = S::slots_for(options_, keys, config_.max_load_factor);
-    if (n == 0 || n > ~uint64_t(0) / sizeof(word))
-      return host->fail(
-          err, GPUHASH_INVALID_ARGUMENT,
-          "capacity %llu is too large for this table's layout; ask for fewer keys, or wider groups (option row)",
-          (unsigned long long)keys);
-    block fresh(this, size_t(n) * sizeof(word), stream);
-    if (!fresh) return no_memory(err, n * sizeof(word));
-    if (const int e = api_.fill(fresh.p, 0xff, fresh.bytes, stream)) return fault(err, e, "initialising the table");
-    storage_ = std::move(fresh);
-    n_slots_ = n;
-    layout_ = S::bind(options_, storage_.p, n, head()->side, config_.seed);
-    limit_ = uint64_t(double(n) * config_.max_load_factor);
-    if (limit_ == 0) limit_ = 1;
-    return GPUHASH_OK;
+  gpuhash_status recount_empty(void* stream, gpuhash_error* err) {
+    const gpuhash_status s = write_used({}, 0, stream, err);
+    rebuilds_ = 0;
+    return s;
   }
 
-  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete.
+  uint64_t bytes_for(uint64_t keys) const {  // 0: too many
+    const uint64_t n = S::slots_for(options_, keys, config_.max_load_factor);
+    return n > ~uint64_t(0) / sizeof(word) ? 0 : n * sizeof(word);
+  }
+
+  // Fresh, empty slots in memory of bytes_for(keys).
+  gpuhash_status lay_out(uint64_t keys, const scratch& fresh, place* out, void* stream, gpuhash_error* err) {
+    const uint64_t n = bytes_for(keys) / sizeof(word);
+    if (n == 0)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                        "capacity %llu is too large for this table's layout; ask for fewer keys",
+                        (unsigned long long)keys);
+    if (!fresh) return no_memory(err, fresh.bytes());
+    if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
+      return fault(err, e, "initialising the table");
+    out->n_slots = n;
+    out->layout = S::bind(options_, fresh.get(), n, head()->side, config_.seed);
+    out->limit = uint64_t(double(n) * config_.max_load_factor);
+    if (out->limit == 0) out->limit = 1;
+    return GPUHASH_OK;
+  }
+  void take_place(const place& now, scratch& fresh) {
+    at_ = now;
+    fresh.swap(storage_);  // what was there before goes with the scratch
+  }
+
+  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
+  // finds no place (a short probe_limit, or keys that were chosen for it), larger storage is tried.
   gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
-    block old = std::move(storage_);
-    const typename S::layout old_layout = layout_;
-    const uint64_t old_slots = n_slots_, old_limit = limit_;
-    gpuhash_status status = place(keys, stream, err);
-    uint64_t moved = 0;
-    const uint64_t step = old_slots < (1u << 24) ? old_slots : 1u << 24;  // cells at a time bound the memory it takes
-    if (status == GPUHASH_OK)
-      status = move_pairs(&old_layout, old_slots, step, step, GPUHASH_OP_INSERT, &moved, stream, err);
-    if (status != GPUHASH_OK) {
-      storage_ = std::move(old);
-      layout_ = old_layout, n_slots_ = old_slots, limit_ = old_limit;
-      return status;
+    for (;; keys *= 2) {
+      uint64_t moved = 0;
+      const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
+      if (s == GPUHASH_OK) return write_used(now, moved, stream, err);
+      if (s != GPUHASH_FULL) return s;
     }
-    totals after[total_stripes] = {};
-    after[0] = {now.live, int64_t(moved), now.yes, now.failed};
-    int e = api_.copy(head()->sum, after, sizeof(after), stream);
-    if (!e) e = api_.wait(stream);
-    if (e) return fault(err, e, "rebuilding the table");
-    ++rebuilds_;
-    book_used(moved);
-    return GPUHASH_OK;
+  }
+  gpuhash_status move_to(uint64_t keys, uint64_t live, uint64_t* moved, void* stream, gpuhash_error* err) {
+    scratch fresh(*this, bytes_for(keys), stream);
+    place now;
+    if (const gpuhash_status s = lay_out(keys, fresh, &now, stream, err)) return s;
+    const place before = at_;
+    at_ = now;
+    const uint64_t step = before.n_slots < rebuild_step ? before.n_slots : rebuild_step;
+    const gpuhash_status s =
+        move_pairs({&before.layout, before.n_slots, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
+    at_ = before;
+    if (s == GPUHASH_OK) take_place(now, fresh);
+    return s;
   }
 
   // The table as host memory sees it: itself on the CPU, a copy on CUDA.
@@ -102,15 +126,15 @@ class flat_table final : public table {
     typename S::layout layout;
   };
   gpuhash_status view(host_view& v, gpuhash_error* err) {
-    v.layout = layout_;
+    v.layout = at_.layout;
     if (!on_cuda()) return GPUHASH_OK;
     v.slots.reset(new (std::nothrow) unsigned char[storage_.bytes + 64]);
     if (!v.slots) return no_memory(err, storage_.bytes);
     unsigned char* const aligned = v.slots.get() + (64 - uintptr_t(v.slots.get()) % 64) % 64;
-    int e = api_.copy(aligned, storage_.p, storage_.bytes, nullptr);
-    if (!e) e = api_.wait(nullptr);
+    int e = api_.copy(aligned, storage_.p, storage_.bytes, own_stream_);
+    if (!e) e = api_.wait(own_stream_);
     if (e) return fault(err, e, "reading the table");
-    v.layout = S::bind(options_, aligned, n_slots_, nullptr, config_.seed);
+    v.layout = S::bind(options_, aligned, at_.n_slots, nullptr, config_.seed);
     return GPUHASH_OK;
   }
 
@@ -121,14 +145,14 @@ class flat_table final : public table {
     if (const char* what = S::broken(v.layout, &cell))
       return host->fail(err, GPUHASH_CORRUPT, "slot %llu breaks an invariant: %s", (unsigned long long)cell, what);
     const word* slots = static_cast<const word*>(S::memory(v.layout));
-    for (uint64_t i = 0; i < n_slots_; ++i) {
+    for (uint64_t i = 0; i < at_.n_slots; ++i) {
       live += is_live<F>(slots[i]);
       used += F::key_of(slots[i]) != empty_key<typename F::key>;
     }
     header mine;
     totals now{};
-    int e = api_.copy(&mine, head(), sizeof(mine), nullptr);
-    if (!e) e = api_.wait(nullptr);
+    int e = api_.copy(&mine, head(), sizeof(mine), own_stream_);
+    if (!e) e = api_.wait(own_stream_);
     if (e) return fault(err, e, "reading the table");
     for (const totals& s : mine.sum) now.live += s.live, now.used += s.used;
     const word* side = reinterpret_cast<const word*>(mine.side);
@@ -151,10 +175,8 @@ class flat_table final : public table {
   }
 
   options options_;
-  typename S::layout layout_{};
+  place at_;
   block storage_;
-  uint64_t n_slots_ = 0;
-  std::atomic<uint64_t> limit_{0};  // read by bookings while a rebuild of another thread runs
 };
 
 }  // namespace gpuhash

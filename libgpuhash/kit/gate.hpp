@@ -4,43 +4,52 @@
 //               back new batches, so that it gets its turn.
 // stream_gate   CUDA: the same by events, without waiting on the host. It also tells a reading batch whether it is alone,
 //               that is, whether no writing batch can run at the same time (it may then read through L1).
+//
+//   G1  A stream is used while a call that names it runs, and never after: it may end any time later. What has to follow
+//       its work follows an event.
+//   G2  Streams are told apart by an identity that is never used again. A handle may come back for another stream, which
+//       is not ordered after the work of the first.
+//   G3  A lane whose event has happened orders nothing any more, and is dropped: streams that come and go leave nothing.
 #pragma once
-#include <condition_variable>
-#include <mutex>
+#include <stdint.h>
+
+#include <utility>
 #include <vector>
 
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/sync.hpp"
 
 namespace gpuhash {
 
 class host_gate {
  public:
   void lock_shared() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<kit_mutex> lock(mutex_);
     turn_.wait(lock, [&] { return !exclusive_ && !waiting_; });
     ++sharing_;
   }
   void unlock_shared() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<kit_mutex> lock(mutex_);
     if (--sharing_ == 0 && waiting_) turn_.notify_all();
   }
   void lock() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    std::unique_lock<kit_mutex> lock(mutex_);
     ++waiting_;
     turn_.wait(lock, [&] { return !exclusive_ && !sharing_; });
     --waiting_;
     exclusive_ = true;
   }
   void unlock() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<kit_mutex> lock(mutex_);
     exclusive_ = false;
     turn_.notify_all();
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable turn_;
-  unsigned sharing_ = 0, waiting_ = 0;
+  kit_mutex mutex_;
+  kit_condition turn_;
+  unsigned sharing_ = 0;
+  unsigned waiting_ = 0;
   bool exclusive_ = false;
 };
 
@@ -50,6 +59,8 @@ class stream_gate {
   explicit stream_gate(const device_api& api) : api_(api) {}
   ~stream_gate() {
     for (const lane& l : lanes_) api_.drop_event(l.event);
+    for (void* event : spare_) api_.drop_event(event);
+    if (barrier_.event) api_.drop_event(barrier_.event);
   }
   stream_gate(const stream_gate&) = delete;
   stream_gate& operator=(const stream_gate&) = delete;
@@ -57,54 +68,100 @@ class stream_gate {
   // Before a batch is queued on stream. *alone says that no writing batch can run beside it.
   int before_batch(void* stream, bool writes, bool* alone) {
     *alone = true;
-    for (lane& l : lanes_) {
-      if (l.stream == stream) continue;
-      if (l.exclusive || (writes && l.reads_alone))
+    uint64_t id = 0;
+    if (const int e = api_.stream_id(stream, &id)) return e;
+    if (const int e = follow_barrier(stream, id)) return e;
+    for (const lane& l : lanes_) {
+      if (l.id == id) continue;  // the stream itself keeps the order
+      if (writes && l.reads_alone)
         if (const int e = api_.follow(stream, l.event)) return e;
       if (l.writes && !api_.finished(l.event)) *alone = false;
     }
     return 0;
   }
   int after_batch(void* stream, bool writes, bool alone) {
-    lane& l = lane_of(stream);
-    l.writes |= writes, l.reads_alone |= !writes && alone;
-    return api_.record(l.event, stream);
+    uint64_t id = 0;
+    if (const int e = api_.stream_id(stream, &id)) return e;
+    lane* l = nullptr;
+    if (const int e = lane_of(id, &l)) return e;
+    l->writes |= writes;
+    l->reads_alone |= !writes && alone;
+    return api_.record(l->event, stream);
   }
   // An exclusive operation on stream runs after every batch queued so far, and before every later one.
   int before_exclusive(void* stream) {
+    uint64_t id = 0;
+    if (const int e = api_.stream_id(stream, &id)) return e;
+    if (const int e = follow_barrier(stream, id)) return e;
     for (const lane& l : lanes_)
-      if (l.stream != stream)
+      if (l.id != id)
         if (const int e = api_.follow(stream, l.event)) return e;
     return 0;
   }
   int after_exclusive(void* stream) {
-    lane_of(stream);  // before any lane is dropped: its event may be the one to record
-    std::vector<lane> kept;
-    for (lane& l : lanes_) {
-      if (l.stream == stream)
-        kept.push_back({l.stream, l.event, true, false, true});
-      else
-        api_.drop_event(l.event);
-    }
-    lanes_ = std::move(kept);
-    return api_.record(lanes_.front().event, stream);
+    if (!barrier_.event)
+      if (const int e = api_.make_event(&barrier_.event)) return e;
+    if (const int e = api_.stream_id(stream, &barrier_.id)) return e;
+    barrier_.stands = true;
+    spare_.reserve(spare_.size() + lanes_.size());
+    for (const lane& l : lanes_) spare_.push_back(l.event);  // the barrier came after them
+    lanes_.clear();
+    return api_.record(barrier_.event, stream);
   }
+
+  size_t lanes() const { return lanes_.size(); }
 
  private:
   struct lane {
-    void* stream;
+    uint64_t id;  // of the stream
     void* event;  // recorded after the last batch of this stream
-    bool writes, reads_alone, exclusive;
+    bool writes, reads_alone;
   };
-  lane& lane_of(void* stream) {
+  struct {
+    uint64_t id = 0;        // of the stream of the last exclusive operation
+    void* event = nullptr;  // recorded after it
+    bool stands = false;
+  } barrier_;
+
+  int follow_barrier(void* stream, uint64_t id) {
+    if (!barrier_.stands || barrier_.id == id) return 0;
+    if (!api_.finished(barrier_.event)) return api_.follow(stream, barrier_.event);
+    barrier_.stands = false;  // G3
+    return 0;
+  }
+  int lane_of(uint64_t id, lane** out) {
     for (lane& l : lanes_)
-      if (l.stream == stream) return l;
-    lanes_.push_back({stream, nullptr, false, false, false});
-    api_.make_event(&lanes_.back().event);
-    return lanes_.back();
+      if (l.id == id) {
+        *out = &l;
+        return 0;
+      }
+    forget_finished();
+    lanes_.reserve(lanes_.size() + 1);
+    void* event = nullptr;
+    if (spare_.empty()) {
+      if (const int e = api_.make_event(&event)) return e;
+    } else {
+      event = spare_.back();
+      spare_.pop_back();
+    }
+    lanes_.push_back({id, event, false, false});
+    *out = &lanes_.back();
+    return 0;
+  }
+  void forget_finished() {  // G3
+    spare_.reserve(spare_.size() + lanes_.size());
+    size_t kept = 0;
+    for (const lane& l : lanes_) {
+      if (api_.finished(l.event))
+        spare_.push_back(l.event);
+      else
+        lanes_[kept++] = l;
+    }
+    lanes_.resize(kept);
   }
   const device_api& api_;
   std::vector<lane> lanes_;
+  std::vector<void*> spare_;  // events without a lane
 };
 
 }  // namespace gpuhash

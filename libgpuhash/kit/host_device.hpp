@@ -62,6 +62,9 @@ inline constexpr device_api host_device = {
     .error_text = [](int) { return "out of memory"; },
     .has_wide_cas = [](int) { return true; },
     .out_of_memory = 1,
+    .stream_id = [](void*, uint64_t* id) { return *id = 0, 0; },
+    .make_stream = [](void** s) { return *s = nullptr, 0; },
+    .drop_stream = [](void*) {},
 };
 
 }  // namespace gpuhash

@@ -22,7 +22,7 @@ class slab_heap_owner {
   slab_heap_owner(const device_api& api, const memory& m) : api_(api), memory_(m) {}
   slab_heap_owner(const slab_heap_owner&) = delete;
   slab_heap_owner& operator=(const slab_heap_owner&) = delete;
-  ~slab_heap_owner() { drop(nullptr); }
+  ~slab_heap_owner() = default;  // whoever has it drops what it holds, on a stream that is alive
 
   // light: one contiguous range for max_supers super blocks, made at once.
   void shape(uint32_t unit_bits, uint32_t blocks, bool light, uint32_t max_supers, uint64_t seed) {
@@ -44,7 +44,7 @@ class slab_heap_owner {
     int e = api_.fill(p, 0xff, unit_bytes * how_many, stream);  // A2
     if (!e) e = api_.fill(p + unit_bytes * how_many, 0, map_bytes * how_many + note_bytes, stream);
     if (e) return e;
-    heap_.note = reinterpret_cast<u32*>(p + bytes - note_bytes);  // the latest: nothing is full any more
+    heap_.note = note_in(owned_.back());  // the latest: nothing is full any more
     for (uint32_t i = 0; i < how_many; ++i) {
       heap_.units[heap_.supers] = p + unit_bytes * i;
       heap_.bitmaps[heap_.supers] = reinterpret_cast<uint32_t*>(p + unit_bytes * how_many + map_bytes * i);
@@ -57,8 +57,19 @@ class slab_heap_owner {
     owned_.clear();
     heap_.supers = 0;
   }
+  // The last super blocks, of which no unit is taken: so many stay.
+  void drop_after(uint32_t supers, void* stream) {
+    if (heap_.light) return;
+    for (; owned_.size() > supers; owned_.pop_back())
+      memory_.give(memory_.context, owned_.back().p, owned_.back().bytes, stream);
+    heap_.supers = supers;
+    if (supers) heap_.note = note_in(owned_.back());
+  }
+  uint32_t most_supers() const { return heap_.light ? heap_.supers : max_supers_; }
   void swap(slab_heap_owner& o) {
-    std::swap(heap_, o.heap_), std::swap(owned_, o.owned_), std::swap(max_supers_, o.max_supers_);
+    std::swap(heap_, o.heap_);
+    std::swap(owned_, o.owned_);
+    std::swap(max_supers_, o.max_supers_);
   }
 
   // Every unit free and wiped again.
@@ -107,6 +118,9 @@ class slab_heap_owner {
     void* p;
     size_t bytes;
   };
+  static u32* note_in(const piece& o) {
+    return reinterpret_cast<u32*>(static_cast<unsigned char*>(o.p) + o.bytes - note_bytes);
+  }
   const device_api& api_;
   memory memory_;
   slab_heap heap_{};

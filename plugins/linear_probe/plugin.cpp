@@ -12,7 +12,9 @@ constexpr gpuhash_option_info option_list[] = {
     {"row", "auto|1|4|8|16", "slots per group; a key's home is the start of a group. 1 is the blog's layout"},
     {"hash", "murmur|blog", "murmur: keyed by the seed. blog: the unseeded finaliser of the source"},
     {"indexing", "multiply|mask", "multiply: any capacity. mask: the blog's power of two"},
-    {"probe_limit", "128 to 2147483648", "slots of a path after which an insert reports FULL; default 131072"},
+    {"probe_limit", "128 to 2147483648",
+     "slots of a path after which an insert reports FULL. Default: 131072, or the whole table if it may not grow or is "
+     "filled above 0.9"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find and insert"},
 };
 
@@ -25,6 +27,8 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   if (!s) s = option_word(c, "in_flight", "auto|1|2", &flight, err);
   if (s) return s;
   o.in_flight = flight;
+  // A table that may not grow takes as many keys as it says, however long the last of them has to look.
+  if (!o.probe_limit) o.probe_limit = c.grow && c.max_load_factor <= 0.9 ? 1u << 17 : 1u << 31;
   // A group of one cache line is best while most keys lie in it; above a load of 0.6 a GPU does better with two.
   constexpr uint64_t rows[] = {0, 1, 4, 8, 16};
   o.row = rows[row];

@@ -9,8 +9,8 @@ struct linear_options {
   uint64_t row = 0;  // slots per group; 0: chosen by load factor
   uint32_t hash = hash_murmur;
   uint32_t by_mask = 0;
-  uint64_t probe_limit = 1u << 17;  // slots
-  uint32_t in_flight = 0;           // CUDA: keys in flight per tile; 0: chosen
+  uint64_t probe_limit = 0;  // slots; 0: chosen
+  uint32_t in_flight = 0;    // CUDA: keys in flight per tile; 0: chosen
 };
 
 template <class F>
@@ -20,6 +20,7 @@ struct linear_structure {
   using word = typename F::word;
   using key = typename F::key;
   static constexpr uint32_t widest = 128 / sizeof(word);
+  static constexpr uint32_t line_cells = 64 / sizeof(word);
 
   static uint64_t slots_for(const options& o, uint64_t keys, double max_load) {
     if (keys < 64) keys = 64;
@@ -49,6 +50,12 @@ struct linear_structure {
     const uint64_t whole = n + widest, limit = o.probe_limit / widest * widest;
     t.probe_limit = uint32_t(whole < limit ? whole : limit);
     return t;
+  }
+  // A run of so many slots in use does not come about below a load factor of 0.9, unless keys are chosen for it: its
+  // probability falls as exp(-0.005 length) there (Knuth, The Art of Computer Programming 3, 6.4).
+  static constexpr uint32_t longest_run = 1u << 14;
+  static bool finds_room(const layout& t, double max_load) {
+    return t.probe_limit >= t.n_slots + t.widest || (max_load <= 0.9 && t.probe_limit >= longest_run);
   }
   static const void* memory(const layout& t) { return t.slots; }
 

@@ -59,35 +59,38 @@ class slab_hash_table final : public table {
 
  public:
   slab_hash_table(const setup& s, const slab_options& o)
-      : table(s), options_(o), heap_(api_, {this, take, give}), data_slots_(o.slab_bytes / sizeof(word) - 1) {}
+      : table(s),
+        options_(o),
+        heap_(api_, {this, take_for_heap, give_for_heap}),
+        data_slots_(o.slab_bytes / sizeof(word) - 1) {}
   ~slab_hash_table() override {
-    on_device scope(*this);
-    {
-      exclusive hold(*this, nullptr);  // runs after every batch of every stream
-      api_.wait(nullptr);
-      heap_.drop(nullptr);
-      header_ = {}, base_ = {};
-    }
+    dismantle([this](void* stream) {
+      heap_.drop(stream);
+      drop(base_, stream);
+    });
   }
 
   gpuhash_status create(gpuhash_error* err) {
     on_device scope(*this);
     if (const gpuhash_status s = make_header(config_.stream, err)) return s;
     if (const gpuhash_status s = place(config_.capacity, 0, config_.stream, err)) return s;
+    if (const gpuhash_status s = write_used({}, 0, config_.stream, err)) return s;
+    rebuilds_ = 0;
     const int e = api_.wait(config_.stream);
     return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
   }
 
  private:
-  static void* take(void* self, size_t bytes, void* stream) {
+  static void* take_for_heap(void* self, size_t bytes, void* stream) {
     return static_cast<slab_hash_table*>(self)->take_memory(bytes, stream);
   }
-  static void give(void* self, void* p, size_t bytes, void* stream) {
+  static void give_for_heap(void* self, void* p, size_t bytes, void* stream) {
     static_cast<slab_hash_table*>(self)->give_memory(p, bytes, stream);
   }
 
   const void* layout() const override { return &layout_; }
   uint64_t cells() const override { return layout_.buckets + 2; }
+  uint32_t line_cells() const override { return 1; }
   uint64_t slots() const override { return (layout_.buckets + layout_.heap.capacity()) * data_slots_; }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
@@ -119,9 +122,10 @@ class slab_hash_table final : public table {
                         "capacity %llu needs %.0f buckets, which is too many for this key width; ask for fewer keys",
                         (unsigned long long)keys, wanted);
     const uint64_t buckets = uint64_t(wanted);
-    block fresh(this, size_t(buckets + 2) * options_.slab_bytes, stream);
-    if (!fresh) return no_memory(err, (buckets + 2) * uint64_t(options_.slab_bytes));
-    if (const int e = api_.fill(fresh.p, 0xff, fresh.bytes, stream)) return fault(err, e, "initialising the table");
+    scratch fresh(*this, size_t(buckets + 2) * options_.slab_bytes, stream);
+    if (!fresh) return no_memory(err, fresh.bytes());
+    if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
+      return fault(err, e, "initialising the table");
 
     const double needed = units_for(n, buckets),
                  blocks = ceil((needed > least_units ? needed : least_units) / block_units);
@@ -138,7 +142,7 @@ class slab_hash_table final : public table {
     for (uint32_t i = 0; i < (options_.light ? 1 : supers); ++i)
       if (const int e = heap_.add_super(stream)) return fault(err, e, "making a super block");
 
-    base_ = std::move(fresh);
+    fresh.swap(base_);
     layout_ = {};
     layout_.base = static_cast<word*>(base_.p);
     layout_.seed = config_.seed;
@@ -152,14 +156,14 @@ class slab_hash_table final : public table {
     const double most = double(buckets) * data_slots_ * config_.max_load_factor;
     capacity_ = n;
     limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
-    free_units_ = layout_.heap.capacity();
+    units_.recount(0, layout_.heap.capacity());
     return GPUHASH_OK;
   }
 
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     int e = api_.fill(base_.p, 0xff, base_.bytes, stream);
     if (!e) e = heap_.wipe(stream);
-    free_units_ = layout_.heap.capacity();
+    units_.recount(0, layout_.heap.capacity());
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
@@ -179,50 +183,55 @@ class slab_hash_table final : public table {
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
     const double most_units = double(now.live) / data_slots_ + 64;  // whatever the keys are
     if (options_.light && least_units < most_units) least_units = most_units;
-    block old_base = std::move(base_);
-    slab_heap_owner old_heap(api_, {this, take, give});
-    old_heap.swap(heap_);
     const layout_type old_layout = layout_;
-    const uint64_t old_limit = limit_, old_capacity = capacity_;
+    const uint64_t old_limit = limit_;
+    const uint64_t old_capacity = capacity_;
+    scratch old_base(*this, 0,
+                     stream);  // what is left in here at the end is given back: the old storage, or a failed new one
+    old_base.swap(base_);
+    slab_heap_owner old_heap(api_, {this, take_for_heap, give_for_heap});
+    old_heap.swap(heap_);
+    rebuilding_ = true;
     gpuhash_status status;
     uint64_t moved = 0;
-    rebuilding_ = true;
     const uint32_t kind = options_.duplicates ? GPUHASH_OP_INSERT_MULTI : GPUHASH_OP_INSERT;
+    const uint64_t old_cells = uint64_t(old_layout.buckets) + 2;
     try {
       status = place(keys, least_units, stream, err);
       if (status == GPUHASH_OK)
-        status = move_pairs(&old_layout, uint64_t(old_layout.buckets) + 2, uint64_t(old_layout.buckets) + 2,
-                            uint64_t(now.live), kind, &moved, stream, err, true);
+        status = move_pairs({&old_layout, old_cells, old_cells, uint64_t(now.live), kind, true}, &moved, stream, err);
     } catch (const std::bad_alloc&) {  // of the heap's records; the old storage must not go with this frame
       status = host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
     }
     rebuilding_ = false;
     if (status != GPUHASH_OK) {
-      base_ = std::move(old_base);
+      old_base.swap(base_);
       heap_.swap(old_heap);
-      layout_ = old_layout, limit_ = old_limit, capacity_ = old_capacity;
-      free_units_ = 0;  // not counted, so every batch is watched
-      return status;
+      layout_ = old_layout;
+      limit_ = old_limit;
+      capacity_ = old_capacity;
     }
-    totals after[total_stripes] = {};
-    after[0] = {now.live, int64_t(moved), now.yes, now.failed};
-    int e = api_.copy(head()->sum, after, sizeof(after), stream);
-    if (!e) e = api_.wait(stream);
-    if (e) return fault(err, e, "rebuilding the table");
-    ++rebuilds_;
-    book_used(moved);
-    return count_units(stream, err);
+    old_heap.drop(stream);
+    if (status == GPUHASH_OK) status = write_used(now, moved, stream, err);
+    const gpuhash_status counted = recount(stream, err);
+    return status ? status : counted;
   }
 
   // ---- room for a batch -----------------------------------------------------------------------------------------------
 
   // An element takes one slab at most, so n elements surely fit when n units are free.
-  bool may_run_out(size_t n) override {
-    uint64_t free_now = free_units_.load();
-    while (free_now >= n && !free_units_.compare_exchange_weak(free_now, free_now - n)) {
+  bool certain(uint64_t n) override { return units_.take(n).granted; }
+  gpuhash_status recount(void* stream, gpuhash_error* err) override {
+    uint64_t taken = 0;
+    uint32_t full = 0;
+    if (const int e = heap_.count(&taken, &full, stream)) {
+      units_.recount(0, 0);  // not known: nothing is certain
+      return fault(err, e, "counting slabs");
     }
-    return free_now < n;
+    units_.recount(taken, layout_.heap.capacity());
+    return GPUHASH_OK;
   }
+
   gpuhash_status more_room(void* stream, gpuhash_error* err) override {
     if (!heap_.can_add()) {
       if (rebuilding_)
@@ -231,43 +240,53 @@ class slab_hash_table final : public table {
             "the slab heap was full while the table was rebuilt; reserve more keys, or use allocator=slab_alloc");
       return rebuild(options_.buckets ? 0 : capacity_, 2 * double(layout_.heap.capacity()), stream, err);
     }
-    // As many again as there are, so that a growing table asks rarely.
-    for (uint32_t i = 0, n = heap_.heap().supers ? heap_.heap().supers : 1; i < n && heap_.can_add(); ++i)
-      if (const int e = heap_.add_super(stream)) {
-        layout_.heap = heap_.heap();
-        return i ? gpuhash_status(GPUHASH_OK) : fault(err, e, "adding a super block");
-      }
-    layout_.heap = heap_.heap();
-    return count_units(stream, err);
+    // As many again as there are, so that a growing table asks rarely; fewer where there is no memory for them.
+    const uint32_t there = heap_.heap().supers;
+    const gpuhash_status s = add_supers(there ? there : 1, stream, err);
+    return s == GPUHASH_NO_MEMORY && heap_.heap().supers > there ? gpuhash_status(GPUHASH_OK) : s;
   }
-  // reserve: more buckets, unless the table has enough or the option fixed them; and enough units.
+  gpuhash_status add_supers(uint32_t n, void* stream, gpuhash_error* err) {
+    gpuhash_status s = GPUHASH_OK;
+    for (uint32_t i = 0; s == GPUHASH_OK && i < n && heap_.can_add(); ++i)
+      if (const int e = heap_.add_super(stream)) s = fault(err, e, "adding a super block");
+    layout_.heap = heap_.heap();
+    const gpuhash_status counted = recount(stream, err);
+    return s ? s : counted;
+  }
+  // reserve: more buckets, unless the table has enough or the option fixed them; and enough units. All or nothing.
   gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.used)) keys = uint64_t(now.used);
     if (keys > limit_) return rebuild(keys, 0, stream, err);
     const double units = units_for(keys, layout_.buckets);
-    while (double(layout_.heap.capacity()) < units && heap_.can_add()) {
-      if (const int e = heap_.add_super(stream)) return fault(err, e, "adding a super block");
-      layout_.heap = heap_.heap();
-    }
-    if (double(layout_.heap.capacity()) < units)
+    const double missing = units - double(layout_.heap.capacity());
+    if (missing <= 0) return GPUHASH_OK;
+    const double supers = ceil(missing / (double(layout_.heap.blocks) * block_units));
+    const uint32_t there = heap_.heap().supers;
+    if (supers > double(heap_.most_supers() - there))
       return rebuild(options_.buckets ? keys : capacity_, units, stream, err);
-    return count_units(stream, err);
+    const gpuhash_status s = add_supers(uint32_t(supers), stream, err);
+    if (s != GPUHASH_NO_MEMORY) return s;
+    heap_.drop_after(there, stream);
+    layout_.heap = heap_.heap();
+    const gpuhash_status counted = recount(stream, nullptr);
+    return counted ? counted : s;
   }
-  gpuhash_status count_units(void* stream, gpuhash_error* err) {
-    uint64_t taken = 0;
-    uint32_t full = 0;
-    free_units_ = 0;  // until they are counted, every batch is watched
-    if (const int e = heap_.count(&taken, &full, stream)) return fault(err, e, "counting slabs");
-    free_units_ = layout_.heap.capacity() - taken;
-    return GPUHASH_OK;
+  // By more than what chance and whole super blocks make of it.
+  bool smaller_for(uint64_t keys) const override {
+    const uint64_t n = keys < 64 ? 64 : keys;
+    const double beta = beta_for(options_.utilization, data_slots_);
+    const double buckets = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta * data_slots_));
+    const double blocks = ceil(units_for(n, uint64_t(buckets)) / block_units);
+    const double needed = (buckets + 2 + blocks * block_units) * options_.slab_bytes;
+    return needed * 1.02 < double(bytes());
   }
-  gpuhash_status exhausted(uint64_t failed, uint64_t n, gpuhash_error* err) override {
+  gpuhash_status exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const override {
     return host->fail(err, GPUHASH_NO_MEMORY,
-                      "%llu of %llu elements found no slab: all %llu of the heap are taken; reserve more and retry "
-                      "those whose status is 3",
-                      (unsigned long long)failed, (unsigned long long)n, (unsigned long long)layout_.heap.capacity());
+                      "%llu of %llu elements found no slab: all of a table of %llu slots are taken; reserve more and "
+                      "retry those whose status is 3",
+                      (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots);
   }
 
   gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) override {
@@ -280,8 +299,8 @@ class slab_hash_table final : public table {
     totals now{};
     if (e) return fault(err, e, "flushing");
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
-    book_used(uint64_t(now.used));
-    return count_units(stream, err);
+    forget_claims(uint64_t(now.used));
+    return recount(stream, err);
   }
 
   // ---- looking at it --------------------------------------------------------------------------------------------------
@@ -294,7 +313,7 @@ class slab_hash_table final : public table {
   int copy_in(host_view& v, const void* from, size_t bytes, unsigned char** to) {
     v.copies.emplace_back(new unsigned char[bytes + 64]);
     *to = v.copies.back().get() + (64 - uintptr_t(v.copies.back().get()) % 64) % 64;
-    return api_.copy(*to, from, bytes, nullptr);
+    return api_.copy(*to, from, bytes, own_stream_);
   }
   gpuhash_status view(host_view& v, gpuhash_error* err) {
     v.t = layout_;
@@ -309,7 +328,7 @@ class slab_hash_table final : public table {
       if (!e) e = copy_in(v, layout_.heap.bitmaps[s], size_t(v.t.heap.blocks) * block_words * 4, &to);
       v.t.heap.bitmaps[s] = reinterpret_cast<uint32_t*>(to);
     }
-    if (!e) e = api_.wait(nullptr);
+    if (!e) e = api_.wait(own_stream_);
     return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
   }
 
@@ -379,12 +398,12 @@ class slab_hash_table final : public table {
     }
     uint64_t taken = 0;
     uint32_t full = 0;
-    if (const int e = heap_.count(&taken, &full, nullptr)) return fault(err, e, "counting slabs");
+    if (const int e = heap_.count(&taken, &full, own_stream_)) return fault(err, e, "counting slabs");
     if (taken != linked)
       return host->fail(err, GPUHASH_CORRUPT, "%llu slabs are taken and %llu are on chains (S5)",
                         (unsigned long long)taken, (unsigned long long)linked);
     totals now{};
-    if (const gpuhash_status s = read_totals(&now, nullptr, err)) return s;
+    if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
     if (live != uint64_t(now.live) || used != uint64_t(now.used))
       return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu",
                         (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live,
@@ -407,7 +426,7 @@ class slab_hash_table final : public table {
     }
     uint64_t taken = 0;
     uint32_t full = 0;
-    heap_.count(&taken, &full, nullptr);
+    heap_.count(&taken, &full, own_stream_);
     const double B = double(v.t.buckets), M = double(data_slots_);
     out.push_back({"buckets", B});
     out.push_back({"slab_slots", M});
@@ -437,10 +456,10 @@ class slab_hash_table final : public table {
   block base_;
   slab_heap_owner heap_;
   uint32_t data_slots_;
-  std::atomic<uint64_t> limit_{0};  // read by bookings while a rebuild of another thread runs
-  uint64_t capacity_ = 0;           // keys that the buckets were chosen for
+  uint64_t limit_ = 0;
+  uint64_t capacity_ = 0;  // keys that the buckets were chosen for
   bool rebuilding_ = false;
-  std::atomic<uint64_t> free_units_{0};  // at least so many; read anew when super blocks come
+  room_ledger units_;  // CUDA: of the heap
 };
 
 }  // namespace gpuhash

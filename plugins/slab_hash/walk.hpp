@@ -45,8 +45,10 @@ GH_FN void write_values(const Table& t, const request& q, size_t i, const uint64
   using F = typename Table::format;
   const auto k = read_key<F>(q, i), stored = Table::stored(k);
   u64 at = offsets[i];
+  const u64 end = offsets[i + 1];  // the key may have changed in the caller's array since its values were counted
   t.template each_word<Mem>(t.home(k), [&](typename F::word*, typename F::word w) {
-    if (F::key_of(w) == stored) write_element<typename F::value>(q.out_values, q.value_bytes, at++, F::value_of(w));
+    if (F::key_of(w) == stored && at < end)
+      write_element<typename F::value>(q.out_values, q.value_bytes, at++, F::value_of(w));
   });
 }
 

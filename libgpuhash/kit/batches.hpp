@@ -1,0 +1,274 @@
+// table::run: a batch goes through the table in parts.
+//
+// A batch that cannot add, or whose table may not grow, is one part. In a growing table each part has room claimed for it
+// first (room.hpp), and no element of it is lost:
+//
+//   CPU    A part is looked at when it ends. Elements that found no room are tried again after the table has grown.
+//   CUDA   A part that is certain to fit is queued, and nobody waits for it. Any other waits until nothing runs, has the
+//          table to itself, and is looked at and retried like one on the CPU.
+//
+// Where the table cannot grow for lack of memory, the rest of the batch runs with the room there is, and says what failed.
+#pragma once
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+
+// Elements of a growing table's part that has no status array: the library keeps their statuses itself.
+#ifndef GPUHASH_STATUS_PART
+#define GPUHASH_STATUS_PART (size_t(1) << 22)
+#endif
+inline constexpr size_t status_part = GPUHASH_STATUS_PART;
+inline constexpr size_t few_elements = 1024;
+
+inline bool adds(uint32_t op) {
+  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
+         op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
+}
+
+inline request table::request_for(const gpuhash_batch& b) const {
+  request q{};
+  q.kind = b.op;
+  q.combine = b.combine;
+  q.value_type = b.value_type;
+  q.n = b.n;
+  q.keys = b.keys;
+  q.values = b.values;
+  q.out_values = b.out_values;
+  q.status = b.out_status;
+  q.ops = b.ops;
+  q.key_bytes = config_.key_bytes;
+  q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
+  if (!config_.value_bytes) {
+    q.values = nullptr;
+    q.out_values = b.op == GPUHASH_OP_COUNT ? b.out_values : nullptr;
+  }
+  q.threads = threads();
+  q.stream = b.stream;
+  tune(q);
+  return q;
+}
+
+inline request table::part_of(request q, size_t first, size_t n) {
+  const auto skip = [first](const void* p, size_t width) {
+    return p ? static_cast<const char*>(p) + first * width : nullptr;
+  };
+  q.n = n;
+  q.keys = skip(q.keys, q.key_bytes);
+  q.values = skip(q.values, q.value_bytes);
+  q.out_values = const_cast<char*>(skip(q.out_values, q.kind == GPUHASH_OP_COUNT ? sizeof(uint64_t) : q.value_bytes));
+  if (q.status) q.status += first;
+  if (q.ops) q.ops += first;
+  return q;
+}
+
+inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
+  if (poisoned_) return poisoned(err);
+  if (b.counts) *b.counts = {0, 0};
+  if (b.n == 0) return GPUHASH_OK;
+  if (b.flags & GPUHASH_DEDUP_LAST)
+    return host->fail(
+        err, GPUHASH_UNSUPPORTED,
+        "this backend takes duplicates of a batch in some serial order; remove them first, or pass no dedup flag");
+  if (b.op == GPUHASH_OP_ACCUMULATE && !config_.value_bytes)
+    return host->fail(err, GPUHASH_UNSUPPORTED,
+                      "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
+  if (const gpuhash_status s = refuse(b, err)) return s;
+  on_device scope(*this);
+  const request q = request_for(b);
+  const bool growing = config_.grow && adds(b.op);
+  totals sum{};
+  uint64_t slots_then = 0;
+  gpuhash_status grown = GPUHASH_OK;  // of the last attempt to grow; err says why it failed
+  for (size_t done = 0; done < b.n;) {
+    part p;
+    p.q = part_of(q, done, b.n - done);
+    const gpuhash_status s =
+        on_cuda() ? run_on_cuda(p, growing, b.counts != nullptr, &grown, err) : run_on_host(p, growing, &grown, err);
+    if (s) return s;
+    sum.yes += p.sum.yes;
+    sum.failed += p.sum.failed;
+    slots_then = p.slots;
+    done += p.q.n;
+  }
+  if (b.counts) *b.counts = {sum.yes, sum.failed};
+  if (sum.failed == 0) {
+    if (grown != GPUHASH_OK && err) {  // it did without
+      err->code = GPUHASH_OK;
+      err->message[0] = 0;
+    }
+    return GPUHASH_OK;
+  }
+  failed_ += sum.failed;
+  if (grown != GPUHASH_OK) return grown;  // the table wanted to grow and could not
+  return exhausted(sum.failed, b.n, slots_then, err);
+}
+
+// ---- CPU --------------------------------------------------------------------------------------------------------------
+
+// With the gate shared.
+inline void table::serve(part& p) {
+  p.slots = slots();
+  p.growths = growths_;
+  totals now{};
+  engine_->run(layout(), p.q, &now);
+  totals& all = head()->sum[0];
+  __atomic_fetch_add(&all.live, now.live, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&all.used, now.used, __ATOMIC_RELAXED);
+  p.sum.yes += now.yes;
+  p.sum.used += now.used;
+  p.sum.failed = now.failed;  // a retry serves what failed before
+}
+
+inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err) {
+  if (!growing) {
+    host_gate_.lock_shared();
+    serve(p);
+    host_gate_.unlock_shared();
+    return GPUHASH_OK;
+  }
+  // A retry has to know which elements to leave alone.
+  uint8_t few[few_elements];
+  scratch many(*this, p.q.status || p.q.n <= few_elements ? 0 : p.q.n < status_part ? p.q.n : status_part, nullptr);
+  if (!p.q.status) {
+    const size_t room = many.get() ? many.bytes() : few_elements;
+    p.q.n = p.q.n < room ? p.q.n : room;
+    p.q.status = many.get() ? many.as<uint8_t>() : few;
+  }
+  for (bool ran = false; !ran;) {
+    host_gate_.lock_shared();
+    room_ledger::claim c;
+    if (*grown == GPUHASH_OK) *grown = claim_room(p, &c, err);
+    ran = c.granted || *grown != GPUHASH_OK;
+    if (ran) serve(p);
+    room_.settle(c, uint64_t(p.sum.used));
+    host_gate_.unlock_shared();
+    if (ran) break;
+    exclusive hold(*this, nullptr);
+    *grown = widen(p, err);
+  }
+  while (p.sum.failed && *grown == GPUHASH_OK) {
+    {
+      exclusive hold(*this, nullptr);
+      *grown = grow_after(p, err);
+    }
+    if (*grown != GPUHASH_OK) break;
+    p.q.only_failed = 1;
+    host_gate_.lock_shared();
+    serve(p);
+    host_gate_.unlock_shared();
+  }
+  return GPUHASH_OK;
+}
+
+// ---- CUDA -------------------------------------------------------------------------------------------------------------
+
+inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
+  if (growing && *grown == GPUHASH_OK) {
+    bool ran = false;
+    const gpuhash_status s = run_certain(p, look, &ran, err);
+    return s || ran ? s : run_alone(p, look, grown, err);
+  }
+  // Where growth has failed the call has to know what became of the rest.
+  scratch counters(*this, look || growing ? sizeof(totals) * total_stripes : 0, p.q.stream);
+  if (!counters) return no_memory(err, counters.bytes());
+  {
+    std::lock_guard<kit_mutex> lock(launch_);
+    if (const gpuhash_status s = queue(p, counters.as<totals>(), err)) return s;
+  }
+  return look_at(p, counters, err);
+}
+
+// As much of p as has room for certain, beside other batches. *ran: false if that is nothing.
+inline gpuhash_status table::run_certain(part& p, bool look, bool* ran, gpuhash_error* err) {
+  scratch counters(*this, look ? sizeof(totals) * total_stripes : 0, p.q.stream);
+  if (!counters) return no_memory(err, counters.bytes());
+  room_ledger::claim c;
+  {
+    std::lock_guard<kit_mutex> lock(launch_);
+    c = room_.take_part(p.q.n);
+    if (c.granted && !certain(c.n)) {
+      room_.settle(c, 0);
+      c = {};
+    }
+    if (!c.granted) return GPUHASH_OK;
+    p.q.n = size_t(c.n);
+    *ran = true;
+    if (const gpuhash_status s = queue(p, counters.as<totals>(), err)) return s;
+  }
+  const gpuhash_status s = look_at(p, counters, err);
+  if (look && !s) room_.settle(c, uint64_t(p.sum.used));
+  return s;
+}
+
+// As much of p as there is room for, or can be made, when nothing else runs.
+inline gpuhash_status table::run_alone(part& p, bool look, gpuhash_status* grown, gpuhash_error* err) {
+  exclusive hold(*this, p.q.stream);
+  if (hold.error) return fault(err, hold.error, "waiting for running batches");
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
+  room_.recount(uint64_t(now.used), limit());
+  if (const gpuhash_status s = recount(p.q.stream, err)) return s;
+  room_ledger::claim c;
+  for (;;) {
+    *grown = claim_room(p, &c, err);
+    if (c.granted || *grown != GPUHASH_OK) break;
+    *grown = widen(p, err);
+    if (*grown != GPUHASH_OK) break;
+  }
+  if (poisoned_) return *grown;
+  if (!look && *grown == GPUHASH_OK && certain(p.q.n)) return queue(p, nullptr, err);  // now there is enough
+  scratch counters(*this, sizeof(totals) * total_stripes, p.q.stream);
+  if (!counters) return no_memory(err, counters.bytes());
+  scratch own(*this, p.q.status ? 0 : p.q.n < status_part ? p.q.n : status_part, p.q.stream);
+  if (!own) return no_memory(err, own.bytes());
+  if (own.get()) {
+    p.q.n = own.bytes();
+    p.q.status = own.as<uint8_t>();
+  }
+  gpuhash_status s = queue(p, counters.as<totals>(), err);
+  if (!s) s = look_at(p, counters, err);
+  while (!s && p.sum.failed && *grown == GPUHASH_OK) {
+    *grown = grow_after(p, err);
+    if (*grown != GPUHASH_OK) break;
+    p.q.only_failed = 1;
+    s = queue(p, counters.as<totals>(), err);
+    if (!s) s = look_at(p, counters, err);
+  }
+  room_.settle(c, uint64_t(p.sum.used));
+  return poisoned_ && !s ? *grown : s;
+}
+
+// Under launch_.
+inline gpuhash_status table::queue(part& p, totals* counters, gpuhash_error* err) {
+  const bool writes = p.q.kind != GPUHASH_OP_FIND && p.q.kind != GPUHASH_OP_COUNT;
+  p.slots = slots();
+  p.growths = growths_;
+  request q = p.q;
+  q.batch_sum = counters;
+  int e = counters ? api_.fill(counters, 0, sizeof(totals) * total_stripes, q.stream) : 0;
+  bool alone = false;
+  if (!e) e = gate_.before_batch(q.stream, writes, &alone);
+  q.alone = alone;
+  if (!e) e = engine_->run(layout(), q, head()->sum);
+  if (!e) e = gate_.after_batch(q.stream, writes, alone);
+  if (adds(q.kind) && !counters) unwatched_ = true;
+  return e ? fault(err, e, "running a batch") : gpuhash_status(GPUHASH_OK);
+}
+
+// Wait for a part that has counters, and add what became of it to p.sum.
+inline gpuhash_status table::look_at(part& p, const scratch& counters, gpuhash_error* err) {
+  if (!counters.get()) return GPUHASH_OK;
+  totals stripe[total_stripes];
+  int e = api_.copy(stripe, counters.get(), sizeof(stripe), p.q.stream);
+  if (!e) e = api_.wait(p.q.stream);
+  if (e) return fault(err, e, "a batch");
+  p.sum.failed = 0;  // a retry serves what failed before
+  for (const totals& s : stripe) {
+    p.sum.yes += s.yes;
+    p.sum.used += s.used;
+    p.sum.failed += s.failed;
+  }
+  return GPUHASH_OK;
+}
+
+}  // namespace gpuhash

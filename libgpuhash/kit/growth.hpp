@@ -1,0 +1,187 @@
+// How much room a batch needs, how a growing table comes to have it, and rebuilding.
+//
+// An element needs room only if it adds a key that is absent. Nobody asks while there is room for all elements. Where
+// there is not, the keys of a window of the batch are looked up first: updates of keys that are there grow nothing.
+#pragma once
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+
+// Cells that are moved at a time bound the memory that a rebuild takes besides the new storage.
+#ifndef GPUHASH_REBUILD_STEP
+#define GPUHASH_REBUILD_STEP (uint64_t(1) << 24)
+#endif
+inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
+inline constexpr size_t newcomer_sample = 1024;
+
+// Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
+inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {
+  *c = room_.take_part(p.q.n);
+  if (c->granted) {
+    p.q.n = size_t(c->n);
+    return GPUHASH_OK;
+  }
+  if (const gpuhash_status s = newcomers(p, err)) return s;
+  *c = room_.take(p.need);
+  if (c->granted) p.q.n = p.window;
+  return GPUHASH_OK;
+}
+
+// How many elements of a window of p may each take a slot: p.need of p.window.
+inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
+  const uint64_t wanted = room_.limit() < few_elements ? few_elements : room_.limit();
+  p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
+  p.need = p.window;
+  if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
+  // Where most of a sample is new there is no need to look at the rest.
+  uint64_t present = 0;
+  const size_t sample = p.window < newcomer_sample ? p.window : newcomer_sample;
+  if (const gpuhash_status s = count_present(p.q, sample, &present, err)) return s;
+  if (p.q.kind != GPUHASH_OP_EXECUTE && present < sample / 2) return GPUHASH_OK;
+  if (const gpuhash_status s = count_present(p.q, p.window, &present, err)) return s;
+  p.need = p.window - present;
+  if (p.q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
+  std::vector<uint8_t> ops(p.window);
+  int e = api_.copy(ops.data(), p.q.ops, p.window, p.q.stream);
+  if (!e) e = api_.wait(p.q.stream);
+  if (e) return fault(err, e, "reading the operations of a batch");
+  uint64_t adding = 0;
+  for (const uint8_t op : ops) adding += adds(op);
+  if (adding < p.need) p.need = adding;
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::count_present(const request& batch, size_t n, uint64_t* present, gpuhash_error* err) {
+  request q = part_of(batch, 0, n);
+  q.kind = GPUHASH_OP_FIND;
+  q.values = nullptr;
+  q.out_values = nullptr;
+  q.status = nullptr;
+  q.ops = nullptr;
+  q.only_failed = 0;
+  totals stripe[total_stripes] = {};
+  if (!on_cuda()) {
+    engine_->run(layout(), q, stripe);
+  } else {
+    scratch counters(*this, sizeof(stripe), q.stream);
+    if (!counters) return no_memory(err, counters.bytes());
+    q.batch_sum = counters.as<totals>();
+    int e = api_.fill(counters.get(), 0, sizeof(stripe), q.stream);
+    if (!e) e = engine_->run(layout(), q, head()->sum);
+    if (!e) e = api_.copy(stripe, counters.get(), sizeof(stripe), q.stream);
+    if (!e) e = api_.wait(q.stream);
+    if (e) return fault(err, e, "looking keys up");
+  }
+  *present = 0;
+  for (const totals& s : stripe) *present += s.yes;
+  return GPUHASH_OK;
+}
+
+// Make room for p.need more slots, unless another thread has done it meanwhile. Exclusively.
+inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
+  const uint64_t live = uint64_t(now.live);
+  const uint64_t used = uint64_t(now.used);
+  const uint64_t dead = used > live ? used - live : 0;
+  const uint64_t most = limit();
+  room_.recount(used, most);
+  if (room_.left() >= p.need) return GPUHASH_OK;
+  // A rebuild in place is enough where it frees as much as growing would.
+  const bool in_place = dead > used / 2 && most >= live + p.need;
+  const bool far_too_small = p.need == p.window && p.q.n / 4 > most;
+  const uint64_t wanted = in_place ? most : far_too_small ? 4 * most : 2 * most;
+  gpuhash_status s = resize(wanted, p.q.stream, err);
+  const uint64_t least = live + p.need > most ? live + p.need : most;
+  if (s == GPUHASH_NO_MEMORY && least < wanted) s = resize(least, p.q.stream, err);
+  if (s == GPUHASH_OK) ++growths_;
+  return s;
+}
+
+// Elements of p found no room. Make some, unless another thread has since p ran. Exclusively.
+inline gpuhash_status table::grow_after(const part& p, gpuhash_error* err) {
+  if (growths_ != p.growths) return GPUHASH_OK;
+  const gpuhash_status s = more_room(p.q.stream, err);
+  if (s == GPUHASH_OK) ++growths_;
+  return s;
+}
+
+// ---- rebuilding -------------------------------------------------------------------------------------------------------
+
+inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err) {
+  *moved = 0;
+  if (m.cells == 0 || m.live == 0) return GPUHASH_OK;
+  if (engine_->rebuild && !m.may_add) {
+    totals sum{};
+    engine_->rebuild(m.from, layout(), &sum, threads());
+    *moved = uint64_t(sum.used);
+    if (!sum.failed) return GPUHASH_OK;
+    return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
+                      (unsigned long long)sum.failed);
+  }
+  const uint32_t kb = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
+  const uint32_t vb = config_.value_bytes ? kb : 0;
+  const uint64_t most = m.live < m.step || m.step == m.cells ? m.live : m.step;  // pairs of a step
+  scratch keys(*this, most * kb, stream);
+  scratch values(*this, most * vb, stream);
+  scratch status(*this, most, stream);
+  scratch counter(*this, sizeof(uint64_t), stream);
+  scratch sum(*this, sizeof(totals) * total_stripes, stream);
+  if (!keys || !values || !status || !counter || !sum)
+    return no_memory(err, keys.bytes() + values.bytes() + status.bytes());
+  // The driver reads the first element even where there are none.
+  int e = api_.fill(keys.get(), 0, kb, stream);
+  if (!e && vb) e = api_.fill(values.get(), 0, vb, stream);
+  if (e) return fault(err, e, "rebuilding the table");
+  request q{};
+  q.kind = m.kind;
+  q.n = most;
+  q.n_there = counter.as<uint64_t>();
+  q.keys = keys.get();
+  q.values = values.get();
+  q.status = status.as<uint8_t>();
+  q.key_bytes = kb;
+  q.value_bytes = vb ? vb : kb;
+  q.threads = threads();
+  q.stream = stream;
+  tune(q);
+  for (uint64_t lo = 0; lo < m.cells; lo += m.step) {
+    const uint64_t hi = lo + m.step < m.cells ? lo + m.step : m.cells;
+    e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
+    if (!e)
+      e = engine_->collect(m.from, cell_order{}, lo, hi, keys.get(), values.get(), q.key_bytes, q.value_bytes,
+                           counter.as<uint64_t>(), q.threads, stream);
+    for (q.only_failed = 0;; q.only_failed = 1) {
+      totals part[total_stripes] = {};
+      if (!e) e = api_.fill(sum.get(), 0, sum.bytes(), stream);
+      if (!e) e = engine_->run(layout(), q, sum.as<totals>());
+      if (!e) e = api_.copy(part, sum.get(), sizeof(part), stream);
+      if (!e) e = api_.wait(stream);
+      if (e) return fault(err, e, "rebuilding the table");
+      uint64_t failed = 0;
+      for (const totals& s : part) {
+        *moved += uint64_t(s.used);
+        failed += s.failed;
+      }
+      if (!failed) break;
+      if (!m.may_add)
+        return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
+                          (unsigned long long)failed);
+      if (const gpuhash_status s = more_room(stream, err)) return s;
+    }
+  }
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err) {
+  totals after[total_stripes] = {};
+  after[0] = {before.live, int64_t(used), before.yes, before.failed};
+  int e = api_.copy(head()->sum, after, sizeof(after), stream);
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "rebuilding the table");
+  ++rebuilds_;
+  room_.recount(used, limit());
+  return GPUHASH_OK;
+}
+
+}  // namespace gpuhash

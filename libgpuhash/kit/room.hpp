@@ -1,0 +1,76 @@
+// How much room a growing table has left, and who may use it. Counted in whatever runs out: slots, or units of a heap.
+//
+// A batch claims room before it runs and settles when it is known what it used; the rest goes back. When nothing runs, a
+// recount replaces all of this by what the table itself says.
+//
+//   R1  used + claimed <= limit, unless a recount finds more used than the limit: what is left is never given out twice.
+//   R2  A batch that runs beside others adds no more than it has claimed; or else every element of it that finds no room
+//       is known when its call ends, and is tried again after the table has grown.
+//   R3  A recount counts what every claim before it has used. Settling such a claim changes nothing.
+//
+// So on CUDA, where nobody looks at a batch after it was queued, no element can be lost: by R1 and R2 there was room for
+// it. It follows that a claim and the queueing of its batch are one step under the table's launch mutex, which a recount
+// holds, too. On the CPU each batch is looked at when it ends, and claims only keep the load factor where it should be.
+#pragma once
+#include <stdint.h>
+
+#include "libgpuhash/kit/sync.hpp"
+
+namespace gpuhash {
+
+class room_ledger {
+ public:
+  struct claim {
+    bool granted = false;
+    uint64_t n = 0;
+    uint64_t recounts = 0;  // before it was made
+  };
+
+  // All of n, or nothing.
+  claim take(uint64_t n) { return take(n, n); }
+  // Up to n, but no part that is not worth a batch of its own: rather grow then.
+  claim take_part(uint64_t n) {
+    const uint64_t part = limit_ / 8 < 512 ? 512 : limit_ / 8;
+    return take(n, part < n ? part : n);
+  }
+  void settle(const claim& c, uint64_t used) {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    if (!c.granted || c.recounts != recounts_) return;  // R3
+    claimed_ -= c.n;
+    used_ += used;
+  }
+  // Nothing runs, and every batch that has claimed is done or queued where the caller has waited for it.
+  void recount(uint64_t used, uint64_t limit) {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    used_ = used;
+    limit_ = limit;
+    claimed_ = 0;
+    ++recounts_;
+  }
+  uint64_t limit() const { return limit_; }
+  uint64_t left() const {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    return left_now();
+  }
+
+ private:
+  claim take(uint64_t n, uint64_t least) {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    const uint64_t free_now = left_now();
+    if (free_now < least) return {};
+    const claim c{true, n < free_now ? n : free_now, recounts_};
+    claimed_ += c.n;
+    return c;
+  }
+  uint64_t left_now() const {
+    const uint64_t taken = used_ + claimed_;
+    return taken < limit_ ? limit_ - taken : 0;
+  }
+  mutable kit_mutex mutex_;
+  kit_atomic<uint64_t> limit_{0};
+  uint64_t used_ = 0;
+  uint64_t claimed_ = 0;
+  uint64_t recounts_ = 0;
+};
+
+}  // namespace gpuhash

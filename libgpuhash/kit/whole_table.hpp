@@ -1,0 +1,237 @@
+// Exclusive operations on a whole table: its counters, export, clear, reserve, shrink, flush, find_all, check, statistics.
+#pragma once
+#include <numeric>
+
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+
+inline gpuhash_status table::make_header(void* stream, gpuhash_error* err) {
+  if (on_cuda() && !own_stream_)
+    if (const int e = api_.make_stream(&own_stream_)) return fault(err, e, "making a stream");
+  header_ = take(sizeof(header), stream);
+  if (!header_.p) return no_memory(err, sizeof(header));
+  int e = api_.fill(head()->side, 0xff, side_bytes, stream);
+  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
+  return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
+}
+
+inline gpuhash_status table::read_totals(totals* out, void* stream, gpuhash_error* err) {
+  totals stripe[total_stripes];
+  int e = api_.copy(stripe, head()->sum, sizeof(stripe), stream);
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "reading the table's counters");
+  *out = {};
+  for (const totals& s : stripe) {
+    out->live += s.live;
+    out->used += s.used;
+    out->yes += s.yes;
+    out->failed += s.failed;
+  }
+  return GPUHASH_OK;
+}
+
+// CUDA: elements of batches that nobody waited for, and that found no room. Reported once.
+inline gpuhash_status table::tell_untold(void* stream, gpuhash_error* err) {
+  if (!unwatched_) return GPUHASH_OK;
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+  unwatched_ = false;
+  const uint64_t untold = now.failed - told_;
+  told_ = now.failed;
+  if (!untold) return GPUHASH_OK;
+  failed_ += untold;
+  return host->fail(err, GPUHASH_FULL,
+                    "%llu elements of earlier batches, for which nobody waited, found no room: their status is 2 or 3; "
+                    "reserve more and retry those. This call has done nothing; call it again",
+                    (unsigned long long)untold);
+}
+
+// Opens an exclusive operation: `hold` in scope, or return.
+#define GPUHASH_EXCLUSIVE(stream_)     \
+  if (poisoned_) return poisoned(err); \
+  on_device scope(*this);              \
+  exclusive hold(*this, stream_);      \
+  if (hold.error) return fault(err, hold.error, "waiting for running batches")
+// The same for operations that wait for what runs: they say what happened to batches that nobody waited for.
+#define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \
+  GPUHASH_EXCLUSIVE(stream_);               \
+  if (const gpuhash_status untold = tell_untold(stream_, err)) return untold
+
+inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
+  out->device = config_.device;
+  out->key_bytes = config_.key_bytes;
+  out->value_bytes = config_.value_bytes;
+  out->size = uint64_t(now.live);
+  out->used = uint64_t(now.used);
+  out->slots = slots();
+  out->capacity = limit() < slots() ? limit() : slots();
+  out->bytes = bytes() + sizeof(header);
+  out->seed = config_.seed;
+  out->rebuilds = rebuilds_;
+  out->max_load_factor = config_.max_load_factor;
+  return GPUHASH_OK;
+}
+
+// Neighbours in the table's order of cells leave it far apart (engine.hpp says why).
+inline cell_order spread(uint64_t cells, uint32_t line_cells) {
+  cell_order o;
+  o.line_cells = line_cells;
+  o.lines = cells / line_cells;
+  if (o.lines < 3 || cells % line_cells) return {};
+  // A product of line and stride fits 64 bits.
+  const uint64_t span = o.lines >> 32 ? uint64_t(1) << 24 : o.lines;
+  o.stride = uint64_t(double(span) * 0.6180339887498949) | 1;
+  while (std::gcd(o.stride, o.lines) != 1) ++o.stride;
+  return o;
+}
+
+inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+  const size_t room = *n;
+  *n = size_t(now.live);
+  if (!keys || now.live == 0) return GPUHASH_OK;
+  if (room < size_t(now.live))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the table holds %llu pairs and the arrays have room for %llu",
+                      (unsigned long long)now.live, (unsigned long long)room);
+  const uint32_t kb = config_.key_bytes;
+  const uint32_t vb = config_.value_bytes ? config_.value_bytes : kb;
+  void* const out_values = config_.value_bytes ? values : nullptr;
+
+  scratch counter(*this, sizeof(uint64_t), stream);
+  if (!counter) return no_memory(err, counter.bytes());
+  int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
+  if (!e)
+    e = engine_->collect(layout(), spread(cells(), line_cells()), 0, cells(), keys, out_values, kb, vb,
+                         counter.as<uint64_t>(), threads(), stream);
+  uint64_t found = 0;
+  header mine;
+  if (!e) e = api_.copy(&found, counter.get(), sizeof(found), stream);
+  if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
+  if (!e) e = api_.wait(stream);
+  // The two side keys, from their words: half of a word is the key's presence, the rest its value.
+  const size_t word = format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8;
+  const size_t half = config_.value_bytes ? word / 2 : word;
+  for (uint64_t side = 0; !e && side < 2; ++side) {
+    const unsigned char* w = mine.side + side * word;
+    bool absent = true;
+    for (size_t i = 0; i < half; ++i) absent &= w[i] == 0xff;
+    if (absent) continue;
+    const uint64_t key = ~uint64_t(0) - side;
+    if (found >= room) return host->fail(err, GPUHASH_INTERNAL, "the table holds more pairs than its counters say");
+    e = api_.copy(static_cast<char*>(keys) + found * kb, &key, kb, stream);
+    if (!e && out_values) e = api_.copy(static_cast<char*>(out_values) + found * vb, w + half, vb, stream);
+    ++found;
+  }
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "exporting");
+  *n = size_t(found);
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE(stream);
+  if (const gpuhash_status s = empty_storage(stream, err)) return s;
+  int e = api_.fill(head()->side, 0xff, side_bytes, stream);
+  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
+  if (e) return fault(err, e, "clearing the table");
+  told_ = 0;
+  room_.recount(0, limit());
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  if (const gpuhash_status s = make_room(keys, stream, err)) return s;
+  ++growths_;
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+  return smaller_for(uint64_t(now.live)) ? resize(uint64_t(now.live), stream, err) : gpuhash_status(GPUHASH_OK);
+}
+
+inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  return compact(first, count, stream, err);
+}
+
+inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values,
+                                      void* stream, gpuhash_error* err) {
+  if (!engine_->values_of)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "this backend holds one value per key; use find");
+  GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  std::vector<uint64_t> at(n + 1, 0);
+  scratch counts(*this, at.size() * sizeof(uint64_t), stream);  // then the offsets, which the caller cannot change
+  if (!counts) return no_memory(err, counts.bytes());
+  gpuhash_batch b = GPUHASH_BATCH_INIT;
+  b.op = GPUHASH_OP_COUNT;
+  b.n = n;
+  b.keys = keys;
+  b.stream = stream;
+  request q = request_for(b);
+  q.out_values = counts.get();
+  totals ignored{};
+  int e = n ? engine_->run(layout(), q, on_cuda() ? head()->sum : &ignored) : 0;
+  if (!e && n) e = api_.copy(at.data() + 1, counts.get(), n * sizeof(uint64_t), stream);
+  if (!e) e = api_.wait(stream);
+  for (size_t i = 0; i < n; ++i) at[i + 1] += at[i];
+  if (!e) e = api_.copy(counts.get(), at.data(), at.size() * sizeof(uint64_t), stream);
+  if (!e) e = api_.copy(offsets, at.data(), at.size() * sizeof(uint64_t), stream);
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "counting values");
+  if (!values || !config_.value_bytes || at[n] == 0) return GPUHASH_OK;
+  if (max_values < at[n])
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the keys have %llu values and the array has room for %llu",
+                      (unsigned long long)at[n], (unsigned long long)max_values);
+  q.out_values = values;
+  q.kind = GPUHASH_OP_FIND;
+  e = engine_->values_of(layout(), q, counts.as<uint64_t>());
+  if (!e) e = api_.wait(stream);
+  return e ? fault(err, e, "copying values") : gpuhash_status(GPUHASH_OK);
+}
+
+inline gpuhash_status table::check(gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  return inspect(err);
+}
+
+inline gpuhash_status table::histogram(size_t n, uint64_t* counts, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  memset(counts, 0, n * sizeof(uint64_t));
+  return distances(n, counts, err);
+}
+
+inline gpuhash_status table::stats(size_t* n, gpuhash_stat* out, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  totals now{};
+  if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
+  std::vector<gpuhash_stat> all;
+  const auto add = [&all](const char* name, double value) {
+    gpuhash_stat s{};
+    strncpy(s.name, name, sizeof(s.name) - 1);
+    s.value = value;
+    all.push_back(s);
+  };
+  add("size", double(now.live));
+  add("used", double(now.used));
+  add("slots", double(slots()));
+  add("load_factor", slots() ? double(now.used) / double(slots()) : 0.0);
+  add("bytes", double(bytes() + sizeof(header)));
+  add("rebuilds", double(rebuilds_));
+  add("failed", double(failed_.load()));
+  figures(all);
+  for (size_t i = 0; i < all.size() && i < *n; ++i) out[i] = all[i];
+  *n = all.size();
+  return GPUHASH_OK;
+}
+
+}  // namespace gpuhash
