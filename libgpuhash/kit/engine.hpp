@@ -61,10 +61,10 @@ struct engine {
   // Write the values of key i from out_values[offsets[i]] on.
   int (*values_of)(const void* table, const request& q, const uint64_t* offsets);
 
-  // CPU, or NULL. Fill the empty table `to` with the live pairs of `from`, which has the same seed: homes in both ascend
-  // with the hash, so that one pass through both does. Adds the slots used to sum->used, and pairs without a place to
-  // sum->failed. Nobody else uses either table.
-  int (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads);
+  // CPU, or NULL. Fill the empty table `to` with the live pairs of `from`, faster than by inserting them. Adds the slots
+  // used to sum->used, and pairs without a place to sum->failed. Nobody else uses either table. False: nothing was done,
+  // these two are not for this way.
+  bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads);
 };
 
 // Slot formats, as engines and tables number them.

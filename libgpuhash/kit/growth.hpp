@@ -108,16 +108,22 @@ inline gpuhash_status table::grow_after(const part& p, gpuhash_error* err) {
 
 // ---- rebuilding -------------------------------------------------------------------------------------------------------
 
+inline gpuhash_status table::no_place(uint64_t keys, gpuhash_error* err) {
+  return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
+                    (unsigned long long)keys);
+}
+
 inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err) {
   *moved = 0;
   if (m.cells == 0 || m.live == 0) return GPUHASH_OK;
-  if (engine_->rebuild && !m.may_add) {
+  while (engine_->rebuild) {
     totals sum{};
-    engine_->rebuild(m.from, layout(), &sum, threads());
+    if (!engine_->rebuild(m.from, layout(), &sum, threads())) break;
     *moved = uint64_t(sum.used);
     if (!sum.failed) return GPUHASH_OK;
-    return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
-                      (unsigned long long)sum.failed);
+    if (!m.may_add) return no_place(sum.failed, err);
+    if (const gpuhash_status s = more_room(stream, err)) return s;
+    if (const gpuhash_status s = empty_storage(stream, err)) return s;
   }
   const uint32_t kb = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
   const uint32_t vb = config_.value_bytes ? kb : 0;
@@ -164,9 +170,7 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
         failed += s.failed;
       }
       if (!failed) break;
-      if (!m.may_add)
-        return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
-                          (unsigned long long)failed);
+      if (!m.may_add) return no_place(failed, err);
       if (const gpuhash_status s = more_room(stream, err)) return s;
     }
   }

@@ -262,6 +262,7 @@ class table {
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status widen(const part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);
+  static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
   gpuhash_status tell_untold(void* stream, gpuhash_error* err);
 
   friend class exclusive;

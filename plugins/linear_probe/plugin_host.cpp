@@ -1,6 +1,7 @@
 // The kernels of linear_probe for the CPU. Compiled once per instruction set, with GPUHASH_ISA naming it.
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
+#include "rebuild.hpp"
 
 GH_BEGIN
 
@@ -17,10 +18,10 @@ int run(const void* table, const request& q, totals* sum) {
 }
 
 static const engine engines[format_count] = {
-    {run<set32>, collect_on_host<linear_table<set32>>, nullptr, nullptr},
-    {run<pair32>, collect_on_host<linear_table<pair32>>, nullptr, nullptr},
-    {run<set64>, collect_on_host<linear_table<set64>>, nullptr, nullptr},
-    {run<pair64>, collect_on_host<linear_table<pair64>>, nullptr, nullptr},
+    {run<set32>, collect_on_host<linear_table<set32>>, nullptr, nullptr, linear_rebuild<set32>::run},
+    {run<pair32>, collect_on_host<linear_table<pair32>>, nullptr, nullptr, linear_rebuild<pair32>::run},
+    {run<set64>, collect_on_host<linear_table<set64>>, nullptr, nullptr, linear_rebuild<set64>::run},
+    {run<pair64>, collect_on_host<linear_table<pair64>>, nullptr, nullptr, linear_rebuild<pair64>::run},
 };
 
 GH_END

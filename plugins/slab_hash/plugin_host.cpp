@@ -3,6 +3,7 @@
 #include "libgpuhash/alloc/slab_batch_host.hpp"
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
+#include "rebuild.hpp"
 #include "walk.hpp"
 
 GH_BEGIN
@@ -42,7 +43,7 @@ int values_on_host(const void* table, const request& q, const uint64_t* offsets)
 
 template <class F>
 engine with_walks() {
-  return {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>};
+  return {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run};
 }
 static const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
                                              with_walks<pair64>()};
