@@ -81,24 +81,20 @@ __global__ void __launch_bounds__(slab_threads)
   if (i < n) addresses[i] = h.owns(units[i]) ? h.address(units[i]) : nullptr;
 }
 
-inline u32 slab_blocks(size_t n) { return u32((n + slab_threads - 1) / slab_threads); }
+inline u64 slab_blocks(size_t n) { return (n + slab_threads - 1) / slab_threads; }
 inline int cuda_allocate(const void* heap, size_t n, uint32_t* units, uint64_t hint, uint64_t* missing, uint32_t,
                          void* stream) {
-  allocate_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(
-      *static_cast<const slab_heap*>(heap), n, units, hint, reinterpret_cast<u64*>(missing));
-  return int(cudaGetLastError());
+  return launch(allocate_units, slab_blocks(n), slab_threads, stream, *static_cast<const slab_heap*>(heap), n, units,
+                hint, reinterpret_cast<u64*>(missing));
 }
 inline int cuda_release(const void* heap, size_t n, const uint32_t* units, uint8_t* status, uint32_t wipe,
                         uint64_t* refused, uint64_t* first, uint32_t, void* stream) {
-  release_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(
-      *static_cast<const slab_heap*>(heap), n, units, status, wipe, reinterpret_cast<u64*>(refused),
-      reinterpret_cast<u64*>(first));
-  return int(cudaGetLastError());
+  return launch(release_units, slab_blocks(n), slab_threads, stream, *static_cast<const slab_heap*>(heap), n, units,
+                status, wipe, reinterpret_cast<u64*>(refused), reinterpret_cast<u64*>(first));
 }
 inline int cuda_translate(const void* heap, size_t n, const uint32_t* units, void** addresses, uint32_t, void* stream) {
-  translate_units<<<slab_blocks(n), slab_threads, 0, cudaStream_t(stream)>>>(*static_cast<const slab_heap*>(heap), n,
-                                                                             units, addresses);
-  return int(cudaGetLastError());
+  return launch(translate_units, slab_blocks(n), slab_threads, stream, *static_cast<const slab_heap*>(heap), n, units,
+                addresses);
 }
 
 inline const slab_engine* cuda_slab_engine() {

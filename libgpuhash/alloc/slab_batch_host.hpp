@@ -71,7 +71,7 @@ inline int host_translate(const void* heap, size_t n, const uint32_t* units, voi
 }
 
 inline const slab_engine* host_slab_engine() {
-  static const slab_engine e = {host_allocate, host_release, host_translate};
+  static constexpr slab_engine e = {host_allocate, host_release, host_translate};
   return &e;
 }
 

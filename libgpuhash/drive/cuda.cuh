@@ -111,9 +111,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   u32 first = threadIdx.x;
   [[maybe_unused]] block_join<F>* equal = nullptr;
   if constexpr (Op::fixed_kind == accumulate) {
-    __shared__ block_join<F> shared;
-    equal = &shared;
-    first = shared.join_equal(mine, k, v, j);
+    equal = &block_memory<block_join<F>>();
+    first = equal->join_equal(mine, k, v, j);
     carries = mine && first == threadIdx.x;
   }
 
@@ -176,11 +175,9 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
 
 template <class Op, int P>
 int run_on_cuda(const void* table, const request& q, totals* sum) {
-  const size_t blocks = (q.n + block_threads - 1) / block_threads;
-  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
-  serve_batch<Op, P><<<u32(blocks), block_threads, 0, cudaStream_t(q.stream)>>>(
-      *static_cast<const typename Op::table*>(table), q, sum);
-  return int(cudaGetLastError());
+  const u64 blocks = (q.n + block_threads - 1) / block_threads;
+  return launch(serve_batch<Op, P>, blocks, block_threads, q.stream, *static_cast<const typename Op::table*>(table), q,
+                sum);
 }
 
 // Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
@@ -216,11 +213,16 @@ int collect_on_cuda(const void* table, cell_order order, uint64_t lo, uint64_t h
                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
   const u64 blocks = (hi - lo + block_threads - 1) / block_threads;
   if (!blocks) return 0;
+<<<<<<< HEAD
   if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
   collect_cells<Table><<<u32(blocks), block_threads, 0, cudaStream_t(stream)>>>(*static_cast<const Table*>(table),
                                                                                 order, lo, hi, keys, values, key_bytes,
                                                                                 value_bytes, reinterpret_cast<u64*>(n));
   return int(cudaGetLastError());
+=======
+  return launch(collect_cells<Table>, blocks, block_threads, stream, *static_cast<const Table*>(table), lo, hi, keys,
+                values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
+>>>>>>> isa
 }
 
 GH_END

@@ -374,7 +374,7 @@ struct host_engines {
       return -1;
   }
   static const engine* all() {
-    static const engine table[format_count] = {
+    static constexpr engine table[format_count] = {
         {run<set32>, collect_on_host<Table<set32>>, nullptr, nullptr},
         {run<pair32>, collect_on_host<Table<pair32>>, nullptr, nullptr},
         {run<set64>, collect_on_host<Table<set64>>, nullptr, nullptr},

@@ -31,6 +31,15 @@ inline int release(void* p, void*) {
   host->host_memory->deallocate(host->host_memory->context, base, bytes + 128, 128, nullptr);
   return 0;
 }
+// The first processors of x86-64 have none; everything since 2006 does.
+inline bool has_wide_cas() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("cmpxchg16b");
+#else
+  return true;
+#endif
+}
 // By the team: the first touch of a page decides where it lies, and one thread alone cannot fill memory at full speed.
 inline int fill(void* p, int byte, size_t bytes, void*) {
   constexpr size_t piece = size_t(1) << 21;
@@ -60,7 +69,7 @@ inline constexpr device_api host_device = {
     .finished = [](void*) { return true; },
     .follow = [](void*, void*) { return 0; },
     .error_text = [](int) { return "out of memory"; },
-    .has_wide_cas = [](int) { return true; },
+    .has_wide_cas = [](int) { return host_detail::has_wide_cas(); },
     .out_of_memory = 1,
     .stream_id = [](void*, uint64_t* id) { return *id = 0, 0; },
     .make_stream = [](void** s) { return *s = nullptr, 0; },

@@ -22,7 +22,9 @@ struct host_engines_of {
 inline const engine* choose_host_engines(const host_engines_of& e) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  // What meson.build lets the compiler use, all of it; "supports" includes that the system saves the registers.
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+                  __builtin_cpu_supports("lzcnt");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
   // For comparing instruction sets; a set that the processor lacks is never taken.
@@ -61,9 +63,9 @@ struct vtable {
     const device_api* api = device(c->device.kind);
     if (c->value_bytes && (c->key_bytes == 8 || c->value_bytes == 8) && !api->has_wide_cas(c->device.ordinal))
       return host->fail(err, GPUHASH_UNSUPPORTED,
-                        "pairs of %u + %u bytes need a 16-byte compare-and-swap, which cuda:%d lacks (compute "
-                        "capability 9.0 has it); use 4-byte keys and values, a set, or the CPU",
-                        c->key_bytes, c->value_bytes, c->device.ordinal);
+                        "pairs of %u + %u bytes need a 16-byte compare-and-swap, which %s:%d lacks (compute "
+                        "capability 9.0 and x86-64-v2 have it); use 4-byte keys and values, a set, or another device",
+                        c->key_bytes, c->value_bytes, cuda ? "cuda" : "cpu", c->device.ordinal);
     try {
       table* t = nullptr;
       const gpuhash_status s = parts.make({*c, api, cuda ? parts.cuda() : parts.host()}, &t, err);
@@ -149,9 +151,9 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
         {gpuhash_##name##_engines_baseline, gpuhash_##name##_engines_avx2, gpuhash_##name##_engines_avx512}); \
   }
 #else
-#define GPUHASH_HOST_ENGINES(name)                                      \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_generic(); \
-  static const gpuhash::engine* host_engines_here() { return gpuhash_##name##_engines_generic(); }
+#define GPUHASH_HOST_ENGINES(name)                                       \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline(); \
+  static const gpuhash::engine* host_engines_here() { return gpuhash_##name##_engines_baseline(); }
 #endif
 #if GPUHASH_WITH_CUDA
 #define GPUHASH_CUDA_ENGINES(name)                                                            \

@@ -4,166 +4,27 @@
 // masks would compile to MATCH.ANY, BRA.DIV and out-of-line WARPSYNC.COLLECTIVE calls. A row is one load instruction
 // across the lanes: relaxed loads bypass L1, so a thread that reads 64 bytes in four loads pays four requests to L2.
 #pragma once
-#include "libgpuhash/tile/tile.hpp"
+#if defined(GPUHASH_EMULATED_WARP)
+#include "tests/warp/cuda_mem.hpp"
+#else
+#include "libgpuhash/tile/cuda_mem.cuh"
+#endif
 
 GH_BEGIN
 
 inline constexpr u32 full_warp = 0xffffffffu;
 
-// Loads and stores of table memory are relaxed at least, device scope, and of the slot's own size. `weak` loads, which may
-// come from L1, exist only for kernels that run while the gate knows of no writer.
-struct cuda_mem {
-  template <order O>
-  GH_FN static u32 load(const u32* p) {
-    u32 v;
-    if constexpr (O == order::acquire)
-      asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
-    else
-      asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
-    return v;
-  }
-  template <order O>
-  GH_FN static u64 load(const u64* p) {
-    u64 v;
-    if constexpr (O == order::acquire)
-      asm volatile("ld.acquire.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
-    else
-      asm volatile("ld.relaxed.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-  }
-  template <order O>
-  GH_FN static u128 load(const u128* p) {
-    static_assert(O == order::relaxed);
-    u128 v;
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{.reg .b128 x; ld.relaxed.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}"
-                 : "=l"(v.lo), "=l"(v.hi)
-                 : "l"(p)
-                 : "memory");
-#endif
-    return v;
-  }
-  template <order O>
-  GH_FN static void store(u32* p, u32 v) {
-    if constexpr (O == order::release)
-      asm volatile("st.release.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
-    else
-      asm volatile("st.relaxed.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
-  }
-  template <order O>
-  GH_FN static void store(u64* p, u64 v) {
-    if constexpr (O == order::release)
-      asm volatile("st.release.gpu.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
-    else
-      asm volatile("st.relaxed.gpu.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
-  }
-  template <order O>
-  GH_FN static u32 cas(u32* p, u32 e, u32 d) {
-    u32 r;
-    if constexpr (O == order::relaxed)
-      asm volatile("atom.relaxed.gpu.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
-    else
-      asm volatile("atom.acq_rel.gpu.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
-    return r;
-  }
-  template <order O>
-  GH_FN static u64 cas(u64* p, u64 e, u64 d) {
-    u64 r;
-    if constexpr (O == order::relaxed)
-      asm volatile("atom.relaxed.gpu.global.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "l"(p), "l"(e), "l"(d) : "memory");
-    else
-      asm volatile("atom.acq_rel.gpu.global.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "l"(p), "l"(e), "l"(d) : "memory");
-    return r;
-  }
-  template <order O>
-  GH_FN static u128 cas(u128* p, u128 e, u128 d) {
-    static_assert(O == order::relaxed);
-    u128 r = e;
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.gpu.global.cas.b128 r,[%2],e,d; "
-        "mov.b128 {%0,%1},r;}"
-        : "=l"(r.lo), "=l"(r.hi)
-        : "l"(p), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi)
-        : "memory");
-#endif
-    return r;
-  }
-  template <order O>
-  GH_FN static u32 fetch_add(u32* p, u32 v) {
-    static_assert(O == order::relaxed);
-    u32 r;
-    asm volatile("atom.relaxed.gpu.global.add.u32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
-    return r;
-  }
-  template <order O>
-  GH_FN static u64 fetch_add(u64* p, u64 v) {
-    static_assert(O == order::relaxed);
-    u64 r;
-    asm volatile("atom.relaxed.gpu.global.add.u64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
-    return r;
-  }
-  template <order O>
-  GH_FN static u32 fetch_or(u32* p, u32 v) {
-    u32 r;
-    if constexpr (O == order::relaxed)
-      asm volatile("atom.relaxed.gpu.global.or.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
-    else
-      asm volatile("atom.acq_rel.gpu.global.or.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
-    return r;
-  }
-  template <order O>
-  GH_FN static u32 fetch_and(u32* p, u32 v) {
-    u32 r;
-    if constexpr (O == order::relaxed)
-      asm volatile("atom.relaxed.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
-    else
-      asm volatile("atom.acq_rel.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
-    return r;
-  }
-  template <order O>
-  GH_FN static void store(u128* p, u128 v) {
-    static_assert(O == order::relaxed);
-#if __CUDA_ARCH__ >= 900
-    asm volatile("{.reg .b128 x; mov.b128 x,{%1,%2}; st.relaxed.gpu.global.b128 [%0],x;}" ::"l"(p), "l"(v.lo), "l"(v.hi)
-                 : "memory");
-#endif
-  }
-  GH_FN static bool allocation_fails() { return false; }
-  GH_FN static void relax() { __nanosleep(32); }
-};
-
-// S words of a lane, 16 bytes a load. Weak: through L1, for reader-only kernels.
+// S words of a lane, 16 bytes a load.
 template <class Word, int S, bool Weak>
 struct lane_words {
-  static constexpr int per_load = 16 / sizeof(Word);
   Word w[S];
   GH_FN void load(const Word* p) {
     if constexpr (sizeof(Word) == 8 && S % 2 == 0) {
 #pragma unroll
-      for (int i = 0; i < S; i += 2) {
-        if constexpr (Weak)
-          asm volatile("ld.global.v2.u64 {%0,%1},[%2];" : "=l"(w[i]), "=l"(w[i + 1]) : "l"(p + i) : "memory");
-        else
-          asm volatile("ld.relaxed.gpu.global.v2.u64 {%0,%1},[%2];"
-                       : "=l"(w[i]), "=l"(w[i + 1])
-                       : "l"(p + i)
-                       : "memory");
-      }
+      for (int i = 0; i < S; i += 2) cuda_mem::load_two<Weak>(p + i, w + i);
     } else if constexpr (sizeof(Word) == 4 && S % 4 == 0) {
 #pragma unroll
-      for (int i = 0; i < S; i += 4) {
-        if constexpr (Weak)
-          asm volatile("ld.global.v4.u32 {%0,%1,%2,%3},[%4];"
-                       : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3])
-                       : "l"(p + i)
-                       : "memory");
-        else
-          asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];"
-                       : "=r"(w[i]), "=r"(w[i + 1]), "=r"(w[i + 2]), "=r"(w[i + 3])
-                       : "l"(p + i)
-                       : "memory");
-      }
+      for (int i = 0; i < S; i += 4) cuda_mem::load_four<Weak>(p + i, w + i);
     } else {
 #pragma unroll
       for (int i = 0; i < S; ++i) w[i] = cuda_mem::load<order::relaxed>(p + i);

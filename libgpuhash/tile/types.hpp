@@ -26,7 +26,7 @@
 #endif
 
 // Kernels are compiled once per instruction set; each set of them lives in its own namespace, or the linker would merge
-// functions built for different processors.
+// functions built for different processors (kit/check_objects.py).
 #if defined(GPUHASH_ISA)
 #define GH_BEGIN      \
   namespace gpuhash { \

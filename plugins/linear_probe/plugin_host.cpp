@@ -17,7 +17,8 @@ int run(const void* table, const request& q, totals* sum) {
   return host_engines<linear_table, op_of_any_groups>::run<F>(table, q, sum);
 }
 
-static const engine engines[format_count] = {
+// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
+static constinit const engine engines[format_count] = {
     {run<set32>, collect_on_host<linear_table<set32>>, nullptr, nullptr, linear_rebuild<set32>::run},
     {run<pair32>, collect_on_host<linear_table<pair32>>, nullptr, nullptr, linear_rebuild<pair32>::run},
     {run<set64>, collect_on_host<linear_table<set64>>, nullptr, nullptr, linear_rebuild<set64>::run},

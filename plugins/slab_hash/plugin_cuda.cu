@@ -58,9 +58,8 @@ __global__ void __launch_bounds__(block_threads)
 template <class F>
 int flush_on_cuda(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t, void* stream) {
   if (hi <= lo) return 0;
-  flush_chains<<<u32((hi - lo + block_threads - 1) / block_threads), block_threads, 0, cudaStream_t(stream)>>>(
-      *static_cast<const slab_table<F>*>(table), lo, hi, sum);
-  return int(cudaGetLastError());
+  return launch(flush_chains<slab_table<F>>, (hi - lo + block_threads - 1) / block_threads, block_threads, stream,
+                *static_cast<const slab_table<F>*>(table), lo, hi, sum);
 }
 
 template <class Table>
@@ -71,9 +70,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 template <class F>
 int values_on_cuda(const void* table, const request& q, const uint64_t* offsets) {
-  copy_values<<<u32((q.n + block_threads - 1) / block_threads), block_threads, 0, cudaStream_t(q.stream)>>>(
-      *static_cast<const slab_table<F>*>(table), q, offsets);
-  return int(cudaGetLastError());
+  return launch(copy_values<slab_table<F>>, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
+                *static_cast<const slab_table<F>*>(table), q, offsets);
 }
 
 template <class F>

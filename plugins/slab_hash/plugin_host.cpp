@@ -42,11 +42,12 @@ int values_on_host(const void* table, const request& q, const uint64_t* offsets)
 }
 
 template <class F>
-engine with_walks() {
+constexpr engine with_walks() {
   return {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run};
 }
-static const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
-                                             with_walks<pair64>()};
+// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
+static constinit const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
+                                                       with_walks<pair64>()};
 
 GH_END
 

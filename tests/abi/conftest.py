@@ -71,14 +71,14 @@ def require(tool: str) -> str:
     return shutil.which(tool) or pytest.skip(f"{tool} is not installed")
 
 
-def build_prefix(folder: Path) -> Path:
+def build_prefix(folder: Path, *options: str) -> Path:
     """Build and install with meson, without CUDA. The folder is kept, so that the next session compiles little."""
     pytest.importorskip("mesonbuild", reason="meson is not installed")
     ninja = pytest.importorskip("ninja", reason="ninja is not installed")
     env = {"PATH": f"{ninja.BIN_DIR}:{os.environ['PATH']}"}
     meson = [sys.executable, "-m", "mesonbuild.mesonmain"]
     prefix = folder / "prefix"
-    setup = [*meson, "setup", folder, ROOT, f"--prefix={prefix}", "-Dcuda=disabled"]
+    setup = [*meson, "setup", folder, ROOT, f"--prefix={prefix}", "-Dcuda=disabled", *options]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # one session at a time

@@ -1,0 +1,167 @@
+// What only a GPU can do: accesses of table memory in PTX, memory of a block, and launches. Apart from the rest, so that
+// tests can run the tile and the drivers on lanes that a CPU plays (tests/warp has its own version of this file).
+#pragma once
+#include "libgpuhash/tile/tile.hpp"
+
+GH_BEGIN
+
+// Loads and stores of table memory are relaxed at least, device scope, and of the slot's own size. `weak` loads, which may
+// come from L1, exist only for kernels that run while the gate knows of no writer.
+struct cuda_mem {
+  template <order O>
+  GH_FN static u32 load(const u32* p) {
+    u32 v;
+    if constexpr (O == order::acquire)
+      asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    else
+      asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+  }
+  template <order O>
+  GH_FN static u64 load(const u64* p) {
+    u64 v;
+    if constexpr (O == order::acquire)
+      asm volatile("ld.acquire.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+    else
+      asm volatile("ld.relaxed.gpu.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+  }
+  template <order O>
+  GH_FN static u128 load(const u128* p) {
+    static_assert(O == order::relaxed);
+    u128 v;
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 x; ld.relaxed.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}"
+                 : "=l"(v.lo), "=l"(v.hi)
+                 : "l"(p)
+                 : "memory");
+#endif
+    return v;
+  }
+  template <order O>
+  GH_FN static void store(u32* p, u32 v) {
+    if constexpr (O == order::release)
+      asm volatile("st.release.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
+    else
+      asm volatile("st.relaxed.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
+  }
+  template <order O>
+  GH_FN static void store(u64* p, u64 v) {
+    if constexpr (O == order::release)
+      asm volatile("st.release.gpu.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+    else
+      asm volatile("st.relaxed.gpu.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+  }
+  template <order O>
+  GH_FN static u32 cas(u32* p, u32 e, u32 d) {
+    u32 r;
+    if constexpr (O == order::relaxed)
+      asm volatile("atom.relaxed.gpu.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
+    else
+      asm volatile("atom.acq_rel.gpu.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u64 cas(u64* p, u64 e, u64 d) {
+    u64 r;
+    if constexpr (O == order::relaxed)
+      asm volatile("atom.relaxed.gpu.global.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "l"(p), "l"(e), "l"(d) : "memory");
+    else
+      asm volatile("atom.acq_rel.gpu.global.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "l"(p), "l"(e), "l"(d) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u128 cas(u128* p, u128 e, u128 d) {
+    static_assert(O == order::relaxed);
+    u128 r = e;
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.gpu.global.cas.b128 r,[%2],e,d; "
+        "mov.b128 {%0,%1},r;}"
+        : "=l"(r.lo), "=l"(r.hi)
+        : "l"(p), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi)
+        : "memory");
+#endif
+    return r;
+  }
+  template <order O>
+  GH_FN static u32 fetch_add(u32* p, u32 v) {
+    static_assert(O == order::relaxed);
+    u32 r;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u64 fetch_add(u64* p, u64 v) {
+    static_assert(O == order::relaxed);
+    u64 r;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u32 fetch_or(u32* p, u32 v) {
+    u32 r;
+    if constexpr (O == order::relaxed)
+      asm volatile("atom.relaxed.gpu.global.or.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    else
+      asm volatile("atom.acq_rel.gpu.global.or.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u32 fetch_and(u32* p, u32 v) {
+    u32 r;
+    if constexpr (O == order::relaxed)
+      asm volatile("atom.relaxed.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    else
+      asm volatile("atom.acq_rel.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static void store(u128* p, u128 v) {
+    static_assert(O == order::relaxed);
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 x; mov.b128 x,{%1,%2}; st.relaxed.gpu.global.b128 [%0],x;}" ::"l"(p), "l"(v.lo), "l"(v.hi)
+                 : "memory");
+#endif
+  }
+  // 16 bytes by one instruction; each slot is read at once. Weak: through L1, for reader-only kernels.
+  template <bool Weak>
+  GH_FN static void load_two(const u64* p, u64* to) {
+    if constexpr (Weak)
+      asm volatile("ld.global.v2.u64 {%0,%1},[%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(p) : "memory");
+    else
+      asm volatile("ld.relaxed.gpu.global.v2.u64 {%0,%1},[%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(p) : "memory");
+  }
+  template <bool Weak>
+  GH_FN static void load_four(const u32* p, u32* to) {
+    if constexpr (Weak)
+      asm volatile("ld.global.v4.u32 {%0,%1,%2,%3},[%4];"
+                   : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                   : "l"(p)
+                   : "memory");
+    else
+      asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];"
+                   : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                   : "l"(p)
+                   : "memory");
+  }
+  GH_FN static bool allocation_fails() { return false; }
+  GH_FN static void relax() { __nanosleep(32); }
+};
+
+// A T that the threads of a block share.
+template <class T>
+GH_FN T& block_memory() {
+  __shared__ T one;
+  return one;
+}
+
+// Queue a kernel. Returns 0 or a CUDA error code.
+template <class... P>
+int launch(void (*kernel)(P...), u64 blocks, u32 threads, void* stream, const std::type_identity_t<P>&... arguments) {
+  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
+  kernel<<<u32(blocks), threads, 0, cudaStream_t(stream)>>>(arguments...);
+  return int(cudaGetLastError());
+}
+
+GH_END

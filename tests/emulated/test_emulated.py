@@ -1,0 +1,157 @@
+"""Processors that this machine is not: x86-64 without AVX-512 and without AVX, and AArch64, under qemu-user.
+
+All of it is marked slow, since it takes minutes: `pytest -m slow tests/emulated`. What it needs are Debian's packages
+qemu-user and, for AArch64, g++-aarch64-linux-gnu; without them it is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..abi.conftest import ROOT, STRICT, Prefix, build_prefix, must, require
+
+HERE = Path(__file__).resolve().parent
+BACKENDS = sorted(p.parent.name for p in (ROOT / "plugins").glob("*/plugin.cpp"))
+# x86-64-v2 and x86-64-v3, and the instruction set that is to be chosen there.
+PROCESSORS = {"Nehalem": "baseline", "Haswell": "avx2"}
+PROGRAMS = ["use_table", "faults"]
+# Minutes under emulation, and about algorithms more than about instructions.
+LEFT_OUT = {"differential", "conservation", "full", "multi", "adversarial-batches"}
+
+pytestmark = pytest.mark.slow
+
+
+class Machine:
+    """A processor that qemu emulates, and programs for it."""
+
+    def __init__(self, *qemu: str, compilers: tuple[str, str] = ("cc", "c++"), prefix: Prefix, folder: Path) -> None:
+        self.qemu, self.compilers, self.prefix, self.folder = qemu, compilers, prefix, folder
+
+    def run(self, *command: str | Path, **env: str) -> str:
+        """Output of a program that has to succeed."""
+        done = subprocess.run(
+            [*self.qemu, *map(str, command)],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", **env},
+        )
+        assert done.returncode == 0, f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def program(self, source: Path) -> Path:
+        """A program of the tests, compiled against the prefix."""
+        binary = self.folder / source.stem
+        if not binary.exists():
+            c, cpp = self.compilers
+            compiler = [c, *STRICT] if source.suffix == ".c" else [cpp, "-std=c++20", "-O1", "-pthread"]
+            links = [f"-L{self.prefix.library_dir}", "-lgpuhash", f"-Wl,-rpath,{self.prefix.library_dir}", "-ldl"]
+            must(*compiler, source, "-o", binary, f"-I{self.prefix.path}/include", *links)
+        return binary
+
+
+def prefix_at(path: Path) -> Prefix:
+    (library,) = path.glob("lib*/**/libgpuhash.so.0")
+    return Prefix(path, library.parent)
+
+
+@pytest.fixture(scope="session")
+def native() -> Prefix:
+    require("cc")
+    return prefix_at(build_prefix(ROOT / "build" / "tests-abi"))
+
+
+@pytest.fixture(scope="session")
+def x86(native, tmp_path_factory):
+    """A function from the name of a processor to a machine."""
+    qemu = require("qemu-x86_64")
+    folder = tmp_path_factory.mktemp("x86")
+    return lambda cpu: Machine(qemu, "-cpu", cpu, prefix=native, folder=folder)
+
+
+@pytest.fixture(scope="session")
+def aarch64(tmp_path_factory) -> Machine:
+    qemu = require("qemu-aarch64")
+    compilers = (require("aarch64-linux-gnu-gcc"), require("aarch64-linux-gnu-g++"))
+    prefix = prefix_at(build_prefix(ROOT / "build" / "tests-aarch64", f"--cross-file={HERE / 'aarch64.ini'}"))
+    folder = tmp_path_factory.mktemp("aarch64")
+    return Machine(qemu, "-L", "/usr/aarch64-linux-gnu", compilers=compilers, prefix=prefix, folder=folder)
+
+
+def python(machine: Machine, *arguments: str) -> str:
+    # QEMU 7.2 sorts wrongly with numpy's AVX2 argsort; what is under test is not numpy.
+    return machine.run(sys.executable, *arguments, NPY_DISABLE_CPU_FEATURES="AVX2 FMA3 X86_V3")
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="runs this machine's programs on an older x86-64")
+class TestX86:
+    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("program", PROGRAMS)
+    @pytest.mark.parametrize("cpu", PROCESSORS)
+    def test_c_program(self, x86, cpu, program, backend):
+        machine = x86(cpu)
+        assert " 0 failed" in machine.run(machine.program(ROOT / "tests/abi/programs" / f"{program}.c"), backend)
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("cpu", PROCESSORS)
+    def test_conformance(self, x86, cpu, backend):
+        from pygpuhash._conformance import CHECKS
+
+        checks = [part for name in CHECKS if name not in LEFT_OUT for part in ("--check", name)]
+        command = ["-m", "pygpuhash.cli", "conformance", backend, "--device", "cpu", "--quick", *checks]
+        out = python(x86(cpu), *command)
+        assert " 0 failed" in out
+        assert out.count("  pass  ") > 15
+
+    @pytest.mark.parametrize("cpu", PROCESSORS)
+    def test_compare(self, x86, cpu):
+        out = python(x86(cpu), "-m", "pygpuhash.cli", "compare", "--n", "2000", "--device", "cpu")
+        for backend in BACKENDS:
+            (line,) = [line for line in out.splitlines() if line.startswith(backend) and "cpu" in line and ":" not in line]
+            assert line.endswith("yes"), out
+
+    @pytest.mark.parametrize("cpu", PROCESSORS)
+    def test_info(self, x86, cpu):
+        out = python(x86(cpu), "-m", "pygpuhash.cli", "info")
+        assert out.count(": usable") >= len(BACKENDS)
+
+    def test_processor_without_wide_swaps(self, x86):
+        """The first x86-64 processors: pairs of 16 bytes are refused, and nothing else."""
+        machine = x86("Nehalem,-cx16")
+        script = (
+            "import pygpuhash as gh\n"
+            "for name in {!r}:\n"
+            "    t = gh.Table(name, key_dtype='uint32', value_dtype='uint32', device='cpu')\n"
+            "    assert t.insert([1, 2, 2], 5).tolist() == [True, True, False]\n"
+            "    try: gh.Table(name, key_dtype='uint64', value_dtype='uint64', device='cpu')\n"
+            "    except gh.Unsupported as e: print(e)\n"
+        ).format(BACKENDS)
+        assert python(machine, "-c", script).count("which cpu:0 lacks") == len(BACKENDS)
+
+
+class TestAArch64:
+    """The path without vector instructions, compiled for another processor whose memory is weakly ordered."""
+
+    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("program", PROGRAMS)
+    def test_c_program(self, aarch64, program, backend):
+        assert " 0 failed" in aarch64.run(aarch64.program(ROOT / "tests/abi/programs" / f"{program}.c"), backend)
+
+    def test_threads_and_formats(self, aarch64):
+        """All operations and formats from several threads; the reports of all batches have to add up."""
+        modules = aarch64.prefix.modules()
+        assert len(modules) == len(BACKENDS)
+        assert "registry and allocators: nothing wrong" in aarch64.run(aarch64.program(ROOT / "tests/sanitizers/hammer.cpp"), "1", *modules)
+
+
+def test_qemu_has_the_instructions_under_test():
+    """AVX2 came to qemu-user with 7.2: an older one would run every test on the baseline."""
+    qemu = shutil.which("qemu-x86_64") or pytest.skip("qemu-x86_64 is not installed")
+    version = must(qemu, "--version").split("version ")[1].split(" ")[0]
+    assert tuple(map(int, version.split(".")[:2])) >= (7, 2)

@@ -1,0 +1,325 @@
+// Batches against a model: what each element of a batch may answer, and what the table and its counters hold after it.
+//
+// A structure supplies a store: memory for one table of a slot format with its layout, and the engine that serves it.
+// The model is a map from keys to the values that they may have, more than one only after a batch in which equal keys
+// raced. Every batch is checked: statuses, values, totals of each stripe, bytes that must not be written.
+#pragma once
+#include <math.h>
+#include <stdarg.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/tile/types.hpp"
+#include "tests/warp/emulator.hpp"
+
+namespace warp_test {
+
+using namespace gpuhash;
+using std::vector;
+
+inline std::string where;  // what runs, for messages
+
+[[noreturn, gnu::format(printf, 1, 2)]] inline void wrong(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "wrong: %s: ", where.c_str());
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, "\n");
+  _Exit(1);
+}
+#define SAME(got, expected)                                                                                      \
+  do {                                                                                                           \
+    const long long got_ = (long long)(got), expected_ = (long long)(expected);                                  \
+    if (got_ != expected_) wrong("%s is %lld, expected %s = %lld (line %d)", #got, got_, #expected, expected_, __LINE__); \
+  } while (0)
+
+struct random_numbers {
+  u64 state;
+  u64 next() { return state = mix(state + 0x9e3779b97f4a7c15u); }
+  u64 below(u64 n) { return next() % n; }
+};
+
+inline constexpr u8 untouched = 0xee;
+
+// One table as the engine sees it.
+struct store {
+  const engine* run = nullptr;
+  const void* layout = nullptr;
+  u64 cells = 0;
+  u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
+  vector<totals> sum = vector<totals>(total_stripes);
+  virtual ~store() = default;
+  virtual int64_t used() const = 0;                              // slots that are not empty
+  virtual void beside(std::multimap<u64, u64>&) const {}  // pairs that are in no cell
+  int64_t live() const {
+    int64_t n = 0;
+    for (const totals& s : sum) n += s.live;
+    return n;
+  }
+};
+
+struct batch {
+  u32 kind;
+  vector<u64> keys, values;
+  vector<u8> ops, status;      // status: before and after
+  vector<u64> out;
+  u32 combine = 0, type = 0;
+  u32 tile = 0, in_flight = 0;
+  bool only_failed = false, with_sum = true, by_pointer = false;
+  u32 key_bytes = 8, value_bytes = 8;
+  size_t n() const { return keys.size(); }
+};
+
+inline vector<unsigned char> packed(const vector<u64>& from, u32 bytes) {
+  vector<unsigned char> to(from.size() * bytes + 16);
+  for (size_t i = 0; i < from.size(); ++i) memcpy(to.data() + i * bytes, &from[i], bytes);
+  return to;
+}
+inline u64 unpacked(const vector<unsigned char>& from, u32 bytes, size_t i) {
+  u64 v = 0;
+  memcpy(&v, from.data() + i * bytes, bytes);
+  return v;
+}
+
+inline bool adds(u32 kind) { return kind == insert || kind == assign || kind == accumulate || kind == insert_multi; }
+
+// Run it, and check what holds for every kind: totals by stripe, elements past the end and those that have no work.
+inline totals serve(store& s, batch& b) {
+  const size_t n = b.n();
+  const u32 out_bytes = b.kind == count ? 8 : b.value_bytes;
+  vector<unsigned char> keys = packed(b.keys, b.key_bytes), values = packed(b.values, b.value_bytes);
+  vector<unsigned char> out(n * out_bytes + 8, untouched);
+  b.status.resize(n, untouched);
+  vector<u8> before = b.status, status = b.status;
+  status.resize(n + 64, untouched);
+  vector<totals> batch_sum(total_stripes), sum = s.sum;
+  const uint64_t there = n;
+
+  request q{};
+  q.kind = b.kind, q.combine = b.combine, q.value_type = b.type;
+  q.n = b.by_pointer ? n + 300 : n;
+  if (b.by_pointer) q.n_there = &there;
+  q.keys = keys.data();
+  q.values = b.values.empty() ? nullptr : values.data();
+  q.out_values = s.value_bytes || b.kind == count ? out.data() : nullptr;
+  q.status = status.data();
+  q.ops = b.ops.data();
+  q.key_bytes = b.key_bytes, q.value_bytes = b.value_bytes;
+  q.batch_sum = b.with_sum ? batch_sum.data() : nullptr;
+  q.tile = b.tile, q.in_flight = b.in_flight, q.only_failed = b.only_failed;
+  SAME(s.run->run(s.layout, q, s.sum.data()), 0);
+
+  b.status.assign(status.begin(), status.begin() + long(n));
+  b.out.assign(n, 0);
+  totals all{};
+  vector<totals> expected(total_stripes);
+  for (size_t i = 0; i < n; ++i) {
+    b.out[i] = q.out_values ? unpacked(out, out_bytes, i) : 0;
+    if (b.only_failed && before[i] <= yes) {
+      if (status[i] != before[i]) wrong("element %zu had no work and its status went from %u to %u", i, before[i], status[i]);
+      if (q.out_values && memcmp(&out[i * out_bytes], vector<u8>(8, untouched).data(), out_bytes))
+        wrong("element %zu had no work and its value was written", i);
+      continue;
+    }
+    if (status[i] > no_memory) wrong("element %zu (key %llx) has status %u", i, b.keys[i], status[i]);
+    totals& stripe = expected[i / 256 % total_stripes];
+    stripe.yes += status[i] == yes, stripe.failed += status[i] > yes;
+    all.yes += status[i] == yes, all.failed += status[i] > yes;
+  }
+  for (size_t i = n; i < status.size(); ++i)
+    if (status[i] != untouched) wrong("status %zu of %zu was written", i, n);
+  for (size_t i = n * out_bytes; i < out.size(); ++i)
+    if (out[i] != untouched) wrong("value byte %zu of %zu was written", i, n * out_bytes);
+  const bool reads = b.kind == find || b.kind == count;
+  for (unsigned i = 0; i < total_stripes; ++i) {
+    const int64_t live = s.sum[i].live - sum[i].live, used = s.sum[i].used - sum[i].used;
+    const int64_t failed = int64_t(s.sum[i].failed - sum[i].failed);
+    SAME(s.sum[i].yes, sum[i].yes);
+    SAME(failed, reads && !b.with_sum ? 0 : expected[i].failed);
+    if (b.with_sum) {
+      SAME(batch_sum[i].yes, expected[i].yes);
+      SAME(batch_sum[i].failed, expected[i].failed);
+      SAME(batch_sum[i].live, live);
+      SAME(batch_sum[i].used, used);
+    }
+    if (i * 256 >= n && (live || used)) wrong("stripe %u was written by a batch of %zu elements", i, n);
+    all.live += live, all.used += used;
+  }
+  return all;
+}
+
+// All live pairs, from the cells by the engine.
+inline std::multimap<u64, u64> contents(const store& s) {
+  const u64 cells = s.cells;
+  vector<unsigned char> keys(cells * 64 * 8 + 8), values(keys.size());
+  u64 n = 0;
+  const u32 value_bytes = s.value_bytes ? s.value_bytes : 8;
+  // In two steps: where the first ends is not a multiple of anything.
+  const u64 middle = cells / 3 + 1 < cells ? cells / 3 + 1 : cells;
+  for (const auto& [lo, hi] : {std::pair<u64, u64>{0, middle}, {middle, cells}})
+    SAME(s.run->collect(s.layout, lo, hi, keys.data(), s.value_bytes ? values.data() : nullptr, s.key_bytes, value_bytes,
+                        reinterpret_cast<uint64_t*>(&n), 1, nullptr),
+         0);
+  std::multimap<u64, u64> found;
+  for (size_t i = 0; i < n; ++i)
+    found.emplace(unpacked(keys, s.key_bytes, i), s.value_bytes ? unpacked(values, value_bytes, i) : 0);
+  s.beside(found);
+  return found;
+}
+
+// ---- one key at a time -----------------------------------------------------------------------------------------------
+
+// What a key's pair may be: absent, or with one of these values.
+struct state {
+  bool alive = false;
+  u64 value = 0;
+  auto operator<=>(const state&) const = default;
+};
+
+inline u64 join_bits(const batch& b, u64 a, u64 v) {
+  const auto as = [&](auto zero) {
+    using V = decltype(zero);
+    V x, y;
+    memcpy(&x, &a, sizeof(V)), memcpy(&y, &v, sizeof(V));
+    V r;
+    if constexpr (std::is_floating_point_v<V>) {
+      const bool lost = b.combine != 0 && isnan(y);  // a NaN operand of min and max loses
+      r = lost || (b.combine != 0 && isnan(x)) ? x : b.combine == 0 ? x + y : b.combine == 1 ? std::min(x, y) : std::max(x, y);
+    } else {
+      r = b.combine == 0 ? V(std::make_unsigned_t<V>(x) + std::make_unsigned_t<V>(y)) : b.combine == 1 ? std::min(x, y) : std::max(x, y);
+    }
+    u64 bits = 0;
+    memcpy(&bits, &r, sizeof(V));
+    return bits;
+  };
+  if (b.value_bytes == 4) return b.type == 0 ? as(uint32_t(0)) : b.type == 1 ? as(int32_t(0)) : as(0.0f);
+  return b.type == 0 ? as(uint64_t(0)) : b.type == 1 ? as(int64_t(0)) : as(0.0);
+}
+
+inline bool is_nan(const batch& b, u64 v) {
+  float f;
+  double d;
+  memcpy(&f, &v, 4), memcpy(&d, &v, 8);
+  return b.type == 2 && b.combine != 0 && (b.value_bytes == 4 ? isnan(f) : isnan(d));
+}
+
+struct answer {
+  u32 status;
+  u64 value;
+};
+// What an operation answers in this state, and the state after it.
+inline answer apply(const batch& b, u32 kind, u64 operand, state& s) {
+  const bool was = s.alive;
+  switch (kind) {
+    case nop: return {no, 0};
+    case find: return {was ? yes : no, was ? s.value : 0};
+    case count: return {was ? yes : no, u64(was)};
+    case erase:
+    case erase_all: s = {}; return {was ? yes : no, 0};
+    case insert:
+      if (!was) s = {true, operand};
+      return {was ? no : yes, 0};
+    case assign: s = {true, operand}; return {was ? no : yes, 0};
+    case accumulate: s = {true, was ? join_bits(b, s.value, operand) : operand}; return {was ? no : yes, 0};
+  }
+  wrong("kind %u has no model", kind);
+}
+
+using model = std::map<u64, state>;
+
+// Is there an order of the elements of one key in which each answers what it did, and the key ends as it is?
+inline bool explains(const batch& b, const store& s, vector<size_t> left, state from, const state& end) {
+  if (left.empty()) return from == end;
+  std::set<std::pair<u32, u64>> tried;
+  for (size_t i = 0; i < left.size(); ++i) {
+    const size_t e = left[i];
+    state to = from;
+    const u32 kind = b.kind == mixed ? (b.ops[e] <= erase ? b.ops[e] : u32(nop)) : b.kind;
+    const answer a = apply(b, kind, s.value_bytes && !b.values.empty() ? b.values[e] : 0, to);
+    if (a.status != b.status[e] || (a.value != b.out[e] && (s.value_bytes || kind == count))) continue;
+    if (to == from && kind != nop && !tried.insert({kind, a.value}).second) continue;
+    vector<size_t> rest = left;
+    rest.erase(rest.begin() + long(i));
+    if (explains(b, s, rest, to, end)) return true;
+    if (to == from) return false;  // it changed nothing, so that it might as well come first
+  }
+  return false;
+}
+
+// The same for accumulate, whose order does not matter: one element says yes if the key was absent, the others no.
+inline bool explains_sum(const batch& b, const vector<size_t>& elements, state from, const state& end) {
+  size_t fresh = 0;
+  state to = from;
+  for (const size_t e : elements) {
+    fresh += b.status[e] == yes;
+    if (b.status[e] > yes) return false;
+  }
+  // NaN operands last: those of a block are joined, and there they lose against the others.
+  for (const bool nan_now : {false, true})
+    for (const size_t e : elements)
+      if (is_nan(b, b.values[e]) == nan_now) to = {true, to.alive ? join_bits(b, to.value, b.values[e]) : b.values[e]};
+  return fresh == size_t(!from.alive) && to == end;
+}
+
+// Run a batch and check every answer of it against the model, which then holds what the table does.
+inline totals check(store& s, model& m, batch& b) {
+  const totals sum = serve(s, b);
+  std::map<u64, vector<size_t>> by_key;
+  std::set<u64> failed;
+  for (size_t i = 0; i < b.n(); ++i)
+    if (b.status[i] <= yes)
+      by_key[b.keys[i]].push_back(i);
+    else
+      failed.insert(b.keys[i]);
+  std::map<u64, u64> now;
+  for (const auto& [k, v] : contents(s))
+    if (!now.emplace(k, v).second) wrong("key %llx has two pairs", k);
+  if (b.kind == accumulate)
+    for (size_t i = 0; i < b.n(); ++i)  // joined, so that a failure is everybody's
+      for (size_t j = i + 1; j < b.n() && j < i / 256 * 256 + 256; ++j)
+        if (b.keys[i] == b.keys[j] && (b.status[i] > yes) != (b.status[j] > yes))
+          wrong("elements %zu and %zu of one block and key have status %u and %u", i, j, b.status[i], b.status[j]);
+  int64_t live = 0;
+  model after = m;
+  for (const auto& [k, elements] : by_key) {
+    const auto pair = now.find(k);
+    const state end = pair == now.end() ? state{} : state{true, s.value_bytes ? pair->second : 0};
+    const state from = m.count(k) ? m[k] : state{};
+    // Who of joined elements says yes, if one of them is a NaN, is not told from the sum.
+    const bool sums = b.kind == accumulate && (elements.size() > 3 || (b.type == 2 && b.combine != 0));
+    const bool good = sums ? explains_sum(b, elements, from, end) : explains(b, s, elements, from, end);
+    if (!good) {
+      const size_t e = elements[0];
+      wrong("kind %u: no order explains the %zu elements of key %llx, the first at %zu: status %u, value %llx, operand %llx; "
+            "before: %d %llx, after: %d %llx",
+            b.kind, elements.size(), k, e, b.status[e], b.out[e], b.values.empty() ? 0 : b.values[e], from.alive, from.value,
+            end.alive, end.value);
+    }
+    after[k] = end;
+  }
+  for (const auto& [k, was] : after) live += was.alive - (m.count(k) && m[k].alive);
+  SAME(sum.live, live);
+  m = after;
+  for (const u64 k : failed)
+    if (m.count(k) && m[k].alive && !by_key.count(k)) wrong("key %llx is there, and found no room", k);
+  size_t expected = 0;
+  for (const auto& [k, one] : m) {
+    expected += one.alive;
+    const auto pair = now.find(k);
+    if (one.alive != (pair != now.end())) wrong("key %llx should be %s", k, one.alive ? "there" : "absent");
+    if (one.alive && s.value_bytes && pair->second != one.value) wrong("key %llx has value %llx, expected %llx", k, pair->second, one.value);
+  }
+  SAME(now.size(), expected);
+  SAME(s.live(), now.size());
+  int64_t used = 0;
+  for (const totals& t : s.sum) used += t.used;
+  SAME(used, s.used());
+  return sum;
+}
+
+}  // namespace warp_test

@@ -1,0 +1,71 @@
+// tile/cuda_mem.cuh for warps that a CPU plays (emulator.hpp).
+#pragma once
+#include <cuda_runtime.h>
+
+#include "libgpuhash/tile/tile.hpp"
+#include "tests/warp/emulator.hpp"
+
+GH_BEGIN
+
+struct cuda_mem {
+  static void pause() { emulated::machine::the().pause(); }
+  template <order, class T>
+  static T load(const T* p) {
+    pause();
+    return *p;
+  }
+  template <order, class T>
+  static void store(T* p, T v) {
+    pause();
+    *p = v;
+  }
+  template <order, class T>
+  static T cas(T* p, T expected, T desired) {
+    pause();
+    const T seen = *p;
+    if (seen == expected) *p = desired;
+    return seen;
+  }
+  template <order, class T>
+  static T fetch_add(T* p, T v) {
+    pause();
+    return std::exchange(*p, *p + v);
+  }
+  template <order, class T>
+  static T fetch_or(T* p, T v) {
+    pause();
+    return std::exchange(*p, *p | v);
+  }
+  template <order, class T>
+  static T fetch_and(T* p, T v) {
+    pause();
+    return std::exchange(*p, *p & v);
+  }
+  // A row is no snapshot: others may write between two of its words.
+  template <bool>
+  static void load_two(const u64* p, u64* to) {
+    for (int i = 0; i < 2; ++i) to[i] = load<order::relaxed>(p + i);
+  }
+  template <bool>
+  static void load_four(const u32* p, u32* to) {
+    for (int i = 0; i < 4; ++i) to[i] = load<order::relaxed>(p + i);
+  }
+  static bool allocation_fails() { return false; }
+  static void relax() { pause(); }
+};
+
+template <class T>
+T& block_memory() {
+  static const char key = 0;  // one per T
+  return *static_cast<T*>(emulated::machine::the().block_memory(&key, sizeof(T)));
+}
+
+template <class... P>
+int launch(void (*kernel)(P...), u64 blocks, u32 threads, void*, const std::type_identity_t<P>&... arguments) {
+  emulated::machine& m = emulated::machine::the();
+  m.run(unsigned(blocks), threads, [&] { kernel(arguments...); });
+  m.seed += 0x10001;  // the next launch in another order
+  return 0;
+}
+
+GH_END

@@ -1,0 +1,37 @@
+// The names of the CUDA runtime that kit/cuda_device.cuh uses, over host memory (tests/warp/emulator.hpp). Streams are in
+// order, and everything has happened when a call returns.
+#pragma once
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum cudaError_t { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101 };
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+enum { cudaMemcpyDefault = 4, cudaEventDisableTiming = 2, cudaDevAttrComputeCapabilityMajor = 75 };
+struct cudaDeviceProp {
+  int major, minor;
+};
+
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+inline cudaError_t cudaGetDeviceCount(int* n) { return *n = 1, cudaSuccess; }
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) { return *p = {9, 0}, cudaSuccess; }
+inline cudaError_t cudaDeviceGetAttribute(int* v, int, int) { return *v = 9, cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* d) { return *d = 0, cudaSuccess; }
+inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
+  *p = aligned_alloc(256, (n + 255) / 256 * 256);
+  return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return free(p), cudaSuccess; }
+inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) { return memset(p, byte, n), cudaSuccess; }
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t) {
+  return memcpy(to, from, n), cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return *e = nullptr, cudaSuccess; }
+inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, int) { return cudaSuccess; }

@@ -1,0 +1,193 @@
+// Rounds of random batches on one store after the other, for every structure.
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "tests/warp/batches.hpp"
+
+namespace warp_test {
+
+// How to make stores of a structure in one shape.
+struct shape {
+  std::string name;
+  u32 key_bytes, value_bytes;  // of the slots
+  vector<u32> kinds;
+  u32 failure;  // what elements answer that find no room
+  std::function<std::unique_ptr<store>(u64 keys)> make;  // with room for so many, and few more
+};
+
+inline const vector<u32> all_sizes = {1, 31, 32, 33, 64, 255, 256, 257, 300, 511, 513, 700};
+
+// Keys that meet, the two that structures use themselves among them.
+inline vector<u64> key_pool(const shape& s, size_t n) {
+  vector<u64> keys;
+  const u64 top = s.key_bytes == 4 ? 0xffffffffu : ~u64(0);
+  for (size_t i = 0; i + 4 < n; ++i) keys.push_back(s.key_bytes == 4 ? (i * 0x9e3779b1u) & 0x7fffffff : i * 0x9e3779b97f4a7c15u >> 1);
+  keys.insert(keys.end(), {top, top - 1, top - 2, 1});
+  return keys;
+}
+
+inline u64 number_bits(const batch& b, int64_t n) {
+  u64 bits = 0;
+  if (b.type == 2 && b.value_bytes == 4) {
+    const float f = float(n);
+    memcpy(&bits, &f, 4);
+  } else if (b.type == 2) {
+    const double d = double(n);
+    memcpy(&bits, &d, 8);
+  } else {
+    bits = b.value_bytes == 4 ? u64(uint32_t(n)) : u64(n);
+  }
+  return bits;
+}
+
+inline batch random_batch(const shape& s, random_numbers& random, const vector<u64>& pool, u32 kind, size_t n) {
+  batch b;
+  b.kind = kind, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes ? s.value_bytes : 8;
+  b.with_sum = random.below(4) != 0, b.by_pointer = random.below(4) == 0;
+  b.tile = random.below(2) ? 32 : 0, b.in_flight = u32(random.below(3));
+  b.combine = u32(random.below(3)), b.type = s.value_bytes ? u32(random.below(3)) : 0;
+  // Many equal keys where any order of them can be told from the result, few where orders have to be searched.
+  const bool few = kind == assign || kind == mixed;
+  const size_t hot = random.below(3) ? pool.size() : 5;
+  std::map<u64, int> times;
+  while (b.keys.size() < n) {
+    const u64 k = pool[random.below(few ? pool.size() : hot)];
+    if (few && ++times[k] > 3) {
+      if (times.size() == pool.size()) break;
+      continue;
+    }
+    b.keys.push_back(k);
+  }
+  if (s.value_bytes && random.below(8))
+    for (size_t i = 0; i < b.n(); ++i) {
+      const bool none = kind == accumulate && b.type == 2 && b.combine && random.below(6) == 0;
+      u64 v = number_bits(b, int64_t(random.below(1000)) - 300);
+      if (none) {
+        const float f = NAN;
+        const double d = NAN;
+        v = 0;
+        b.value_bytes == 4 ? memcpy(&v, &f, 4) : memcpy(&v, &d, 8);
+      }
+      b.values.push_back(v);
+    }
+  else if (s.value_bytes)
+    b.values.assign(b.n(), 0);
+  for (size_t i = 0; i < b.n(); ++i) b.ops.push_back(u8(random.below(7) == 6 ? 200 : random.below(6)));
+  return b;
+}
+
+inline void title(const shape& s, u64 seed, const char* what) {
+  where = s.name + " seed " + std::to_string(seed) + " " + what;
+  emulated::machine::the().seed = seed;
+}
+
+// Anything goes, in a table that has room.
+inline void any_batches(const shape& s, u64 seed) {
+  title(s, seed, "any batches");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 60 + random.below(400));
+  auto t = s.make(pool.size() * 3);
+  model m;
+  for (int round = 0; round < 8; ++round) {
+    const u32 kind = s.kinds[random.below(s.kinds.size())];
+    batch b = random_batch(s, random, pool, kind, all_sizes[random.below(all_sizes.size())]);
+    if (kind == mixed && s.value_bytes) b.type = 0, b.combine = 0;
+    // Floats and integers do not mix in one table; a NaN that is stored by an insert would stay.
+    if (kind == accumulate && b.type == 2) {
+      m.clear();
+      t = s.make(pool.size() * 3);
+    }
+    check(*t, m, b);
+    if (kind == accumulate && b.type == 2) {
+      m.clear();
+      t = s.make(pool.size() * 3);
+    }
+  }
+}
+
+// More than fits, then the failed ones again in a larger table: they and only they are carried out.
+inline void no_room(const shape& s, u64 seed) {
+  title(s, seed, "no room");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 700);
+  for (const u32 kind : {u32(insert), u32(assign), u32(accumulate)}) {
+    auto t = s.make(60);
+    model m;
+    batch b = random_batch(s, random, pool, kind, 600);
+    b.type = b.combine = 0, b.with_sum = true, b.by_pointer = false;
+    const totals first = check(*t, m, b);
+    if (!first.failed) wrong("kind %u: everything found room", kind);
+    for (const u8 status : b.status)
+      if (status > yes) SAME(status, s.failure);
+    // The same pairs in a table with room, as after growth.
+    auto larger = s.make(3000);
+    batch copy;
+    copy.kind = insert, copy.key_bytes = b.key_bytes, copy.value_bytes = b.value_bytes;
+    for (const auto& [k, one] : m)
+      if (one.alive) copy.keys.push_back(k), copy.values.push_back(one.value);
+    model same;
+    if (copy.n()) check(*larger, same, copy);
+    batch again = b;
+    again.only_failed = true;
+    const totals second = serve(*larger, again);
+    SAME(second.failed, 0);
+    // All elements together are what one batch would have done.
+    model end;
+    for (const auto& [k, v] : contents(*larger)) end[k] = {true, s.value_bytes ? v : 0};
+    std::map<u64, vector<size_t>> by_key;
+    for (size_t i = 0; i < b.n(); ++i) by_key[b.keys[i]].push_back(i);
+    for (const auto& [k, elements] : by_key) {
+      const bool good = kind == accumulate && elements.size() > 3
+                            ? explains_sum(again, elements, {}, end[k])
+                            : (again.out.assign(b.n(), 0), explains(again, *larger, elements, {}, end[k]));
+      if (!good) wrong("kind %u: after the retry no order explains key %llx", kind, k);
+    }
+    SAME(larger->live(), end.size());
+  }
+}
+
+// Equal keys in every lane of every warp, and enough blocks that stripes are used again.
+inline void hot_keys(const shape& s, u64 seed) {
+  title(s, seed, "hot keys");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 4 + random.below(3));
+  auto t = s.make(1000);
+  model m;
+  for (const u32 kind : {u32(accumulate), u32(insert), u32(find), u32(erase)}) {
+    batch b = random_batch(s, random, pool, kind, kind == accumulate ? 900 : 500);
+    b.type = b.combine = 0;
+    check(*t, m, b);
+  }
+}
+
+inline void many_blocks(const shape& s, u64 seed) {
+  title(s, seed, "many blocks");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 3000);
+  auto t = s.make(4000);
+  model m;
+  for (const u32 kind : {u32(insert), u32(erase), u32(count)}) {
+    batch b = random_batch(s, random, pool, kind, 256 * 34 + 17);
+    b.with_sum = true;
+    check(*t, m, b);
+  }
+}
+
+inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std::function<void(u64)>& more) {
+  const u64 rounds = argc > 1 ? u64(atoll(argv[1])) : 3, first = argc > 2 ? u64(atoll(argv[2])) : 1;
+  for (const shape& s : shapes)
+    for (u64 seed = first; seed < first + rounds; ++seed) {
+      any_batches(s, seed * 1000);
+      if (seed == first) no_room(s, seed * 1000 + 1);
+      if (seed == first) hot_keys(s, seed * 1000 + 2);
+      if (seed == first && &s == &shapes[0]) many_blocks(s, seed * 1000 + 3);
+    }
+  for (u64 seed = first; seed < first + rounds; ++seed) more(seed);
+  const emulated::machine& m = emulated::machine::the();
+  printf("%zu shapes, %llu steps, %llu collectives, nothing wrong\n", shapes.size(), (unsigned long long)m.steps,
+         (unsigned long long)m.meetings);
+  return 0;
+}
+
+}  // namespace warp_test

@@ -1,0 +1,248 @@
+// The CUDA kernels of slab_hash and of the allocator on emulated warps: slab_hash [ROUNDS [FIRST SEED]]
+#include "libgpuhash/alloc/slab_engine.hpp"
+#include "plugins/slab_hash/layout.hpp"
+#include "tests/warp/rounds.hpp"
+
+extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_cuda();
+extern "C" const gpuhash::slab_engine* gpuhash_slab_hash_slab_engine_cuda();
+
+namespace warp_test {
+namespace {
+
+// Memory of a heap of which only so many units are free.
+struct heap_memory {
+  vector<u128> units;
+  vector<vector<u32>> bitmaps;
+  u32 note = 0;
+  slab_heap h{};
+
+  heap_memory(u32 supers, u32 blocks, u32 unit_bytes, u64 free_units) {
+    const size_t per_super = size_t(blocks) * block_units * unit_bytes;
+    units.resize(supers * per_super / 16 + 8);
+    memset(units.data(), 0xff, units.size() * 16);
+    auto* base = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(units.data()) + 127) & ~uintptr_t(127));
+    bitmaps.resize(supers);
+    for (u32 s = 0; s < supers; ++s) {
+      bitmaps[s].resize(size_t(blocks) * block_words);
+      for (u32& word : bitmaps[s])
+        for (u32 bit = 0; bit < 32; ++bit)
+          if (free_units)
+            --free_units;
+          else
+            word |= 1u << bit;
+      h.units[s] = base + s * per_super, h.bitmaps[s] = bitmaps[s].data();
+    }
+    h.note = &note, h.supers = supers, h.blocks = blocks, h.unit_bits = u32(__builtin_ctz(unit_bytes)), h.seed = 99;
+  }
+  u64 taken() const {
+    u64 n = 0;
+    for (const auto& bits : bitmaps)
+      for (const u32 word : bits) n += u64(__builtin_popcount(word));
+    return n;
+  }
+};
+
+template <class F>
+struct slab_store final : store {
+  slab_table<F> t{};
+  heap_memory heap;
+
+  slab_store(format_id format, u64 keys, u32 slab_bytes, bool duplicates)
+      : heap(2, 2, slab_bytes, keys < 100 ? 3 : ~u64(0)) {
+    const u32 slots = slab_bytes / sizeof(typename F::word);
+    const u64 buckets = keys / (slots * 3) + 2;
+    memory_.resize((buckets + 2) * slab_bytes / 16 + 8);
+    memset(memory_.data(), 0xff, memory_.size() * 16);
+    t.base = reinterpret_cast<typename F::word*>((reinterpret_cast<uintptr_t>(memory_.data()) + 127) & ~uintptr_t(127));
+    t.seed = 777, t.buckets = typename F::index(buckets), t.slab_slots = slots, t.duplicates = duplicates;
+    t.heap = heap.h;
+    run = gpuhash_slab_hash_engines_cuda() + format, layout = &t, cells = buckets + 2;
+    key_bytes = sizeof(typename F::key), value_bytes = F::has_value ? sizeof(typename F::value) : 0;
+  }
+  // By S2 the empty slots of a chain are its suffix; a unit is on one chain or free (S5).
+  int64_t used() const override {
+    int64_t n = 0;
+    for (u64 b = 0; b < cells; ++b) {
+      bool ended = false;
+      for (const typename F::word* at = t.bucket(typename F::index(b));;) {
+        for (u32 i = 0; i + 1 < t.slab_slots; ++i) {
+          const bool empty = F::key_of(at[i]) == empty_key<typename F::key>;
+          if (ended && !empty) wrong("bucket %llu: a key follows an empty slot (S2)", b);
+          ended |= empty;
+          n += !empty;
+        }
+        const u32 next = t.next_of(at[t.slab_slots - 1]);
+        if (next == no_unit) break;
+        if (!t.heap.owns(next)) wrong("bucket %llu: a link leads nowhere (S4)", b);
+        at = t.slab(next);
+      }
+    }
+    return n;
+  }
+  u64 linked() const {
+    u64 n = 0;
+    for (u64 b = 0; b < cells; ++b)
+      for (const typename F::word* at = t.bucket(typename F::index(b));;) {
+        const u32 next = t.next_of(at[t.slab_slots - 1]);
+        if (next == no_unit) break;
+        ++n, at = t.slab(next);
+      }
+    return n;
+  }
+
+ private:
+  vector<u128> memory_;
+};
+
+template <class F>
+void add(vector<shape>& to, const char* name, format_id format) {
+  for (const u32 bytes : {128u, 64u, 256u})
+    to.push_back({std::string(name) + " slab " + std::to_string(bytes),
+                  sizeof(typename F::key),
+                  F::has_value ? u32(sizeof(typename F::value)) : 0,
+                  {insert, assign, accumulate, find, erase, count, erase_all, mixed},
+                  no_memory,
+                  [=](u64 keys) { return std::make_unique<slab_store<F>>(format, keys, bytes, false); }});
+}
+
+// insert_multi, count, SEARCHALL, erase_all and FLUSH with keys that have several pairs.
+template <class F>
+void duplicates(const char* name, format_id format, u32 slab_bytes, u64 seed) {
+  const shape s{std::string(name) + " duplicates", sizeof(typename F::key),
+                F::has_value ? u32(sizeof(typename F::value)) : 0, {}, no_memory, {}};
+  title(s, seed, "several pairs of a key");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 50);
+  slab_store<F> t(format, 300, slab_bytes, true);
+  const u64 base_taken = t.heap.taken();
+  std::multimap<u64, u64> expected;
+  batch b = random_batch(s, random, pool, insert_multi, 600);
+  b.type = 0;
+  SAME(serve(t, b).live, 600);
+  for (size_t i = 0; i < b.n(); ++i) {
+    SAME(b.status[i], yes);
+    expected.emplace(b.keys[i], s.value_bytes ? b.values[i] : 0);
+  }
+  const auto sorted = [](const std::multimap<u64, u64>& m) {
+    vector<std::pair<u64, u64>> pairs(m.begin(), m.end());
+    std::sort(pairs.begin(), pairs.end());
+    return pairs;
+  };
+  if (sorted(contents(t)) != sorted(expected)) wrong("the pairs are not those that were inserted");
+  batch c = random_batch(s, random, pool, count, 300);
+  serve(t, c);
+  for (size_t i = 0; i < c.n(); ++i) SAME(c.out[i], expected.count(c.keys[i]));
+
+  if (s.value_bytes) {  // SEARCHALL
+    vector<uint64_t> offsets;
+    u64 total = 0;
+    for (const u64 k : pool) offsets.push_back(total), total += expected.count(k);
+    const auto keys = packed(pool, s.key_bytes);
+    vector<unsigned char> out((total + 1) * s.value_bytes, untouched);
+    request q{};
+    q.n = pool.size(), q.keys = keys.data(), q.out_values = out.data(), q.key_bytes = s.key_bytes, q.value_bytes = s.value_bytes;
+    SAME(t.run->values_of(t.layout, q, offsets.data()), 0);
+    for (size_t i = 0; i < pool.size(); ++i) {
+      vector<u64> got, want;
+      for (u64 v = 0; v < expected.count(pool[i]); ++v) got.push_back(unpacked(out, s.value_bytes, offsets[i] + v));
+      for (auto [at, end] = expected.equal_range(pool[i]); at != end; ++at) want.push_back(at->second);
+      std::sort(got.begin(), got.end()), std::sort(want.begin(), want.end());
+      if (got != want) wrong("key %llx has other values", pool[i]);
+    }
+    SAME(out[total * s.value_bytes], untouched);
+  }
+
+  batch e;  // each key of the first half once
+  e.kind = erase_all, e.key_bytes = s.key_bytes, e.value_bytes = s.value_bytes ? s.value_bytes : 8;
+  int64_t gone = 0;
+  for (size_t i = 0; i < pool.size() / 2; ++i) e.keys.push_back(pool[i]), gone += int64_t(expected.count(pool[i]));
+  SAME(serve(t, e).live, -gone);
+  for (size_t i = 0; i < e.n(); ++i) {
+    SAME(e.status[i], expected.count(e.keys[i]) != 0);
+    expected.erase(e.keys[i]);
+  }
+  if (sorted(contents(t)) != sorted(expected)) wrong("erase_all left other pairs");
+  SAME(t.heap.taken() - base_taken, t.linked());
+
+  const int64_t before = t.used();
+  const u64 linked = t.linked();
+  totals sum{};
+  SAME(t.run->flush(t.layout, 0, t.cells, &sum, 1, nullptr), 0);
+  SAME(before + sum.used, t.used());
+  SAME(t.used(), expected.size());
+  if (sorted(contents(t)) != sorted(expected)) wrong("flush changed the pairs");
+  if (t.linked() >= linked) wrong("flush gave no slab back");
+  SAME(t.heap.taken() - base_taken, t.linked());  // S5
+}
+
+void allocator(u64 seed) {
+  const shape s{"the allocator", 4, 0, {}, no_memory, {}};
+  title(s, seed, "");
+  random_numbers random{seed};
+  const slab_engine& e = *gpuhash_slab_hash_slab_engine_cuda();
+  for (const u64 room : {u64(700), u64(4096)}) {
+    heap_memory heap(2, 2, 64, room);
+    const u64 before = heap.taken();
+    std::set<u32> mine;
+    for (const u64 n : {u64(1), u64(33), u64(257), u64(31) + random.below(300), u64(400)}) {
+      vector<uint32_t> units(n + 8, 7);
+      uint64_t missing = 0;
+      SAME(e.allocate(&heap.h, n, units.data(), random.next(), &missing, 1, nullptr), 0);
+      u64 none = 0;
+      for (u64 i = 0; i < n; ++i) {
+        none += units[i] == no_unit;
+        if (units[i] != no_unit && (!heap.h.owns(units[i]) || !mine.insert(units[i]).second))
+          wrong("unit %x was handed out twice, or is none", units[i]);
+      }
+      for (u64 i = n; i < units.size(); ++i) SAME(units[i], 7);
+      SAME(none, missing);
+      SAME(heap.taken() - before, mine.size());
+      if (missing) SAME(mine.size(), room);
+    }
+    if (room == 700) SAME(mine.size(), 700);
+
+    vector<uint32_t> back(mine.begin(), mine.end());
+    back.resize(back.size() - 20);
+    back.push_back(back[3]), back.push_back(0xfe000000), back.push_back(no_unit);
+    const size_t n = back.size();
+    vector<void*> addresses(n + 1, &heap);
+    SAME(e.translate(&heap.h, n, back.data(), addresses.data(), 1, nullptr), 0);
+    SAME(uintptr_t(addresses[n]), uintptr_t(&heap));
+    for (size_t i = 0; i < n; ++i) {
+      const uintptr_t at = heap.h.owns(back[i]) ? uintptr_t(heap.h.address(back[i])) : 0;
+      SAME(uintptr_t(addresses[i]), at);
+      if (at) memset(addresses[i], 5, 64);
+    }
+    vector<uint8_t> status(n + 1, untouched);
+    uint64_t refused = 0, first = ~uint64_t(0);
+    SAME(e.release(&heap.h, n, back.data(), status.data(), 1, &refused, &first, 1, nullptr), 0);
+    SAME(refused, 3);
+    SAME(status[n], untouched);
+    SAME(status[n - 1] + status[n - 2], 0);
+    SAME(status[3] + status[n - 3], 1);  // freed once
+    SAME(first, status[3] ? n - 3 : 3);
+    SAME(heap.taken() - before, 20);
+    for (size_t i = 0; i + 3 < n; ++i)
+      for (int byte = 0; byte < 64; ++byte)
+        if (heap.h.address(back[i])[byte] != 0xff) wrong("unit %x was not wiped (A2)", back[i]);
+  }
+}
+
+}  // namespace
+}  // namespace warp_test
+
+int main(int argc, char** argv) {
+  using namespace warp_test;
+  vector<shape> shapes;
+  add<pair32>(shapes, "pair32", format_pair32);
+  add<set32>(shapes, "set32", format_set32);
+  add<pair64>(shapes, "pair64", format_pair64);
+  add<set64>(shapes, "set64", format_set64);
+  return run_all(shapes, argc, argv, [](u64 seed) {
+    duplicates<pair32>("pair32", format_pair32, 64, seed);
+    duplicates<pair64>("pair64", format_pair64, 128, seed);
+    duplicates<set64>("set64", format_set64, 64, seed);
+    duplicates<set32>("set32", format_set32, 64, seed);
+    allocator(seed);
+  });
+}
