@@ -618,7 +618,7 @@ inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offs
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the keys have %llu values and the array has room for %llu",
                       (unsigned long long)at[n], (unsigned long long)max_values);
   q.out_values = values, q.kind = GPUHASH_OP_FIND;
-  e = engine_->values_of(layout(), q, offsets);
+  e = engine_->values_of(layout(), q, on_cuda() ? offsets : at.data());  // the caller may write to its own
   if (!e) e = api_.wait(stream);
   return e ? fault(err, e, "copying values") : gpuhash_status(GPUHASH_OK);
 }
