@@ -2,11 +2,12 @@
 #pragma once
 #include "libgpuhash/alloc/slab_engine.hpp"
 #include "libgpuhash/alloc/slab_heap.hpp"
+#include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
 
 GH_BEGIN
 
-inline constexpr size_t slab_chunk = 16384;
+inline constexpr cut slab_cut = {16384, 8192, 32768};
 
 // Units for units[begin..end), up to 32 per atomic; the number that could not be had.
 inline u64 allocate_range(const slab_heap& h, u32* units, size_t begin, size_t end, u64 hint) {
@@ -33,40 +34,45 @@ inline u64 allocate_range(const slab_heap& h, u32* units, size_t begin, size_t e
 inline int host_allocate(const void* heap, size_t n, uint32_t* units, uint64_t hint, uint64_t* missing,
                          uint32_t threads, void*) {
   const auto& h = *static_cast<const slab_heap*>(heap);
-  const long chunks = long((n + slab_chunk - 1) / slab_chunk);
-  uint64_t none = 0;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : none) if (chunks > 1)
-  for (long c = 0; c < chunks; ++c) {
-    const size_t begin = size_t(c) * slab_chunk, end = begin + slab_chunk < n ? begin + slab_chunk : n;
-    none += allocate_range(h, units, begin, end, hint + u64(c));
-  }
-  *missing += none;
+  in_pieces(threads, n, slab_cut, [&](size_t begin, size_t end) {
+    const u64 none = allocate_range(h, units, begin, end, hint + begin);
+    __atomic_fetch_add(missing, none, __ATOMIC_RELAXED);
+  });
   return 0;
+}
+
+inline void lower_to(uint64_t* least, uint64_t value) {
+  uint64_t seen = __atomic_load_n(least, __ATOMIC_RELAXED);
+  while (value < seen && !__atomic_compare_exchange_n(least, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
 }
 
 inline int host_release(const void* heap, size_t n, const uint32_t* units, uint8_t* status, uint32_t wipe,
                         uint64_t* refused, uint64_t* first, uint32_t threads, void*) {
   const auto& h = *static_cast<const slab_heap*>(heap);
-  uint64_t bad = 0, lowest = ~uint64_t(0);
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : bad) \
-    reduction(min : lowest) if (n > slab_chunk)
-  for (size_t i = 0; i < n; ++i) {
-    const u32 unit = units[i];
-    const bool good = h.owns(unit) && h.release<host_mem>(unit);
-    if (good && wipe) __builtin_memset(h.address(unit), 0xff, size_t(1) << h.unit_bits);  // A2
-    if (status) status[i] = good;
-    if (!good) ++bad, lowest = i < lowest ? i : lowest;
-  }
-  *refused += bad;
-  *first = lowest < *first ? lowest : *first;
+  in_pieces(threads, n, slab_cut, [&](size_t begin, size_t end) {
+    uint64_t bad = 0;
+    for (size_t i = begin; i < end; ++i) {
+      const u32 unit = host_mem::load<order::relaxed>(units + i);  // once: the caller may write to the array
+      const bool good = h.owns(unit) && h.release<host_mem>(unit);
+      if (good && wipe) __builtin_memset(h.address(unit), 0xff, size_t(1) << h.unit_bits);  // A2
+      if (status) status[i] = good;
+      if (!good && bad++ == 0) lower_to(first, i);
+    }
+    __atomic_fetch_add(refused, bad, __ATOMIC_RELAXED);
+  });
   return 0;
 }
 
 inline int host_translate(const void* heap, size_t n, const uint32_t* units, void** addresses, uint32_t threads,
                           void*) {
   const auto& h = *static_cast<const slab_heap*>(heap);
-#pragma omp parallel for schedule(static) num_threads(threads) if (n > slab_chunk)
-  for (size_t i = 0; i < n; ++i) addresses[i] = h.owns(units[i]) ? h.address(units[i]) : nullptr;
+  in_pieces(threads, n, slab_cut, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const u32 unit = host_mem::load<order::relaxed>(units + i);  // once
+      addresses[i] = h.owns(unit) ? h.address(unit) : nullptr;
+    }
+  });
   return 0;
 }
 

@@ -32,7 +32,8 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
 
 // accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the
 // slot of a frequent key. Returns the thread that carries on with key k (its value then covers the others'); the element
-// of any other thread takes effect right after that one's.
+// of any other thread takes effect right after that one's. Operands whose sum might overflow where no serial order does
+// are not joined (meaning.hpp).
 template <class F>
 struct block_join {
   static constexpr u32 none = ~0u, slots = 2 * block_threads;
@@ -47,7 +48,7 @@ struct block_join {
     key[me] = k, value[me] = v;
     __syncthreads();
     u32 first = me;
-    if (mine)
+    if (mine && may_join_first(j, v))
       for (u32 at = u32(mix(k)) % slots;; at = (at + 1) % slots) {
         const u32 seen = atomicCAS(owner + at, none, me);
         if (seen == none) break;

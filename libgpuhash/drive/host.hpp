@@ -9,10 +9,14 @@
 // whose page is not in the TLB keeps all that follow it from retiring, so shorter code has more requests under way, and a
 // mispredicted branch loses those that were issued after it. Hence homes hashed in vectors, a block at a time; passes
 // over a block with all they need in registers; and reads without a branch on whether they are done.
+//
+//   R1  An element of the caller's arrays is read once. What is needed again is kept: the caller may write to the arrays
+//       meanwhile, and a key that is not the one whose home was looked up would corrupt the table.
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/side.hpp"
+#include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
 
 GH_BEGIN
@@ -21,7 +25,8 @@ inline constexpr u32 block_size = 64;                // elements per block: one 
 inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
 inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
 inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
-inline constexpr size_t chunk_size = 16384;          // elements that a thread takes at a time
+inline constexpr cut batch_cut = {8192, 4096, 16384, block_size};    // elements that a thread takes at a time
+inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};  // cells
 
 // An operation that has to visit another line, and whose it is.
 template <class Op>
@@ -40,6 +45,7 @@ template <class Op>
 struct host_pass {
   using F = typename Op::F;
   using table = typename Op::table;
+  using key = typename F::key;
   using index = typename Op::index;
   using tile_type = typename Op::tile_type;
   using waiting = waiting_op<Op>;
@@ -72,17 +78,16 @@ struct host_pass {
   }
 
   // Start the operation of element i, or serve it at once, and return false, if its key lives in a side slot.
-  GH_FN bool start(Op& op, size_t i, index home) {
+  GH_FN bool start(Op& op, size_t i, key k, index home) {
     typename F::value v = 0;
     if constexpr (takes_values) v = read_value<F>(q, i);
-    return start(op, i, home, v);
+    return start(op, i, k, home, v, joiner_of(q));
   }
-  GH_FN bool start(Op& op, size_t i, index home, typename F::value v) {
-    const auto k = read_key<F>(q, i);
+  GH_FN bool start(Op& op, size_t i, key k, index home, typename F::value v, joiner how) {
     const u32 kd = kind == mixed ? read_op(q, i) : kind;
     if constexpr (table::side_slots)
       if (__builtin_expect(is_side_key(k), 0)) {
-        deposit(i, serve_side<F, host_mem>(t.side, kd, joiner_of(q), k, v));
+        deposit(i, serve_side<F, host_mem>(t.side, kd, how, k, v));
         return false;
       }
     op.start(t, kd, k, v, home);
@@ -90,10 +95,11 @@ struct host_pass {
   }
 
   // Visit the line of an operation. True if that finished it.
-  GH_FN bool visit(Op& op) {
+  GH_FN bool visit(Op& op) { return visit(op, joiner_of(q)); }
+  GH_FN bool visit(Op& op, joiner how) {
     verdict d;
-    while ((d = op.step(tile, t, joiner_of(q), tile.load(op.line(t)), true)) == verdict::again) ++lost;
-    if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, joiner_of(q), true);
+    while ((d = op.step(tile, t, how, tile.load(op.line(t)), true)) == verdict::again) ++lost;
+    if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, how, true);
     return d == verdict::done;
   }
 
@@ -136,9 +142,10 @@ struct host_pass {
   }
 };
 
-// The homes of a block's elements, and their lines.
+// The keys of a block's elements, their homes, and the lines of those.
 template <class Table>
 struct home_block {
+  typename Table::format::key key[block_size];
   typename Table::index home[block_size];
   const void* line[block_size];
 };
@@ -148,8 +155,10 @@ template <class Find>
 [[gnu::noinline]] void look_up(const typename Find::table& t, const request& q, home_block<typename Find::table>& to,
                                size_t b, u32 many) {
   const host_pass<Find> p{t, q};
+  for (u32 j = 0; j < many; ++j) to.key[j] = read_key<typename Find::F>(p.q, b + j);
+  asm volatile("" : : "r"(to.key) : "memory");  // R1: from here on the compiler has to take them from the block
   for (u32 j = 0; j < many; ++j) {
-    const auto home = p.t.home(read_key<typename Find::F>(p.q, b + j));
+    const auto home = p.t.home(to.key[j]);
     Find op;
     op.start(p.t, find, 0, 0, home);
     to.home[j] = home;
@@ -170,8 +179,8 @@ class alignas(64) host_driver {
   own_copy<table> t_;
   const request q_;
   totals sum_{};
-  u32 n_ = 0;     // operations that wait
-  u32 join_ = 0;  // accumulate: blocks to join before the next try without
+  u32 n_ = 0;                                           // operations that wait
+  u32 join_ = host_team.join == host_services::always;  // accumulate: blocks to join before the next try without
   waiting list_[waiting_room];
   block ring_[blocks_ahead + 1];
 
@@ -180,7 +189,7 @@ class alignas(64) host_driver {
   void finish(const pass& p, u32 n) {
     sum_.live += p.sum.live, sum_.used += p.sum.used, sum_.yes += p.sum.yes, sum_.failed += p.sum.failed;
     n_ = n;
-    join_ = p.lost ? blocks_joined : join_ ? join_ - 1 : 0;
+    if (host_team.join == host_services::as_needed) join_ = p.lost ? blocks_joined : join_ ? join_ - 1 : 0;
   }
 
   // Visit the home lines of a block and ask for those of another one.
@@ -193,47 +202,50 @@ class alignas(64) host_driver {
         many,
         [&](u32 j, Op& op) __attribute__((always_inline)) {
           p.prefetch(later.line[j]);
-          return p.start(op, b + j, now.home[j]);
+          return p.start(op, b + j, now.key[j], now.home[j]);
         },
         [&](u32 j) __attribute__((always_inline)) { return b + j; }, list_, n);
     finish(p, n);
   }
 
-  // accumulate, where swaps are lost: equal keys of a block are joined before they reach the table, or a frequent key's
-  // line would go back and forth between the cores all the time. An element that follows another one takes effect right
-  // after it. Of the elements whose homes share an entry of `latest`, only the last one is found.
+  // accumulate, where swaps are lost: equal keys of a block reach the table together, or a frequent key's line would go
+  // back and forth between the cores all the time. An element that follows another one takes effect right after it, or
+  // after others that follow it. Of the elements whose homes share an entry of `latest`, only the last one is found.
   [[gnu::noinline]] void serve_joined(size_t b, u32 many, const block& now, const block& later) {
     pass p{t_, q_};
     u32 n = n_;
-    const joiner how = joiner_of(p.q);
-    typename F::key keys[block_size];
-    typename F::value sums[block_size] = {};
-    u8 leader[block_size], status[block_size] = {}, latest[2 * block_size] = {};
+    typename F::value values[block_size];
+    u8 leader[block_size], tail[block_size], next[block_size] = {}, status[block_size], latest[2 * block_size] = {};
     u64 leads = 0;  // bit j: others follow number j
     for (u32 j = 0; j < many; ++j) {
-      const auto k = read_key<F>(p.q, b + j);
-      const auto v = read_value<F>(p.q, b + j);
-      keys[j] = k;
+      values[j] = read_value<F>(p.q, b + j);
       u8& last = latest[now.home[j] % (2 * block_size)];
-      bool follows = (last < j) & (keys[last] == k);  // 0 if there is none: number 0 might as well be it
-      asm("" : "+r"(follows));                        // not worth a branch
+      bool follows = (last < j) & (now.key[last] == now.key[j]);  // 0 if there is none: number 0 might as well be it
+      asm("" : "+r"(follows));                                    // not worth a branch
       const u32 lead = follows ? last : j;
-      const auto joined = join_operands(how, sums[lead], v);
-      sums[lead] = follows ? joined : v;
+      tail[j] = u8(j);
+      next[tail[lead]] = u8(follows ? j : 0);
+      tail[lead] = u8(j);
       leader[j] = last = u8(lead);
       leads |= u64(follows) << lead;
     }
     for (u32 j = 0; j < many; ++j) {
       p.prefetch(later.line[j]);
+      if (leader[j] != j) continue;
       Op op;
-      if (leader[j] != j || !p.start(op, b + j, now.home[j], sums[j])) continue;
-      if (leads >> j & 1) {
-        for (bool done = false; !done;) done = p.visit(op);
-        p.deposit(b + j, op.res);
-        status[j] = u8(op.res.status);
-      } else {
-        p.serve(op, b + j, list_, n);
+      if (!(leads >> j & 1)) {
+        if (p.start(op, b + j, now.key[j], now.home[j], values[j], joiner_of(p.q))) p.serve(op, b + j, list_, n);
+        continue;
       }
+      const operands<typename F::value> rest{values, next, next[j]};
+      joiner how = joiner_of(p.q);
+      how.others = &rest;
+      status[j] = no;  // a side slot has always room
+      if (!p.start(op, b + j, now.key[j], now.home[j], values[j], how)) continue;
+      while (!p.visit(op, how)) {
+      }
+      p.deposit(b + j, op.res);
+      status[j] = u8(op.res.status);
     }
     if (leads)
       for (u32 j = 0; j < many; ++j)  // a failure is everybody's
@@ -247,7 +259,7 @@ class alignas(64) host_driver {
     u32 n = n_;
     for (u32 j = 0; j < many; ++j) {
       Op op;
-      if (!has_work(q_, b + j) || !p.start(op, b + j, now.home[j])) continue;
+      if (!has_work(q_, b + j) || !p.start(op, b + j, now.key[j], now.home[j])) continue;
       p.prefetch(op.line(p.t));
       list_[n++] = {op, b + j};
     }
@@ -310,16 +322,7 @@ int run_on_host(const void* table, const request& q, totals* sum) {
     __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
     __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
   };
-  if (n <= chunk_size) {  // a team would cost more than a few keys do
-    serve(0, n);
-    return 0;
-  }
-  const long chunks = long((n + chunk_size - 1) / chunk_size);
-#pragma omp parallel for schedule(dynamic) num_threads(q.threads)
-  for (long c = 0; c < chunks; ++c) {
-    const size_t begin = size_t(c) * chunk_size;
-    serve(begin, n - begin < chunk_size ? n : begin + chunk_size);
-  }
+  in_pieces(q.threads, n, batch_cut, serve);
   return 0;
 }
 
@@ -329,20 +332,18 @@ int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t h
                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
   using F = typename Table::format;
   const auto& t = *static_cast<const Table*>(table);
-  const long chunks = long((hi - lo + chunk_size - 1) / chunk_size);
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (chunks > 1)
-  for (long c = 0; c < chunks; ++c) {
-    const u64 begin = lo + u64(c) * chunk_size, end = begin + chunk_size < hi ? begin + chunk_size : hi;
+  in_pieces(threads, hi - lo, collect_cut, [&](size_t begin, size_t end) {
     u64 here = 0;
-    for (u64 i = begin; i < end; ++i) t.template each_live<host_mem>(cell_at(order, i), [&](auto, auto) { ++here; });
+    for (u64 i = lo + begin; i < lo + end; ++i)
+      t.template each_live<host_mem>(cell_at(order, i), [&](auto, auto) { ++here; });
     u64 at = __atomic_fetch_add(n, here, __ATOMIC_RELAXED);
-    for (u64 i = begin; i < end; ++i)
+    for (u64 i = lo + begin; i < lo + end; ++i)
       t.template each_live<host_mem>(cell_at(order, i), [&](typename F::key k, typename F::value v) {
         if (keys) write_element<typename F::key>(keys, key_bytes, at, k);
         if (values) write_element<typename F::value>(values, value_bytes, at, v);
         ++at;
       });
-  }
+  });
   return 0;
 }
 

@@ -34,7 +34,10 @@ GH_FN typename F::value read_value(const request& q, size_t i) {
 }
 
 // The op code of element i of a mixed batch. Codes that execute does not have mean NOP.
-GH_FN u32 read_op(const request& q, size_t i) { return q.ops[i] <= erase ? u32(q.ops[i]) : u32(nop); }
+GH_FN u32 read_op(const request& q, size_t i) {
+  const u32 code = q.ops[i];
+  return code <= erase ? code : u32(nop);
+}
 
 // What element i answered. Counts are 8 bytes whatever the table's values are.
 template <class F>

@@ -1,9 +1,9 @@
 // device_api of the CPU: memory of the host, everything done on return.
 #pragma once
-#include <omp.h>
 #include <string.h>
 
 #include "libgpuhash/kit/table.hpp"
+#include "libgpuhash/kit/team.hpp"
 
 namespace gpuhash {
 namespace host_detail {
@@ -40,15 +40,11 @@ inline bool has_wide_cas() {
   return true;
 #endif
 }
-// By the team: the first touch of a page decides where it lies, and one thread alone cannot fill memory at full speed.
+// By the team, since one thread alone cannot fill memory at full speed.
 inline int fill(void* p, int byte, size_t bytes, void*) {
-  constexpr size_t piece = size_t(1) << 21;
-  const long pieces = long((bytes + piece - 1) / piece);
-#pragma omp parallel for schedule(static) if (pieces > 4)
-  for (long i = 0; i < pieces; ++i) {
-    const size_t at = size_t(i) * piece;
-    memset(static_cast<char*>(p) + at, byte, bytes - at < piece ? bytes - at : piece);
-  }
+  constexpr cut pieces = {size_t(8) << 20, size_t(2) << 20, size_t(2) << 20};
+  in_pieces(threads_of_call, bytes, pieces,
+            [&](size_t begin, size_t end) { memset(static_cast<char*>(p) + begin, byte, end - begin); });
   return 0;
 }
 

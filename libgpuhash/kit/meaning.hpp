@@ -37,7 +37,25 @@ GH_FN V join(joiner j, V a, V b) {
   return join_uint<V>(j.combine, a, b);
 }
 
-// Two operands that reach the table as one: in whichever order, a NaN operand of min and max loses.
+// Operands of equal keys that reach the table with the first of them, in the order in which they take effect. The numbers
+// of elements are those of a block; an element follows one before it, so that 0 is the end.
+template <class V>
+struct operands {
+  const V* value;
+  const u8* next;
+  u8 first;
+};
+
+// Join one operand after another, as if each had come by itself: whatever serial order means for overflow, rounding and
+// NaN, it means here.
+template <class V>
+GH_FN V join_others(joiner j, V a) {
+  const auto& o = *static_cast<const operands<V>*>(j.others);
+  for (u32 i = o.first; i; i = o.next[i]) a = join(j, a, o.value[i]);
+  return a;
+}
+
+// Two operands that reach the table as one (CUDA). In whichever order, a NaN operand of min and max loses.
 template <class V>
 GH_FN V join_operands(joiner j, V a, V b) {
   using real = std::conditional_t<sizeof(V) == 4, float, double>;
@@ -47,12 +65,26 @@ GH_FN V join_operands(joiner j, V a, V b) {
   return join(j, a, b);
 }
 
+// May this operand be joined with others before it reaches the table? Not if it is so large a number to add, or an infinity
+// or NaN, that the sum of operands might leave the range where the stored value would have kept it inside: 2^16 operands
+// that may be joined add up to less than half of the largest number.
+template <class V>
+GH_FN bool may_join_first(joiner j, V v) {
+  if constexpr (sizeof(V) == 8)
+    if (j.narrow) return may_join_first<u32>(j, u32(v));
+  if (j.type != 2 || j.combine != 0) return true;
+  constexpr u32 fraction_bits = sizeof(V) == 4 ? 23 : 52, exponents = sizeof(V) == 4 ? 255 : 2047;
+  return u32(v >> fraction_bits & exponents) < exponents - 18;
+}
+
 // The word that an operation wants to leave in the slot of key k.
 template <class F>
 GH_FN typename F::word wanted(u32 kd, joiner j, bool alive, typename F::value seen, typename F::key k,
                               typename F::value v) {
   if (kd == erase || kd == erase_all) return tombstone<F>(k);
-  return F::make(k, kd == accumulate && alive ? join(j, seen, v) : v);
+  if (kd != accumulate) return F::make(k, v);
+  const auto joined = alive ? join(j, seen, v) : v;
+  return F::make(k, j.others ? join_others(j, joined) : joined);
 }
 
 GH_END

@@ -13,6 +13,25 @@ namespace gpuhash {
 
 const gpuhash_host_api* host = nullptr;
 
+inline void run_alone(uint32_t, size_t pieces, void (*body)(void*, size_t), void* context) {
+  for (size_t piece = 0; piece < pieces; ++piece) body(context, piece);
+}
+constinit host_services host_team = {run_alone, [] { return uint32_t(1); }, host_services::as_needed};
+constinit thread_local uint32_t threads_of_call = 1;
+
+// What this host has of what came after plugin ABI 1.0.
+inline void take_services(const gpuhash_host_api& api) {
+  if (api.struct_size >= offsetof(gpuhash_host_api, default_threads) + sizeof(api.default_threads)) {
+    host_team.parallel = api.parallel;
+    host_team.default_threads = api.default_threads;
+  }
+  // For tests: equal keys are joined after a lost compare-and-swap only, which is a matter of luck.
+  if (const char* join = secure_getenv("GPUHASH_TEST_JOIN"))
+    host_team.join = !strcmp(join, "always")  ? host_services::always
+                     : !strcmp(join, "never") ? host_services::never
+                                              : host_services::as_needed;
+}
+
 // The kernels of a backend for this processor: the widest instruction set that it has.
 struct host_engines_of {
   const engine* (*baseline)();
@@ -129,6 +148,7 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
                      "this plugin speaks plugin ABI %u and the host speaks %u; install versions that match",
                      GPUHASH_PLUGIN_ABI_MAJOR, major);
   host = api;
+  take_services(*api);
   const size_t n = out->struct_size < sizeof(mine) ? out->struct_size : sizeof(mine);
   memcpy(out, &mine, n);
   out->struct_size = n;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <memory>
+#include <utility>
 
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/slab_heap_owner.hpp"
@@ -124,7 +125,7 @@ class slab_allocator {
     return GPUHASH_OK;
   }
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
-  uint32_t threads() const { return config_.threads ? config_.threads : uint32_t(omp_get_max_threads()); }
+  uint32_t threads() const { return config_.threads ? config_.threads : host_team.default_threads(); }
   gpuhash_status failed(int e, const char* doing, gpuhash_error* err) const {
     if (e == api_.out_of_memory)
       return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory; free some, or use fewer memory blocks", doing);
@@ -181,13 +182,15 @@ class slab_allocator {
   }
 
   struct scope {  // the allocator's device on this thread
-    explicit scope(const slab_allocator& a) : api(a.api_) {
+    explicit scope(const slab_allocator& a) : api(a.api_), threads_before(std::exchange(threads_of_call, a.threads())) {
       entered = api.enter(a.config_.device.ordinal, &before) == 0;
     }
     ~scope() {
+      threads_of_call = threads_before;
       if (entered) api.leave(before);
     }
     const device_api& api;
+    const uint32_t threads_before;
     int before = 0;
     bool entered;
   };

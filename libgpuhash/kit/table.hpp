@@ -12,11 +12,11 @@
 // Counters: every batch adds to `totals` in the header, which lies in the table's own memory. live and used are exact
 // whenever no batch runs.
 #pragma once
-#include <omp.h>
 #include <string.h>
 
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "gpuhash/plugin.h"
@@ -25,6 +25,7 @@
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/room.hpp"
 #include "libgpuhash/kit/sync.hpp"
+#include "libgpuhash/kit/team.hpp"
 
 namespace gpuhash {
 
@@ -111,7 +112,7 @@ class table {
 
   // ---- services ---------------------------------------------------------------------------------------------------
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
-  uint32_t threads() const { return config_.threads ? config_.threads : uint32_t(omp_get_max_threads()); }
+  uint32_t threads() const { return config_.threads ? config_.threads : host_team.default_threads(); }
 
   // A device error: the table is unusable from here on, unless it was memory that ran out.
   gpuhash_status fault(gpuhash_error* err, int e, const char* doing);
@@ -181,15 +182,17 @@ class table {
   // Use the device of the table on the calling thread, for the scope's life.
   class on_device {
    public:
-    explicit on_device(const table& t) : api_(t.api_) {
+    explicit on_device(const table& t) : api_(t.api_), threads_before_(std::exchange(threads_of_call, t.threads())) {
       entered_ = api_.enter(t.config_.device.ordinal, &before_) == 0;
     }
     ~on_device() {
+      threads_of_call = threads_before_;
       if (entered_) api_.leave(before_);
     }
 
    private:
     const device_api& api_;
+    const uint32_t threads_before_;
     int before_ = 0;
     bool entered_;
   };

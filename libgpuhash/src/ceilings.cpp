@@ -5,8 +5,6 @@
 // (Issuing prefetches in groups of 16 or with other hints changed nothing.)
 #include "libgpuhash/src/ceilings.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,10 +13,11 @@
 #include <limits>
 #include <new>
 
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/error.hpp"
-#include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/memory.hpp"
+#include "libgpuhash/src/team.hpp"
 #include "libgpuhash/tile/host.hpp"
 
 namespace gpuhash {
@@ -29,6 +28,7 @@ constexpr size_t distances[] = {0, 16, 32, 64, 96, 128, 192, 256};  // 0: no pre
 constexpr size_t most_ahead = *std::max_element(std::begin(distances), std::end(distances));
 constexpr uint32_t most_threads = 4096;
 constexpr size_t most_repeats = 1'000'000;
+constexpr size_t least_slice = 8192;
 
 // Memory of the CPU's default resource: huge pages, so that the TLB is as little of the cost as in a table.
 template <class T>
@@ -102,17 +102,21 @@ pass_function pass_of(const ceiling_request& r) {
   }
 }
 
-// Run body(first, last) on equal slices of 0 .. n-1 by a team of threads; the seconds until the last one is done.
+// Run body(first, last) on slices of 0 .. n-1 by a team of threads; the seconds until the last one is done. There are
+// several slices to a thread, so that one that starts late does not decide the time.
 template <class Body>
 double team(uint32_t threads, size_t n, Body body) {
+  struct work {
+    Body& body;
+    size_t n, slices;
+  } all{body, n, std::clamp<size_t>(n / least_slice, 1, size_t(threads) * 16)};
+  const auto serve = [](void* context, size_t slice) {
+    const work& w = *static_cast<const work*>(context);
+    const size_t share = w.n / w.slices, extra = w.n % w.slices, first = slice * share + std::min(slice, extra);
+    w.body(first, first + share + (slice < extra));
+  };
   const auto start = std::chrono::steady_clock::now();
-#pragma omp parallel num_threads(int(threads))
-  {
-    const size_t members = size_t(omp_get_num_threads()), me = size_t(omp_get_thread_num());
-    const size_t share = n / members, extra = n % members;
-    const size_t first = me * share + std::min(me, extra);
-    body(first, first + share + (me < extra));
-  }
+  parallel(threads, all.slices, serve, &all);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -194,7 +198,7 @@ gpuhash_status check_request(const ceiling_request& r, gpuhash_error* err) {
   if (r.repeats == 0 || r.repeats > most_repeats)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "repeats is %zu; use 1 to %zu", r.repeats, most_repeats);
   if (r.threads > most_threads)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "threads is %u; use 0 (what OpenMP says) to %u", r.threads,
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "threads is %u; use 0 (one for each CPU) to %u", r.threads,
                 most_threads);
   if (r.what == access::copy && r.n > r.table_bytes / 2)
     return fail(err, GPUHASH_INVALID_ARGUMENT,
@@ -222,8 +226,7 @@ gpuhash_status measure(gpuhash_device device, ceiling_request& r, gpuhash_error*
   if (const auto status = gpuhash_device_get_info(device, &info, err)) return status;
   if (const auto status = check_memory(r, info.memory_bytes, err)) return status;
   if (device.kind == GPUHASH_CPU) {
-    r.threads = threads_after_fork(r.threads);
-    if (r.threads == 0) r.threads = uint32_t(omp_get_max_threads());
+    if (r.threads == 0) r.threads = default_threads();
     return r.what == access::copy ? measure_copy(r) : measure_accesses(r);
   }
   if (measure_cuda_ceiling == nullptr)

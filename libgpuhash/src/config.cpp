@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/device.hpp"
-#include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/structs.hpp"
 #include "libgpuhash/src/suggest.hpp"
@@ -98,7 +98,7 @@ gpuhash_status check_stream(gpuhash_device device, const void* stream, gpuhash_e
 
 gpuhash_status check_threads(uint32_t threads, gpuhash_error* err) {
   if (threads <= max_threads) return GPUHASH_OK;
-  return fail(err, GPUHASH_INVALID_ARGUMENT, "threads is %u; at most %u are allowed (0: what OpenMP says)", threads,
+  return fail(err, GPUHASH_INVALID_ARGUMENT, "threads is %u; at most %u are allowed (0: one for each CPU)", threads,
               max_threads);
 }
 
@@ -125,7 +125,7 @@ gpuhash_status read_config(const gpuhash_config* from, gpuhash_config& config, g
   if (const auto status = resolve_device(config.device, err)) return status;
   if (const auto status = check_stream(config.device, config.stream, err)) return status;
   if (const auto status = read_memory(config.memory, config.device, memory, &config.memory, err)) return status;
-  if (config.device.kind == GPUHASH_CPU) config.threads = threads_after_fork(config.threads);
+  if (config.device.kind == GPUHASH_CPU && config.threads == 0) config.threads = default_threads();
   return draw_seed(config.seed, err);
 }
 

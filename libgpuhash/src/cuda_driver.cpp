@@ -3,9 +3,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <mutex>
+#include <string_view>
 
 #include "libgpuhash/src/fork.hpp"
 
@@ -59,27 +61,24 @@ void open_driver(cuda_driver& d) {
 }
 
 // The states live for ever: other threads may still ask while the process exits.
-std::mutex once;
 std::atomic<const cuda_driver*> opened{nullptr};    // by driver()
 std::atomic<const cuda_driver*> borrowed{nullptr};  // by borrow_driver()
 uint64_t opened_in = 0;
 
-const cuda_driver& forked_driver() {
-  static const cuda_driver d = [] {
-    cuda_driver empty{};
-    std::snprintf(empty.reason, sizeof empty.reason,
-                  "this process was forked after CUDA had been initialised; start it with spawn instead of fork");
-    return empty;
-  }();
+constexpr cuda_driver forked_driver = [] {
+  constexpr std::string_view why =
+      "this process was forked after CUDA had been initialised; start it with spawn instead of fork";
+  cuda_driver d{};
+  std::copy(why.begin(), why.end(), d.reason);
   return d;
-}
+}();
 
 }  // namespace
 
 const cuda_driver& driver() {
   const cuda_driver* d = opened.load(std::memory_order_acquire);
   if (d == nullptr) {
-    const std::lock_guard lock(once);
+    const std::lock_guard lock(library_lock[driver_lock]);
     d = opened.load(std::memory_order_relaxed);
     if (d == nullptr) {
       auto* fresh = new cuda_driver{};
@@ -88,7 +87,7 @@ const cuda_driver& driver() {
       opened.store(d = fresh, std::memory_order_release);
     }
   }
-  return d->count != 0 && opened_in != fork_generation ? forked_driver() : *d;
+  return d->count != 0 && opened_in != fork_generation ? forked_driver : *d;
 }
 
 const cuda_driver* known_driver() {
@@ -98,6 +97,7 @@ const cuda_driver* known_driver() {
 
 const cuda_driver* borrow_driver() {
   if (const cuda_driver* d = known_driver()) return d;
+  const std::lock_guard lock(library_lock[driver_lock]);  // the child of a fork during a dlopen could open nothing
   void* module = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (module == nullptr) return nullptr;
   auto* fresh = new cuda_driver{};

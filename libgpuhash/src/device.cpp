@@ -1,13 +1,13 @@
 // Devices: see device.hpp. The C functions gpuhash_device_* and gpuhash_pointer_device.
 #include "libgpuhash/src/device.hpp"
 
-#include <omp.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/cuda_driver.hpp"
 #include "libgpuhash/src/structs.hpp"
 
@@ -82,7 +82,7 @@ std::string cpu_name() {
 void describe_cpu(gpuhash_device_info& info) {
   std::snprintf(info.name, sizeof info.name, "%s", cpu_name().c_str());
   info.memory_bytes = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
-  info.units = uint32_t(omp_get_max_threads());
+  info.units = default_threads();
 }
 
 gpuhash_status describe_cuda(int ordinal, gpuhash_device_info& info, gpuhash_error* err) {

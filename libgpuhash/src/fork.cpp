@@ -1,31 +1,57 @@
-// Fork detection: see fork.hpp.
+// What a fork means for the library: see fork.hpp.
 #include "libgpuhash/src/fork.hpp"
 
 #include <pthread.h>
 
-#include <atomic>
+#include "libgpuhash/src/team.hpp"
 
 namespace gpuhash {
 
 uint64_t fork_generation = 0;
+constinit static_mutex library_lock[lock_count];
 
 namespace {
 
-std::atomic<bool> has_team{false};  // this process may have started OpenMP threads
-bool lost_team = false;             // an ancestor had; written in the child only
+thread_local char me;  // its address tells threads apart; the thread that forks has the same one in the child
+
+void before_fork() {
+  for (auto& lock : library_lock) lock.before_fork();
+}
+
+void after_fork() {
+  for (size_t i = lock_count; i-- > 0;) library_lock[i].after_fork();
+}
 
 [[gnu::constructor]] void watch_forks() {
-  pthread_atfork(nullptr, nullptr, [] {
+  pthread_atfork(before_fork, after_fork, [] {
     ++fork_generation;
-    lost_team = lost_team || has_team;
+    forget_team();
+    after_fork();
   });
 }
 
 }  // namespace
 
-uint32_t threads_after_fork(uint32_t asked) {
-  if (lost_team) return 1;
-  has_team.store(true, std::memory_order_relaxed);
-  return asked;
+void static_mutex::lock() {
+  mutex_.lock();
+  owner_.store(&me, std::memory_order_relaxed);
 }
+
+void static_mutex::unlock() {
+  owner_.store(nullptr, std::memory_order_relaxed);
+  mutex_.unlock();
+}
+
+void static_mutex::before_fork() {
+  if (owner_.load(std::memory_order_relaxed) == &me) return;
+  lock();
+  for_fork_ = true;
+}
+
+void static_mutex::after_fork() {
+  if (!for_fork_) return;
+  for_fork_ = false;
+  unlock();
+}
+
 }  // namespace gpuhash

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstring>
 
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/shared_object.hpp"
+#include "libgpuhash/src/team.hpp"
 
 namespace gpuhash {
 namespace {
@@ -26,7 +28,9 @@ const gpuhash_host_api host_api = {sizeof(gpuhash_host_api),
                                    GPUHASH_VERSION_MINOR,
                                    GPUHASH_VERSION_PATCH,
                                    fail,
-                                   &host_memory};
+                                   &host_memory,
+                                   parallel,
+                                   default_threads};
 
 gpuhash_status open_module(const std::string& path, void** module, gpuhash_error* err) {
   *module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

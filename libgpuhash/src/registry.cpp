@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "libgpuhash/src/device.hpp"
+#include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/plugin_loader.hpp"
 #include "libgpuhash/src/search_path.hpp"
 #include "libgpuhash/src/structs.hpp"
@@ -45,15 +47,21 @@ class registry {
   gpuhash_status unknown(const char* name, gpuhash_error* err);
   const char* keep(const char* text) { return kept_.insert(text).first->c_str(); }
 
-  std::mutex mutex_;
+  // Everything under registry_lock.
   std::deque<module> modules_;  // only grows: indices and addresses stay
   std::set<std::string> kept_;  // messages that callers may still point to
 };
 
-// Never destroyed: plugins and callers may still ask while the process exits.
+// Never destroyed: plugins and callers may still ask while the process exits. Made without a lock, since the child of a
+// fork during the initialisation of an ordinary static would wait for that for ever.
 registry& the_registry() {
-  static registry* const it = new registry;
-  return *it;
+  static constinit std::atomic<registry*> it{nullptr};
+  registry* made = it.load(std::memory_order_acquire);
+  if (made == nullptr) {
+    auto fresh = std::make_unique<registry>();
+    if (it.compare_exchange_strong(made, fresh.get())) made = fresh.release();
+  }
+  return *made;
 }
 
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -138,7 +146,7 @@ gpuhash_status registry::unknown(const char* name, gpuhash_error* err) {
 }
 
 gpuhash_status registry::find(const char* name, const backend** out, gpuhash_error* err) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(library_lock[registry_lock]);
   module* m = nullptr;
   if (const auto status = choose(name, &m, err)) return status;
   if (m == nullptr || m->loaded == nullptr) {
@@ -152,12 +160,12 @@ gpuhash_status registry::find(const char* name, const backend** out, gpuhash_err
 }
 
 gpuhash_status registry::open(const char* path, const backend** out, gpuhash_error* err) {
+  const std::lock_guard lock(library_lock[registry_lock]);
   struct stat file;
   if (stat(path, &file) != 0) {
     gpuhash_backend_v1 unused;
     return load_plugin(path, unused, err);  // says why
   }
-  const std::lock_guard lock(mutex_);
   if (module* m = known(file.st_dev, file.st_ino)) {
     if (const auto status = load(*m, err)) return status;
     *out = m->loaded.get();
@@ -171,13 +179,13 @@ gpuhash_status registry::open(const char* path, const backend** out, gpuhash_err
 }
 
 size_t registry::count() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(library_lock[registry_lock]);
   scan();
   return modules_.size();
 }
 
 gpuhash_status registry::describe(size_t index, gpuhash_backend_info& info, gpuhash_error* err) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(library_lock[registry_lock]);
   if (index >= modules_.size())
     return fail(err, GPUHASH_INVALID_ARGUMENT, "backend index %zu is out of range; there are %zu", index,
                 modules_.size());

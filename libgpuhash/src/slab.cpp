@@ -3,6 +3,7 @@
 
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/registry.hpp"
@@ -53,7 +54,7 @@ gpuhash_status read_slab_config(const gpuhash_slab_config* from, gpuhash_slab_co
   if (const auto status = resolve_device(c.device, err)) return status;
   if (const auto status = check_stream(c.device, c.stream, err)) return status;
   if (const auto status = read_memory(c.memory, c.device, memory, &c.memory, err)) return status;
-  if (c.device.kind == GPUHASH_CPU) c.threads = threads_after_fork(c.threads);
+  if (c.device.kind == GPUHASH_CPU && c.threads == 0) c.threads = default_threads();
   return draw_seed(c.seed, err);
 }
 

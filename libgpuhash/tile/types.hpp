@@ -140,6 +140,7 @@ enum outcome : u32 { no = 0, yes = 1, full = 2, no_memory = 3 };
 struct joiner {
   u32 combine, type;
   bool narrow;
+  const void* others = nullptr;  // operands<value> that follow the operation's own (CPU, equal keys of a block)
 };
 
 // What a step tells its driver.

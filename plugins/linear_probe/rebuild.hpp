@@ -139,6 +139,11 @@ class linear_rebuild {
     return n;
   }
 
+  static void add_to(totals* sum, const totals& part) {
+    __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
+  }
+
  public:
   static bool run(const void* from, const void* to, totals* sum, uint32_t threads) {
     const table& f = *static_cast<const table*>(from);
@@ -147,15 +152,14 @@ class linear_rebuild {
     const linear_rebuild all(f, t, threads);
     over* const rest = new (std::nothrow) over[all.pieces()];
     if (!rest) return false;
-    const long pieces = long(all.pieces());
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (pieces > 1)
-    for (long p = 0; p < pieces; ++p) {
-      totals part{};
-      all.move_piece(u32(p), rest[p], part);
-      __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
-      __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
-    }
-    for (long p = 0; p < pieces; ++p) all.insert_over(rest[p], *sum);
+    in_pieces(threads, all.pieces(), {1, 1, 1}, [&](size_t begin, size_t end) {
+      for (size_t p = begin; p < end; ++p) {
+        totals part{};
+        all.move_piece(u32(p), rest[p], part);
+        add_to(sum, part);
+      }
+    });
+    for (u32 p = 0; p < all.pieces(); ++p) all.insert_over(rest[p], *sum);
     delete[] rest;
     return true;
   }

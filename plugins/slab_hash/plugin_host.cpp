@@ -23,21 +23,26 @@ int run(const void* table, const request& q, totals* sum) {
   return host_engines<small_table, op_of_lines>::template run<F>(&t, q, sum);
 }
 
+constexpr cut walk_cut = {1024, 512, 16384};  // chains
+
 template <class F>
 int flush_on_host(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void*) {
   const auto& t = *static_cast<const slab_table<F>*>(table);
-  int64_t dropped = 0;
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : dropped) if (hi - lo > 1024)
-  for (uint64_t b = lo; b < hi; ++b) dropped += flush_bucket<host_mem>(t, typename slab_table<F>::index(b));
-  __atomic_fetch_sub(&sum->used, dropped, __ATOMIC_RELAXED);
+  in_pieces(threads, hi - lo, walk_cut, [&](size_t begin, size_t end) {
+    int64_t dropped = 0;
+    for (uint64_t b = lo + begin; b < lo + end; ++b)
+      dropped += flush_bucket<host_mem>(t, typename slab_table<F>::index(b));
+    __atomic_fetch_sub(&sum->used, dropped, __ATOMIC_RELAXED);
+  });
   return 0;
 }
 
 template <class F>
 int values_on_host(const void* table, const request& q, const uint64_t* offsets) {
   const auto& t = *static_cast<const slab_table<F>*>(table);
-#pragma omp parallel for schedule(static) num_threads(q.threads) if (q.n > 1024)
-  for (size_t i = 0; i < q.n; ++i) write_values<host_mem>(t, q, i, offsets);
+  in_pieces(q.threads, q.n, walk_cut, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) write_values<host_mem>(t, q, i, offsets);
+  });
   return 0;
 }
 

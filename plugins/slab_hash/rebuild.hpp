@@ -34,17 +34,18 @@ class slab_rebuild {
     const table& t = *static_cast<const table*>(to);
     if (f.hash_kind != slab_murmur || t.hash_kind != slab_murmur || f.seed != t.seed) return false;
     const slab_rebuild all(f, t);
-    const long windows = long((u64(t.buckets) + window - 1) / window);
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (windows > 16)
-    for (long w = 0; w <= windows; ++w) {
+    const size_t windows = size_t((u64(t.buckets) + window - 1) / window);
+    in_pieces(threads, windows + 1, {8, 4, 64}, [&](size_t begin, size_t end) {
       totals part{};
-      if (w < windows)
-        all.move_window(u64(w) * window, part);
-      else
-        all.move_side_chains(part);
+      for (size_t w = begin; w < end; ++w) {
+        if (w < windows)
+          all.move_window(u64(w) * window, part);
+        else
+          all.move_side_chains(part);
+      }
       __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
       __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
-    }
+    });
     return true;
   }
 

@@ -39,17 +39,19 @@ GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
   return dropped;
 }
 
-// SEARCHALL of one key: its values, in the order of its chain.
+// SEARCHALL of one key: its values, in the order of its chain. As many as were counted: if the caller has written to the
+// keys since, some are left out or zero, but nothing is written to the places of other keys.
 template <class Mem, class Table>
 GH_FN void write_values(const Table& t, const request& q, size_t i, const uint64_t* offsets) {
   using F = typename Table::format;
   const auto k = read_key<F>(q, i), stored = Table::stored(k);
+  const u64 end = offsets[i + 1];
   u64 at = offsets[i];
-  const u64 end = offsets[i + 1];  // the key may have changed in the caller's array since its values were counted
   t.template each_word<Mem>(t.home(k), [&](typename F::word*, typename F::word w) {
     if (F::key_of(w) == stored && at < end)
       write_element<typename F::value>(q.out_values, q.value_bytes, at++, F::value_of(w));
   });
+  for (; at < end; ++at) write_element<typename F::value>(q.out_values, q.value_bytes, at, typename F::value(0));
 }
 
 GH_END

@@ -167,7 +167,7 @@ typedef struct gpuhash_config {
   double max_load_factor;       /* 0: the backend's default */
   uint64_t seed;                /* of the hash; 0: drawn at random (info reports it) */
   uint32_t grow;                /* 1: grow and retry by itself; 0: report FULL */
-  uint32_t threads;             /* CPU: threads per batch; 0: what OpenMP says */
+  uint32_t threads;             /* CPU: threads per batch; 0: one for each CPU that this process may use */
   const gpuhash_memory *memory; /* NULL: the default of the device */
   const gpuhash_option *options;
   size_t n_options;
@@ -317,7 +317,7 @@ GPUHASH_API gpuhash_status gpuhash_histogram(gpuhash_table *table, size_t n, uin
 /* Time `n` independent accesses, `repeats` times, over `table_bytes` of memory of the device, at random places.
  * what: "gather8", "gather16", "gather32", "gather64", "gather128" (read rows of so many bytes), "cas64" (64-bit
  * compare-and-swap), "copy" (n bytes streamed from one half to the other). CPU: with prefetch, by `threads` threads
- * (0: what OpenMP says). seconds receives `repeats` times, a warm-up not among them. */
+ * (0: one for each CPU). seconds receives `repeats` times, a warm-up not among them. */
 GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const char *what, uint64_t table_bytes,
                                                    size_t n, size_t repeats, uint32_t threads, double *seconds,
                                                    gpuhash_error *err);

@@ -13,7 +13,7 @@
 #include "gpuhash/gpuhash.h"
 
 #define GPUHASH_PLUGIN_ABI_MAJOR 1u
-#define GPUHASH_PLUGIN_ABI_MINOR 0u
+#define GPUHASH_PLUGIN_ABI_MINOR 1u
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +28,17 @@ typedef struct gpuhash_host_api {
   gpuhash_status (*fail)(gpuhash_error *err, gpuhash_status code, const char *format, ...);
   /* Aligned, huge-page-advised host memory: the default memory resource of the CPU device. */
   const gpuhash_memory *host_memory;
+
+  /* Since 1.1. A host of 1.0 ends here: its struct_size says so. */
+
+  /* Run body(context, piece) for every piece 0 .. pieces-1, each once, on at most `threads` threads of which the caller is
+   * one; returns when all have run. The threads are a team that all tables of the process share; pieces are claimed one
+   * after another, so make several for each thread. Called by a body, it runs on the body's thread. A body must not throw,
+   * and must not fork. */
+  void (*parallel)(uint32_t threads, size_t pieces, void (*body)(void *context, size_t piece), void *context);
+  /* The CPUs that this process may use, by its affinity and its cgroup's quota. A host of 1.1 has put it into
+   * gpuhash_config.threads where a table of the CPU was to have 0. */
+  uint32_t (*default_threads)(void);
 } gpuhash_host_api;
 
 typedef struct gpuhash_option_info {

@@ -1,0 +1,107 @@
+// How many threads a batch gets: see cpus.hpp.
+#include "libgpuhash/src/cpus.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+
+namespace gpuhash {
+namespace {
+
+// The text of a small file; nothing if it cannot be read.
+std::string read_file(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
+  char text[4096];
+  return file ? std::string(text, std::fread(text, 1, sizeof text, file.get())) : std::string();
+}
+
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+// CPUs of one group, from the files of its directory.
+double quota_of(const std::string& directory) {
+  double quota = 0, period = 0;
+  const std::string both = read_file(directory + "/cpu.max");  // version 2: "150000 100000", or "max 100000"
+  if (!both.empty()) {
+    if (std::sscanf(both.c_str(), "%lf %lf", &quota, &period) != 2) return unlimited;
+  } else if (std::sscanf(read_file(directory + "/cpu.cfs_quota_us").c_str(), "%lf", &quota) != 1 ||
+             std::sscanf(read_file(directory + "/cpu.cfs_period_us").c_str(), "%lf", &period) != 1) {
+    return unlimited;
+  }
+  return quota > 0 && period > 0 ? quota / period : unlimited;  // version 1 says -1 for none
+}
+
+// The least quota of the group `path` below `mount` and of all above it. What a container does not see of its path is not
+// there for it; then its own group is what is mounted.
+double least_quota(const std::string& mount, std::string path) {
+  double least = unlimited;
+  for (;;) {
+    least = std::min(least, quota_of(mount + path));
+    if (path.empty()) return least;
+    path.erase(std::min(path.rfind('/'), path.size()));
+  }
+}
+
+uint32_t cpus_of_affinity() {
+  for (size_t most = 1024; most <= size_t{1} << 20; most *= 2) {  // more CPUs than the mask has room for are an error
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most), [](cpu_set_t* s) { CPU_FREE(s); });
+    if (set == nullptr) break;
+    if (sched_getaffinity(0, CPU_ALLOC_SIZE(most), set.get()) == 0)
+      return uint32_t(std::max(1, CPU_COUNT_S(CPU_ALLOC_SIZE(most), set.get())));
+  }
+  return uint32_t(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+// Reading the files takes longer than making a small table does.
+uint32_t recent_cgroup_cpus() {
+  static constinit std::atomic<int64_t> read_at{0};
+  static constinit std::atomic<uint32_t> cpus{0};
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
+  if (const int64_t then = read_at.load(std::memory_order_acquire); then == 0 || now - then >= 1000) {
+    cpus.store(cgroup_cpus(read_file("/proc/self/cgroup"), "/sys/fs/cgroup"), std::memory_order_relaxed);
+    read_at.store(std::max<int64_t>(now, 1), std::memory_order_release);
+  }
+  return cpus.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+// Lines are "<hierarchy>:<controllers>:<path>"; version 2 is hierarchy 0, without controllers.
+uint32_t cgroup_cpus(const std::string& membership, const std::string& root) {
+  double least = unlimited;
+  for (size_t at = 0; at < membership.size();) {
+    const size_t end = std::min(membership.find('\n', at), membership.size());
+    const std::string line = membership.substr(at, end - at);
+    at = end + 1;
+    const size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    if (controllers.empty()) {
+      least = std::min({least, least_quota(root, path), least_quota(root + "/unified", path)});
+    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+      least = std::min({least, least_quota(root + "/" + controllers, path), least_quota(root + "/cpu", path)});
+    }
+  }
+  return std::isfinite(least) ? uint32_t(std::clamp(std::ceil(least - 1e-9), 1.0, 1e6)) : 0;
+}
+
+uint32_t default_threads() {
+  uint32_t cpus = cpus_of_affinity();
+  try {
+    if (const uint32_t granted = recent_cgroup_cpus()) cpus = std::min(cpus, granted);
+  } catch (const std::bad_alloc&) {  // no memory for a path: then the affinity decides
+  }
+  return cpus;
+}
+
+}  // namespace gpuhash

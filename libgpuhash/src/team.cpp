@@ -1,0 +1,201 @@
+// The team: see team.hpp.
+#include "libgpuhash/src/team.hpp"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+
+#include "libgpuhash/src/fork.hpp"
+
+namespace gpuhash {
+namespace {
+
+constexpr int looks = 64;  // before going to sleep; a look takes 10 to 50 ns (T3)
+
+void pause_a_little() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // takes about as long as a pause of x86; yield takes no time
+#endif
+}
+
+void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+void wake(std::atomic<uint32_t>& word, uint32_t threads) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, threads, nullptr, nullptr, 0);
+}
+
+enum : uint32_t { running, awaited, ended };
+
+// A call of parallel(). It outlives the call while a worker holds it, which may be between its last piece and its next
+// look; the body does not (T2).
+struct job {
+  void (*const body)(void*, size_t);
+  void* const context;
+  const size_t pieces;
+  uint32_t places;                       // workers that may still join; under team_lock
+  job* next = nullptr;                   // of the open ones; under team_lock
+  std::atomic<size_t> first_free{0};     // pieces from here on are not claimed
+  std::atomic<size_t> unfinished;        // pieces
+  std::atomic<uint32_t> state{running};  // where the caller sleeps
+  std::atomic<uint32_t> holders{1};      // the caller and its workers
+
+  job(void (*a_body)(void*, size_t), void* a_context, size_t n, uint32_t workers)
+      : body(a_body), context(a_context), pieces(n), places(workers), unfinished(n) {}
+
+  size_t claim() { return first_free.fetch_add(1, std::memory_order_relaxed); }
+
+  // Run piece after piece, the first of which is claimed already.
+  void serve(size_t piece) {
+    for (; piece < pieces; piece = claim()) {
+      body(context, piece);
+      if (unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1 && state.exchange(ended) == awaited) wake(state, 1);
+    }
+  }
+  bool done() const { return unfinished.load(std::memory_order_acquire) == 0; }
+  void await() {
+    for (int i = 0; i < looks && !done(); ++i) pause_a_little();
+    while (!done()) {
+      uint32_t seen = running;
+      state.compare_exchange_strong(seen, awaited);
+      if (seen != ended) sleep_while(state, awaited);
+    }
+  }
+  void drop() {
+    if (holders.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+};
+
+// Under team_lock, but for `calls`, which is changed under it and looked at anywhere.
+struct team {
+  job* open = nullptr;
+  uint32_t workers = 0, looking = 0, asleep = 0;
+  std::atomic<uint32_t> calls{0};  // so far; workers without work sleep on it
+};
+constinit team the_team;
+thread_local bool in_body = false;
+
+using hold = std::lock_guard<static_mutex>;
+static_mutex& lock() { return library_lock[team_lock]; }
+
+// A job and a piece of it that this thread has claimed (T1), or NULL. Under the lock.
+job* find_work(size_t* piece) {
+  for (job* j = the_team.open; j != nullptr; j = j->next) {
+    if (j->places == 0 || (*piece = j->claim()) >= j->pieces) continue;
+    --j->places;
+    j->holders.fetch_add(1, std::memory_order_relaxed);
+    return j;
+  }
+  return nullptr;
+}
+
+// The next job, and a piece of it. Sleeps as long as there is none.
+job* wait_for_work(size_t* piece) {
+  std::atomic<uint32_t>& calls = the_team.calls;
+  for (;;) {
+    uint32_t seen;
+    {
+      const hold h(lock());
+      if (job* j = find_work(piece)) return j;
+      seen = calls.load(std::memory_order_relaxed);
+      ++the_team.looking;
+    }
+    for (int i = 0; i < looks && calls.load(std::memory_order_relaxed) == seen; ++i) pause_a_little();
+    {
+      const hold h(lock());
+      --the_team.looking;
+      if (job* j = find_work(piece)) return j;
+      seen = calls.load(std::memory_order_relaxed);
+      ++the_team.asleep;
+    }
+    sleep_while(calls, seen);
+    const hold h(lock());
+    --the_team.asleep;
+  }
+}
+
+void* work(void*) {
+  in_body = true;
+  for (;;) {
+    size_t piece = 0;
+    job* const j = wait_for_work(&piece);
+    j->serve(piece);
+    j->drop();
+  }
+}
+
+// With signals blocked: handlers are for the program's own threads. A fault of the thread itself is not for others: if it
+// were blocked, the process would end without a word from the handler that explains crashes.
+bool start_worker() {
+  sigset_t all, before;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&all, fault);
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const bool started = pthread_create(&thread, &attributes, work, nullptr) == 0;
+  if (started) pthread_setname_np(thread, "gpuhash");  // the thread cannot have ended: workers stay
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return started;
+}
+
+void publish(job& j) {
+  uint32_t sleepers = 0;
+  {
+    const hold h(lock());
+    const uint32_t wanted = j.places;
+    while (the_team.workers < wanted && start_worker()) ++the_team.workers;  // T4
+    job** end = &the_team.open;
+    while (*end != nullptr) end = &(*end)->next;
+    *end = &j;
+    the_team.calls.fetch_add(1, std::memory_order_relaxed);
+    sleepers = std::min(wanted > the_team.looking ? wanted - the_team.looking : 0, the_team.asleep);
+  }
+  if (sleepers != 0) wake(the_team.calls, sleepers);
+}
+
+void withdraw(job& j) {
+  const hold h(lock());
+  job** at = &the_team.open;
+  while (*at != &j) at = &(*at)->next;
+  *at = j.next;
+}
+
+}  // namespace
+
+void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context) {
+  job* j = nullptr;
+  if (threads > 1 && pieces > 1 && !in_body)  // T5
+    j = new (std::nothrow) job(body, context, pieces, uint32_t(std::min<size_t>(threads, pieces)) - 1);
+  if (j == nullptr) {
+    for (size_t piece = 0; piece < pieces; ++piece) body(context, piece);
+    return;
+  }
+  publish(*j);
+  in_body = true;
+  j->serve(j->claim());
+  in_body = false;
+  withdraw(*j);
+  j->await();
+  j->drop();
+}
+
+// Jobs of the parent's other threads are left behind: nobody is there who could end them.
+void forget_team() {
+  the_team.open = nullptr;
+  the_team.workers = the_team.looking = the_team.asleep = 0;
+}
+
+}  // namespace gpuhash

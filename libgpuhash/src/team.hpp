@@ -1,0 +1,26 @@
+// The team: the threads that serve batches on the CPU.
+//
+// One team serves all tables and all threads that call. A call is cut into pieces; whoever is free claims the next one.
+//
+//   T1  The caller claims pieces from the start, and waits only for pieces that a worker has begun: a worker that sleeps,
+//       or that the system does not run, costs nothing.
+//   T2  A piece is claimed once, and a body is not run any more when its call has returned.
+//   T3  Who has nothing to do looks for a few microseconds whether that changes, and then sleeps. Nothing spins longer:
+//       other processes may want the cores.
+//   T4  Workers are started when a call could use them, and stay. Where no thread is to be had, the call has fewer.
+//   T5  A call made by a body runs on the thread that makes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpuhash {
+
+/// Run body(context, piece) for every piece 0 .. pieces-1, on at most `threads` threads of which the caller is one.
+/// Returns when all have run. body must not throw.
+void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context);
+
+/// In a forked child, which has none of the workers: start from nothing. Under team_lock, like all of the team's state.
+void forget_team();
+
+}  // namespace gpuhash
