@@ -97,10 +97,11 @@ struct host_pass {
   // Visit the line of an operation. True if that finished it.
   GH_FN bool visit(Op& op) { return visit(op, joiner_of(q)); }
   GH_FN bool visit(Op& op, joiner how) {
-    verdict d;
-    while ((d = op.step(tile, t, how, tile.load(op.line(t)), true)) == verdict::again) ++lost;
-    if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, how, true);
-    return d == verdict::done;
+    for (;; ++lost) {
+      verdict d = op.step(tile, t, how, tile.load(op.line(t)), true);
+      if (Op::has_slow && __builtin_expect(d == verdict::slow, 0)) d = op.slow(tile, t, how, true);
+      if (d != verdict::again) return d == verdict::done;
+    }
   }
 
   // Visit the line of an operation, and put it on the list if it needs another one.

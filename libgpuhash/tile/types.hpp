@@ -145,7 +145,7 @@ struct joiner {
 
 // What a step tells its driver.
 enum class verdict : u32 {
-  again,  // visit the same row again: a compare-and-swap was lost
+  again,  // visit a row at once: the same one, where a compare-and-swap was lost, or one that others are at work in
   next,   // the operation moved on to another row
   done,   // finished; the result is in the operation
   slow    // call slow(): a part that cannot be straight-line code

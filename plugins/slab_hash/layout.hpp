@@ -1,9 +1,10 @@
 // slab_hash: the bytes of the table.
 //
-//   base     | slab 0 | slab 1 | ... | slab B+1 |          one chain per bucket begins here
+//   base     | slab 0 | slab 1 | ... | slab B+1 | tails |  one chain per bucket begins here
 //   slab     | slot | slot | ... | slot | link |           64, 128 or 256 bytes; 15 pairs of 4+4 bytes and a link in 128
 //   link     one word of the slots' size: its low 32 bits are the handle of the next slab (alloc/slab_heap.hpp), the
 //            rest is all ones; all ones altogether: the chain ends here
+//   tails    | u32 | u32 | ... |                           where duplicates are allowed: a slab near the end of each chain
 //
 // Two more chains, buckets B and B+1, hold the pairs of the keys ~0 and ~0-1, whose patterns mark EMPTY and DEAD slots. There
 // the key is stored as `side_key`, so that every key is legal, duplicates included.
@@ -18,6 +19,8 @@
 //   S3  Without duplicates, a key has at most one slot that is not DEAD to it. With duplicates no tombstone is revived.
 //   S4  A link goes from none to a slab once. The slab was wiped, and nobody else's, when it was linked.
 //   S5  Every slab of the heap that is taken is on exactly one chain, when no operation runs.
+//   S6  A tail is no_unit, or the handle of a slab that was linked to its chain before. The slots before a linked slab are
+//       not EMPTY, so whoever looks for the chain's first EMPTY slot may begin there. A tail may lag behind the chain's end.
 #pragma once
 #include "libgpuhash/alloc/slab_heap.hpp"
 
@@ -65,6 +68,7 @@ struct slab_table {
   // What a multiplies: 32 bits of it do not overflow, 64 are taken modulo p first.
   GH_FN static u64 paper_operand(key k) { return sizeof(key) == 8 ? k % paper_prime : k; }
   GH_FN word* bucket(index b) const { return base + u64(b) * slab_slots; }
+  GH_FN u32* tail(index b) const { return reinterpret_cast<u32*>(bucket(buckets + 2)) + b; }
   GH_FN word* slab(u32 handle) const { return reinterpret_cast<word*>(heap.address(handle)); }
   GH_FN static u32 next_of(word link) { return u32(F::key_of(link)); }
   GH_FN static word link_to(u32 handle) {

@@ -23,6 +23,20 @@
 
 GH_BEGIN
 
+// insert_multi needs the first EMPTY slot of its chain only, so that it can pass over the pairs of a frequent key. It goes by
+// the links through so many slabs, since chains are short as a rule, and then on at the chain's tail (S6).
+#if defined(GPUHASH_SIM)
+inline constexpr u32 slabs_before_tail = 1;
+#else
+inline constexpr u32 slabs_before_tail = 2;
+#endif
+struct no_tail {};
+struct known_tail {
+  u32* where;
+  u32 passed;  // slabs that it left by their links
+  u32 taken;   // the tail that it went on at; no_unit: none yet
+};
+
 // Whole: a line is a slab. Otherwise a slab is several lines, and a hit near its front does not fetch the rest.
 template <class Tile, u32 Kind, bool Whole = false, class Table = slab_table<typename Tile::format>>
 struct slab_op {
@@ -44,12 +58,14 @@ struct slab_op {
   u32 looked;   // duplicates: 1 + EMPTY slots of the line when it was looked at and k was missing; 0: not yet
   u32 own_kind;
   result<F> res;
+  [[no_unique_address]] std::conditional_t<Kind == insert_multi, known_tail, no_tail> tail;
 
   GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
 
   GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index home) {
     at = t.bucket(home), k = table::stored(a_key), v = a_value, line_no = 0, looked = 0, own_kind = kd;
     res = {no, 0, 0, 0};
+    if constexpr (Kind == insert_multi) tail = {t.tail(home), 0, no_unit};
   }
 
   GH_FN word* line(const table&) const { return at; }
@@ -109,34 +125,67 @@ struct slab_op {
         looked = missed ? look : 0;
       }
     }
-    const bool moves = !stays && !finished && !chain_ends;
+    bool moves = !stays && !finished && !chain_ends;
+    if constexpr (Kind == insert_multi) {
+      moves = moves && !(last_line && tail.passed >= slabs_before_tail);  // slow() moves it
+      tail.passed += moves && last_line;
+    }
     at = !moves ? at : last_line ? t.slab(next) : at + R;
     line_no = !moves ? line_no : last_line ? 0 : line_no + 1;
     return stays                                     ? verdict::again
            : moves                                   ? verdict::next
-           : !finished && in_kinds(kd, adding_kinds) ? verdict::slow  // every slot of the chain is taken
+           : !finished && in_kinds(kd, adding_kinds) ? verdict::slow  // every slot up to here is taken
                                                      : verdict::done;
   }
 
-  // Append a slab (the paper's warp_allocate and link). `at` is the last line of the chain's last slab.
+  // `at` is the last line of a slab whose slots are taken: go on at the chain's tail, or in the next slab, or append one.
   GH_FN verdict slow(Tile& tile, const table& t, joiner, bool go) {
     using Mem = typename Tile::mem;
-    const u32 next = tile.once(go, [&] {
-      const u32 mine = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(at)) >> 4);
-      if (mine == no_unit)
-        return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
-      // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
-      const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
-      if (before == empty_word<F>()) return mine;
-      t.heap.template release<Mem>(mine);  // somebody was first, and nobody has seen ours
-      return table::next_of(before);
-    });
+    if constexpr (Kind == insert_multi) {
+      // Twice to the same tail would be a circle where it lags. Where others come to the same tail at the same time, their
+      // pairs fill slab after slab; hence once more for each tail that is new, and at once.
+      const u32 known = tile.once(go, [&] { return Mem::template load<order::relaxed>(tail.where); });
+      const bool before = tail.taken != no_unit, jumps = known != no_unit && known != tail.taken;
+      const u32 next = tile.once(go && !jumps, [&] { return linked_or_mine<Mem>(t); });
+      tail.taken = go && jumps ? known : tail.taken;
+      const verdict d = enter(t, jumps ? known : next, go);
+      return before && d == verdict::next ? verdict::again : d;
+    }
+    return enter(t, tile.once(go, [&] { return append<Mem>(t); }), go);
+  }
+
+ private:
+  GH_FN verdict enter(const table& t, u32 next, bool go) {
     const bool out = next == no_unit;
     res.status = go && out ? no_memory : res.status;
     res.live = go ? 0 : res.live, res.used = go ? 0 : res.used;
     at = go && !out ? t.slab(next) : at;
     line_no = go ? 0 : line_no;
     return out ? verdict::done : verdict::next;
+  }
+
+  template <class Mem>
+  GH_FN u32 linked_or_mine(const table& t) const {
+    const u32 next = table::next_of(Mem::template load<order::relaxed>(at + R - 1));
+    return next != no_unit ? next : append<Mem>(t);
+  }
+
+  // The paper's warp_allocate and link. The slab behind this one, or no_unit.
+  template <class Mem>
+  GH_FN u32 append(const table& t) const {
+    const u32 mine = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(at)) >> 4);
+    if (mine == no_unit)
+      return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
+    // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
+    const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
+    if (!(before == empty_word<F>())) {
+      t.heap.template release<Mem>(mine);  // somebody was first, and nobody has seen ours
+      return table::next_of(before);
+    }
+    // S6. Only insert_multi looks at the tail, so only it moves it. A late store may set it back: then the next elements
+    // have a longer way, until another slab is linked.
+    if constexpr (Kind == insert_multi) Mem::template store<order::relaxed>(tail.where, mine);
+    return mine;
   }
 };
 

@@ -23,7 +23,12 @@ class slab_rebuild {
   struct chain_end {
     word* slab;
     u32 filled;
+    u32* tail;  // NULL: the table keeps none
   };
+  chain_end begin_of(u64 bucket) const {
+    const index b = index(bucket);
+    return {to_.bucket(b), 0, to_.duplicates ? to_.tail(b) : nullptr};
+  }
 
  public:
   slab_rebuild(const table& from, const table& to) : from_(from), to_(to) {}
@@ -62,7 +67,7 @@ class slab_rebuild {
     const key low = first_hash(a, n);
     const key high = b == n ? ~key(0) : key(first_hash(b, n) - 1);
     chain_end end[window];
-    for (u64 i = a; i < b; ++i) end[i - a] = {to_.bucket(index(i)), 0};
+    for (u64 i = a; i < b; ++i) end[i - a] = begin_of(i);
     const index last = reduce(index(high), from_.buckets);
     for (index o = reduce(index(low), from_.buckets); o <= last; ++o)
       from_.template each_word<host_mem>(o, [&](word*, word w) {
@@ -74,7 +79,7 @@ class slab_rebuild {
 
   void move_side_chains(totals& sum) const {
     for (u32 side = 0; side < 2; ++side) {
-      chain_end end{to_.bucket(index(to_.buckets + side)), 0};
+      chain_end end = begin_of(u64(to_.buckets) + side);
       from_.template each_word<host_mem>(index(from_.buckets + side), [&](word*, word w) {
         if (is_live<F>(w)) append(end, w, sum);
       });
@@ -90,7 +95,8 @@ class slab_rebuild {
         return;
       }
       host_mem::store<order::relaxed>(end.slab + data, table::link_to(unit));  // S4
-      end = {to_.slab(unit), 0};
+      if (end.tail) host_mem::store<order::relaxed>(end.tail, unit);  // S6
+      end = {to_.slab(unit), 0, end.tail};
     }
     host_mem::store<order::relaxed>(end.slab + end.filled++, w);
     ++sum.used;

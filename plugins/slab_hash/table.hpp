@@ -122,7 +122,8 @@ class slab_hash_table final : public table {
                         "capacity %llu needs %.0f buckets, which is too many for this key width; ask for fewer keys",
                         (unsigned long long)keys, wanted);
     const uint64_t buckets = uint64_t(wanted);
-    scratch fresh(*this, size_t(buckets + 2) * options_.slab_bytes, stream);
+    const uint64_t bucket_bytes = options_.slab_bytes + (options_.duplicates ? sizeof(uint32_t) : 0);  // and its tail
+    scratch fresh(*this, size_t((buckets + 2) * bucket_bytes), stream);
     if (!fresh) return no_memory(err, fresh.bytes());
     if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
       return fault(err, e, "initialising the table");
@@ -362,8 +363,11 @@ class slab_hash_table final : public table {
       const char* wrong = nullptr;
       bool ended = false;
       keys.clear();
+      const u32 tail = t.duplicates ? *t.tail(typename F::index(b)) : no_unit;
+      bool tail_seen = tail == no_unit;
       const bool whole = each_slab(t, b, [&](const word* slab, u32 handle) {
         if (handle != no_unit) {
+          tail_seen |= handle == tail;
           const uint64_t unit =
               uint64_t(handle >> 24) * t.heap.blocks * block_units + (handle & (slab_heap::super_units - 1));
           if (seen[size_t(unit)]) wrong = "a slab is on two chains (S5)";
@@ -391,6 +395,7 @@ class slab_hash_table final : public table {
           if (!t.duplicates) keys.push_back(k);
         }
       });
+      if (!tail_seen) wrong = "its tail is a slab of another chain, or of none (S6)";
       if (!whole) wrong = "a link leads nowhere, or in a circle (S4)";
       std::sort(keys.begin(), keys.end());
       if (std::adjacent_find(keys.begin(), keys.end()) != keys.end()) wrong = "a key has two slots (S3)";

@@ -12,7 +12,7 @@ GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
   using F = typename Table::format;
   using word = typename F::word;
   const u32 data = t.slab_slots - 1;
-  u32 dropped = 0, filled = 0;
+  u32 dropped = 0, filled = 0, last = no_unit;  // last: the slab that is being filled, if it is not the base slab
   word* to = t.bucket(b);
   t.template each_word<Mem>(b, [&](word* from, word w) {
     if (!is_live<F>(w)) {
@@ -20,13 +20,15 @@ GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
       return;
     }
     if (filled == data) {
-      to = t.slab(Table::next_of(Mem::template load<order::relaxed>(to + data)));
+      last = Table::next_of(Mem::template load<order::relaxed>(to + data));
+      to = t.slab(last);
       filled = 0;
     }
     if (to + filled != from) Mem::template store<order::relaxed>(to + filled, w);
     ++filled;
   });
   if (!dropped) return 0;
+  if (t.duplicates) Mem::template store<order::relaxed>(t.tail(b), last);  // S6
   u32 next = Table::next_of(Mem::template load<order::relaxed>(to + data));
   for (u32 i = filled; i <= data; ++i) Mem::template store<order::relaxed>(to + i, empty_word<F>());
   while (next != no_unit) {
