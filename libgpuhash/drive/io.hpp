@@ -33,7 +33,12 @@ GH_FN typename F::value read_value(const request& q, size_t i) {
     return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
 }
 
-// The op code of element i of a mixed batch. Codes that execute does not have mean NOP.
+// The op code of element i of a mixed batch. One that a table of format F does not have is a NOP here; on the CPU the core
+// refuses it, on CUDA it is only seen here, and the driver says bad_op.
+template <class F>
+GH_FN bool is_op(u32 code) {
+  return code <= erase && (F::has_value || code != accumulate);
+}
 GH_FN u32 read_op(const request& q, size_t i) { return q.ops[i] <= erase ? u32(q.ops[i]) : u32(nop); }
 
 // What element i answered. Counts are 8 bytes whatever the table's values are.
@@ -46,8 +51,9 @@ GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
   else
     write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
 }
-// A retry leaves the elements alone that were carried out before.
-GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || q.status[i] > yes; }
+// A retry serves the elements that found no room before.
+GH_FN bool lacks_room(u32 status) { return status == full || status == no_memory; }
+GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || lacks_room(q.status[i]); }
 
 GH_FN joiner joiner_of(const request& q) { return {q.combine, q.value_type, q.value_bytes == 4}; }
 

@@ -11,7 +11,8 @@ namespace gpuhash {
 inline constexpr unsigned total_stripes = 32;
 struct totals {
   int64_t live, used;    // changes of the table's counters
-  uint64_t yes, failed;  // elements with status yes; elements not carried out
+  uint64_t yes, failed;  // elements with status yes; elements that found no room or no memory
+  uint64_t bad_ops;      // CUDA: elements of a mixed batch whose op code the table does not have
 };
 
 struct request {
