@@ -13,15 +13,18 @@ GH_BEGIN
 
 inline constexpr u32 block_threads = 256;
 
-// One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away.
-GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad_ops) {
+// One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away. Only mixed
+// batches have op codes, which may be bad.
+template <bool Mixed>
+GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad) {
   const u32 lane = threadIdx.x % 32;
   int mine = __reduce_add_sync(full_warp, live);
   const int used_here = __reduce_add_sync(full_warp, used);
   const int good_here = batch_sum ? __popc(__ballot_sync(full_warp, good)) : 0;
   const int failed_here = __popc(__ballot_sync(full_warp, failed));
-  const int bad_here = __popc(__ballot_sync(full_warp, bad_ops));
-  // The five counters of totals lie one after the other, 8 bytes each.
+  int bad_here = 0;
+  if constexpr (Mixed) bad_here = __popc(__ballot_sync(full_warp, bad));
+  // The counters of totals lie one after the other, 8 bytes each.
   mine = lane == 0   ? mine
          : lane == 1 ? used_here
          : lane == 2 ? good_here
@@ -178,8 +181,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   if (mine) write_result(q, i, res);
   constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
   if (!reads || q.batch_sum)
-    add_totals(sum, q.batch_sum, res.live, res.used, mine && res.status == yes, mine && lacks_room(res.status),
-               mine && !known_op);
+    add_totals<Op::fixed_kind == mixed>(sum, q.batch_sum, res.live, res.used, mine && res.status == yes,
+                                        mine && lacks_room(res.status), mine && !known_op);
 }
 
 template <class Op, int P>

@@ -217,7 +217,7 @@ gpuhash_status ask_find_all(const gpuhash_table& table, size_t n, const void* ke
     return table.type->api.find_all(table.impl, n, keys, offsets, values, max_values, stream, said);
   });
   if (status != GPUHASH_OK || !on_cpu(table)) return status;
-  const bool ascending = offsets[0] == 0 && std::is_sorted(offsets, offsets + n + 1);
+  const bool ascending = offsets[0] == 0 && offsets[n] != untouched && std::is_sorted(offsets, offsets + n + 1);
   if (!ascending)
     return wrong_answer(*table.type, "find_all", err, "did not fill offsets with ascending numbers from 0 on");
   const bool copied = values != nullptr && table.value_bytes != 0;
