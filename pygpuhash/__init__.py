@@ -37,7 +37,7 @@ from pygpuhash.errors import (
     TableFull,
     Unsupported,
 )
-from pygpuhash.registry import Backend, backends
+from pygpuhash.registry import Backend, backends, open_backend
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
 
@@ -68,5 +68,6 @@ __all__ = [
     "devices",
     "get_include",
     "measure_ceiling",
+    "open_backend",
     "show_config",
 ]

@@ -111,6 +111,25 @@ cdef char *address(object array, int flags) except? NULL:
     return p
 
 
+def check_ops(ops, bint accumulates):
+    """Refuse op codes that execute does not have, in a C-contiguous uint8 array, before anything is touched."""
+    cdef size_t n = ops.size, i
+    cdef const uint8_t *p = <const uint8_t *>address(ops, 0)
+    cdef uint8_t most = GPUHASH_OP_ERASE
+    cdef uint8_t bad = 0
+    with nogil:
+        for i in range(n):
+            bad |= (p[i] > most) | ((p[i] == GPUHASH_OP_ACCUMULATE) & (not accumulates))
+    if not bad:
+        return
+    for i in range(n):
+        if p[i] > most:
+            raise errors.InvalidArgument(f"ops[{i}] is {p[i]}, which execute does not have: use the codes of "
+                                         "pygpuhash.Op from NOP (0) to ERASE (5)")
+        if p[i] == GPUHASH_OP_ACCUMULATE and not accumulates:
+            raise errors.InvalidArgument(f"ops[{i}] is ACCUMULATE (3), but this table is a set (value_dtype=None)")
+
+
 cdef bint usable(object array):
     """Is this array C-contiguous and aligned to its element?"""
     cdef Py_buffer view
@@ -185,6 +204,7 @@ cdef dict describe(gpuhash_backend_info *info):
         "key_widths": tuple([b for b in range(32) if info.key_widths >> b & 1]),
         "value_widths": tuple([b for b in range(32) if info.value_widths >> b & 1]),
         "devices": tuple([kind for kind in (GPUHASH_CPU, GPUHASH_CUDA) if info.devices >> kind & 1]),
+        "origin": ("built in", "on the path", "opened")[info.origin],
     }
 
 
@@ -467,6 +487,7 @@ cdef class CoreTable:
             o = self._input(ops, UINT8, UINT8, "ops")
             if o.shape != shape:
                 raise ValueError(f"ops have shape {o.shape}, keys {shape}: pass one operation per key")
+            check_ops(o, self.value_dtype is not None)
         cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
         cdef object result = None
         if out is not None:

@@ -262,6 +262,9 @@ def _device_batch(
         if one.ndim:
             raise InvalidArgument("keys are on a CUDA device and values on the host: copy the values to the device")
         v = _as_view(_cuda.full(k.shape, one, device, s))
+    if ops is not None and not _arrays.on_device(ops):
+        ops = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
+        _core.check_ops(ops, table.value_dtype is not None)
     o = None if ops is None else _ops_view(ops, k, device, s)
 
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
@@ -322,6 +325,7 @@ def _host_batch(
         codes = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
         if codes.shape != shape:
             raise ValueError(f"ops have shape {codes.shape}, keys {shape}: pass one operation per key")
+        _core.check_ops(codes, table.value_dtype is not None)
         o = _as_view(_cuda.from_host(codes, device, s))
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
     r = None if out_dtype is None else _as_view(_cuda.DeviceArray(shape, store, device, s))
@@ -398,11 +402,7 @@ def _stored_view(
 
 
 def _ops_view(ops: Any, k: DeviceView, device: int, stream: int) -> DeviceView:
-    o = (
-        view(ops, device, stream, "ops")
-        if _arrays.on_device(ops)
-        else _as_view(_cuda.from_host(_arrays.to_store(ops, np.dtype("u1"), np.dtype("u1"), "ops"), device, stream))
-    )
+    o = view(ops, device, stream, "ops") if _arrays.on_device(ops) else _as_view(_cuda.from_host(ops, device, stream))
     if o.dtype != np.uint8:
         raise TypeError(f"ops have dtype {o.dtype}: pass uint8 operation codes")
     if o.shape != k.shape:

@@ -207,6 +207,10 @@ def _print_backends(rows: list[registry.Backend]) -> None:
             print(f"    on {', '.join(r.devices)}{widths}; {', '.join(sorted(r.traits))}")
         if r.path:
             print(f"    {r.path}")
+        if r.note and r.note != r.error:
+            print(f"    {r.note}")
+    for fault in registry.search_path_faults():
+        print(f"  {fault}")
 
 
 def _or(widths: tuple[int, ...]) -> str:

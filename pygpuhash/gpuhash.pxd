@@ -86,6 +86,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         uint32_t key_widths
         uint32_t value_widths
         uint32_t devices
+        uint32_t origin
 
     size_t gpuhash_backend_count()
     gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err)

@@ -5,6 +5,15 @@ entry-point group `pygpuhash.backends`. The target of an entry point is a functi
 path of a module (which the C library then loads, so that there is one registry), a string with such a path, or a
 Python class that takes `Table`'s keyword arguments and has its methods.
 
+A plain name stands for the first of
+
+1. the module of this name that came with pygpuhash: nobody else takes a built-in's name,
+2. the one in the first directory of GPUHASH_PLUGIN_PATH that has it,
+3. the one that a distribution announces; if several do, the name is ambiguous,
+4. the module of this name that was opened by its path first.
+
+`distribution:name` always stands for what that distribution announces, and a path for the module that lies there.
+
 Entry points are scanned on first use, and again when `sys.path` has changed; their targets are imported when a backend
 is asked for. A broken plugin fails only then.
 """
@@ -22,7 +31,7 @@ from typing import Any
 from pygpuhash import _core
 from pygpuhash.errors import BackendNotFound, GpuHashError, PluginError
 
-__all__ = ["Backend", "backends", "resolve"]
+__all__ = ["Backend", "backends", "open_backend", "resolve", "search_path_faults"]
 
 GROUP = "pygpuhash.backends"
 DEFAULT = "linear_probe"
@@ -33,8 +42,9 @@ _DEVICE_NAMES = {_core.CPU: "cpu", _core.CUDA: "cuda"}
 class Backend:
     """One row of `backends()`.
 
-    `state` is "usable", "not loaded" (a module known by its file name alone), "broken" or "ambiguous" (more than one
-    distribution uses the name); `error` says why a backend is not usable. Widths are in bytes.
+    `name` is what `Table` takes: where a plain name stands for another backend, `distribution:name` or a path; `note`
+    then says so. `state` is "usable", "not loaded" (a module known by its file name alone), "broken" or "ambiguous"
+    (more than one distribution uses the name); `error` says why a backend is not usable. Widths are in bytes.
     """
 
     name: str
@@ -49,6 +59,7 @@ class Backend:
     state: str = "usable"
     error: str | None = None
     summary: str | None = field(default=None, compare=False)
+    note: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -78,34 +89,70 @@ def _announced() -> list[_Announced]:
     return _scanned[1]
 
 
-def resolve(name: str) -> str | type:
-    """The C library's name of a backend, loaded; or the Python class behind the name.
+def resolve(name: str | os.PathLike[str]) -> str | type:
+    """The C library's name or path of a backend, loaded; or the Python class behind the name.
 
-    `name` is a backend's name, or "distribution:name". Raises `BackendNotFound`, `PluginError`, or what the C library
-    says of the module.
+    `name` is a backend's name, "distribution:name", or the path of a module. Raises `BackendNotFound`, `PluginError`,
+    or what the C library says of the module.
     """
+    if isinstance(name, os.PathLike):
+        name = os.fspath(name)
     if not isinstance(name, str):
         raise TypeError(f"backend={name!r} is a {type(name).__name__}: pass a name, for example {DEFAULT!r}")
+    if "/" in name or name.endswith(".so"):
+        return str(_core.backend_open(str(Path(name).absolute()))["path"])
     distribution, colon, short = name.partition(":")
-    if not colon:
-        distribution, short = "", name
-    candidates = [a for a in _announced() if a.name == short and distribution in ("", a.distribution)]
+    if colon:
+        candidates = [a for a in _announced() if (a.distribution, a.name) == (distribution, short)]
+        if not candidates:
+            raise BackendNotFound(_unknown(name, [f"{a.distribution}:{a.name}" for a in _announced()]))
+        return _target(candidates[0])
+    candidates = [a for a in _announced() if a.name == name]
+    if not candidates or name in _found_by_library():
+        return _of_library(name)
     if len(candidates) > 1:
         owners = " and ".join(sorted(a.distribution for a in candidates))
         raise BackendNotFound(
-            f"backend {short!r} is provided by {owners}: pick one, for example {candidates[0].distribution}:{short}"
+            f"backend {name!r} is provided by {owners}: pick one, for example {candidates[0].distribution}:{name}"
         )
-    if candidates:
-        return _target(candidates[0])
-    if colon:
-        raise BackendNotFound(_unknown(name, [f"{a.distribution}:{a.name}" for a in _announced()]))
+    return _target(candidates[0])
+
+
+def _found_by_library() -> dict[str, str]:
+    """The names that modules beside the library and on GPUHASH_PLUGIN_PATH have, and the paths of these modules."""
+    return {info["name"]: info["path"] for info in _core.backend_list() if info["origin"] != "opened"}
+
+
+def _of_library(name: str) -> str:
     try:
-        return str(_core.backend_load(short)["name"])
+        return str(_core.backend_load(name)["name"])
     except BackendNotFound as error:
-        near = difflib.get_close_matches(short, [a.name for a in _announced()], 1)
+        near = difflib.get_close_matches(name, [a.name for a in _announced()], 1)
         if near and near[0] not in str(error):
-            raise BackendNotFound(_unknown(short, [a.name for a in _announced()])) from None
+            raise BackendNotFound(_unknown(name, [a.name for a in _announced()])) from None
         raise
+
+
+def open_backend(path: str | os.PathLike[str]) -> Backend:
+    """Load the module at a path. The `name` of what is returned is for `Table`; so is the path itself.
+
+    Raises `PluginError`, which says why the module cannot be used.
+    """
+    info = _core.backend_open(str(Path(path).absolute()))
+    return _from_info(info, info["name"], None)
+
+
+def search_path_faults() -> list[str]:
+    """What is wrong with GPUHASH_PLUGIN_PATH: a sentence for each element that cannot be searched."""
+    faults = []
+    for element in filter(None, os.environ.get("GPUHASH_PLUGIN_PATH", "").split(":")):
+        place = Path(element)
+        if not place.is_absolute():
+            faults.append(f"{element!r} in GPUHASH_PLUGIN_PATH is not absolute and is left out")
+        elif not place.is_dir():
+            what = "is not a directory" if place.exists() else "does not exist"
+            faults.append(f"{element!r} in GPUHASH_PLUGIN_PATH {what}")
+    return faults
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -115,7 +162,7 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _target(announced: _Announced) -> str | type:
-    """What an entry point stands for: the C name of its module, or its class."""
+    """What an entry point stands for: the path of its module, or its class."""
     key = announced.distribution, announced.name
     if key not in _resolved:
         _resolved[key] = _load(announced)
@@ -140,64 +187,80 @@ def _load(announced: _Announced) -> str | type:
     path = Path(target)
     if not path.is_absolute():
         raise PluginError(f"{where}: the entry point returned {str(path)!r}, which is not an absolute path")
-    return str(_core.backend_open(str(path))["name"])
+    return str(_core.backend_open(str(path))["path"])
 
 
 def backends() -> list[Backend]:
     """Every backend that is known, usable or not. Never raises, and loads what can be loaded."""
+    rows = []
     try:
         announced = _announced()
     except Exception as error:  # a broken metadata directory of a stranger must not hide the rest
         announced = []
-        rows = [Backend(name="?", state="broken", error=f"entry points could not be read: {error}")]
-    else:
-        rows = []
-    counts: dict[str, int] = {}
-    for a in announced:
-        counts[a.name] = counts.get(a.name, 0) + 1
-    shown: set[str] = set()
-    for a in announced:
-        try:
-            row, library_name = _announced_row(a, counts[a.name] > 1)
-        except Exception as error:  # whatever a stranger's code may raise
-            row, library_name = Backend(a.name, a.distribution, state="broken", error=str(error)), None
-        rows.append(row)
-        if library_name is not None:
-            shown.add(library_name)
+        rows.append(Backend(name="?", state="broken", error=f"entry points could not be read: {error}"))
     try:
-        known = [info["name"] for info in _core.backend_list()]
+        found = _found_by_library()
     except GpuHashError as error:
-        return [*rows, Backend(name="?", state="broken", error=str(error))]
-    announced_names = {a.name for a in announced}
-    rows += [_library_row(name) for name in known if name not in shown and name not in announced_names]
+        found = {}
+        rows.append(Backend(name="?", state="broken", error=str(error)))
+    for a in announced:
+        rivals = [b for b in announced if b.name == a.name and b is not a]
+        try:
+            rows.append(_announced_row(a, found.get(a.name), rivals))
+        except Exception as error:  # whatever a stranger's code may raise
+            plain = a.name not in found and not rivals
+            name = a.name if plain else f"{a.distribution}:{a.name}"
+            rows.append(Backend(name, a.distribution, state="broken", error=str(error)))
+    shown = {row.path for row in rows}
+    try:
+        rows += [_library_row(info) for info in _core.backend_list() if info["path"] not in shown]
+    except GpuHashError as error:
+        rows.append(Backend(name="?", state="broken", error=str(error)))
     return sorted(rows, key=lambda row: (row.name, row.distribution or ""))
 
 
-def _announced_row(a: _Announced, ambiguous: bool) -> tuple[Backend, str | None]:
+def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced]) -> Backend:
+    """What a distribution announces. holder: the module that the plain name stands for, if the C library found one."""
     target = _target(a)
-    name = f"{a.distribution}:{a.name}" if ambiguous else a.name
-    state = "ambiguous" if ambiguous else "usable"
-    note = f"more than one distribution provides {a.name!r}; use {name!r}" if ambiguous else None
-    if isinstance(target, type):
-        version = getattr(target, "version", None)
-        traits = frozenset(getattr(target, "traits", ()))
-        devices = tuple(getattr(target, "devices", ("cpu",)))
-        path = f"{target.__module__}.{target.__qualname__}"
-        return Backend(name, a.distribution, version, path, "python", devices, traits, state=state, error=note), None
-    return _from_info(_core.backend_load(target), name, a.distribution, state, note), target
+    name, state, note = a.name, "usable", None
+    if holder is not None and target != holder:
+        name = f"{a.distribution}:{a.name}"
+        note = f"the name {a.name!r} stands for {holder}; use {name!r}"
+    elif holder is None and rivals:
+        name, state = f"{a.distribution}:{a.name}", "ambiguous"
+        note = f"more than one distribution provides {a.name!r}; use {name!r}"
+    if not isinstance(target, type):
+        return _from_info(_core.backend_load(target), name, a.distribution, state, note)
+    return Backend(
+        name=name,
+        distribution=a.distribution,
+        version=getattr(target, "version", None),
+        path=f"{target.__module__}.{target.__qualname__}",
+        abi="python",
+        devices=tuple(getattr(target, "devices", ("cpu",))),
+        traits=frozenset(getattr(target, "traits", ())),
+        state=state,
+        error=note if state == "ambiguous" else None,
+        note=note,
+    )
 
 
-def _library_row(name: str) -> Backend:
+def _library_row(info: dict[str, Any]) -> Backend:
+    """A module of the search path, or one that was opened. Its name is its path if the name stands for another one."""
+    name = info["name"]
+    note = None
+    if Path(name).is_absolute():
+        short = Path(name).stem.removeprefix("gpuhash_")
+        note = f"the name {short!r} stands for another module; use the path"
     try:
-        return _from_info(_core.backend_load(name), name, None, "usable", None)
+        return _from_info(_core.backend_load(name), name, None, "usable", note)
     except GpuHashError as error:
-        for info in _core.backend_list():
-            if info["name"] == name:
-                return _from_info(info, name, None, "broken", str(error))
-        return Backend(name, state="broken", error=str(error))
+        return _from_info({**info, "error": str(error)}, name, None, "broken", note)
 
 
-def _from_info(info: dict[str, Any], name: str, distribution: str | None, state: str, error: str | None) -> Backend:
+def _from_info(
+    info: dict[str, Any], name: str, distribution: str | None, state: str = "usable", note: str | None = None
+) -> Backend:
     broken = info["error"] is not None
     return Backend(
         name=name,
@@ -210,6 +273,7 @@ def _from_info(info: dict[str, Any], name: str, distribution: str | None, state:
         key_widths=info["key_widths"],
         value_widths=info["value_widths"],
         state="broken" if broken else state,
-        error=info["error"] or error,
+        error=info["error"] or (note if state == "ambiguous" else None),
         summary=info["summary"],
+        note=note,
     )

@@ -13,19 +13,28 @@ GH_BEGIN
 
 inline constexpr u32 block_threads = 256;
 
-// One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away.
-GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed) {
+// One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away. Only mixed
+// batches have op codes, which may be bad.
+template <bool Mixed>
+GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad) {
   const u32 lane = threadIdx.x % 32;
   int mine = __reduce_add_sync(full_warp, live);
   const int used_here = __reduce_add_sync(full_warp, used);
   const int good_here = batch_sum ? __popc(__ballot_sync(full_warp, good)) : 0;
   const int failed_here = __popc(__ballot_sync(full_warp, failed));
-  // The four counters of totals lie one after the other, 8 bytes each.
-  mine = lane == 0 ? mine : lane == 1 ? used_here : lane == 2 ? good_here : lane == 3 ? failed_here : 0;
+  int bad_here = 0;
+  if constexpr (Mixed) bad_here = __popc(__ballot_sync(full_warp, bad));
+  // The counters of totals lie one after the other, 8 bytes each.
+  mine = lane == 0   ? mine
+         : lane == 1 ? used_here
+         : lane == 2 ? good_here
+         : lane == 3 ? failed_here
+         : lane == 4 ? bad_here
+                     : 0;
   if (!mine) return;
   const u32 stripe = blockIdx.x % total_stripes;
-  // Failures of a batch that somebody looks at are that one's to report.
-  if (lane < 2 || (lane == 3 && !batch_sum))
+  // What failed in a batch that somebody looks at is that one's to report.
+  if (lane < 2 || (lane > 2 && !batch_sum))
     atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
   if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum + stripe) + lane, u64((long long)mine));
 }
@@ -105,7 +114,11 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   typename F::value v{};
   if constexpr (!no_operand) v = read_value<F>(q, mine_at);
   u32 kd = Op::fixed_kind;
-  if constexpr (Op::fixed_kind == mixed) kd = read_op(q, mine_at);
+  bool known_op = true;
+  if constexpr (Op::fixed_kind == mixed) {
+    known_op = is_op<F>(q.ops[mine_at]);
+    kd = known_op ? read_op(q, mine_at) : u32(nop);
+  }
   const auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
   bool carries = mine;
@@ -166,12 +179,12 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   if constexpr (Op::table::side_slots)
     if (carries && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
   if constexpr (Op::fixed_kind == accumulate) equal->share_status(mine, first, res);
-  if (mine) {
-    write_result(q, i, res);
-  }
+  if (!known_op) res.status = bad_op;
+  if (mine) write_result(q, i, res);
   constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
   if (!reads || q.batch_sum)
-    add_totals(sum, q.batch_sum, res.live, res.used, mine && res.status == yes, mine && res.status > yes);
+    add_totals<Op::fixed_kind == mixed>(sum, q.batch_sum, res.live, res.used, mine && res.status == yes,
+                                        mine && lacks_room(res.status), mine && !known_op);
 }
 
 template <class Op, int P>

@@ -33,7 +33,12 @@ GH_FN typename F::value read_value(const request& q, size_t i) {
     return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
 }
 
-// The op code of element i of a mixed batch. Codes that execute does not have mean NOP.
+// The op code of element i of a mixed batch. One that a table of format F does not have is a NOP here; on the CPU the core
+// refuses it, on CUDA it is only seen here, and the driver says bad_op.
+template <class F>
+GH_FN bool is_op(u32 code) {
+  return code <= erase && (F::has_value || code != accumulate);
+}
 GH_FN u32 read_op(const request& q, size_t i) {
   const u32 code = q.ops[i];
   return code <= erase ? code : u32(nop);
@@ -49,8 +54,9 @@ GH_FN void write_result(const request& q, size_t i, const result<F>& r) {
   else
     write_element<typename F::value>(q.out_values, q.value_bytes, i, r.value);
 }
-// A retry leaves the elements alone that were carried out before.
-GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || q.status[i] > yes; }
+// A retry serves the elements that found no room before.
+GH_FN bool lacks_room(u32 status) { return status == full || status == no_memory; }
+GH_FN bool has_work(const request& q, size_t i) { return !q.only_failed || lacks_room(q.status[i]); }
 
 // The i-th cell in an order.
 GH_FN u64 cell_at(const cell_order& o, u64 i) {

@@ -87,10 +87,12 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     if (s) return s;
     sum.yes += p.sum.yes;
     sum.failed += p.sum.failed;
+    sum.bad_ops += p.sum.bad_ops;
     slots_then = p.slots;
     done += p.q.n;
   }
-  if (b.counts) *b.counts = {sum.yes, sum.failed};
+  if (b.counts) *b.counts = {sum.yes, sum.failed + sum.bad_ops};
+  if (sum.bad_ops) return bad_ops(sum.bad_ops, err);
   if (sum.failed == 0) {
     if (grown != GPUHASH_OK && err) {  // it did without
       err->code = GPUHASH_OK;
@@ -264,6 +266,7 @@ inline gpuhash_status table::look_at(part& p, const scratch& counters, gpuhash_e
   if (e) return fault(err, e, "a batch");
   p.sum.failed = 0;  // a retry serves what failed before
   for (const totals& s : stripe) {
+    p.sum.bad_ops += s.bad_ops;
     p.sum.yes += s.yes;
     p.sum.used += s.used;
     p.sum.failed += s.failed;

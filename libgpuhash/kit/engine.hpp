@@ -11,7 +11,8 @@ namespace gpuhash {
 inline constexpr unsigned total_stripes = 32;
 struct totals {
   int64_t live, used;    // changes of the table's counters
-  uint64_t yes, failed;  // elements with status yes; elements not carried out
+  uint64_t yes, failed;  // elements with status yes; elements that found no room or no memory
+  uint64_t bad_ops;      // CUDA: elements of a mixed batch whose op code the table does not have
 };
 
 struct request {
@@ -46,8 +47,8 @@ struct cell_order {
 
 struct engine {
   // Serve a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to
-  // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it. So with `failed`, if
-  // there is a batch_sum: then the caller looks. What sum says failed is what nobody was told yet.
+  // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it. So with `failed` and
+  // `bad_ops`, if there is a batch_sum: then the caller looks. What sum says failed is what nobody was told yet.
   // Returns 0 or a CUDA error code.
   int (*run)(const void* table, const request& q, totals* sum);
   // Append the live pairs of cells lo..hi of `order` to keys/values (either may be NULL) at *n, which counts on (device

@@ -179,7 +179,8 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
 
 inline gpuhash_status table::write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err) {
   totals after[total_stripes] = {};
-  after[0] = {before.live, int64_t(used), before.yes, before.failed};
+  after[0] = before;
+  after[0].used = int64_t(used);
   int e = api_.copy(head()->sum, after, sizeof(after), stream);
   if (!e) e = api_.wait(stream);
   if (e) return fault(err, e, "rebuilding the table");

@@ -1,10 +1,18 @@
 // From tables to a module: the entry point and the vtable, the same for every backend that uses the kit.
 //
 // plugin.cpp of a backend says:
-//   GPUHASH_PLUGIN(backend, make)    backend: a gpuhash_backend_v1 with the names, traits and options filled in
-//                                    make: gpuhash_status (const table::setup&, table** out, gpuhash_error*)
-//                                    engines: which kernels serve a device (GPUHASH_ENGINES below)
+//   GPUHASH_HOST_ENGINES(name)  and  GPUHASH_CUDA_ENGINES(name), which declare its kernels
+//   const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
+//   a gpuhash_backend_v1 with its names, traits and options, and vtable<parts>::fill(b) for the entries
+//   gpuhash_plugin_init_v1, which hands that over by introduce()
 #pragma once
+#include <cxxabi.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <exception>
+#include <new>
+
 #include "libgpuhash/kit/host_device.hpp"
 #include "libgpuhash/kit/options.hpp"
 #include "libgpuhash/kit/table.hpp"
@@ -68,6 +76,9 @@ struct vtable {
     return kind == GPUHASH_CPU ? &host_device : kind == GPUHASH_CUDA ? parts.cuda_device : nullptr;
   }
   static gpuhash_status probe(gpuhash_device d, gpuhash_error* err) {
+    return guarded(err, [&] { return probe_device(d, err); });
+  }
+  static gpuhash_status probe_device(gpuhash_device d, gpuhash_error* err) {
     const device_api* api = device(d.kind);
     if (!api)
       return host->fail(err, GPUHASH_UNSUPPORTED, "this backend was built without %s kernels",
@@ -77,7 +88,10 @@ struct vtable {
     return GPUHASH_OK;
   }
   static gpuhash_status create(const gpuhash_config* c, void** out, gpuhash_error* err) {
-    if (const gpuhash_status s = probe(c->device, err)) return s;
+    return guarded(err, [&] { return create_table(c, out, err); });
+  }
+  static gpuhash_status create_table(const gpuhash_config* c, void** out, gpuhash_error* err) {
+    if (const gpuhash_status s = probe_device(c->device, err)) return s;
     const bool cuda = c->device.kind == GPUHASH_CUDA;
     const device_api* api = device(c->device.kind);
     if (c->value_bytes && (c->key_bytes == 8 || c->value_bytes == 8) && !api->has_wide_cas(c->device.ordinal))
@@ -85,28 +99,37 @@ struct vtable {
                         "pairs of %u + %u bytes need a 16-byte compare-and-swap, which %s:%d lacks (compute "
                         "capability 9.0 and x86-64-v2 have it); use 4-byte keys and values, a set, or another device",
                         c->key_bytes, c->value_bytes, cuda ? "cuda" : "cpu", c->device.ordinal);
-    try {
-      table* t = nullptr;
-      const gpuhash_status s = parts.make({*c, api, cuda ? parts.cuda() : parts.host()}, &t, err);
-      *out = t;
-      return s;
-    } catch (const std::bad_alloc&) {
-      return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
-    }
+    table* t = nullptr;
+    const gpuhash_status s = parts.make({*c, api, cuda ? parts.cuda() : parts.host()}, &t, err);
+    *out = t;
+    return s;
   }
   static table& of(void* t) { return *static_cast<table*>(t); }
+  // Every entry goes through here: no exception may leave a module. (Those that end a thread pass through.)
   template <class Call>
   static gpuhash_status guarded(gpuhash_error* err, Call call) {
     try {
       return call();
+    } catch (const abi::__forced_unwind&) {
+      throw;
     } catch (const std::bad_alloc&) {
-      return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the call's own records");
+      return host->fail(err, GPUHASH_NO_MEMORY, "no host memory was left for the call's own records");
+    } catch (const std::exception& e) {
+      return host->fail(err, GPUHASH_INTERNAL, "internal error of the backend, please report it: %s", e.what());
+    } catch (...) {
+      return host->fail(err, GPUHASH_INTERNAL, "internal error of the backend, please report it: an unknown exception");
     }
+  }
+  static void destroy(void* t) {
+    guarded(nullptr, [t] {
+      delete static_cast<table*>(t);
+      return gpuhash_status(GPUHASH_OK);
+    });
   }
   static void fill(gpuhash_backend_v1& b) {
     b.probe = probe;
     b.create = create;
-    b.destroy = [](void* t) { delete static_cast<table*>(t); };
+    b.destroy = destroy;
     b.run = [](void* t, const gpuhash_batch* q, gpuhash_error* e) {
       return guarded(e, [&] { return of(t).run(*q, e); });
     };

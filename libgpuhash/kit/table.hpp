@@ -265,6 +265,7 @@ class table {
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status widen(const part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);
+  static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
   gpuhash_status tell_untold(void* stream, gpuhash_error* err);
 
@@ -277,7 +278,7 @@ class table {
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
   // CUDA: batches that nobody waited for may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
-  uint64_t told_ = 0;       // of what header.sum says failed; exclusively
+  totals told_{};           // the header's sums when it was last reported; exclusively
 };
 
 inline table::table(const setup& s)

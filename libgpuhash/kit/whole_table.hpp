@@ -27,6 +27,7 @@ inline gpuhash_status table::read_totals(totals* out, void* stream, gpuhash_erro
     out->used += s.used;
     out->yes += s.yes;
     out->failed += s.failed;
+    out->bad_ops += s.bad_ops;
   }
   return GPUHASH_OK;
 }
@@ -37,14 +38,22 @@ inline gpuhash_status table::tell_untold(void* stream, gpuhash_error* err) {
   totals now{};
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
   unwatched_ = false;
-  const uint64_t untold = now.failed - told_;
-  told_ = now.failed;
+  const totals told = std::exchange(told_, now);
+  if (now.bad_ops != told.bad_ops) return bad_ops(now.bad_ops - told.bad_ops, err);
+  const uint64_t untold = now.failed - told.failed;
   if (!untold) return GPUHASH_OK;
   failed_ += untold;
   return host->fail(err, GPUHASH_FULL,
                     "%llu elements of earlier batches, for which nobody waited, found no room: their status is 2 or 3; "
                     "reserve more and retry those. This call has done nothing; call it again",
                     (unsigned long long)untold);
+}
+
+inline gpuhash_status table::bad_ops(uint64_t n, gpuhash_error* err) {
+  return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                    "%llu op codes of an execute are none that this table has (0 to 5, and 3 only where there are "
+                    "values): those elements have status 4 and were left out, the others are done",
+                    (unsigned long long)n);
 }
 
 // Opens an exclusive operation: `hold` in scope, or return.
@@ -140,7 +149,7 @@ inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
   int e = api_.fill(head()->side, 0xff, side_bytes, stream);
   if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
   if (e) return fault(err, e, "clearing the table");
-  told_ = 0;
+  told_ = {};
   room_.recount(0, limit());
   return GPUHASH_OK;
 }

@@ -1,10 +1,11 @@
 // Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and the same spelled out.
 #include <cstdint>
+#include <vector>
 
+#include "libgpuhash/src/answers.hpp"
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
 #include "libgpuhash/src/structs.hpp"
-#include "libgpuhash/src/table.hpp"
 
 namespace gpuhash {
 namespace {
@@ -41,14 +42,14 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
     return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s", table.type->name.c_str(), rule.name);
   if ((batch.flags & ~uint32_t{GPUHASH_DEDUP_LAST}) != 0) [[unlikely]]
     return fail(err, GPUHASH_INVALID_ARGUMENT, "flags is 0x%x; only GPUHASH_DEDUP_LAST (0x1) is known", batch.flags);
-  if (batch.op != GPUHASH_OP_ACCUMULATE) return GPUHASH_OK;
+  if (batch.op != GPUHASH_OP_ACCUMULATE && batch.op != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
   if (batch.combine > GPUHASH_MAX)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "combine is %u; use GPUHASH_ADD (0), _MIN (1) or _MAX (2)",
                 batch.combine);
   if (batch.value_type > GPUHASH_FLOAT)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "value_type is %u; use GPUHASH_UINT (0), _INT (1) or _FLOAT (2)",
                 batch.value_type);
-  if (table.value_bytes == 0)
+  if (table.value_bytes == 0 && batch.op == GPUHASH_OP_ACCUMULATE)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "accumulate needs values, but the table is a set (value_bytes is 0)");
   return GPUHASH_OK;
 }
@@ -80,13 +81,61 @@ gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& bat
   return check.result();
 }
 
+// ---- op codes that execute does not have ------------------------------------------------------------------------------
+//
+// The rest of the batch is carried out, then the call refuses. On CUDA the codes lie in the device's memory, and the
+// kernels set the status bytes.
+
+bool is_bad(uint8_t op, bool accumulates) {
+  return op > GPUHASH_OP_ERASE || (op == GPUHASH_OP_ACCUMULATE && !accumulates);
+}
+
+bool accumulates(const gpuhash_table& table) {
+  return table.value_bytes != 0 && (table.type->api.traits & GPUHASH_TRAIT_ACCUMULATE) != 0;
+}
+
+bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
+  if (batch.op != GPUHASH_OP_EXECUTE || table.device.kind != GPUHASH_CPU) return false;
+  const bool allowed = accumulates(table);
+  bool bad = false;
+  for (size_t i = 0; i < batch.n; ++i) bad |= is_bad(batch.ops[i], allowed);
+  return bad;
+}
+
+// Plugins do nothing for such an element, whatever they say of it.
+[[gnu::cold]] gpuhash_status run_and_refuse(const gpuhash_table& table, const gpuhash_batch& batch,
+                                            gpuhash_error* err) {
+  const bool allowed = accumulates(table);
+  const std::vector<uint8_t> given(batch.ops, batch.ops + batch.n);
+  std::vector<uint8_t> legal = given;
+  size_t first = batch.n, bad = 0;
+  for (size_t i = batch.n; i-- > 0;) {
+    if (!is_bad(given[i], allowed)) continue;
+    legal[i] = GPUHASH_OP_NOP;
+    first = i;
+    ++bad;
+  }
+  gpuhash_batch rest = batch;
+  rest.ops = legal.data();
+  const auto status = ask_run(table, rest, "execute", err);
+  for (size_t i = 0; i < batch.n && batch.out_status != nullptr; ++i)
+    if (is_bad(given[i], allowed)) batch.out_status[i] = GPUHASH_ELEMENT_BAD_OP;
+  if (batch.counts != nullptr) batch.counts->failed += bad;
+  if (status != GPUHASH_OK || bad == 0) return status;
+  const char* why = given[first] == GPUHASH_OP_ACCUMULATE ? "needs values, and a backend with the trait ACCUMULATE"
+                                                          : "execute does not have: 0 (NOP) to 5 (ERASE) are legal";
+  return fail(err, GPUHASH_INVALID_ARGUMENT,
+              "ops[%zu] is %u, which %s; %zu of %zu elements have status 4 and were left out, the others are done",
+              first, unsigned{given[first]}, why, bad, batch.n);
+}
+
 }  // namespace
 }  // namespace gpuhash
 
 using namespace gpuhash;
 
 extern "C" gpuhash_status gpuhash_run(gpuhash_table* table, const gpuhash_batch* batch, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   gpuhash_batch copy;
   if (batch == nullptr || batch->struct_size != sizeof *batch) [[unlikely]] {  // another version's, or none
     if (const auto status = read_struct(batch, copy, "batch", "GPUHASH_BATCH_INIT", sizeof copy, err)) return status;
@@ -97,7 +146,9 @@ extern "C" gpuhash_status gpuhash_run(gpuhash_table* table, const gpuhash_batch*
   if (batch->counts != nullptr) *batch->counts = {0, 0};
   if (const auto status = check_arrays(*table, *batch, err)) return status;
   if (batch->n == 0) return GPUHASH_OK;
-  return table->type->api.run(table->impl, batch, err);
+  if (has_bad_op(*table, *batch)) [[unlikely]]
+    return guarded(err, [&] { return run_and_refuse(*table, *batch, err); });
+  return ask_run(*table, *batch, rules[batch->op].name, err);
 }
 
 namespace {

@@ -109,6 +109,7 @@ gpuhash_status describe_cuda(int ordinal, gpuhash_device_info& info, gpuhash_err
 using namespace gpuhash;
 
 extern "C" int32_t gpuhash_device_count(int32_t kind, gpuhash_error* err) {
+  clear(err);
   if (kind == GPUHASH_CPU) return 1;
   if (kind != GPUHASH_CUDA) {
     fail(err, GPUHASH_INVALID_ARGUMENT, "device kind %d is unknown; use GPUHASH_CPU (1) or GPUHASH_CUDA (2)", kind);

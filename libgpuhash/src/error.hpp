@@ -1,6 +1,8 @@
 // Errors: every refusal is a status code and one sentence, written into the caller's gpuhash_error.
 #pragma once
 
+#include <cstddef>
+
 #include "gpuhash/gpuhash.h"
 
 namespace gpuhash {
@@ -10,7 +12,18 @@ namespace gpuhash {
 [[gnu::format(printf, 3, 4), gnu::cold]] gpuhash_status fail(gpuhash_error* err, gpuhash_status code,
                                                              const char* format, ...);
 
-/// Run `body`, which returns a gpuhash_status, and turn exceptions into codes: none may cross the C ABI.
+/// Empty err, which may be NULL and may hold what an earlier call said. Every function of the C ABI that takes one
+/// begins so: after a call that is OK it says OK.
+inline void clear(gpuhash_error* err) {
+  if (err == nullptr) return;
+  constexpr size_t message_at = offsetof(gpuhash_error, message);
+  if (err->struct_size >= message_at) [[likely]]
+    err->code = GPUHASH_OK;
+  if (err->struct_size > message_at) [[likely]]
+    err->message[0] = 0;
+}
+
+/// Run `body`, which returns a gpuhash_status, and turn exceptions into codes: none may cross the C ABI. Empties err.
 template <class Body>
 gpuhash_status guarded(gpuhash_error* err, Body&& body) noexcept;
 
@@ -19,6 +32,7 @@ gpuhash_status guarded(gpuhash_error* err, Body&& body) noexcept;
 
 template <class Body>
 gpuhash_status guarded(gpuhash_error* err, Body&& body) noexcept {
+  clear(err);
   try {
     return body();
   } catch (...) {

@@ -1,16 +1,16 @@
 // Exclusive operations on a whole table: export, size, clear, reserve, shrink, flush, check, statistics.
 #include <cstdint>
 
+#include "libgpuhash/src/answers.hpp"
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
-#include "libgpuhash/src/table.hpp"
 
 using namespace gpuhash;
 
 namespace {
 
 gpuhash_status check_call(const gpuhash_table* table, const void* stream, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   return check_stream(table->device, stream, err);
 }
 
@@ -28,40 +28,43 @@ extern "C" gpuhash_status gpuhash_export(gpuhash_table* table, size_t* n, void* 
     check.take({"out_values", out_values, *n, table->value_bytes, true});
     if (const auto status = check.result()) return status;
   }
-  return table->type->api.export_pairs(table->impl, n, keys, out_values, stream, err);
+  return ask_export(*table, n, keys, out_values, stream, err);
 }
 
 extern "C" gpuhash_status gpuhash_size(gpuhash_table* table, uint64_t* size, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   if (size == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "size is NULL");
-  gpuhash_table_info info{};
-  info.struct_size = sizeof info;
-  if (const auto status = table->type->api.info(table->impl, &info, err)) return status;
+  gpuhash_table_info info;
+  if (const auto status = ask_info(*table, info, err)) return status;
   *size = info.size;
   return GPUHASH_OK;
 }
 
 extern "C" gpuhash_status gpuhash_clear(gpuhash_table* table, void* stream, gpuhash_error* err) {
   if (const auto status = check_call(table, stream, err)) return status;
-  return table->type->api.clear(table->impl, stream, err);
+  return ask(*table->type, "clear", err,
+             [&](gpuhash_error* said) { return table->type->api.clear(table->impl, stream, said); });
 }
 
 extern "C" gpuhash_status gpuhash_reserve(gpuhash_table* table, uint64_t keys, void* stream, gpuhash_error* err) {
   if (const auto status = check_call(table, stream, err)) return status;
   if (const auto status = check_capacity("keys", keys, table->key_bytes, table->value_bytes, err)) return status;
-  return table->type->api.reserve(table->impl, keys, stream, err);
+  return ask(*table->type, "reserve", err,
+             [&](gpuhash_error* said) { return table->type->api.reserve(table->impl, keys, stream, said); });
 }
 
 extern "C" gpuhash_status gpuhash_shrink(gpuhash_table* table, void* stream, gpuhash_error* err) {
   if (const auto status = check_call(table, stream, err)) return status;
-  return table->type->api.shrink(table->impl, stream, err);
+  return ask(*table->type, "shrink", err,
+             [&](gpuhash_error* said) { return table->type->api.shrink(table->impl, stream, said); });
 }
 
 extern "C" gpuhash_status gpuhash_flush(gpuhash_table* table, void* stream, gpuhash_error* err) {
   if (const auto status = check_call(table, stream, err)) return status;
   if (table->type->api.flush == nullptr)
     return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have flush", table->type->name.c_str());
-  return table->type->api.flush(table->impl, stream, err);
+  return ask(*table->type, "flush", err,
+             [&](gpuhash_error* said) { return table->type->api.flush(table->impl, stream, said); });
 }
 
 extern "C" gpuhash_status gpuhash_flush_range(gpuhash_table* table, uint64_t first, uint64_t count, void* stream,
@@ -72,27 +75,31 @@ extern "C" gpuhash_status gpuhash_flush_range(gpuhash_table* table, uint64_t fir
   if (first > UINT64_MAX - count)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "%llu buckets from bucket %llu on overflow 64 bits",
                 static_cast<unsigned long long>(count), static_cast<unsigned long long>(first));
-  return table->type->api.flush_range(table->impl, first, count, stream, err);
+  return ask(*table->type, "flush_range", err, [&](gpuhash_error* said) {
+    return table->type->api.flush_range(table->impl, first, count, stream, said);
+  });
 }
 
 extern "C" gpuhash_status gpuhash_check(gpuhash_table* table, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
-  return table->type->api.check(table->impl, err);
+  if (const auto status = begin_call(table, err)) return status;
+  return ask(*table->type, "check", err,
+             [&](gpuhash_error* said) { return table->type->api.check(table->impl, said); });
 }
 
 extern "C" gpuhash_status gpuhash_stats(gpuhash_table* table, size_t* n, gpuhash_stat* out, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   if (n == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is NULL; it receives the number of figures");
   if (out == nullptr && *n != 0)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "out is NULL, but *n promises room for %zu figures", *n);
-  return table->type->api.stats(table->impl, n, out, err);
+  return ask_stats(*table, n, out, err);
 }
 
 extern "C" gpuhash_status gpuhash_histogram(gpuhash_table* table, size_t n, uint64_t* counts, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   if (n == 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is 0; a histogram needs at least one entry");
   array_check check({GPUHASH_CPU, 0}, err);
   check.need({"counts", counts, n, sizeof(uint64_t), true});
   if (const auto status = check.result()) return status;
-  return table->type->api.histogram(table->impl, n, counts, err);
+  return ask(*table->type, "histogram", err,
+             [&](gpuhash_error* said) { return table->type->api.histogram(table->impl, n, counts, said); });
 }

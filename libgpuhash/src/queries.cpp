@@ -1,16 +1,16 @@
 // The operations on arrays that are not a batch: find_all, lower_bound, range.
 #include <cstdint>
 
+#include "libgpuhash/src/answers.hpp"
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
-#include "libgpuhash/src/table.hpp"
 
 namespace gpuhash {
 namespace {
 
 gpuhash_status check_call(const gpuhash_table* table, uint64_t trait, const char* op, const void* stream,
                           gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   if ((table->type->api.traits & trait) == 0)
     return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s", table->type->name.c_str(), op);
   return check_stream(table->device, stream, err);
@@ -31,7 +31,7 @@ extern "C" gpuhash_status gpuhash_find_all(gpuhash_table* table, size_t n, const
   check.take({"out_values", out_values, max_values, table->value_bytes, true});
   if (const auto status = check.result()) return status;
   // Also for n = 0: offsets[0] is on the table's device.
-  return table->type->api.find_all(table->impl, n, keys, offsets, out_values, max_values, stream, err);
+  return ask_find_all(*table, n, keys, offsets, out_values, max_values, stream, err);
 }
 
 extern "C" gpuhash_status gpuhash_lower_bound(gpuhash_table* table, size_t n, const void* keys, void* out_keys,
@@ -44,7 +44,7 @@ extern "C" gpuhash_status gpuhash_lower_bound(gpuhash_table* table, size_t n, co
   check.take({"found", found, n, 1, true});
   if (const auto status = check.result()) return status;
   if (n == 0) return GPUHASH_OK;
-  return table->type->api.lower_bound(table->impl, n, keys, out_keys, out_values, found, stream, err);
+  return ask_lower_bound(*table, n, keys, out_keys, out_values, found, stream, err);
 }
 
 extern "C" gpuhash_status gpuhash_range(gpuhash_table* table, size_t n, const void* low, const void* high,
@@ -63,5 +63,5 @@ extern "C" gpuhash_status gpuhash_range(gpuhash_table* table, size_t n, const vo
   check.need({"counts", counts, n, sizeof(uint64_t), true});
   if (const auto status = check.result()) return status;
   if (n == 0) return GPUHASH_OK;
-  return table->type->api.range(table->impl, n, low, high, max_per_range, out_keys, out_values, counts, stream, err);
+  return ask_range(*table, n, low, high, max_per_range, out_keys, out_values, counts, stream, err);
 }

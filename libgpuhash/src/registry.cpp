@@ -5,12 +5,14 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "libgpuhash/src/answers.hpp"
 #include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/fork.hpp"
 #include "libgpuhash/src/plugin_loader.hpp"
@@ -21,12 +23,14 @@
 namespace gpuhash {
 namespace {
 
-// One module, known by its file's identity, so that two paths to one file are one backend.
+// One module, known by its file's identity, so that two paths to one file are one backend. A link that leads nowhere is
+// known by its own.
 struct module {
   std::string name;
   std::string path;
   dev_t device;
   ino_t inode;
+  uint32_t origin;
   std::unique_ptr<backend> loaded{};  // set once, never reset
   const char* error = nullptr;        // why the last attempt to load it failed
 };
@@ -37,19 +41,23 @@ class registry {
   gpuhash_status open(const char* path, const backend** out, gpuhash_error* err);
   size_t count();
   gpuhash_status describe(size_t index, gpuhash_backend_info& info, gpuhash_error* err);
+  void describe(const backend& b, gpuhash_backend_info& info);
 
  private:
   void scan();
   module* known(dev_t device, ino_t inode);
-  gpuhash_status choose(const std::string& name, module** out, gpuhash_error* err);
+  const module* choose(const std::string& name);
   gpuhash_status load(module& m, gpuhash_error* err);
   gpuhash_status check_name(const module& m, const std::string& name, gpuhash_error* err);
   gpuhash_status unknown(const char* name, gpuhash_error* err);
-  const char* keep(const char* text) { return kept_.insert(text).first->c_str(); }
+  const char* name_for_config(const module& m);
+  void fill(const module& m, gpuhash_backend_info& info);
+  const char* keep(const std::string& text) { return kept_.insert(text).first->c_str(); }
 
   // Everything under registry_lock.
-  std::deque<module> modules_;  // only grows: indices and addresses stay
-  std::set<std::string> kept_;  // messages that callers may still point to
+  std::deque<module> modules_;                 // only grows: indices and addresses stay
+  std::map<std::string, const module*> used_;  // names that have been used, and what they stand for
+  std::set<std::string> kept_;                 // text that callers may still point to
 };
 
 // Never destroyed: plugins and callers may still ask while the process exits. Made without a lock, since the child of a
@@ -67,11 +75,14 @@ registry& the_registry() {
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 void registry::scan() {
+  const std::string built_in = built_in_directory();
   for (const auto& directory : plugin_directories())
     for (const auto& path : plugin_files(directory)) {
       struct stat file;
-      if (stat(path.c_str(), &file) != 0 || known(file.st_dev, file.st_ino) != nullptr) continue;
-      modules_.push_back({std::string(name_in_file_name(file_name(path))), path, file.st_dev, file.st_ino});
+      if (stat(path.c_str(), &file) != 0 && lstat(path.c_str(), &file) != 0) continue;
+      if (known(file.st_dev, file.st_ino) != nullptr) continue;
+      modules_.push_back({std::string(name_in_file_name(file_name(path))), path, file.st_dev, file.st_ino,
+                          uint32_t(directory == built_in ? GPUHASH_BUILT_IN : GPUHASH_ON_PATH)});
     }
 }
 
@@ -81,40 +92,30 @@ module* registry::known(dev_t device, ino_t inode) {
   return nullptr;
 }
 
-// The module that a name stands for; NULL when there is none. One that is in use wins over others.
-gpuhash_status registry::choose(const std::string& name, module** out, gpuhash_error* err) {
-  module *found = nullptr, *second = nullptr;
-  *out = nullptr;
-  for (auto& m : modules_) {
-    if (m.name != name) continue;
-    if (m.loaded != nullptr) {
-      *out = &m;
-      return GPUHASH_OK;
-    }
-    (found == nullptr ? found : second) = &m;
-  }
-  if (second != nullptr)
-    return fail(err, GPUHASH_PLUGIN_ERROR,
-                "two modules are named '%s': '%s' and '%s'; remove one, or open the one you mean by its path",
-                name.c_str(), found->path.c_str(), second->path.c_str());
-  *out = found;
-  return GPUHASH_OK;
+// The module that a name stands for; NULL when there is none.
+const module* registry::choose(const std::string& name) {
+  if (const auto it = used_.find(name); it != used_.end()) return it->second;
+  const module* best = nullptr;
+  for (const auto& m : modules_)
+    if (m.name == name && (best == nullptr || m.origin < best->origin)) best = &m;
+  return best;
 }
 
-// May this module take this name?
+// What a config's backend field takes for this module.
+const char* registry::name_for_config(const module& m) {
+  return keep(!m.name.empty() && choose(m.name) == &m ? m.name : m.path);
+}
+
+// May this module contain a backend of this name?
 gpuhash_status registry::check_name(const module& m, const std::string& name, gpuhash_error* err) {
   if (!m.name.empty() && m.name != name)
     return fail(err, GPUHASH_PLUGIN_ERROR,
                 "module '%s' contains the backend '%s'; its file must be named gpuhash_%s.so", m.path.c_str(),
                 name.c_str(), name.c_str());
-  for (const auto& other : modules_) {
-    if (&other == &m || other.loaded == nullptr || other.name != name) continue;
-    if (other.path == m.path)
+  for (const auto& other : modules_)
+    if (&other != &m && other.loaded != nullptr && other.path == m.path)
       return fail(err, GPUHASH_PLUGIN_ERROR,
                   "module '%s' was replaced on disk after it had been loaded; restart the process", m.path.c_str());
-    return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s' is named '%s', and so is '%s', which is in use already",
-                m.path.c_str(), name.c_str(), other.path.c_str());
-  }
   return GPUHASH_OK;
 }
 
@@ -130,6 +131,8 @@ gpuhash_status registry::load(module& m, gpuhash_error* err) {
   }
   fresh->name = fresh->api.name;
   fresh->path = m.path;
+  fresh->version = printable(fresh->api.version, 64);
+  fresh->summary = printable(fresh->api.summary);
   m.name = fresh->name;
   m.error = nullptr;
   m.loaded = std::move(fresh);
@@ -141,21 +144,22 @@ gpuhash_status registry::unknown(const char* name, gpuhash_error* err) {
   for (const auto& m : modules_) names.insert(m.name);
   std::string directories;
   for (const auto& d : plugin_directories()) directories.append(directories.empty() ? "" : ", ").append(d);
-  return fail(err, GPUHASH_NOT_FOUND, "backend '%.100s' is not known%s; looked for gpuhash_%.100s.so in %s", name,
-              suggestion(name, {names.begin(), names.end()}).c_str(), name, directories.c_str());
+  return fail(err, GPUHASH_NOT_FOUND, "backend '%.64s' is not known%s; %slooked for gpuhash_%.64s.so in %s",
+              printable(name).c_str(), suggestion(name, {names.begin(), names.end()}).c_str(),
+              search_path_faults().c_str(), printable(name).c_str(), directories.c_str());
 }
 
 gpuhash_status registry::find(const char* name, const backend** out, gpuhash_error* err) {
   const std::lock_guard lock(library_lock[registry_lock]);
-  module* m = nullptr;
-  if (const auto status = choose(name, &m, err)) return status;
-  if (m == nullptr || m->loaded == nullptr) {
+  const module* chosen = choose(name);
+  if (chosen == nullptr || used_.find(name) == used_.end()) {
     scan();
-    if (const auto status = choose(name, &m, err)) return status;
+    chosen = choose(name);
   }
-  if (m == nullptr) return unknown(name, err);
-  if (const auto status = load(*m, err)) return status;
-  *out = m->loaded.get();
+  if (chosen == nullptr) return unknown(name, err);
+  if (const auto status = load(const_cast<module&>(*chosen), err)) return status;
+  used_.emplace(name, chosen);
+  *out = chosen->loaded.get();
   return GPUHASH_OK;
 }
 
@@ -166,15 +170,17 @@ gpuhash_status registry::open(const char* path, const backend** out, gpuhash_err
     gpuhash_backend_v1 unused;
     return load_plugin(path, unused, err);  // says why
   }
-  if (module* m = known(file.st_dev, file.st_ino)) {
-    if (const auto status = load(*m, err)) return status;
-    *out = m->loaded.get();
-    return GPUHASH_OK;
+  const std::lock_guard lock(library_lock[registry_lock]);
+  scan();  // so that a module of the search path is known as one, however it was reached first
+  module* m = known(file.st_dev, file.st_ino);
+  if (m == nullptr) {
+    module fresh{std::string(name_in_file_name(file_name(path))), path, file.st_dev, file.st_ino, GPUHASH_OPENED};
+    if (const auto status = load(fresh, err)) return status;
+    modules_.push_back(std::move(fresh));
+    m = &modules_.back();
   }
-  module fresh{std::string(name_in_file_name(file_name(path))), path, file.st_dev, file.st_ino};
-  if (const auto status = load(fresh, err)) return status;
-  modules_.push_back(std::move(fresh));
-  *out = modules_.back().loaded.get();
+  if (const auto status = load(*m, err)) return status;
+  *out = m->loaded.get();
   return GPUHASH_OK;
 }
 
@@ -189,51 +195,55 @@ gpuhash_status registry::describe(size_t index, gpuhash_backend_info& info, gpuh
   if (index >= modules_.size())
     return fail(err, GPUHASH_INVALID_ARGUMENT, "backend index %zu is out of range; there are %zu", index,
                 modules_.size());
-  const module& m = modules_[index];
-  info.name = keep(m.name.c_str());
-  info.path = keep(m.path.c_str());
-  info.error = m.error;
-  if (m.loaded != nullptr) {
-    const auto& api = m.loaded->api;
-    info.version = api.version;
-    info.summary = api.summary;
-    info.traits = api.traits;
-    info.loaded = 1;
-    info.key_widths = api.key_widths;
-    info.value_widths = api.value_widths;
-    info.devices = api.devices;
-    return GPUHASH_OK;
-  }
-  gpuhash_error why = GPUHASH_ERROR_INIT;
-  module* chosen = nullptr;
-  if (info.error == nullptr && choose(m.name, &chosen, &why) != GPUHASH_OK) info.error = keep(why.message);
+  fill(modules_[index], info);
   return GPUHASH_OK;
 }
 
-gpuhash_backend_info describe(const backend& b) {
-  return {sizeof(gpuhash_backend_info),
-          b.name.c_str(),
-          b.api.version,
-          b.api.summary,
-          b.path.c_str(),
-          nullptr,
-          b.api.traits,
-          1,
-          b.api.key_widths,
-          b.api.value_widths,
-          b.api.devices};
+void registry::describe(const backend& b, gpuhash_backend_info& info) {
+  const std::lock_guard lock(library_lock[registry_lock]);
+  for (const auto& m : modules_)
+    if (m.loaded.get() == &b) fill(m, info);
+}
+
+void registry::fill(const module& m, gpuhash_backend_info& info) {
+  info = gpuhash_backend_info{};
+  info.struct_size = sizeof info;
+  info.name = name_for_config(m);
+  info.path = keep(m.path);
+  info.error = m.error;
+  info.origin = m.origin;
+  if (m.loaded == nullptr) return;
+  const auto& api = m.loaded->api;
+  info.version = m.loaded->version.c_str();
+  info.summary = m.loaded->summary.c_str();
+  info.traits = api.traits;
+  info.loaded = 1;
+  info.key_widths = api.key_widths;
+  info.value_widths = api.value_widths;
+  info.devices = api.devices;
 }
 
 }  // namespace
 
 gpuhash_status find_backend(const char* name, const backend** out, gpuhash_error* err) {
   if (name == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "the backend's name is NULL");
-  return the_registry().find(name, out, err);
+  return name[0] == '/' ? the_registry().open(name, out, err) : the_registry().find(name, out, err);
 }
 
 }  // namespace gpuhash
 
 using namespace gpuhash;
+
+namespace {
+
+void write_description(const backend& b, gpuhash_backend_info* out) {
+  if (out == nullptr) return;
+  gpuhash_backend_info info;
+  the_registry().describe(b, info);
+  write_struct(out, info);
+}
+
+}  // namespace
 
 extern "C" size_t gpuhash_backend_count(void) {
   size_t n = 0;
@@ -260,7 +270,7 @@ extern "C" gpuhash_status gpuhash_backend_load(const char* name, gpuhash_backend
       if (const auto status = check_output(out, "out", err)) return status;
     const backend* b = nullptr;
     if (const auto status = find_backend(name, &b, err)) return status;
-    if (out != nullptr) write_struct(out, describe(*b));
+    write_description(*b, out);
     return gpuhash_status{GPUHASH_OK};
   });
 }
@@ -273,18 +283,18 @@ extern "C" gpuhash_status gpuhash_backend_open(const char* path, gpuhash_backend
     if (path[0] != '/') return fail(err, GPUHASH_INVALID_ARGUMENT, "the module's path '%s' is not absolute", path);
     const backend* b = nullptr;
     if (const auto status = the_registry().open(path, &b, err)) return status;
-    if (out != nullptr) write_struct(out, describe(*b));
+    write_description(*b, out);
     return gpuhash_status{GPUHASH_OK};
   });
 }
 
 extern "C" gpuhash_status gpuhash_backend_probe(const char* name, gpuhash_device device, gpuhash_error* err) {
-  return guarded(err, [&] {
+  return guarded(err, [&]() -> gpuhash_status {
     const backend* b = nullptr;
     if (const auto status = find_backend(name, &b, err)) return status;
     if (const auto status = resolve_device(device, err)) return status;
     if ((b->api.devices >> device.kind & 1) == 0)
       return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' was not built for %s", name, device_name(device).text);
-    return b->api.probe(device, err);
+    return ask(*b, "probe", err, [&](gpuhash_error* said) { return b->api.probe(device, said); });
   });
 }

@@ -1,6 +1,7 @@
 // The stand-alone slab allocator: gpuhash_slab_*. The backend "slab_hash" provides it; here arguments are checked.
 #include <memory>
 
+#include "libgpuhash/src/answers.hpp"
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
 #include "libgpuhash/src/cpus.hpp"
@@ -11,7 +12,7 @@
 #include "libgpuhash/src/suggest.hpp"
 
 struct gpuhash_slab_allocator {
-  const gpuhash_slab_api_v1* api;
+  const gpuhash::backend* type;
   void* impl;  // the plugin's allocator
   gpuhash_device device;
   uint64_t generation;    // see fork.hpp
@@ -23,18 +24,11 @@ namespace {
 
 constexpr const char* provider = "slab_hash";
 
-gpuhash_status find_api(const gpuhash_slab_api_v1** api, gpuhash_error* err) {
-  const backend* b = nullptr;
-  if (const auto status = find_backend(provider, &b, err)) return status;
-  *api = b->api.slab;
-  if (*api == nullptr)
-    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' ('%s') has no stand-alone slab allocator", provider,
-                b->path.c_str());
-  const auto& a = **api;
-  if (a.struct_size < sizeof a || a.create == nullptr || a.destroy == nullptr || a.allocate == nullptr ||
-      a.free_units == nullptr || a.translate == nullptr || a.stats == nullptr)
-    return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s' leaves entries of its slab allocator NULL", b->path.c_str());
-  return GPUHASH_OK;
+gpuhash_status find_provider(const backend** b, gpuhash_error* err) {
+  if (const auto status = find_backend(provider, b, err)) return status;
+  if ((*b)->api.slab != nullptr) return GPUHASH_OK;
+  return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' ('%s') has no stand-alone slab allocator", provider,
+              (*b)->path.c_str());
 }
 
 gpuhash_status read_slab_config(const gpuhash_slab_config* from, gpuhash_slab_config& c, gpuhash_memory& memory,
@@ -59,6 +53,7 @@ gpuhash_status read_slab_config(const gpuhash_slab_config* from, gpuhash_slab_co
 }
 
 gpuhash_status check_call(const gpuhash_slab_allocator* allocator, const void* stream, gpuhash_error* err) {
+  clear(err);
   if (allocator == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "allocator is NULL");
   if (const auto status = refuse_forked(allocator->generation, "allocator", err)) return status;
   return check_stream(allocator->device, stream, err);
@@ -77,10 +72,16 @@ extern "C" gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_confi
     auto allocator = std::make_unique<gpuhash_slab_allocator>();
     gpuhash_slab_config c{};
     if (const auto status = read_slab_config(config, c, allocator->memory, err)) return status;
-    if (const auto status = find_api(&allocator->api, err)) return status;
+    if (const auto status = find_provider(&allocator->type, err)) return status;
     allocator->device = c.device;
     allocator->generation = fork_generation;
-    if (const auto status = allocator->api->create(&c, &allocator->impl, err)) return status;
+    const backend& b = *allocator->type;
+    allocator->impl = nullptr;
+    if (const auto status = ask(b, "slab create", err,
+                                [&](gpuhash_error* said) { return b.api.slab->create(&c, &allocator->impl, said); }))
+      return status;
+    if (allocator->impl == nullptr)
+      return wrong_answer(b, "slab create", err, "answered OK, but made no allocator (NULL)");
     *out = allocator.release();
     return GPUHASH_OK;
   });
@@ -88,7 +89,8 @@ extern "C" gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_confi
 
 extern "C" void gpuhash_slab_allocator_destroy(gpuhash_slab_allocator* allocator) {
   if (allocator == nullptr) return;
-  if (allocator->generation == fork_generation) allocator->api->destroy(allocator->impl);
+  if (allocator->generation == fork_generation)
+    ask_destroy([allocator] { allocator->type->api.slab->destroy(allocator->impl); });
   delete allocator;
 }
 
@@ -99,7 +101,9 @@ extern "C" gpuhash_status gpuhash_slab_allocate(gpuhash_slab_allocator* allocato
   check.need({"units", units, n, sizeof *units, true});
   if (const auto status = check.result()) return status;
   if (n == 0) return GPUHASH_OK;
-  return allocator->api->allocate(allocator->impl, n, units, stream, err);
+  return ask(*allocator->type, "slab allocate", err, [&](gpuhash_error* said) {
+    return allocator->type->api.slab->allocate(allocator->impl, n, units, stream, said);
+  });
 }
 
 extern "C" gpuhash_status gpuhash_slab_free(gpuhash_slab_allocator* allocator, size_t n, const uint32_t* units,
@@ -110,7 +114,9 @@ extern "C" gpuhash_status gpuhash_slab_free(gpuhash_slab_allocator* allocator, s
   check.take({"status", status, n, 1, true});
   if (const auto refused = check.result()) return refused;
   if (n == 0) return GPUHASH_OK;
-  return allocator->api->free_units(allocator->impl, n, units, status, stream, err);
+  return ask(*allocator->type, "slab free", err, [&](gpuhash_error* said) {
+    return allocator->type->api.slab->free_units(allocator->impl, n, units, status, stream, said);
+  });
 }
 
 extern "C" gpuhash_status gpuhash_slab_translate(gpuhash_slab_allocator* allocator, size_t n, const uint32_t* units,
@@ -121,16 +127,17 @@ extern "C" gpuhash_status gpuhash_slab_translate(gpuhash_slab_allocator* allocat
   check.need({"addresses", addresses, n, sizeof *addresses, true});
   if (const auto status = check.result()) return status;
   if (n == 0) return GPUHASH_OK;
-  return allocator->api->translate(allocator->impl, n, units, addresses, stream, err);
+  return ask(*allocator->type, "slab translate", err, [&](gpuhash_error* said) {
+    return allocator->type->api.slab->translate(allocator->impl, n, units, addresses, stream, said);
+  });
 }
 
 extern "C" gpuhash_status gpuhash_slab_get_stats(gpuhash_slab_allocator* allocator, gpuhash_slab_stats* out,
                                                  gpuhash_error* err) {
   if (const auto status = check_call(allocator, nullptr, err)) return status;
   if (const auto status = check_output(out, "out", err)) return status;
-  gpuhash_slab_stats stats{};
-  stats.struct_size = sizeof stats;
-  if (const auto status = allocator->api->stats(allocator->impl, &stats, err)) return status;
+  gpuhash_slab_stats stats;
+  if (const auto status = ask_slab_stats(*allocator->type, allocator->impl, stats, err)) return status;
   write_struct(out, stats);
   return GPUHASH_OK;
 }

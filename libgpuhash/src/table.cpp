@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "libgpuhash/src/answers.hpp"
 #include "libgpuhash/src/config.hpp"
 #include "libgpuhash/src/structs.hpp"
 
@@ -22,7 +23,7 @@ extern "C" gpuhash_status gpuhash_table_create(const gpuhash_config* config, gpu
     table->value_bytes = c.value_bytes;
     table->seed = c.seed;
     table->generation = fork_generation;
-    if (const auto status = table->type->api.create(&c, &table->impl, err)) return status;
+    if (const auto status = ask_create(*table->type, c, &table->impl, err)) return status;
     *out = table.release();
     return GPUHASH_OK;
   });
@@ -31,17 +32,16 @@ extern "C" gpuhash_status gpuhash_table_create(const gpuhash_config* config, gpu
 extern "C" void gpuhash_table_destroy(gpuhash_table* table) {
   if (table == nullptr) return;
   // In a forked child the storage, locks and threads are the parent's: only the handle goes.
-  if (table->generation == fork_generation) table->type->api.destroy(table->impl);
+  if (table->generation == fork_generation) ask_destroy([table] { table->type->api.destroy(table->impl); });
   delete table;
 }
 
 extern "C" gpuhash_status gpuhash_table_get_info(gpuhash_table* table, gpuhash_table_info* out, gpuhash_error* err) {
-  if (const auto status = check_alive(table, err)) return status;
+  if (const auto status = begin_call(table, err)) return status;
   if (const auto status = check_output(out, "out", err)) return status;
   const backend& b = *table->type;
-  gpuhash_table_info info{};
-  info.struct_size = sizeof info;
-  if (const auto status = b.api.info(table->impl, &info, err)) return status;
+  gpuhash_table_info info;
+  if (const auto status = ask_info(*table, info, err)) return status;
   info.backend = b.name.c_str();
   info.device = table->device;
   info.key_bytes = table->key_bytes;

@@ -16,7 +16,9 @@ struct gpuhash_table {
 
 namespace gpuhash {
 
-inline gpuhash_status check_alive(const gpuhash_table* table, gpuhash_error* err) {
+/// How every call on a table begins: err is emptied, and the table has to be one of this process.
+inline gpuhash_status begin_call(const gpuhash_table* table, gpuhash_error* err) {
+  clear(err);
   if (table == nullptr) [[unlikely]]
     return fail(err, GPUHASH_INVALID_ARGUMENT, "table is NULL");
   return refuse_forked(table->generation, "table", err);

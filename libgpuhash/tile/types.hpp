@@ -134,7 +134,7 @@ enum kind : u32 {
   erase_all = 8,
   mixed = 9
 };
-enum outcome : u32 { no = 0, yes = 1, full = 2, no_memory = 3 };
+enum outcome : u32 { no = 0, yes = 1, full = 2, no_memory = 3, bad_op = 4 };
 
 // How accumulate joins two values; the numbers are those of gpuhash.h. narrow: 4-byte values in an 8-byte slot.
 struct joiner {

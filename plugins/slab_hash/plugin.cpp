@@ -83,33 +83,36 @@ gpuhash_status guarded(gpuhash_error* err, Call call) {
 }
 
 gpuhash_status create_allocator(const gpuhash_slab_config* c, void** out, gpuhash_error* err) {
-  if (const gpuhash_status s = vtable<parts>::probe(c->device, err)) return s;
+  if (const gpuhash_status s = vtable<parts>::probe_device(c->device, err)) return s;
   const bool cuda = c->device.kind == GPUHASH_CUDA, light = !strcmp(c->kind, "slab_alloc_light");
   if (!light && strcmp(c->kind, "slab_alloc"))
     return host->fail(err, GPUHASH_NOT_FOUND, "there is no slab allocator '%s'; choose slab_alloc or slab_alloc_light",
                       c->kind);
-  try {
-    auto a =
-        std::make_unique<slab_allocator>(*c, *vtable<parts>::device(c->device.kind),
-                                         cuda ? *cuda_slab_engine_here() : *gpuhash_slab_hash_slab_engine_baseline());
-    const gpuhash_status s = a->create(light, err);
-    if (s == GPUHASH_OK) *out = a.release();
-    return s;
-  } catch (const std::bad_alloc&) {
-    return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the allocator's own records");
-  }
+  auto a =
+      std::make_unique<slab_allocator>(*c, *vtable<parts>::device(c->device.kind),
+                                       cuda ? *cuda_slab_engine_here() : *gpuhash_slab_hash_slab_engine_baseline());
+  const gpuhash_status s = a->create(light, err);
+  if (s == GPUHASH_OK) *out = a.release();
+  return s;
 }
 
 constexpr gpuhash_slab_api_v1 slab_api = {
     .struct_size = sizeof(gpuhash_slab_api_v1),
-    .create = create_allocator,
-    .destroy = [](void* a) { delete static_cast<slab_allocator*>(a); },
+    .create = [](const gpuhash_slab_config* c, void** out,
+                 gpuhash_error* e) { return guarded(e, [&] { return create_allocator(c, out, e); }); },
+    .destroy =
+        [](void* a) {
+          guarded(nullptr, [a] {
+            delete static_cast<slab_allocator*>(a);
+            return gpuhash_status(GPUHASH_OK);
+          });
+        },
     .allocate = [](void* a, size_t n, uint32_t* u, void* s,
                    gpuhash_error* e) { return guarded(e, [&] { return of(a).allocate(n, u, s, e); }); },
     .free_units = [](void* a, size_t n, const uint32_t* u, uint8_t* st, void* s,
-                     gpuhash_error* e) { return of(a).release(n, u, st, s, e); },
+                     gpuhash_error* e) { return guarded(e, [&] { return of(a).release(n, u, st, s, e); }); },
     .translate = [](void* a, size_t n, const uint32_t* u, void** p, void* s,
-                    gpuhash_error* e) { return of(a).translate(n, u, p, s, e); },
+                    gpuhash_error* e) { return guarded(e, [&] { return of(a).translate(n, u, p, s, e); }); },
     .stats = [](void* a, gpuhash_slab_stats* o,
                 gpuhash_error* e) { return guarded(e, [&] { return of(a).stats(o, e); }); },
 };

@@ -45,6 +45,11 @@ def test_bad_arguments_are_refused(program, toy, echo, slab_echo, group):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_op_codes_that_execute_does_not_have(program, backends, backend):
+    assert " 0 failed" in passes(program("ops"), backend, backends[backend])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_every_failing_allocation_of_a_table(program, backends, backend):
     assert " 0 failed" in passes(program("faults"), backend, backends[backend])
 

@@ -23,8 +23,9 @@ BROKEN = {
     "TOO_LONG": "bytes of gpuhash_backend_v1 are needed",
     "NO_WIDTHS": "announces no key or no value width",
     "NO_DEVICE": "announces no device",
+    "LATER_ABI": "is made for plugin ABI 2, and this library has plugin ABI 1; install versions that match",
     "NO_OPTIONS": "announces 2 options, but options is NULL",
-    "NO_OPTION_KEY": "the key of option 0 is NULL",
+    "NO_OPTION_KEY": "the key of option 0 is '(NULL)'",
 }
 
 
@@ -82,7 +83,7 @@ def test_missing_file(load, tmp_path):
     assert message == f"module '{tmp_path}/gpuhash_none.so' cannot be read: No such file or directory"
 
 
-@pytest.mark.parametrize("content", [b"", b"\x7fE", b"hello, I am a text file", b"\x7fELF" + bytes(100)])
+@pytest.mark.parametrize("content", [b"\x7fE", b"hello, I am a text file", b"\x7fELF" + bytes(100)])
 def test_file_that_is_no_shared_object(load, tmp_path, content):
     module = tmp_path / "gpuhash_text.so"
     module.write_bytes(content)
@@ -115,23 +116,117 @@ def test_directory_is_no_module(load, tmp_path):
     assert load("load", "dir", path=tmp_path)[0][1].endswith("is not a file")
 
 
-def test_two_modules_with_one_name(load, toy, tmp_path):
-    first, second = tmp_path / "a", tmp_path / "b"
-    for folder in (first, second):
+def copies(toy: Path, *folders: Path) -> list[Path]:
+    """A copy of toy in each folder: modules of one name."""
+    for folder in folders:
         folder.mkdir()
         shutil.copy(toy, folder)
-    path = f"{first}:{second}"
-    status, message = load("load", "toy", path=path)[0]
+    return [folder / toy.name for folder in folders]
+
+
+def test_a_name_stands_for_the_first_directory(load, toy, tmp_path):
+    first, second = copies(toy, tmp_path / "a", tmp_path / "b")
+    for one, two in ((first, second), (second, first)):
+        path = f"{one.parent}:{two.parent}"
+        # Whatever was opened before, and whichever was loaded: the order decides.
+        for before in ([], ["open", two], ["open", one], ["open", two, "open", one]):
+            assert load(*before, "load", "toy", path=path)[-1] == ["OK", str(one)]
+        rows = {row[2]: row for row in load("load", "toy", "load", two, "list", path=path)[2:]}
+        assert rows[str(one)] == ["toy", "loaded", str(one), ""]
+        assert rows[str(two)] == [str(two), "loaded", str(two), ""]
+
+
+def test_a_name_keeps_its_meaning_once_it_was_used(load, toy, tmp_path):
+    first, second, opened = copies(toy, tmp_path / "a", tmp_path / "b", tmp_path / "c")
+    late = tmp_path / "late"
+    # "late" comes before "b" in the order, but toy is in use when its module appears.
+    outcome = load("load", "toy", "link", first, late / toy.name, "load", "toy", path=f"{late}:{second.parent}")
+    assert outcome[0] == outcome[-1] == ["OK", str(second)]
+    assert load("open", opened, "load", "toy")[-1] == ["OK", str(opened)]
+
+
+def test_both_modules_of_a_name_make_tables(load, toy, tmp_path):
+    first, second = copies(toy, tmp_path / "a", tmp_path / "b")
+    for commands in (["open", first, "open", second], ["load", first, "load", second]):
+        assert load(*commands, "table", first, "table", second, "table", "toy")[2:] == [["OK", "toy", "1"]] * 3
+
+
+def test_nobody_takes_the_name_of_a_built_in(load, compile_plugin, prefix, tmp_path):
+    built_in = prefix.modules()[0]
+    name = built_in.stem.removeprefix("gpuhash_")
+    stranger = compile_plugin(tmp_path, "echo.c", name, f'-DNAME="{name}"')
+    for before in ([], ["open", stranger], ["load", stranger]):
+        assert load(*before, "load", name, path=tmp_path)[-1] == ["OK", str(built_in.resolve())]
+    rows = {row[2]: row for row in load("open", stranger, "list", path=tmp_path)[1:]}
+    assert rows[str(stranger)][:2] == [str(stranger), "loaded"]
+    assert rows[str(built_in.resolve())][0] == name
+
+
+def test_a_module_that_was_replaced_after_it_was_loaded(load, toy, tmp_path):
+    module = tmp_path / toy.name
+    shutil.copy(toy, module)
+    *_, last = load("open", module, "link", toy, module, "open", module)
+    assert last == [
+        "PLUGIN_ERROR",
+        f"module '{module}' was replaced on disk after it had been loaded; restart the process",
+    ]
+
+
+def patched(toy: Path, to: Path, offset: int, value: bytes) -> Path:
+    """A copy of a module with some bytes of its header changed."""
+    content = bytearray(toy.read_bytes())
+    content[offset : offset + len(value)] = value
+    to.write_bytes(content)
+    return to
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "words"),
+    [
+        (18, (40).to_bytes(2, "little"), "is built for another machine (32-bit Arm); this one is "),
+        (18, (9999).to_bytes(2, "little"), "is built for another machine (ELF machine 9999); this one is "),
+        (4, b"\x01", "is built for another machine"),
+        (5, b"\x02", "is built for another machine"),
+        (16, (2).to_bytes(2, "little"), "is not a shared object"),
+    ],
+)
+def test_a_module_of_another_machine(load, toy, tmp_path, offset, value, words):
+    module = patched(toy, tmp_path / toy.name, offset, value)
+    (status, message), *_ = load("load", "toy", path=tmp_path)
     assert status == "PLUGIN_ERROR"
-    assert f"two modules are named 'toy': '{first}/{toy.name}' and '{second}/{toy.name}'" in message
-    listed = [row for row in load("list", path=path) if row[0] == "toy"]
-    assert len(listed) == 2
-    assert all("two modules are named" in row[3] for row in listed)
-    # Opening one by its path settles it, and the other is then refused.
-    settled = load("open", second / toy.name, "load", "toy", "open", first / toy.name, path=path)
-    assert settled[:2] == [["OK", f"{second}/{toy.name}"]] * 2
-    assert settled[2][0] == "PLUGIN_ERROR"
-    assert f"and so is '{second}/{toy.name}', which is in use already" in settled[2][1]
+    assert message.startswith(f"module '{module}' {words}")
+
+
+def test_an_empty_file(load, tmp_path):
+    module = tmp_path / "gpuhash_void.so"
+    module.touch()
+    assert load("load", "void", path=tmp_path) == [["PLUGIN_ERROR", f"module '{module}' is empty"]]
+
+
+def test_a_link_that_leads_nowhere(load, tmp_path):
+    module = tmp_path / "gpuhash_gone.so"
+    module.symlink_to("/no/such/target.so")
+    message = f"module '{module}' is a link to '/no/such/target.so', which does not exist"
+    assert load("load", "gone", path=tmp_path) == [["PLUGIN_ERROR", message]]
+    assert load("open", module) == [["PLUGIN_ERROR", message]]
+    assert "gone" in [row[0] for row in load("list", path=tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("element", "words"),
+    [
+        ("plugins", "'plugins' in GPUHASH_PLUGIN_PATH is not absolute and is left out; "),
+        ("/no/such/place", "'/no/such/place' in GPUHASH_PLUGIN_PATH does not exist; "),
+        (__file__, f"'{__file__}' in GPUHASH_PLUGIN_PATH is not a directory; "),
+    ],
+)
+def test_elements_of_the_path_that_cannot_be_searched(load, toy, element, words):
+    path = f"{toy.parent}:{element}"
+    (status, message), *_ = load("load", "nobody", path=path)
+    assert status == "NOT_FOUND"
+    assert words in message
+    assert load("load", "toy", path=path)[0][0] == "OK"
+    assert "GPUHASH_PLUGIN_PATH" not in load("load", "nobody", path=toy.parent)[0][1]
 
 
 def test_two_paths_to_one_file_are_one_module(load, toy, tmp_path):

@@ -205,12 +205,36 @@ def test_every_error_is_of_one_family():
     assert gh.TableFull("x").failed is None
 
 
+@pytest.mark.parametrize("code", [6, 7, 9, 255])
+@pytest.mark.parametrize("at", [0, 3, 99])
+def test_an_op_code_that_execute_does_not_have(code, at):
+    keys = np.arange(100, dtype=np.uint64)
+    ops = np.full(100, gh.Op.INSERT, np.uint8)
+    ops[at] = code
+    with gh.Table("linear_probe", device="cpu") as table:
+        with pytest.raises(ValueError, match=rf"ops\[{at}\] is {code}, which execute does not have"):
+            table.execute(ops, keys, keys)
+        assert len(table) == 0
+        ops[at] = gh.Op.NOP
+        assert table.execute(ops, keys, keys)[1].sum() == 99
+
+
+def test_accumulate_in_execute_on_a_set():
+    keys = np.arange(4, dtype=np.uint64)
+    with gh.Table("linear_probe", value_dtype=None, device="cpu") as table:
+        with pytest.raises(ValueError, match=r"ops\[2\] is ACCUMULATE \(3\), but this table is a set"):
+            table.execute(np.array([1, 1, 3, 1], np.uint8), keys)
+        assert len(table) == 0
+
+
 def test_sources_that_were_not_built_say_so(tmp_path):
     """What happens in a fresh checkout, where the folder of the sources hides the installed package."""
     folder = tmp_path / "pygpuhash"
     folder.mkdir()
     shutil.copy(gh.__file__, folder)
-    done = subprocess.run([sys.executable, "-c", "import pygpuhash"], cwd=tmp_path, capture_output=True, text=True)
+    # -S: an editable installation would find the modules of the package wherever the package itself lies.
+    command = [sys.executable, "-S", "-c", "import pygpuhash"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert f"ImportError: {folder / '__init__.py'} is source code that was not built" in done.stderr
     assert "pip install -e ." in done.stderr

@@ -1,8 +1,11 @@
 """Backends announced by Python distributions: entry points, their errors, and names that two distributions share."""
 
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,6 +121,111 @@ def test_two_distributions_with_one_name(distribution):
     assert {r.state for r in rows.values()} == {"ambiguous"}
 
 
+@pytest.fixture
+def copies(tmp_path):
+    """Two copies of the module of linear_probe: modules of strangers with the name of a built-in."""
+    module = Path(row("linear_probe").path)
+    paths = [tmp_path / folder / module.name for folder in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir()
+        shutil.copy(module, path)
+    return paths
+
+
+def use(backend):
+    """Make a table of this backend and use it; returns the path of its module."""
+    with gh.Table(backend, device="cpu") as table:
+        table[1] = 2
+        assert table[1] == 2
+    return registry._core.backend_load(registry.resolve("linear_probe" if backend == "auto" else backend))["path"]
+
+
+@pytest.mark.parametrize("source", ["class", "module", "broken"])
+def test_nobody_takes_the_name_of_a_built_in(distribution, copies, source):
+    built_in = row("linear_probe")
+    target = {"class": CLASS, "module": f"def Backend(): return {str(copies[0])!r}", "broken": "1 / 0"}[source]
+    distribution("fake-taker", "linear_probe", target)
+    distribution("fake-other", "linear_probe", CLASS)
+    assert use("linear_probe") == built_in.path
+    assert use("auto") == built_in.path
+    assert row("linear_probe") == built_in
+    found = row("fake-taker:linear_probe")
+    assert found.distribution == "fake-taker"
+    if source == "broken":
+        assert (found.state, found.error[-16:]) == ("broken", "division by zero")
+        return
+    assert found.state == "usable"
+    assert found.note == f"the name 'linear_probe' stands for {built_in.path}; use 'fake-taker:linear_probe'"
+    if source == "module":
+        assert use("fake-taker:linear_probe") == found.path == str(copies[0])
+    else:
+        assert gh.Table("fake-taker:linear_probe", capacity=3).arguments == {"capacity": 3}
+
+
+def test_two_distributions_whose_modules_have_one_name(distribution, copies):
+    for name, path in zip(("fake-one", "fake-two"), copies, strict=True):
+        distribution(name, "shared", f"def Backend(): return {str(path)!r}")
+    assert use("fake-one:shared") == str(copies[0])
+    assert use("fake-two:shared") == str(copies[1])
+    assert use("fake-one:shared") == str(copies[0])
+    with pytest.raises(gh.BackendNotFound, match="'shared' is provided by fake-one and fake-two"):
+        gh.Table("shared")
+    assert row("fake-two:shared").path == str(copies[1])
+
+
+def test_a_module_is_opened_by_its_path(copies, monkeypatch):
+    first, second = copies
+    assert use(str(first)) == str(first)
+    assert use(second) == str(second)  # a pathlib.Path
+    found = gh.open_backend(first)
+    assert (found.path, found.state, found.abi) == (str(first), "usable", "v1")
+    assert use(found.name) == str(first)
+    assert row("linear_probe").path not in (str(first), str(second))
+    assert row(str(first)).note == "the name 'linear_probe' stands for another module; use the path"
+    monkeypatch.chdir(first.parent)
+    assert use(f"./{first.name}") == use(first.name) == str(first)
+    for bad in ("/no/such/gpuhash_x.so", "gpuhash_x.so", Path("/no/such")):
+        with pytest.raises(gh.PluginError, match="cannot be read: No such file or directory"):
+            gh.Table(bad)
+    with pytest.raises(gh.PluginError, match="cannot be read"):
+        gh.open_backend("/no/such/gpuhash_x.so")
+
+
+def test_the_path_comes_before_distributions(distribution, copies, tmp_path):
+    """In a process of its own, since the variable is read once for a name."""
+    toy = tmp_path / "path" / "gpuhash_linear_probe.so"
+    toy.parent.mkdir()
+    shutil.copy(copies[0], toy)
+    distribution("fake-taker", "linear_probe", f"def Backend(): return {str(copies[1])!r}")
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path / "fake-taker")!r})
+        import pygpuhash as gh
+        from pygpuhash import cli
+        for r in gh.backends():
+            print(r.name, r.path, r.state)
+        cli.main(["backends"])
+    """
+    environment = {**os.environ, "GPUHASH_PLUGIN_PATH": f"{toy.parent}:relative:/no/such/directory"}
+    run = [sys.executable, "-P", "-c", textwrap.dedent(code)]
+    done = subprocess.run(run, capture_output=True, text=True, env=environment, check=True).stdout
+    assert f"linear_probe {row('linear_probe').path} usable" in done
+    assert f"fake-taker:linear_probe {copies[1]} usable" in done
+    assert f"{toy} {toy} usable" in done
+    assert "'relative' in GPUHASH_PLUGIN_PATH is not absolute and is left out" in done
+    assert "'/no/such/directory' in GPUHASH_PLUGIN_PATH does not exist" in done
+
+
+def test_the_path_decides_between_itself_and_a_distribution(distribution, copies, tmp_path, monkeypatch):
+    distribution("fake-class", "shiny", CLASS)
+    monkeypatch.setattr(registry, "_found_by_library", lambda: {"shiny": "/somewhere/gpuhash_shiny.so"})
+    with pytest.raises(gh.BackendNotFound, match="backend 'shiny' is not known"):
+        gh.Table("shiny")  # the library is asked, not the distribution
+    assert row("fake-class:shiny").note == (
+        "the name 'shiny' stands for /somewhere/gpuhash_shiny.so; use 'fake-class:shiny'"
+    )
+
+
 def test_a_strange_class_does_not_break_the_list(distribution):
     distribution("fake-strange", "strange", "class Backend:\n    traits = 7\n")
     assert row("strange").state == "broken"
@@ -163,8 +271,6 @@ def test_a_module_that_is_no_plugin_is_listed_as_broken(tmp_path):
             print(error)
         gh.Table("linear_probe", device="cpu")
     """
-    import os
-
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("GPUHASH_PLUGIN_PATH")]))
     environment = {**os.environ, "GPUHASH_PLUGIN_PATH": path}
     run = [sys.executable, "-P", "-c", textwrap.dedent(code)]
@@ -196,8 +302,6 @@ def test_configuration(capsys):
 
 
 def test_headers_are_installed():
-    from pathlib import Path
-
     include = Path(gh.get_include()) / "gpuhash"
     assert (include / "gpuhash.h").is_file()
     assert (include / "plugin.h").is_file()

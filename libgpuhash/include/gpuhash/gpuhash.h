@@ -46,7 +46,7 @@ extern "C" {
 typedef int32_t gpuhash_status;
 enum {
   GPUHASH_OK = 0,
-  GPUHASH_INVALID_ARGUMENT = 1, /* refused before anything was touched */
+  GPUHASH_INVALID_ARGUMENT = 1, /* refused before anything was touched; execute says where it differs */
   GPUHASH_UNSUPPORTED = 2,      /* the backend does not have this operation, width or device */
   GPUHASH_NO_MEMORY = 3,        /* an allocation failed; finished elements stay */
   GPUHASH_FULL = 4,             /* some elements found no room; finished elements stay */
@@ -61,12 +61,15 @@ enum {
 
 /* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out. */
 enum {
-  GPUHASH_NO = 0,               /* insert: present already; assign, accumulate: updated; find, erase: absent */
-  GPUHASH_YES = 1,              /* insert, assign, accumulate: inserted; find: found; erase: erased */
-  GPUHASH_ELEMENT_FULL = 2,     /* no room within the probe limit */
-  GPUHASH_ELEMENT_NO_MEMORY = 3 /* the table's allocator is exhausted */
+  GPUHASH_NO = 0,                /* insert: present already; assign, accumulate: updated; find, erase: absent */
+  GPUHASH_YES = 1,               /* insert, assign, accumulate: inserted; find: found; erase: erased */
+  GPUHASH_ELEMENT_FULL = 2,      /* no room within the probe limit */
+  GPUHASH_ELEMENT_NO_MEMORY = 3, /* the table's allocator is exhausted */
+  GPUHASH_ELEMENT_BAD_OP = 4     /* execute: an op code that the table does not have */
 };
 
+/* Every function that takes an err (which may be NULL) sets it: after a call that is OK, code is GPUHASH_OK and the
+ * message is empty, whatever was in it before. */
 typedef struct gpuhash_error {
   size_t struct_size;
   gpuhash_status code;
@@ -127,8 +130,8 @@ enum {
 
 typedef struct gpuhash_backend_info {
   size_t struct_size;
-  const char *name;    /* what a config's backend field takes */
-  const char *version; /* the plugin's own */
+  const char *name;    /* what a config's backend field takes: a name, or an absolute path */
+  const char *version; /* the plugin's own; NULL before it is loaded */
   const char *summary; /* one line */
   const char *path;    /* the module */
   const char *error;   /* NULL when usable; else why not */
@@ -137,13 +140,20 @@ typedef struct gpuhash_backend_info {
   uint32_t key_widths;   /* bit b set: keys of b bytes (b = 4, 8) */
   uint32_t value_widths; /* bit b set: values of b bytes (b = 0, 4, 8) */
   uint32_t devices;      /* bit k set: built for device kind k */
+  uint32_t origin;       /* GPUHASH_BUILT_IN, _ON_PATH, _OPENED */
 } gpuhash_backend_info;
 
-/* Backends are found in: modules opened by path, the directories of GPUHASH_PLUGIN_PATH (colon separated; ignored in
- * set-user-id programs), and <directory of libgpuhash>/gpuhash/plugins-v1. Never in the working directory. */
+/* Backends are modules gpuhash_<name>.so. An absolute path always names its module. A name stands for the first of:
+ *   1. the module in <directory of libgpuhash>/gpuhash/plugins-v1, so that nobody else takes a built-in's name
+ *   2. the one in the first directory of GPUHASH_PLUGIN_PATH that has it (colon separated, absolute; ignored in
+ *      set-user-id programs)
+ *   3. the module of that name that was opened by its path first
+ * and keeps its meaning once it was used. A module whose name stands for another one is used by its path, and its
+ * gpuhash_backend_info says its path for a name. Modules are never looked for in the working directory. */
+enum { GPUHASH_BUILT_IN = 0, GPUHASH_ON_PATH = 1, GPUHASH_OPENED = 2 };
 GPUHASH_API size_t gpuhash_backend_count(void);
 GPUHASH_API gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err);
-/* Load a backend by name; on success out (may be NULL) describes it. An unknown name suggests the nearest one. */
+/* Load a backend by name or absolute path; on success out (may be NULL) describes it. An unknown name suggests the nearest one. */
 GPUHASH_API gpuhash_status gpuhash_backend_load(const char *name, gpuhash_backend_info *out, gpuhash_error *err);
 /* Load a module by its absolute path and register it. out (may be NULL) describes it. */
 GPUHASH_API gpuhash_status gpuhash_backend_open(const char *path, gpuhash_backend_info *out, gpuhash_error *err);
@@ -159,7 +169,7 @@ typedef struct gpuhash_option {
 
 typedef struct gpuhash_config {
   size_t struct_size;
-  const char *backend;          /* "linear_probe", "slab_hash", ... */
+  const char *backend;          /* "linear_probe", "slab_hash", ..., or the absolute path of a module */
   gpuhash_device device;        /* kind 0: CPU */
   uint32_t key_bytes;           /* 4 or 8 */
   uint32_t value_bytes;         /* 0 (a set), 4 or 8 */
@@ -189,8 +199,8 @@ typedef struct gpuhash_table_info {
   uint32_t key_bytes, value_bytes;
   uint64_t traits;
   uint64_t size;     /* live keys; reading it waits for the table's running batches */
-  uint64_t used;     /* slots that are not empty: live and dead ones */
-  uint64_t slots;    /* slots in all */
+  uint64_t used;     /* slots that are not empty: live and dead ones. Up to 2 keys may live outside the slots */
+  uint64_t slots;    /* slots in all; at least used */
   uint64_t capacity; /* keys that fit before the table grows or reports FULL */
   uint64_t bytes;    /* memory held */
   uint64_t seed;
@@ -233,14 +243,18 @@ typedef struct gpuhash_batch {
   const void *values;     /* n * value_bytes: insert, assign, accumulate, execute; else NULL */
   void *out_values;       /* n * value_bytes: find, execute (0 where absent); count: n * 8; else NULL */
   uint8_t *out_status;    /* n, or NULL */
-  const uint8_t *ops;     /* n: execute only; a code that execute does not have counts as NOP */
-  uint32_t combine;       /* accumulate: GPUHASH_ADD, _MIN, _MAX */
-  uint32_t value_type;    /* accumulate: GPUHASH_UINT, _INT, _FLOAT */
-  void *stream;           /* CUDA stream; NULL: the default stream */
+  const uint8_t *ops;     /* n: execute only; GPUHASH_OP_NOP to GPUHASH_OP_ERASE, see below */
+  uint32_t combine;       /* accumulate, execute: GPUHASH_ADD, _MIN, _MAX */
+  uint32_t value_type;    /* accumulate, execute: GPUHASH_UINT, _INT, _FLOAT */
+  void *stream;           /* CUDA stream; NULL: the default stream. 2 (cudaStreamPerThread) is another stream in each
+                           * thread: calls on it are ordered with those of the same thread only */
   gpuhash_counts *counts; /* host memory, or NULL; when given, the call waits for the batch */
 } gpuhash_batch;
 #define GPUHASH_BATCH_INIT {sizeof(gpuhash_batch), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL}
 
+/* execute: an element whose op code is none of 0 to 5, or ACCUMULATE in a table without values or of a backend without
+ * that trait, is left out and gets the status GPUHASH_ELEMENT_BAD_OP; all others are carried out. The call then says
+ * GPUHASH_INVALID_ARGUMENT, unless it has something worse to say. */
 GPUHASH_API gpuhash_status gpuhash_run(gpuhash_table *table, const gpuhash_batch *batch, gpuhash_error *err);
 
 /* The same, spelled out. status, stream and err may be NULL. */

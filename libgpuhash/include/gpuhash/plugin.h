@@ -5,7 +5,15 @@
  *
  * Compatibility: the major version is in the entry point's name. Structs are append-only. A host reads no further than
  * the plugin's struct_size says, and treats what is missing as NULL; a plugin reads no further into the host's structs
- * than their struct_size says.
+ * than their struct_size says. It announces no trait, width or device kind that its host's version does not have.
+ *
+ * Mandatory: name, at least one device and (without the trait WIDE) one key and one value width, and the entries probe,
+ * create, destroy, run, info, export_pairs, clear, reserve, shrink, check, stats, histogram. With a trait its entries:
+ * FLUSH flush, MULTI find_all, ORDERED lower_bound and range. All others, version, summary and options may be NULL or 0.
+ *
+ * Answers are checked. A module that lacks something is refused when it is loaded; a call that answers what the comments
+ * below rule out fails with GPUHASH_PLUGIN_ERROR. Both errors name the module. What no host can contain is up to the
+ * plugin: entries must not crash, must come back, and must write no further than they are told.
  */
 #ifndef GPUHASH_PLUGIN_H
 #define GPUHASH_PLUGIN_H
@@ -48,8 +56,9 @@ typedef struct gpuhash_option_info {
 } gpuhash_option_info;
 
 /* A backend. The host has checked every argument against gpuhash.h's contract before it calls (pointers, alignment,
- * device, overlap, sizes, the table being alive), except for the values of options. Entries whose trait is absent may
- * be NULL. Every entry may be called from many threads at once, create and destroy of one table excepted. */
+ * device, overlap, sizes, the table being alive), except for the values of options. Every entry may be called from many
+ * threads at once, create and destroy of one table excepted. Entries answer a status of gpuhash.h and, unless it is OK,
+ * put a sentence into err, which is never NULL. None may throw. */
 typedef struct gpuhash_backend_v1 {
   size_t struct_size;
   const char *name;
@@ -62,18 +71,27 @@ typedef struct gpuhash_backend_v1 {
   size_t n_options;
 
   gpuhash_status (*probe)(gpuhash_device device, gpuhash_error *err);
+  /* OK with a table that is not NULL. config and what it points to end with the call; of memory, only the struct does. */
   gpuhash_status (*create)(const gpuhash_config *config, void **table, gpuhash_error *err);
   void (*destroy)(void *table);
+  /* OK only if every element was carried out: no status byte is above GPUHASH_YES. FULL or NO_MEMORY: those that were not
+   * have GPUHASH_ELEMENT_FULL or _NO_MEMORY. If counts is given, both of its fields are set (not added to). The op codes
+   * of execute are GPUHASH_OP_NOP to GPUHASH_OP_ERASE on the CPU; on CUDA others get GPUHASH_ELEMENT_BAD_OP. */
   gpuhash_status (*run)(void *table, const gpuhash_batch *batch, gpuhash_error *err);
+  /* One consistent picture: used <= slots, size <= used + 2, capacity <= slots + 2. traits: 0, or those that this table
+   * has of the backend's. backend, device, widths and seed are the host's to fill in. */
   gpuhash_status (*info)(void *table, gpuhash_table_info *out, gpuhash_error *err);
+  /* With keys: OK only if all pairs fit into *n; else INVALID_ARGUMENT. Both set *n to the number of pairs. */
   gpuhash_status (*export_pairs)(void *table, size_t *n, void *keys, void *values, void *stream, gpuhash_error *err);
   gpuhash_status (*clear)(void *table, void *stream, gpuhash_error *err);
   gpuhash_status (*reserve)(void *table, uint64_t keys, void *stream, gpuhash_error *err);
   gpuhash_status (*shrink)(void *table, void *stream, gpuhash_error *err);
   gpuhash_status (*flush)(void *table, void *stream, gpuhash_error *err);
   gpuhash_status (*check)(void *table, gpuhash_error *err);
+  /* Writes min(*n, all) figures, with printable names that end within their array; sets *n to all, at most 1024. */
   gpuhash_status (*stats)(void *table, size_t *n, gpuhash_stat *out, gpuhash_error *err);
   gpuhash_status (*histogram)(void *table, size_t n, uint64_t *counts, gpuhash_error *err);
+  /* offsets: n + 1 ascending numbers from 0 on. OK with values only if all fit into max_values. */
   gpuhash_status (*find_all)(void *table, size_t n, const void *keys, uint64_t *offsets, void *values,
                              size_t max_values, void *stream, gpuhash_error *err);
   gpuhash_status (*lower_bound)(void *table, size_t n, const void *keys, void *out_keys, void *out_values,

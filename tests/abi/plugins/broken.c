@@ -15,9 +15,13 @@
 #define NO_DEVICE 14
 #define NO_OPTIONS 15 /* announces options that are not there */
 #define NO_OPTION_KEY 16
+#define LATER_ABI 17 /* has the entry point of another major version */
 
 #if CASE == NO_ENTRY
 int something_else(void) { return 0; }
+#elif CASE == LATER_ABI
+__attribute__((visibility("default"))) int gpuhash_plugin_init_v2(void);
+int gpuhash_plugin_init_v2(void) { return 0; }
 #else
 #define gpuhash_plugin_init_v1 init_of_echo
 #include <string.h>

@@ -16,7 +16,8 @@ static gpuhash_status create(const gpuhash_config *config, void **table, gpuhash
   return *table != NULL ? GPUHASH_OK : GPUHASH_NO_MEMORY;
 }
 static gpuhash_status run(void *table, const gpuhash_batch *batch, gpuhash_error *err) {
-  UNUSED(table, batch, err);
+  UNUSED(table, err);
+  if (batch->counts != NULL) *batch->counts = (gpuhash_counts){0, 0};
   return GPUHASH_OK;
 }
 static gpuhash_status info(void *table, gpuhash_table_info *out, gpuhash_error *err) {
@@ -51,7 +52,8 @@ static gpuhash_status histogram(void *table, size_t n, uint64_t *counts, gpuhash
 }
 static gpuhash_status find_all(void *table, size_t n, const void *keys, uint64_t *offsets, void *values,
                                size_t max_values, void *stream, gpuhash_error *err) {
-  UNUSED(table, &n, keys, offsets, values, &max_values, stream, err);
+  UNUSED(table, keys, values, &max_values, stream, err);
+  for (size_t i = 0; i <= n; ++i) offsets[i] = 0;
   return GPUHASH_OK;
 }
 static gpuhash_status lower_bound(void *table, size_t n, const void *keys, void *out_keys, void *out_values,
@@ -107,7 +109,7 @@ GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor
       .name = NAME, /* "echo", or "slab_hash" to provide the stand-alone allocator */
       .version = "1.0",
       .summary = "agrees to everything",
-      .traits = ~(uint64_t)0,
+      .traits = 2 * (uint64_t)GPUHASH_TRAIT_FLUSH - 1, /* all */
       .devices = 1u << GPUHASH_CPU,
       .probe = probe,
       .create = create,

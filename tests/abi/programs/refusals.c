@@ -370,7 +370,9 @@ static void backends(void) {
   REFUSED(INVALID, "name is NULL", gpuhash_backend_probe(NULL, cpu, &err));
   REFUSED(INVALID, "device kind 9", gpuhash_backend_probe("toy", (gpuhash_device){9, 0}, &err));
   OK(gpuhash_backend_probe("toy", cpu, &err));
+  REFUSED(GPUHASH_NOT_FOUND, "cannot be read: No such file", gpuhash_backend_load("/none/gpuhash_x.so", &info, &err));
   OK(gpuhash_backend_load("toy", &info, &err));
+  OK(gpuhash_backend_load(info.path, &info, &err)); /* a path stands for its module */
   EXPECT(strcmp(info.name, "toy") == 0 && info.loaded == 1 && info.error == NULL);
   EXPECT(info.key_widths == ((1u << 4) | (1u << 8)));
 }
@@ -429,7 +431,7 @@ static void slab_allocator(void) {
   OK(gpuhash_slab_free(a, n, units, status, NULL, &err));
   OK(gpuhash_slab_translate(a, n, units, addresses, NULL, &err));
   OK(gpuhash_slab_get_stats(a, &stats, &err));
-  EXPECT(stats.units == 1);
+  EXPECT(stats.units >= stats.allocated);
   REFUSED(INVALID, "allocator is NULL", gpuhash_slab_allocate(NULL, n, units, NULL, &err));
   REFUSED(INVALID, "units is NULL", gpuhash_slab_allocate(a, n, NULL, NULL, &err));
   REFUSED(INVALID, "is not aligned", gpuhash_slab_allocate(a, 1, off(units, 1), NULL, &err));
