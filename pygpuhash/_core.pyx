@@ -334,6 +334,8 @@ cdef dict describe(gpuhash_backend_info *info):
         "key_widths": tuple([b for b in range(32) if info.key_widths >> b & 1]),
         "value_widths": tuple([b for b in range(32) if info.value_widths >> b & 1]),
         "devices": tuple([kind for kind in (GPUHASH_CPU, GPUHASH_CUDA) if info.devices >> kind & 1]),
+        "options": tuple([(text(info.options[i].key), text(info.options[i].choices) or "", text(info.options[i].help) or "")
+                          for i in range(info.n_options)]),
     }
 
 

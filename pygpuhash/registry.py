@@ -17,16 +17,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pygpuhash import _core
 from pygpuhash.errors import BackendNotFound, GpuHashError, PluginError
 
-__all__ = ["Backend", "backends", "resolve"]
+__all__ = ["Backend", "Option", "backends", "resolve"]
 
 GROUP = "pygpuhash.backends"
 DEFAULT = "linear_probe"
 _DEVICE_NAMES = {_core.CPU: "cpu", _core.CUDA: "cuda"}
+
+
+class Option(NamedTuple):
+    """An option of a backend: a keyword argument of `Table`, the values that it takes, and what it does."""
+
+    name: str
+    choices: str
+    help: str
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Backend:
     state: str = "usable"
     error: str | None = None
     summary: str | None = field(default=None, compare=False)
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -212,4 +221,5 @@ def _from_info(info: dict[str, Any], name: str, distribution: str | None, state:
         state="broken" if broken else state,
         error=info["error"] or error,
         summary=info["summary"],
+        options=tuple(Option(*row) for row in info["options"]),
     )

@@ -6,7 +6,7 @@ import difflib
 import enum
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -14,6 +14,25 @@ from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _ten
 from pygpuhash._arguments import whole
 from pygpuhash._stage import Stage
 from pygpuhash.errors import GpuHashError, InvalidArgument, OptionNotFound, Unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pygpuhash._typing import (
+        Column,
+        DeviceName,
+        ElementType,
+        Mask,
+        Memory,
+        Out,
+        Scalar,
+        Stream,
+        SupportsArray,
+        SupportsDlpack,
+        TableInfo,
+        Tensor,
+        Values,
+    )
 
 __all__ = ["Op", "Table"]
 
@@ -52,6 +71,9 @@ class Table(_core.CoreTable):
     threads : threads per batch on the CPU; None for what OpenMP says.
     backend_options : options of the backend, by name.
 
+    Arrays that this table returns are of the library of the keys: numpy, PyTorch, JAX, CuPy or Numba. Where a method
+    returns values, a set returns None.
+
     If the backend's name stands for a Python class (see `registry`), that class is called with the same keyword
     arguments and its object is returned.
 
@@ -61,6 +83,7 @@ class Table(_core.CoreTable):
     """
 
     __slots__ = ("__weakref__",)  # no others, so that a misspelt attribute is refused
+    __signature__: ClassVar[inspect.Signature]
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
         """A table, or the object of a backend that is a Python class."""
@@ -73,15 +96,15 @@ class Table(_core.CoreTable):
         self,
         backend: str = "auto",
         *,
-        key_dtype: Any = "uint64",
-        value_dtype: Any = "int64",
+        key_dtype: ElementType = "uint64",
+        value_dtype: ElementType | None = "int64",
         capacity: int = 0,
-        device: str = "auto",
+        device: DeviceName = "auto",
         grow: bool = True,
         max_load_factor: float | None = None,
         seed: int | None = None,
-        stream: Any = None,
-        memory: Any = None,
+        stream: Stream = None,
+        memory: Memory | None = None,
         threads: int | None = None,
         **backend_options: str | int | float | bool,
     ) -> None:
@@ -114,12 +137,59 @@ class Table(_core.CoreTable):
         try:
             self._create(*arguments)
         except OptionNotFound as error:
-            raise OptionNotFound(f"{error}{_hint(options)}") from None
+            hint = "" if "did you mean" in str(error) else _hint(options)
+            raise OptionNotFound(f"{error}{hint}") from None
 
     # ---- batches that are not hot
 
+    @overload
     def insert_or_assign(
-        self, keys: Any, values: Any = None, *, dedup: str | None = None, out: Any = None, stream: Any = None
+        self,
+        keys: Scalar,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> np.bool_: ...
+    @overload
+    def insert_or_assign(
+        self,
+        keys: Column,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Mask: ...
+    @overload
+    def insert_or_assign(
+        self,
+        keys: Tensor,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Tensor: ...
+    @overload
+    def insert_or_assign(
+        self,
+        keys: SupportsArray,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Mask: ...
+    def insert_or_assign(
+        self,
+        keys: Any,
+        values: Any = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Any = None,
+        stream: Stream = None,
     ) -> Any:
         """Add each pair, or replace the value of a key that is present. Returns a bool mask: newly inserted.
 
@@ -170,7 +240,13 @@ class Table(_core.CoreTable):
             return _tensors.give(library, mask)
         return mask[()] if mask.ndim == 0 else mask
 
-    def find_all(self, keys: Any, *, stream: Any = None) -> tuple[Any, Any]:
+    @overload
+    def find_all(self, keys: Scalar | Column, *, stream: Stream = None) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
+    @overload
+    def find_all(self, keys: Tensor, *, stream: Stream = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def find_all(self, keys: SupportsArray, *, stream: Stream = None) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
+    def find_all(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any]:
         """Every value of every key (host arrays; trait "multi"): (offsets, values).
 
         The values of key i are `values[offsets[i]:offsets[i + 1]]`; offsets is int64 of n + 1 entries.
@@ -210,7 +286,7 @@ class Table(_core.CoreTable):
             if int(offsets.get()[-1]) <= need:  # refused for another reason than pairs inserted in between
                 raise failure
 
-    def lower_bound(self, keys: Any, *, stream: Any = None) -> tuple[Any, Any, Any]:
+    def lower_bound(self, keys: Values, *, stream: Stream = None) -> tuple[NDArray[Any], NDArray[Any] | None, Mask]:
         """The smallest key at or above each of `keys` (host arrays; trait "ordered"): (keys, values, found)."""
         stored, stage = self._host_keys(keys, "keys"), self._stage(stream)
         out_keys = stage.room(stored.shape, self._key_store)
@@ -221,7 +297,9 @@ class Table(_core.CoreTable):
         values = None if out_values is None else _arrays.from_store(out_values.get(), self.value_dtype)
         return _arrays.from_store(out_keys.get(), self.key_dtype), values, found.get() == 1
 
-    def range(self, low: Any, high: Any, limit: int, *, stream: Any = None) -> tuple[Any, Any, Any]:
+    def range(
+        self, low: Values, high: Values, limit: int, *, stream: Stream = None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64]]:
         """Up to `limit` pairs with low[i] <= key < high[i], ascending (host arrays; trait "ordered").
 
         Returns (keys, values, counts): keys and values of shape (n, limit), of which row i has counts[i] entries.
@@ -246,7 +324,11 @@ class Table(_core.CoreTable):
 
     # ---- the whole table
 
-    def export(self, *, like: Any = None, stream: Any = None) -> tuple[Any, Any]:
+    @overload
+    def export(self, *, like: None = None, stream: Stream = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def export(self, *, like: Tensor, stream: Stream = None) -> tuple[Tensor, Tensor]: ...
+    def export(self, *, like: SupportsDlpack | None = None, stream: Stream = None) -> tuple[Any, Any]:
         """All pairs: (keys, values), one-dimensional, in no order unless the backend is ordered; values None for a set.
 
         numpy arrays, or arrays of the library of `like`: of a CUDA array, for a table on its device, or of a tensor on
@@ -302,11 +384,11 @@ class Table(_core.CoreTable):
             return self._export_like(got, like, s)  # another thread has erased in between
         return keys, values, got, failure
 
-    def keys(self) -> Any:
+    def keys(self) -> NDArray[Any]:
         """All keys, as a numpy array."""
         return self.export()[0]
 
-    def values(self) -> Any:
+    def values(self) -> NDArray[Any]:
         """All values, as a numpy array in the order of a simultaneous `export`; None for a set."""
         return self.export()[1]
 
@@ -315,19 +397,19 @@ class Table(_core.CoreTable):
         keys, values = self.export()
         return zip(keys, values if values is not None else [None] * len(keys), strict=True)
 
-    def clear(self, *, stream: Any = None) -> None:
+    def clear(self, *, stream: Stream = None) -> None:
         """Remove every key; the storage stays."""
         self._maintain("clear", 0, self._stream_of(None, stream))
 
-    def reserve(self, keys: int, *, stream: Any = None) -> None:
+    def reserve(self, keys: int, *, stream: Stream = None) -> None:
         """Make room for `keys` keys in all; never shrinks."""
         self._maintain("reserve", whole("keys", keys, 2**64 - 1), self._stream_of(None, stream))
 
-    def shrink(self, *, stream: Any = None) -> None:
+    def shrink(self, *, stream: Stream = None) -> None:
         """Keep only as much storage as the keys need at the maximum load factor."""
         self._maintain("shrink", 0, self._stream_of(None, stream))
 
-    def flush(self, first: int | None = None, count: int | None = None, *, stream: Any = None) -> None:
+    def flush(self, first: int | None = None, count: int | None = None, *, stream: Stream = None) -> None:
         """Drop what erased keys left behind; a chaining backend gives slabs that are no longer needed to its allocator.
 
         With `first` and `count` only the buckets first .. first + count - 1 of a chaining backend are flushed. Raises
@@ -475,9 +557,9 @@ class Table(_core.CoreTable):
         return frozenset(self._info()["traits"])
 
     @property
-    def info(self) -> dict[str, Any]:
+    def info(self) -> TableInfo:
         """Size, used slots, slots, capacity, bytes, seed, rebuilds, maximum load factor and traits at one moment."""
-        return dict(self._info())
+        return self._info()
 
     def __enter__(self) -> Table:
         return self
@@ -510,10 +592,19 @@ def _absent(keys: Any, found: np.ndarray[Any, Any]) -> str:
     return f"{len(absent)} of {found.size} keys are not in the table, the first is {first}"
 
 
+def _signature() -> inspect.Signature:
+    """What `inspect.signature(Table)` shows: the arguments of __init__, not those of __new__."""
+    whole = inspect.signature(Table.__init__)
+    return whole.replace(parameters=[*whole.parameters.values()][1:], return_annotation=inspect.Signature.empty)
+
+
+Table.__signature__ = _signature()
+
+
 def _hint(options: dict[str, str]) -> str:
     """An argument of `Table` that an unknown option may have meant."""
     for name in options:
-        for parameter in inspect.signature(Table).parameters:
+        for parameter in Table.__signature__.parameters:
             if name in parameter or parameter in name or difflib.get_close_matches(name, [parameter], 1, 0.7):
                 return f"; {name} looks like the argument {parameter}"
     return ""

@@ -194,6 +194,8 @@ gpuhash_status registry::describe(size_t index, gpuhash_backend_info& info, gpuh
     info.key_widths = api.key_widths;
     info.value_widths = api.value_widths;
     info.devices = api.devices;
+    info.options = api.options;
+    info.n_options = api.n_options;
     return GPUHASH_OK;
   }
   gpuhash_error why = GPUHASH_ERROR_INIT;
@@ -213,7 +215,9 @@ gpuhash_backend_info describe(const backend& b) {
           1,
           b.api.key_widths,
           b.api.value_widths,
-          b.api.devices};
+          b.api.devices,
+          b.api.options,
+          b.api.n_options};
 }
 
 }  // namespace

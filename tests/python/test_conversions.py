@@ -143,7 +143,7 @@ def test_times_of_python():
         assert len(table) == 3
         with pytest.raises(TypeError, match="is no datetime64"):
             table.find(NOON.replace(microsecond=1))
-        with pytest.raises(TypeError, match="has a time zone.*UTC"):
+        with pytest.raises(TypeError, match=r"has a time zone.*UTC"):
             table.find(NOON.replace(tzinfo=datetime.UTC))
         with pytest.raises(TypeError, match="not of the table's"):
             table.find(datetime.timedelta(1))

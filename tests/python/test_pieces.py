@@ -42,6 +42,11 @@ def make_multi(backend, dtypes, **options):
     return table
 
 
+def forever(call, *arguments):
+    while True:
+        call(*arguments)
+
+
 def batch(rng, dtypes):
     """N distinct keys, and a value for each, or None."""
     keys = rng.permutation(1000)[:N].astype(dtypes[0])
@@ -190,8 +195,7 @@ def test_ctrl_c_between_pieces(backend, piece, rng):
             stopper = threading.Timer(0.02, _thread.interrupt_main)
             stopper.start()
             with pytest.raises(KeyboardInterrupt):
-                while True:
-                    call(mask)
+                forever(call, mask)
             stopper.join()
             assert mask.view(np.uint8).max() <= 1
         table.check()
@@ -208,8 +212,7 @@ def test_ctrl_c_stops_find_all(backend, rng):
         stopper.start()
         try:
             with pytest.raises(KeyboardInterrupt):
-                while True:
-                    table.find_all(keys)
+                forever(table.find_all, keys)
         finally:
             _core.piece(was)
         stopper.join()

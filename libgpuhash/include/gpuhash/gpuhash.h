@@ -125,6 +125,13 @@ enum {
   GPUHASH_TRAIT_FLUSH = 1u << 6    /* flush compacts and gives memory back */
 };
 
+/* An option that a backend takes by name: see gpuhash_config.options. */
+typedef struct gpuhash_option_info {
+  const char *key;
+  const char *choices; /* "8|16", "uint", ...: shown when a value is refused */
+  const char *help;
+} gpuhash_option_info;
+
 typedef struct gpuhash_backend_info {
   size_t struct_size;
   const char *name;    /* what a config's backend field takes */
@@ -133,10 +140,12 @@ typedef struct gpuhash_backend_info {
   const char *path;    /* the module */
   const char *error;   /* NULL when usable; else why not */
   uint64_t traits;
-  uint32_t loaded;       /* 0: known by file name only, loaded on first use */
-  uint32_t key_widths;   /* bit b set: keys of b bytes (b = 4, 8) */
-  uint32_t value_widths; /* bit b set: values of b bytes (b = 0, 4, 8) */
-  uint32_t devices;      /* bit k set: built for device kind k */
+  uint32_t loaded;                    /* 0: known by file name only, loaded on first use */
+  uint32_t key_widths;                /* bit b set: keys of b bytes (b = 4, 8) */
+  uint32_t value_widths;              /* bit b set: values of b bytes (b = 0, 4, 8) */
+  uint32_t devices;                   /* bit k set: built for device kind k */
+  const gpuhash_option_info *options; /* n_options of them; NULL while the module is not loaded */
+  size_t n_options;
 } gpuhash_backend_info;
 
 /* Backends are found in: modules opened by path, the directories of GPUHASH_PLUGIN_PATH (colon separated; ignored in

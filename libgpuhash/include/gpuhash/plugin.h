@@ -30,12 +30,6 @@ typedef struct gpuhash_host_api {
   const gpuhash_memory *host_memory;
 } gpuhash_host_api;
 
-typedef struct gpuhash_option_info {
-  const char *key;
-  const char *choices; /* "8|16", "uint", ...: shown when a value is refused */
-  const char *help;
-} gpuhash_option_info;
-
 /* A backend. The host has checked every argument against gpuhash.h's contract before it calls (pointers, alignment,
  * device, overlap, sizes, the table being alive), except for the values of options. Entries whose trait is absent may
  * be NULL. Every entry may be called from many threads at once, create and destroy of one table excepted. */
