@@ -23,6 +23,7 @@ import sysconfig
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import ExecError, SetupError
@@ -220,12 +221,12 @@ class BuildExt(build_ext):
 core = Extension(
     "pygpuhash._core",
     ["pygpuhash/_core.pyx"],
-    include_dirs=[str(HEADER.parent.parent)],
+    include_dirs=[str(HEADER.parent.parent), numpy.get_include()],
     depends=[str(HEADER), "pygpuhash/gpuhash.pxd"],
     libraries=["gpuhash"],
     library_dirs=[],
     runtime_library_dirs=["$ORIGIN"],
-    define_macros=[("Py_LIMITED_API", ABI3)],
+    define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
     extra_compile_args=["-O2"],
     py_limited_api=True,
 )

@@ -15,26 +15,28 @@ datetime64, timedelta  their 8 bytes as int64
 Keys compare by their bits: -0.0 and 0.0 are different keys, and a NaN equals a NaN of the same bits.
 
 An array is taken as it is when its dtype is the table's, its bytes are in native order, and it is C-contiguous and
-aligned. A strided or misaligned array is copied. An array of another dtype is converted when no element can change
-(a safe cast); otherwise it is refused. Python numbers and (nested) lists of them have no dtype: every element is
-checked against the range of the table's dtype.
+aligned. A strided or misaligned array is copied. An array of another dtype is converted when no element changes:
+integers of another width or sign are looked through once, times of another unit converted there and back, and the first
+element that does not fit is named. Floats are never rounded, nor made integers. Python numbers and (nested) lists of
+them have no dtype: every element is checked against the range of the table's dtype.
 """
 
 from __future__ import annotations
 
+import datetime
 import operator
 from typing import Any
 
 import numpy as np
 
-from pygpuhash.errors import InvalidArgument
+from pygpuhash import _tensors
 
 __all__ = [
-    "check_out",
+    "DoesNotFit",
     "from_store",
     "lossless",
     "on_device",
-    "refuse_overlap",
+    "output",
     "store_dtype",
     "table_dtype",
     "to_store",
@@ -44,10 +46,14 @@ _NEVER_ON_DEVICE = (int, float, bool, list, tuple, str, bytes, range, np.generic
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
+class DoesNotFit(TypeError):
+    """An element is of the right sort, but not one that the table's dtype has."""
+
+
 def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
     try:
-        dtype: np.dtype[Any] = np.dtype(given)
+        dtype: np.dtype[Any] = np.dtype(_tensors.dtype_name(given))
     except TypeError as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error
     if dtype.kind not in "biufmM" or dtype.itemsize > 8 or dtype.subdtype:
@@ -104,34 +110,35 @@ def on_device(array: Any) -> bool:
         return False
     device = getattr(array, "__dlpack_device__", None)
     if device is not None:
-        return device()[0] in _DLPACK_CUDA
+        try:
+            return device()[0] in _DLPACK_CUDA
+        except Exception:  # a tensor of no memory, or of a device that DLPack does not know
+            return False
     return hasattr(array, "__cuda_array_interface__")
 
 
-def check_out(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> None:
-    """Refuse an output array that results cannot be written into."""
+def output(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> np.ndarray[Any, Any]:
+    """The numpy array over the memory of an output, or an error that says why results cannot be written there."""
+    array = out
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"{what} is a {type(out).__name__}: pass a numpy array of {dtype}")
-    if out.dtype != dtype:
-        raise TypeError(f"{what} has dtype {out.dtype}, the results {dtype}: pass np.empty({shape}, '{dtype}')")
-    if out.shape != shape:
-        raise ValueError(f"{what} has shape {out.shape}, keys {shape}: pass np.empty({shape}, '{dtype}')")
-    if not out.flags.writeable:
+        library = _tensors.library(out)
+        if library == "jax":
+            raise TypeError(f"{what} is a JAX array, which cannot be written: leave it out")
+        if library is None:
+            raise TypeError(f"{what} is a {type(out).__name__}: pass a numpy array or a PyTorch tensor of {dtype}")
+        array = _tensors.read(out, library, what)
+    if array.dtype != dtype:
+        raise TypeError(f"{what} has dtype {array.dtype}, the results {dtype}: pass np.empty({shape}, '{dtype}')")
+    if array.shape != shape:
+        raise ValueError(f"{what} has shape {array.shape}, keys {shape}: pass np.empty({shape}, '{dtype}')")
+    if not array.flags.writeable:
         raise ValueError(f"{what} is read-only: pass an array that can be written")
-    if not (out.flags.c_contiguous and out.flags.aligned):
+    if not (array.flags.c_contiguous and array.flags.aligned):
         raise ValueError(f"{what} is strided or misaligned: pass a C-contiguous array, np.empty({shape}, '{dtype}')")
+    return np.asarray(array)
 
 
-def refuse_overlap(inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
-    """Refuse outputs that share memory with an input or with each other."""
-    seen = {name: array for name, array in inputs.items() if array is not None}
-    for name, array in outputs.items():
-        if array is None:
-            continue
-        for other_name, other in seen.items():
-            if array.size and other.size and np.may_share_memory(array, other):
-                raise InvalidArgument(f"{name} overlaps {other_name}: pass an array of its own")
-        seen[name] = array
+# ---- from what is given to an array of the table's dtype -------------------------------------------------------------
 
 
 def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
@@ -139,24 +146,141 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
         given = given.item()
     if isinstance(given, (int, float, list, tuple, range, str, bytes, set, frozenset, dict)) or given is None:
         return _from_python(given, dtype, what)
-    if isinstance(given, np.ma.MaskedArray):
+    if dtype.kind in "mM" and _is_moment(given):
+        return _moments(np.array(given, dtype=object), dtype, what)
+    array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
+    if isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()")
-    array = given if isinstance(given, np.ndarray) else np.asarray(given)
-    if array.dtype == dtype:
-        return array
-    if array.dtype.kind not in "biufmM":
-        raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: pass an array of numbers")
+    return array if array.dtype == dtype else _convert(array, dtype, what)
+
+
+def _from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
+    """An object that is not numpy's: a tensor, a column of a data frame, anything that numpy or DLPack can read."""
+    library = _tensors.library(given)
+    if library is not None:
+        return _tensors.read(given, library, what)
+    nulls = getattr(given, "null_count", 0)  # an attribute of Arrow's arrays, a method of polars'
+    nulls = nulls() if callable(nulls) else nulls
+    if nulls:
+        raise TypeError(f"{what} has missing elements ({nulls}), and a table has none: {_drop(given, what)}")
+    if not hasattr(given, "__array__") and hasattr(given, "__dlpack__"):
+        return np.from_dlpack(given)
+    if getattr(getattr(given, "dtype", None), "tz", None) is not None:
+        raise TypeError(f"{what} has a time zone, a datetime64 has none: convert it to UTC and drop the zone")
+    array = np.asarray(given)
+    if array.dtype == object and array.ndim == 0:
+        name = type(given).__name__
+        way_out = f"pass list({what})" if hasattr(given, "__iter__") else "pass an array, a list or a number"
+        raise TypeError(f"{what} is a {name}, not an array: {way_out}")
+    if array.dtype.kind in "fO" and not isinstance(getattr(given, "dtype", array.dtype), np.dtype):
+        missing = np.asarray(given.isna()) if hasattr(given, "isna") else np.zeros(0, bool)
+        if missing.any():
+            raise TypeError(
+                f"{what} has missing elements ({int(missing.sum())}, the first at {int(missing.argmax())}), and a "
+                f"table has none: {_drop(given, what)}"
+            )
+    return array
+
+
+def _drop(given: Any, what: str) -> str:
+    for name in ("drop_nulls", "drop_null", "dropna"):
+        if hasattr(given, name):
+            return f"pass {what}.{name}(), or fill them in"
+    return "leave them out, or fill them in"
+
+
+def _convert(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """An array of another dtype, when no element changes; otherwise an error that names one that would."""
+    kinds = array.dtype.kind + dtype.kind
+    if array.size == 0 and kinds[0] in "biufmMO":
+        return np.empty(array.shape, dtype)
+    if kinds[0] == "O" and kinds[1] in "mM":
+        return _moments(array, dtype, what)
+    if kinds[0] not in "biufmM":
+        raise TypeError(_not_numbers(array, dtype, what))
     if not array.dtype.isnative:
         raise TypeError(
             f"{what} have dtype {array.dtype.str!r}, which is not in native byte order: "
             f"pass {what}.astype({what}.dtype.newbyteorder('='))"
         )
-    if not lossless(array.dtype, dtype):
-        raise TypeError(
-            f"{what} have dtype {array.dtype}, the table holds {dtype}, and the conversion could change elements: "
-            f"pass {what}.astype('{dtype}') if that is what you want"
+    if kinds in ("mm", "MM"):
+        return _times(array, dtype, what)
+    if "m" in kinds or "M" in kinds:
+        raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: convert them")
+    if np.can_cast(array.dtype, dtype, "safe") and not (kinds[0] in "iu" and kinds[1] == "f"):
+        return array.astype(dtype)
+    if kinds[0] == "f":
+        raise TypeError(_float_refusal(array, dtype, what))
+    return _integers_as_floats(array, dtype, what) if kinds[1] == "f" else _integers(array, dtype, what)
+
+
+def _integers(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """Integers of another width or sign: one pass over them looks for the smallest, the largest, or both."""
+    low, high = _limits(dtype)
+    from_low, from_high = _limits(array.dtype)
+    wrong = (low > from_low and int(array.min()) < low) or (high < from_high and int(array.max()) > high)
+    if wrong:
+        outside = np.zeros(array.shape, bool)
+        if low > from_low:
+            outside |= array < low
+        if high < from_high:
+            outside |= array > high
+        raise OverflowError(f"{_first(array, outside, what)}, which does not fit {dtype} ({low} to {high})")
+    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+
+def _integers_as_floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """Integers that the floats hold exactly: all up to 2 to the number of their digits, and some beyond."""
+    exact = 2 ** (np.finfo(dtype).nmant + 1)
+    low, high = _limits(array.dtype)
+    with np.errstate(over="ignore"):
+        result = array.astype(dtype)
+    if (low < -exact and int(array.min()) < -exact) or (high > exact and int(array.max()) > exact):
+        rounded = result.astype(np.longdouble) != array.astype(np.longdouble)  # holds all 64 bits, and infinity
+        if rounded.any():
+            raise DoesNotFit(
+                f"{_first(array, rounded, what)}, which has no exact {dtype}: pass {what}.astype('{dtype}') to round"
+            )
+    return result
+
+
+def _first(array: np.ndarray[Any, Any], where: np.ndarray[Any, Any], what: str) -> str:
+    """Which element is the first of some: "keys: element 3 is -5"."""
+    at = int(where.reshape(-1).argmax())
+    index = at if array.ndim == 1 else tuple(int(i) for i in np.unravel_index(at, array.shape))
+    return f"{what}: element {index} is {array.reshape(-1)[at]}"
+
+
+def _float_refusal(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> str:
+    have = f"{what} have dtype {array.dtype}, the table holds {dtype}"
+    if dtype.kind == "f":
+        return f"{have}, to which they would be rounded: pass {what}.astype('{dtype}') if that is what you want"
+    gaps = np.isnan(array)
+    if gaps.any():
+        return (
+            f"{have}, and {int(gaps.sum())} of them are NaN: {_first(array, gaps, what)}. If NaN stands for a missing "
+            f"element, leave those out first: {what}[~np.isnan({what})]"
         )
-    return array.astype(dtype)
+    broken = np.floor(array) != array
+    if broken.any():
+        return f"{have}: {_first(array, broken, what)}, which is not an integer"
+    return f"{have}: all are whole numbers, so pass {what}.astype('{dtype}') once you know that they fit"
+
+
+def _not_numbers(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> str:
+    have = f"{what} have dtype {array.dtype}, the table holds {dtype}"
+    if array.dtype.name == "bfloat16":
+        return f"{have}, and numpy has no bfloat16: pass {what}.astype('float32')"
+    if array.dtype != object:
+        return f"{have}: pass an array of numbers"
+    odd = np.array([not isinstance(x, (int, float, np.number)) for x in array.reshape(-1)], bool)
+    if odd.any():
+        return f"{have}: pass an array of numbers; {_first(array, odd, what)}"
+    return f"{have}: pass an array of numbers, for example {what}.astype('{dtype}')"
 
 
 def lossless(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
@@ -176,10 +300,12 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
         array = np.asarray(given)
     except (ValueError, OverflowError):
         array = np.array(given, dtype=object) if isinstance(given, int) else _ragged(what)
+    except RuntimeError:  # of PyTorch, for a list of tensors
+        raise TypeError(f"{what} is a {type(given).__name__} of arrays: pass them as one array") from None
     if array.size == 0 and array.dtype.kind == "f":
         return np.empty(array.shape, dtype)
     if dtype.kind in "mM":
-        return _times(given, array, dtype, what)
+        return _times(array, dtype, what) if array.dtype.kind == dtype.kind else _moments(array, dtype, what)
     if dtype.kind == "f":
         return _floats(array, dtype, what)
     if array.dtype.kind not in "biu":  # numpy turns a list of large and negative integers into floats: look again
@@ -189,7 +315,7 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
                 operator.index(value)
             except TypeError:
                 raise TypeError(f"{what}: {value!r} is not an integer, the table holds {dtype}") from None
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    low, high = _limits(dtype)
     for value in (array.min(), array.max()):
         if not low <= int(value) <= high:
             raise OverflowError(f"{what}: {int(value)} does not fit {dtype} ({low} to {high})")
@@ -217,14 +343,65 @@ def _floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.
     if array.dtype.kind in "iuO":
         for value, rounded in zip(array.flat, result.flat, strict=True):
             if isinstance(value, (int, np.integer)) and int(rounded) != int(value):
-                raise TypeError(f"{what}: the integer {value} has no exact {dtype}: pass a float")
+                raise DoesNotFit(f"{what}: the integer {value} has no exact {dtype}: pass a float")
     return result
 
 
-def _times(given: Any, array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    if array.dtype.kind not in (dtype.kind, "U", "O"):
-        raise TypeError(f"{what}: {given!r} is not of the table's {dtype}: pass np.array(..., '{dtype}')")
-    try:
-        return np.asarray(given, dtype=dtype)
-    except (ValueError, TypeError) as error:
-        raise TypeError(f"{what}: {given!r} is not of the table's {dtype}: {error}") from error
+# ---- times -----------------------------------------------------------------------------------------------------------
+
+
+def _times(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """Times of another unit, when each is a whole number of the table's."""
+    if array.dtype == dtype:
+        return array
+    if np.can_cast(array.dtype, dtype, "same_kind"):
+        try:
+            result = array.astype(dtype)
+            back = result.astype(array.dtype)
+        except OverflowError:
+            raise OverflowError(f"{what}: a time of dtype {array.dtype} does not fit {dtype}") from None
+        changed = np.asarray(back.view(np.int64) != array.view(np.int64))  # bits: a NaT equals a NaT
+        if not changed.any():
+            return result
+        raise DoesNotFit(f"{_first(array, changed, what)}, which is no {dtype}: pass {what}.astype('{dtype}') to round")
+    raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: convert them")
+
+
+def _is_moment(given: Any) -> bool:
+    """A single point in time, or span, of Python or pandas."""
+    return isinstance(given, (datetime.date, datetime.timedelta)) or hasattr(given, "to_datetime64")
+
+
+def _moments(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """Times as text, or as objects of Python and pandas."""
+    if array.dtype.kind == "U":
+        try:
+            return array.astype(dtype)
+        except (ValueError, TypeError) as error:
+            raise TypeError(f"{what}: {array.reshape(-1)[0]!r} is not of the table's {dtype}: {error}") from error
+    result = np.empty(array.shape, dtype)
+    flat = result.reshape(-1)
+    for i, given in enumerate(array.reshape(-1)):
+        moment = _moment(given, dtype, what)
+        if not isinstance(moment, (np.datetime64, np.timedelta64)) or (
+            moment.dtype.kind != dtype.kind and not np.isnat(moment)
+        ):
+            raise TypeError(f"{what}: {given!r} is not of the table's {dtype}: pass np.array(..., '{dtype}')")
+        flat[i] = np.array("NaT", dtype) if np.isnat(moment) else _times(np.asarray(moment), dtype, what)
+    return result
+
+
+def _moment(given: Any, dtype: np.dtype[Any], what: str) -> Any:
+    """numpy's scalar for a time of Python or pandas; what is none, as it is."""
+    if getattr(given, "tzinfo", None) is not None:
+        raise TypeError(
+            f"{what}: {given!r} has a time zone, a datetime64 has none: convert it to UTC and drop the zone"
+        )
+    if isinstance(given, str):
+        return np.array(given, dtype)[()]
+    for method in ("to_datetime64", "to_timedelta64"):  # before Python's classes: pandas' derive from those
+        if hasattr(given, method):
+            return getattr(given, method)()
+    if isinstance(given, datetime.date):
+        return np.datetime64(given)
+    return np.timedelta64(given) if isinstance(given, datetime.timedelta) else given

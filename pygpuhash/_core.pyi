@@ -1,7 +1,21 @@
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pygpuhash._typing import (
+    Codes,
+    Column,
+    Combine,
+    Mask,
+    Out,
+    Scalar,
+    Stream,
+    SupportsArray,
+    TableInfo,
+    Tensor,
+    Values,
+)
 
 OP_INSERT: Final[int]
 OP_ASSIGN: Final[int]
@@ -17,6 +31,7 @@ CPU: Final[int]
 CUDA: Final[int]
 TRAITS: Final[dict[str, int]]
 
+def piece(keys: int = 0) -> int: ...
 def version() -> str: ...
 def build_info() -> str: ...
 def device_count(kind: int) -> tuple[int, str]: ...
@@ -38,18 +53,24 @@ def dlpack_write(
 ) -> Any: ...
 
 class CoreTable:
-    closed: bool
-    key_dtype: np.dtype[Any]
-    value_dtype: Any  # a dtype, or None for a set
-    _key_store: np.dtype[Any]
-    _value_store: Any
-    _stream: Any
-    _kind: int
-    _ordinal: int
-    _grow: bool
-    _plain_keys: bool
-    _plain_values: bool
-
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def key_dtype(self) -> np.dtype[Any]: ...
+    @property
+    def value_dtype(self) -> Any: ...  # a dtype, or None for a set
+    @property
+    def _key_store(self) -> np.dtype[Any]: ...
+    @property
+    def _value_store(self) -> Any: ...
+    @property
+    def _stream(self) -> Any: ...
+    @property
+    def _kind(self) -> int: ...
+    @property
+    def _ordinal(self) -> int: ...
+    @property
+    def _grow(self) -> bool: ...
     def _create(
         self,
         name: str,
@@ -67,28 +88,176 @@ class CoreTable:
         stream_handle: int,
     ) -> None: ...
     def close(self) -> None: ...
-    def find(self, keys: Any, *, out: Any = None, found: Any = None, stream: Any = None) -> tuple[Any, Any]: ...
-    def contains(self, keys: Any, *, out: Any = None, stream: Any = None) -> Any: ...
-    def insert(self, keys: Any, values: Any = None, *, out: Any = None, stream: Any = None) -> Any: ...
+    @overload
+    def find(
+        self, keys: Scalar, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[Any, np.bool_]: ...
+    @overload
+    def find(
+        self, keys: Column, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def find(
+        self, keys: Tensor, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def find(
+        self, keys: SupportsArray, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def contains(self, keys: Scalar, *, out: Out | None = None, stream: Stream = None) -> np.bool_: ...
+    @overload
+    def contains(self, keys: Column, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def contains(self, keys: Tensor, *, out: Out | None = None, stream: Stream = None) -> Tensor: ...
+    @overload
+    def contains(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def get(self, keys: Scalar, default: Any = 0, *, stream: Stream = None) -> Any: ...
+    @overload
+    def get(self, keys: Column, default: Any = 0, *, stream: Stream = None) -> NDArray[Any]: ...
+    @overload
+    def get(self, keys: Tensor, default: Any = 0, *, stream: Stream = None) -> Tensor: ...
+    @overload
+    def get(self, keys: SupportsArray, default: Any = 0, *, stream: Stream = None) -> NDArray[Any]: ...
+    @overload
+    def insert(
+        self, keys: Scalar, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> np.bool_: ...
+    @overload
+    def insert(
+        self, keys: Column, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> Mask: ...
+    @overload
+    def insert(
+        self, keys: Tensor, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> Tensor: ...
+    @overload
+    def insert(
+        self, keys: SupportsArray, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> Mask: ...
+    @overload
+    def insert_multi(
+        self, keys: Scalar, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> np.bool_: ...
+    @overload
+    def insert_multi(
+        self, keys: Column, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> Mask: ...
+    @overload
+    def insert_multi(
+        self, keys: Tensor, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> Tensor: ...
+    @overload
+    def insert_multi(
+        self, keys: SupportsArray, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
+    ) -> Mask: ...
     def _assign(self, keys: Any, values: Any, flags: int, out: Any, stream: Any) -> Any: ...
+    @overload
     def accumulate(
-        self, keys: Any, values: Any = 1, *, op: str = "add", out: Any = None, stream: Any = None
-    ) -> Any: ...
-    def erase(self, keys: Any, *, out: Any = None, stream: Any = None) -> Any: ...
+        self, keys: Scalar, values: Values = 1, *, op: Combine = "add", out: Out | None = None, stream: Stream = None
+    ) -> np.bool_: ...
+    @overload
+    def accumulate(
+        self, keys: Column, values: Values = 1, *, op: Combine = "add", out: Out | None = None, stream: Stream = None
+    ) -> Mask: ...
+    @overload
+    def accumulate(
+        self, keys: Tensor, values: Values = 1, *, op: Combine = "add", out: Out | None = None, stream: Stream = None
+    ) -> Tensor: ...
+    @overload
+    def accumulate(
+        self,
+        keys: SupportsArray,
+        values: Values = 1,
+        *,
+        op: Combine = "add",
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Mask: ...
+    @overload
+    def erase(self, keys: Scalar, *, out: Out | None = None, stream: Stream = None) -> np.bool_: ...
+    @overload
+    def erase(self, keys: Column, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def erase(self, keys: Tensor, *, out: Out | None = None, stream: Stream = None) -> Tensor: ...
+    @overload
+    def erase(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def erase_all(self, keys: Scalar, *, out: Out | None = None, stream: Stream = None) -> np.bool_: ...
+    @overload
+    def erase_all(self, keys: Column, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def erase_all(self, keys: Tensor, *, out: Out | None = None, stream: Stream = None) -> Tensor: ...
+    @overload
+    def erase_all(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
     def execute(
         self,
-        ops: Any,
-        keys: Any,
-        values: Any = None,
+        ops: Codes,
+        keys: Scalar,
+        values: Values | None = None,
         *,
-        op: str = "add",
-        out: Any = None,
-        found: Any = None,
-        stream: Any = None,
-    ) -> tuple[Any, Any]: ...
-    def count(self, keys: Any, *, out: Any = None, stream: Any = None) -> Any: ...
-    def insert_multi(self, keys: Any, values: Any = None, *, out: Any = None, stream: Any = None) -> Any: ...
-    def erase_all(self, keys: Any, *, out: Any = None, stream: Any = None) -> Any: ...
+        op: Combine = "add",
+        out: Out | None = None,
+        found: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[Any, np.bool_]: ...
+    @overload
+    def execute(
+        self,
+        ops: Codes,
+        keys: Column,
+        values: Values | None = None,
+        *,
+        op: Combine = "add",
+        out: Out | None = None,
+        found: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def execute(
+        self,
+        ops: Codes,
+        keys: Tensor,
+        values: Values | None = None,
+        *,
+        op: Combine = "add",
+        out: Out | None = None,
+        found: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def execute(
+        self,
+        ops: Codes,
+        keys: SupportsArray,
+        values: Values | None = None,
+        *,
+        op: Combine = "add",
+        out: Out | None = None,
+        found: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def count(self, keys: Scalar, *, out: Out | None = None, stream: Stream = None) -> np.int64: ...
+    @overload
+    def count(self, keys: Column, *, out: Out | None = None, stream: Stream = None) -> NDArray[np.int64]: ...
+    @overload
+    def count(self, keys: Tensor, *, out: Out | None = None, stream: Stream = None) -> Tensor: ...
+    @overload
+    def count(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> NDArray[np.int64]: ...
+    @overload
+    def __getitem__(self, keys: Scalar, /) -> Any: ...
+    @overload
+    def __getitem__(self, keys: Column, /) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, keys: Tensor, /) -> Tensor: ...
+    @overload
+    def __getitem__(self, keys: SupportsArray, /) -> NDArray[Any]: ...
+    def __setitem__(self, keys: Values, values: Values | None, /) -> None: ...
+    def __delitem__(self, keys: Values, /) -> None: ...
+    def __contains__(self, key: object, /) -> bool: ...
     def _raw(
         self,
         op: int,
@@ -112,7 +281,7 @@ class CoreTable:
     ) -> None: ...
     def _export(self, room: int, keys: int, values: int, stream: int = 0) -> tuple[int, Exception | None]: ...
     def _maintain(self, what: str, keys: int = 0, stream: int = 0, count: int = 0) -> None: ...
-    def _info(self) -> dict[str, Any]: ...
+    def _info(self) -> TableInfo: ...
     def __len__(self) -> int: ...
     def stats(self) -> dict[str, float]: ...
     def histogram(self, n: int = 32) -> NDArray[np.uint64]: ...

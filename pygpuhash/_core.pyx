@@ -6,20 +6,33 @@ for numpy arrays that can be passed as they are, so that a call costs about a mi
 
 Rules that hold for every call:
   - the GIL is released while libgpuhash runs;
-  - a host batch longer than `CHUNK` keys is passed in pieces, and signals are handled in between, so that Ctrl-C works;
+  - a host batch longer than a piece (`piece`) is passed in pieces, and signals are handled in between, so that Ctrl-C
+    works;
+  - a status byte becomes part of a mask only when it is 0 or 1: one of 2 or above raises;
   - a table that is closed while another thread is inside a call is destroyed by the last call that leaves.
 """
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong
 from cpython.pycapsule cimport (
     PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
 )
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.math cimport isinf
+from libc.string cimport memcpy, memset
+from numpy cimport (
+    NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NPY_BOOL, PyArray_BYTES,
+    PyArray_CHKFLAGS, PyArray_DESCR, PyArray_DIM, PyArray_DIMS, PyArray_EMPTY, PyArray_NBYTES, PyArray_NDIM,
+    PyArray_ScalarAsCtype, PyArray_SIZE, import_array, npy_intp
+)
+from numpy cimport dtype as Dtype, ndarray as Array
 
 from pygpuhash.gpuhash cimport *
+
+cdef extern from "numpy/arrayobject.h":
+    object PyArray_Scalar(void *data, Dtype dtype, object base)
 
 import numpy
 
@@ -32,8 +45,23 @@ cdef object empty = numpy.empty
 cdef object BOOL = numpy.dtype(bool)
 cdef object UINT8 = numpy.dtype(numpy.uint8)
 cdef object UINT64 = numpy.dtype(numpy.uint64)
+cdef object INT64 = numpy.dtype(numpy.int64)
+cdef object TRUE = numpy.True_
+cdef object FALSE = numpy.False_
 
-cdef size_t CHUNK = 1 << 22  # keys per call into the library for host batches
+import_array()
+
+cdef size_t PIECE = 1 << 20  # host keys per call into the library: a tenth of a second where every key misses the cache
+
+
+def piece(size_t keys=0):
+    """Host keys per call into the library; a number above 0 changes it, for tests. Returns what it was."""
+    global PIECE
+    was = PIECE
+    if keys:
+        PIECE = keys
+    return was
+
 
 OP_INSERT = GPUHASH_OP_INSERT
 OP_ASSIGN = GPUHASH_OP_ASSIGN
@@ -49,8 +77,7 @@ CPU = GPUHASH_CPU
 CUDA = GPUHASH_CUDA
 
 cdef dict COMBINE = {"add": GPUHASH_ADD, "min": GPUHASH_MIN, "max": GPUHASH_MAX}
-cdef dict VALUE_TYPE = {"u": GPUHASH_UINT, "b": GPUHASH_UINT, "i": GPUHASH_INT, "m": GPUHASH_INT, "M": GPUHASH_INT,
-                        "f": GPUHASH_FLOAT}
+cdef dict VALUE_TYPE = {"u": GPUHASH_UINT, "i": GPUHASH_INT, "f": GPUHASH_FLOAT}  # by the kind of the stored dtype
 TRAITS = {
     "insert": GPUHASH_TRAIT_INSERT,
     "accumulate": GPUHASH_TRAIT_ACCUMULATE,
@@ -88,6 +115,15 @@ cdef object exception(gpuhash_status status, gpuhash_error *err):
     if not message:
         message = "libgpuhash answered " + text(gpuhash_status_name(status))
     return EXCEPTIONS.get(status, errors.GpuHashError)(message)
+
+
+cdef object batch_exception(gpuhash_status status, gpuhash_error *err):
+    """As `exception`, for a call in which single elements can fail."""
+    if status == GPUHASH_OK:
+        return errors.TableFull("the backend found no room for some elements, yet called the batch a success")
+    if status == GPUHASH_NO_MEMORY:
+        return errors.HeapFull(text(err.message) or "the table's memory is exhausted")
+    return exception(status, err)
 
 
 cdef str text(const char *s):
@@ -130,16 +166,129 @@ def check_ops(ops, bint accumulates):
             raise errors.InvalidArgument(f"ops[{i}] is ACCUMULATE (3), but this table is a set (value_dtype=None)")
 
 
-cdef bint usable(object array):
-    """Is this array C-contiguous and aligned to its element?"""
-    cdef Py_buffer view
-    try:
-        PyObject_GetBuffer(array, &view, PyBUF_C_CONTIGUOUS)
-    except (BufferError, ValueError):
+cdef bint plain(object array, object dtype) noexcept:
+    """Can this be passed on as it is: a numpy array of this very dtype, C-contiguous and aligned?"""
+    return (
+        type(array) is ndarray
+        and <void *>PyArray_DESCR(<Array>array) == <void *>dtype
+        and PyArray_CHKFLAGS(<Array>array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED)
+    )
+
+
+cdef bint same_shape(Array a, Array b) noexcept:
+    cdef int i
+    if PyArray_NDIM(a) != PyArray_NDIM(b):
         return False
-    cdef bint aligned = <uintptr_t>view.buf % <size_t>view.itemsize == 0
-    PyBuffer_Release(&view)
-    return aligned
+    for i in range(PyArray_NDIM(a)):
+        if PyArray_DIM(a, i) != PyArray_DIM(b, i):
+            return False
+    return True
+
+
+cdef Array output(object given, object dtype, Array keys, str what):
+    """The memory that results are written to, or an error that says what is wrong with it."""
+    if plain(given, dtype) and PyArray_CHKFLAGS(<Array>given, NPY_ARRAY_WRITEABLE) and same_shape(<Array>given, keys):
+        return <Array>given
+    return _arrays.output(given, dtype, (<object>keys).shape, what)
+
+
+cdef int refuse_overlap(Array out, str what, Array other, str other_what) except -1:
+    """Outputs lie apart from inputs and from each other. All of them are C-contiguous."""
+    cdef char *a
+    cdef char *b
+    if out is None or other is None:
+        return 0
+    a = PyArray_BYTES(out)
+    b = PyArray_BYTES(other)
+    if a < b + PyArray_NBYTES(other) and b < a + PyArray_NBYTES(out):
+        raise errors.InvalidArgument(f"{what} overlaps {other_what}: pass an array of its own")
+    return 0
+
+# ---- single numbers --------------------------------------------------------------------------------------------------
+# The short path of t[5] and of t.insert(keys, 1): a Python number, or a numpy scalar of the very dtype, that the dtype
+# holds as it is becomes its bytes. Everything else goes through `_arrays.to_store`, which also finds the words for what
+# does not fit.
+
+cdef enum Plain:
+    NOT_PLAIN, U4, U8, I4, I8, F4, F8
+
+cdef dict PLAIN = {"u4": U4, "u8": U8, "i4": I4, "i8": I8, "f4": F4, "f8": F8}
+
+
+cdef bint read_integer(object given, int kind, void *cell) except -1:
+    cdef int overflow = 0
+    cdef long long i = PyLong_AsLongLongAndOverflow(given, &overflow)
+    if overflow:
+        if overflow < 0 or kind != U8:
+            return False
+        try:
+            (<uint64_t *>cell)[0] = PyLong_AsUnsignedLongLong(given)
+        except OverflowError:
+            return False
+        return True
+    if kind == I8:
+        (<int64_t *>cell)[0] = i
+        return True
+    if kind == U8:
+        (<uint64_t *>cell)[0] = <uint64_t>i
+        return i >= 0
+    if kind == I4:
+        (<int32_t *>cell)[0] = <int32_t>i
+        return -2147483648 <= i <= 2147483647
+    if kind == U4:
+        (<uint32_t *>cell)[0] = <uint32_t>i
+        return 0 <= i <= 4294967295
+    if kind == F4:
+        (<float *>cell)[0] = <float>i
+        return -(1 << 24) <= i <= 1 << 24
+    (<double *>cell)[0] = <double>i
+    return -(1LL << 53) <= i <= 1LL << 53
+
+
+cdef bint read_float(object given, int kind, void *cell) except -1:
+    cdef double f
+    if kind != F4 and kind != F8:
+        return False
+    f = given
+    if kind == F8:
+        (<double *>cell)[0] = f
+        return True
+    (<float *>cell)[0] = <float>f
+    return isinf(f) or not isinf(<double>(<float *>cell)[0])
+
+
+cdef bint read_number(object given, int kind, object scalar_type, void *cell) except -1:
+    """Is this a number that an element holds? Then its bytes are in the cell, which has room for 8."""
+    cdef object t = type(given)
+    if kind == NOT_PLAIN:
+        return False
+    if t is int:
+        return read_integer(given, kind, cell)
+    if t is float:
+        return read_float(given, kind, cell)
+    if t is scalar_type:
+        PyArray_ScalarAsCtype(given, cell)
+        return True
+    return False
+
+
+cdef void fill(char *p, size_t n, size_t bytes_each, const void *cell) noexcept nogil:
+    cdef size_t i
+    if bytes_each == 8:
+        for i in range(n):
+            (<uint64_t *>p)[i] = (<const uint64_t *>cell)[0]
+    else:
+        for i in range(n):
+            (<uint32_t *>p)[i] = (<const uint32_t *>cell)[0]
+
+
+cdef bint all_booleans(const uint8_t *status, size_t n) noexcept nogil:
+    """Is every status byte 0 or 1?"""
+    cdef uint8_t seen = 0
+    cdef size_t i
+    for i in range(n):
+        seen |= status[i]
+    return seen <= GPUHASH_YES
 
 # ---- devices and backends --------------------------------------------------------------------------------------------
 
@@ -205,6 +354,8 @@ cdef dict describe(gpuhash_backend_info *info):
         "value_widths": tuple([b for b in range(32) if info.value_widths >> b & 1]),
         "devices": tuple([kind for kind in (GPUHASH_CPU, GPUHASH_CUDA) if info.devices >> kind & 1]),
         "origin": ("built in", "on the path", "opened")[info.origin],
+        "options": tuple([(text(info.options[i].key), text(info.options[i].choices) or "", text(info.options[i].help) or "")
+                          for i in range(info.n_options)]),
     }
 
 
@@ -334,6 +485,13 @@ cdef void end_memory(gpuhash_memory *memory) noexcept:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
+cdef tuple number_kind(object dtype):
+    """What `read_number` needs to know of a dtype."""
+    if dtype is None or not dtype.isnative:
+        return NOT_PLAIN, None
+    return PLAIN.get(f"{dtype.kind}{dtype.itemsize}", NOT_PLAIN), dtype.type
+
+
 cdef class CoreTable:
     """One gpuhash_table and the dtypes that its bits stand for. `pygpuhash.Table` adds everything that is not hot."""
 
@@ -346,8 +504,10 @@ cdef class CoreTable:
     cdef readonly object _stream                     # default stream of the calls, and its owner
     cdef readonly int _kind, _ordinal
     cdef readonly bint _grow
-    cdef readonly bint _plain_keys, _plain_values    # stored as they are
     cdef uint32_t key_bytes, value_bytes
+    cdef uint32_t value_kind                         # how accumulate reads the stored values
+    cdef int key_plain, value_plain                  # how a Python number becomes an element
+    cdef object key_type, value_type                 # numpy's scalars of the dtypes
 
     def _create(self, str name, int kind, int ordinal, dtypes, uint64_t capacity, double max_load_factor,
                 uint64_t seed, bint grow, uint32_t threads, object memory, dict options, object stream,
@@ -358,8 +518,9 @@ cdef class CoreTable:
         if self.handle != NULL:
             raise errors.InvalidArgument("this table was created already: make a new Table")
         self.key_dtype, self._key_store, self.value_dtype, self._value_store = dtypes
-        self._plain_keys = self.key_dtype == self._key_store
-        self._plain_values = self.value_dtype == self._value_store
+        self.value_kind = GPUHASH_UINT if self._value_store is None else VALUE_TYPE[self._value_store.kind]
+        self.key_plain, self.key_type = number_kind(self.key_dtype)
+        self.value_plain, self.value_type = number_kind(self.value_dtype)
         self.key_bytes = self._key_store.itemsize
         self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
@@ -455,8 +616,9 @@ cdef class CoreTable:
         batch.out_status = <uint8_t *>out_status
         batch.ops = <uint8_t *>ops
         batch.combine = combine
-        batch.value_type = self._value_type()
+        batch.value_type = self.value_kind
         batch.stream = <void *>stream
+        memset(&counts, 0, sizeof(counts))
         if wait:
             batch.counts = &counts
         start_error(&err)
@@ -464,107 +626,139 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_run(self.handle, &batch, &err)
         self._leave()
-        return None if status == GPUHASH_OK else exception(status, &err)
-
-    cdef uint32_t _value_type(self):
-        return GPUHASH_UINT if self._value_store is None else VALUE_TYPE[self._value_store.kind]
+        if status == GPUHASH_OK and not (wait and counts.failed):
+            return None
+        return batch_exception(status, &err)
 
     cdef tuple _batch(self, uint32_t op, object keys, object values, object ops, object out, object mask,
                       object stream, object out_dtype, uint32_t flags=0, uint32_t combine=0):
         """One batch. Returns (values or None, mask), shaped like the keys; scalars for a scalar key."""
+        cdef object library = None
         if self._kind != GPUHASH_CPU or (type(keys) is not ndarray and _arrays.on_device(keys)):
             return _device.batch(self, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
-        cdef object k = self._input(keys, self.key_dtype, self._key_store, "keys")
-        cdef object v = None
-        cdef object o = None
-        cdef object shape = k.shape
-        cdef size_t n = k.size
+        if type(keys) is not ndarray:
+            library = _tensors.library(keys)
+            _tensors.check_results(library, out_dtype)
+        cdef Array k = self._input(keys, self.key_dtype, self._key_store, "keys")
+        cdef size_t n = PyArray_SIZE(k)
+        cdef Array v = None
+        cdef Array o = None
+        cdef uint64_t cell = 0
+        cdef char *v_at = NULL
+        cdef size_t v_step = 0
         if values is not None:
-            v = self._input(values, self.value_dtype, self._value_store, "values")
-            if v.ndim and v.shape != shape:
-                raise ValueError(f"values have shape {v.shape}, keys {shape}: pass one value per key, or a scalar")
+            if not read_number(values, self.value_plain, self.value_type, &cell):
+                v = self._input(values, self.value_dtype, self._value_store, "values")
+                if PyArray_NDIM(v) == 0:
+                    memcpy(&cell, PyArray_BYTES(v), self.value_bytes)
+                elif not same_shape(v, k):
+                    raise ValueError(f"values have shape {(<object>v).shape}, keys {(<object>k).shape}: "
+                                     "pass one value per key, or a scalar")
+                else:
+                    v_step = self.value_bytes
+            if v_step:
+                v_at = PyArray_BYTES(v)
+            else:
+                v = self._repeated(&cell, n)
+                v_at = <char *>&cell if v is None else PyArray_BYTES(v)
         if ops is not None:
             o = self._input(ops, UINT8, UINT8, "ops")
-            if o.shape != shape:
-                raise ValueError(f"ops have shape {o.shape}, keys {shape}: pass one operation per key")
+            if not same_shape(o, k):
+                raise ValueError(f"ops have shape {(<object>o).shape}, keys {(<object>k).shape}: "
+                                 "pass one operation per key")
             check_ops(o, self.value_dtype is not None)
         cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
-        cdef object result = None
+        cdef Array target = None  # what out= stands for
+        cdef Array result = None
+        cdef Array status
         if out is not None:
             if out_dtype is None:
                 raise TypeError("this table is a set (value_dtype=None) and has no values for out=: leave it out")
-            _arrays.check_out(out, out_dtype, shape, "out")
+            target = output(out, out_dtype, k, "out")
         if out_dtype is not None:
-            result = out if out is not None and store is out_dtype else empty(shape, store)
+            if target is not None and store is out_dtype:
+                result = target
+            else:
+                result = PyArray_EMPTY(PyArray_NDIM(k), PyArray_DIMS(k), store.num, 0)
         if mask is None:
-            status = empty(shape, BOOL)
+            status = PyArray_EMPTY(PyArray_NDIM(k), PyArray_DIMS(k), NPY_BOOL, 0)
         else:
-            _arrays.check_out(mask, BOOL, shape, "the mask")
-            status = mask
+            status = output(mask, BOOL, k, "the mask")
         if out is not None or mask is not None:
-            _arrays.refuse_overlap({"keys": k, "values": v, "ops": o}, {"out": out, "the mask": mask})
-        self._run_host(op, n, k, v, o, result, status, flags, combine)
+            self._refuse_overlaps(k, v if v_step else None, o, target, None if mask is None else status)
+        if n <= 1:
+            flags &= ~<uint32_t>GPUHASH_DEDUP_LAST  # one key has no earlier ones
+        self._run_host(op, n, PyArray_BYTES(k), v_at, v_step, NULL if o is None else PyArray_BYTES(o),
+                       NULL if result is None else PyArray_BYTES(result), 0 if result is None else store.itemsize,
+                       PyArray_BYTES(status), status, flags, combine)
+        cdef object found = result
         if store is not out_dtype:
-            result = _arrays.from_store(result, out_dtype)
-            if out is not None:
-                out[...] = result
-                result = out
-        if len(shape) == 0:
-            return (None if result is None else result[()]), status[()]
-        return result, status
+            found = _arrays.from_store(result, out_dtype)
+            if target is not None:
+                target[...] = found
+        if library is not None:
+            return (out if out is not None else _tensors.give(library, found),
+                    mask if mask is not None else _tensors.give(library, status))
+        if PyArray_NDIM(k) == 0:
+            return (None if found is None else found[()]), (<object>status)[()]
+        return (found if out is None else out), (status if mask is None else mask)
 
-    cdef object _input(self, object array, object dtype, object store, str what):
+    cdef Array _repeated(self, void *cell, size_t n):
+        """One value for all keys: a piece's worth of copies, used again and again. None for a single key."""
+        cdef npy_intp copies = min(n, PIECE)
+        if n <= 1 or self.value_bytes == 0:
+            return None
+        cdef Array v = PyArray_EMPTY(1, &copies, self._value_store.num, 0)
+        fill(PyArray_BYTES(v), copies, self.value_bytes, cell)
+        return v
+
+    cdef int _refuse_overlaps(self, Array k, Array v, Array o, Array out, Array mask) except -1:
+        for given, what in ((out, "out"), (mask, "the mask")):
+            refuse_overlap(given, what, k, "keys")
+            refuse_overlap(given, what, v, "values")
+            refuse_overlap(given, what, o, "ops")
+        return refuse_overlap(mask, "the mask", out, "out")
+
+    cdef Array _input(self, object array, object dtype, object store, str what):
         """The array as the library takes it: C-contiguous, aligned, of the stored dtype. No copy where none is due."""
-        if type(array) is ndarray and array.dtype is dtype and dtype is store and usable(array):
-            return array
+        if dtype is store and plain(array, dtype):
+            return <Array>array
         return _arrays.to_store(array, dtype, store, what)
 
-    cdef int _run_host(self, uint32_t op, size_t n, object keys, object values, object ops, object result,
-                       object status, uint32_t flags, uint32_t combine) except -1:
+    cdef int _run_host(self, uint32_t op, size_t n, char *keys, char *values, size_t value_step, char *ops,
+                       char *results, size_t result_step, char *statuses, object status, uint32_t flags,
+                       uint32_t combine) except -1:
+        """The batch in pieces. `statuses` is where the array `status` lies; the caller keeps all other memory alive."""
         cdef gpuhash_batch batch
         cdef gpuhash_error err
         cdef gpuhash_status code
-        cdef size_t value_step = self.value_bytes, result_step = 0, done = 0, m
+        cdef size_t done = 0, m
         cdef object failure = None
-        cdef char *k = address(keys, 0)
-        cdef char *s = address(status, PyBUF_WRITABLE)
-        cdef char *v = NULL
-        cdef char *o = NULL
-        cdef char *r = NULL
-        if values is not None:
-            if values.ndim == 0 and n != 1:  # one value for all: a chunk's worth of copies, used again and again
-                values = numpy.full(min(n, CHUNK), values, values.dtype)
-                value_step = 0
-            v = address(values, 0)
-        if ops is not None:
-            o = address(ops, 0)
-        if result is not None:
-            r = address(result, PyBUF_WRITABLE)
-            result_step = result.itemsize
         memset(&batch, 0, sizeof(batch))
         batch.struct_size = sizeof(batch)
         batch.op = op
         batch.flags = flags
         batch.combine = combine
-        batch.value_type = self._value_type()
-        memset(s, GPUHASH_ELEMENT_NO_MEMORY, n)  # what an element says that the library never came to
+        batch.value_type = self.value_kind
         self._enter()
         try:
             while True:
-                m = min(n - done, CHUNK)
+                m = min(n - done, PIECE)
                 batch.n = m
-                batch.keys = k + done * self.key_bytes
-                batch.values = v + done * value_step if v != NULL else NULL
-                batch.ops = <uint8_t *>(o + done) if o != NULL else NULL
-                batch.out_values = r + done * result_step if r != NULL else NULL
-                batch.out_status = <uint8_t *>(s + done)
+                batch.keys = keys + done * self.key_bytes
+                batch.values = values + done * value_step if values != NULL else NULL
+                batch.ops = <uint8_t *>(ops + done) if ops != NULL else NULL
+                batch.out_values = results + done * result_step if results != NULL else NULL
+                batch.out_status = <uint8_t *>(statuses + done)
+                # What an element says that the library never came to.
+                memset(statuses + done, GPUHASH_ELEMENT_NO_MEMORY, m)
                 start_error(&err)
                 with nogil:
                     code = gpuhash_run(self.handle, &batch, &err)
-                if code != GPUHASH_OK:
+                if code != GPUHASH_OK or not all_booleans(batch.out_status, m):
                     if failure is None:
-                        failure = exception(code, &err)
-                    if code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
+                        failure = batch_exception(code, &err)
+                    if code != GPUHASH_OK and code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
                         raise failure
                 done += m
                 if done >= n:
@@ -572,14 +766,60 @@ cdef class CoreTable:
                 PyErr_CheckSignals()
         finally:
             self._leave()
-            if failure is not None or done < n:  # the mask may be the caller's: leave booleans in it
-                bytes_of = status.view(UINT8)
-                if failure is not None:
-                    failure.status = bytes_of.copy()
-                bytes_of[...] = bytes_of == GPUHASH_YES
+            if done < n or failure is not None:  # the mask may be the caller's: leave booleans in it
+                memset(statuses + done, GPUHASH_ELEMENT_NO_MEMORY, n - done)
+                codes = status.view(UINT8)
+                if failure is not None and (done or isinstance(failure, errors.TableFull)):
+                    failure.status = codes.copy()
+                codes[...] = codes == GPUHASH_YES
         if failure is not None:
             raise failure
         return 0
+
+    cdef int _one(self, uint32_t op, void *key, void *value, void *result, uint32_t flags=0,
+                  uint32_t combine=0) except -1:
+        """One element on the CPU, without any array: its status, 0 or 1. Raises as a batch does."""
+        cdef gpuhash_batch batch
+        cdef gpuhash_error err
+        cdef gpuhash_status code
+        cdef uint8_t status = GPUHASH_ELEMENT_NO_MEMORY
+        memset(&batch, 0, sizeof(batch))
+        batch.struct_size = sizeof(batch)
+        batch.op = op
+        batch.flags = flags
+        batch.n = 1
+        batch.keys = key
+        batch.values = value
+        batch.out_values = result
+        batch.out_status = &status
+        batch.combine = combine
+        batch.value_type = self.value_kind
+        start_error(&err)
+        self._enter()
+        with nogil:
+            code = gpuhash_run(self.handle, &batch, &err)
+        self._leave()
+        if code != GPUHASH_OK or status > GPUHASH_YES:
+            failure = batch_exception(code, &err)
+            if isinstance(failure, errors.TableFull):
+                failure.status = numpy.array(status, UINT8)
+            raise failure
+        return status
+
+    cdef bint _key(self, object given, void *cell) except -1:
+        """Is this one key of a table on the CPU that takes the short path?"""
+        return self._kind == GPUHASH_CPU and read_number(given, self.key_plain, self.key_type, cell)
+
+    cdef bint _pair(self, object key, object value, void *key_cell, void *value_cell) except -1:
+        """The same for a key and its value; None is the value of a set."""
+        if not self._key(key, key_cell):
+            return False
+        if self.value_dtype is None or value is None:
+            return value is None and self.value_dtype is None
+        return read_number(value, self.value_plain, self.value_type, value_cell)
+
+    cdef object _scalar(self, void *cell):
+        return PyArray_Scalar(cell, self._value_store, None)
 
     # ---- operations: hot ones first. The shape of every result is the shape of `keys`.
 
@@ -589,25 +829,38 @@ cdef class CoreTable:
         Returns (values, found): values of `value_dtype` (0 where a key is absent; None for a set) and a bool mask.
         A scalar key gives scalars. `out` and `found` receive the results instead of new arrays.
         """
+        cdef uint64_t key, value = 0
+        cdef int yes
+        if out is None and found is None and self.value_plain and self._key(keys, &key):
+            yes = self._one(GPUHASH_OP_FIND, &key, NULL, &value)
+            return self._scalar(&value), TRUE if yes else FALSE
         return self._batch(GPUHASH_OP_FIND, keys, None, None, out, found, stream, self.value_dtype)
 
     def contains(self, keys, *, out=None, stream=None):
         """Which keys are in the table: a bool mask."""
+        cdef uint64_t key
+        if out is None and self._key(keys, &key):
+            return TRUE if self._one(GPUHASH_OP_FIND, &key, NULL, NULL) else FALSE
         return self._batch(GPUHASH_OP_FIND, keys, None, None, None, out, stream, None)[1]
+
+    def get(self, keys, default=0, *, stream=None):
+        """Values of keys, with `default` (a scalar) where a key is absent."""
+        cdef uint64_t key, value = 0
+        if self.value_plain and self._key(keys, &key):
+            return self._scalar(&value) if self._one(GPUHASH_OP_FIND, &key, NULL, &value) else default
+        return self._get(keys, default, stream)
 
     def insert(self, keys, values=None, *, out=None, stream=None):
         """Add the pairs whose key is absent; a key that is present keeps its value.
 
         `values` is one value per key, or a scalar; None for a set. Returns a bool mask: newly inserted. Of equal keys
-        in one batch exactly one is inserted. Raises `TableFull` (grow=False) or `NoMemory`, whose `status` says for
-        every element what became of it; all others are done.
+        in one batch exactly one is inserted. Raises `TableFull` when elements found no room; its `status` says for
+        every element what became of it, and all others are done.
         """
-        self._want_values(values)
-        return self._batch(GPUHASH_OP_INSERT, keys, values, None, None, out, stream, None)[1]
+        return self._add(GPUHASH_OP_INSERT, keys, values, out, stream, 0, 0)
 
     def _assign(self, keys, values, flags, out, stream):
-        self._want_values(values)
-        return self._batch(GPUHASH_OP_ASSIGN, keys, values, None, None, out, stream, None, flags)[1]
+        return self._add(GPUHASH_OP_ASSIGN, keys, values, out, stream, flags, 0)
 
     def accumulate(self, keys, values=1, *, op="add", out=None, stream=None):
         """Combine values into the table: `op` is "add", "min" or "max"; an absent key is inserted with its value.
@@ -618,13 +871,15 @@ cdef class CoreTable:
         combine = COMBINE.get(op)
         if combine is None:
             raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
-        self._want_values(values)
-        if self.value_dtype.kind == "M" and combine == GPUHASH_ADD:
+        if combine == GPUHASH_ADD and self.value_dtype is not None and self.value_dtype.kind == "M":
             raise TypeError(f"{self.value_dtype} values cannot be added: use op='min' or op='max'")
-        return self._batch(GPUHASH_OP_ACCUMULATE, keys, values, None, None, out, stream, None, 0, combine)[1]
+        return self._add(GPUHASH_OP_ACCUMULATE, keys, values, out, stream, 0, combine)
 
     def erase(self, keys, *, out=None, stream=None):
         """Remove keys. Returns a bool mask: erased by this call."""
+        cdef uint64_t key
+        if out is None and self._key(keys, &key):
+            return TRUE if self._one(GPUHASH_OP_ERASE, &key, NULL, NULL) else FALSE
         return self._batch(GPUHASH_OP_ERASE, keys, None, None, None, out, stream, None)[1]
 
     def execute(self, ops, keys, values=None, *, op="add", out=None, found=None, stream=None):
@@ -637,24 +892,68 @@ cdef class CoreTable:
         combine = COMBINE.get(op)
         if combine is None:
             raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
-        if values is None and self.value_dtype is not None:
-            values = self._value_store.type(0) if self._plain_values else 0
         if self.value_dtype is None:
             self._want_values(values)
+        elif values is None:
+            values = 0 if self.value_plain else numpy.zeros((), self.value_dtype)
         return self._batch(GPUHASH_OP_EXECUTE, keys, values, ops, out, found, stream, self.value_dtype, 0, combine)
 
     def count(self, keys, *, out=None, stream=None):
-        """How many pairs each key has: uint64."""
-        return self._batch(GPUHASH_OP_COUNT, keys, None, None, out, None, stream, UINT64)[0]
+        """How many pairs each key has: int64."""
+        cdef uint64_t key
+        cdef int64_t pairs = 0
+        if out is None and self._key(keys, &key):
+            self._one(GPUHASH_OP_COUNT, &key, NULL, &pairs)
+            return PyArray_Scalar(&pairs, INT64, None)
+        return self._batch(GPUHASH_OP_COUNT, keys, None, None, out, None, stream, INT64)[0]
 
     def insert_multi(self, keys, values=None, *, out=None, stream=None):
         """Add every pair, duplicates of a key included (trait "multi")."""
-        self._want_values(values)
-        return self._batch(GPUHASH_OP_INSERT_MULTI, keys, values, None, None, out, stream, None)[1]
+        return self._add(GPUHASH_OP_INSERT_MULTI, keys, values, out, stream, 0, 0)
 
     def erase_all(self, keys, *, out=None, stream=None):
         """Remove every pair of each key (trait "multi"). Returns a bool mask: erased by this call."""
         return self._batch(GPUHASH_OP_ERASE_ALL, keys, None, None, None, out, stream, None)[1]
+
+    cdef object _add(self, uint32_t op, object keys, object values, object out, object stream, uint32_t flags,
+                     uint32_t combine):
+        """A batch that adds pairs: its mask."""
+        cdef uint64_t key, value = 0
+        cdef int yes
+        if out is None and self._pair(keys, values, &key, &value):
+            flags &= ~<uint32_t>GPUHASH_DEDUP_LAST  # one key has no earlier ones
+            yes = self._one(op, &key, NULL if self.value_dtype is None else &value, NULL, flags, combine)
+            return TRUE if yes else FALSE
+        self._want_values(values)
+        return self._batch(op, keys, values, None, None, out, stream, None, flags, combine)[1]
+
+    def __getitem__(self, keys):
+        cdef uint64_t key, value = 0
+        if self.value_plain and self._key(keys, &key):
+            if self._one(GPUHASH_OP_FIND, &key, NULL, &value):
+                return self._scalar(&value)
+            raise KeyError(f"{keys!r} is not in the table")
+        return self._get_all(keys)
+
+    def __setitem__(self, keys, values):
+        cdef uint64_t key, value = 0
+        if self._pair(keys, values, &key, &value):
+            self._one(GPUHASH_OP_ASSIGN, &key, NULL if self.value_dtype is None else &value, NULL)
+        else:
+            self._set_all(keys, values)
+
+    def __delitem__(self, keys):
+        cdef uint64_t key
+        if not self._key(keys, &key):
+            self._delete_all(keys)
+        elif not self._one(GPUHASH_OP_ERASE, &key, NULL, NULL):
+            raise KeyError(f"{keys!r} is not in the table")
+
+    def __contains__(self, key):
+        cdef uint64_t cell
+        if self._key(key, &cell):
+            return self._one(GPUHASH_OP_FIND, &cell, NULL, NULL) == GPUHASH_YES
+        return self._contains(key)
 
     cdef int _want_values(self, object values) except -1:
         if values is None and self.value_dtype is not None:
@@ -1006,4 +1305,4 @@ def dlpack_write(owner, uintptr_t data, tuple shape, int code, int bits, int kin
     return PyCapsule_New(managed, "dltensor", dlpack_drop)
 
 
-from pygpuhash import _arrays, _device  # noqa: E402  they import names of this module
+from pygpuhash import _arrays, _device, _tensors  # noqa: E402  they import names of this module

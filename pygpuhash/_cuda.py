@@ -17,7 +17,7 @@ import numpy as np
 
 from pygpuhash.errors import DeviceError, InvalidArgument, NoMemory
 
-__all__ = ["DeviceArray", "copy_to_host", "from_host", "full", "synchronize"]
+__all__ = ["DeviceArray", "copy_from_host", "copy_to_host", "from_host", "full", "synchronize"]
 
 _OUT_OF_MEMORY = 2
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -173,17 +173,23 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
 def from_host(host: np.ndarray[Any, Any], device: int, stream: int = 0) -> DeviceArray:
     """A copy of a C-contiguous host array on the device; the host array may be changed when this returns."""
     array = DeviceArray(host.shape, host.dtype, device, stream)
-    if host.nbytes:
-        with _Current(device):
-            _call(
-                "cuMemcpyHtoDAsync_v2",
-                ctypes.c_void_p(array.ptr),
-                ctypes.c_void_p(host.ctypes.data),
-                ctypes.c_size_t(host.nbytes),
-                ctypes.c_void_p(stream),
-            )
-            _call("cuStreamSynchronize", ctypes.c_void_p(stream))
+    copy_from_host(host, array.ptr, device, stream)
     return array
+
+
+def copy_from_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
+    """Fill device memory from a C-contiguous host array; returns when it is there."""
+    if not host.nbytes:
+        return
+    with _Current(device):
+        _call(
+            "cuMemcpyHtoDAsync_v2",
+            ctypes.c_void_p(address),
+            ctypes.c_void_p(host.ctypes.data),
+            ctypes.c_size_t(host.nbytes),
+            ctypes.c_void_p(stream),
+        )
+        _call("cuStreamSynchronize", ctypes.c_void_p(stream))
 
 
 def full(shape: tuple[int, ...], value: np.ndarray[Any, Any], device: int, stream: int) -> DeviceArray:

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda
-from pygpuhash.errors import InvalidArgument
+from pygpuhash import _arrays, _core, _cuda, _tensors
+from pygpuhash.errors import InvalidArgument, TableFull
 
 __all__ = ["DeviceView", "batch", "current_stream", "empty_like", "stream_handle", "to_host", "view"]
 
@@ -280,7 +280,10 @@ def _device_batch(
     wait = not table._grow and op in _ADDING
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=wait)
     if failure is not None:
-        failure.status = _download(m, device, s).view(np.uint8)
+        if isinstance(failure, TableFull):
+            failure.status = _download(m, device, s).view(np.uint8)
+            if mask is not None:  # the caller's: leave booleans in it
+                _cuda.copy_from_host(failure.status == 1, m.ptr, device, s)
         raise failure
     if out_dtype is not None and store != out_dtype:
         result = astype(result, out_dtype, "values")
@@ -303,6 +306,8 @@ def _host_batch(
     """Host arrays on a CUDA table: copy there, run, copy back; returns when the results are on the host."""
     device = table._ordinal
     s = stream_handle(stream if stream is not None else table._stream)
+    library = _tensors.library(keys)
+    _tensors.check_results(library, out_dtype)
     host = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")
     shape = host.shape
     given = None
@@ -310,12 +315,10 @@ def _host_batch(
         given = _arrays.to_store(values, table.value_dtype, table._value_store, "values")
         if given.ndim and given.shape != shape:
             raise ValueError(f"values have shape {given.shape}, keys {shape}: pass one value per key, or a scalar")
-    if out is not None:
-        if out_dtype is None:
-            raise TypeError("this table is a set (value_dtype=None) and has no values for out=: leave it out")
-        _arrays.check_out(out, out_dtype, shape, "out")
-    if mask is not None:
-        _arrays.check_out(mask, np.dtype(bool), shape, "the mask")
+    if out is not None and out_dtype is None:
+        raise TypeError("this table is a set (value_dtype=None) and has no values for out=: leave it out")
+    target = None if out is None or out_dtype is None else _arrays.output(out, out_dtype, shape, "out")
+    told = None if mask is None else _arrays.output(mask, np.dtype(bool), shape, "the mask")
     k = _as_view(_cuda.from_host(host, device, s))
     v = None
     if given is not None:
@@ -333,19 +336,25 @@ def _host_batch(
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=True)
     codes = _download(m, device, s).view(np.uint8)
     if failure is not None:
-        failure.status = codes
+        if isinstance(failure, TableFull):
+            failure.status = codes
+            if told is not None:
+                told[...] = codes == 1
         raise failure
     result = None
     if r is not None and out_dtype is not None:
         result = _arrays.from_store(_download(r, device, s), out_dtype)
-    return _given_or_new(out, result, shape), _given_or_new(mask, codes.view(bool), shape)
+    return _given_or_new(out, target, result, library), _given_or_new(mask, told, codes == 1, library)
 
 
-def _given_or_new(given: Any, computed: Any, shape: tuple[int, ...]) -> Any:
+def _given_or_new(given: Any, target: Any, computed: Any, library: str | None) -> Any:
+    """A result in the array that was given for it (`target` is its memory), or as one of the keys' library."""
     if given is not None:
-        given[...] = computed
+        target[...] = computed
         return given
-    return computed[()] if computed is not None and not shape else computed
+    if computed is None or library is not None:
+        return computed if library is None else _tensors.give(library, computed)
+    return computed[()]  # a scalar, if it has no dimensions
 
 
 def _raw(
@@ -394,11 +403,27 @@ def _stored_view(
         if dtype != store and dtype.kind not in "mM":
             raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
         return found
+    if found.dtype.kind == "i" and dtype == store and dtype.kind == "u" and found.dtype.itemsize <= dtype.itemsize:
+        return _unsigned_view(array, found, store, device, stream, what)
     if found.dtype != dtype and not _arrays.lossless(found.dtype, dtype):
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
     if dtype == np.float16 and store == np.uint32:
         raise TypeError("float16 keys are not supported on a device: use a float32 table, or pass their bits as uint16")
     return view(astype(array, store, what), device, stream, what)
+
+
+def _unsigned_view(
+    array: Any, found: DeviceView, store: np.dtype[Any], device: int, stream: int, what: str
+) -> DeviceView:
+    """Signed integers that are not negative, which the array's library finds out; this waits for its answer."""
+    if _library(array) not in ("cupy", "torch"):
+        raise TypeError(f"{what} have dtype {found.dtype}, the table holds {store}: convert them to {store}")
+    if found.size and bool((array < 0).any()):
+        _arrays.to_store(to_host(array, device, stream, what), store, store, what)  # names the first one
+    signed = np.dtype(f"i{store.itemsize}")
+    if found.dtype != signed:
+        found = view(astype(array, signed, what), device, stream, what)
+    return DeviceView(found.ptr, found.shape, store, found.owner)
 
 
 def _ops_view(ops: Any, k: DeviceView, device: int, stream: int) -> DeviceView:

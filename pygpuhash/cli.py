@@ -191,7 +191,7 @@ def _backends(options: argparse.Namespace) -> int:
 
 
 def _row(row: registry.Backend) -> dict[str, Any]:
-    return {**vars(row), "traits": sorted(row.traits)}
+    return {**vars(row), "traits": sorted(row.traits), "options": [option._asdict() for option in row.options]}
 
 
 def _print_backends(rows: list[registry.Backend]) -> None:
@@ -205,6 +205,8 @@ def _print_backends(rows: list[registry.Backend]) -> None:
         if r.devices:
             widths = f", keys of {_or(r.key_widths)} bytes, values of {_or(r.value_widths)}" if r.key_widths else ""
             print(f"    on {', '.join(r.devices)}{widths}; {', '.join(sorted(r.traits))}")
+        for option in r.options:
+            print(f"    {option.name}={option.choices}: {option.help}")
         if r.path:
             print(f"    {r.path}")
         if r.note and r.note != r.error:

@@ -14,6 +14,7 @@ __all__ = [
     "DeviceError",
     "Forked",
     "GpuHashError",
+    "HeapFull",
     "InvalidArgument",
     "NoMemory",
     "NotFound",
@@ -31,8 +32,8 @@ class GpuHashError(Exception):
     Attributes
     ----------
     status : array of uint8, or None
-        For `TableFull` and `NoMemory` raised by a batch: one byte per element, 0 and 1 as in the mask that the call
-        would have returned, 2 (no room) and 3 (no memory) for the elements that were not carried out.
+        For `TableFull`: one byte per element, 0 and 1 as in the mask that the call would have returned, 2 (no room) and
+        3 (no memory) for the elements that were not carried out.
     """
 
     status: Any = None
@@ -56,11 +57,15 @@ class Unsupported(GpuHashError, NotImplementedError):
 
 
 class NoMemory(GpuHashError, MemoryError):
-    """An allocation failed; finished elements stay."""
+    """An allocation failed."""
 
 
 class TableFull(GpuHashError, RuntimeError):
-    """Some elements found no room and the table may not grow; finished elements stay."""
+    """Some elements of a batch found no room, whatever the backend; finished elements stay, `failed` is the others."""
+
+
+class HeapFull(TableFull, NoMemory):
+    """`TableFull` because memory ran out: the fixed heap of a chaining backend is full, or the table could not grow."""
 
 
 class NotFound(GpuHashError, LookupError):

@@ -74,6 +74,11 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_TRAIT_WIDE
         GPUHASH_TRAIT_FLUSH
 
+    ctypedef struct gpuhash_option_info:
+        const char *key
+        const char *choices
+        const char *help
+
     ctypedef struct gpuhash_backend_info:
         size_t struct_size
         const char *name
@@ -87,6 +92,8 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         uint32_t value_widths
         uint32_t devices
         uint32_t origin
+        const gpuhash_option_info *options
+        size_t n_options
 
     size_t gpuhash_backend_count()
     gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err)

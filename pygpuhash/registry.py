@@ -26,16 +26,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pygpuhash import _core
 from pygpuhash.errors import BackendNotFound, GpuHashError, PluginError
 
-__all__ = ["Backend", "backends", "open_backend", "resolve", "search_path_faults"]
+__all__ = ["Backend", "Option", "backends", "open_backend", "resolve", "search_path_faults"]
 
 GROUP = "pygpuhash.backends"
 DEFAULT = "linear_probe"
 _DEVICE_NAMES = {_core.CPU: "cpu", _core.CUDA: "cuda"}
+
+
+class Option(NamedTuple):
+    """An option of a backend: a keyword argument of `Table`, the values that it takes, and what it does."""
+
+    name: str
+    choices: str
+    help: str
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,7 @@ class Backend:
     error: str | None = None
     summary: str | None = field(default=None, compare=False)
     note: str | None = field(default=None, compare=False)
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -276,4 +285,5 @@ def _from_info(
         error=info["error"] or (note if state == "ambiguous" else None),
         summary=info["summary"],
         note=note,
+        options=tuple(Option(*row) for row in info["options"]),
     )

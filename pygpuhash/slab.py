@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _device, _devices
+from pygpuhash import _arguments, _arrays, _core, _device, _devices
 from pygpuhash._stage import Stage
 
 __all__ = ["SlabAllocator"]
@@ -30,6 +30,8 @@ class SlabAllocator(_core.CoreSlabAllocator):
     Handles, statuses and addresses are numpy arrays, also for an allocator on a device: they are for the host. All
     calls return when their work is done.
     """
+
+    __slots__ = ("__weakref__", "_kind", "_ordinal", "_stream")
 
     def __init__(
         self,
@@ -56,7 +58,7 @@ class SlabAllocator(_core.CoreSlabAllocator):
             super_blocks,
             max_super_blocks,
             memory_blocks,
-            seed or 0,
+            _arguments.seed(seed),
             threads,
             wipe,
             memory,

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
+import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _devices, registry
+from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _tensors, registry
+from pygpuhash._arguments import whole
 from pygpuhash._stage import Stage
-from pygpuhash.errors import GpuHashError, InvalidArgument, Unsupported
+from pygpuhash.errors import GpuHashError, InvalidArgument, OptionNotFound, Unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pygpuhash._typing import (
+        Column,
+        DeviceName,
+        ElementType,
+        Mask,
+        Memory,
+        Out,
+        Scalar,
+        Stream,
+        SupportsArray,
+        SupportsDlpack,
+        TableInfo,
+        Tensor,
+        Values,
+    )
 
 __all__ = ["Op", "Table"]
+
+_OFFSET = np.dtype(np.int64)
 
 
 class Op(enum.IntEnum):
@@ -37,13 +61,18 @@ class Table(_core.CoreTable):
     capacity : keys that must fit before the table grows.
     device : "auto" (the first CUDA device that the backend can use, else the CPU), "cpu", "cuda" or "cuda:1".
     grow : grow and retry when the table is full; otherwise a full table raises `TableFull`.
-    max_load_factor, seed : None for the backend's default and a random seed (the property `seed` tells it).
+    max_load_factor : from 0.01 to 1; None for the backend's default.
+    seed : of the hash; None for a random one. 0 stands for a fixed number. The property `seed` tells
+        the one that is used.
     stream : CUDA stream of the initialisation and of every call that names none: an object with `__cuda_stream__`,
         `.cuda_stream` or `.ptr`, or an int. Ignored on the CPU, here and in every call.
     memory : an object with `allocate(nbytes, alignment, stream) -> address` and
         `deallocate(address, nbytes, alignment, stream)`, from which the storage is taken.
     threads : threads per batch on the CPU; None for what OpenMP says.
     backend_options : options of the backend, by name.
+
+    Arrays that this table returns are of the library of the keys: numpy, PyTorch, JAX, CuPy or Numba. Where a method
+    returns values, a set returns None.
 
     If the backend's name stands for a Python class (see `registry`), that class is called with the same keyword
     arguments and its object is returned.
@@ -52,6 +81,9 @@ class Table(_core.CoreTable):
     ------
     BackendNotFound, PluginError, OptionNotFound, InvalidArgument, Unsupported, NoMemory, DeviceError
     """
+
+    __slots__ = ("__weakref__",)  # no others, so that a misspelt attribute is refused
+    __signature__: ClassVar[inspect.Signature]
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
         """A table, or the object of a backend that is a Python class."""
@@ -64,15 +96,15 @@ class Table(_core.CoreTable):
         self,
         backend: str = "auto",
         *,
-        key_dtype: Any = "uint64",
-        value_dtype: Any = "uint64",
+        key_dtype: ElementType = "uint64",
+        value_dtype: ElementType | None = "int64",
         capacity: int = 0,
-        device: str = "auto",
+        device: DeviceName = "auto",
         grow: bool = True,
         max_load_factor: float | None = None,
         seed: int | None = None,
-        stream: Any = None,
-        memory: Any = None,
+        stream: Stream = None,
+        memory: Memory | None = None,
         threads: int | None = None,
         **backend_options: str | int | float | bool,
     ) -> None:
@@ -86,26 +118,78 @@ class Table(_core.CoreTable):
             None if values is None else _arrays.store_dtype(values, keys=False),
         )
         kind, ordinal = _devices.best_device(str(name)) if device == "auto" else _devices.parse_device(device)
-        self._create(
+        options = {key: _arguments.option(key, value) for key, value in backend_options.items()}
+        arguments = (
             str(name),
             kind,
             ordinal,
             dtypes,
-            _whole("capacity", capacity, 2**64 - 1),
-            _load_factor(max_load_factor),
-            0 if seed is None else _seed(seed),
+            whole("capacity", capacity, 2**64 - 1),
+            _arguments.load_factor(max_load_factor),
+            _arguments.seed(seed),
             bool(grow),
-            0 if threads is None else _whole("threads", threads, 2**20, least=1),
+            0 if threads is None else whole("threads", threads, 2**20, least=1),
             memory,
-            {key: _option(key, value) for key, value in backend_options.items()},
+            options,
             stream,
             _device.stream_handle(stream) if kind == _core.CUDA else 0,
         )
+        try:
+            self._create(*arguments)
+        except OptionNotFound as error:
+            hint = "" if "did you mean" in str(error) else _hint(options)
+            raise OptionNotFound(f"{error}{hint}") from None
 
     # ---- batches that are not hot
 
+    @overload
     def insert_or_assign(
-        self, keys: Any, values: Any = None, *, dedup: str | None = None, out: Any = None, stream: Any = None
+        self,
+        keys: Scalar,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> np.bool_: ...
+    @overload
+    def insert_or_assign(
+        self,
+        keys: Column,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Mask: ...
+    @overload
+    def insert_or_assign(
+        self,
+        keys: Tensor,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Tensor: ...
+    @overload
+    def insert_or_assign(
+        self,
+        keys: SupportsArray,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Out | None = None,
+        stream: Stream = None,
+    ) -> Mask: ...
+    def insert_or_assign(
+        self,
+        keys: Any,
+        values: Any = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Any = None,
+        stream: Stream = None,
     ) -> Any:
         """Add each pair, or replace the value of a key that is present. Returns a bool mask: newly inserted.
 
@@ -130,10 +214,11 @@ class Table(_core.CoreTable):
         bits = flat.view(f"u{flat.dtype.itemsize}")
         kept = flat.size - 1 - np.unique(bits[::-1], return_index=True)[1]
         given = _arrays.from_store(flat[kept], self.key_dtype)
-        mask = np.zeros(stored.shape, bool) if out is None else out
-        if out is not None:
-            _arrays.check_out(out, np.dtype(bool), stored.shape, "out")
-            out[...] = False
+        if out is None:
+            mask = np.zeros(stored.shape, bool)
+        else:
+            mask = _arrays.output(out, np.dtype(bool), stored.shape, "out")
+            mask[...] = False
         if values is not None:
             array = _arrays.to_store(values, self.value_dtype, self._value_store, "values")
             if array.ndim and array.shape != stored.shape:
@@ -148,37 +233,45 @@ class Table(_core.CoreTable):
                 error.status = status.reshape(stored.shape)
                 mask[...] = error.status == 1
             raise
+        library = _tensors.library(keys)
+        if out is not None:
+            return out
+        if library is not None:
+            return _tensors.give(library, mask)
         return mask[()] if mask.ndim == 0 else mask
 
-    def get(self, keys: Any, default: Any = 0, *, stream: Any = None) -> Any:
-        """Values of keys, with `default` (a scalar) where a key is absent."""
-        if self.value_dtype is None:
-            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
-        values, found = self.find(keys, stream=stream)
-        if np.ndim(found) == 0 and not _arrays.on_device(found):
-            return values if found else default
-        if default is None:
-            raise TypeError("default=None does not fit an array of values: pass a number, or use find")
-        if isinstance(default, (int, float)) and default == 0 and self.value_dtype.kind not in "mM":
-            return values
-        if isinstance(values, _cuda.DeviceArray):
-            raise TypeError("a default other than 0 needs CuPy or PyTorch keys: use find, which returns the mask")
-        if not _arrays.on_device(values):
-            default = _arrays.from_store(
-                _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
-            )
-        values[~found] = default
-        return values
-
-    def find_all(self, keys: Any, *, stream: Any = None) -> tuple[Any, Any]:
+    @overload
+    def find_all(self, keys: Scalar | Column, *, stream: Stream = None) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
+    @overload
+    def find_all(self, keys: Tensor, *, stream: Stream = None) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def find_all(self, keys: SupportsArray, *, stream: Stream = None) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
+    def find_all(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any]:
         """Every value of every key (host arrays; trait "multi"): (offsets, values).
 
-        The values of key i are `values[offsets[i]:offsets[i + 1]]`; offsets is uint64 of n + 1 entries.
+        The values of key i are `values[offsets[i]:offsets[i + 1]]`; offsets is int64 of n + 1 entries.
         """
-        stored = self._host_keys(keys, "keys")
+        stored, library = self._host_keys(keys, "keys"), _tensors.library(keys)
+        for dtype in (_OFFSET, self.value_dtype):
+            _tensors.check_results(library, dtype)
+        step = _core.piece() if self._kind == _core.CPU else max(stored.size, 1)
+        starts = range(0, max(stored.size, 1), step)
+        pieces = [self._find_all_of(stored[start : start + step], stream) for start in starts]
+        offsets, values = pieces[0]
+        if len(pieces) > 1:
+            ends = np.cumsum([own[-1] for own, _ in pieces])
+            rest = [own[1:] + end for (own, _), end in zip(pieces[1:], ends[:-1], strict=True)]
+            offsets = np.concatenate([offsets, *rest])
+            values = None if values is None else np.concatenate([part for _, part in pieces])
+        if library is None:
+            return offsets, values
+        return _tensors.give(library, offsets), _tensors.give(library, values)
+
+    def _find_all_of(self, stored: np.ndarray[Any, Any], stream: Any) -> tuple[np.ndarray[Any, Any], Any]:
+        """The same in one call of the library, or two."""
         stage = self._stage(stream)
         k = stage.upload(stored)
-        offsets = stage.room(stored.size + 1, np.uint64)
+        offsets = stage.room(stored.size + 1, _OFFSET)
         failure = self._find_all(stored.size, k, offsets.ptr, 0, 0, stage.stream)
         while True:
             if failure is not None and not isinstance(failure, InvalidArgument):
@@ -193,7 +286,7 @@ class Table(_core.CoreTable):
             if int(offsets.get()[-1]) <= need:  # refused for another reason than pairs inserted in between
                 raise failure
 
-    def lower_bound(self, keys: Any, *, stream: Any = None) -> tuple[Any, Any, Any]:
+    def lower_bound(self, keys: Values, *, stream: Stream = None) -> tuple[NDArray[Any], NDArray[Any] | None, Mask]:
         """The smallest key at or above each of `keys` (host arrays; trait "ordered"): (keys, values, found)."""
         stored, stage = self._host_keys(keys, "keys"), self._stage(stream)
         out_keys = stage.room(stored.shape, self._key_store)
@@ -202,9 +295,11 @@ class Table(_core.CoreTable):
         values_ptr = 0 if out_values is None else out_values.ptr
         self._lower_bound(stored.size, stage.upload(stored), out_keys.ptr, values_ptr, found.ptr, stage.stream)
         values = None if out_values is None else _arrays.from_store(out_values.get(), self.value_dtype)
-        return _arrays.from_store(out_keys.get(), self.key_dtype), values, found.get().astype(bool)
+        return _arrays.from_store(out_keys.get(), self.key_dtype), values, found.get() == 1
 
-    def range(self, low: Any, high: Any, limit: int, *, stream: Any = None) -> tuple[Any, Any, Any]:
+    def range(
+        self, low: Values, high: Values, limit: int, *, stream: Stream = None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64]]:
         """Up to `limit` pairs with low[i] <= key < high[i], ascending (host arrays; trait "ordered").
 
         Returns (keys, values, counts): keys and values of shape (n, limit), of which row i has counts[i] entries.
@@ -212,10 +307,10 @@ class Table(_core.CoreTable):
         lows, highs, stage = self._host_keys(low, "low"), self._host_keys(high, "high"), self._stage(stream)
         if lows.shape != highs.shape:
             raise ValueError(f"low has shape {lows.shape}, high {highs.shape}: pass one of each per range")
-        shape = (lows.size, _whole("limit", limit, 2**63 - 1, least=1))
+        shape = (lows.size, whole("limit", limit, 2**63 - 1, least=1))
         out_keys = stage.room(shape, self._key_store)
         out_values = None if self._value_store is None else stage.room(shape, self._value_store)
-        counts = stage.room(lows.size, np.uint64)
+        counts = stage.room(lows.size, _OFFSET)
         values_ptr = 0 if out_values is None else out_values.ptr
         low_ptr, high_ptr = stage.upload(lows), stage.upload(highs)
         self._range(lows.size, low_ptr, high_ptr, limit, out_keys.ptr, values_ptr, counts.ptr, stage.stream)
@@ -229,11 +324,22 @@ class Table(_core.CoreTable):
 
     # ---- the whole table
 
-    def export(self, *, like: Any = None, stream: Any = None) -> tuple[Any, Any]:
+    @overload
+    def export(self, *, like: None = None, stream: Stream = None) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def export(self, *, like: Tensor, stream: Stream = None) -> tuple[Tensor, Tensor]: ...
+    def export(self, *, like: SupportsDlpack | None = None, stream: Stream = None) -> tuple[Any, Any]:
         """All pairs: (keys, values), one-dimensional, in no order unless the backend is ordered; values None for a set.
 
-        numpy arrays, or, for a table on a device, arrays of the library of `like` (a device array).
+        numpy arrays, or arrays of the library of `like`: of a CUDA array, for a table on its device, or of a tensor on
+        the CPU. The table is read in one call, which Ctrl-C does not end.
         """
+        library = None if like is None or _arrays.on_device(like) else _tensors.library(like)
+        if library is not None:
+            for dtype in (self.key_dtype, self.value_dtype):
+                _tensors.check_results(library, dtype)
+            keys, values = self.export(stream=stream)
+            return _tensors.give(library, keys), _tensors.give(library, values)
         s = self._stream_of(like, stream)
         room, failure = self._export(0, 0, 0, s)
         if failure is not None:
@@ -278,11 +384,11 @@ class Table(_core.CoreTable):
             return self._export_like(got, like, s)  # another thread has erased in between
         return keys, values, got, failure
 
-    def keys(self) -> Any:
+    def keys(self) -> NDArray[Any]:
         """All keys, as a numpy array."""
         return self.export()[0]
 
-    def values(self) -> Any:
+    def values(self) -> NDArray[Any]:
         """All values, as a numpy array in the order of a simultaneous `export`; None for a set."""
         return self.export()[1]
 
@@ -291,19 +397,19 @@ class Table(_core.CoreTable):
         keys, values = self.export()
         return zip(keys, values if values is not None else [None] * len(keys), strict=True)
 
-    def clear(self, *, stream: Any = None) -> None:
+    def clear(self, *, stream: Stream = None) -> None:
         """Remove every key; the storage stays."""
         self._maintain("clear", 0, self._stream_of(None, stream))
 
-    def reserve(self, keys: int, *, stream: Any = None) -> None:
+    def reserve(self, keys: int, *, stream: Stream = None) -> None:
         """Make room for `keys` keys in all; never shrinks."""
-        self._maintain("reserve", _whole("keys", keys, 2**64 - 1), self._stream_of(None, stream))
+        self._maintain("reserve", whole("keys", keys, 2**64 - 1), self._stream_of(None, stream))
 
-    def shrink(self, *, stream: Any = None) -> None:
+    def shrink(self, *, stream: Stream = None) -> None:
         """Keep only as much storage as the keys need at the maximum load factor."""
         self._maintain("shrink", 0, self._stream_of(None, stream))
 
-    def flush(self, first: int | None = None, count: int | None = None, *, stream: Any = None) -> None:
+    def flush(self, first: int | None = None, count: int | None = None, *, stream: Stream = None) -> None:
         """Drop what erased keys left behind; a chaining backend gives slabs that are no longer needed to its allocator.
 
         With `first` and `count` only the buckets first .. first + count - 1 of a chaining backend are flushed. Raises
@@ -315,7 +421,7 @@ class Table(_core.CoreTable):
             return
         if first is None or count is None:
             raise TypeError("a range of buckets has both ends: pass first and count, or neither")
-        self._maintain("flush_range", _whole("first", first, 2**64 - 1), s, _whole("count", count, 2**64 - 1))
+        self._maintain("flush_range", whole("first", first, 2**64 - 1), s, whole("count", count, 2**64 - 1))
 
     def check(self) -> None:
         """Test every invariant of the structure. Raises `Corrupt` with the first one that is broken."""
@@ -334,18 +440,56 @@ class Table(_core.CoreTable):
 
     # ---- as a mapping
 
-    def __getitem__(self, keys: Any) -> Any:
+    # The core's methods end up here when their key is not one plain number.
+
+    def _get_all(self, keys: Any) -> Any:
         if self.value_dtype is None:
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
         values, found = self.find(keys)
         self._want_all(keys, found)
         return values
 
-    def __setitem__(self, keys: Any, values: Any) -> None:
+    def _set_all(self, keys: Any, values: Any) -> None:
         self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")
 
-    def __delitem__(self, keys: Any) -> None:
+    def _delete_all(self, keys: Any) -> None:
         self._want_all(keys, self.erase(keys))
+
+    def _get(self, keys: Any, default: Any, stream: Any) -> Any:
+        if self.value_dtype is None:
+            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
+        library = _tensors.library(keys)
+        if library is not None and not _arrays.on_device(keys):
+            _tensors.check_results(library, self.value_dtype)
+            values = self.get(_tensors.read(keys, library, "keys"), default, stream=stream)
+            return values if values is None else _tensors.give(library, np.asarray(values, self.value_dtype))
+        values, found = self.find(keys, stream=stream)
+        if np.ndim(found) == 0 and not _arrays.on_device(found):
+            return values if found else default
+        if default is None:
+            raise TypeError("default=None does not fit an array of values: pass a number, or use find")
+        if isinstance(default, (int, float)) and default == 0 and self.value_dtype.kind not in "mM":
+            return values
+        if isinstance(values, _cuda.DeviceArray):
+            raise TypeError("a default other than 0 needs CuPy or PyTorch keys: use find, which returns the mask")
+        if not _arrays.on_device(values):
+            default = _arrays.from_store(
+                _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
+            )
+        values[~found] = default
+        return values
+
+    def _contains(self, key: Any) -> bool:
+        if np.ndim(key):
+            raise TypeError(f"'in' takes one key, {np.size(key)} were given: use contains, which returns a mask")
+        if isinstance(key, (float, np.floating)) and self.key_dtype.kind in "biu":
+            if not np.isfinite(key) or key != int(key):
+                return False
+            key = int(key)
+        try:
+            return bool(self.contains(key))
+        except (OverflowError, _arrays.DoesNotFit):
+            return False  # no key of this dtype, hence none of this table
 
     def _want_all(self, keys: Any, mask: Any) -> None:
         """Raise KeyError unless all is true; for keys on a device this waits for their stream."""
@@ -357,12 +501,6 @@ class Table(_core.CoreTable):
         there = _device.to_host(mask, self._ordinal, s, "the mask")
         if not there.all():
             raise KeyError(_absent(_device.to_host(keys, self._ordinal, s, "keys"), there))
-
-    def __contains__(self, key: Any) -> bool:
-        found = self.contains(key)
-        if np.ndim(found):
-            raise TypeError(f"'in' takes one key, {found.size} were given: use contains, which returns a mask")
-        return bool(found)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
@@ -419,9 +557,9 @@ class Table(_core.CoreTable):
         return frozenset(self._info()["traits"])
 
     @property
-    def info(self) -> dict[str, Any]:
+    def info(self) -> TableInfo:
         """Size, used slots, slots, capacity, bytes, seed, rebuilds, maximum load factor and traits at one moment."""
-        return dict(self._info())
+        return self._info()
 
     def __enter__(self) -> Table:
         return self
@@ -440,7 +578,8 @@ class Table(_core.CoreTable):
             info = self._info()
         except GpuHashError as error:
             return f"<pygpuhash.Table {kinds} on {self.device}, unusable: {error}>"
-        filled = f"{info['size']} of {info['capacity']} keys"
+        size, capacity = info["size"], info["capacity"]
+        filled = f"{size} of {capacity} keys" if size <= capacity else f"{size} keys, above its capacity of {capacity}"
         return f"<pygpuhash.Table {info['backend']!r} {kinds} on {self.device}, {filled}>"
 
 
@@ -453,31 +592,19 @@ def _absent(keys: Any, found: np.ndarray[Any, Any]) -> str:
     return f"{len(absent)} of {found.size} keys are not in the table, the first is {first}"
 
 
-def _whole(name: str, value: Any, most: int, least: int = 0) -> int:
-    try:
-        number = value.__index__()
-    except AttributeError:
-        raise TypeError(f"{name}={value!r} is not an integer") from None
-    if not least <= number <= most:
-        raise InvalidArgument(f"{name}={number} is out of range: pass {least} to {most}")
-    return int(number)
+def _signature() -> inspect.Signature:
+    """What `inspect.signature(Table)` shows: the arguments of __init__, not those of __new__."""
+    whole = inspect.signature(Table.__init__)
+    return whole.replace(parameters=[*whole.parameters.values()][1:], return_annotation=inspect.Signature.empty)
 
 
-def _seed(seed: Any) -> int:
-    return _whole("seed", seed, 2**64 - 1, least=1)
+Table.__signature__ = _signature()
 
 
-def _load_factor(value: float | None) -> float:
-    if value is None:
-        return 0.0
-    if not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise InvalidArgument(f"max_load_factor={value!r} is out of range: pass a number above 0 and at most 1")
-    return float(value)
-
-
-def _option(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "1" if value else "0"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise TypeError(f"option {name}={value!r} is a {type(value).__name__}: pass a string or a number")
+def _hint(options: dict[str, str]) -> str:
+    """An argument of `Table` that an unknown option may have meant."""
+    for name in options:
+        for parameter in Table.__signature__.parameters:
+            if name in parameter or parameter in name or difflib.get_close_matches(name, [parameter], 1, 0.7):
+                return f"; {name} looks like the argument {parameter}"
+    return ""

@@ -227,16 +227,8 @@ int collect_on_cuda(const void* table, cell_order order, uint64_t lo, uint64_t h
                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
   const u64 blocks = (hi - lo + block_threads - 1) / block_threads;
   if (!blocks) return 0;
-<<<<<<< HEAD
-  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
-  collect_cells<Table><<<u32(blocks), block_threads, 0, cudaStream_t(stream)>>>(*static_cast<const Table*>(table),
-                                                                                order, lo, hi, keys, values, key_bytes,
-                                                                                value_bytes, reinterpret_cast<u64*>(n));
-  return int(cudaGetLastError());
-=======
-  return launch(collect_cells<Table>, blocks, block_threads, stream, *static_cast<const Table*>(table), lo, hi, keys,
-                values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
->>>>>>> isa
+  return launch(collect_cells<Table>, blocks, block_threads, stream, *static_cast<const Table*>(table), order, lo, hi,
+                keys, values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
 }
 
 GH_END

@@ -221,6 +221,8 @@ void registry::fill(const module& m, gpuhash_backend_info& info) {
   info.key_widths = api.key_widths;
   info.value_widths = api.value_widths;
   info.devices = api.devices;
+  info.options = api.options;
+  info.n_options = api.n_options;
 }
 
 }  // namespace

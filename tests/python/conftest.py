@@ -16,7 +16,7 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def table(backend):
     """A uint64 -> uint64 table on the CPU."""
-    with gh.Table(backend, device="cpu", seed=7) as t:
+    with gh.Table(backend, value_dtype="uint64", device="cpu", seed=7) as t:
         yield t
         if not t.closed:
             t.check()

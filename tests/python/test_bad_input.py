@@ -26,6 +26,11 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"capacity": 2**62}, gh.InvalidArgument, "capacity.*overflow"),
         ({"capacity": 1.5}, TypeError, "capacity=1.5 is not an integer"),
         ({"max_load_factor": 0}, gh.InvalidArgument, "max_load_factor=0"),
+        (
+            {"max_load_factor": 1e-9},
+            gh.InvalidArgument,
+            "max_load_factor=1e-09 is out of range: pass a number from 0.01",
+        ),
         ({"max_load_factor": 1.1}, gh.InvalidArgument, "max_load_factor=1.1"),
         ({"max_load_factor": float("nan")}, gh.InvalidArgument, "max_load_factor=nan"),
         ({"seed": -5}, gh.InvalidArgument, "seed=-5"),
@@ -73,7 +78,7 @@ def test_unknown_backends_suggest_the_nearest():
         (lambda t: t.find(KEYS, found=np.empty(4, "i4")), TypeError, "mask has dtype int32"),
         (lambda t: t.find(KEYS, found=np.empty((4, 1), bool)), ValueError, "mask has shape"),
         (lambda t: t.find(KEYS, stream="x", out=1), TypeError, "out is a int"),
-        (lambda t: t.count(KEYS, out=np.empty(4, "i8")), TypeError, "out has dtype int64"),
+        (lambda t: t.count(KEYS, out=np.empty(4, "u8")), TypeError, "out has dtype uint64, the results int64"),
         (lambda t: t.insert(KEYS, KEYS, out=KEYS.view(bool)[:4]), gh.InvalidArgument, "overlaps keys"),
     ],
 )
@@ -228,13 +233,16 @@ def test_accumulate_in_execute_on_a_set():
 
 
 def test_sources_that_were_not_built_say_so(tmp_path):
-    """What happens in a fresh checkout, where the folder of the sources hides the installed package."""
+    """What happens in a fresh checkout, where the folder of the sources hides the installed package.
+
+    Without the module `site`, since the hook of an editable installation comes before the working directory.
+    """
     folder = tmp_path / "pygpuhash"
     folder.mkdir()
     shutil.copy(gh.__file__, folder)
-    # -S: an editable installation would find the modules of the package wherever the package itself lies.
-    command = [sys.executable, "-S", "-c", "import pygpuhash"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import pygpuhash"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 1
     assert f"ImportError: {folder / '__init__.py'} is source code that was not built" in done.stderr
     assert "pip install -e ." in done.stderr

@@ -14,7 +14,7 @@ def table(backend):
     reason = _core.backend_probe(backend, _core.CUDA, 0)
     if reason:
         pytest.skip(f"{backend} cannot use this device: {reason}")
-    with gh.Table(backend, device="cuda:0", seed=7) as t:
+    with gh.Table(backend, value_dtype="uint64", device="cuda:0", seed=7) as t:
         yield t
         if not t.closed:
             t.check()

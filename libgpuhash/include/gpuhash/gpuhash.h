@@ -128,6 +128,13 @@ enum {
   GPUHASH_TRAIT_FLUSH = 1u << 6    /* flush compacts and gives memory back */
 };
 
+/* An option that a backend takes by name: see gpuhash_config.options. */
+typedef struct gpuhash_option_info {
+  const char *key;
+  const char *choices; /* "8|16", "uint", ...: shown when a value is refused */
+  const char *help;
+} gpuhash_option_info;
+
 typedef struct gpuhash_backend_info {
   size_t struct_size;
   const char *name;    /* what a config's backend field takes: a name, or an absolute path */
@@ -141,6 +148,8 @@ typedef struct gpuhash_backend_info {
   uint32_t value_widths; /* bit b set: values of b bytes (b = 0, 4, 8) */
   uint32_t devices;      /* bit k set: built for device kind k */
   uint32_t origin;       /* GPUHASH_BUILT_IN, _ON_PATH, _OPENED */
+  const gpuhash_option_info *options; /* n_options of them; NULL while the module is not loaded */
+  size_t n_options;
 } gpuhash_backend_info;
 
 /* Backends are modules gpuhash_<name>.so. An absolute path always names its module. A name stands for the first of:

@@ -49,12 +49,6 @@ typedef struct gpuhash_host_api {
   uint32_t (*default_threads)(void);
 } gpuhash_host_api;
 
-typedef struct gpuhash_option_info {
-  const char *key;
-  const char *choices; /* "8|16", "uint", ...: shown when a value is refused */
-  const char *help;
-} gpuhash_option_info;
-
 /* A backend. The host has checked every argument against gpuhash.h's contract before it calls (pointers, alignment,
  * device, overlap, sizes, the table being alive), except for the values of options. Every entry may be called from many
  * threads at once, create and destroy of one table excepted. Entries answer a status of gpuhash.h and, unless it is OK,

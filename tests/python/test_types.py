@@ -1,0 +1,200 @@
+"""What editors and type checkers see, and what happens to misspelt names."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+PROGRAM = """
+from typing import Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pygpuhash as gh
+
+
+def histogram(keys: NDArray[np.int64], weights: list[float]) -> dict[int, float]:
+    with gh.Table("linear_probe", key_dtype=np.int64, value_dtype="float64", capacity=len(keys), row=8) as table:
+        assert_type(table, gh.Table)
+        assert_type(table.accumulate(keys, weights, op="add"), NDArray[np.bool_])
+        assert_type(table.insert(1, 2.0), np.bool_)
+        assert_type(table.insert_or_assign([1, 2], 2.0, dedup="last"), NDArray[np.bool_])
+        values, found = table.find(keys)
+        assert_type(found, NDArray[np.bool_])
+        assert_type(values, NDArray[Any])
+        assert_type(table.count(keys), NDArray[np.int64])
+        assert_type(table.contains(5), np.bool_)
+        assert_type(table.erase(range(5)), NDArray[np.bool_])
+        assert_type(table.get(keys, default=1.5), NDArray[Any])
+        assert_type(5 in table, bool)
+        table[5] = 1.0
+        table[keys] = values
+        del table[5]
+        assert_type(len(table), int)
+        assert_type(table.info["rebuilds"], int)
+        assert_type(table.capacity, int)
+        offsets, _ = table.find_all(keys)
+        assert_type(offsets, NDArray[np.int64])
+        all_keys, all_values = table.export()
+        return dict(zip(all_keys.tolist(), all_values.tolist()))
+
+
+class Tensor:
+    def __dlpack__(self, *, stream: object = None) -> object:
+        return None
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __array__(self) -> NDArray[np.int64]:
+        return np.arange(3)
+
+
+def of_a_tensor(table: gh.Table, keys: Tensor, name: str) -> None:
+    assert_type(table.insert(keys, 1), Tensor)
+    assert_type(table.find(keys), tuple[Tensor, Tensor])
+    assert_type(table[keys], Tensor)
+    assert_type(table.export(like=keys), tuple[Tensor, Tensor])
+    gh.Table(device=name)
+
+
+try:
+    histogram(np.arange(3), [1.0, 2.0, 3.0])
+except gh.TableFull as full:
+    print(full.failed)
+"""
+
+MISTAKES = {
+    'table.accumulate([1], op="mul")': "accumulate",
+    'table.insert_or_assign([1], 2, dedup="first")': "insert_or_assign",
+    "table.insert({1, 2}, 3)": "insert",
+    "table.capcity = 5": "capcity",
+    "table.finds([1])": "finds",
+    'gh.Table(capacity="5")': "capacity",
+    "gh.Table(key_dtype=5)": "key_dtype",
+    'table.info["rebuild"]': "rebuild",
+    "table.capacity = 5": "read-only",
+}
+
+
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory):
+    """Checks a program as a user would; returns what mypy prints."""
+    if subprocess.run([sys.executable, "-c", "import mypy"], capture_output=True).returncode:
+        pytest.skip("mypy is not installed")
+    folder = tmp_path_factory.mktemp("mypy")
+    root = Path(gh.__file__).parents[1]
+    environment = dict(os.environ)
+    if root.name != "site-packages":  # an editable installation, which mypy does not find by itself
+        environment["MYPYPATH"] = str(root)
+
+    def check(program):
+        (folder / "program.py").write_text(program)
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), "program.py"]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    return check
+
+
+def test_a_program_passes_mypy_strict(mypy):
+    assert mypy(PROGRAM).startswith("Success")
+
+
+def test_mypy_finds_mistakes(mypy):
+    lines = ["import pygpuhash as gh", "table = gh.Table()", *MISTAKES]
+    output = mypy("\n".join(lines))
+    for number, (line, words) in enumerate(MISTAKES.items(), 3):
+        told = [row for row in output.splitlines() if row.startswith(f"program.py:{number}: error")]
+        assert told, (line, output)
+        assert any(word in " ".join(told) for word in words.split("|")), told
+
+
+def test_the_signature_of_table():
+    parameters = inspect.signature(gh.Table).parameters
+    assert list(parameters) == [
+        *("backend", "key_dtype", "value_dtype", "capacity", "device", "grow", "max_load_factor", "seed", "stream"),
+        *("memory", "threads", "backend_options"),
+    ]
+    assert parameters["value_dtype"].default == "int64"
+    assert list(inspect.signature(gh.Table.insert).parameters) == ["self", "keys", "values", "out", "stream"]
+
+
+def test_misspelt_attributes_are_refused(table):
+    for name in ("capcity", "max_load", "anything"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(table, name, 5)
+    for name in ("capacity", "seed", "closed", "key_dtype", "nbytes"):
+        with pytest.raises(AttributeError):
+            setattr(table, name, 5)
+    with gh.SlabAllocator() as allocator, pytest.raises(AttributeError):
+        allocator.unitbytes = 64
+
+
+def test_a_table_can_be_weakly_referenced_and_derived_from(backend):
+    import weakref
+
+    class Mine(gh.Table):
+        def __init__(self, name):
+            super().__init__(name, device="cpu")
+            self.name = name
+
+    table = Mine(backend)
+    assert weakref.ref(table)() is table
+    assert table.name == backend
+    assert table.insert([1], 2).all()
+    assert table[1] == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("load_factor", "looks like the argument max_load_factor"),
+        ("key_type", "looks like the argument key_dtype"),
+        ("num_threads", "looks like the argument threads"),
+        ("colour", "known: "),
+    ],
+)
+def test_misspelt_arguments(backend, option, words):
+    with pytest.raises(gh.OptionNotFound, match=words) as caught:
+        gh.Table(backend, device="cpu", **{option: 1})
+    assert option in str(caught.value)
+    assert ("looks like" in str(caught.value)) is ("looks like" in words)
+
+
+def test_options_are_listed_with_their_help(backend, capsys):
+    from pygpuhash import cli
+
+    (row,) = (r for r in gh.backends() if r.name == backend)
+    assert row.options
+    assert cli.main(["backends"]) == 0
+    shown = capsys.readouterr().out
+    for option in row.options:
+        assert option.choices
+        assert option.help
+        assert f"{option.name}={option.choices}: {option.help}" in shown
+        # The list is the backend's own: none of the names is unknown to it.
+        with pytest.raises(gh.InvalidArgument, match=option.name):
+            gh.Table(backend, device="cpu", **{option.name: "no such value"})
+
+
+def test_seeds(backend):
+    keys = np.arange(1000)
+    tables = [gh.Table(backend, device="cpu", seed=seed) for seed in (0, 0, 1, None)]
+    for table in tables:
+        table.insert(keys, 1)
+    zero, again, one, drawn = (table.seed for table in tables)
+    assert zero == again != 0
+    assert one == 1
+    assert drawn not in (0, zero)
+    assert gh.Table(backend, device="cpu", seed=zero).seed == zero
+    assert tables[0].keys().tolist() == tables[1].keys().tolist()  # one seed, one order
+    with pytest.raises(gh.InvalidArgument, match="seed=-1"):
+        gh.Table(backend, seed=-1)
