@@ -164,7 +164,6 @@ gpuhash_status registry::find(const char* name, const backend** out, gpuhash_err
 }
 
 gpuhash_status registry::open(const char* path, const backend** out, gpuhash_error* err) {
-  const std::lock_guard lock(library_lock[registry_lock]);
   struct stat file;
   if (stat(path, &file) != 0) {
     gpuhash_backend_v1 unused;
