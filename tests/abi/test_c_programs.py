@@ -65,6 +65,18 @@ def test_forked_child(program, backends, slab_echo, backend):
     assert " 0 failed" in passes(program("fork"), backend, backends[backend], allocator)
 
 
+@pytest.mark.parametrize("backend", PLUGINS)
+def test_fork_amid_calls_of_other_threads(program, backends, backend):
+    assert " 0 failed" in passes(program("fork_amid"), backend, backends[backend])
+
+
+@pytest.mark.parametrize("join", ["always", "never"])
+@pytest.mark.parametrize("backend", PLUGINS)
+def test_equal_keys_of_accumulate(program, backends, backend, join):
+    env = {"GPUHASH_TEST_JOIN": join}
+    assert " 0 failed" in passes(program("joined"), backend, backends[backend], env=env)
+
+
 @pytest.mark.gpu
 def test_pointers_of_other_devices(program, toy, backends):
     command = [program("cuda_pointers"), "toy", toy]
