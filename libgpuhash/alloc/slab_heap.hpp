@@ -14,11 +14,13 @@
 //   A1  A unit belongs to whoever turned its bit from 0 to 1, until that one turns it back.
 //   A2  A unit that is free holds only 0xff bytes if the heap is wiped: units that were written are freed by exclusive
 //       operations only, which wipe them.
+//   A3  An allocation fails only if it saw every block full, or the note. Whoever gives a unit back sees to it afterwards that
+//       there is no note.
 //
 // A tile looks in blocks drawn by a hash first, so that tiles that allocate at the same time meet rarely, and then in
 // every block once: an allocation fails only if each block was seen full (the paper's retries at random for ever). The
-// first to see that leaves a note, so that the many others of its batch need not look everywhere too; whoever gives a unit
-// back takes the note away.
+// first to see that leaves a note, so that the many others of its batch need not look everywhere too, but in one block;
+// whoever gives a unit back takes the note away.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/tile/mutant.hpp"
@@ -78,7 +80,7 @@ struct slab_heap {
   GH_FN u32 allocate(u64 hint) const {
     if (Mem::allocation_fails()) return no_unit;
     for (u32 i = 0; i < tries(); ++i) {
-      if (i == hashed_tries && Mem::template load<order::relaxed>(note)) return no_unit;
+      if (i == 1 && Mem::template load<order::relaxed>(note)) return no_unit;
       const u32 b = block_to_try(hint, i), super = b / blocks, block = b % blocks;
       u32* const words = bitmap(super, block);
       const u32 start = u32(mix(hint ^ i) >> 59);

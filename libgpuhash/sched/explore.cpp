@@ -12,7 +12,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
        gpuhash-explore --replay STRING           run one schedule again, step by step
        gpuhash-explore --list                    structures and mutants
 
-  --programs SET     pairs, triples, written, random, all, or a program such as i0=7:e0+f0   (all)
+  --programs SET     pairs, triples, asymmetric, written, random, all, or a program such as i0=7:e0+f0   (all)
   --mode MODE        dfs (exhaustive), random (walk), pct                                    (dfs; random programs: random and pct)
   --bound N          dfs: at most N preemptions in a run                                     (any number)
   --memory M         sc, weak, both                                                          (both)
@@ -195,7 +195,7 @@ class campaign {
     if (a_.programs.find(':') != std::string::npos) return one_program();
     const bool all = a_.programs == "all";
     static const std::pair<const char*, bool (*)(const structure&, const selection&, const visitor&)> sets[] = {
-        {"pairs", pairs}, {"written", written}, {"triples", triples}};
+        {"pairs", pairs}, {"written", written}, {"asymmetric", asymmetric}, {"triples", triples}};
     bool fine = true, known = all || a_.programs == "random";
     for (const auto& [name, set] : sets) {
       if (!all && a_.programs != name) continue;
@@ -208,7 +208,7 @@ class campaign {
     }
     if (!known)
       throw bad_input("--programs '" + a_.programs +
-                      "' is neither pairs, triples, written, random, all nor a program (which has a ':')");
+                      "' is neither pairs, triples, asymmetric, written, random, all nor a program (which has a ':')");
     if (all || a_.programs == "random") fine &= random_programs();
     return fine;
   }

@@ -1,4 +1,4 @@
-// Which programs are explored: every pair and triple of operations on two keys, and random ones.
+// Which programs are explored: every pair and triple of operations on two keys, one operation beside many, and random ones.
 #pragma once
 #include "libgpuhash/sched/explorer.hpp"
 
@@ -83,6 +83,32 @@ inline bool triples(const structure& s, const selection& of, const visitor& visi
           t.what.tiles = {{x}, {y}, {z}};
           if (!visit(t)) return false;
         }
+    return true;
+  });
+}
+
+// A look or an erase beside a tile that lets its key come and go: what three operations in all cannot show. In weak memory
+// nothing orders that tile's operations, so that three show as much.
+inline bool asymmetric(const structure& s, const selection& of, const visitor& visit) {
+  if (of.weak) return true;
+  return for_each_scene(s, of, [&](const scene& sc, auto widths, task t) {
+    const auto& affordable = s.triple_formats;
+    if (of.format.empty() && !affordable.empty() &&
+        std::find(affordable.begin(), affordable.end(), t.format) == affordable.end())
+      return true;
+    const auto has = [&](u32 kind) { return s.has(sc.layout, kind_letters[kind]); };
+    const u32 adding = has(insert_multi) ? insert_multi : insert;
+    if (!has(adding) || !has(erase)) return true;
+    for (const char* changes : {"+-+-", "+-++--+-"}) {
+      t.what.tiles = {{}, {}};
+      for (const char* c = changes; *c; ++c)
+        t.what.tiles[0].push_back(*c == '+' ? op{adding, sc.keys[0], u64(c - changes + 1), widths.first}
+                                            : op{erase, sc.keys[0], 0, widths.second});
+      for (u32 other : kinds_of(s, sc.layout, of.letters.empty() ? "fecd" : of.letters)) {
+        t.what.tiles[1] = {with_value({other, sc.keys[0], 0, widths.second}, 9)};
+        if (!visit(t)) return false;
+      }
+    }
     return true;
   });
 }

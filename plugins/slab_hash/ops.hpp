@@ -176,6 +176,8 @@ struct slab_op {
     const u32 mine = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(at)) >> 4);
     if (mine == no_unit)
       return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
+    if constexpr (Kind == insert_multi)
+      if (GH_MUTANT(early_tail)) Mem::template store<order::relaxed>(tail.where, mine);
     // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
     const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
     if (!(before == empty_word<F>())) {

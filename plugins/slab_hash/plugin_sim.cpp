@@ -3,7 +3,7 @@
 //
 // A layout's name says what is special about it:
 //   u0 u1 u3   a contiguous super block (slab_alloc_light) with so many free units
-//   s2         two super blocks (slab_alloc) with a free unit each
+//   s2 s3      two or three super blocks (slab_alloc) with a free unit each
 //   d          keys may have several pairs
 //   c          counters in memory, as kernels keep them
 //   g          every operation is a batch behind a gate, and FLUSH (letter g) closes it
@@ -21,13 +21,34 @@ constexpr u32 n_keys = 16, n_buckets = 2, n_chains = n_buckets + 2, slab_words =
 // ---- planted mistakes beneath the operations -------------------------------------------------------------------------
 
 struct slab_mem : mem {
-  inline static bool failed[max_tiles];  // did an allocation of the tile's operation fail by the scheduler's choice?
-  inline static const void *first_unit, *behind_units;
+  // What a tile has seen of the heap (A3).
+  struct witness {
+    bool failed, noted;  // its last allocation: failed by the scheduler's choice, saw the note
+    u32 full;            // and these words of the bitmap full
+    bool owes;           // it gave a unit back, and has not looked at the note since
+  };
+  inline static witness of_tile[max_tiles];
+  inline static std::vector<u32*> bitmap_words;
+  inline static const void *first_unit, *behind_units, *note, *first_tail, *behind_tails;
+  inline static bool flushing;
+
+  static witness& mine() { return of_tile[the_machine.current]; }
+  static u32 all_words() { return (1u << bitmap_words.size()) - 1; }
+  static u32 word_of_bitmap(const void* p) {
+    return u32(std::find(bitmap_words.begin(), bitmap_words.end(), p) - bitmap_words.begin());
+  }
+  static bool may_fail() { return mine().failed || mine().noted || mine().full == all_words(); }
 
   static bool allocation_fails() {
     const bool fails = mem::allocation_fails();
-    failed[the_machine.current] |= fails;
+    mine().failed = fails, mine().noted = false, mine().full = 0;
     return fails;
+  }
+  template <order O, class T>
+  static T load(const T* p) {
+    const T v = mem::load<O>(p);
+    if constexpr (sizeof(T) == 4) saw(p, u32(v));
+    return v;
   }
   template <order O, class T>
   static T cas(T* link, T expected, T desired) {  // ops.hpp swaps links this way, and nothing else
@@ -38,7 +59,11 @@ struct slab_mem : mem {
   template <order O>
   static u32 fetch_or(u32* word, u32 bit) {
     if (GH_MUTANT(blind_bit)) return mem::fetch_or<O>(word, bit) & ~bit;
-    if (!GH_MUTANT(stored_bitmap)) return mem::fetch_or<O>(word, bit);
+    if (!GH_MUTANT(stored_bitmap)) {
+      const u32 before = mem::fetch_or<O>(word, bit);
+      saw(word, before | bit);
+      return before;
+    }
     const u32 seen = mem::load<order::relaxed>(word);
     mem::store<order::relaxed>(word, seen | bit);
     return seen;
@@ -51,14 +76,26 @@ struct slab_mem : mem {
   }
   template <order O, class T>
   static void store(T* p, T v) {
-    if (!GH_MUTANT(unwiped_slab) || p < first_unit || p >= behind_units) mem::store<O>(p, v);
+    if (GH_MUTANT(unwiped_slab) && p >= first_unit && p < behind_units) return;
+    if (GH_MUTANT(kept_tail) && flushing && p >= first_tail && p < behind_tails) return;
+    if (GH_MUTANT(kept_note) && p == note && v == T{}) return;
+    if (p == note && v == T{}) mine().owes = false;
+    if (p == note && !(v == T{}) && mine().full != all_words())
+      the_machine.fail("A3: the note is left by an allocation that has not seen every block full");
+    mem::store<O>(p, v);
   }
 
  private:
+  static void saw(const void* p, u32 v) {
+    if (p == note && v) mine().noted = true;
+    if (p == note && !v) mine().owes = false;
+    if (const u32 w = word_of_bitmap(p); w < bitmap_words.size() && v == ~0u) mine().full |= 1u << w;
+  }
   template <order O>
   static u32 release(u32* word, u32 others) {
     const u32 seen = mem::fetch_and<O>(word, others);
     if (!(seen & ~others)) the_machine.fail("A1: a unit is given back that is not taken");
+    mine().owes = true;
     return seen;
   }
 };
@@ -145,28 +182,35 @@ class slab_model final : public model {
  public:
   void build(const std::string& layout, u64 seed) override {
     const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
-    counted_ = has('c'), gated_ = has('g'), setting_up_ = true;
+    counted_ = has('c'), gated_ = has('g'), slab_mem::flushing = false;
     t_.base = the_machine.place<word>(n_chains * slab_words, 128);
+    tails_ = has('d') ? the_machine.place<u32>(n_chains, 1) : nullptr;
+    if (tails_) std::fill_n(tails_, n_chains, no_unit);
     t_.seed = seed, t_.buckets = n_buckets, t_.slab_slots = slab_words;
     t_.duplicates = has('d'), t_.hash_kind = slab_murmur;
     build_heap(layout[0] == 's', u32(layout[1] - '0'));
+    slab_mem::first_tail = tails_, slab_mem::behind_tails = tails_ ? tails_ + n_chains : nullptr;
     if (counted_) counters_.place();
     if (gated_) gate_.place();
     choose_keys();
   }
 
   reply run(const op& o) override {
-    if (o.kind == grow) return flush();
-    bool& failed = slab_mem::failed[the_machine.current] = false;
+    slab_mem::mine() = {};
+    const reply r = o.kind == grow ? flush() : serve_one(o);
+    if (r.status == full) the_machine.fail("an operation answered full: slab_hash has no such limit");
+    if (r.status == no_memory && !slab_mem::may_fail())
+      the_machine.fail("A3: an operation answered no memory, and saw neither a full heap nor the note");
+    if (slab_mem::mine().owes) the_machine.fail("A3: a unit came back, and the note was left where it is");
+    return r;
+  }
+  reply serve_one(const op& o) {
     if (gated_) gate_.enter();
     reply r = serve<explored_op, slab_words, 2>(t_, o, keys_[o.key]);
     if (GH_MUTANT(freed_by_erase) && o.kind == erase && r.status == yes)
       r.used -= free_last_slab(t_.home(keys_[o.key]));
     if (gated_) gate_.leave();
     if (o.kind == erase_all) r.value = u64(-r.live);
-    if (r.status == full) the_machine.fail("an operation answered full: slab_hash has no such limit");
-    if (r.status == no_memory && !failed && !setting_up_ && ever_full_ != all_words())
-      the_machine.fail("an operation answered no memory, but no allocation failed and the heap was never full");
     return r;
   }
 
@@ -195,6 +239,8 @@ class slab_model final : public model {
       if (!linked[u] && taken(u)) return "S5: " + name(u) + " is taken, but on no chain";
       if (!taken(u) && !wiped(u)) return "A2: " + name(u) + " is free, but not wiped";
     }
+    for (u32 b = 0; tails_ && b < n_chains; ++b)
+      if (!good_tail(b)) return "S6: the tail of " + bucket_name(b) + " is " + tail_name(tails_[b]);
     return gated_ ? gate_.check() : "";
   }
   std::string room_left(const op&) const override { return ""; }  // run has refused the answer
@@ -205,13 +251,13 @@ class slab_model final : public model {
     return {live, used};
   }
 
-  void begin_run() override {
-    setting_up_ = flushing_ = false;
-    ever_full_ = *t_.heap.note ? all_words() : full_now();
-  }
+  void begin_run() override { slab_mem::flushing = false; }
   void on_write(const void* p, u128 old) override {
-    if (const u32 w = word_of_bitmap(p); w < bitmap_words_.size()) return bitmap_written(w, u32(old.lo));
-    if (flushing_ || !is_slot(p)) return;
+    if (const u32 w = slab_mem::word_of_bitmap(p); w < slab_mem::bitmap_words.size())
+      return bitmap_written(w, u32(old.lo));
+    if (is_tail(p) && !good_tail(u32(static_cast<const u32*>(p) - tails_)))
+      the_machine.fail("S6: " + where(p) + " becomes " + tail_name(*static_cast<const u32*>(p)));
+    if (slab_mem::flushing || !is_slot(p)) return;
     const std::string broken = slot_written(static_cast<const word*>(p), narrow_value<word>(old));
     if (!broken.empty()) the_machine.fail(broken);
   }
@@ -229,6 +275,7 @@ class slab_model final : public model {
       each_slab(b, [&](const word* at, u32) {
         for (u32 i = 0; i < slab_words; ++i) s += ' ' + show(at + i, wide_value(at[i]));
       });
+      if (tails_ && tails_[b] != no_unit) s += " tail " + tail_name(tails_[b]);
     }
     std::string free;
     for (u32 u = 0; u < units_.size(); ++u)
@@ -237,11 +284,16 @@ class slab_model final : public model {
   }
   std::string where(const void* p) const override {
     if (is_slot(p)) return place_name(static_cast<const word*>(p));
-    if (const u32 w = word_of_bitmap(p); w < bitmap_words_.size()) return "bitmap " + std::to_string(w);
+    if (is_tail(p)) return bucket_name(u32(static_cast<const u32*>(p) - tails_)) + ".tail";
+    if (const u32 w = slab_mem::word_of_bitmap(p); w < slab_mem::bitmap_words.size())
+      return "bitmap " + std::to_string(w);
     return p == t_.heap.note ? "note" : gate_.is(p) ? "gate" : p == counters_.live ? "live" : "used";
   }
   std::string show(const void* p, u128 v) const override {
-    if (!is_slot(p)) return word_of_bitmap(p) < bitmap_words_.size() ? free_bits(p, u32(v.lo)) : std::to_string(v.lo);
+    if (is_tail(p)) return tail_name(u32(v.lo));
+    if (!is_slot(p))
+      return slab_mem::word_of_bitmap(p) < slab_mem::bitmap_words.size() ? free_bits(p, u32(v.lo))
+                                                                         : std::to_string(v.lo);
     const word w = narrow_value<word>(v);
     if (is_link(p)) return w == empty ? "|" : unit_of(w) < units_.size() ? "->" + name(unit_of(w)) : "->?";
     return show_word<F>(w, [&](key k) { return name_of(k, p); });
@@ -257,18 +309,19 @@ class slab_model final : public model {
 
   // The heap's blocks have two words. The free units are the last of word 0 and the first ones of word 1; all others are
   // taken for good, and have no memory.
-  void build_heap(bool two_supers, u32 n) {
+  void build_heap(bool several, u32 n) {
     slab_heap& h = t_.heap;
-    h.supers = two_supers ? 2 : 1, h.blocks = 1, h.light = !two_supers, h.seed = t_.seed;
+    std::vector<u32*>& words = slab_mem::bitmap_words;
+    h.supers = several ? n : 1, h.blocks = 1, h.light = !several, h.seed = t_.seed;
     h.unit_bits = u32(__builtin_ctz(slab_words * u32(sizeof(word))));
-    units_.clear(), bitmap_words_.clear();
-    const u32 here = two_supers ? 1 : n;
+    units_.clear(), words.clear();
+    const u32 here = several ? 1 : n;
     for (u32 s = 0; s < h.supers; ++s) {
       const u32 first = n == 1 || s ? 32 : 31;
       word* const at = the_machine.place<word>(here * slab_words, 64);
       h.units[s] = reinterpret_cast<unsigned char*>(at) - (size_t(first) << h.unit_bits);
       h.bitmaps[s] = the_machine.place<u32>(block_words);
-      for (u32 w = 0; w < block_words; ++w) h.bitmaps[s][w] = ~0u, bitmap_words_.push_back(h.bitmaps[s] + w);
+      for (u32 w = 0; w < block_words; ++w) h.bitmaps[s][w] = ~0u, words.push_back(h.bitmaps[s] + w);
       for (u32 i = 0; i < here; ++i) {
         units_.push_back({slab_heap::handle(s, 0, first + i), at + i * slab_words});
         h.bitmaps[s][(first + i) / 32] &= ~(1u << (first + i) % 32);
@@ -276,9 +329,10 @@ class slab_model final : public model {
     }
     h.note = the_machine.place<u32>(1);
     *h.note = 0;
-    slab_mem::first_unit = t_.base + n_chains * slab_words, slab_mem::behind_units = h.note;
+    slab_mem::first_unit = units_.empty() ? static_cast<void*>(h.note) : units_.front().at;
+    slab_mem::behind_units = slab_mem::note = h.note;
     reserved_.clear();
-    for (const u32* w : bitmap_words_) reserved_.push_back(*w);
+    for (const u32* w : words) reserved_.push_back(*w);
   }
 
   // Keys 0 1 2 .. lie in bucket 0, every third one in bucket 1. Key 1 looks like a link where it can.
@@ -300,9 +354,12 @@ class slab_model final : public model {
   reply flush() {
     reply r;
     if (gated_ && !GH_MUTANT(flush_beside_batches)) gate_.close();
-    flushing_ = true;
+    slab_mem::flushing = true;
     for (u32 b = 0; b < n_chains; ++b) r.used -= int(flush_bucket<slab_mem>(t_, typename F::index(b)));
-    flushing_ = false;
+    slab_mem::flushing = false;
+    for (u32 b = 0; tails_ && b < n_chains; ++b)
+      if (!good_tail(b))
+        the_machine.fail("S6: FLUSH leaves " + tail_name(tails_[b]) + " as the tail of " + bucket_name(b));
     if (gated_ && !GH_MUTANT(flush_beside_batches)) gate_.open();
     return r;
   }
@@ -323,10 +380,10 @@ class slab_model final : public model {
       if (is_live<F>(w)) return 0;
       used += !(w == empty);
     }
-    flushing_ = true;  // let it: what happens to the others is the point
+    slab_mem::flushing = true;  // let it: what happens to the others is the point
     mem::store<order::relaxed>(before + pairs_of_slab, empty);
     for (u32 i = 0; i < slab_words; ++i) mem::store<order::relaxed>(at + i, empty);
-    flushing_ = false;
+    slab_mem::flushing = false;
     t_.heap.template release<slab_mem>(handle);
     return used;
   }
@@ -357,6 +414,18 @@ class slab_model final : public model {
     each_slab(b, [&](const word* at, u32) {
       for (u32 i = 0; i < pairs_of_slab; ++i) visit(at + i);
     });
+  }
+
+  bool is_tail(const void* p) const { return tails_ && p >= tails_ && p < tails_ + n_chains; }
+  bool good_tail(u32 b) const {
+    bool good = tails_[b] == no_unit;
+    each_slab(b, [&](const word*, u32 u) { good |= u < units_.size() && units_[u].handle == tails_[b]; });
+    return good;
+  }
+  std::string tail_name(u32 handle) const {
+    for (u32 u = 0; u < units_.size(); ++u)
+      if (units_[u].handle == handle) return name(u);
+    return handle == no_unit ? "none" : "?";
   }
 
   // The key that a slot belongs to, if it says so: a set's tombstone does not.
@@ -427,8 +496,7 @@ class slab_model final : public model {
   }
 
   void bitmap_written(u32 w, u32 was) {
-    const u32 is = *bitmap_words_[w];
-    ever_full_ |= u32(is == ~0u) << w;
+    const u32 is = *slab_mem::bitmap_words[w];
     if (reserved_[w] & ~is) the_machine.fail("A1: a unit is given back that was never handed out");
     for (u32 u = 0; u < units_.size(); ++u) {
       if (bitmap_word(u) != w || !(was & ~is & bitmap_bit(u))) continue;
@@ -441,7 +509,7 @@ class slab_model final : public model {
 
   u32 bitmap_word(u32 u) const { return (units_[u].handle >> 24) * block_words + (units_[u].handle >> 5 & 31); }
   u32 bitmap_bit(u32 u) const { return 1u << (units_[u].handle & 31); }
-  bool taken(u32 u) const { return *bitmap_words_[bitmap_word(u)] & bitmap_bit(u); }
+  bool taken(u32 u) const { return *slab_mem::bitmap_words[bitmap_word(u)] & bitmap_bit(u); }
   bool wiped(u32 u) const {
     return std::all_of(units_[u].at, units_[u].at + slab_words, [](word w) { return w == empty; });
   }
@@ -449,15 +517,6 @@ class slab_model final : public model {
     bool found = false;
     for (u32 b = 0; b < n_chains; ++b) each_slab(b, [&](const word*, u32 v) { found |= v == u; });
     return found;
-  }
-  u32 all_words() const { return (1u << bitmap_words_.size()) - 1; }
-  u32 full_now() const {
-    u32 full = 0;
-    for (u32 w = 0; w < bitmap_words_.size(); ++w) full |= u32(*bitmap_words_[w] == ~0u) << w;
-    return full;
-  }
-  u32 word_of_bitmap(const void* p) const {
-    return u32(std::find(bitmap_words_.begin(), bitmap_words_.end(), p) - bitmap_words_.begin());
   }
 
   // ---- names ----
@@ -501,17 +560,17 @@ class slab_model final : public model {
   std::string free_bits(const void* p, u32 v) const {
     std::string s;
     for (u32 u = 0; u < units_.size(); ++u)
-      if (bitmap_words_[bitmap_word(u)] == p) s += (s.empty() ? "" : " ") + name(u) + (v & bitmap_bit(u) ? "+" : "-");
+      if (slab_mem::bitmap_words[bitmap_word(u)] == p)
+        s += (s.empty() ? "" : " ") + name(u) + (v & bitmap_bit(u) ? "+" : "-");
     return s.empty() ? "full" : s;
   }
 
   table t_{};
   std::vector<unit> units_;
-  std::vector<u32*> bitmap_words_;
+  u32* tails_ = nullptr;
   std::vector<u32> reserved_;  // what the bitmap held at first
   key keys_[max_keys];
-  bool counted_ = false, gated_ = false, setting_up_ = false, flushing_ = false;
-  u32 ever_full_ = 0;  // words of the bitmap that were full at some moment, together or not
+  bool counted_ = false, gated_ = false;
   counters counters_;
   batch_gate gate_;
 };
@@ -558,13 +617,29 @@ std::vector<std::pair<std::string, std::string>> programs() {
   for (const std::string a : {"m0=1", "f0", "d0", "c0", "m0=1,d0"}) all.push_back({"u3dg", several + ":" + a + "+g"});
   // A pair comes while another one goes: the key is never absent.
   for (const std::string a : {"f0", "e0", "d0"}) all.push_back({"u3d", "m0=8:m0=1,e0+" + a});
+  for (const std::string a : {"f0", "e0", "d0", "c0"})
+    for (const std::string writer : {"m0=1,e0,m0=2,e0", "m0=1,e0,m0=2,m0=3,e0,e0,m0=4,e0"})
+      all.push_back({"u3d", "m0=8:" + writer + "+" + a});
+  // The tail: two that append where it is unknown, known, or lags; beside those that go by the links; and FLUSH.
+  const std::string full = "m0=7,m2=9,m0=8", two_full = full + ",m0=5,m2=5,m4=5";
+  for (const std::string a : {"m0=1,m0=2+m0=3", "m0=1,m0=2+i1=3", "m0=1+m0=2,f0", "m0=1,m2=2+d0"}) {
+    all.push_back({"u3d", full + ":" + a});
+    all.push_back({"u3d", two_full + ":" + a});
+  }
+  for (const std::string a : {"m0=1+g", "m0=1,m0=2+g", "g,m0=1,m0=2", "m0=1+g,m0=2"})
+    all.push_back({"u3dg", two_full + ",e0,e0,e0,e2:" + a});
+  // A heap that was full, and has a unit again: whatever block it is in, it is found.
+  const std::string heap_full = two_full + ",m0=6,m2=6,m4=6,m0=4,m2=4,m4=4,m0=3";
+  for (const std::string a : {"d2", "d0", "d0,d2"})
+    for (const std::string b : {"g,m0=1,m0=2,m3=1,m3=2,m3=3,m3=4", "g,m3=1,m3=2,m3=3,m3=4,m0=1,m0=2"})
+      all.push_back({"s3dg", heap_full + "," + a + ":" + b});
   return all;
 }
 
 const registration slab_hash{{
     .name = "slab_hash",
     .formats = all_formats,
-    .layouts = {"u3", "u1", "u0", "s2", "u3c", "u3d", "u1d", "s2dc", "u3g", "u3dg"},
+    .layouts = {"u3", "u1", "u0", "s2", "u3c", "u3d", "u1d", "s2dc", "u3g", "u3dg", "s3dg"},
     .widths = {4, 2},
     .letters = "isafecd",
     .fillers = n_keys,
@@ -577,7 +652,8 @@ const registration slab_hash{{
                 mutant::own_slab,          mutant::freed_by_erase,     mutant::flush_beside_batches,
                 mutant::unwiped_slab,      mutant::stored_bitmap,      mutant::blind_bit,
                 mutant::no_sweep,          mutant::endless_allocation, mutant::unsaid_no_memory,
-                mutant::one_look,          mutant::whole_chain},
+                mutant::one_look,          mutant::whole_chain,        mutant::kept_tail,
+                mutant::early_tail,        mutant::kept_note},
     .scenes = scenes(),
     .failures = 1,
     .make = make_model<slab_model>,
@@ -588,7 +664,8 @@ const registration slab_hash{{
                    {"u1d", "isafemcd"},
                    {"s2dc", "isafemcd"},
                    {"u3g", "isafecdg"},
-                   {"u3dg", "isafemcdg"}},
+                   {"u3dg", "isafemcdg"},
+                   {"s3dg", "isafemcdg"}},
 }};
 
 }  // namespace

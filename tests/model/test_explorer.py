@@ -17,7 +17,7 @@ from runs import Explorer, Summary
 PLUGINS = explore.plugins()
 STRUCTURES = ["gate", *(name for name, explored in PLUGINS.items() if explored)]
 UNEXPLORED = [name for name, explored in PLUGINS.items() if not explored]
-EXHAUSTIVE = {"written", "pairs", "triples"}
+EXHAUSTIVE = {"written", "pairs", "asymmetric", "triples"}
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

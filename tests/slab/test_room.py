@@ -111,6 +111,33 @@ def test_a_full_heap_says_so_per_element_and_reserve_completes(make, allocator, 
     assert (table[keys] == keys).all()
 
 
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+@pytest.mark.parametrize("way_out", ["flush", "clear", "reserve"])
+def test_a_large_heap_that_was_full_hands_out_every_unit_that_came_back(make, allocator, way_out):
+    """Of 20 blocks few have a free unit: an allocation has to look beyond those that its hash draws, each time anew."""
+    table = make(buckets=5000, grow=False, allocator=allocator, capacity=180_000)
+    units = int(table.stats()["heap_units"])
+    assert units >= 20 * 1024
+    n = 2 * 7 * units
+    keys, inserted = fill(table, n)
+    assert 0 < inserted.sum() < n
+    assert table.stats()["heap_taken"] == units
+    for round_ in range(1, 4):
+        if way_out == "reserve":
+            table.reserve(n)
+            assert table.insert(keys, keys).sum() == (~inserted).sum()
+            return
+        if way_out == "flush":
+            there = table.export()[0]
+            table.erase(there[: 7 * 500])
+            table.flush()
+            assert 0 < units - table.stats()["heap_taken"] < 500
+        else:
+            table.clear()
+        fill(table, n, round_ * n)
+        assert table.stats()["heap_taken"] == units
+
+
 def test_the_error_of_a_full_heap_says_how_many_and_what_to_do(make):
     table = make(buckets=1, grow=False)
     with pytest.raises(gh.NoMemory, match=r"\d+ of 20000 elements found no slab: all of a table of 7175 slots .* reserve more"):
