@@ -15,7 +15,7 @@ os.environ.pop("GPUHASH_PLUGIN_PATH", None)
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Seconds that a test may take, its fixtures included, before the run ends with its name and every thread's stack. 0: any.
+# Seconds that a test may take, its fixtures included, before the run ends with its name and all stacks. 0: any.
 LIMIT = float(os.environ.get("GPUHASH_TEST_LIMIT", "120"))
 SLOW_LIMIT = 30 * LIMIT  # of tests that are marked slow, or whose fixtures compile something first
 COMPILING = {"prefix", "explorer", "nvcc", "warps"}

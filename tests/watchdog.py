@@ -1,8 +1,8 @@
 """Ends a process whose test takes too long, and says which test: `watchdog.py PID`, started by conftest.py.
 
 A process of its own, so that it works whatever the test does: nothing has to run in the process that hangs, whose
-threads' stacks are printed by faulthandler when it gets SIGABRT. On standard input comes a line for each test, its limit
-in seconds and its name, and an empty line when it has ended.
+threads' stacks are printed by faulthandler when it gets SIGABRT. On standard input comes a line for each test, its
+limit in seconds and its name, and an empty line when it has ended.
 """
 
 import os

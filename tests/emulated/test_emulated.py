@@ -117,7 +117,9 @@ class TestX86:
     def test_compare(self, x86, cpu):
         out = python(x86(cpu), "-m", "pygpuhash.cli", "compare", "--n", "2000", "--device", "cpu")
         for backend in BACKENDS:
-            (line,) = [line for line in out.splitlines() if line.startswith(backend) and "cpu" in line and ":" not in line]
+            (line,) = [
+                line for line in out.splitlines() if line.startswith(backend) and "cpu" in line and ":" not in line
+            ]
             assert line.endswith("yes"), out
 
     @pytest.mark.parametrize("cpu", PROCESSORS)
@@ -146,7 +148,9 @@ class TestAArch64:
         """All operations and formats from several threads; the reports of all batches have to add up."""
         modules = aarch64.prefix.modules()
         assert len(modules) == len(BACKENDS)
-        assert "registry and allocators: nothing wrong" in aarch64.run(aarch64.program(ROOT / "tests/sanitizers/hammer.cpp"), "1", *modules)
+        assert "registry and allocators: nothing wrong" in aarch64.run(
+            aarch64.program(ROOT / "tests/sanitizers/hammer.cpp"), "1", *modules
+        )
 
 
 def test_qemu_has_the_instructions_under_test():

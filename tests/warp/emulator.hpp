@@ -23,6 +23,9 @@
 
 namespace emulated {
 
+// Which planted mistake is switched on (test_warp.py); 0: none.
+inline const int mutant = getenv("GPUHASH_WARP_MUTANT") ? atoi(getenv("GPUHASH_WARP_MUTANT")) : 0;
+
 struct dim {
   unsigned x;
 };
