@@ -18,8 +18,7 @@ from ..abi.conftest import ROOT, STRICT, Prefix, build_prefix, must, require
 
 HERE = Path(__file__).resolve().parent
 BACKENDS = sorted(p.parent.name for p in (ROOT / "plugins").glob("*/plugin.cpp"))
-# x86-64-v2 and x86-64-v3, and the instruction set that is to be chosen there.
-PROCESSORS = {"Nehalem": "baseline", "Haswell": "avx2"}
+PROCESSORS = ["Nehalem", "Haswell"]  # have no AVX, and no AVX-512
 PROGRAMS = ["use_table", "faults"]
 # Minutes under emulation, and about algorithms more than about instructions.
 LEFT_OUT = {"differential", "conservation", "full", "multi", "adversarial-batches", "growth-under-finds"}
