@@ -125,7 +125,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   u32 first = threadIdx.x;
   [[maybe_unused]] block_join<F>* equal = nullptr;
   if constexpr (Op::fixed_kind == accumulate) {
-    equal = &block_memory<block_join<F>>();
+    GH_BLOCK_MEMORY(block_join<F>, shared);
+    equal = &shared;
     first = equal->join_equal(mine, k, v, j);
     carries = mine && first == threadIdx.x;
   }

@@ -23,7 +23,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-INITIALISERS = re.compile(r"\] (\.(?:preinit_array|init_array|fini_array|ctors|dtors|init|fini)\S*)\s+\w+\s+\w+ \w+ (\w+)")
+INITIALISERS = re.compile(
+    r"\] (\.(?:preinit_array|init_array|fini_array|ctors|dtors|init|fini)\S*)\s+\w+\s+\w+ \w+ (\w+)"
+)
 SYMBOL = re.compile(r"^\s*\d+: [0-9a-f]+\s+\w+ (\w+)\s+(\w+)\s+\w+\s+(?:\[.*\]\s+)?(\w+) (\S+)$", re.MULTILINE)
 # A pointer to the C++ runtime's handler, the same in every file that has one.
 HARMLESS = re.compile(r"DW\.ref\.__gxx_personality_v0")

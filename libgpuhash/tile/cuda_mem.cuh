@@ -149,12 +149,8 @@ struct cuda_mem {
   GH_FN static void relax() { __nanosleep(32); }
 };
 
-// A T that the threads of a block share.
-template <class T>
-GH_FN T& block_memory() {
-  __shared__ T one;
-  return one;
-}
+// A variable that the threads of a block share.
+#define GH_BLOCK_MEMORY(type, name) __shared__ type name
 
 // Queue a kernel. Returns 0 or a CUDA error code.
 template <class... P>

@@ -5,7 +5,9 @@
 // than a register of the target: a wider one is split through memory, which costs more than it saves.
 //
 // x86 loads an aligned row of 16, 32 or 64 bytes so that each aligned 8-byte word of it is read at once. Words of 16 bytes
-// are read at once by every processor that has AVX (Intel SDM 3, 9.1.1; AMD has stated the same); older ones take the generic form.
+// are read at once by 16-byte loads of every processor that has AVX (Intel SDM 3, 9.1.1; AMD has stated the same). For
+// wider loads nobody promises it, and all do it: they read a cache line at once, or 16 bytes after 16 bytes. Processors
+// without AVX take the generic form.
 #pragma once
 #include "libgpuhash/tile/tile.hpp"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 
 import pygpuhash as gh
@@ -13,6 +15,17 @@ SHAPES = {
     "linear_probe": [{"row": 1, "indexing": "mask", "hash": "blog"}, {"row": 16}],
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
 }
+# The instruction sets below this processor's widest, on checks that reach every kernel and take little time.
+NARROWER = [isa for isa in ("avx2", "baseline") if platform.machine() == "x86_64"]
+OF_KERNELS = ["widths", "batch-sizes", "every-pattern", "duplicates-in-a-batch", "accumulate", "accumulate-nan"]
+OF_KERNELS += [
+    "execute-distinct",
+    "execute-linearizes",
+    "multi-one-hot-key",
+    "full-by-execute",
+    "growth",
+    "maintenance",
+]
 USABLE = [row for row in gh.backends() if row.state == "usable"]
 
 
@@ -22,13 +35,15 @@ def _cases(kind: str) -> list[tuple[str, str, dict]]:
 
 def pytest_generate_tests(metafunc):
     if "target" in metafunc.fixturenames:
-        cases = [*_cases("cpu"), *_cases("cuda")]
+        cases = _cases("cpu") if "isa" in metafunc.fixturenames else [*_cases("cpu"), *_cases("cuda")]
         marks = {"cpu": (), "cuda": (pytest.mark.gpu,)}
         params = [
             pytest.param(c, id="-".join(map(str, [c[0], c[1], *c[2].values()])), marks=marks[c[1]]) for c in cases
         ]
         metafunc.parametrize("target", params, indirect=True)
-        metafunc.parametrize("check", list(CHECKS))
+        if "isa" in metafunc.fixturenames:
+            metafunc.parametrize("isa", NARROWER)
+        metafunc.parametrize("check", OF_KERNELS if "isa" in metafunc.fixturenames else list(CHECKS))
 
 
 @pytest.fixture

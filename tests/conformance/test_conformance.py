@@ -6,6 +6,16 @@ from pygpuhash._conformance import CHECKS, run
 
 
 def test_conformance(target, check):
+    passes(target, check)
+
+
+def test_narrower_instruction_sets(target, check, isa, monkeypatch):
+    """A module looks at GPUHASH_ISA whenever it makes a table."""
+    monkeypatch.setenv("GPUHASH_ISA", isa)
+    passes(target, check)
+
+
+def passes(target, check):
     result = run(CHECKS[check], target)
     if result.outcome == "skip":
         pytest.skip(result.message)

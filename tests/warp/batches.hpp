@@ -32,10 +32,11 @@ inline std::string where;  // what runs, for messages
   fprintf(stderr, "\n");
   _Exit(1);
 }
-#define SAME(got, expected)                                                                                      \
-  do {                                                                                                           \
-    const long long got_ = (long long)(got), expected_ = (long long)(expected);                                  \
-    if (got_ != expected_) wrong("%s is %lld, expected %s = %lld (line %d)", #got, got_, #expected, expected_, __LINE__); \
+#define SAME(got, expected)                                                                          \
+  do {                                                                                               \
+    const long long got_ = (long long)(got), expected_ = (long long)(expected);                      \
+    if (got_ != expected_)                                                                           \
+      wrong("%s is %lld, expected %s = %lld (line %d)", #got, got_, #expected, expected_, __LINE__); \
   } while (0)
 
 struct random_numbers {
@@ -54,7 +55,7 @@ struct store {
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
   vector<totals> sum = vector<totals>(total_stripes);
   virtual ~store() = default;
-  virtual int64_t used() const = 0;                              // slots that are not empty
+  virtual int64_t used() const = 0;                       // slots that are not empty
   virtual void beside(std::multimap<u64, u64>&) const {}  // pairs that are in no cell
   int64_t live() const {
     int64_t n = 0;
@@ -66,7 +67,7 @@ struct store {
 struct batch {
   u32 kind;
   vector<u64> keys, values;
-  vector<u8> ops, status;      // status: before and after
+  vector<u8> ops, status;  // status: before and after
   vector<u64> out;
   u32 combine = 0, type = 0;
   u32 tile = 0, in_flight = 0;
@@ -121,7 +122,8 @@ inline totals serve(store& s, batch& b) {
   for (size_t i = 0; i < n; ++i) {
     b.out[i] = q.out_values ? unpacked(out, out_bytes, i) : 0;
     if (b.only_failed && before[i] <= yes) {
-      if (status[i] != before[i]) wrong("element %zu had no work and its status went from %u to %u", i, before[i], status[i]);
+      if (status[i] != before[i])
+        wrong("element %zu had no work and its status went from %u to %u", i, before[i], status[i]);
       if (q.out_values && memcmp(&out[i * out_bytes], vector<u8>(8, untouched).data(), out_bytes))
         wrong("element %zu had no work and its value was written", i);
       continue;
@@ -162,8 +164,8 @@ inline std::multimap<u64, u64> contents(const store& s) {
   // In two steps: where the first ends is not a multiple of anything.
   const u64 middle = cells / 3 + 1 < cells ? cells / 3 + 1 : cells;
   for (const auto& [lo, hi] : {std::pair<u64, u64>{0, middle}, {middle, cells}})
-    SAME(s.run->collect(s.layout, lo, hi, keys.data(), s.value_bytes ? values.data() : nullptr, s.key_bytes, value_bytes,
-                        reinterpret_cast<uint64_t*>(&n), 1, nullptr),
+    SAME(s.run->collect(s.layout, lo, hi, keys.data(), s.value_bytes ? values.data() : nullptr, s.key_bytes,
+                        value_bytes, reinterpret_cast<uint64_t*>(&n), 1, nullptr),
          0);
   std::multimap<u64, u64> found;
   for (size_t i = 0; i < n; ++i)
@@ -189,9 +191,14 @@ inline u64 join_bits(const batch& b, u64 a, u64 v) {
     V r;
     if constexpr (std::is_floating_point_v<V>) {
       const bool lost = b.combine != 0 && isnan(y);  // a NaN operand of min and max loses
-      r = lost || (b.combine != 0 && isnan(x)) ? x : b.combine == 0 ? x + y : b.combine == 1 ? std::min(x, y) : std::max(x, y);
+      r = lost || (b.combine != 0 && isnan(x)) ? x
+          : b.combine == 0                     ? x + y
+          : b.combine == 1                     ? std::min(x, y)
+                                               : std::max(x, y);
     } else {
-      r = b.combine == 0 ? V(std::make_unsigned_t<V>(x) + std::make_unsigned_t<V>(y)) : b.combine == 1 ? std::min(x, y) : std::max(x, y);
+      r = b.combine == 0   ? V(std::make_unsigned_t<V>(x) + std::make_unsigned_t<V>(y))
+          : b.combine == 1 ? std::min(x, y)
+                           : std::max(x, y);
     }
     u64 bits = 0;
     memcpy(&bits, &r, sizeof(V));
@@ -232,6 +239,8 @@ inline answer apply(const batch& b, u32 kind, u64 operand, state& s) {
 
 using model = std::map<u64, state>;
 
+inline u64 operand(const batch& b, size_t e) { return b.values.empty() ? 0 : b.values[e]; }
+
 // Is there an order of the elements of one key in which each answers what it did, and the key ends as it is?
 inline bool explains(const batch& b, const store& s, vector<size_t> left, state from, const state& end) {
   if (left.empty()) return from == end;
@@ -240,7 +249,7 @@ inline bool explains(const batch& b, const store& s, vector<size_t> left, state 
     const size_t e = left[i];
     state to = from;
     const u32 kind = b.kind == mixed ? (b.ops[e] <= erase ? b.ops[e] : u32(nop)) : b.kind;
-    const answer a = apply(b, kind, s.value_bytes && !b.values.empty() ? b.values[e] : 0, to);
+    const answer a = apply(b, kind, operand(b, e), to);
     if (a.status != b.status[e] || (a.value != b.out[e] && (s.value_bytes || kind == count))) continue;
     if (to == from && kind != nop && !tried.insert({kind, a.value}).second) continue;
     vector<size_t> rest = left;
@@ -261,8 +270,10 @@ inline bool explains_sum(const batch& b, const vector<size_t>& elements, state f
   }
   // NaN operands last: those of a block are joined, and there they lose against the others.
   for (const bool nan_now : {false, true})
-    for (const size_t e : elements)
-      if (is_nan(b, b.values[e]) == nan_now) to = {true, to.alive ? join_bits(b, to.value, b.values[e]) : b.values[e]};
+    for (const size_t e : elements) {
+      const u64 v = operand(b, e);
+      if (is_nan(b, v) == nan_now) to = {true, to.alive ? join_bits(b, to.value, v) : v};
+    }
   return fresh == size_t(!from.alive) && to == end;
 }
 
@@ -295,10 +306,12 @@ inline totals check(store& s, model& m, batch& b) {
     const bool good = sums ? explains_sum(b, elements, from, end) : explains(b, s, elements, from, end);
     if (!good) {
       const size_t e = elements[0];
-      wrong("kind %u: no order explains the %zu elements of key %llx, the first at %zu: status %u, value %llx, operand %llx; "
-            "before: %d %llx, after: %d %llx",
-            b.kind, elements.size(), k, e, b.status[e], b.out[e], b.values.empty() ? 0 : b.values[e], from.alive, from.value,
-            end.alive, end.value);
+      wrong(
+          "kind %u: no order explains the %zu elements of key %llx, the first at %zu: status %u, value %llx, operand "
+          "%llx; "
+          "before: %d %llx, after: %d %llx",
+          b.kind, elements.size(), k, e, b.status[e], b.out[e], operand(b, e), from.alive, from.value, end.alive,
+          end.value);
     }
     after[k] = end;
   }
@@ -312,7 +325,8 @@ inline totals check(store& s, model& m, batch& b) {
     expected += one.alive;
     const auto pair = now.find(k);
     if (one.alive != (pair != now.end())) wrong("key %llx should be %s", k, one.alive ? "there" : "absent");
-    if (one.alive && s.value_bytes && pair->second != one.value) wrong("key %llx has value %llx, expected %llx", k, pair->second, one.value);
+    if (one.alive && s.value_bytes && pair->second != one.value)
+      wrong("key %llx has value %llx, expected %llx", k, pair->second, one.value);
   }
   SAME(now.size(), expected);
   SAME(s.live(), now.size());

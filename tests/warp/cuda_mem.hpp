@@ -54,6 +54,7 @@ struct cuda_mem {
   static void relax() { pause(); }
 };
 
+#define GH_BLOCK_MEMORY(type, name) type& name = block_memory<type>()
 template <class T>
 T& block_memory() {
   static const char key = 0;  // one per T

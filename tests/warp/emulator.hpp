@@ -23,12 +23,15 @@
 
 namespace emulated {
 
+// Which planted mistake is switched on (test_warp.py); 0: none.
+inline const int mutant = getenv("GPUHASH_WARP_MUTANT") ? atoi(getenv("GPUHASH_WARP_MUTANT")) : 0;
+
 struct dim {
   unsigned x;
 };
 enum class meeting { none, shuffle, shuffle_up, ballot, any, add, warp, block };
 inline const char* name_of(meeting m) {
-  constexpr const char* names[] = {"nothing",    "__shfl_sync",      "__shfl_up_sync", "__ballot_sync",
+  constexpr const char* names[] = {"nothing",    "__shfl_sync",       "__shfl_up_sync", "__ballot_sync",
                                    "__any_sync", "__reduce_add_sync", "__syncwarp",     "__syncthreads"};
   return names[int(m)];
 }
@@ -78,7 +81,8 @@ class machine {
     if (now && next() % 2) back();
   }
 
-  uint64_t meet(meeting what, unsigned mask, uint64_t given, unsigned from, unsigned width, const char* file, int line) {
+  uint64_t meet(meeting what, unsigned mask, uint64_t given, unsigned from, unsigned width, const char* file,
+                int line) {
     thread& me = *now;
     const unsigned lane = me.index.x % 32;
     if (what != meeting::block && !(mask >> lane & 1)) fail(me, "a lane that the mask does not name", what, file, line);
@@ -174,9 +178,7 @@ class machine {
       t.at = meeting::none;
       runnable_[(first + i) / 32] |= 1u << i % 32;
       switch (what) {
-        case meeting::shuffle:
-          t.answer = threads_[first + i / t.width * t.width + t.from % t.width]->given;
-          break;
+        case meeting::shuffle: t.answer = threads_[first + i / t.width * t.width + t.from % t.width]->given; break;
         case meeting::shuffle_up: t.answer = i < t.from ? t.given : threads_[first + i - t.from]->given; break;
         case meeting::ballot: t.answer = ballot; break;
         case meeting::any: t.answer = ballot != 0; break;
@@ -197,8 +199,8 @@ class machine {
     int shown = 0;
     for (const auto& t : threads_)
       if (t && !t->finished && left_[t->slot] && shown++ < 8)
-        fprintf(stderr, "  thread %u of block %u waits at %s (%s:%d)\n", t->index.x, t->block.x, name_of(t->at), t->file,
-                t->line);
+        fprintf(stderr, "  thread %u of block %u waits at %s (%s:%d)\n", t->index.x, t->block.x, name_of(t->at),
+                t->file, t->line);
     fflush(nullptr);
     _Exit(3);
   }

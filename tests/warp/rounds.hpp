@@ -12,7 +12,7 @@ struct shape {
   std::string name;
   u32 key_bytes, value_bytes;  // of the slots
   vector<u32> kinds;
-  u32 failure;  // what elements answer that find no room
+  u32 failure;                                           // what elements answer that find no room
   std::function<std::unique_ptr<store>(u64 keys)> make;  // with room for so many, and few more
 };
 
@@ -22,7 +22,8 @@ inline const vector<u32> all_sizes = {1, 31, 32, 33, 64, 255, 256, 257, 300, 511
 inline vector<u64> key_pool(const shape& s, size_t n) {
   vector<u64> keys;
   const u64 top = s.key_bytes == 4 ? 0xffffffffu : ~u64(0);
-  for (size_t i = 0; i + 4 < n; ++i) keys.push_back(s.key_bytes == 4 ? (i * 0x9e3779b1u) & 0x7fffffff : i * 0x9e3779b97f4a7c15u >> 1);
+  for (size_t i = 0; i + 4 < n; ++i)
+    keys.push_back(s.key_bytes == 4 ? (i * 0x9e3779b1u) & 0x7fffffff : i * 0x9e3779b97f4a7c15u >> 1);
   keys.insert(keys.end(), {top, top - 1, top - 2, 1});
   return keys;
 }

@@ -108,8 +108,12 @@ void add(vector<shape>& to, const char* name, format_id format) {
 // insert_multi, count, SEARCHALL, erase_all and FLUSH with keys that have several pairs.
 template <class F>
 void duplicates(const char* name, format_id format, u32 slab_bytes, u64 seed) {
-  const shape s{std::string(name) + " duplicates", sizeof(typename F::key),
-                F::has_value ? u32(sizeof(typename F::value)) : 0, {}, no_memory, {}};
+  const shape s{std::string(name) + " duplicates",
+                sizeof(typename F::key),
+                F::has_value ? u32(sizeof(typename F::value)) : 0,
+                {},
+                no_memory,
+                {}};
   title(s, seed, "several pairs of a key");
   random_numbers random{seed};
   const vector<u64> pool = key_pool(s, 50);
@@ -140,7 +144,8 @@ void duplicates(const char* name, format_id format, u32 slab_bytes, u64 seed) {
     const auto keys = packed(pool, s.key_bytes);
     vector<unsigned char> out((total + 1) * s.value_bytes, untouched);
     request q{};
-    q.n = pool.size(), q.keys = keys.data(), q.out_values = out.data(), q.key_bytes = s.key_bytes, q.value_bytes = s.value_bytes;
+    q.n = pool.size(), q.keys = keys.data(), q.out_values = out.data(), q.key_bytes = s.key_bytes,
+    q.value_bytes = s.value_bytes;
     SAME(t.run->values_of(t.layout, q, offsets.data()), 0);
     for (size_t i = 0; i < pool.size(); ++i) {
       vector<u64> got, want;

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum cudaError_t { cudaSuccess, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorInvalidDevice = 101 };
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidDevice = 101
+};
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
 enum { cudaMemcpyDefault = 4, cudaEventDisableTiming = 2, cudaDevAttrComputeCapabilityMajor = 75 };
@@ -25,7 +30,9 @@ inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return free(p), cudaSuccess; }
-inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) { return memset(p, byte, n), cudaSuccess; }
+inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) {
+  return memset(p, byte, n), cudaSuccess;
+}
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t) {
   return memcpy(to, from, n), cudaSuccess;
 }

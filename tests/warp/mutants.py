@@ -1,0 +1,83 @@
+"""Mistakes to plant in the warp code, each of which the kernels' tests have to notice.
+
+`wrong` replaces `right` where that stands in the file, once; statements end in a semicolon, the rest are expressions.
+"""
+
+from typing import NamedTuple
+
+DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
+
+
+class Mutant(NamedTuple):
+    """One planted mistake."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+
+
+MUTANTS = [
+    # totals
+    Mutant("stripe", DRIVE, "blockIdx.x % total_stripes", "0"),
+    Mutant("failed-is-yes", DRIVE, "lane == 3 ? failed_here : 0", "lane == 3 ? good_here : 0"),
+    Mutant("yes-in-the-table", DRIVE, "lane != 2", "true"),
+    Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
+    Mutant("extra-lanes-counted", DRIVE, "mine && res.status > yes", "res.status > yes || !mine"),
+    # whose element
+    Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),
+    Mutant("retry-of-everything", "libgpuhash/drive/io.hpp", "!q.only_failed || q.status[i] > yes", "true"),
+    Mutant("length-on-the-device", DRIVE, "q.n_there ? *q.n_there : q.n", "q.n"),
+    Mutant("value-of-another-lane", DRIVE, "a_value = shuffle(v, from, W)", "a_value = shuffle(v, 0, W)"),
+    Mutant("kind-of-another-lane", DRIVE, "shuffle(kd, from, W)", "kd"),
+    Mutant("home-of-another-lane", DRIVE, "shuffle(home, from, W)", "home"),
+    Mutant("result-to-every-lane", DRIVE, "finished && tile.lane == owner[p]", "finished"),
+    Mutant("elements-skipped", DRIVE, "todo & (todo - 1)", "todo & (todo - 1) & (todo - 2)"),
+    Mutant("side-keys-in-the-table", DRIVE, "carries && !(Op::table::side_slots && is_side_key(k))", "carries"),
+    Mutant("side-keys-of-followers", DRIVE, "carries && is_side_key(k)", "mine && is_side_key(k)"),
+    # go
+    Mutant("step-without-go", DRIVE, "op[p].step(tile, t, j, row[p], active)", "op[p].step(tile, t, j, row[p], true)"),
+    Mutant("slow-without-go", DRIVE, "op[p].slow(tile, t, j, slow)", "op[p].slow(tile, t, j, true)"),
+    Mutant("slow-lost", DRIVE, "d = slow ? after : d;", "d = verdict::done;"),
+    Mutant("swap-without-go", TILE, "go && lane == lead(h)", "lane == lead(h)"),
+    Mutant("once-without-go", TILE, "go && lane == 0", "lane == 0"),
+    # collectives
+    Mutant("loop-per-lane", DRIVE, "__any_sync(full_warp, busy)", "busy"),
+    Mutant("slow-per-tile", DRIVE, "__any_sync(full_warp, slow)", "slow"),
+    # joined elements
+    Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
+    Mutant("join-lost-swap", DRIVE, "before == seen", "true"),
+    Mutant("join-overwrites", DRIVE, "join_operands(j, typename F::value(seen), v)", "v"),
+    Mutant("join-nan", DRIVE, "join_operands(j, typename F::value(seen), v)", "join(j, typename F::value(seen), v)"),
+    Mutant("join-value-early", DRIVE, "__syncthreads();\n    v = value[me];", "v = value[me];"),
+    Mutant("follower-of-failed", DRIVE, "status[first] > yes ? status[first] : u32(no)", "u32(no)"),
+    Mutant("follower-says-yes", DRIVE, "status[first] > yes ? status[first] : u32(no)", "status[first]"),
+    Mutant(
+        "follower-early",
+        DRIVE,
+        "status[threadIdx.x] = u8(res.status);\n    __syncthreads();",
+        "status[threadIdx.x] = u8(res.status);",
+    ),
+    # cells
+    Mutant("cells-overlap", DRIVE, "up_to - mine", "up_to"),
+    Mutant("cells-above", DRIVE, "lane >= d ? below : 0", "below"),
+    Mutant("cell-past-the-end", DRIVE, "i < hi", "i <= hi"),
+    # the tile
+    Mutant("lanes-of-another-tile", TILE, "__ballot_sync(full_warp, b) >> shift", "__ballot_sync(full_warp, b)"),
+    Mutant("swap-by-first-lane", TILE, "go && lane == lead(h)", "go && lane == 0"),
+    Mutant("slots-before-first", TILE, "lane * S + i >= first", "true"),
+    Mutant("slots-past-end", TILE, "lane * S + i < end", "true"),
+    Mutant("number-of-first", TILE, "__popc(ballot(h.at[i]))", "__popc(ballot(h.at[0]))"),
+    Mutant("slot-of-first-lane", TILE, "shuffle(x, i / S, W)", "shuffle(x, 0, W)"),
+    Mutant(
+        "value-of-first-lane", TILE, "shuffle(F::value_of(own_word(r, h)), lead(h), W)", "F::value_of(own_word(r, h))"
+    ),
+    Mutant("own-slot-last", TILE, "h.at[i] ? i : s", "s"),
+    # the allocator
+    Mutant("units-too-many", ALLOC, "need > before_me ? need - before_me : 0", "need"),
+    Mutant("units-twice", ALLOC, "got = want & ~before", "got = want"),
+    Mutant("units-past-the-end", ALLOC, "lane < need", "lane <= need"),
+    Mutant("units-not-wiped", ALLOC, "good && wipe", "false"),
+    Mutant("missing-per-lane", ALLOC, "lane == 0", "lane <= 1"),
+    Mutant("sum-not-prefix", ALLOC, "threadIdx.x % 32 >= d ? below : 0", "below"),
+]

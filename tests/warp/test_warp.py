@@ -1,0 +1,76 @@
+"""The CUDA kernels without a GPU: both structures and the allocator, on warps that a CPU plays."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from .conftest import BUILD, ROOT, STRUCTURES, build_all, sources
+from .mutants import MUTANTS
+
+ROUNDS, SEED = os.environ.get("GPUHASH_WARP_ROUNDS", "1"), os.environ.get("GPUHASH_WARP_SEED", "1")
+
+
+def run(program, *arguments, **env):
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, timeout=1000, env={**os.environ, **env}
+    )
+
+
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_kernels(warps, structure):
+    """Batches of all kinds, formats and shapes against a model; a failure names the seed."""
+    done = run(warps[structure], ROUNDS, SEED)
+    print(done.stdout, end="")
+    assert done.returncode == 0, done.stderr
+    steps, collectives = re.search(r"12 shapes, (\d+) steps, (\d+) collectives, nothing wrong", done.stdout).groups()
+    assert int(steps) > 1_000_000
+    assert int(collectives) > 10_000
+
+
+# ---- planted mistakes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def mutated_warps():
+    """Programs with every planted mistake, of which the variable GPUHASH_WARP_MUTANT switches one on."""
+    root = BUILD / "mutated"
+    shutil.rmtree(root, ignore_errors=True)
+    for path in sources(ROOT):
+        target = root / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    for number, m in enumerate(MUTANTS, 1):
+        path = root / m.file
+        text = path.read_text()
+        assert text.count(m.right) == 1, f"{m.name}: {m.file} has {text.count(m.right)} times {m.right!r}"
+        active = f"emulated::mutant == {number}"
+        if m.right.endswith(";"):
+            mutated = f"if ({active}) {{ {m.wrong} }} else {{ {m.right} }}"
+        else:
+            mutated = f"({active} ? ({m.wrong}) : ({m.right}))"
+        path.write_text(text.replace(m.right, mutated))
+    return build_all(root)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_without_a_mistake_switched_on(mutated_warps, structure):
+    assert run(mutated_warps[structure], "1").returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name for m in MUTANTS])
+def test_mistake_is_noticed(mutated_warps, number):
+    said = []
+    for structure in STRUCTURES:
+        done = run(mutated_warps[structure], "3", GPUHASH_WARP_MUTANT=str(number))
+        if done.returncode:
+            said.append(f"{structure}: {done.stderr.strip() or done.returncode}")
+            break
+    print(*said)
+    assert said, f"{MUTANTS[number - 1].wrong} instead of {MUTANTS[number - 1].right} passed"
