@@ -1304,5 +1304,52 @@ def dlpack_write(owner, uintptr_t data, tuple shape, int code, int bits, int kin
     Py_INCREF(owner)
     return PyCapsule_New(managed, "dltensor", dlpack_drop)
 
+# ---- what only the conformance suite asks: outputs of the C ABI that no method returns
+
+
+def run_counted(CoreTable table, uint32_t op, object keys, object values):
+    """One host batch of the table's dtypes with gpuhash_counts: (exception or None, yes, failed, status bytes)."""
+    cdef gpuhash_batch batch
+    cdef gpuhash_counts counts
+    cdef gpuhash_error err
+    cdef gpuhash_status code
+    cdef object k = table._input(keys, table.key_dtype, table._key_store, "keys")
+    cdef object v = None if values is None else table._input(values, table.value_dtype, table._value_store, "values")
+    cdef object status = numpy.full(k.size, 255, UINT8)
+    memset(&batch, 0, sizeof(batch))
+    batch.struct_size = sizeof(batch)
+    batch.op = op
+    batch.n = k.size
+    batch.keys = address(k, 0)
+    batch.values = NULL if v is None else address(v, 0)
+    batch.out_status = <uint8_t *>address(status, PyBUF_WRITABLE)
+    batch.counts = &counts
+    start_error(&err)
+    table._enter()
+    with nogil:
+        code = gpuhash_run(table.handle, &batch, &err)
+    table._leave()
+    return None if code == GPUHASH_OK else exception(code, &err), counts.yes, counts.failed, status
+
+
+def stats_raw(CoreTable table, size_t room):
+    """gpuhash_stats with room for so many figures: (figures that there are, those that were written by name)."""
+    cdef gpuhash_error err
+    cdef gpuhash_status code
+    cdef size_t n = room, i
+    cdef gpuhash_stat *rows = <gpuhash_stat *>calloc(room or 1, sizeof(gpuhash_stat))
+    if rows == NULL:
+        raise MemoryError("no memory for statistics")
+    try:
+        start_error(&err)
+        table._enter()
+        with nogil:
+            code = gpuhash_stats(table.handle, &n, rows, &err)
+        table._leave()
+        check(code, &err)
+        return n, [(text(rows[i].name), rows[i].value) for i in range(min(room, n)) if rows[i].name[0] != 0]
+    finally:
+        free(rows)
+
 
 from pygpuhash import _arrays, _device, _tensors  # noqa: E402  they import names of this module

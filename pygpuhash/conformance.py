@@ -1,19 +1,21 @@
 """`pygpuhash conformance NAME`: does a backend do what every backend has to do?
 
 NAME is a backend's name, or the path of a module. Every check runs on every device that the backend can use here; only
-a trait that the backend does not have lets a check be skipped. Exit status: 0 when all checks have passed, 1 when one
+a trait that the backend does not have lets a check be skipped. Its name is printed before a check begins, so that a
+crash or a hang has a name. Exit status: 0 when all checks have passed, 1 when one
 has failed, 2 when the input cannot be used.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
+import faulthandler
 import json
 import secrets
 import sys
-from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
+
+import numpy as np
 
 from pygpuhash import _core, _devices, registry
 from pygpuhash._conformance.harness import CHECKS, FORMATS, Outcome, Target, run
@@ -21,35 +23,66 @@ from pygpuhash.errors import GpuHashError, InvalidArgument
 
 __all__ = ["main", "targets"]
 
+# Seconds after which a check counts as hanging: many times what it takes on a slow machine.
+LIMITS = {"quick": 300, "normal": 1800, "long": 0}
+
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the subcommand; returns the exit status."""
     options = _parser().parse_args(argv)
+    progress = sys.stderr if options.json else sys.stdout
+    limit = LIMITS[_effort(options)] if options.limit is None else options.limit
     try:
+        print(f"loading {options.name}", file=progress, flush=True)
+        _watch(limit)
         found = targets(
             options.name, options.device, seed=_seed(options), effort=_effort(options), fields=_fields(options)
         )
         names = _check_names(options.check)
-        if "differential" in names and importlib.util.find_spec("hypothesis") is None:
-            raise InvalidArgument("the check differential needs the package hypothesis: pip install hypothesis")
     except GpuHashError as error:
         print(f"pygpuhash: {error}", file=sys.stderr)
         return 2
+    finally:
+        _stop_watching()
     reports = []
     for target in found:
         if not options.json:
             _print_title(target)
         outcomes = []
         for name in names:
-            outcomes.append(run(CHECKS[name], target))
-            if not options.json:
-                _print_outcome(outcomes[-1], target)
+            print(f"  {name:<26} ", end="", file=progress, flush=True)
+            _watch(limit)
+            try:
+                outcomes.append(run(CHECKS[name], target))
+            finally:
+                _stop_watching()
+            _print_outcome(outcomes[-1], target, progress)
         reports.append({**_describe(target), "checks": [vars(o) for o in outcomes], **_counts(outcomes)})
         if not options.json:
             _print_closing(target, outcomes)
     if options.json:
         print(json.dumps(reports, indent=2))
     return 1 if any(report["failed"] for report in reports) else 0
+
+
+def _watch(limit: int) -> None:
+    """From here on a crash, or `limit` seconds without an end (0: any number), print where every thread is.
+
+    What was printed last names the check. A hang ends the process: nothing else can end a call that does not return.
+    """
+    file = sys.__stderr__
+    try:
+        if file is None or file.fileno() < 0:
+            return
+    except (OSError, ValueError):  # closed, or not a file
+        return
+    faulthandler.enable(file)
+    if limit > 0:
+        faulthandler.dump_traceback_later(limit, exit=True, file=file)
+
+
+def _stop_watching() -> None:
+    faulthandler.cancel_dump_traceback_later()
 
 
 def targets(
@@ -59,21 +92,32 @@ def targets(
 
     Raises what `registry.resolve` and `parse_device` raise, and InvalidArgument when there is no usable device.
     """
-    if "/" in name or name.endswith(".so"):
-        name = str(_core.backend_open(str(Path(name).resolve()))["name"])
     resolved = registry.resolve(name)
     if isinstance(resolved, type):
         traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
+        widths, kinds = FORMATS, tuple(usable)
     else:
-        traits = frozenset(_core.backend_load(resolved)["traits"])
+        info = _core.backend_load(resolved)
+        name = str(info["name"])  # of a module that was opened by its path, too
+        traits = frozenset(info["traits"])
+        widths = [(k, v) for k, v in FORMATS if _bytes(k) in info["key_widths"] and _bytes(v) in info["value_widths"]]
+        kinds = tuple({_core.CPU: "cpu", _core.CUDA: "cuda"}[kind] for kind in info["devices"])
         usable = _usable_devices(resolved) if device is None else []
     wanted = usable if device is None else [_devices.device_name(*_devices.parse_device(device))]
     if not wanted:
         raise InvalidArgument(f"backend {name!r} has no device that can be used here: see pygpuhash info")
-    return [
-        Target(name, d, traits, seed=seed, effort=effort, fields=fields or {}, formats=tuple(_formats(d)))
-        for d in wanted
-    ]
+    found = []
+    for d in wanted:
+        formats = tuple(_formats(d, widths))
+        if not formats:
+            raise InvalidArgument(f"backend {name!r} takes no pair of widths that this suite has: 4 and 8 bytes")
+        more = {"seed": seed, "effort": effort, "fields": fields or {}}
+        found.append(Target(name, d, traits, formats=formats, kinds=kinds, **more))
+    return found
+
+
+def _bytes(dtype: str | None) -> int:
+    return 0 if dtype is None else np.dtype(dtype).itemsize
 
 
 def _usable_devices(backend: str) -> list[str]:
@@ -81,11 +125,11 @@ def _usable_devices(backend: str) -> list[str]:
     return [_devices.device_name(*d) for d in there if _core.backend_probe(backend, *d) is None]
 
 
-def _formats(device: str) -> list[tuple[str, str | None]]:
-    """All widths; without the pairs of 16 bytes on CUDA devices that have no compare-and-swap of that size."""
+def _formats(device: str, widths: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """These widths; without the pairs of 16 bytes on CUDA devices that have no compare-and-swap of that size."""
     capability = next((d.compute_capability for d in _devices.devices() if d.name == device), None)
     narrow_only = capability is not None and capability < (9, 0)
-    return [(k, v) for k, v in FORMATS if not narrow_only or v is None or (k, v) == ("uint32", "uint32")]
+    return [(k, v) for k, v in widths if not narrow_only or v is None or (k, v) == ("uint32", "uint32")]
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
@@ -101,6 +145,10 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("--seed", type=int, metavar="S", help="of keys, operations and tables; default: 1")
     p.add_argument("--check", action="append", metavar="CHECK", help="only this check; may be repeated")
     p.add_argument("--option", action="append", metavar="KEY=VALUE", help="an option of the backend; may be repeated")
+    limits = ", ".join(f"{seconds} ({effort})" for effort, seconds in LIMITS.items())
+    p.add_argument(
+        "--limit", type=int, metavar="SECONDS", help=f"end a check that takes longer; 0: never; default: {limits}"
+    )
     p.add_argument("--json", action="store_true", help="print everything as JSON")
     return p
 
@@ -152,13 +200,14 @@ def _print_title(target: Target) -> None:
     print(f"{target.backend} on {target.device}, seed {target.seed}, {target.effort}{options}", flush=True)
 
 
-def _print_outcome(o: Outcome, target: Target) -> None:
-    print(f"  {o.outcome:<5} {o.name:<24} {o.seconds:6.1f} s" + (f"  {o.message}" if o.message else ""), flush=True)
+def _print_outcome(o: Outcome, target: Target, file: TextIO) -> None:
+    """The rest of the line that the check's name began."""
+    print(f"{o.outcome:<5} {o.seconds:6.1f} s" + (f"  {o.message}" if o.message else ""), file=file, flush=True)
     if o.outcome == "fail":
         options = "".join(f" --option {k}={v}" for k, v in target.fields.items())
         effort = "" if target.effort == "normal" else f" --{target.effort}"
         again = f"pygpuhash conformance {target.backend} --device {target.device} --seed {target.seed}"
-        print(f"        again: {again}{effort}{options} --check {o.name}", flush=True)
+        print(f"        again: {again}{effort}{options} --check {o.name}", file=file, flush=True)
 
 
 def _print_closing(target: Target, outcomes: list[Outcome]) -> None:

@@ -15,17 +15,33 @@ import numpy as np
 from pygpuhash.errors import GpuHashError, OptionNotFound
 from pygpuhash.table import Table
 
-__all__ = ["CHECKS", "Check", "Failure", "Outcome", "Target", "check", "expect", "run", "same", "same_set"]
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Failure",
+    "Outcome",
+    "Skipped",
+    "Target",
+    "check",
+    "expect",
+    "run",
+    "same",
+    "same_set",
+]
 
 Effort = Literal["quick", "normal", "long"]
 T = TypeVar("T")
 
-# Every width of keys and values that every backend has.
+# The widths of keys and values that tables can have; a target has those that its backend announces.
 FORMATS = [(k, v) for k in ("uint32", "uint64") for v in (None, "uint32", "uint64")]
 
 
 class Failure(AssertionError):
     """A backend did not do what it has to do; the message says what differed."""
+
+
+class Skipped(Exception):
+    """A check does not apply here; the message says why."""
 
 
 def expect(condition: Any, message: str) -> None:
@@ -72,7 +88,8 @@ class Target:
     """A backend on a device, how long to take, and from which seed.
 
     `make` builds the tables: `Table`, or in tests of this suite a class with a planted fault. `fields` are merged into
-    the arguments of every table: the options of a backend that has several shapes.
+    the arguments of every table: the options of a backend that has several shapes. `formats` are the dtypes of keys and
+    values (None: a set) that the backend takes, `kinds` the devices that it was built for.
     """
 
     backend: str
@@ -83,6 +100,16 @@ class Target:
     fields: dict[str, Any] = field(default_factory=dict)
     make: Callable[..., Any] = Table
     formats: tuple[tuple[str, str | None], ...] = tuple(FORMATS)
+    kinds: tuple[str, ...] = ("cpu", "cuda")
+
+    @property
+    def pair(self) -> tuple[str, str | None]:
+        """The widest format: what a check uses that needs only one."""
+        return max(self.formats, key=lambda f: (f[1] is not None, f[0], f[1] or ""))
+
+    def among(self, *wanted: tuple[str, str | None]) -> list[tuple[str, str | None]]:
+        """Those of these formats that the backend takes; its widest one if it takes none of them."""
+        return [f for f in wanted if f in self.formats] or [self.pair]
 
     def rng(self, what: str = "") -> np.random.Generator:
         """Random numbers that depend on the seed and on what they are for."""
@@ -92,13 +119,15 @@ class Target:
         """A size, by effort."""
         return {"quick": quick, "normal": normal, "long": long}[self.effort]
 
-    def build(self, key: str = "uint64", value: str | None = "uint64", **arguments: Any) -> Any:
-        """A table that the caller closes."""
+    def build(self, key: str, value: str | None, **arguments: Any) -> Any:
+        """A table that the caller closes. One that cannot grow has room for what the checks put into it."""
         arguments = {"seed": self.seed, "grow": "grow" in self.traits, **self.fields, **arguments}
+        if "grow" not in self.traits:
+            arguments.setdefault("capacity", self.pick(50_000, 500_000, 5_000_000))
         return self.make(self.backend, key_dtype=key, value_dtype=value, device=self.device, **arguments)
 
     @contextmanager
-    def table(self, key: str = "uint64", value: str | None = "uint64", **arguments: Any) -> Iterator[Any]:
+    def table(self, key: str, value: str | None, **arguments: Any) -> Iterator[Any]:
         """A table. At the end its invariants are tested, its keys counted, and it is closed."""
         t = self.build(key, value, **arguments)
         try:
@@ -107,7 +136,12 @@ class Target:
         finally:
             t.close()
 
-    def multi_table(self, key: str = "uint64", value: str | None = "uint64", **arguments: Any) -> Any:
+    def tidy(self, t: Any) -> None:
+        """Give the room of erased keys back, in a table that cannot grow: those that can do so by themselves."""
+        if "grow" not in self.traits and "flush" in self.traits:
+            t.flush()
+
+    def multi_table(self, key: str, value: str | None, **arguments: Any) -> Any:
         """A table that may hold a key several times: with the option `duplicates=1` where the backend has it."""
         try:
             self.build(key, value, duplicates=1).close()
@@ -169,6 +203,8 @@ def run(one: Check, target: Target) -> Outcome:
     start = time.perf_counter()
     try:
         one.function(target)
+    except Skipped as reason:
+        return Outcome(one.name, "skip", time.perf_counter() - start, str(reason))
     except Failure as failure:
         return Outcome(one.name, "fail", time.perf_counter() - start, str(failure))
     except (Exception, GpuHashError) as error:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from pygpuhash import _core
 from pygpuhash._conformance.arrays import Array, patterns, unique_keys, values_for
-from pygpuhash._conformance.harness import Target, check, expect, same, same_set
+from pygpuhash._conformance.concurrency import in_threads
+from pygpuhash._conformance.contents import CountedMemory
+from pygpuhash._conformance.harness import Skipped, Target, check, expect, same, same_set
 from pygpuhash.errors import NoMemory, TableFull
+from pygpuhash.table import Op
 
 
 @check("insert")
@@ -21,8 +27,9 @@ def full(target: Target) -> None:
         for call in calls:
             with target.table(key, value, capacity=1000, grow=False) as t:
                 _fill(target, t, key, value, call)
-    with target.table("uint32", "uint32", capacity=1, grow=False) as t:
-        _fill(target, t, "uint32", "uint32", "insert")
+    key, value = target.among(("uint32", "uint32"))[0]
+    with target.table(key, value, capacity=1, grow=False) as t:
+        _fill(target, t, key, value, "insert")
 
 
 def _fill(target: Target, t: Any, key: str, value: str | None, call: str) -> None:
@@ -71,6 +78,8 @@ def _try(t: Any, call: str, keys: Array, values: Array | None, done: Array) -> E
         )
         expect((status >= 2).any(), f"{call} raised {error!r}, but no element's status says so")
         expect((status <= 3).all(), f"{call} set the status {status.max()}, which has no meaning")
+        if isinstance(error, TableFull):
+            expect((status == 2).any(), f"{call} raised {error!r}, but no element has the status 2 (full)")
         done |= status == 1
         return error
     return None
@@ -87,15 +96,16 @@ def _holds_done(t: Any, keys: Array, values: Array | None, done: Array, where: s
 def full_by_execute(target: Target) -> None:
     """A mixed batch that does not fit: finds and erases are carried out, inserts say which of them were."""
     rng = target.rng()
-    with target.table(capacity=500, grow=False) as t:
-        keys = unique_keys(rng, 3 * t.info["slots"] + 400)
+    key, value = target.pair
+    with target.table(key, value, capacity=500, grow=False) as t:
+        keys = unique_keys(rng, 3 * t.info["slots"] + 400, key)
         old, new = keys[:400], keys[400:]
-        t.insert(old, old)
+        t.insert(old, values_for(old, value))
         ops = rng.permutation(np.concatenate([np.full(len(new), 1), np.full(200, 4), np.full(200, 5)])).astype(np.uint8)
-        batch = np.empty(len(ops), np.uint64)
+        batch = np.empty(len(ops), key)
         batch[ops == 1], batch[ops == 4], batch[ops == 5] = new, old[:200], old[200:]
         try:
-            t.execute(ops, batch, batch)
+            t.execute(ops, batch, values_for(batch, value))
         except (TableFull, NoMemory) as error:
             status = np.asarray(error.status)
         else:
@@ -106,7 +116,7 @@ def full_by_execute(target: Target) -> None:
         same("keys that were there", t.contains(old), np.arange(400) < 200, old)
 
 
-@check("grow")
+@check("insert", "grow")
 def growth(target: Target) -> None:
     """A table that starts small takes any number of keys, in small batches and in one large one, and keeps them all."""
     n = target.pick(60_000, 1_000_000, 10_000_000)
@@ -129,7 +139,7 @@ def growth(target: Target) -> None:
 def ageing(target: Target) -> None:
     """Rounds of erase and insert at a constant size: the table equals a dict, and its memory stays bounded."""
     rounds, live = target.pick(100, 1000, 10_000), 2000
-    for key, value in (("uint64", "uint64"), ("uint32", "uint32"), ("uint32", None)):
+    for key, value in target.among(("uint64", "uint64"), ("uint32", "uint32"), ("uint32", None)):
         rng = target.rng(f"{key}{value}")
         pool = np.unique(np.concatenate([unique_keys(rng, 8 * live, key), patterns(key)]))
         alive = np.zeros(len(pool), bool)
@@ -137,7 +147,7 @@ def ageing(target: Target) -> None:
         early = 0
         with target.table(key, value, capacity=live) as t:
             for r in range(rounds):
-                _one_round(t, rng, pool, alive, stored, value, live)
+                _one_round(target, t, rng, pool, alive, stored, value, live)
                 if r % 20 == 19 or r == rounds - 1:
                     where = f"round {r + 1} of ageing with {key} keys and {value} values"
                     same(f"contains in {where}", t.contains(pool), alive, pool)
@@ -152,13 +162,21 @@ def ageing(target: Target) -> None:
 
 
 def _one_round(
-    t: Any, rng: np.random.Generator, pool: Array, alive: Array, stored: Array, value: str | None, live: int
+    target: Target,
+    t: Any,
+    rng: np.random.Generator,
+    pool: Array,
+    alive: Array,
+    stored: Array,
+    value: str | None,
+    live: int,
 ) -> None:
     """Erase a fifth of the live keys, then fill up to `live` again, partly with keys that were erased before."""
     there = np.flatnonzero(alive)
     gone = rng.choice(there, len(there) // 5, replace=False)
     same("erase", t.erase(pool[gone]), np.ones(len(gone), bool), pool[gone])
     alive[gone] = False
+    target.tidy(t)
     fresh = rng.choice(np.flatnonzero(~alive), live - int(alive.sum()), replace=False)
     new = rng.integers(0, np.iinfo(stored.dtype).max, len(fresh), dtype=stored.dtype, endpoint=True)
     same("insert", t.insert(pool[fresh], None if value is None else new), np.ones(len(fresh), bool), pool[fresh])
@@ -205,13 +223,14 @@ def _exactly(t: Any, keys: Array, values: Array | None, after: str) -> None:
         same(f"values found after {after}", t.find(keys)[0], values, keys)
 
 
-@check("flush")
+@check("insert", "flush")
 def flush_frees_room(target: Target) -> None:
     """Without growth, erased keys give their room back by flush: the table can be filled again and again."""
-    with target.table(capacity=1000, grow=False) as t:
+    key, value = target.pair
+    with target.table(key, value, capacity=1000, grow=False) as t:
         for r in range(target.pick(20, 100, 1000)):
-            keys = unique_keys(target.rng(f"{r}"), 1000)
-            same(f"insert in round {r}", t.insert(keys, keys), np.ones(1000, bool), keys)
+            keys = unique_keys(target.rng(f"{r}"), 1000, key)
+            same(f"insert in round {r}", t.insert(keys, values_for(keys, value)), np.ones(1000, bool), keys)
             same(f"erase in round {r}", t.erase(keys), np.ones(1000, bool), keys)
             t.flush()
 
@@ -219,9 +238,10 @@ def flush_frees_room(target: Target) -> None:
 @check("insert")
 def figures(target: Target) -> None:
     """stats, histogram, info and load factor are finite numbers that fit the contents."""
-    keys = unique_keys(target.rng(), 5000)
-    with target.table(capacity=5000) as t:
-        t.insert(keys, keys)
+    key, value = target.pair
+    keys = unique_keys(target.rng(), 5000, key)
+    with target.table(key, value, capacity=5000) as t:
+        t.insert(keys, values_for(keys, value))
         t.erase(keys[:1000])
         figures_of = t.stats()
         expect(len(figures_of) > 0, "stats is empty")
@@ -238,19 +258,43 @@ def figures(target: Target) -> None:
             info["used"] >= 4000 and info["slots"] >= info["used"], f"info says {info['used']} of {info['slots']} used"
         )
         expect(0 < t.load_factor <= 1, f"the load factor is {t.load_factor}")
-        expect(t.nbytes >= 4000 * 16, f"{t.nbytes} bytes cannot hold 4000 pairs of 16 bytes")
+        pair_bytes = keys.itemsize + (0 if value is None else np.dtype(value).itemsize)
+        expect(t.nbytes >= 4000 * pair_bytes, f"{t.nbytes} bytes cannot hold 4000 pairs of {pair_bytes} bytes")
+
+
+@check("insert")
+def stats_of_the_c_abi(target: Target) -> None:
+    """gpuhash_stats says how many figures there are, writes as many as there is room for, and gives each a name."""
+    key, value = target.pair
+    keys = unique_keys(target.rng(), 500, key)
+    with target.table(key, value, capacity=500) as t:
+        if not isinstance(t, _core.CoreTable):
+            raise Skipped("the backend is a Python class")
+        t.insert(keys, values_for(keys, value))
+        there, none = _core.stats_raw(t, 0)
+        expect(not none and there > 0, f"without room stats says {there} figures")
+        names = []
+        for room in (1, there, there + 3):
+            n, rows = _core.stats_raw(t, room)
+            expect(n == there, f"with room for {room} figures stats says {n}, without room {there}")
+            expect(len(rows) == min(room, there), f"stats wrote {len(rows)} of {there} figures into room for {room}")
+            names = [name for name, _ in rows]
+        for name in names:
+            expect(name.isidentifier(), f"the name of a figure is {name!r}; use letters, digits and underscores")
+        same_set("the names of figures", names, set(names))
 
 
 @check("insert")
 def seeds(target: Target) -> None:
-    """A seed is kept and repeats a table; without one, tables differ."""
-    keys = unique_keys(target.rng(), 3000)
+    """A seed is kept and repeats a table; another seed gives another one; without a seed, tables differ."""
+    key, value = target.pair
+    keys = unique_keys(target.rng(), 3000, key)
 
     one_thread: dict[str, Any] = {"threads": 1} if target.device == "cpu" else {}
 
     def layout(seed: int | None) -> tuple[int, Array, Array]:
-        with target.table(seed=seed, **one_thread) as t:
-            t.insert(keys, keys)
+        with target.table(key, value, seed=seed, capacity=len(keys), **one_thread) as t:
+            t.insert(keys, values_for(keys, value))
             t.erase(keys[::3])
             return t.seed, t.export()[0], t.histogram(64)
 
@@ -260,5 +304,127 @@ def seeds(target: Target) -> None:
         _, again, histogram_again = layout(12345)
         same("export of two tables with one seed", again, exported)
         same("histogram of two tables with one seed", histogram_again, histogram)
+    if "ordered" not in target.traits and "hash" not in target.fields:  # the sources' own hashes take no seed
+        _, other, histogram_other = layout(54321)
+        expect(
+            not np.array_equal(other, exported) or not np.array_equal(histogram_other, histogram),
+            "tables with the seeds 12345 and 54321 have the same order of export and the same histogram: the seed does "
+            "not reach the hash",
+        )
     drawn = {layout(None)[0] for _ in range(3)}
     expect(len(drawn) == 3 and 0 not in drawn, f"three tables without a seed have drawn {sorted(drawn)}")
+
+
+# ---- counts, statuses and limits that only show at the edge ----------------------------------------------------------
+
+
+@check("insert")
+def counts(target: Target) -> None:
+    """gpuhash_counts agrees with the status bytes: in every operation, after growth, and of elements without room."""
+    if target.device != "cpu":
+        raise Skipped("this check passes host arrays, as they are, to tables on the CPU")
+    for key, value in target.formats:
+        keys = unique_keys(target.rng(f"{key}{value}"), 30_000, key)
+        values = values_for(keys, value)
+        with target.table(key, value, **({} if "grow" in target.traits else {"capacity": len(keys)})) as t:
+            _count_all(t, "insert of new keys, through growth", Op.INSERT, keys, values, len(keys))
+            _count_all(t, "insert of keys that are there", Op.INSERT, keys, values, 0)
+            _count_all(t, "insert_or_assign", Op.ASSIGN, keys, values, 0)
+            _count_all(t, "find", Op.FIND, np.roll(keys, 1), None, len(keys))
+            _count_all(t, "erase", Op.ERASE, keys[::3], None, len(keys[::3]))
+            _count_all(t, "erase again", Op.ERASE, keys[::3], None, 0)
+            _count_all(t, "find of erased keys and others", Op.FIND, keys, None, len(keys) - len(keys[::3]))
+            duplicates = np.repeat(keys[:300:3], 5)
+            _count_all(t, "insert of equal keys", Op.INSERT, duplicates, values_for(duplicates, value), 100)
+        with target.table(key, value, capacity=500, grow=False) as t:
+            many = unique_keys(target.rng("full"), 4 * t.info["slots"] + 1000, key)
+            status = _counted(t, "insert into a full table", Op.INSERT, many, values_for(many, value))
+            expect((status >= 2).any(), f"{len(many)} keys went into {t.info['slots']} slots")
+            same("keys of a full table, by their status", t.contains(many), status == 1, many)
+
+
+def _count_all(t: Any, what: str, op: Op, keys: Array, values: Array | None, yes: int) -> None:
+    status = _counted(t, what, op, keys, values)
+    expect((status <= 1).all(), f"{what}: an element has the status {status.max()}")
+    expect((status == 1).sum() == yes, f"{what}: {(status == 1).sum()} elements have the status 1, expected {yes}")
+
+
+def _counted(t: Any, what: str, op: Op, keys: Array, values: Array | None) -> Array:
+    """One batch with counts: the status bytes, after they were compared."""
+    if not isinstance(t, _core.CoreTable):
+        raise Skipped("the backend is a Python class")
+    status: Array
+    error, yes, failed, status = _core.run_counted(t, int(op), keys, values)
+    expect(yes == (status == 1).sum(), f"{what}: counts.yes is {yes}, {(status == 1).sum()} elements have the status 1")
+    wrong = int((status >= 2).sum())
+    expect(failed == wrong, f"{what}: counts.failed is {failed}, {wrong} elements have a status of 2 or above")
+    expect((error is None) == (wrong == 0), f"{what}: {wrong} elements failed, and the call says {error!r}")
+    if error is not None and not isinstance(error, (TableFull, NoMemory)):
+        raise error
+    return status
+
+
+class LimitedMemory(CountedMemory):
+    """Host memory that is refused when more than `most` bytes would be out."""
+
+    most = 1 << 62
+
+    def allocate(self, nbytes: int, alignment: int, stream: int) -> int:
+        """0 when there is none left."""
+        return 0 if self.held + nbytes > self.most else super().allocate(nbytes, alignment, stream)
+
+
+@check("insert", "grow")
+def growth_without_memory(target: Target) -> None:
+    """A table that cannot get memory to grow says so, keeps what it has, and goes on growing when there is memory."""
+    if "cpu" not in target.kinds:
+        raise Skipped("the memory resource of this check has host memory, and the backend is not built for the CPU")
+    target = replace(target, device="cpu")
+    for key, value in target.formats:
+        memory = LimitedMemory()
+        keys = unique_keys(target.rng(f"{key}{value}"), 40_000, key)
+        values = values_for(keys, value)
+        done = np.zeros(len(keys), bool)
+        with target.table(key, value, memory=memory, capacity=1000) as t:
+            memory.most = memory.held + (memory.held >> 1)  # less than a table of twice the size needs
+            error = None
+            for start in range(0, len(keys), 500):
+                part = slice(start, start + 500)
+                error = _try(t, "insert", keys[part], _at(values, np.arange(len(keys))[part]), done[part])
+                if error is not None:
+                    break
+            where = f"growth without memory, {key} keys and {value} values"
+            expect(error is not None, f"{where}: {len(keys)} keys went into {memory.held} bytes")
+            expect(memory.held <= memory.most, f"{where}: {memory.held} bytes are held")
+            _holds_done(t, keys, values, done, where)
+            t.check()
+            capacity = t.capacity
+            expect(capacity <= t.info["slots"], f"{where}: the capacity is {capacity} of {t.info['slots']} slots")
+            memory.most = 1 << 62
+            rest = np.flatnonzero(~done)
+            fresh = t.insert(keys[rest], _at(values, rest))
+            same(f"{where}: insert when there is memory again", fresh, np.ones(len(rest), bool), keys[rest])
+            _holds_done(t, keys, values, np.ones(len(keys), bool), f"{where}, when there is memory again")
+        expect(not memory.blocks, f"a closed table keeps {len(memory.blocks)} blocks")
+
+
+@check("insert", "grow")
+def load_limit_under_threads(target: Target) -> None:
+    """Threads that add at the same time do not fill a growing table beyond the capacity at which it grows."""
+    key, value = target.pair
+    n_threads, n = 4, 700
+    for r in range(target.pick(30, 200, 2000)):
+        keys = unique_keys(target.rng(f"{r}"), n_threads * n, key)
+
+        def work(i: int, keys: Array = keys) -> None:
+            mine = keys[i * n : (i + 1) * n]
+            same(f"insert in thread {i}", t.insert(mine, values_for(mine, value)), np.ones(n, bool), mine)
+
+        with target.table(key, value, capacity=1500) as t:
+            in_threads(*[partial(work, i) for i in range(n_threads)])
+            info = t.info
+            expect(info["size"] == len(keys), f"{info['size']} of {len(keys)} keys are in the table")
+            expect(
+                info["size"] <= info["capacity"],
+                f"{info['size']} keys are in a growing table whose capacity is {info['capacity']}, round {r}",
+            )

@@ -1,6 +1,10 @@
 """`pygpuhash conformance`: names, paths, seeds, output, exit status."""
 
 import json
+import signal
+import subprocess
+import sys
+import textwrap
 from dataclasses import replace
 
 import numpy as np
@@ -23,11 +27,12 @@ def test_every_check_has_a_summary():
 def test_output_and_status(capsys):
     assert conformance("linear_probe", "--device", "cpu", "--quick", "--check", "widths", "--check", "multi") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "linear_probe on cpu, seed 1, quick"
-    assert lines[1].split()[:2] == ["pass", "widths"]
-    assert lines[2].split()[:2] == ["skip", "multi"]
-    assert "does not have the trait multi" in lines[2]
-    assert lines[3].startswith("linear_probe on cpu: 1 passed, 0 failed, 1 skipped in ")
+    assert lines[0] == "loading linear_probe"
+    assert lines[1] == "linear_probe on cpu, seed 1, quick"
+    assert lines[2].split()[:2] == ["widths", "pass"]
+    assert lines[3].split()[:2] == ["multi", "skip"]
+    assert "does not have the trait multi" in lines[3]
+    assert lines[4].startswith("linear_probe on cpu: 1 passed, 0 failed, 1 skipped in ")
 
 
 def test_json(capsys):
@@ -47,7 +52,7 @@ def test_failure_prints_how_to_repeat_it(capsys, monkeypatch):
     monkeypatch.setitem(CHECKS, "widths", replace(CHECKS["widths"], function=planted))
     arguments = ["--device", "cpu", "--seed", "9", "--quick", "--option", "row=16", "--check", "widths"]
     assert conformance("linear_probe", *arguments) == 1
-    title, line, again, closing = capsys.readouterr().out.splitlines()
+    _, title, line, again, closing = capsys.readouterr().out.splitlines()
     assert title == "linear_probe on cpu, seed 9, quick, row=16"
     assert line.endswith("planted: 1 of 3 differ, the first at 1 (key 0x10000000000): got 2, expected 7")
     command = "pygpuhash conformance linear_probe --device cpu --seed 9 --quick --option row=16 --check widths"
@@ -58,7 +63,7 @@ def test_failure_prints_how_to_repeat_it(capsys, monkeypatch):
 def test_module_by_path(capsys):
     path = next(row["path"] for row in _core.backend_list() if row["name"] == "linear_probe")
     assert conformance(path, "--device", "cpu", "--quick", "--check", "widths") == 0
-    assert capsys.readouterr().out.startswith("linear_probe on cpu")
+    assert capsys.readouterr().out.startswith(f"loading {path}\nlinear_probe on cpu")
 
 
 @pytest.mark.parametrize(
@@ -78,4 +83,55 @@ def test_unusable_input(capsys, arguments, sentence):
     printed = capsys.readouterr()
     assert sentence in printed.err
     assert printed.err.count("\n") == 1
-    assert not printed.out
+    assert printed.out in ("", f"loading {arguments[0]}\n")
+
+
+# ---- crashes, hangs and tracebacks have a name --------------------------------------------------------------------------
+
+PLANTED = """
+    import ctypes, sys, time
+    from dataclasses import replace
+    from pygpuhash import cli
+    from pygpuhash._conformance import CHECKS
+
+    def planted(target):
+        {}
+
+    CHECKS["widths"] = replace(CHECKS["widths"], function=planted)
+    arguments = ["--device", "cpu", "--quick", "--check", "lifecycle", "--check", "widths", "--limit", "20", *sys.argv[1:]]
+    sys.exit(cli.main(["conformance", "linear_probe", *arguments]))
+"""
+
+
+def run_planted(body, *arguments):
+    code = textwrap.dedent(PLANTED).format(body)
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_crash_has_a_name(as_json):
+    done = run_planted("ctypes.string_at(0)", *(["--json"] if as_json else []))
+    assert done.returncode == -signal.SIGSEGV
+    said = done.stderr if as_json else done.stdout
+    *_, before, last = (line for line in said.splitlines() if line.startswith("  l") or line.startswith("  w"))
+    assert before.split()[:2] == ["lifecycle", "pass"]
+    assert last.split()[0] == "widths"
+    assert "Segmentation fault" in done.stderr
+    assert "in planted" in done.stderr
+
+
+def test_a_hang_has_a_name():
+    done = run_planted("time.sleep(60)", "--limit", "1")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].split() == ["widths"]
+    assert "Timeout (0:00:01)!" in done.stderr
+    assert "in planted" in done.stderr
+
+
+def test_without_hypothesis(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    assert conformance("linear_probe", "--device", "cpu", "--quick", "--check", "differential") == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert line.split()[:2] == ["differential", "skip"]
+    assert line.endswith("needs the package hypothesis: pip install hypothesis")
