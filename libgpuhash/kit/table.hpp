@@ -106,8 +106,8 @@ class table {
   // A device error: the table is unusable from here on, unless it was memory that ran out.
   gpuhash_status fault(gpuhash_error* err, int e, const char* doing) {
     if (e == api_.out_of_memory)
-      return host->fail(err, GPUHASH_NO_MEMORY,
-                        "%s: out of memory on the device; free some, or ask for a smaller capacity", doing);
+      return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory%s; free some, or ask for a smaller capacity", doing,
+                        on_cuda() ? " on the device" : "");
     poisoned_ = true;
     return host->fail(err, GPUHASH_DEVICE_ERROR, "%s failed: %s; the table is unusable now and can only be destroyed",
                       doing, api_.error_text(e));
