@@ -335,6 +335,8 @@ def _host_batch(
     m = _as_view(_cuda.DeviceArray(shape, np.dtype(bool), device, s))
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=True)
     codes = _download(m, device, s).view(np.uint8)
+    if failure is None and (codes > 1).any():
+        failure = TableFull("the backend found no room for some elements, yet called the batch a success")
     if failure is not None:
         if isinstance(failure, TableFull):
             failure.status = codes

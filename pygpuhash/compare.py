@@ -10,18 +10,22 @@ mixed    find, insert, assign and erase in one concurrent batch
 
 A phase is repeated, and the table put back in between, untimed; the median counts. Arrays are on the table's device
 before the clock starts, and results are written to memory that exists already. Beside each rate stands its share of
-what this machine does at best, measured in the same run over as much memory as the table holds: random reads of a pair
-for lookups, random 64-bit compare-and-swaps for the phases that write. Skewed keys may exceed it, since the places of
-frequent keys stay in cache.
+what this machine does at best, measured right before and right after the phase, of which the better counts, over as
+much memory as the table holds: random reads of a pair for lookups, random 64-bit compare-and-swaps for the phases that
+write. Skewed keys may exceed it, since the places of frequent keys stay in cache.
+
+What other processes take of the CPUs meanwhile is in the result, so that the report can say when the machine was busy.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +35,7 @@ from pygpuhash.errors import GpuHashError
 from pygpuhash.table import Table
 from pygpuhash.workload import Array, Workload, bits
 
-__all__ = ["PHASES", "Result", "ceiling_of", "compare", "run_backend"]
+__all__ = ["PHASES", "Others", "Result", "ceiling_of", "compare", "run_backend"]
 
 PHASES = ("count", "lookup", "absent", "erase", "mixed")
 _MIN_RUNS, _MAX_RUNS, _ENOUGH_SECONDS = 3, 25, 0.5
@@ -44,12 +48,13 @@ class Mismatch(Exception):
 
 @dataclass
 class Phase:
-    """One phase's timings: `n` keys per call, `runs` calls, median and fastest in seconds."""
+    """One phase's timings: `n` keys per call, `runs` calls; median, fastest and slowest in seconds."""
 
     n: int
     runs: int
     median: float
     fastest: float
+    slowest: float
     ceiling: str
     ceiling_rate: float  # accesses per second
 
@@ -76,6 +81,8 @@ class Result:
     load_factor: float | None = None
     verified: bool = False
     error: str | None = None
+    cpus: int = 0  # that this process may use
+    others: float | None = None  # CPUs that other processes took of them; None where nobody can tell
 
     def as_json(self) -> dict[str, Any]:
         """With rates and shares spelled out."""
@@ -83,6 +90,34 @@ class Result:
         for name, phase in self.phases.items():
             row["phases"][name] |= {"keys_per_second": phase.rate, "share_of_ceiling": phase.share}
         return row
+
+
+class Others:
+    """What other processes take of the CPUs that this one may use, from the construction on."""
+
+    def __init__(self) -> None:
+        self.cpus = len(os.sched_getaffinity(0))
+        self.start = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float, float]:
+        """Seconds by the clock, of all CPUs at work, and of this process at work."""
+        try:
+            fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
+        except (OSError, ValueError):
+            return time.perf_counter(), float("nan"), 0.0
+        busy = user + nice + system + irq + softirq + steal
+        own = os.times()
+        return time.perf_counter(), busy / os.sysconf("SC_CLK_TCK"), own.user + own.system
+
+    def taken(self) -> float | None:
+        """CPUs, on average; what may have run on CPUs that this process cannot use does not count."""
+        wall, busy, own = (b - a for a, b in zip(self.start, self._now(), strict=True))
+        if wall <= 0 or busy != busy:
+            return None
+        elsewhere = (os.cpu_count() or self.cpus) - self.cpus
+        return min(max((busy - own) / wall - elsewhere, 0.0), float(self.cpus))
 
 
 class Place:
@@ -129,6 +164,7 @@ def run_backend(
 ) -> Result:
     """All phases on one backend; an error or a wrong answer ends up in the result."""
     result = Result(name, device, len(work.unique))
+    others = Others()
     try:
         if device == "auto":
             target = registry.resolve(name)
@@ -145,6 +181,7 @@ def run_backend(
         result.verified = True
     except (GpuHashError, Mismatch, MemoryError) as error:
         result.error = str(error) or type(error).__name__
+    result.cpus, result.others = others.cpus, others.taken()
     return result
 
 
@@ -156,7 +193,6 @@ class _Run:
         self.place = Place(result.device)
         self.unique, self.counts = self.place.put(work.unique), self.place.put(work.counts)
         self.keys = self.place.put(work.keys)
-        self.ceilings: dict[str, float] = {}
 
     def all(self) -> None:
         for i, (name, phase) in enumerate(zip(PHASES, self.phases(), strict=True)):
@@ -171,7 +207,7 @@ class _Run:
     def count(self) -> None:
         work, table, place = self.work, self.table, self.place
         ones, mask = place.put(np.ones(len(work.keys), work.value_dtype)), place.room(len(work.keys), bool)
-        samples = self.time(len(work.keys), table.clear, lambda: table.accumulate(self.keys, ones, out=mask))
+        timed = self.time(len(work.keys), "cas64", table.clear, lambda: table.accumulate(self.keys, ones, out=mask))
         expect("count: newly inserted keys", int(place.get(mask).sum()), len(work.unique))
         keys, values = sorted_pairs(table)
         expect("count: distinct keys", bits(keys), bits(work.unique))
@@ -181,7 +217,7 @@ class _Run:
             expect("count: Counter", Counter({work.text[key]: n for key, n in named}), work.counter)
         self.result.bytes_per_key = table.nbytes / len(work.unique)
         self.result.load_factor = table.load_factor
-        self.record("count", len(work.keys), samples, "cas64")
+        self.record("count", timed)
 
     def lookup(self) -> None:
         work, n = self.work, len(self.work.keys)
@@ -197,22 +233,22 @@ class _Run:
 
     def find(self, name: str, keys: Any, n: int) -> tuple[Array, Array]:
         values, found = self.place.room(n, self.work.value_dtype), self.place.room(n, bool)
-        samples = self.time(n, lambda: None, lambda: self.table.find(keys, out=values, found=found))
-        pair = 8 if self.work.key_dtype.itemsize <= 4 else 16
-        self.record(name, n, samples, f"gather{pair}")
+        ceiling = "gather8" if self.work.key_dtype.itemsize <= 4 else "gather16"
+        timed = self.time(n, ceiling, lambda: None, lambda: self.table.find(keys, out=values, found=found))
+        self.record(name, timed)
         return self.place.get(values), self.place.get(found)
 
     def erase(self) -> None:
         work, table, place, n = self.work, self.table, self.place, len(self.work.erased)
         keys, values = place.put(work.unique[work.erased]), place.put(work.counts[work.erased])
         mask = place.room(n, bool)
-        samples = self.time(n, lambda: table.insert(keys, values), lambda: table.erase(keys, out=mask))
+        timed = self.time(n, "cas64", lambda: table.insert(keys, values), lambda: table.erase(keys, out=mask))
         expect("erase: mask", place.get(mask), np.ones(n, bool))
         left = np.ones(len(work.unique), bool)
         left[work.erased] = False
         expect("erase: keys left", place.get(table.contains(self.unique)), left)
         expect("erase: size", len(table), int(left.sum()))
-        self.record("erase", n, samples, "cas64")
+        self.record("erase", timed)
 
     def mixed(self) -> None:
         work, table, place, n = self.work, self.table, self.place, len(self.work.ops)
@@ -223,21 +259,26 @@ class _Run:
             table.clear()
             table.insert(self.unique, self.counts)
 
-        samples = self.time(n, restore, lambda: table.execute(ops, keys, values, out=out, found=mask))
+        timed = self.time(n, "cas64", restore, lambda: table.execute(ops, keys, values, out=out, found=mask))
         expect("mixed: values found", place.get(out), work.mixed_found)
         expect("mixed: mask", place.get(mask), work.mixed_mask)
         keys_after, values_after = sorted_pairs(table)
         expect("mixed: keys afterwards", bits(keys_after), bits(work.after[0]))
         expect("mixed: values afterwards", values_after, work.after[1])
-        self.record("mixed", n, samples, "cas64")
+        self.record("mixed", timed)
 
     # ---- measuring
 
-    def time(self, n: int, prepare: Callable[[], object], run: Callable[[], object]) -> list[float]:
-        """Seconds of each of some runs, `prepare` before each not counted, after one that is not counted either."""
+    def time(self, n: int, ceiling: str, prepare: Callable[[], object], run: Callable[[], object]) -> Phase | None:
+        """Some runs, `prepare` before each not counted, after one that is not counted either; None of no keys."""
+        if n == 0:
+            prepare()
+            run()
+            return None
+        before = self.ceiling(ceiling)
         seconds: list[float] = []
         first = True
-        while n and (len(seconds) < _MIN_RUNS or (sum(seconds) < _ENOUGH_SECONDS and len(seconds) < _MAX_RUNS)):
+        while len(seconds) < _MIN_RUNS or (sum(seconds) < _ENOUGH_SECONDS and len(seconds) < _MAX_RUNS):
             prepare()
             self.place.wait()
             start = time.perf_counter()
@@ -246,17 +287,15 @@ class _Run:
             if not first:
                 seconds.append(time.perf_counter() - start)
             first = False
-        return seconds
+        best = max(before, self.ceiling(ceiling))
+        return Phase(n, len(seconds), statistics.median(seconds), min(seconds), max(seconds), ceiling, best)
 
-    def record(self, name: str, n: int, samples: list[float], ceiling: str) -> None:
-        if samples:
-            rate = self.ceiling(ceiling)
-            self.result.phases[name] = Phase(n, len(samples), statistics.median(samples), min(samples), ceiling, rate)
+    def record(self, name: str, timed: Phase | None) -> None:
+        if timed is not None:
+            self.result.phases[name] = timed
 
     def ceiling(self, what: str) -> float:
-        if what not in self.ceilings:
-            self.ceilings[what] = ceiling_of(what, self.result.device, self.table.nbytes)
-        return self.ceilings[what]
+        return ceiling_of(what, self.result.device, self.table.nbytes)
 
 
 def ceiling_of(what: str, device: str, table_bytes: int) -> float:

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pygpuhash.compare import PHASES, Result
+from pygpuhash.compare import PHASES, Phase, Result
 from pygpuhash.keyfile import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _CEILINGS = {
     "gather16": "random 16-byte reads",
     "cas64": "random 64-bit compare-and-swaps",
 }
+_MOST_SHARE = 1.05  # of the ceiling, within the spread of its measurement
+_BUSY = 0.15  # share of the CPUs that others may take before figures are doubtful
 # Colours of the phases: the Okabe-Ito palette, which colour-blind readers can tell apart.
 _COLOURS = dict(zip(PHASES, ("#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7"), strict=True))
 
@@ -38,10 +40,15 @@ def _row(r: Result) -> list[str]:
     cells = [r.backend, r.device, f"{r.distinct:,}"]
     for name in PHASES:
         phase = r.phases.get(name)
-        cells.append("-" if phase is None else f"{_millions(phase.rate)} ({phase.share:.0%})")
+        cells.append("-" if phase is None else f"{_millions(phase.rate)} ({_share(phase)})")
     cells.append("-" if r.bytes_per_key is None else f"{r.bytes_per_key:.1f}")
     cells.append("-" if r.load_factor is None else f"{r.load_factor:.2f}")
     return [*cells, "yes" if r.verified else "NO"]
+
+
+def _share(phase: Phase) -> str:
+    """Of the ceiling. What is well above it is no share of anything; the notes say why."""
+    return f"{phase.share:.0%}" if phase.share <= _MOST_SHARE else ">100%"
 
 
 def _millions(rate: float) -> str:
@@ -62,12 +69,36 @@ def _notes(results: list[Result]) -> list[str]:
         if not r.phases:
             continue
         sizes = ", ".join(f"{name} {p.n:,} x {p.runs}" for name, p in r.phases.items())
-        ceilings = {p.ceiling: p.ceiling_rate for p in r.phases.values()}
+        spread = ", ".join(
+            f"{name} {_millions(p.n / p.slowest)} to {_millions(p.n / p.fastest)}" for name, p in r.phases.items()
+        )
+        ceilings: dict[str, float] = {}
+        for p in r.phases.values():
+            ceilings[p.ceiling] = max(p.ceiling_rate, ceilings.get(p.ceiling, 0.0))
         best = ", ".join(f"{_CEILINGS[what]} {_millions(rate)} M/s" for what, rate in ceilings.items())
-        lines += [f"{r.backend} on {r.device}: keys x runs: {sizes}", f"  ceilings over the table's memory: {best}"]
-        uneven = [f"{name} {p.median / p.fastest:.0f}x" for name, p in r.phases.items() if p.median > 2 * p.fastest]
+        lines += [
+            f"{r.backend} on {r.device}: keys x runs: {sizes}",
+            f"  slowest to fastest run: {spread}",
+            f"  ceilings over the table's memory: {best}",
+            *_doubts(r),
+        ]
+    return lines
+
+
+def _doubts(r: Result) -> list[str]:
+    """Why the figures may be too low, or a share too high."""
+    lines = []
+    if r.others is not None and r.others > _BUSY * r.cpus:
+        took = f"other processes took {r.others:.1f} of {r.cpus} CPUs"
+        lines.append(f"  the machine was busy: {took}; repeat the run when they are idle")
+    else:
+        uneven = [f"{name} {p.median / p.fastest:.1f}x" for name, p in r.phases.items() if p.median > 2 * p.fastest]
         if uneven:
-            lines.append(f"  the machine was busy: the fastest run beats the median in {', '.join(uneven)}")
+            lines.append(f"  the machine was uneven: the fastest run beats the median in {', '.join(uneven)}")
+    above = [f"{name} {p.share:.1f}x" for name, p in r.phases.items() if p.share > _MOST_SHARE]
+    if above:
+        why = "frequent keys stay in cache, or the machine was busier while the ceiling was measured"
+        lines.append(f"  above the ceiling: {', '.join(above)}; {why}")
     return lines
 
 

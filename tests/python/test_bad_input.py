@@ -233,16 +233,13 @@ def test_accumulate_in_execute_on_a_set():
 
 
 def test_sources_that_were_not_built_say_so(tmp_path):
-    """What happens in a fresh checkout, where the folder of the sources hides the installed package.
-
-    Without the module `site`, since the hook of an editable installation comes before the working directory.
-    """
+    """What happens in a fresh checkout, where the folder of the sources hides the installed package."""
     folder = tmp_path / "pygpuhash"
     folder.mkdir()
     shutil.copy(gh.__file__, folder)
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", "import pygpuhash"], cwd=tmp_path, capture_output=True, text=True
-    )
+    # -S: an editable installation would find the modules of the package wherever the package itself lies.
+    command = [sys.executable, "-S", "-c", "import pygpuhash"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
     assert f"ImportError: {folder / '__init__.py'} is source code that was not built" in done.stderr
     assert "pip install -e ." in done.stderr

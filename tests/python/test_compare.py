@@ -278,12 +278,63 @@ def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie):
         assert result.error in text
 
 
+def shown(**changes):
+    """The report of one phase of a million keys in 10 ms, with some figures changed."""
+    figures = {"n": 10**6, "runs": 5, "median": 0.01, "fastest": 0.009, "slowest": 0.02, "ceiling": "cas64"}
+    others = changes.pop("others", 0.0)
+    phase = compare.Phase(**{**figures, "ceiling_rate": 2e8, **changes})
+    result = compare.Result("some", "cpu", 3, {"count": phase}, verified=True, cpus=4, others=others)
+    return report.table_text(workload.make("keys", np.arange(3)), [result])
+
+
+def test_the_spread_is_shown():
+    text = shown()
+    assert "100 (50%)" in text
+    assert "slowest to fastest run: count 50 to 111" in text
+    assert "busy" not in text
+    assert "above the ceiling" not in text
+    assert "the machine was uneven: the fastest run beats the median in count 2.5x" in shown(fastest=0.004)
+
+
 def test_a_busy_machine_is_named():
-    result = compare.Result("some", "cpu", 3, {"count": compare.Phase(3, 5, 0.9, 0.1, "cas64", 1e8)}, verified=True)
-    text = report.table_text(workload.make("keys", np.arange(3)), [result])
-    assert "the machine was busy: the fastest run beats the median in count 9x" in text
-    result.phases["count"].median = 0.15
-    assert "busy" not in report.table_text(workload.make("keys", np.arange(3)), [result])
+    assert "the machine was busy: other processes took 1.5 of 4 CPUs" in shown(others=1.5)
+    assert "busy" not in shown(others=0.5)
+    assert "busy" not in shown(others=None)
+
+
+def test_no_share_above_the_ceiling_without_a_word():
+    assert "104%" in shown(ceiling_rate=1e8 / 1.04)
+    text = shown(ceiling_rate=1e8 / 2.73)
+    assert "273%" not in text
+    assert "100 (>100%)" in text
+    assert "above the ceiling: count 2.7x; frequent keys stay in cache, or the machine was busier" in text
+
+
+def test_the_ceiling_is_measured_before_and_after(quick, monkeypatch):
+    """The better of the two counts, so that a moment of load does not lower it."""
+    rates = iter([1e6, 5e6, 7e6, 2e6] + [3e6] * 20)
+    monkeypatch.setattr(compare, "ceiling_of", lambda what, device, nbytes: next(rates))
+    result = compare.run_backend(workload.make("keys", np.arange(100, dtype=np.uint64)), "linear_probe", "cpu")
+    assert result.verified, result.error
+    assert [phase.ceiling_rate for phase in result.phases.values()] == [5e6, 7e6, 3e6, 3e6, 3e6]
+    for phase in result.phases.values():
+        assert phase.fastest <= phase.median <= phase.slowest
+
+
+def test_what_others_take_of_the_cpus(monkeypatch):
+    times = iter([(0.0, 100.0, 10.0), (10.0, 128.0, 25.0), (20.0, 130.0, 50.0)])
+    monkeypatch.setattr(compare.Others, "_now", staticmethod(lambda: next(times)))
+    monkeypatch.setattr(compare.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(compare.os, "cpu_count", lambda: 2)
+    others = compare.Others()
+    assert others.cpus == 2
+    assert others.taken() == pytest.approx(1.3)  # 28 seconds of all less 15 of our own, in 10 by the clock
+    assert others.taken() == 0.0
+
+
+def test_the_machine_tells_what_others_take():
+    taken = compare.Others().taken()
+    assert taken is None or 0 <= taken <= len(compare.os.sched_getaffinity(0))
 
 
 def test_a_failing_backend_is_reported(quick, run):

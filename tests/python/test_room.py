@@ -1,0 +1,150 @@
+"""Elements that found no room: one exception whatever the backend, and no status of 2 or above in a mask."""
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _cuda, _device
+
+KEYS = np.arange(20_000)
+
+
+def test_one_exception_for_elements_without_room(backend):
+    with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(KEYS, KEYS)
+        full = caught.value
+        assert isinstance(full, gh.NoMemory) == (backend == "slab_hash")  # it is the heap that is full
+        assert set(np.unique(full.status)) <= {1, 2, 3}
+        assert full.failed.dtype == bool
+        assert full.failed.sum() == len(KEYS) - len(table) > 0
+        table.reserve(2 * len(KEYS))
+        assert table.insert(KEYS[full.failed], KEYS[full.failed]).all()
+        assert (table[KEYS] == KEYS).all()
+
+
+def test_memory_that_runs_out_while_the_table_grows(backend):
+    room, n = (1 << 17, 20_000) if backend == "linear_probe" else (1 << 20, 200_000)
+    held, left = {}, [room]
+
+    class Little:
+        def allocate(self, nbytes, alignment, stream):
+            if nbytes > left[0]:
+                return None
+            left[0] -= nbytes
+            array = np.empty(nbytes + alignment, np.uint8)
+            address = -(-array.ctypes.data // alignment) * alignment
+            held[address] = array
+            return address
+
+        def deallocate(self, address, nbytes, alignment, stream):
+            left[0] += nbytes
+            del held[address]
+
+    with gh.Table(backend, device="cpu", memory=Little()) as table:
+        keys = np.arange(n)
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, 1)
+        assert isinstance(caught.value, gh.NoMemory)
+        assert isinstance(caught.value, MemoryError)
+        assert "out of memory" in str(caught.value)
+        assert "device" not in str(caught.value)
+        done = ~caught.value.failed
+        assert table.contains(keys[done]).all()
+        assert not table.contains(keys[~done]).any()
+        # A table that could not grow may hold more than its capacity; what it shows is still plain.
+        shown = repr(table)
+        assert f"{len(table)} of {table.capacity} keys" in shown or "above its capacity" in shown
+        with pytest.raises(gh.NoMemory) as caught:
+            table.reserve(10_000_000)
+        assert caught.value.status is None
+        assert not isinstance(caught.value, gh.TableFull)
+        table.check()
+    assert not held
+
+
+def test_the_repr_of_a_table_above_its_capacity(table, monkeypatch):
+    info = dict(table.info)
+    monkeypatch.setattr(type(table), "_info", lambda self: {**info, "size": 83854771, "capacity": 67108864})
+    assert "83854771 keys, above its capacity of 67108864" in repr(table)
+    monkeypatch.setattr(type(table), "_info", lambda self: {**info, "size": 5, "capacity": 5})
+    assert "5 of 5 keys" in repr(table)
+
+
+def test_the_family():
+    assert issubclass(gh.HeapFull, gh.TableFull)
+    assert issubclass(gh.HeapFull, gh.NoMemory)
+    assert issubclass(gh.HeapFull, MemoryError)
+    assert not issubclass(gh.NoMemory, gh.TableFull)
+    assert not issubclass(gh.TableFull, gh.NoMemory)
+
+
+# ---- host arrays on a device table, whose memory is the host's -------------------------------------------------------
+
+
+class HostMemory:
+    """As much of `DeviceArray` as a call needs, in host memory."""
+
+    def __init__(self, shape, dtype, device=0, stream=0):
+        self.array = np.zeros(shape, dtype)
+        self.ptr, self.shape, self.dtype = self.array.ctypes.data, self.array.shape, self.array.dtype
+        HostMemory.alive[self.ptr] = self.array
+
+    alive = {}  # noqa: RUF012
+
+
+class DeviceTable:
+    """A device table whose batch leaves given status bytes."""
+
+    key_dtype = _key_store = np.dtype(np.uint64)
+    value_dtype = _value_store = np.dtype(np.int64)
+    _ordinal, _stream, _grow, _kind = 0, None, True, 2
+
+    def __init__(self, statuses, failure):
+        self.statuses, self.failure = np.array(statuses, np.uint8), failure
+
+    def _raw(self, op, n, keys, values=0, out_values=0, out_status=0, **rest):
+        assert rest["wait"]
+        HostMemory.alive[out_status].view(np.uint8)[:] = self.statuses
+        return self.failure
+
+
+@pytest.fixture
+def host_device(monkeypatch):
+    """Copies to and from the device stay on the host."""
+
+    def from_host(host, device, stream=0):
+        array = HostMemory(host.shape, host.dtype)
+        array.array[...] = host
+        return array
+
+    def copy_to_host(host, address, device, stream):
+        host[...] = HostMemory.alive[address]
+
+    monkeypatch.setattr(_cuda, "from_host", from_host)
+    monkeypatch.setattr(_cuda, "copy_to_host", copy_to_host)
+    monkeypatch.setattr(_cuda, "DeviceArray", HostMemory)
+    yield
+    HostMemory.alive.clear()
+
+
+@pytest.mark.parametrize("status", [2, 3, 255])
+def test_no_status_of_2_or_above_reads_as_true(host_device, status):
+    statuses = [1, 0, status, 1]
+    keys, values, mask = np.arange(4), np.arange(4), np.zeros(4, bool)
+
+    def insert(failure):
+        table = DeviceTable(statuses, failure)
+        return _device.batch(table, 1, keys, values, None, None, mask, None, None, 0, 0)
+
+    for failure in (gh.TableFull("no room"), gh.HeapFull("no memory"), None):
+        with pytest.raises(gh.TableFull) as caught:
+            insert(failure)
+        assert caught.value.status.tolist() == statuses
+        assert caught.value.failed.tolist() == [False, False, True, False]
+        assert mask.view(np.uint8).tolist() == [1, 0, 0, 1]
+    with pytest.raises(gh.DeviceError) as caught:
+        insert(gh.DeviceError("gone"))
+    assert caught.value.status is None
+    statuses[2] = 0
+    assert insert(None)[1].view(np.uint8).tolist() == [1, 0, 0, 1]
