@@ -18,7 +18,6 @@ namespace gpuhash {
 #define GPUHASH_STATUS_PART (size_t(1) << 22)
 #endif
 inline constexpr size_t status_part = GPUHASH_STATUS_PART;
-inline constexpr size_t few_elements = 1024;
 
 inline bool adds(uint32_t op) {
   return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
@@ -74,6 +73,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
                       "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
   if (const gpuhash_status s = refuse(b, err)) return s;
   on_device scope(*this);
+  if (scope.error) return fault(err, scope.error, "choosing the table's device");
   const request q = request_for(b);
   const bool growing = config_.grow && adds(b.op);
   totals sum{};
@@ -155,8 +155,10 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     }
     if (*grown != GPUHASH_OK) break;
     p.q.only_failed = 1;
+    const int64_t used_before = p.sum.used;
     host_gate_.lock_shared();
     serve(p);
+    room_.settle({}, uint64_t(p.sum.used - used_before));
     host_gate_.unlock_shared();
   }
   return GPUHASH_OK;
@@ -165,78 +167,76 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
 // ---- CUDA -------------------------------------------------------------------------------------------------------------
 
 inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
-  if (growing && *grown == GPUHASH_OK) {
-    bool ran = false;
-    const gpuhash_status s = run_certain(p, look, &ran, err);
-    return s || ran ? s : run_alone(p, look, grown, err);
-  }
   // Where growth has failed the call has to know what became of the rest.
-  scratch counters(*this, look || growing ? sizeof(totals) * total_stripes : 0, p.q.stream);
-  if (!counters) return no_memory(err, counters.bytes());
-  {
-    std::lock_guard<kit_mutex> lock(launch_);
-    if (const gpuhash_status s = queue(p, counters.as<totals>(), err)) return s;
+  const bool claims = growing && *grown == GPUHASH_OK;
+  look |= growing && !claims;
+  scratch counters(*this, look ? sizeof(header::batch) : 0, p.q.stream);
+  bool ran = false;
+  if (counters) {
+    const gpuhash_status s = run_beside(p, claims, counters.as<totals>(), &ran, err);
+    if (s || ran) return s;
   }
-  return look_at(p, counters, err);
+  return run_alone(p, growing, look, grown, err);
 }
 
-// As much of p as has room for certain, beside other batches. *ran: false if that is nothing.
-inline gpuhash_status table::run_certain(part& p, bool look, bool* ran, gpuhash_error* err) {
-  scratch counters(*this, look ? sizeof(totals) * total_stripes : 0, p.q.stream);
-  if (!counters) return no_memory(err, counters.bytes());
+// Beside other batches. claims: as much of p as has room for certain; *ran says whether that is anything.
+inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err) {
   room_ledger::claim c;
   {
     std::lock_guard<kit_mutex> lock(launch_);
-    c = room_.take_part(p.q.n);
-    if (c.granted && !certain(c.n)) {
-      room_.settle(c, 0);
-      c = {};
+    if (claims) {
+      c = room_.take_part(p.q.n);
+      if (c.granted && !certain(c.n)) {
+        room_.settle(c, 0);
+        c = {};
+      }
+      if (!c.granted) return GPUHASH_OK;
+      p.q.n = size_t(c.n);
     }
-    if (!c.granted) return GPUHASH_OK;
-    p.q.n = size_t(c.n);
     *ran = true;
-    if (const gpuhash_status s = queue(p, counters.as<totals>(), err)) return s;
+    if (const gpuhash_status s = queue(p, counters, err)) return s;
   }
   const gpuhash_status s = look_at(p, counters, err);
-  if (look && !s) room_.settle(c, uint64_t(p.sum.used));
+  if (counters && !s) room_.settle(c, uint64_t(p.sum.used));
   return s;
 }
 
-// As much of p as there is room for, or can be made, when nothing else runs.
-inline gpuhash_status table::run_alone(part& p, bool look, gpuhash_status* grown, gpuhash_error* err) {
+// When nothing else runs: as much of p as there is room for, or can be made.
+inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
   exclusive hold(*this, p.q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
-  totals now{};
-  if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
-  room_.recount(uint64_t(now.used), limit());
-  if (const gpuhash_status s = recount(p.q.stream, err)) return s;
   room_ledger::claim c;
-  for (;;) {
-    *grown = claim_room(p, &c, err);
-    if (c.granted || *grown != GPUHASH_OK) break;
-    *grown = widen(p, err);
-    if (*grown != GPUHASH_OK) break;
+  if (growing && *grown == GPUHASH_OK) {
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
+    room_.recount(uint64_t(now.used), limit());
+    *grown = recount(p.q.stream, err);
+    while (*grown == GPUHASH_OK && !c.granted) {
+      *grown = claim_room(p, &c, err);
+      if (*grown == GPUHASH_OK && !c.granted) *grown = widen(p, err);
+    }
+    if (poisoned_) return *grown;
+    if (!look && c.granted && certain(p.q.n)) return queue(p, nullptr, err);  // now there is enough
   }
-  if (poisoned_) return *grown;
-  if (!look && *grown == GPUHASH_OK && certain(p.q.n)) return queue(p, nullptr, err);  // now there is enough
-  scratch counters(*this, sizeof(totals) * total_stripes, p.q.stream);
-  if (!counters) return no_memory(err, counters.bytes());
-  scratch own(*this, p.q.status ? 0 : p.q.n < status_part ? p.q.n : status_part, p.q.stream);
-  if (!own) return no_memory(err, own.bytes());
-  if (own.get()) {
-    p.q.n = own.bytes();
-    p.q.status = own.as<uint8_t>();
+  // A retry has to know which elements to leave alone.
+  scratch many(*this, !growing || p.q.status ? 0 : p.q.n < status_part ? p.q.n : status_part, p.q.stream);
+  if (growing && !p.q.status) {
+    const size_t most = many.get() ? many.bytes() : few_elements;
+    p.q.n = p.q.n < most ? p.q.n : most;
+    p.q.status = many.get() ? many.as<uint8_t>() : head()->status;
   }
-  gpuhash_status s = queue(p, counters.as<totals>(), err);
-  if (!s) s = look_at(p, counters, err);
-  while (!s && p.sum.failed && *grown == GPUHASH_OK) {
+  gpuhash_status s = queue(p, head()->batch, err);
+  if (!s) s = look_at(p, head()->batch, err);
+  room_.settle(c, uint64_t(p.sum.used));
+  while (growing && !s && p.sum.failed && *grown == GPUHASH_OK) {
     *grown = grow_after(p, err);
     if (*grown != GPUHASH_OK) break;
     p.q.only_failed = 1;
-    s = queue(p, counters.as<totals>(), err);
-    if (!s) s = look_at(p, counters, err);
+    const int64_t used_before = p.sum.used;
+    s = queue(p, head()->batch, err);
+    if (!s) s = look_at(p, head()->batch, err);
+    room_.settle({}, uint64_t(p.sum.used - used_before));
   }
-  room_.settle(c, uint64_t(p.sum.used));
   return poisoned_ && !s ? *grown : s;
 }
 
@@ -258,10 +258,10 @@ inline gpuhash_status table::queue(part& p, totals* counters, gpuhash_error* err
 }
 
 // Wait for a part that has counters, and add what became of it to p.sum.
-inline gpuhash_status table::look_at(part& p, const scratch& counters, gpuhash_error* err) {
-  if (!counters.get()) return GPUHASH_OK;
+inline gpuhash_status table::look_at(part& p, const totals* counters, gpuhash_error* err) {
+  if (!counters) return GPUHASH_OK;
   totals stripe[total_stripes];
-  int e = api_.copy(stripe, counters.get(), sizeof(stripe), p.q.stream);
+  int e = api_.copy(stripe, counters, sizeof(stripe), p.q.stream);
   if (!e) e = api_.wait(p.q.stream);
   if (e) return fault(err, e, "a batch");
   p.sum.failed = 0;  // a retry serves what failed before

@@ -29,6 +29,7 @@ class flat_table final : public table {
 
   gpuhash_status create(gpuhash_error* err) {
     on_device scope(*this);
+    if (scope.error) return fault(err, scope.error, "choosing the table's device");
     void* const stream = config_.stream;
     if (const gpuhash_status s = make_header(stream, err)) return s;
     place now;
@@ -37,6 +38,7 @@ class flat_table final : public table {
     take_place(now, fresh);
     if (const gpuhash_status s = recount_empty(stream, err)) return s;
     if (const int e = api_.wait(stream)) return fault(err, e, "initialising the table");
+    ready_ = true;
     return GPUHASH_OK;
   }
 

@@ -41,12 +41,16 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   if (const gpuhash_status s = count_present(p.q, p.window, &present, err)) return s;
   p.need = p.window - present;
   if (p.q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
-  std::vector<uint8_t> ops(p.window);
-  int e = api_.copy(ops.data(), p.q.ops, p.window, p.q.stream);
-  if (!e) e = api_.wait(p.q.stream);
-  if (e) return fault(err, e, "reading the operations of a batch");
   uint64_t adding = 0;
-  for (const uint8_t op : ops) adding += adds(op);
+  for (size_t done = 0; done < p.window;) {
+    uint8_t ops[4096];
+    const size_t n = p.window - done < sizeof(ops) ? p.window - done : sizeof(ops);
+    int e = api_.copy(ops, p.q.ops + done, n, p.q.stream);
+    if (!e) e = api_.wait(p.q.stream);
+    if (e) return fault(err, e, "reading the operations of a batch");
+    for (size_t i = 0; i < n; ++i) adding += adds(ops[i]);
+    done += n;
+  }
   if (adding < p.need) p.need = adding;
   return GPUHASH_OK;
 }
@@ -63,12 +67,10 @@ inline gpuhash_status table::count_present(const request& batch, size_t n, uint6
   if (!on_cuda()) {
     engine_->run(layout(), q, stripe);
   } else {
-    scratch counters(*this, sizeof(stripe), q.stream);
-    if (!counters) return no_memory(err, counters.bytes());
-    q.batch_sum = counters.as<totals>();
-    int e = api_.fill(counters.get(), 0, sizeof(stripe), q.stream);
+    q.batch_sum = head()->batch;
+    int e = api_.fill(q.batch_sum, 0, sizeof(stripe), q.stream);
     if (!e) e = engine_->run(layout(), q, head()->sum);
-    if (!e) e = api_.copy(stripe, counters.get(), sizeof(stripe), q.stream);
+    if (!e) e = api_.copy(stripe, q.batch_sum, sizeof(stripe), q.stream);
     if (!e) e = api_.wait(q.stream);
     if (e) return fault(err, e, "looking keys up");
   }

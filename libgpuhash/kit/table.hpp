@@ -32,9 +32,13 @@ namespace gpuhash {
 extern const gpuhash_host_api* host;  // set by plugin init (kit/plugin.hpp)
 
 inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
+inline constexpr size_t few_elements = 1024;
 struct header {
   unsigned char side[side_bytes];
   totals sum[total_stripes];  // the CPU uses the first
+  // CUDA, for whoever has the table to itself, so that looking at a batch never fails for lack of memory:
+  totals batch[total_stripes];
+  uint8_t status[few_elements];
 };
 
 class table {
@@ -183,18 +187,20 @@ class table {
   class on_device {
    public:
     explicit on_device(const table& t) : api_(t.api_), threads_before_(std::exchange(threads_of_call, t.threads())) {
-      entered_ = api_.enter(t.config_.device.ordinal, &before_) == 0;
+      error = api_.enter(t.config_.device.ordinal, &before_);
     }
     ~on_device() {
       threads_of_call = threads_before_;
-      if (entered_) api_.leave(before_);
+      if (!error) api_.leave(before_);
     }
+    on_device(const on_device&) = delete;
+    on_device& operator=(const on_device&) = delete;
+    int error = 0;
 
    private:
     const device_api& api_;
     const uint32_t threads_before_;
     int before_ = 0;
-    bool entered_;
   };
 
   // The table to oneself. On CUDA the work queued on `stream` inside runs after everything queued so far.
@@ -210,7 +216,7 @@ class table {
     }
     ~exclusive() {
       if (t_.on_cuda()) {
-        t_.gate_.after_exclusive(stream_);
+        if (t_.gate_.after_exclusive(stream_)) t_.poisoned_ = true;  // nothing orders later calls after this one
         t_.launch_.unlock();
       } else {
         t_.host_gate_.unlock();
@@ -235,6 +241,7 @@ class table {
   const engine* engine_;
   format_id format_;
   kit_atomic<bool> poisoned_{false};
+  bool ready_ = false;  // create has come to its end
   uint64_t rebuilds_ = 0;
   block header_;
   void* own_stream_ = nullptr;  // CUDA: for calls that name none
@@ -254,10 +261,10 @@ class table {
   gpuhash_status run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err);
   void serve(part& p);
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
-  gpuhash_status run_certain(part& p, bool look, bool* ran, gpuhash_error* err);
-  gpuhash_status run_alone(part& p, bool look, gpuhash_status* grown, gpuhash_error* err);
+  gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);
+  gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status queue(part& p, totals* counters, gpuhash_error* err);
-  gpuhash_status look_at(part& p, const scratch& counters, gpuhash_error* err);
+  gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);
 
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
@@ -318,6 +325,7 @@ inline void table::give_memory(void* p, size_t bytes, void* stream) {
 template <class FreeAll>
 inline void table::dismantle(FreeAll free_all) {
   on_device scope(*this);
+  if (!ready_) api_.wait(config_.stream);  // create has failed, and its stream is there still
   {
     exclusive hold(*this, own_stream_);  // after every batch of every stream
     api_.wait(own_stream_);

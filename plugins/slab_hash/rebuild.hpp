@@ -95,7 +95,7 @@ class slab_rebuild {
         return;
       }
       host_mem::store<order::relaxed>(end.slab + data, table::link_to(unit));  // S4
-      if (end.tail) host_mem::store<order::relaxed>(end.tail, unit);  // S6
+      if (end.tail) host_mem::store<order::relaxed>(end.tail, unit);           // S6
       end = {to_.slab(unit), 0, end.tail};
     }
     host_mem::store<order::relaxed>(end.slab + end.filled++, w);

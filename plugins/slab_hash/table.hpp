@@ -72,12 +72,14 @@ class slab_hash_table final : public table {
 
   gpuhash_status create(gpuhash_error* err) {
     on_device scope(*this);
+    if (scope.error) return fault(err, scope.error, "choosing the table's device");
     if (const gpuhash_status s = make_header(config_.stream, err)) return s;
     if (const gpuhash_status s = place(config_.capacity, 0, config_.stream, err)) return s;
     if (const gpuhash_status s = write_used({}, 0, config_.stream, err)) return s;
     rebuilds_ = 0;
-    const int e = api_.wait(config_.stream);
-    return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
+    if (const int e = api_.wait(config_.stream)) return fault(err, e, "initialising the table");
+    ready_ = true;
+    return GPUHASH_OK;
   }
 
  private:
