@@ -165,9 +165,11 @@ class flat_table final : public table {
                         (unsigned long long)used);
     return GPUHASH_OK;
   }
-  void figures(std::vector<gpuhash_stat>& out) override {
+  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
     host_view v;
-    if (view(v, nullptr) == GPUHASH_OK) S::figures(v.layout, out);
+    if (const gpuhash_status s = view(v, err)) return s;
+    S::figures(v.layout, out);
+    return GPUHASH_OK;
   }
   gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {
     host_view v;

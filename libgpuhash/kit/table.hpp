@@ -84,7 +84,7 @@ class table {
     return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
   }
   virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
-  virtual void figures(std::vector<gpuhash_stat>& out) = 0;
+  virtual gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
   virtual void tune(request&) const {}                                         // by batches
   virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out

@@ -237,7 +237,7 @@ inline gpuhash_status table::stats(size_t* n, gpuhash_stat* out, gpuhash_error* 
   add("bytes", double(bytes() + sizeof(header)));
   add("rebuilds", double(rebuilds_));
   add("failed", double(failed_.load()));
-  figures(all);
+  if (const gpuhash_status s = figures(all, err)) return s;
   for (size_t i = 0; i < all.size() && i < *n; ++i) out[i] = all[i];
   *n = all.size();
   return GPUHASH_OK;

@@ -418,9 +418,9 @@ class slab_hash_table final : public table {
     return GPUHASH_OK;
   }
 
-  void figures(std::vector<gpuhash_stat>& out) override {
+  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
     host_view v;
-    if (view(v, nullptr) != GPUHASH_OK) return;
+    if (const gpuhash_status s = view(v, err)) return s;
     uint64_t slabs = 0, live = 0, longest = 0;
     for (uint64_t b = 0; b < cells(); ++b) {
       uint64_t here = 0;
@@ -433,7 +433,7 @@ class slab_hash_table final : public table {
     }
     uint64_t taken = 0;
     uint32_t full = 0;
-    heap_.count(&taken, &full, own_stream_);
+    if (const int e = heap_.count(&taken, &full, own_stream_)) return fault(err, e, "counting slabs");
     const double B = double(v.t.buckets), M = double(data_slots_);
     out.push_back({"buckets", B});
     out.push_back({"slab_slots", M});
@@ -445,6 +445,7 @@ class slab_hash_table final : public table {
     out.push_back({"heap_taken", double(taken)});
     out.push_back({"heap_full_blocks", double(full)});
     out.push_back({"super_blocks", double(v.t.heap.supers)});
+    return GPUHASH_OK;
   }
   gpuhash_status distances(size_t n, uint64_t* counts,
                            gpuhash_error* err) override {  // buckets by their number of slabs
