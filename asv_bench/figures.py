@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--slots", type=int, help="linear_probe: slots, a power of two; default 2^27 on CUDA, 2^24 on a CPU"
     )
     parser.add_argument("--repeats", type=int, default=5, help="independent trials; default 5")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: what OpenMP says")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: one for each CPU")
     parser.add_argument("--option", type=option, action="append", default=[], help="backend option key=value")
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)

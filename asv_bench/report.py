@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--operations", type=lambda text: text.split(","), default=list(OPERATIONS))
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="CPU threads; default: what OpenMP says")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: one for each CPU")
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
 
 

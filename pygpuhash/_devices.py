@@ -87,7 +87,7 @@ def measure_ceiling(
         (64-bit compare-and-swap), or "copy" (n bytes streamed).
     device : where.
     table_bytes : how much memory the places are drawn from.
-    threads : on the CPU; 0 for what OpenMP says.
+    threads : on the CPU; 0 for one on each CPU that the process may use.
 
     Returns
     -------

@@ -68,7 +68,7 @@ class Table(_core.CoreTable):
         `.cuda_stream` or `.ptr`, or an int. Ignored on the CPU, here and in every call.
     memory : an object with `allocate(nbytes, alignment, stream) -> address` and
         `deallocate(address, nbytes, alignment, stream)`, from which the storage is taken.
-    threads : threads per batch on the CPU; None for what OpenMP says.
+    threads : threads per batch on the CPU; None for one on each CPU that the process may use.
     backend_options : options of the backend, by name.
 
     Arrays that this table returns are of the library of the keys: numpy, PyTorch, JAX, CuPy or Numba. Where a method

@@ -156,12 +156,12 @@ template <class Find>
 [[gnu::noinline]] void look_up(const typename Find::table& t, const request& q, home_block<typename Find::table>& to,
                                size_t b, u32 many) {
   const host_pass<Find> p{t, q};
-  for (u32 j = 0; j < many; ++j) to.key[j] = read_key<typename Find::F>(p.q, b + j);
-  asm volatile("" : : "r"(to.key) : "memory");  // R1: from here on the compiler has to take them from the block
   for (u32 j = 0; j < many; ++j) {
-    const auto home = p.t.home(to.key[j]);
+    const auto k = read_key<typename Find::F>(p.q, b + j);
+    const auto home = p.t.home(k);
     Find op;
     op.start(p.t, find, 0, 0, home);
+    to.key[j] = k;
     to.home[j] = home;
     to.line[j] = op.line(p.t);
   }

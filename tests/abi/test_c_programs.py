@@ -77,6 +77,12 @@ def test_equal_keys_of_accumulate(program, backends, backend, join):
     assert " 0 failed" in passes(program("joined"), backend, backends[backend], env=env)
 
 
+@pytest.mark.parametrize("offers", ["1.0", "1.1"])
+@pytest.mark.parametrize("backend", PLUGINS)
+def test_module_of_the_kit_in_hosts_of_both_versions(program, backends, backend, offers):
+    assert " 0 failed" in passes(program("old_host"), backends[backend], offers)
+
+
 @pytest.mark.gpu
 def test_pointers_of_other_devices(program, toy, backends):
     command = [program("cuda_pointers"), "toy", toy]

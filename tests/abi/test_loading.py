@@ -77,6 +77,13 @@ def test_older_plugin_is_taken(load, program, compile_plugin, tmp_path):
     assert load("load", "elder", path=tmp_path) == [["OK", str(module)]]
 
 
+def test_plugin_built_against_the_first_header_is_taken(program, compile_plugin, tmp_path):
+    old = Path(__file__).parent / "plugins" / "abi_1_0"
+    module = compile_plugin(tmp_path, "toy.c", "toy", f"-I{old}")
+    assert "PLUGIN_ABI_MINOR 0u" in (old / "gpuhash" / "plugin.h").read_text()
+    assert " 0 failed" in must(program("use_table"), "toy", module)
+
+
 def test_missing_file(load, tmp_path):
     status, message = load("open", tmp_path / "gpuhash_none.so")[0]
     assert status == "NOT_FOUND"

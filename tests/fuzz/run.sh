@@ -31,7 +31,7 @@ find_clang() {
   local n
   for n in "" -20 -19 -18 -17 -16 -15; do
     if echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
-      "clang++$n" -fopenmp -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null; then
+      "clang++$n" -fsanitize=fuzzer -x c++ - -o /dev/null 2>/dev/null; then
       export CC=clang$n CXX=clang++$n
       return
     fi
@@ -40,9 +40,9 @@ find_clang() {
 }
 find_clang || {
   echo "fetching clang with apt-get"
-  apt-get update -q && apt-get install -q -y --no-install-recommends clang-16 libclang-rt-16-dev libomp-16-dev llvm-16
+  apt-get update -q && apt-get install -q -y --no-install-recommends clang-16 libclang-rt-16-dev llvm-16
 } >&2 || true
-find_clang || { echo "skipped: there is no clang with libFuzzer and OpenMP, and apt-get cannot fetch one" >&2; exit 77; }
+find_clang || { echo "skipped: there is no clang with libFuzzer, and apt-get cannot fetch one" >&2; exit 77; }
 
 # The library's own objects are linked into the targets, so that coverage leads into them and internals can be called.
 folder=build/fuzz sanitizers=address,undefined
@@ -54,11 +54,11 @@ fi
 ninja -C "$folder" --quiet
 modules=$(printf '%s:' "$PWD/$folder"/plugins/gpuhash_*.so)
 for target in "${targets[@]}"; do
-  "$CXX" -std=c++20 -O1 -g -Wall -Wextra -fopenmp -fsanitize=fuzzer,$sanitizers -I. -Ilibgpuhash/include \
+  "$CXX" -std=c++20 -O1 -g -Wall -Wextra -fsanitize=fuzzer,$sanitizers -I. -Ilibgpuhash/include \
     tests/fuzz/"$target".cpp "$folder"/libgpuhash/libgpuhash.so.0.p/*.o -rdynamic -o "$folder/fuzz_$target" -ldl -pthread
 done
 
-export GPUHASH_FUZZ_MODULES=${modules%:} GPUHASH_ISA=baseline OMP_NUM_THREADS=2
+export GPUHASH_FUZZ_MODULES=${modules%:} GPUHASH_ISA=baseline
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 for target in "${targets[@]}"; do
   mkdir -p "$folder/corpus/$target" "$folder/findings"

@@ -5,9 +5,6 @@
 #
 # all (the default): AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer in one build, ThreadSanitizer in
 # another. Build folders are kept in build/sanitizers. Needs meson, ninja and clang.
-#
-# ThreadSanitizer has to see how OpenMP hands work over, or it takes every hand-over for a race. GCC's runtime does not
-# tell; LLVM's does, through its tool Archer, which comes with libomp.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -26,12 +23,11 @@ for tool in meson ninja; do
   command -v $tool >/dev/null || { echo "tests/sanitizers/run.sh needs $tool: pip install meson ninja" >&2; exit 2; }
 done
 
-# The newest clang that is installed with its OpenMP and its sanitizers, fetched where apt can; CC and CXX are set to it.
+# The newest clang that is installed with its sanitizers, fetched where apt can; CC and CXX are set to it.
 find_clang() {
   local n
   for n in "" -20 -19 -18 -17 -16 -15; do
-    if echo '#include <omp.h>
-int main() {}' | "clang++$n" -fopenmp -fsanitize=thread -x c++ - -o /dev/null 2>/dev/null; then
+    if echo 'int main() {}' | "clang++$n" -fsanitize=thread -x c++ - -o /dev/null 2>/dev/null; then
       export CC=clang$n CXX=clang++$n
       return
     fi
@@ -40,9 +36,9 @@ int main() {}' | "clang++$n" -fopenmp -fsanitize=thread -x c++ - -o /dev/null 2>
 }
 find_clang || {
   echo "fetching clang with apt-get"
-  apt-get update -q && apt-get install -q -y --no-install-recommends clang-16 libclang-rt-16-dev libomp-16-dev llvm-16
+  apt-get update -q && apt-get install -q -y --no-install-recommends clang-16 libclang-rt-16-dev llvm-16
 } >&2 || true
-find_clang || { echo "tests/sanitizers/run.sh needs clang with its OpenMP and sanitizers: clang, libclang-rt, libomp" >&2; exit 2; }
+find_clang || { echo "tests/sanitizers/run.sh needs clang with its sanitizers: clang, libclang-rt" >&2; exit 2; }
 
 # build SANITIZERS PROGRAMS [ARGUMENTS FOR THE COMPILER]: into build/sanitizers/SANITIZERS.
 build() {
@@ -65,7 +61,7 @@ build() {
 exercise() {
   local modules=("$folder"/plugins/gpuhash_*.so)
   echo "$1, $2:"
-  GPUHASH_ISA=$2 OMP_NUM_THREADS=3 "$folder/$1" $scale "${modules[@]/#/$PWD/}"
+  GPUHASH_ISA=$2 "$folder/$1" $scale "${modules[@]/#/$PWD/}"
 }
 
 run_address() {
@@ -80,15 +76,9 @@ run_address() {
 run_thread() {
   # clang does not define __SANITIZE_THREAD__, by which the tile chooses row loads that ThreadSanitizer sees.
   build thread hammer -D__SANITIZE_THREAD__=1
-  export OMP_TOOL_LIBRARIES ARCHER_OPTIONS=verbose=1
-  OMP_TOOL_LIBRARIES=$(dirname "$(realpath "$(command -v "$CC")")")/../lib/libarcher.so
-  # Accesses of libomp itself are not instrumented, but for the C library's functions that it calls.
-  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:ignore_noninstrumented_modules=1
-  exercise hammer baseline 2>&1 | tee "$folder/hammer.log"
-  grep -q "^Archer detected OpenMP application with TSan" "$folder/hammer.log" || {
-    echo "Archer ($OMP_TOOL_LIBRARIES) did not start, so ThreadSanitizer has not seen OpenMP's hand-overs" >&2
-    return 1
-  }
+  export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+  exercise hammer baseline
+  GPUHASH_TEST_JOIN=always exercise hammer baseline
 }
 
 start=$SECONDS
