@@ -3,7 +3,7 @@
 //
 // After Ashkiani, Farach-Colton and Owens (2018), sections III and IV, corrected: a pair is one word, a write is a
 // compare-and-swap of the word that was read, tombstones remember their key, and erased slots stay taken until FLUSH in
-// both modes (README.md says why). The invariants S1-S5 are in layout.hpp.
+// both modes (README.md says why). The invariants S1-S6 are in layout.hpp.
 //
 // Linearization points:
 //   a write   at its winning compare-and-swap
