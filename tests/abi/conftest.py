@@ -27,14 +27,14 @@ def run(
         [str(part) for part in command],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout,
         env=None if env is None else {**os.environ, **env},
     )
 
 
-def must(*command: str | Path, env: dict[str, str] | None = None) -> str:
+def must(*command: str | Path, env: dict[str, str] | None = None, timeout: float = 300) -> str:
     """Run a command that has to succeed, and return its standard output."""
-    done = run(*command, env=env)
+    done = run(*command, env=env, timeout=timeout)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -85,7 +85,7 @@ def build_prefix(folder: Path, *options: str) -> Path:
         if not (folder / "build.ninja").exists() or run(*setup, "--reconfigure", env=env).returncode != 0:
             shutil.rmtree(folder, ignore_errors=True)
             must(*setup, env=env)
-        must(*meson, "install", "--only-changed", "-C", folder, env=env)
+        must(*meson, "install", "--only-changed", "-C", folder, env=env, timeout=3000)
     return prefix
 
 

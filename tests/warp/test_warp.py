@@ -44,6 +44,8 @@ def mutated_warps():
         target = root / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
+    for path in {root / m.file for m in MUTANTS}:
+        path.write_text(path.read_text().replace("#pragma once", '#pragma once\n#include "tests/warp/emulator.hpp"'))
     for number, m in enumerate(MUTANTS, 1):
         path = root / m.file
         text = path.read_text()
