@@ -86,7 +86,7 @@ def test_unusable_input(capsys, arguments, sentence):
     assert printed.out in ("", f"loading {arguments[0]}\n")
 
 
-# ---- crashes, hangs and tracebacks have a name --------------------------------------------------------------------------
+# ---- crashes and hangs have a name -----------------------------------------------------------------------------------
 
 PLANTED = """
     import ctypes, sys, time
@@ -98,8 +98,8 @@ PLANTED = """
         {}
 
     CHECKS["widths"] = replace(CHECKS["widths"], function=planted)
-    arguments = ["--device", "cpu", "--quick", "--check", "lifecycle", "--check", "widths", "--limit", "20", *sys.argv[1:]]
-    sys.exit(cli.main(["conformance", "linear_probe", *arguments]))
+    checks = ["--check", "lifecycle", "--check", "widths", "--limit", "20"]
+    sys.exit(cli.main(["conformance", "linear_probe", "--device", "cpu", "--quick", *checks, *sys.argv[1:]]))
 """
 
 
