@@ -114,14 +114,13 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   typename F::value v{};
   if constexpr (!no_operand) v = read_value<F>(q, mine_at);
   u32 kd = Op::fixed_kind;
-  bool known_op = true;
+  bool carries = mine;
   if constexpr (Op::fixed_kind == mixed) {
-    known_op = is_op<F>(q.ops[mine_at]);
-    kd = known_op ? read_op(q, mine_at) : u32(nop);
+    kd = q.ops[mine_at];
+    carries = mine && is_op<F>(kd);
   }
   const auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
-  bool carries = mine;
   u32 first = threadIdx.x;
   [[maybe_unused]] block_join<F>* equal = nullptr;
   if constexpr (Op::fixed_kind == accumulate) {
@@ -180,12 +179,14 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   if constexpr (Op::table::side_slots)
     if (carries && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
   if constexpr (Op::fixed_kind == accumulate) equal->share_status(mine, first, res);
-  if (!known_op) res.status = bad_op;
+  bool bad = false;
+  if constexpr (Op::fixed_kind == mixed) bad = mine && !is_op<F>(kd);
+  if (bad) res.status = bad_op;
   if (mine) write_result(q, i, res);
   constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
   if (!reads || q.batch_sum)
     add_totals<Op::fixed_kind == mixed>(sum, q.batch_sum, res.live, res.used, mine && res.status == yes,
-                                        mine && lacks_room(res.status), mine && !known_op);
+                                        mine && lacks_room(res.status), bad);
 }
 
 template <class Op, int P>

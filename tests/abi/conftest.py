@@ -85,6 +85,7 @@ def build_prefix(folder: Path, *options: str) -> Path:
         if not (folder / "build.ninja").exists() or run(*setup, "--reconfigure", env=env).returncode != 0:
             shutil.rmtree(folder, ignore_errors=True)
             must(*setup, env=env)
+        shutil.rmtree(prefix / "include", ignore_errors=True)  # headers that are no longer installed
         must(*meson, "install", "--only-changed", "-C", folder, env=env, timeout=3000)
     return prefix
 

@@ -1,0 +1,117 @@
+"""Headers that are installed compile alone: those of users and plugin authors, and the kit's. The package pygpuhash
+brings the same files."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import ROOT, must, require, run
+
+PARTS = ["alloc", "drive", "hash", "kit", "tile"]
+HEADERS = sorted(
+    str(h.relative_to(ROOT))
+    for part in PARTS
+    for h in (ROOT / "libgpuhash" / part).glob("*.[hc]*")
+    if h.name != "sim.hpp"  # the explorer's, which is not installed
+)
+
+
+def compiles_alone(header: Path, suffix: str, command: list[str], tmp_path: Path) -> None:
+    """One translation unit, with nothing before the header."""
+    assert header.is_file(), f"{header} is not installed"
+    source = tmp_path / f"alone{suffix}"
+    source.write_text(f'#include "{header}"\n')
+    done = run(*command, source)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("language", "suffix"), [(["cc", "-std=c11"], ".c"), (["c++", "-std=c++17"], ".cpp")])
+@pytest.mark.parametrize("name", ["gpuhash.h", "plugin.h"])
+def test_public_headers_are_c_and_cpp(prefix, tmp_path, name, language, suffix):
+    require(language[0])
+    include = prefix.path / "include"
+    strict = [*language, "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", f"-I{include}"]
+    compiles_alone(include / "gpuhash" / name, suffix, strict, tmp_path)
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_kit_headers_compile_alone(prefix, tmp_path, name):
+    include = prefix.path / "include"
+    kit = include / "gpuhash" / "kit"
+    flags = ["-std=c++20", f"-I{include}", f"-I{kit}"]
+    if name.endswith(".cuh"):
+        nvcc = shutil.which("nvcc")
+        if nvcc is None:
+            pytest.skip("nvcc is not installed")
+        command = [nvcc, "-arch=sm_90", "--expt-relaxed-constexpr", "-cuda", "-o", str(tmp_path / "out.ii"), *flags]
+        compiles_alone(kit / name, ".cu", command, tmp_path)
+    else:
+        compiles_alone(kit / name, ".cpp", [require("c++"), "-fsyntax-only", "-fopenmp", *flags], tmp_path)
+
+
+def test_no_other_header_is_installed(prefix):
+    """A header that nobody compiles alone above."""
+    include = prefix.path / "include" / "gpuhash"
+    names = {str(h.relative_to(include / "kit")) for h in (include / "kit").rglob("*.[hc]*")}
+    assert names == set(HEADERS)
+    assert {h.name for h in include.glob("*.*")} == {"gpuhash.h", "plugin.h"}
+
+
+def test_the_package_brings_what_a_prefix_has(prefix):
+    pygpuhash = pytest.importorskip("pygpuhash", reason="the package pygpuhash is not installed")
+    here, there = Path(pygpuhash.get_include()), prefix.path / "include"
+    names = [{str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} for folder in (here, there)]
+    assert names[0] == names[1]
+    assert all((here / name).read_bytes() == (there / name).read_bytes() for name in names[0])
+
+
+THROWS = """
+#include "libgpuhash/kit/plugin.hpp"
+#include <stdio.h>
+#include <stdexcept>
+using namespace gpuhash;
+static gpuhash_status say(gpuhash_error*, gpuhash_status code, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+  printf(" (%d)\\n", int(code));
+  return code;
+}
+static gpuhash_status make(const table::setup& s, table**, gpuhash_error*) {
+  if (s.config.seed == 1) throw std::bad_alloc();
+  if (s.config.seed == 2) throw std::runtime_error("a bad day");
+  throw 7;
+}
+static const engine* engines() { return nullptr; }
+static const plugin_parts parts = {engines, nullptr, nullptr, make};
+int main() {
+  gpuhash_host_api api{};
+  api.fail = say;
+  host = &api;
+  gpuhash_backend_v1 b{};
+  vtable<parts>::fill(b);
+  gpuhash_config config = GPUHASH_CONFIG_INIT;
+  void* t = nullptr;
+  for (config.seed = 1; config.seed <= 3; ++config.seed) b.create(&config, &t, nullptr);
+  vtable<parts>::guarded(nullptr, []() -> gpuhash_status { throw std::runtime_error("worse"); });
+  vtable<parts>::guarded(nullptr, []() -> gpuhash_status { throw "worst"; });
+}
+"""
+
+
+def test_the_kit_lets_no_exception_out(prefix, tmp_path):
+    require("c++")
+    source, binary = tmp_path / "throws.cpp", tmp_path / "throws"
+    source.write_text(THROWS.replace("#include <stdio.h>", "#include <stdarg.h>\n#include <stdio.h>"))
+    flags = ["-std=c++20", "-fopenmp", *prefix.flags("--cflags", package="gpuhash-kit")]
+    must("c++", *flags, source, "-o", binary)
+    bug = "internal error of the backend, please report it: "
+    assert must(binary).splitlines() == [
+        "no host memory was left for the call's own records (3)",
+        f"{bug}a bad day (11)",
+        f"{bug}an unknown exception (11)",
+        f"{bug}worse (11)",
+        f"{bug}an unknown exception (11)",
+    ]
