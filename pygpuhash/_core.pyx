@@ -24,8 +24,8 @@ from libc.math cimport isinf
 from libc.string cimport memcpy, memset
 from numpy cimport (
     NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NPY_BOOL, PyArray_BYTES,
-    PyArray_CHKFLAGS, PyArray_DESCR, PyArray_DIM, PyArray_DIMS, PyArray_EMPTY, PyArray_NBYTES, PyArray_NDIM,
-    PyArray_ScalarAsCtype, PyArray_SIZE, import_array, npy_intp
+    PyArray_CHKFLAGS, PyArray_DESCR, PyArray_DIM, PyArray_DIMS, PyArray_EMPTY, PyArray_ITEMSIZE, PyArray_NBYTES,
+    PyArray_NDIM, PyArray_ScalarAsCtype, PyArray_SIZE, import_array, npy_intp
 )
 from numpy cimport dtype as Dtype, ndarray as Array
 
@@ -51,7 +51,7 @@ cdef object FALSE = numpy.False_
 
 import_array()
 
-cdef size_t PIECE = 1 << 20  # host keys per call into the library: a tenth of a second where every key misses the cache
+cdef size_t PIECE = 1 << 21  # host keys per call into the library: a fraction of a second even on a busy machine
 
 
 def piece(size_t keys=0):
@@ -173,6 +173,41 @@ cdef bint plain(object array, object dtype) noexcept:
         and <void *>PyArray_DESCR(<Array>array) == <void *>dtype
         and PyArray_CHKFLAGS(<Array>array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED)
     )
+
+
+cdef bint plain_but_for_sign(object array, object twin) noexcept:
+    """The same for an array of the twin of the dtype, signed or unsigned, whose numbers all mean the same in both."""
+    cdef const char *p
+    cdef uint64_t seen = 0
+    cdef npy_intp i, n
+    if twin is None or not plain(array, twin):
+        return False
+    p = PyArray_BYTES(<Array>array)
+    n = PyArray_SIZE(<Array>array)
+    if PyArray_ITEMSIZE(<Array>array) == 8:
+        with nogil:
+            for i in range(n):
+                seen |= (<const uint64_t *>p)[i]
+        return seen >> 63 == 0
+    with nogil:
+        for i in range(n):
+            seen |= (<const uint32_t *>p)[i]
+    return seen >> 31 == 0
+
+
+cdef bint all_true(object mask) noexcept:
+    """Is this a mask of ours in host memory, and true everywhere?"""
+    cdef const uint8_t *p
+    cdef npy_intp i
+    cdef uint8_t all_of_them = 1
+    if mask is TRUE:
+        return True
+    if not plain(mask, BOOL):
+        return False
+    p = <const uint8_t *>PyArray_BYTES(<Array>mask)
+    for i in range(PyArray_SIZE(<Array>mask)):
+        all_of_them &= p[i]
+    return all_of_them
 
 
 cdef bint same_shape(Array a, Array b) noexcept:
@@ -354,8 +389,10 @@ cdef dict describe(gpuhash_backend_info *info):
         "value_widths": tuple([b for b in range(32) if info.value_widths >> b & 1]),
         "devices": tuple([kind for kind in (GPUHASH_CPU, GPUHASH_CUDA) if info.devices >> kind & 1]),
         "origin": ("built in", "on the path", "opened")[info.origin],
-        "options": tuple([(text(info.options[i].key), text(info.options[i].choices) or "", text(info.options[i].help) or "")
-                          for i in range(info.n_options)]),
+        "options": tuple([
+            (text(info.options[i].key), text(info.options[i].choices) or "", text(info.options[i].help) or "")
+            for i in range(info.n_options)
+        ]),
     }
 
 
@@ -485,6 +522,9 @@ cdef void end_memory(gpuhash_memory *memory) noexcept:
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
+cdef dict TWINS = {numpy.dtype(a): numpy.dtype(b) for a, b in (("u8", "i8"), ("i8", "u8"), ("u4", "i4"), ("i4", "u4"))}
+
+
 cdef tuple number_kind(object dtype):
     """What `read_number` needs to know of a dtype."""
     if dtype is None or not dtype.isnative:
@@ -508,6 +548,7 @@ cdef class CoreTable:
     cdef uint32_t value_kind                         # how accumulate reads the stored values
     cdef int key_plain, value_plain                  # how a Python number becomes an element
     cdef object key_type, value_type                 # numpy's scalars of the dtypes
+    cdef object key_twin, value_twin                 # the integer dtypes of the other sign, or None
 
     def _create(self, str name, int kind, int ordinal, dtypes, uint64_t capacity, double max_load_factor,
                 uint64_t seed, bint grow, uint32_t threads, object memory, dict options, object stream,
@@ -521,6 +562,7 @@ cdef class CoreTable:
         self.value_kind = GPUHASH_UINT if self._value_store is None else VALUE_TYPE[self._value_store.kind]
         self.key_plain, self.key_type = number_kind(self.key_dtype)
         self.value_plain, self.value_type = number_kind(self.value_dtype)
+        self.key_twin, self.value_twin = TWINS.get(self.key_dtype), TWINS.get(self.value_dtype)
         self.key_bytes = self._key_store.itemsize
         self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
@@ -639,7 +681,7 @@ cdef class CoreTable:
         if type(keys) is not ndarray:
             library = _tensors.library(keys)
             _tensors.check_results(library, out_dtype)
-        cdef Array k = self._input(keys, self.key_dtype, self._key_store, "keys")
+        cdef Array k = self._input(keys, self.key_dtype, self._key_store, self.key_twin, "keys")
         cdef size_t n = PyArray_SIZE(k)
         cdef Array v = None
         cdef Array o = None
@@ -648,7 +690,7 @@ cdef class CoreTable:
         cdef size_t v_step = 0
         if values is not None:
             if not read_number(values, self.value_plain, self.value_type, &cell):
-                v = self._input(values, self.value_dtype, self._value_store, "values")
+                v = self._input(values, self.value_dtype, self._value_store, self.value_twin, "values")
                 if PyArray_NDIM(v) == 0:
                     memcpy(&cell, PyArray_BYTES(v), self.value_bytes)
                 elif not same_shape(v, k):
@@ -662,7 +704,7 @@ cdef class CoreTable:
                 v = self._repeated(&cell, n)
                 v_at = <char *>&cell if v is None else PyArray_BYTES(v)
         if ops is not None:
-            o = self._input(ops, UINT8, UINT8, "ops")
+            o = self._input(ops, UINT8, UINT8, None, "ops")
             if not same_shape(o, k):
                 raise ValueError(f"ops have shape {(<object>o).shape}, keys {(<object>k).shape}: "
                                  "pass one operation per key")
@@ -719,9 +761,11 @@ cdef class CoreTable:
             refuse_overlap(given, what, o, "ops")
         return refuse_overlap(mask, "the mask", out, "out")
 
-    cdef Array _input(self, object array, object dtype, object store, str what):
-        """The array as the library takes it: C-contiguous, aligned, of the stored dtype. No copy where none is due."""
-        if dtype is store and plain(array, dtype):
+    cdef Array _input(self, object array, object dtype, object store, object twin, str what):
+        """The array as the library takes it: C-contiguous, aligned, of the stored dtype or its twin. No copy where none
+        is due.
+        """
+        if dtype is store and (plain(array, dtype) or plain_but_for_sign(array, twin)):
             return <Array>array
         return _arrays.to_store(array, dtype, store, what)
 
@@ -933,7 +977,12 @@ cdef class CoreTable:
             if self._one(GPUHASH_OP_FIND, &key, NULL, &value):
                 return self._scalar(&value)
             raise KeyError(f"{keys!r} is not in the table")
-        return self._get_all(keys)
+        if self.value_dtype is None:
+            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
+        values, found = self._batch(GPUHASH_OP_FIND, keys, None, None, None, None, None, self.value_dtype)
+        if not all_true(found):
+            self._want_all(keys, found)
+        return values
 
     def __setitem__(self, keys, values):
         cdef uint64_t key, value = 0
@@ -945,7 +994,9 @@ cdef class CoreTable:
     def __delitem__(self, keys):
         cdef uint64_t key
         if not self._key(keys, &key):
-            self._delete_all(keys)
+            erased = self._batch(GPUHASH_OP_ERASE, keys, None, None, None, None, None, None)[1]
+            if not all_true(erased):
+                self._want_all(keys, erased)
         elif not self._one(GPUHASH_OP_ERASE, &key, NULL, NULL):
             raise KeyError(f"{keys!r} is not in the table")
 

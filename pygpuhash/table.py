@@ -442,18 +442,8 @@ class Table(_core.CoreTable):
 
     # The core's methods end up here when their key is not one plain number.
 
-    def _get_all(self, keys: Any) -> Any:
-        if self.value_dtype is None:
-            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
-        values, found = self.find(keys)
-        self._want_all(keys, found)
-        return values
-
     def _set_all(self, keys: Any, values: Any) -> None:
         self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")
-
-    def _delete_all(self, keys: Any) -> None:
-        self._want_all(keys, self.erase(keys))
 
     def _get(self, keys: Any, default: Any, stream: Any) -> Any:
         if self.value_dtype is None:

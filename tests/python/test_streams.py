@@ -176,3 +176,51 @@ def test_dlpack_capsules_are_written_and_released():
 )
 def test_contiguity(shape, strides, contiguous):
     assert _device._contiguous(shape, strides, 1) is contiguous
+
+
+class FakeCupy:
+    """An array in host memory that passes for one of CuPy."""
+
+    __module__ = "cupy"
+
+    def __init__(self, array):
+        self.array = array
+
+    def __lt__(self, number):
+        return self.array < number
+
+    def astype(self, dtype):
+        return FakeCupy(self.array.astype(dtype))
+
+
+@pytest.fixture
+def cupy_on_the_host(monkeypatch):
+    def view(given, device, stream, what):
+        array = given.array
+        return _device.DeviceView(array.ctypes.data, array.shape, array.dtype, given)
+
+    monkeypatch.setattr(_device, "view", view)
+    monkeypatch.setattr(_device, "to_host", lambda given, device, stream, what: given.array)
+
+
+@pytest.mark.parametrize(("given", "stored"), [("i8", "u8"), ("i4", "u4"), ("i4", "u8"), ("i2", "u4")])
+def test_signed_device_arrays_go_into_unsigned_tables(cupy_on_the_host, given, stored):
+    dtype = np.dtype(stored)
+
+    def stored_view(array):
+        return _device._stored_view(FakeCupy(array), dtype, dtype, 0, 0, "keys")
+
+    keys = np.array([0, 5, np.iinfo(given).max], given)
+    found = stored_view(keys)
+    assert found.dtype == dtype
+    assert found.owner.array.view(dtype).tolist() == keys.tolist()
+    assert (found.ptr == keys.ctypes.data) == (np.dtype(given).itemsize == dtype.itemsize)  # no copy
+    with pytest.raises(OverflowError, match=rf"keys: element 1 is -5, which does not fit {dtype}"):
+        stored_view(np.array([5, -5, -6], given))
+    assert stored_view(np.empty(0, given)).size == 0
+
+
+def test_other_device_arrays_are_converted_by_the_caller(cupy_on_the_host):
+    u8 = np.dtype("u8")
+    with pytest.raises(TypeError, match="have dtype float32, the table holds uint64: convert them"):
+        _device._stored_view(FakeCupy(np.zeros(3, "f4")), u8, u8, 0, 0, "keys")
