@@ -1,6 +1,8 @@
 // Kernels for the fake device: the structures' own CPU engines, on pieces of a batch, so that the batches of several streams
 // or threads interleave. Each says what memory it touches, and how.
 #pragma once
+#include <algorithm>
+
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/engine.hpp"
 #include "plugins/linear_probe/layout.hpp"
@@ -56,9 +58,9 @@ struct slab_memory {
 };
 
 inline const char* kernel_name(uint32_t kind) {
-  static const char* const names[] = {"a kernel (nop)",   "a kernel (insert)",       "a kernel (assign)", "a kernel (accumulate)",
-                                      "a kernel (find)",  "a kernel (erase)",        "a kernel (insert_multi)",
-                                      "a kernel (count)", "a kernel (erase_all)",    "a kernel (mixed)"};
+  static const char* const names[] = {
+      "a kernel (nop)",   "a kernel (insert)",       "a kernel (assign)", "a kernel (accumulate)", "a kernel (find)",
+      "a kernel (erase)", "a kernel (insert_multi)", "a kernel (count)",  "a kernel (erase_all)",  "a kernel (mixed)"};
   return kind < 10 ? names[kind] : "a kernel (?)";
 }
 
@@ -121,7 +123,7 @@ struct fake_engine {
       r.touch(q.batch_sum, sizeof(totals), access::atomic_write, who);
       piece = 1 + the_world.below(the_world.one_in(3) ? n + 1 : n / 3 + 2);
     }
-    bool counts_totals() const { return !the_device.cuda || !reads() || q.batch_sum; }
+    bool counts_totals() const { return !reads(); }  // what a find would add is zero
     void use() const {
       Memory::each_block(seen, [](const void* p, size_t) { the_device.use(p, "a running kernel"); });
       the_device.use(q.keys, "a running kernel (keys)");
@@ -137,7 +139,8 @@ struct fake_engine {
         some.keys = static_cast<const char*>(some.keys) + done * q.key_bytes;
         if (some.values) some.values = static_cast<const char*>(some.values) + done * q.value_bytes;
         if (some.out_values)
-          some.out_values = static_cast<char*>(some.out_values) + done * (q.kind == GPUHASH_OP_COUNT ? 8 : q.value_bytes);
+          some.out_values =
+              static_cast<char*>(some.out_values) + done * (q.kind == GPUHASH_OP_COUNT ? 8 : q.value_bytes);
         if (some.status) some.status += done;
         if (some.ops) some.ops += done;
         if (Memory::real_engines()[format].run(&t, some, &part)) the_world.violation("an engine refuses its request");
@@ -145,15 +148,20 @@ struct fake_engine {
       }
       return done >= n;
     }
-    static void add(totals& to, const totals& from, bool yes) {
+    static void add(totals& to, const totals& from, bool all) {
       to.live += from.live;
       to.used += from.used;
+      if (!all) return;
       to.failed += from.failed;
-      if (yes) to.yes += from.yes;
+      to.bad_ops += from.bad_ops;
+      to.yes += from.yes;
     }
     void end() {
       if (counts_totals()) add(*the_device.real(sum), part, false);
-      if (q.batch_sum) add(*the_device.real(q.batch_sum), part, true);
+      if (q.batch_sum)
+        add(*the_device.real(q.batch_sum), part, true);
+      else if (!reads())
+        the_device.real(sum)->failed += part.failed, the_device.real(sum)->bad_ops += part.bad_ops;
     }
   };
 
@@ -176,6 +184,7 @@ struct fake_engine {
     if (q.batch_sum) b->q.batch_sum = q.batch_sum + the_world.below(total_stripes);
     const device::stream_ref s = the_device.of(q.stream, "a launch");
     the_device.enqueue(s, [b, s] {
+      if (the_device.injected) return true;          // after a device error no kernel runs
       if (!b->begun) return b->begin(by(s)), false;  // the start is a step of its own, and so is the end
       if (b->done < b->n || b->n == 0) {
         const bool last = b->go_on();
@@ -188,8 +197,8 @@ struct fake_engine {
     return 0;
   }
 
-  static int collect(const void* table, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t key_bytes,
-                     uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+  static int collect(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
+                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
     const layout seen = *static_cast<const layout*>(table);
     const auto work = [=](const runner& r) {
       const char* const who = "a kernel (collect)";
@@ -198,8 +207,8 @@ struct fake_engine {
       r.touch(values, 1, access::write, who);
       r.touch(n, 8, access::atomic_write, who);
       const layout t = Memory::translated(seen);
-      Memory::real_engines()[format].collect(&t, lo, hi, the_device.real(keys), the_device.real(values), key_bytes,
-                                             value_bytes, the_device.real(n), 1, nullptr);
+      Memory::real_engines()[format].collect(&t, order, lo, hi, the_device.real(keys), the_device.real(values),
+                                             key_bytes, value_bytes, the_device.real(n), 1, nullptr);
     };
     return launch(stream, work);
   }
@@ -227,6 +236,17 @@ struct fake_engine {
     };
     return launch(q.stream, work);
   }
+  // On the CPU. Now and then it says that these tables are not for it, so that the driver has to do it.
+  static bool rebuild(const void* from, const void* to, totals* sum, uint32_t) {
+    the_world.point();
+    if (the_world.one_in(2)) return false;
+    const char* const who = "a rebuild";
+    const layout &old = *static_cast<const layout*>(from), &fresh = *static_cast<const layout*>(to);
+    Memory::each_block(old, [&](const void* p, size_t bytes) { the_device.touch_host(p, bytes, access::read, who); });
+    Memory::each_block(fresh,
+                       [&](const void* p, size_t bytes) { the_device.touch_host(p, bytes, access::write, who); });
+    return Memory::real_engines()[format].rebuild(from, to, sum, 1);
+  }
   template <class Work>
   static int launch(void* stream, Work work) {
     if (!the_device.cuda) {
@@ -238,7 +258,7 @@ struct fake_engine {
     if (const int e = the_device.fault("a launch")) return e;
     const device::stream_ref s = the_device.of(stream, "a launch");
     the_device.enqueue(s, [s, work] {
-      work(by(s));
+      if (!the_device.injected) work(by(s));
       return true;
     });
     return 0;
@@ -250,11 +270,14 @@ const engine* fake_engines() {
   const auto of = []<int id>(auto format) {
     using E = fake_engine<Memory<decltype(format)>, id>;
     constexpr bool slabs = Memory<decltype(format)>::slabs;
-    return engine{E::run, E::collect, slabs ? E::flush : nullptr, slabs ? E::values_of : nullptr};
+    return engine{E::run, E::collect, slabs ? E::flush : nullptr, slabs ? E::values_of : nullptr,
+                  the_device.cuda ? nullptr : E::rebuild};
   };
-  static const engine all[format_count] = {
+  static engine all[format_count];
+  const engine now[format_count] = {
       of.template operator()<format_set32>(set32{}), of.template operator()<format_pair32>(pair32{}),
       of.template operator()<format_set64>(set64{}), of.template operator()<format_pair64>(pair64{})};
+  std::copy(now, now + format_count, all);
   return all;
 }
 

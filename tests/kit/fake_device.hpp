@@ -92,8 +92,9 @@ class device {
 
   // An access by a stream or thread with this clock.
   void touch(const void* p, size_t bytes, access how, uint32_t actor, const vector_clock& clock, const char* who) {
-    if (!p) return;
+    if (!p || (!cuda && !is_device(p))) return;  // the CPU may use the caller's stack
     block& b = find(p, bytes, who);
+    if (injected) return;  // what follows a device error is in no order that means anything
     static constexpr bool conflicts[4][4] = {
         {false, true, false, true}, {true, true, true, true}, {false, true, false, false}, {true, true, false, false}};
     static const char* const verbs[] = {"reads", "writes", "reads (atomic)", "writes (atomic)"};
@@ -102,8 +103,9 @@ class device {
       if (conflicts[int(how)][k]) {
         const uint32_t other = clock.first_beyond(b.by[k]);
         if (other != most_actors)
-          the_world.violation("race: %s %s memory (%zu bytes) that %s %s, without being ordered after it; last written by %s",
-                              who, verbs[int(how)], b.bytes, name(other).c_str(), past[k], b.wrote);
+          the_world.violation(
+              "race: %s %s memory (%zu bytes) that %s %s, without being ordered after it; last written by %s", who,
+              verbs[int(how)], b.bytes, name(other).c_str(), past[k], b.wrote);
       }
     b.by[int(how)].at[actor] = clock.at[actor];
     if (how == access::write) b.wrote = who;
@@ -112,7 +114,8 @@ class device {
     touch(p, bytes, how, the_world.me(), the_world.clock(), who);
   }
   void use(const void* p, const char* who) {  // a piece of a kernel whose accesses are known
-    if (p && find(p, 1, who).freed) the_world.violation("%s uses memory that is free", who);
+    if (p && !injected && (cuda || is_device(p)) && find(p, 1, who).freed)
+      the_world.violation("%s uses memory that is free", who);
   }
 
   // ---- streams ------------------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ class device {
     vector_clock clock;
   };
   struct work {
-    std::function<bool()> step;  // a piece of it; true: done
+    std::function<bool()> step;    // a piece of it; true: done
     std::shared_ptr<token> after;  // waits for this first
     vector_clock launched;
     bool begun = false;
@@ -133,21 +136,29 @@ class device {
     std::deque<work> queue;
     vector_clock clock;
     bool destroyed = false;
+    bool of_the_test = true;  // or the table's own
   };
   using stream_ref = std::shared_ptr<stream>;
 
-  void* make_stream() {
+  void* make_stream(bool of_the_test = true) {
     size_t slot = handles_.size();
     for (size_t i = 1; i < handles_.size(); ++i)
       if (!handles_[i] && !the_world.one_in(4)) slot = i;
     if (slot == handles_.size()) handles_.emplace_back();
     handles_[slot] = new_stream();
+    handles_[slot]->of_the_test = of_the_test;
     return handle(slot);
   }
-  bool may_make_stream() const { return actors_ < most_actors; }
+  size_t streams_held() const {  // by the table
+    size_t n = 0;
+    for (const stream_ref& s : streams_) n += !s->of_the_test && !s->destroyed;
+    return n;
+  }
+  bool may_make_stream() const { return actors_ + 4 < most_actors; }
   // Returns the stream, whose work goes on.
-  stream_ref destroy_stream(void* h) {
-    stream_ref s = of(h, "the test");
+  stream_ref destroy_stream(void* h, bool of_the_test = true) {
+    stream_ref s = of(h, "the destruction of a stream");
+    if (s->of_the_test != of_the_test) the_world.violation("the table destroys a stream that is not its own");
     s->destroyed = true;
     handles_[reinterpret_cast<uintptr_t>(h) / 16] = nullptr;
     return s;
@@ -207,6 +218,7 @@ class device {
   uint64_t calls = 0, fail_call = 0;  // the fail_call-th call fails (0: none)
   bool sticky = false;                // and every later one
   const char* failed_call = nullptr;
+  uint32_t failed_thread = 0;
   uint64_t allocations = 0, fail_memory_from = 0, fail_memory_to = 0;  // allocations from..to-1 fail
   uint64_t injected = 0, injected_memory = 0;
   uint32_t inside = 0;  // calls of the table that run now: only they see faults
@@ -217,7 +229,13 @@ class device {
     ++calls;
     if (!fail_call || calls < fail_call || (calls > fail_call && !sticky)) return 0;
     ++injected;
-    if (!failed_call) failed_call = call;
+    if (!failed_call) {
+      failed_call = call;
+      failed_thread = the_world.me();
+    }
+    ++cancelled_[the_world
+                     .me()];  // the caller gives up, and what it has asked to be copied to its stack must not arrive
+    host_copies_[the_world.me()] = 0;
     if (the_world.trace) fprintf(stderr, "  step %llu: %s fails\n", (unsigned long long)the_world.steps, call);
     return error_device;
   }
@@ -242,7 +260,7 @@ class device {
   }
   void leave(int before) { current_[the_world.me()] = before; }
   int allocate(void** p, size_t bytes, void* h, owner whose, const char* who) {
-    if (const int e = fault(who)) return e;
+    the_world.point();  // it fails for lack of memory only
     if (cuda) check_device(who);
     if (out_of_memory()) return error_no_memory;
     block& b = make_block(bytes, whose);
@@ -267,8 +285,8 @@ class device {
     return 0;
   }
   int release(void* p, void* h, owner whose, const char* who) {
-    const int e = fault(who);
-    if (cuda) check_device(who);
+    the_world.point();
+    if (cuda && !injected) check_device(who);
     block& b = find(p, 1, who);
     if (visible(b) != p) the_world.violation("%s is given an address inside of a block", who);
     if (b.whose != whose) the_world.violation("%s is given memory of another owner", who);
@@ -286,9 +304,6 @@ class device {
       return 0;
     }
     const stream_ref s = of(h, who);
-    if (e) {  // the device keeps it
-      return e;
-    }
     enqueue(s, [this, index, s, who, finish] {
       touch(visible(blocks_[index]), 1, access::write, s->actor, s->clock, who);
       finish();
@@ -330,15 +345,18 @@ class device {
     if (to_device) find(to, bytes, "a copy");
     if (from_device) find(from, bytes, "a copy");
     std::vector<unsigned char> staged;
-    if (!from_device) staged.assign(static_cast<const unsigned char*>(from), static_cast<const unsigned char*>(from) + bytes);
+    if (!from_device)
+      staged.assign(static_cast<const unsigned char*>(from), static_cast<const unsigned char*>(from) + bytes);
     if (!to_device) {
       memset(to, 0x5a, bytes);
       ++host_copies_[the_world.me()];
     }
     const uint32_t caller = the_world.me();
+    const uint64_t cancelled = cancelled_[caller];
     enqueue(s, [=, this, staged = std::move(staged)] {
       if (from_device) touch(from, bytes, access::read, s->actor, s->clock, "a copy");
       if (to_device) touch(to, bytes, access::write, s->actor, s->clock, "a copy");
+      if (!to_device && cancelled != cancelled_[caller]) return true;
       memcpy(real(to), from_device ? real(from) : staged.data(), bytes);
       host_copies_[caller] -= !to_device;
       return true;
@@ -383,7 +401,7 @@ class device {
     return 0;
   }
   bool finished(void* e) {
-    if (fault("finished")) return false;
+    the_world.point();
     const event& mine = event_of(e, "finished");
     if (!mine.last) return true;
     if (mine.last->done) the_world.clock().join(mine.last->clock);
@@ -395,6 +413,18 @@ class device {
     const event& mine = event_of(e, "follow");
     const stream_ref s = of(h, "follow");
     if (mine.last) enqueue(s, nullptr, mine.last);
+    return 0;
+  }
+
+  int stream_id(void* h, uint64_t* id) {
+    if (const int bad = fault("stream_id")) return bad;
+    *id = cuda ? 1000 + of(h, "stream_id")->id : 0;
+    return 0;
+  }
+  int make_own_stream(void** h) {
+    if (const int bad = fault("make_stream")) return bad;
+    check_device("make_stream");
+    *h = make_stream(false);
     return 0;
   }
 
@@ -418,9 +448,12 @@ class device {
     streams_.push_back(s);
     return s;
   }
-  static bool runnable(const stream& s) { return !s.queue.empty() && (!s.queue.front().after || s.queue.front().after->done); }
+  static bool runnable(const stream& s) {
+    return !s.queue.empty() && (!s.queue.front().after || s.queue.front().after->done);
+  }
   void check_device(const char* call) {
-    if (current() != ordinal) the_world.violation("%s is called while device %d is current, not the table's", call, current());
+    if (current() != ordinal)
+      the_world.violation("%s is called while device %d is current, not the table's", call, current());
   }
   block& make_block(size_t bytes, owner whose) {
     static const bool mapped = [] {
@@ -453,7 +486,7 @@ class device {
     }
     if (!is_device(p) || blocks_.empty() || at < blocks_[low].at || at - blocks_[low].at + bytes > blocks_[low].bytes)
       the_world.violation("%s is given memory that the device has not handed out (%p, %zu bytes)", who, p, bytes);
-    if (blocks_[low].freed) the_world.violation("%s uses memory that is free", who);
+    if (blocks_[low].freed && !injected) the_world.violation("%s uses memory that is free", who);
     return blocks_[low];
   }
 
@@ -465,34 +498,39 @@ class device {
   uint32_t actors_ = most_fibers;
   int current_[most_fibers] = {};
   uint32_t host_copies_[most_fibers] = {};
+  uint64_t cancelled_[most_fibers] = {};
 };
 
 inline device the_device;
 inline device& device::here() { return the_device; }
 
 inline constexpr device_api fake_api = {
-      .probe = [](int, char*, size_t) { return 0; },
-      .enter = [](int ordinal, int* before) { return the_device.cuda ? the_device.enter(ordinal, before) : 0; },
-      .leave =
-          [](int before) {
-            if (the_device.cuda) the_device.leave(before);
-          },
-      .allocate = [](void** p, size_t bytes, void* s) { return the_device.allocate(p, bytes, s, device::owner::table, "allocate"); },
-      .release = [](void* p, void* s) { return the_device.release(p, s, device::owner::table, "release"); },
-      .fill = [](void* p, int byte, size_t bytes, void* s) { return the_device.fill(p, byte, bytes, s); },
-      .copy = [](void* to, const void* from, size_t bytes, void* s) { return the_device.copy(to, from, bytes, s); },
-      .wait = [](void* s) { return the_device.wait(s); },
-      .make_event = [](void** e) { return the_device.cuda ? the_device.make_event(e) : (*e = nullptr, 0); },
-      .drop_event =
-          [](void* e) {
-            if (the_device.cuda) the_device.drop_event(e);
-          },
-      .record = [](void* e, void* s) { return the_device.cuda ? the_device.record(e, s) : 0; },
-      .finished = [](void* e) { return !the_device.cuda || the_device.finished(e); },
-      .follow = [](void* s, void* e) { return the_device.cuda ? the_device.follow(s, e) : 0; },
-      .error_text = [](int e) { return e == error_no_memory ? "out of memory" : "an injected fault"; },
-      .has_wide_cas = [](int) { return true; },
-      .out_of_memory = error_no_memory,
+    .probe = [](int, char*, size_t) { return 0; },
+    .enter = [](int ordinal, int* before) { return the_device.cuda ? the_device.enter(ordinal, before) : 0; },
+    .leave =
+        [](int before) {
+          if (the_device.cuda) the_device.leave(before);
+        },
+    .allocate = [](void** p, size_t bytes,
+                   void* s) { return the_device.allocate(p, bytes, s, device::owner::table, "allocate"); },
+    .release = [](void* p, void* s) { return the_device.release(p, s, device::owner::table, "release"); },
+    .fill = [](void* p, int byte, size_t bytes, void* s) { return the_device.fill(p, byte, bytes, s); },
+    .copy = [](void* to, const void* from, size_t bytes, void* s) { return the_device.copy(to, from, bytes, s); },
+    .wait = [](void* s) { return the_device.wait(s); },
+    .make_event = [](void** e) { return the_device.cuda ? the_device.make_event(e) : (*e = nullptr, 0); },
+    .drop_event =
+        [](void* e) {
+          if (the_device.cuda) the_device.drop_event(e);
+        },
+    .record = [](void* e, void* s) { return the_device.cuda ? the_device.record(e, s) : 0; },
+    .finished = [](void* e) { return !the_device.cuda || the_device.finished(e); },
+    .follow = [](void* s, void* e) { return the_device.cuda ? the_device.follow(s, e) : 0; },
+    .error_text = [](int e) { return e == error_no_memory ? "out of memory" : "an injected fault"; },
+    .has_wide_cas = [](int) { return true; },
+    .out_of_memory = error_no_memory,
+    .stream_id = [](void* s, uint64_t* id) { return the_device.stream_id(s, id); },
+    .make_stream = [](void** s) { return the_device.make_own_stream(s); },
+    .drop_stream = [](void* s) { the_device.destroy_stream(s, false); },
 };
 
 }  // namespace gpuhash::kit_sim

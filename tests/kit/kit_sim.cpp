@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "libgpuhash/kit/team.hpp"
 #include "plugins/linear_probe/structure.hpp"
 #include "tests/kit/workload.hpp"
 // after it: it sorts
@@ -23,6 +24,12 @@
 namespace gpuhash {
 
 const gpuhash_host_api* host = nullptr;
+// One thread, which is the simulated one. How equal keys of a block are joined is drawn.
+constinit host_services host_team = {[](uint32_t, size_t pieces, void (*body)(void*, size_t), void* context) {
+                                       for (size_t piece = 0; piece < pieces; ++piece) body(context, piece);
+                                     },
+                                     [] { return uint32_t(1); }, host_services::as_needed};
+constinit thread_local uint32_t threads_of_call = 1;
 
 namespace kit_sim {
 namespace {
@@ -59,7 +66,8 @@ table* make_one(const run_options& r, const table_options& o, gpuhash_status* st
   }
   linear_options lo;
   lo.row = o.row, lo.by_mask = o.by_mask, lo.probe_limit = o.probe_limit;
-  auto t = std::make_unique<flat_table<linear_structure, F>>(table::setup{o.config, &fake_api, fake_engines<linear_memory>()}, lo);
+  auto t = std::make_unique<flat_table<linear_structure, F>>(
+      table::setup{o.config, &fake_api, fake_engines<linear_memory>()}, lo);
   *status = t->create(err);
   return *status == GPUHASH_OK ? t.release() : nullptr;
 }
@@ -103,7 +111,8 @@ table_options draw_options(const run_options& r) {
 
 std::string told(const run_options& r, const table_options& o) {
   char text[256];
-  snprintf(text, sizeof(text), "keys of %u bytes, values of %u, capacity %llu, load %.1f, grow %u, threads %u, streams %u%s",
+  snprintf(text, sizeof(text),
+           "keys of %u bytes, values of %u, capacity %llu, load %.1f, grow %u, threads %u, streams %u%s",
            o.config.key_bytes, o.config.value_bytes, (unsigned long long)o.config.capacity, o.config.max_load_factor,
            o.config.grow, o.threads, o.streams, o.resource ? ", resource" : "");
   std::string s = text;
@@ -140,6 +149,7 @@ bool run_seed(const run_options& r, uint64_t seed, const std::string& command, f
   uint64_t faults = 0;
   const bool good = the_world.run(seed, [&] {
     const table_options o = running_options = draw_options(r);
+    host_team.join = decltype(host_team.join)(the_world.below(3));
     workload w(r, o);
     w.go();
     sum.calls += w.calls, sum.elements += w.elements, sum.failed += w.failed_elements;
@@ -164,7 +174,9 @@ table* make_table(const run_options& r, const table_options& o, gpuhash_status* 
 
 int simulate(int argc, char** argv) {
   if (argc < 6) {
-    fprintf(stderr, "usage: kit_sim linear_probe|slab_hash cuda|cpu plain|memory|faults FIRST LAST [--at I|all] [--steps N] [--all] [--trace]\n");
+    fprintf(stderr,
+            "usage: kit_sim linear_probe|slab_hash cuda|cpu plain|memory|faults FIRST LAST [--at I|all] [--steps N] "
+            "[--all] [--trace]\n");
     return 2;
   }
   static gpuhash_host_api api{};
@@ -207,10 +219,10 @@ int simulate(int argc, char** argv) {
       if (!each || sum.faults == faults) break;  // no such allocation or call any more
     }
   }
-  printf("%s %s %s: %llu runs, %llu steps, %llu calls, %llu elements (%llu left out), %llu faults, %llu violations\n", argv[1],
-         argv[2], argv[3], (unsigned long long)sum.seeds, (unsigned long long)sum.steps, (unsigned long long)sum.calls,
-         (unsigned long long)sum.elements, (unsigned long long)sum.failed, (unsigned long long)sum.faults,
-         (unsigned long long)sum.violations);
+  printf("%s %s %s: %llu runs, %llu steps, %llu calls, %llu elements (%llu left out), %llu faults, %llu violations\n",
+         argv[1], argv[2], argv[3], (unsigned long long)sum.seeds, (unsigned long long)sum.steps,
+         (unsigned long long)sum.calls, (unsigned long long)sum.elements, (unsigned long long)sum.failed,
+         (unsigned long long)sum.faults, (unsigned long long)sum.violations);
   return sum.violations != 0;
 }
 
