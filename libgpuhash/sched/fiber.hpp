@@ -42,7 +42,7 @@ inline void switch_context(context& from, context& to) { swapcontext(&from.state
 
 class fiber {
  public:
-  static constexpr size_t bytes = 64 << 10;
+  explicit fiber(size_t stack_bytes = 64 << 10) : bytes(stack_bytes) {}
 
   // The next switch to this fiber calls entry, which must not return.
   void restart(void (*entry)()) {
@@ -64,6 +64,7 @@ class fiber {
   }
 
   context here;
+  const size_t bytes;
 
  private:
   std::unique_ptr<unsigned char[]> stack_;

@@ -1,0 +1,284 @@
+// Kernels for the fake device: the structures' own CPU engines, on pieces of a batch, so that the batches of several streams
+// or threads interleave. Each says what memory it touches, and how.
+#pragma once
+#include <algorithm>
+
+#include "libgpuhash/drive/io.hpp"
+#include "libgpuhash/kit/engine.hpp"
+#include "plugins/linear_probe/layout.hpp"
+#include "plugins/slab_hash/layout.hpp"
+#include "tests/kit/fake_device.hpp"
+
+// Of plugin_host.cpp, built with an instruction set of this name: a namespace for each structure.
+extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_sim_linear_probe();
+extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_sim_slab_hash();
+
+namespace gpuhash::kit_sim {
+
+// A copy of a layout with the addresses that kernels use, and its memory.
+template <class F>
+struct linear_memory {
+  using layout = linear_table<F>;
+  static constexpr bool slabs = false;
+  static const engine* real_engines() { return gpuhash_linear_probe_engines_sim_linear_probe(); }
+  template <class Each>
+  static void each_block(const layout& t, Each each) {
+    each(t.slots, t.n_slots * sizeof(typename F::word));
+    each(t.side, 2 * sizeof(typename F::word));
+  }
+  static layout translated(layout t) {
+    t.slots = the_device.real(t.slots);
+    t.side = the_device.real(t.side);
+    return t;
+  }
+};
+template <class F>
+struct slab_memory {
+  using layout = slab_table<F>;
+  static constexpr bool slabs = true;
+  static const engine* real_engines() { return gpuhash_slab_hash_engines_sim_slab_hash(); }
+  template <class Each>
+  static void each_block(const layout& t, Each each) {
+    each(t.base, (uint64_t(t.buckets) + 2) * t.slab_slots * sizeof(typename F::word));
+    for (uint32_t s = 0; s < t.heap.supers; ++s) {
+      each(t.heap.units[s], size_t(t.heap.blocks) * block_units << t.heap.unit_bits);
+      each(t.heap.bitmaps[s], size_t(t.heap.blocks) * block_words * 4);
+    }
+    each(t.heap.note, 4);
+  }
+  static layout translated(layout t) {
+    t.base = the_device.real(t.base);
+    for (uint32_t s = 0; s < t.heap.supers; ++s) {
+      t.heap.units[s] = the_device.real(t.heap.units[s]);
+      t.heap.bitmaps[s] = the_device.real(t.heap.bitmaps[s]);
+    }
+    t.heap.note = the_device.real(t.heap.note);
+    return t;
+  }
+};
+
+inline const char* kernel_name(uint32_t kind) {
+  static const char* const names[] = {
+      "a kernel (nop)",   "a kernel (insert)",       "a kernel (assign)", "a kernel (accumulate)", "a kernel (find)",
+      "a kernel (erase)", "a kernel (insert_multi)", "a kernel (count)",  "a kernel (erase_all)",  "a kernel (mixed)"};
+  return kind < 10 ? names[kind] : "a kernel (?)";
+}
+
+template <class Memory, int format>
+struct fake_engine {
+  using layout = typename Memory::layout;
+
+  // Who runs a kernel: a stream of the device, or the calling thread.
+  struct runner {
+    uint32_t actor;
+    const vector_clock* clock;
+    void touch(const void* p, size_t bytes, access how, const char* who) const {
+      the_device.touch(p, bytes, how, actor, *clock, who);
+    }
+  };
+  static runner this_thread() { return {the_world.me(), &the_world.clock()}; }
+  static runner by(const device::stream_ref& s) { return {s->actor, &s->clock}; }
+
+  static request translated(request q) {
+    q.keys = the_device.real(q.keys);
+    q.values = the_device.real(q.values);
+    q.out_values = the_device.real(q.out_values);
+    q.status = the_device.real(q.status);
+    q.ops = the_device.real(q.ops);
+    q.n_there = nullptr;
+    q.threads = 1;
+    return q;
+  }
+
+  // A batch on its way.
+  struct batch {
+    layout seen;  // as the host wrote it
+    request q;    // likewise
+    totals* sum;
+    size_t n = 0, done = 0, piece = 1;
+    totals part{};
+    uint32_t stripe = 0, batch_stripe = 0;
+    bool begun = false;
+    layout t;
+    request there;
+
+    bool reads() const { return q.kind == GPUHASH_OP_FIND || q.kind == GPUHASH_OP_COUNT; }
+    void begin(const runner& r) {
+      begun = true;
+      t = Memory::translated(seen);
+      there = translated(q);
+      const char* const who = kernel_name(q.kind);
+      n = q.n_there ? *the_device.real(q.n_there) : q.n;
+      if (n > q.n) the_world.violation("a kernel finds %zu elements where at most %zu were said to be", n, q.n);
+      const access how = !reads() ? access::atomic_write : q.alone ? access::read : access::atomic_read;
+      Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, how, who); });
+      const size_t key = q.key_bytes, value = q.value_bytes, most = q.n ? q.n : 1;
+      if (q.n_there) r.touch(q.n_there, 8, access::read, who);
+      r.touch(q.keys, most * key, access::read, who);
+      r.touch(q.values, most * value, access::read, who);
+      r.touch(q.out_values, most * (q.kind == GPUHASH_OP_COUNT ? 8 : value), access::write, who);
+      r.touch(q.status, most, access::write, who);
+      if (q.kind == GPUHASH_OP_EXECUTE) r.touch(q.ops, most, access::read, who);
+      if (the_device.cuda && counts_totals()) r.touch(sum, sizeof(totals), access::atomic_write, who);
+      r.touch(q.batch_sum, sizeof(totals), access::atomic_write, who);
+      piece = 1 + the_world.below(the_world.one_in(3) ? n + 1 : n / 3 + 2);
+    }
+    bool counts_totals() const { return !reads(); }  // what a find would add is zero
+    void use() const {
+      Memory::each_block(seen, [](const void* p, size_t) { the_device.use(p, "a running kernel"); });
+      the_device.use(q.keys, "a running kernel (keys)");
+      the_device.use(q.status, "a running kernel (status)");
+    }
+    // A piece of it; true when that was the last one.
+    bool go_on() {
+      use();
+      if (done < n) {
+        const size_t m = piece < n - done ? piece : n - done;
+        request some = there;
+        some.n = m;
+        some.keys = static_cast<const char*>(some.keys) + done * q.key_bytes;
+        if (some.values) some.values = static_cast<const char*>(some.values) + done * q.value_bytes;
+        if (some.out_values)
+          some.out_values =
+              static_cast<char*>(some.out_values) + done * (q.kind == GPUHASH_OP_COUNT ? 8 : q.value_bytes);
+        if (some.status) some.status += done;
+        if (some.ops) some.ops += done;
+        if (Memory::real_engines()[format].run(&t, some, &part)) the_world.violation("an engine refuses its request");
+        done += m;
+      }
+      return done >= n;
+    }
+    static void add(totals& to, const totals& from, bool all) {
+      to.live += from.live;
+      to.used += from.used;
+      if (!all) return;
+      to.failed += from.failed;
+      to.bad_ops += from.bad_ops;
+      to.yes += from.yes;
+    }
+    void end() {
+      if (counts_totals()) add(*the_device.real(sum), part, false);
+      if (q.batch_sum)
+        add(*the_device.real(q.batch_sum), part, true);
+      else if (!reads())
+        the_device.real(sum)->failed += part.failed, the_device.real(sum)->bad_ops += part.bad_ops;
+    }
+  };
+
+  static int run(const void* table, const request& q, totals* sum) {
+    if (!the_device.cuda) {
+      batch b;
+      b.seen = *static_cast<const layout*>(table);
+      b.q = q;
+      b.sum = nullptr;  // the caller adds
+      b.begin(this_thread());
+      while (!b.go_on()) the_world.point();
+      batch::add(*sum, b.part, true);
+      return 0;
+    }
+    if (const int e = the_device.fault("a launch")) return e;
+    auto b = std::make_shared<batch>();
+    b->seen = *static_cast<const layout*>(table);
+    b->q = q;
+    b->sum = sum + the_world.below(total_stripes);
+    if (q.batch_sum) b->q.batch_sum = q.batch_sum + the_world.below(total_stripes);
+    const device::stream_ref s = the_device.of(q.stream, "a launch");
+    the_device.enqueue(s, [b, s] {
+      if (the_device.injected) return true;          // after a device error no kernel runs
+      if (!b->begun) return b->begin(by(s)), false;  // the start is a step of its own, and so is the end
+      if (b->done < b->n || b->n == 0) {
+        const bool last = b->go_on();
+        if (!last || b->n) return false;
+      }
+      b->use();
+      b->end();
+      return true;
+    });
+    return 0;
+  }
+
+  static int collect(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
+                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    const auto work = [=](const runner& r) {
+      const char* const who = "a kernel (collect)";
+      Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, access::read, who); });
+      r.touch(keys, 1, access::write, who);
+      r.touch(values, 1, access::write, who);
+      r.touch(n, 8, access::atomic_write, who);
+      const layout t = Memory::translated(seen);
+      Memory::real_engines()[format].collect(&t, order, lo, hi, the_device.real(keys), the_device.real(values),
+                                             key_bytes, value_bytes, the_device.real(n), 1, nullptr);
+    };
+    return launch(stream, work);
+  }
+  static int flush(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    const auto work = [=](const runner& r) {
+      const char* const who = "a kernel (flush)";
+      Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, access::write, who); });
+      r.touch(sum, sizeof(totals), access::atomic_write, who);
+      const layout t = Memory::translated(seen);
+      Memory::real_engines()[format].flush(&t, lo, hi, the_device.real(sum), 1, nullptr);
+    };
+    return launch(stream, work);
+  }
+  static int values_of(const void* table, const request& q, const uint64_t* offsets) {
+    const layout seen = *static_cast<const layout*>(table);
+    const auto work = [=](const runner& r) {
+      const char* const who = "a kernel (values_of)";
+      Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, access::read, who); });
+      r.touch(q.keys, q.n * q.key_bytes, access::read, who);
+      r.touch(offsets, q.n * 8, access::read, who);
+      r.touch(q.out_values, 1, access::write, who);
+      const layout t = Memory::translated(seen);
+      Memory::real_engines()[format].values_of(&t, translated(q), the_device.real(offsets));
+    };
+    return launch(q.stream, work);
+  }
+  // On the CPU. Now and then it says that these tables are not for it, so that the driver has to do it.
+  static bool rebuild(const void* from, const void* to, totals* sum, uint32_t) {
+    the_world.point();
+    if (the_world.one_in(2)) return false;
+    const char* const who = "a rebuild";
+    const layout &old = *static_cast<const layout*>(from), &fresh = *static_cast<const layout*>(to);
+    Memory::each_block(old, [&](const void* p, size_t bytes) { the_device.touch_host(p, bytes, access::read, who); });
+    Memory::each_block(fresh,
+                       [&](const void* p, size_t bytes) { the_device.touch_host(p, bytes, access::write, who); });
+    return Memory::real_engines()[format].rebuild(from, to, sum, 1);
+  }
+  template <class Work>
+  static int launch(void* stream, Work work) {
+    if (!the_device.cuda) {
+      the_world.point();
+      work(this_thread());
+      the_world.point();
+      return 0;
+    }
+    if (const int e = the_device.fault("a launch")) return e;
+    const device::stream_ref s = the_device.of(stream, "a launch");
+    the_device.enqueue(s, [s, work] {
+      if (!the_device.injected) work(by(s));
+      return true;
+    });
+    return 0;
+  }
+};
+
+template <template <class> class Memory>
+const engine* fake_engines() {
+  const auto of = []<int id>(auto format) {
+    using E = fake_engine<Memory<decltype(format)>, id>;
+    constexpr bool slabs = Memory<decltype(format)>::slabs;
+    return engine{E::run, E::collect, slabs ? E::flush : nullptr, slabs ? E::values_of : nullptr,
+                  the_device.cuda ? nullptr : E::rebuild};
+  };
+  static engine all[format_count];
+  const engine now[format_count] = {
+      of.template operator()<format_set32>(set32{}), of.template operator()<format_pair32>(pair32{}),
+      of.template operator()<format_set64>(set64{}), of.template operator()<format_pair64>(pair64{})};
+  std::copy(now, now + format_count, all);
+  return all;
+}
+
+}  // namespace gpuhash::kit_sim

@@ -1,0 +1,536 @@
+// A device that is not there, behind libgpuhash/kit/device.hpp: a CUDA one with streams, events and kernels, and a CPU one.
+//
+//   streams   queues of work that the seeded scheduler drains, a piece at a time. A stream may be destroyed with work
+//             queued, as CUDA allows; its handle may come back as another stream's.
+//   memory    handed out in the order of a stream, and taken back in the order of a stream. It holds rubbish before and
+//             after. The host cannot touch device memory: the addresses that it sees are mapped to nothing.
+//   races     an access by a stream or a thread has to be ordered (vector clocks) after whatever it conflicts with.
+//   faults    the n-th call of the device fails, or allocations from the n-th on.
+#pragma once
+#include <string.h>
+
+#include <deque>
+#include <memory>
+
+#include "libgpuhash/kit/device.hpp"
+#include "tests/kit/world.hpp"
+
+namespace gpuhash::kit_sim {
+
+// How memory is accessed. Batches use atomic instructions and may meet; fills, copies, exclusive kernels and kernels that
+// were told that no writer runs beside them do not.
+enum class access { read, write, atomic_read, atomic_write };
+
+inline constexpr int error_no_memory = 2, error_device = 700;
+
+class device {
+ public:
+  // ---- memory -------------------------------------------------------------------------------------------------------
+  enum class owner { table, resource, user };
+  struct block {
+    size_t at, bytes;  // in the arena
+    owner whose;
+    bool returned = false;  // the owner has given it back
+    bool freed = false;     // and the stream has got there
+    const char* wrote = "its allocation";
+    vector_clock by[4];  // last access of each actor, by kind of access
+  };
+
+  bool cuda = true;
+  int ordinal = 3;
+
+  void reset(bool is_cuda) {
+    cuda = is_cuda;
+    top_ = 0;
+    blocks_.clear();
+    streams_.clear();
+    handles_.clear();
+    events_.clear();
+    actors_ = most_fibers;
+    calls = allocations = injected = injected_memory = 0;
+    fail_call = fail_memory_from = fail_memory_to = 0;
+    failed_call = nullptr;
+    sticky = false;
+    inside = 0;
+    for (int& c : current_) c = 0;
+    for (uint32_t& n : host_copies_) n = 0;
+    if (cuda) handles_.push_back(new_stream());  // the default stream
+    the_world.device_can = nullptr;
+    if (cuda) the_world.device_can = [] { return here().can_step(); };
+    the_world.device_step = [] { here().step(); };
+  }
+  static device& here();
+
+  void* user_memory(size_t bytes) {
+    block& b = make_block(bytes ? bytes : 1, owner::user);
+    b.by[int(access::write)].at[the_world.me()] = the_world.clock().at[the_world.me()];
+    memset(real(b), 0xa5, b.bytes);
+    return visible(b);
+  }
+  void free_user(void* p) {
+    block& b = find(p, 1, "the test");
+    touch_host(p, b.bytes, access::write, "the test");
+    b.returned = b.freed = true;
+    memset(real(b), 0xdd, b.bytes);
+  }
+  // The memory behind an address that the kit may see.
+  template <class T>
+  T* real(T* p) const {
+    const uintptr_t a = reinterpret_cast<uintptr_t>(p);
+    return a - arena_seen < arena_bytes ? reinterpret_cast<T*>(a - arena_seen + arena_real) : p;
+  }
+  bool is_device(const void* p) const {
+    const uintptr_t a = reinterpret_cast<uintptr_t>(p);
+    return a - (cuda ? arena_seen : arena_real) < arena_bytes;
+  }
+  size_t held(owner whose) const {
+    size_t n = 0;
+    for (const block& b : blocks_) n += b.whose == whose && !b.returned;
+    return n;
+  }
+  size_t peak() const { return top_; }
+
+  // An access by a stream or thread with this clock.
+  void touch(const void* p, size_t bytes, access how, uint32_t actor, const vector_clock& clock, const char* who) {
+    if (!p || (!cuda && !is_device(p))) return;  // the CPU may use the caller's stack
+    block& b = find(p, bytes, who);
+    if (injected) return;  // what follows a device error is in no order that means anything
+    static constexpr bool conflicts[4][4] = {
+        {false, true, false, true}, {true, true, true, true}, {false, true, false, false}, {true, true, false, false}};
+    static const char* const verbs[] = {"reads", "writes", "reads (atomic)", "writes (atomic)"};
+    static const char* const past[] = {"read", "wrote", "read (atomic)", "wrote (atomic)"};
+    for (int k = 0; k < 4; ++k)
+      if (conflicts[int(how)][k]) {
+        const uint32_t other = clock.first_beyond(b.by[k]);
+        if (other != most_actors)
+          the_world.violation(
+              "race: %s %s memory (%zu bytes) that %s %s, without being ordered after it; last written by %s", who,
+              verbs[int(how)], b.bytes, name(other).c_str(), past[k], b.wrote);
+      }
+    b.by[int(how)].at[actor] = clock.at[actor];
+    if (how == access::write) b.wrote = who;
+  }
+  void touch_host(const void* p, size_t bytes, access how, const char* who) {
+    touch(p, bytes, how, the_world.me(), the_world.clock(), who);
+  }
+  void use(const void* p, const char* who) {  // a piece of a kernel whose accesses are known
+    if (p && !injected && (cuda || is_device(p)) && find(p, 1, who).freed)
+      the_world.violation("%s uses memory that is free", who);
+  }
+
+  // ---- streams ------------------------------------------------------------------------------------------------------
+  struct event;
+  struct token {
+    bool done = false;
+    vector_clock clock;
+  };
+  struct work {
+    std::function<bool()> step;    // a piece of it; true: done
+    std::shared_ptr<token> after;  // waits for this first
+    vector_clock launched;
+    bool begun = false;
+  };
+  struct stream {
+    uint32_t actor;
+    uint64_t id;
+    std::deque<work> queue;
+    vector_clock clock;
+    bool destroyed = false;
+    bool of_the_test = true;  // or the table's own
+  };
+  using stream_ref = std::shared_ptr<stream>;
+
+  void* make_stream(bool of_the_test = true) {
+    size_t slot = handles_.size();
+    for (size_t i = 1; i < handles_.size(); ++i)
+      if (!handles_[i] && !the_world.one_in(4)) slot = i;
+    if (slot == handles_.size()) handles_.emplace_back();
+    handles_[slot] = new_stream();
+    handles_[slot]->of_the_test = of_the_test;
+    return handle(slot);
+  }
+  size_t streams_held() const {  // by the table
+    size_t n = 0;
+    for (const stream_ref& s : streams_) n += !s->of_the_test && !s->destroyed;
+    return n;
+  }
+  bool may_make_stream() const { return actors_ + 4 < most_actors; }
+  // Returns the stream, whose work goes on.
+  stream_ref destroy_stream(void* h, bool of_the_test = true) {
+    stream_ref s = of(h, "the destruction of a stream");
+    if (s->of_the_test != of_the_test) the_world.violation("the table destroys a stream that is not its own");
+    s->destroyed = true;
+    handles_[reinterpret_cast<uintptr_t>(h) / 16] = nullptr;
+    return s;
+  }
+  stream_ref of(void* h, const char* who) {
+    const uintptr_t slot = reinterpret_cast<uintptr_t>(h) / 16;
+    if (slot >= handles_.size()) the_world.violation("%s is given something that is no stream", who);
+    if (!handles_[slot]) the_world.violation("%s is given a stream that has been destroyed", who);
+    return handles_[slot];
+  }
+  void enqueue(const stream_ref& s, std::function<bool()> step, std::shared_ptr<token> after = nullptr) {
+    s->queue.push_back({std::move(step), std::move(after), the_world.clock(), false});
+    ++the_world.clock().at[the_world.me()];
+  }
+  void drain(const stream_ref& s) {
+    the_world.wait_for("a stream", [&] { return s->queue.empty(); });
+    the_world.clock().join(s->clock);
+  }
+  void drain_all() {
+    for (size_t i = 0; i < streams_.size(); ++i) drain(streams_[i]);
+  }
+  bool idle() const { return !can_step(); }
+  bool can_step() const {
+    for (const stream_ref& s : streams_)
+      if (runnable(*s)) return true;
+    return false;
+  }
+  void step() {
+    stream* ready[most_actors];
+    uint32_t n = 0;
+    for (const stream_ref& s : streams_)
+      if (runnable(*s)) ready[n++] = s.get();
+    stream& s = *ready[the_world.below(n)];
+    work& w = s.queue.front();
+    if (!w.begun) {
+      w.begun = true;
+      s.clock.join(w.launched);
+      if (w.after) s.clock.join(w.after->clock);
+      ++s.clock.at[s.actor];
+    }
+    const bool done = !w.step || w.step();
+    if (done) s.queue.pop_front();
+  }
+
+  // ---- events -------------------------------------------------------------------------------------------------------
+  struct event {
+    std::shared_ptr<token> last;  // what was recorded last
+    bool dropped = false;
+  };
+  size_t events_held() const {
+    size_t n = 0;
+    for (const auto& e : events_) n += !e->dropped;
+    return n;
+  }
+
+  // ---- faults -------------------------------------------------------------------------------------------------------
+  uint64_t calls = 0, fail_call = 0;  // the fail_call-th call fails (0: none)
+  bool sticky = false;                // and every later one
+  const char* failed_call = nullptr;
+  uint32_t failed_thread = 0;
+  uint64_t allocations = 0, fail_memory_from = 0, fail_memory_to = 0;  // allocations from..to-1 fail
+  uint64_t injected = 0, injected_memory = 0;
+  uint32_t inside = 0;  // calls of the table that run now: only they see faults
+
+  int fault(const char* call) {
+    the_world.point();
+    if (!inside) return 0;
+    ++calls;
+    if (!fail_call || calls < fail_call || (calls > fail_call && !sticky)) return 0;
+    ++injected;
+    if (!failed_call) {
+      failed_call = call;
+      failed_thread = the_world.me();
+    }
+    ++cancelled_[the_world
+                     .me()];  // the caller gives up, and what it has asked to be copied to its stack must not arrive
+    host_copies_[the_world.me()] = 0;
+    if (the_world.trace) fprintf(stderr, "  step %llu: %s fails\n", (unsigned long long)the_world.steps, call);
+    return error_device;
+  }
+  bool out_of_memory() {
+    if (!inside) return false;
+    ++allocations;
+    if (allocations < fail_memory_from || allocations >= fail_memory_to) return false;
+    ++injected_memory;
+    if (the_world.trace) fprintf(stderr, "  step %llu: an allocation fails\n", (unsigned long long)the_world.steps);
+    return true;
+  }
+  int current() const { return current_[the_world.me()]; }
+  uint32_t pending_host_copies() const { return host_copies_[the_world.me()]; }  // of this thread
+
+  // ---- what device_api does -----------------------------------------------------------------------------------------
+  int enter(int wanted, int* before) {
+    if (const int e = fault("enter")) return e;
+    int& mine = current_[the_world.me()];
+    *before = mine;
+    mine = wanted;
+    return 0;
+  }
+  void leave(int before) { current_[the_world.me()] = before; }
+  int allocate(void** p, size_t bytes, void* h, owner whose, const char* who) {
+    the_world.point();  // it fails for lack of memory only
+    if (cuda) check_device(who);
+    if (out_of_memory()) return error_no_memory;
+    block& b = make_block(bytes, whose);
+    const size_t index = blocks_.size() - 1;
+    *p = visible(b);
+    if (!cuda) {
+      memset(real(b), 0xa5, bytes);
+      touch_host(*p, bytes, access::write, who);
+      return 0;
+    }
+    memset(real(b), 0xa5, bytes);
+    const stream_ref s = of(h, who);
+    // Nobody may touch it before the stream gets here, and nobody who is not ordered after that. Until then it counts as
+    // written by the stream at a time that nobody has seen.
+    b.by[int(access::write)].at[s->actor] = ~0u;
+    enqueue(s, [this, index, s, who] {
+      block& mine = blocks_[index];
+      mine.by[int(access::write)].at[s->actor] = s->clock.at[s->actor];
+      mine.wrote = who;
+      return true;
+    });
+    return 0;
+  }
+  int release(void* p, void* h, owner whose, const char* who) {
+    the_world.point();
+    if (cuda && !injected) check_device(who);
+    block& b = find(p, 1, who);
+    if (visible(b) != p) the_world.violation("%s is given an address inside of a block", who);
+    if (b.whose != whose) the_world.violation("%s is given memory of another owner", who);
+    if (b.returned) the_world.violation("%s: memory is given back twice", who);
+    b.returned = true;
+    const size_t index = size_t(&b - blocks_.data());
+    const auto finish = [this, index] {
+      block& mine = blocks_[index];
+      mine.freed = true;
+      memset(real(mine), 0xdd, mine.bytes);
+    };
+    if (!cuda) {
+      touch_host(p, b.bytes, access::write, who);
+      finish();
+      return 0;
+    }
+    const stream_ref s = of(h, who);
+    enqueue(s, [this, index, s, who, finish] {
+      touch(visible(blocks_[index]), 1, access::write, s->actor, s->clock, who);
+      finish();
+      return true;
+    });
+    return 0;
+  }
+  int fill(void* p, int byte, size_t bytes, void* h) {
+    if (const int e = fault("fill")) return e;
+    if (bytes == 0) return 0;
+    if (!cuda) {
+      touch_host(p, bytes, access::write, "a fill");
+      memset(p, byte, bytes);
+      return 0;
+    }
+    check_device("fill");
+    const stream_ref s = of(h, "fill");
+    find(p, bytes, "a fill");
+    enqueue(s, [=, this] {
+      touch(p, bytes, access::write, s->actor, s->clock, "a fill");
+      memset(real(p), byte, bytes);
+      return true;
+    });
+    return 0;
+  }
+  // Host memory is read at once, as pageable memory is. It is written when the stream gets there, as pinned memory is.
+  int copy(void* to, const void* from, size_t bytes, void* h) {
+    if (const int e = fault("copy")) return e;
+    if (bytes == 0) return 0;
+    const bool to_device = is_device(to), from_device = is_device(from);
+    if (!cuda) {
+      if (from_device) touch_host(from, bytes, access::read, "a copy");
+      if (to_device) touch_host(to, bytes, access::write, "a copy");
+      memcpy(to, from, bytes);
+      return 0;
+    }
+    check_device("copy");
+    const stream_ref s = of(h, "copy");
+    if (to_device) find(to, bytes, "a copy");
+    if (from_device) find(from, bytes, "a copy");
+    std::vector<unsigned char> staged;
+    if (!from_device)
+      staged.assign(static_cast<const unsigned char*>(from), static_cast<const unsigned char*>(from) + bytes);
+    if (!to_device) {
+      memset(to, 0x5a, bytes);
+      ++host_copies_[the_world.me()];
+    }
+    const uint32_t caller = the_world.me();
+    const uint64_t cancelled = cancelled_[caller];
+    enqueue(s, [=, this, staged = std::move(staged)] {
+      if (from_device) touch(from, bytes, access::read, s->actor, s->clock, "a copy");
+      if (to_device) touch(to, bytes, access::write, s->actor, s->clock, "a copy");
+      if (!to_device && cancelled != cancelled_[caller]) return true;
+      memcpy(real(to), from_device ? real(from) : staged.data(), bytes);
+      host_copies_[caller] -= !to_device;
+      return true;
+    });
+    return 0;
+  }
+  int wait(void* h) {
+    if (const int e = fault("wait")) return e;
+    if (!cuda) return 0;
+    check_device("wait");
+    drain(of(h, "wait"));
+    return 0;
+  }
+  int make_event(void** out) {
+    if (const int e = fault("make_event")) return e;
+    events_.push_back(std::make_unique<event>());
+    *out = events_.back().get();
+    return 0;
+  }
+  event& event_of(void* e, const char* who) {
+    for (const auto& known : events_)
+      if (known.get() == e) {
+        if (known->dropped) the_world.violation("%s is given an event that has been dropped", who);
+        return *known;
+      }
+    the_world.violation("%s is given something that is no event", who);
+  }
+  void drop_event(void* e) { event_of(e, "drop_event").dropped = true; }
+  int record(void* e, void* h) {
+    if (const int bad = fault("record")) return bad;
+    event& mine = event_of(e, "record");
+    if (!cuda) return 0;
+    check_device("record");
+    const stream_ref s = of(h, "record");
+    auto t = mine.last = std::make_shared<token>();
+    enqueue(s, [t, s] {
+      t->clock = s->clock;
+      t->done = true;
+      ++s->clock.at[s->actor];
+      return true;
+    });
+    return 0;
+  }
+  bool finished(void* e) {
+    the_world.point();
+    const event& mine = event_of(e, "finished");
+    if (!mine.last) return true;
+    if (mine.last->done) the_world.clock().join(mine.last->clock);
+    return mine.last->done;
+  }
+  int follow(void* h, void* e) {
+    if (const int bad = fault("follow")) return bad;
+    check_device("follow");
+    const event& mine = event_of(e, "follow");
+    const stream_ref s = of(h, "follow");
+    if (mine.last) enqueue(s, nullptr, mine.last);
+    return 0;
+  }
+
+  int stream_id(void* h, uint64_t* id) {
+    if (const int bad = fault("stream_id")) return bad;
+    *id = cuda ? 1000 + of(h, "stream_id")->id : 0;
+    return 0;
+  }
+  int make_own_stream(void** h) {
+    if (const int bad = fault("make_stream")) return bad;
+    check_device("make_stream");
+    *h = make_stream(false);
+    return 0;
+  }
+
+ private:
+  static constexpr uintptr_t arena_real = 0x100000000000, arena_seen = 0x200000000000;
+  static constexpr size_t arena_bytes = size_t(1) << 30;
+
+  std::string name(uint32_t actor) const {
+    if (actor < most_fibers) return "thread " + std::to_string(actor);
+    for (const stream_ref& s : streams_)
+      if (s->actor == actor) return "stream " + std::to_string(s->id) + (s->destroyed ? " (destroyed)" : "");
+    return "?";
+  }
+  static void* handle(size_t slot) { return reinterpret_cast<void*>(slot * 16); }
+  stream_ref new_stream() {
+    if (actors_ == most_actors) the_world.violation("the test makes too many streams");
+    auto s = std::make_shared<stream>();
+    s->actor = actors_++;
+    s->id = streams_.size();
+    s->clock.at[s->actor] = 1;
+    streams_.push_back(s);
+    return s;
+  }
+  static bool runnable(const stream& s) {
+    return !s.queue.empty() && (!s.queue.front().after || s.queue.front().after->done);
+  }
+  void check_device(const char* call) {
+    if (current() != ordinal)
+      the_world.violation("%s is called while device %d is current, not the table's", call, current());
+  }
+  block& make_block(size_t bytes, owner whose) {
+    static const bool mapped = [] {
+      const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+      void* const a = mmap(reinterpret_cast<void*>(arena_real), arena_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+      void* const b = mmap(reinterpret_cast<void*>(arena_seen), arena_bytes, PROT_NONE, flags, -1, 0);
+      if (a == MAP_FAILED || b == MAP_FAILED) {
+        fprintf(stderr, "the arenas could not be mapped\n");
+        exit(2);
+      }
+      return true;
+    }();
+    (void)mapped;
+    const size_t at = (top_ + 255) / 256 * 256 + 256;  // never adjacent
+    if (bytes > arena_bytes || at + bytes + 256 > arena_bytes)
+      the_world.violation("%zu bytes are asked for, after %zu: more than any run needs", bytes, top_);
+    top_ = at + bytes;
+    blocks_.push_back({at, bytes, whose});
+    return blocks_.back();
+  }
+  void* visible(const block& b) const { return reinterpret_cast<void*>((cuda ? arena_seen : arena_real) + b.at); }
+  static unsigned char* real(const block& b) { return reinterpret_cast<unsigned char*>(arena_real + b.at); }
+  block& find(const void* p, size_t bytes, const char* who) {
+    const uintptr_t a = reinterpret_cast<uintptr_t>(p);
+    const size_t at = a - (a >= arena_seen ? arena_seen : arena_real);
+    size_t low = 0, high = blocks_.size();  // the last block that begins at or before it
+    while (high - low > 1) {
+      const size_t middle = (low + high) / 2;
+      (blocks_[middle].at <= at ? low : high) = middle;
+    }
+    if (!is_device(p) || blocks_.empty() || at < blocks_[low].at || at - blocks_[low].at + bytes > blocks_[low].bytes)
+      the_world.violation("%s is given memory that the device has not handed out (%p, %zu bytes)", who, p, bytes);
+    if (blocks_[low].freed && !injected) the_world.violation("%s uses memory that is free", who);
+    return blocks_[low];
+  }
+
+  size_t top_ = 0;
+  std::vector<block> blocks_;
+  std::vector<stream_ref> streams_;
+  std::vector<stream_ref> handles_;
+  std::vector<std::unique_ptr<event>> events_;
+  uint32_t actors_ = most_fibers;
+  int current_[most_fibers] = {};
+  uint32_t host_copies_[most_fibers] = {};
+  uint64_t cancelled_[most_fibers] = {};
+};
+
+inline device the_device;
+inline device& device::here() { return the_device; }
+
+inline constexpr device_api fake_api = {
+    .probe = [](int, char*, size_t) { return 0; },
+    .enter = [](int ordinal, int* before) { return the_device.cuda ? the_device.enter(ordinal, before) : 0; },
+    .leave =
+        [](int before) {
+          if (the_device.cuda) the_device.leave(before);
+        },
+    .allocate = [](void** p, size_t bytes,
+                   void* s) { return the_device.allocate(p, bytes, s, device::owner::table, "allocate"); },
+    .release = [](void* p, void* s) { return the_device.release(p, s, device::owner::table, "release"); },
+    .fill = [](void* p, int byte, size_t bytes, void* s) { return the_device.fill(p, byte, bytes, s); },
+    .copy = [](void* to, const void* from, size_t bytes, void* s) { return the_device.copy(to, from, bytes, s); },
+    .wait = [](void* s) { return the_device.wait(s); },
+    .make_event = [](void** e) { return the_device.cuda ? the_device.make_event(e) : (*e = nullptr, 0); },
+    .drop_event =
+        [](void* e) {
+          if (the_device.cuda) the_device.drop_event(e);
+        },
+    .record = [](void* e, void* s) { return the_device.cuda ? the_device.record(e, s) : 0; },
+    .finished = [](void* e) { return !the_device.cuda || the_device.finished(e); },
+    .follow = [](void* s, void* e) { return the_device.cuda ? the_device.follow(s, e) : 0; },
+    .error_text = [](int e) { return e == error_no_memory ? "out of memory" : "an injected fault"; },
+    .has_wide_cas = [](int) { return true; },
+    .out_of_memory = error_no_memory,
+    .stream_id = [](void* s, uint64_t* id) { return the_device.stream_id(s, id); },
+    .make_stream = [](void** s) { return the_device.make_own_stream(s); },
+    .drop_stream = [](void* s) { the_device.destroy_stream(s, false); },
+};
+
+}  // namespace gpuhash::kit_sim

@@ -1,0 +1,723 @@
+// What a run does with a table, and what the table owes.
+//
+// Each stream (each thread, on the CPU) owns keys of its own, so that what every element of its batches has to answer
+// follows from the batches before; some keys are everybody's, and only added to. The model is brought up to date when a
+// stream's batches are looked at, from what the elements said: whether one found no room is the table's to say, and
+// whether it may say so is checked apart:
+//
+//   W1  An element that was carried out answers what the model says; one that was not has changed nothing.
+//   W2  No element of a growing table is left out while memory can be had.
+//   W3  If an element was left out, the call said so; and counted so, where it counts. A batch that nobody waited for, of
+//       a table that may not grow, is reported by a later call that waits: each such element once.
+//   W4  Finds, erases and counts are always carried out.
+//   W5  Batches that add no key do not make a table grow.
+//   W6  What a table holds is what the model holds: size, export, check().
+//   W7  A table grows for what is asked of it, and not once for each that asks.
+//   W8  All memory and every event goes back; after a device error every call says POISONED.
+#pragma once
+#include <algorithm>
+
+#include "libgpuhash/kit/table.hpp"
+#include "tests/kit/engines.hpp"
+
+namespace gpuhash::kit_sim {
+
+enum class plan { plain, memory, faults };
+
+struct run_options {
+  bool cuda = true, slab = false;
+  plan what = plan::plain;
+  uint64_t at = 0;  // memory, faults: which allocation or call fails first; 0: drawn
+};
+
+struct table_options {
+  gpuhash_config config{};
+  bool resource = false;
+  uint64_t probe_limit = 1u << 17, row = 8;
+  uint32_t by_mask = 0;
+  uint64_t buckets = 0;
+  uint32_t slab_bytes = 128, light = 0, duplicates = 0;
+  uint32_t threads = 1, streams = 1;  // streams: of each thread
+  uint32_t keys = 97;                 // of each owner; a prime
+};
+
+table* make_table(const run_options&, const table_options&, gpuhash_status*, gpuhash_error*);  // kit_sim.cpp
+
+inline constexpr uint32_t shared_keys = 47;
+
+class workload {
+ public:
+  workload(const run_options& r, const table_options& o) : run_(r), o_(o) {}
+
+  uint64_t calls = 0, elements = 0, failed_elements = 0;
+
+  void go() {
+    world& w = the_world;
+    the_device.reset(run_.cuda);
+    plan_faults();
+    const uint32_t n_owners = o_.threads * o_.streams;
+    owners_.resize(n_owners);
+    for (owner& own : owners_) {
+      own.stream = nullptr;
+      if (run_.cuda && !(&own == &owners_[0] && w.one_in(8))) own.stream = the_device.make_stream();
+      own.cells.assign(o_.keys, {});
+    }
+    o_.config.stream = run_.cuda && w.one_in(2) ? owners_[0].stream : nullptr;
+    while (!table_) {
+      const uint64_t before = the_device.injected_memory;
+      const gpuhash_status s = call("create", [&](gpuhash_error* e) {
+        gpuhash_status status = GPUHASH_OK;
+        table_ = make_table(run_, o_, &status, e);
+        return status;
+      });
+      if (table_) break;
+      if (broken_ || the_device.injected) return finish();
+      if (s != GPUHASH_NO_MEMORY || the_device.injected_memory == before) w.violation("create: %s", err().message);
+    }
+    const uint32_t phases = 1 + w.below(4);
+    for (uint32_t p = 0; p < phases && !broken_; ++p) {
+      const uint32_t actions = 4 + w.below(24);
+      run_threads([this, actions](uint32_t t) { act(t, actions); });
+      if (broken_) break;
+      switch (w.below(5)) {
+        case 0: look_at_everything(); break;
+        case 1: clear(); break;
+        case 2: updates_only(); break;
+      }
+    }
+    if (!broken_ && !w.one_in(4)) look_at_everything();
+    if (!broken_ && !o_.config.grow) info();
+    if (!broken_ && !o_.config.grow) {
+      for (owner& o : owners_) settle(o);
+      if (told_ != silent_)
+        w.violation("W3: %llu elements of batches that nobody waited for found no room; %llu were reported",
+                    (unsigned long long)silent_, (unsigned long long)told_);
+    }
+    destroy();
+    finish();
+  }
+
+ private:
+  struct cell {
+    uint32_t count = 0;
+    uint64_t value = 0;
+  };
+  struct batch {
+    uint32_t op;
+    bool shared = false, clears = false;  // clears: not a batch, but a clear of the table
+    std::vector<uint32_t> numbers;
+    std::vector<uint64_t> values;
+    std::vector<uint8_t> ops;
+    void *keys = nullptr, *in = nullptr, *out = nullptr, *status = nullptr, *codes = nullptr;
+    gpuhash_status said = GPUHASH_OK;
+    bool counted = false, may_fail = false;
+    gpuhash_counts counts{};
+  };
+  struct owner {
+    void* stream;
+    std::vector<device::stream_ref> before;  // streams that it had before
+    std::vector<cell> cells;
+    std::vector<batch> queued;
+    bool knows[shared_keys] = {};  // it added that one itself
+    std::vector<batch> retry;      // elements that found no room
+  };
+  struct shared_cell {
+    uint64_t sum = 0, adds = 0, yes = 0;
+  };
+
+  run_options run_;
+  table_options o_;
+  table* table_ = nullptr;
+  std::vector<owner> owners_;
+  shared_cell shared_[shared_keys];
+  bool broken_ = false;
+  bool updating_ = false;
+  gpuhash_error err_[most_fibers];
+  std::vector<int> said_;
+  uint64_t told_ = 0, silent_ = 0;  // elements of batches that nobody waited for: reported, and left out
+  uint64_t high_ = 0;               // the most keys that the table may have had to hold
+
+  bool over() const { return broken_ || the_device.injected; }  // a device error: nothing follows
+  gpuhash_error& err() { return err_[the_world.me()]; }
+  bool has_values() const { return o_.config.value_bytes != 0; }
+  uint64_t value_mask() const { return o_.config.value_bytes == 4 ? 0xffffffffu : ~uint64_t(0); }
+  uint64_t key_mask() const { return o_.config.key_bytes == 4 ? 0xffffffffu : ~uint64_t(0); }
+  uint64_t key_of(size_t who, uint32_t number) const {  // who: an owner, or owners_.size() for the shared ones
+    if (who == 0 && number < 2) return key_mask() - number;
+    return uint64_t(number) * (owners_.size() + 1) + who + 16;
+  }
+  static uint64_t fixed_value(uint64_t key) { return key * 0x9e3779b97f4a7c15ull | 1; }
+
+  // ---- faults -------------------------------------------------------------------------------------------------------
+  void plan_faults() {
+    world& w = the_world;
+    device& d = the_device;
+    if (run_.what == plan::memory) {
+      d.fail_memory_from = run_.at ? run_.at : 1 + w.below(w.one_in(2) ? 12 : 150);
+      d.fail_memory_to = d.fail_memory_from + (w.one_in(2) ? 1 : 1 + w.below(6));
+    }
+    if (run_.what == plan::faults) {
+      d.fail_call = run_.at ? run_.at : 1 + w.below(w.one_in(2) ? 60 : 900);
+      d.sticky = w.one_in(3);
+    }
+  }
+
+  template <class Call>
+  gpuhash_status call(const char* name, Call c) {
+    for (;;) {
+      uint64_t told = 0;
+      const gpuhash_status s = call_once(name, c, &told);
+      if (!told) return s;
+      told_ += told;
+      if (o_.config.grow) the_world.violation("W2: %s", err().message);
+    }
+  }
+  template <class Call>
+  gpuhash_status call_once(const char* name, Call c, uint64_t* told) {
+    world& w = the_world;
+    device& d = the_device;
+    ++calls;
+    w.doing[w.me()] = name;
+    const uint64_t injected = d.injected;
+    const bool was_broken = broken_;
+    err() = {};
+    ++d.inside;
+    gpuhash_status s = GPUHASH_OK;
+    try {
+      s = c(&err());
+    } catch (const std::bad_alloc&) {
+      s = GPUHASH_NO_MEMORY;
+    }
+    --d.inside;
+    if (s == GPUHASH_FULL && strstr(err().message, "elements of earlier batches"))
+      *told = strtoull(err().message, nullptr, 10);
+    if (d.cuda && d.current() != 0) w.violation("the call leaves device %d current", d.current());
+    if (was_broken && table_ && s != GPUHASH_POISONED)
+      w.violation("after a device error (%s failed) a call says %d, not POISONED: %s", d.failed_call, int(s),
+                  err().message);
+    if (d.injected != injected) {
+      const char* const what = d.failed_call;
+      if (o_.threads == 1 && !d.sticky && s != GPUHASH_DEVICE_ERROR && s != GPUHASH_POISONED && strcmp(name, "destroy"))
+        w.violation("%s failed, and the call says %d: %s", what, int(s), err().message);
+    }
+    if (s == GPUHASH_DEVICE_ERROR || s == GPUHASH_POISONED) {
+      if (!d.injected) w.violation("a device error out of nothing: %s", err().message);
+      broken_ = true;
+    } else if (d.injected && d.failed_thread == w.me()) {
+      broken_ = true;
+    } else if (d.pending_host_copies() && !broken_) {
+      w.violation("the call returns while a copy to its host memory is still to come");
+    }
+    if (w.trace)
+      fprintf(stderr, "  thread %u step %llu: %s -> %d %s\n", w.me(), (unsigned long long)w.steps, name, int(s),
+              err().message);
+    w.doing[w.me()] = nullptr;
+    return s;
+  }
+  void must(gpuhash_status s, const char* what) {
+    if (s != GPUHASH_OK && !broken_ && !the_device.injected)
+      the_world.violation("%s says %d: %s", what, int(s), err().message);
+  }
+  // An exclusive operation that may want memory, and whose rebuild may find no place with a small probe limit.
+  template <class Call>
+  void may_lack_room(const char* name, Call c) {
+    const uint64_t before = the_device.injected_memory;
+    const gpuhash_status s = call(name, c);
+    if (s == GPUHASH_OK || broken_ || the_device.injected) return;
+    if (s == GPUHASH_NO_MEMORY && (the_device.injected_memory != before || the_device.injected)) return;
+    if (s == GPUHASH_FULL && o_.probe_limit < 3000) return;
+    the_world.violation("%s says %d: %s", name, int(s), err().message);
+  }
+
+  // ---- threads ------------------------------------------------------------------------------------------------------
+  template <class Body>
+  void run_threads(Body body) {
+    if (o_.threads == 1) return body(0);
+    for (uint32_t t = 0; t < o_.threads; ++t) the_world.spawn([=] { body(t); });
+    the_world.join_all();
+  }
+  owner& own_of(uint32_t thread) { return owners_[thread * o_.streams + the_world.below(o_.streams)]; }
+  size_t index_of(const owner& o) const { return size_t(&o - owners_.data()); }
+
+  void act(uint32_t thread, uint32_t actions) {
+    world& w = the_world;
+    for (uint32_t i = 0; i < actions && !broken_; ++i) {
+      owner& o = own_of(thread);
+      void* const s = own_of(thread).stream;
+      if (w.below(100) < 66) {
+        submit(o);
+        continue;
+      }
+      if (updating_) {
+        settle(o);
+        continue;
+      }
+      switch (w.below(14)) {
+        case 0: flush(s); break;
+        case 1: may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(s, e); }); break;
+        case 2: reserve(s); break;
+        case 3: must(call("check", [&](gpuhash_error* e) { return table_->check(e); }), "check"); break;
+        case 4: info(); break;
+        case 5: stats(); break;
+        case 6: find_all(o); break;
+        case 7:
+          if (run_.cuda) end_stream(o);
+          break;
+        case 8: export_some(s); break;
+        default: settle(o);
+      }
+    }
+  }
+
+  // ---- batches ------------------------------------------------------------------------------------------------------
+  uint32_t draw_op() {
+    world& w = the_world;
+    if (o_.duplicates) {
+      static constexpr uint32_t ops[] = {GPUHASH_OP_INSERT_MULTI, GPUHASH_OP_INSERT_MULTI, GPUHASH_OP_INSERT,
+                                         GPUHASH_OP_COUNT,        GPUHASH_OP_ERASE_ALL,    GPUHASH_OP_ERASE,
+                                         GPUHASH_OP_FIND,         GPUHASH_OP_EXECUTE};
+      return ops[w.below(8)];
+    }
+    static constexpr uint32_t ops[] = {GPUHASH_OP_INSERT, GPUHASH_OP_INSERT,  GPUHASH_OP_ASSIGN,
+                                       GPUHASH_OP_ERASE,  GPUHASH_OP_FIND,    GPUHASH_OP_FIND,
+                                       GPUHASH_OP_COUNT,  GPUHASH_OP_EXECUTE, GPUHASH_OP_ACCUMULATE};
+    return ops[w.below(has_values() ? 9 : 8)];
+  }
+  void submit(owner& o) {
+    world& w = the_world;
+    if (!o.retry.empty() && w.one_in(2)) {
+      batch b = std::move(o.retry.back());
+      o.retry.pop_back();
+      return launch(o, std::move(b));
+    }
+    batch b;
+    b.shared = !updating_ && w.one_in(8);
+    b.op = draw_op();
+    const uint32_t universe = b.shared ? shared_keys : o_.keys;
+    if (b.shared)
+      b.op = w.one_in(3) ? GPUHASH_OP_FIND : has_values() && !o_.duplicates ? GPUHASH_OP_ACCUMULATE : GPUHASH_OP_INSERT;
+    // Keys may repeat within a batch where any order gives the same.
+    const bool repeats = b.shared || ((b.op == GPUHASH_OP_ACCUMULATE || b.op == GPUHASH_OP_INSERT_MULTI ||
+                                       b.op == GPUHASH_OP_FIND || b.op == GPUHASH_OP_COUNT) &&
+                                      w.one_in(4));
+    uint32_t n = 1 + w.below(w.below(5) ? 60 : w.below(3) ? 600 : 3000);
+    if (!repeats && n > universe) n = universe;
+    const uint32_t first = w.below(universe), stride = 1 + w.below(universe - 1);
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t x = repeats ? w.below(universe) : uint32_t((first + uint64_t(i) * stride) % universe);
+      if (updating_ && !o.cells[x].count) continue;
+      b.numbers.push_back(x);
+    }
+    if (b.numbers.empty()) return;
+    launch(o, std::move(b));
+  }
+  uint64_t draw_value(const batch& b, size_t who, uint32_t number) {
+    if (o_.duplicates || (b.shared && b.op == GPUHASH_OP_INSERT))
+      return fixed_value(key_of(who, number)) & value_mask();
+    return (b.op == GPUHASH_OP_ACCUMULATE ? 1 + the_world.below(1000) : the_world.random()) & value_mask();
+  }
+  static void put(void* array, uint32_t width, size_t i, uint64_t v) {
+    void* const p = the_device.real(array);
+    if (width == 8) static_cast<uint64_t*>(p)[i] = v;
+    if (width == 4) static_cast<uint32_t*>(p)[i] = uint32_t(v);
+    if (width == 1) static_cast<uint8_t*>(p)[i] = uint8_t(v);
+  }
+  static uint64_t get(const void* array, uint32_t width, size_t i) {
+    const void* const p = the_device.real(array);
+    return width == 8   ? static_cast<const uint64_t*>(p)[i]
+           : width == 4 ? static_cast<const uint32_t*>(p)[i]
+                        : static_cast<const uint8_t*>(p)[i];
+  }
+  static bool adds(uint32_t op) {
+    return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
+           op == GPUHASH_OP_INSERT_MULTI;
+  }
+
+  void launch(owner& o, batch b) {
+    world& w = the_world;
+    if (!o.before.empty()) settle(o);  // nothing orders the new stream after the old one
+    const size_t n = b.numbers.size(), who = b.shared ? owners_.size() : index_of(o);
+    const uint32_t kb = o_.config.key_bytes, vb = o_.config.value_bytes;
+    b.keys = the_device.user_memory(n * kb);
+    for (size_t i = 0; i < n; ++i) put(b.keys, kb, i, key_of(who, b.numbers[i]));
+    const bool mixes = b.op == GPUHASH_OP_EXECUTE;
+    if (mixes && b.ops.empty()) {
+      static constexpr uint8_t codes[] = {GPUHASH_OP_NOP,  GPUHASH_OP_INSERT, GPUHASH_OP_INSERT,    GPUHASH_OP_ASSIGN,
+                                          GPUHASH_OP_FIND, GPUHASH_OP_ERASE,  GPUHASH_OP_ACCUMULATE};
+      const uint32_t some = o_.duplicates ? 3 : has_values() ? 7 : 6, only = w.one_in(4) ? GPUHASH_OP_FIND : 0;
+      for (size_t i = 0; i < n; ++i) b.ops.push_back(only ? uint8_t(only) : codes[w.below(some)]);
+    }
+    if (mixes) {
+      b.codes = the_device.user_memory(n);
+      for (size_t i = 0; i < n; ++i) put(b.codes, 1, i, b.ops[i]);
+    }
+    const bool takes = vb && (adds(b.op) || mixes);
+    if (takes) {
+      if (b.values.empty())
+        for (size_t i = 0; i < n; ++i) b.values.push_back(draw_value(b, who, b.numbers[i]));
+      b.in = the_device.user_memory(n * vb);
+      for (size_t i = 0; i < n; ++i) put(b.in, vb, i, b.values[i]);
+    }
+    if ((vb && (b.op == GPUHASH_OP_FIND || mixes)) || b.op == GPUHASH_OP_COUNT)
+      b.out = the_device.user_memory(n * (b.op == GPUHASH_OP_COUNT ? 8 : vb));
+    // Without a status array nobody can tell which elements found no room, so that only a run in which none may do so can
+    // go on after it.
+    const bool sure = o_.config.grow && run_.what == plan::plain;
+    if (!sure || !w.one_in(4)) b.status = the_device.user_memory(n);
+    b.counted = w.one_in(3);
+
+    gpuhash_batch q = GPUHASH_BATCH_INIT;
+    q.op = b.op, q.n = n, q.keys = b.keys, q.values = b.in, q.out_values = b.out;
+    q.out_status = static_cast<uint8_t*>(b.status), q.ops = static_cast<const uint8_t*>(b.codes);
+    q.stream = o.stream;
+    if (b.counted) q.counts = &b.counts;
+    elements += n;
+    const uint64_t before = the_device.injected_memory;
+    static const char* const names[] = {"nop",   "insert",       "assign", "accumulate", "find",
+                                        "erase", "insert_multi", "count",  "erase_all",  "execute"};
+    const gpuhash_status s = b.said = call(names[b.op], [&](gpuhash_error* e) { return table_->run(q, e); });
+    if (broken_ || the_device.injected) return;
+    b.may_fail = !o_.config.grow || the_device.injected_memory != before || the_device.injected;
+    if (s != GPUHASH_OK) {
+      const bool plausible = s == GPUHASH_FULL || s == GPUHASH_NO_MEMORY;
+      if (!plausible || !(adds(b.op) || mixes || (s == GPUHASH_NO_MEMORY && b.may_fail)))
+        w.violation("a batch (%s) says %d: %s", names[b.op], int(s), err().message);
+      if (!b.may_fail) w.violation("W2: a growing table says %d while memory can be had: %s", int(s), err().message);
+    }
+    o.queued.push_back(std::move(b));
+  }
+
+  // Waits for a stream's batches, and compares what they said.
+  void settle(owner& o) {
+    if (run_.cuda) {
+      for (const auto& s : o.before) the_device.drain(s);
+      o.before.clear();
+      the_device.drain(the_device.of(o.stream, "the test"));
+    }
+    std::vector<batch> all = std::move(o.queued);
+    o.queued.clear();
+    for (batch& b : all) replay(o, b);
+  }
+  void free_arrays(batch& b) {
+    for (void** p : {&b.keys, &b.in, &b.out, &b.status, &b.codes})
+      if (*p) {
+        the_device.free_user(*p);
+        *p = nullptr;
+      }
+  }
+  void replay(owner& o, batch& b) {
+    world& w = the_world;
+    if (the_device.injected) return;
+    if (b.clears) {
+      for (cell& c : o.cells) c = {};
+      for (bool& k : o.knows) k = false;
+      return;
+    }
+    const size_t n = b.numbers.size();
+    const uint32_t vb = o_.config.value_bytes;
+    if (b.status) the_device.touch_host(b.status, n, access::read, "the caller (status)");
+    if (b.out) the_device.touch_host(b.out, 1, access::read, "the caller (values)");
+    uint64_t yes = 0, left_out = 0;
+    std::fill(said_.begin(), said_.end(), 0);  // elements that say yes, less those that should: by key
+    said_.resize(o_.keys);
+    batch again;
+    again.op = b.op, again.shared = b.shared;
+    for (size_t i = 0; i < n; ++i) {
+      const uint32_t x = b.numbers[i], op = b.op == GPUHASH_OP_EXECUTE ? b.ops[i] : b.op;
+      const int got = b.status ? int(get(b.status, 1, i)) : -1;
+      if (got > 3) w.violation("%s: element %zu has status %d", kernel_name(b.op), i, got);
+      if (got >= 2) {
+        ++left_out;
+        if (!adds(op) && !(b.said == GPUHASH_NO_MEMORY && b.may_fail))
+          w.violation("W4: an element of kind %u has status %d", op, got);
+        again.numbers.push_back(x);
+        if (vb) again.values.push_back(b.values[i]);
+        if (b.op == GPUHASH_OP_EXECUTE) again.ops.push_back(b.ops[i]);
+        continue;
+      }
+      yes += got == 1;
+      const uint64_t v = vb && !b.values.empty() ? b.values[i] : 0,
+                     seen = b.out ? get(b.out, b.op == GPUHASH_OP_COUNT ? 8 : vb, i) : 0;
+      if (b.shared) {
+        replay_shared(o, b, x, op, got, v);
+        continue;
+      }
+      cell& c = o.cells[x];
+      const bool there = c.count;
+      bool want = there;
+      switch (op) {
+        case GPUHASH_OP_NOP: want = false; break;
+        case GPUHASH_OP_INSERT:
+          want = !there;
+          if (!there) c = {1, v};
+          break;
+        case GPUHASH_OP_ASSIGN:
+          want = !there;
+          c.count = there ? c.count : 1, c.value = v;
+          break;
+        case GPUHASH_OP_ACCUMULATE:
+          want = !there;
+          c = {1, there ? (c.value + v) & value_mask() : v};
+          break;
+        case GPUHASH_OP_INSERT_MULTI:
+          want = true;
+          ++c.count, c.value = v;
+          break;
+        case GPUHASH_OP_FIND:
+          if (b.out && seen != (there ? c.value : 0))
+            w.violation("W1: find of key %u gives %llx, not %llx", x, (unsigned long long)seen,
+                        (unsigned long long)(there ? c.value : 0));
+          break;
+        case GPUHASH_OP_COUNT:
+          if (b.out && seen != c.count)
+            w.violation("W1: count of key %u gives %llu, not %u", x, (unsigned long long)seen, c.count);
+          break;
+        case GPUHASH_OP_ERASE: c.count -= there; break;
+        case GPUHASH_OP_ERASE_ALL: c.count = 0; break;
+      }
+      if (got >= 0) {
+        said_[x] += got - int(want);
+      } else {
+        yes += want;
+      }
+    }
+    for (uint32_t x = 0; x < o_.keys; ++x)
+      if (said_[x]) w.violation("W1: %s of key %u: %+d elements say yes", kernel_name(b.op), x, said_[x]);
+    failed_elements += left_out;
+    if (left_out && !b.may_fail)
+      w.violation("W2: %llu elements of a growing table found no room while memory can be had (the call said %d)",
+                  (unsigned long long)left_out, int(b.said));
+    const bool watched = o_.config.grow || b.counted || !run_.cuda;
+    if (b.said == GPUHASH_OK && !watched) silent_ += left_out;
+    if (b.said == GPUHASH_OK && left_out && watched)
+      w.violation("W3: %llu elements found no room, and the call said OK", (unsigned long long)left_out);
+    if (b.said != GPUHASH_OK && b.status && !left_out)
+      w.violation("W3: the call said %d, and every element was carried out", int(b.said));
+    if (b.counted && (b.counts.yes != yes || b.counts.failed != left_out) && !b.shared)
+      w.violation("W3: counted %llu yes and %llu failed; the elements say %llu and %llu",
+                  (unsigned long long)b.counts.yes, (unsigned long long)b.counts.failed, (unsigned long long)yes,
+                  (unsigned long long)left_out);
+    free_arrays(b);
+    if (left_out && o_.config.grow) o.retry.push_back(std::move(again));
+  }
+  void replay_shared(owner& o, const batch& b, uint32_t x, uint32_t op, int got, uint64_t v) {
+    world& w = the_world;
+    shared_cell& c = shared_[x];
+    if (op == GPUHASH_OP_FIND) {
+      if (o.knows[x] && got == 0) w.violation("W1: a shared key that this stream has added is not found");
+      return;
+    }
+    o.knows[x] = true;
+    ++c.adds;
+    c.sum = op == GPUHASH_OP_INSERT ? v : (c.sum + v) & value_mask();
+    c.yes += got == 1;
+    if (c.yes > 1) w.violation("W1: %llu elements say that they added shared key %u", (unsigned long long)c.yes, x);
+    if (!b.status) c.yes = ~uint64_t(0) >> 1 < c.yes ? c.yes : c.yes;
+  }
+
+  // ---- exclusive operations -----------------------------------------------------------------------------------------
+  void flush(void* s) {
+    if (run_.slab && the_world.one_in(2)) {
+      must(call("flush", [&](gpuhash_error* e) { return table_->flush(0, 1, s, e); }), "flush of a bucket");
+      return;
+    }
+    may_lack_room("flush", [&](gpuhash_error* e) { return table_->flush(0, ~uint64_t(0), s, e); });
+  }
+  void reserve(void* s) {
+    const uint64_t keys = the_world.below(the_world.one_in(3) ? 6000 : 300);
+    high_ = std::max(high_, keys);
+    may_lack_room("reserve", [&](gpuhash_error* e) { return table_->reserve(keys, s, e); });
+  }
+  gpuhash_table_info info() {
+    gpuhash_table_info i{};
+    must(call("info", [&](gpuhash_error* e) { return table_->info(&i, e); }), "info");
+    if (!broken_ && !the_device.injected && (i.size > i.used + 2 || i.used > i.slots + 64 || i.capacity > i.slots))
+      the_world.violation("W6: size %llu, used %llu, capacity %llu, slots %llu", (unsigned long long)i.size,
+                          (unsigned long long)i.used, (unsigned long long)i.capacity, (unsigned long long)i.slots);
+    return i;
+  }
+  void stats() {
+    gpuhash_stat list[32];
+    size_t n = 32;
+    must(call("stats", [&](gpuhash_error* e) { return table_->stats(&n, list, e); }), "stats");
+    uint64_t counts[8];
+    must(call("histogram", [&](gpuhash_error* e) { return table_->histogram(8, counts, e); }), "histogram");
+  }
+  void find_all(owner& o) {
+    if (!run_.slab || !has_values()) return;
+    settle(o);
+    if (over()) return;
+    const uint32_t n = std::min(o_.keys, 1 + the_world.below(100)), kb = o_.config.key_bytes,
+                   vb = o_.config.value_bytes;
+    void* const keys = the_device.user_memory(n * kb);
+    void* const offsets = the_device.user_memory((n + 1) * 8);
+    size_t most = 0;
+    for (uint32_t x = 0; x < n; ++x) {
+      put(keys, kb, x, key_of(index_of(o), x));
+      most += o.cells[x].count;
+    }
+    void* const values = the_device.user_memory((most + 1) * vb);
+    may_lack_room("find_all", [&](gpuhash_error* e) {
+      return table_->find_all(n, keys, static_cast<uint64_t*>(offsets), values, most, o.stream, e);
+    });
+    if (!broken_ && !the_device.injected && err().code == GPUHASH_OK) {
+      uint64_t at = 0;
+      for (uint32_t x = 0; x < n; ++x) {
+        if (get(offsets, 8, x) != at)
+          the_world.violation("W6: find_all: offset %u is %llu, not %llu", x, (unsigned long long)get(offsets, 8, x),
+                              (unsigned long long)at);
+        for (uint32_t i = 0; i < o.cells[x].count; ++i, ++at)
+          if (get(values, vb, at) != o.cells[x].value)
+            the_world.violation("W6: find_all: value %u of key %u is wrong", i, x);
+      }
+    }
+    if (over()) return;
+    for (void* p : {keys, offsets, values}) the_device.free_user(p);
+  }
+  void export_some(void* s) {
+    size_t n = 0;
+    must(call("export", [&](gpuhash_error* e) { return table_->export_pairs(&n, nullptr, nullptr, s, e); }), "export");
+  }
+  void end_stream(owner& o) {
+    if (!o.stream || !the_device.may_make_stream()) return;
+    if (the_world.one_in(2)) settle(o);
+    if (the_world.trace) fprintf(stderr, "  thread %u: stream %p ends\n", the_world.me(), o.stream);
+    o.before.push_back(the_device.destroy_stream(o.stream));
+    o.stream = the_device.make_stream();
+  }
+  void clear() {
+    void* const s = owners_[0].stream;
+    must(call("clear", [&](gpuhash_error* e) { return table_->clear(s, e); }), "clear");
+    if (over()) return;
+    for (owner& o : owners_) settle_later(o);
+  }
+  // What is queued came before the clear, so it is looked at first.
+  void settle_later(owner& o) {
+    settle(o);
+    batch b;
+    b.clears = true;
+    replay(o, b);
+    o.retry.clear();
+    if (&o == &owners_.back())
+      for (shared_cell& c : shared_) c = {};
+    told_ = silent_ = 0;  // what a clear takes away needs no report
+  }
+
+  void look_at_everything() {
+    for (owner& o : owners_) settle(o);
+    if (broken_ || the_device.injected) return;
+    std::vector<std::pair<uint64_t, uint64_t>> want, have;
+    for (size_t who = 0; who < owners_.size(); ++who)
+      for (uint32_t x = 0; x < o_.keys; ++x)
+        for (uint32_t i = 0; i < owners_[who].cells[x].count; ++i)
+          want.push_back({key_of(who, x), has_values() ? owners_[who].cells[x].value : 0});
+    for (uint32_t x = 0; x < shared_keys; ++x)
+      if (shared_[x].adds) want.push_back({key_of(owners_.size(), x), has_values() ? shared_[x].sum : 0});
+    high_ = std::max(high_, uint64_t(want.size()));
+    const gpuhash_table_info i = info();
+    if (over()) return;
+    if (i.size != want.size())
+      the_world.violation("W6: the table says that it holds %llu keys; it has to hold %zu", (unsigned long long)i.size,
+                          want.size());
+    must(call("check", [&](gpuhash_error* e) { return table_->check(e); }), "check");
+    if (over()) return;
+    size_t n = want.size() + 1;
+    const uint32_t kb = o_.config.key_bytes, vb = o_.config.value_bytes;
+    void* const keys = the_device.user_memory(n * kb);
+    void* const values = vb ? the_device.user_memory(n * vb) : nullptr;
+    owner& o = owners_[the_world.below(owners_.size())];
+    const uint64_t before = the_device.injected_memory;
+    const gpuhash_status s =
+        call("export", [&](gpuhash_error* e) { return table_->export_pairs(&n, keys, values, o.stream, e); });
+    if (over()) return;
+    if (s == GPUHASH_OK) {
+      if (run_.cuda) the_device.drain(the_device.of(o.stream, "the test"));
+      the_device.touch_host(keys, 1, access::read, "the caller");
+      for (size_t k = 0; k < n; ++k) have.push_back({get(keys, kb, k), vb ? get(values, vb, k) : 0});
+      std::sort(want.begin(), want.end());
+      std::sort(have.begin(), have.end());
+      if (want != have)
+        the_world.violation("W6: the table holds other pairs than it has to (%zu, %zu)", have.size(), want.size());
+    } else if (s != GPUHASH_NO_MEMORY || the_device.injected_memory == before) {
+      the_world.violation("export says %d: %s", int(s), err().message);
+    }
+    the_device.free_user(keys);
+    if (values) the_device.free_user(values);
+  }
+
+  // W5
+  void updates_only() {
+    look_at_everything();
+    if (broken_ || !o_.config.grow) return;
+    for (owner& o : owners_) o.retry.clear();
+    const gpuhash_table_info before = info();
+    updating_ = true;
+    const uint32_t actions = 2 + the_world.below(8);
+    run_threads([this, actions](uint32_t t) { act_on_present(t, actions); });
+    updating_ = false;
+    if (over()) return;
+    const gpuhash_table_info after = info();
+    if (over()) return;
+    if (after.rebuilds != before.rebuilds || after.bytes != before.bytes)
+      the_world.violation(
+          "W5: updates of present keys rebuilt the table %llu times, from %llu bytes to %llu (%llu keys of %llu)",
+          (unsigned long long)(after.rebuilds - before.rebuilds), (unsigned long long)before.bytes,
+          (unsigned long long)after.bytes, (unsigned long long)before.size, (unsigned long long)before.capacity);
+  }
+  void act_on_present(uint32_t thread, uint32_t actions) {
+    for (uint32_t i = 0; i < actions && !broken_; ++i) {
+      owner& o = own_of(thread);
+      settle(o);
+      batch b;
+      b.op = has_values() && !o_.duplicates ? GPUHASH_OP_ACCUMULATE : GPUHASH_OP_INSERT;
+      if (the_world.one_in(3)) b.op = GPUHASH_OP_INSERT;
+      if (the_world.one_in(6)) b.op = GPUHASH_OP_EXECUTE;
+      for (uint32_t x = 0; x < o_.keys; ++x)
+        if (o.cells[x].count && !the_world.one_in(8)) b.numbers.push_back(x);
+      if (b.op == GPUHASH_OP_EXECUTE)
+        for (size_t k = 0; k < b.numbers.size(); ++k)
+          b.ops.push_back(the_world.one_in(2)   ? GPUHASH_OP_FIND
+                          : the_world.one_in(2) ? GPUHASH_OP_INSERT
+                                                : GPUHASH_OP_NOP);
+      if (!b.numbers.empty()) launch(o, std::move(b));
+    }
+  }
+
+  void destroy() {
+    // A table that met a device error says so from then on.
+    if (broken_ && !the_device.sticky) {
+      gpuhash_table_info i{};
+      the_device.fail_call = 0;
+      call("info", [&](gpuhash_error* e) { return table_->info(&i, e); });
+      call("shrink", [&](gpuhash_error* e) { return table_->shrink(nullptr, e); });
+    }
+    if (run_.cuda && the_world.one_in(3))
+      for (owner& o : owners_)
+        if (the_world.one_in(2) && o.stream) {
+          o.before.push_back(the_device.destroy_stream(o.stream));
+          o.stream = nullptr;
+        }
+    table* const t = table_;
+    table_ = nullptr;
+    the_world.doing[0] = "destroy";
+    ++the_device.inside;
+    delete t;
+    --the_device.inside;
+    the_world.doing[0] = nullptr;
+    if (the_device.cuda && the_device.current() != 0)
+      the_world.violation("destroy leaves device %d current", the_device.current());
+  }
+  void finish() {
+    the_device.drain_all();
+    if (!broken_)
+      for (owner& o : owners_) settle(o);
+    if (const size_t n = the_device.held(device::owner::table))
+      the_world.violation("W8: %zu blocks of memory are never given back", n);
+    if (const size_t n = the_device.held(device::owner::resource))
+      the_world.violation("W8: %zu blocks of the caller's resource are never given back", n);
+    if (const size_t n = the_device.streams_held()) the_world.violation("W8: %zu streams are never destroyed", n);
+    if (const size_t n = the_device.events_held()) the_world.violation("W8: %zu events are never dropped", n);
+  }
+};
+
+}  // namespace gpuhash::kit_sim
