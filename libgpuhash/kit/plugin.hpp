@@ -180,9 +180,6 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
 
 }  // namespace gpuhash
 
-#define GPUHASH_JOIN2(a, b) a##b
-#define GPUHASH_JOIN(a, b) GPUHASH_JOIN2(a, b)
-
 // Declares the kernels of backend `name`, as plugin_host.cpp and plugin_cuda.cu define them.
 #if defined(__x86_64__)
 #define GPUHASH_HOST_ENGINES(name)                                                                            \
