@@ -111,6 +111,18 @@ def test_absent_keys(table):
         table.insert(5)
 
 
+@pytest.mark.parametrize("at", range(4))
+def test_one_absent_key_among_others(table, at):
+    keys = np.arange(4, dtype=np.uint64)
+    table.insert(keys, keys)
+    keys[at] = 77
+    with pytest.raises(KeyError, match="1 of 4 keys are not in the table, the first is 77"):
+        table[keys]
+    with pytest.raises(KeyError, match="1 of 4 keys are not in the table, the first is 77"):
+        del table[keys]
+    assert len(table) == 1
+
+
 def test_a_closed_table_refuses_numbers(backend):
     table = gh.Table(backend, device="cpu")
     table.close()
