@@ -105,7 +105,7 @@ inline bool asymmetric(const structure& s, const selection& of, const visitor& v
         t.what.tiles[0].push_back(*c == '+' ? op{adding, sc.keys[0], u64(c - changes + 1), widths.first}
                                             : op{erase, sc.keys[0], 0, widths.second});
       for (u32 other : kinds_of(s, sc.layout, of.letters.empty() ? "fec" : of.letters)) {
-        if (other == erase && changes[4]) continue;  // which pair each of many erases took is a puzzle
+        if (changes[4] && !(adding == insert_multi && other == find)) continue;  // what is affordable
         t.what.tiles[1] = {with_value({other, sc.keys[0], 0, widths.second}, 9)};
         if (!visit(t)) return false;
       }
