@@ -65,7 +65,6 @@ MUTANTS = [
     # the tile
     Mutant("lanes-of-another-tile", TILE, "__ballot_sync(full_warp, b) >> shift", "__ballot_sync(full_warp, b)"),
     Mutant("swap-by-first-lane", TILE, "go && lane == lead(h)", "go && lane == 0"),
-    Mutant("slots-before-first", TILE, "lane * S + i >= first", "true"),
     Mutant("slots-past-end", TILE, "lane * S + i < end", "true"),
     Mutant("number-of-first", TILE, "__popc(ballot(h.at[i]))", "__popc(ballot(h.at[0]))"),
     Mutant("slot-of-first-lane", TILE, "shuffle(x, i / S, W)", "shuffle(x, 0, W)"),
