@@ -6,6 +6,7 @@
 //   FIRST LAST seeds
 //   --at I     memory, faults: the I-th allocation or call is the first to fail; every one in turn if I is 'all'
 //   --trace    prints the calls of each run
+//   --mistake N  activates a planted one (mistakes.py)
 //   --all      goes on after a violation
 //   --steps N  goes on until N scheduler steps are done
 //
@@ -192,6 +193,7 @@ int simulate(int argc, char** argv) {
   for (int i = 6; i < argc; ++i) {
     if (!strcmp(argv[i], "--trace")) the_world.trace = true;
     if (!strcmp(argv[i], "--all")) go_on = true;
+    if (!strcmp(argv[i], "--mistake")) planted = atoi(argv[++i]);
     if (!strcmp(argv[i], "--steps")) steps = strtoull(argv[++i], nullptr, 10);
     if (!strcmp(argv[i], "--at")) {
       each = !strcmp(argv[++i], "all");
