@@ -1,7 +1,7 @@
 """Mistakes in the kit's host code that the simulation has to find.
 
-Each is a piece of a source and what stands there instead, with PLANTED for "this mistake is active". They are planted all
-at once into a copy of the sources; ``kit_sim --mistake N`` activates one.
+Each is a piece of a source and what stands there instead, with PLANTED for "this mistake is active". They are planted
+all at once into a copy of the sources; ``kit_sim --mistake N`` activates one.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ MISTAKES = [
     Mistake(
         "clear keeps the side keys",
         WHOLE,
-        'int e = api_.fill(head()->side, 0xff, side_bytes, stream);\n  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);\n  if (e) return fault(err, e, "clearing',
-        'int e = PLANTED ? 0 : api_.fill(head()->side, 0xff, side_bytes, stream);\n  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);\n  if (e) return fault(err, e, "clearing',
+        "empty_storage(stream, err)) return s;\n  int e = api_.fill(head()->side,",
+        "empty_storage(stream, err)) return s;\n  int e = PLANTED ? 0 : api_.fill(head()->side,",
     ),
     Mistake(
         "scratch freed on another stream",
