@@ -29,10 +29,7 @@ inline constexpr u32 no_unit = 0xffffffffu;
 #if defined(GPUHASH_SIM)  // the explorer's blocks are as small as they can be, so that a full heap is few loads
 inline constexpr u32 block_words = 2, hashed_tries = 1;
 #else
-#ifndef GPUHASH_BLOCK_WORDS  // for tests: fewer, so that heaps have many blocks and are soon full
-#define GPUHASH_BLOCK_WORDS 32
-#endif
-inline constexpr u32 block_words = GPUHASH_BLOCK_WORDS, hashed_tries = 8;
+inline constexpr u32 block_words = 32, hashed_tries = 8;
 #endif
 inline constexpr u32 block_units = 32 * block_words;
 

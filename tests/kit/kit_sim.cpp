@@ -100,6 +100,12 @@ table_options draw_options(const run_options& r) {
     o.slab_bytes = 64u << w.below(3);
     o.light = w.one_in(4);
     o.duplicates = w.one_in(4);
+    if (w.one_in(3)) {  // many keys in few buckets of small slabs: the heap is soon full
+      c.key_bytes = c.value_bytes = 8;
+      o.buckets = 1 + w.below(100);
+      o.slab_bytes = 64;
+      o.keys = 3001;
+    }
   } else {
     static constexpr double loads[] = {0.8, 0.8, 0.5, 1.0};
     c.max_load_factor = loads[w.below(4)];

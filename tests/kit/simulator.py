@@ -22,8 +22,8 @@ if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
 STRUCTURES = ("linear_probe", "slab_hash")
 
-# Constants at their extremes: rebuilds of many steps, batches of many parts, heaps of many small blocks.
-EXTREMES = ("-DGPUHASH_REBUILD_STEP=64", "-DGPUHASH_STATUS_PART=200", "-DGPUHASH_BLOCK_WORDS=1")
+# Constants at their extremes: rebuilds of many steps, batches of many parts.
+EXTREMES = ("-DGPUHASH_REBUILD_STEP=64", "-DGPUHASH_STATUS_PART=200")
 
 
 def compiler() -> list[str]:
@@ -56,14 +56,14 @@ def compile_once(command: list[str], name: str, digest: str, root: Path) -> Path
 def build(definitions: tuple[str, ...] = (), root: Path = ROOT) -> Path:
     """The simulator over the sources below ``root``, with these constants."""
     includes = ["-I.", "-Ilibgpuhash/include", f"-I{ROOT}"]
-    common = [*compiler(), *FLAGS, *definitions, *includes]
+    common = [*compiler(), *FLAGS, *includes]
 
     def engines(name: str) -> Path:
         command = [*common, f"-DGPUHASH_ISA=sim_{name}", f"-Iplugins/{name}", "-c", f"plugins/{name}/plugin_host.cpp"]
         return compile_once(command, f"{name}.o", digest_of(command, root), root)
 
     def harness() -> Path:
-        own = ["-DGPUHASH_SIM_KIT", "-Wall", "-Wextra"]
+        own = ["-DGPUHASH_SIM_KIT", "-Wall", "-Wextra", *definitions]
         command = [*common, *own, "-c", str(ROOT / "tests/kit/kit_sim.cpp")]
         return compile_once(command, "kit_sim.o", digest_of(command, root), root)
 

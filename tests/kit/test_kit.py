@@ -81,7 +81,7 @@ def test_each_call_of_the_device_fails_in_turn(kit: Path, structure: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_many_steps_many_parts_many_blocks(extreme: Path, structure: str, device: str) -> None:
+def test_many_steps_and_many_parts(extreme: Path, structure: str, device: str) -> None:
     for plan in ("plain", "memory"):
         figures = simulate(extreme, structure, device, plan, "1", "120")
         assert figures["runs"] == 120
