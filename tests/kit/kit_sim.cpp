@@ -6,6 +6,7 @@
 //   FIRST LAST seeds
 //   --at I     memory, faults: the I-th allocation or call is the first to fail; every one in turn if I is 'all'
 //   --trace    prints the calls of each run
+//   --mistake N  activates a planted one (mistakes.py)
 //   --all      goes on after a violation
 //   --steps N  goes on until N scheduler steps are done
 //
@@ -99,6 +100,12 @@ table_options draw_options(const run_options& r) {
     o.slab_bytes = 64u << w.below(3);
     o.light = w.one_in(4);
     o.duplicates = w.one_in(4);
+    if (w.one_in(3)) {  // many keys in few buckets of small slabs: the heap is soon full
+      c.key_bytes = c.value_bytes = 8;
+      o.buckets = 1 + w.below(100);
+      o.slab_bytes = 64;
+      o.keys = 3001;
+    }
   } else {
     static constexpr double loads[] = {0.8, 0.8, 0.5, 1.0};
     c.max_load_factor = loads[w.below(4)];
@@ -192,6 +199,7 @@ int simulate(int argc, char** argv) {
   for (int i = 6; i < argc; ++i) {
     if (!strcmp(argv[i], "--trace")) the_world.trace = true;
     if (!strcmp(argv[i], "--all")) go_on = true;
+    if (!strcmp(argv[i], "--mistake")) planted = atoi(argv[++i]);
     if (!strcmp(argv[i], "--steps")) steps = strtoull(argv[++i], nullptr, 10);
     if (!strcmp(argv[i], "--at")) {
       each = !strcmp(argv[++i], "all");

@@ -22,8 +22,8 @@ if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
 STRUCTURES = ("linear_probe", "slab_hash")
 
-# Constants of the kit at their extremes: rebuilds of many steps, batches of many parts.
-SMALL_STEPS = ("-DGPUHASH_REBUILD_STEP=64", "-DGPUHASH_STATUS_PART=200")
+# Constants at their extremes: rebuilds of many steps, batches of many parts.
+EXTREMES = ("-DGPUHASH_REBUILD_STEP=64", "-DGPUHASH_STATUS_PART=200")
 
 
 def compiler() -> list[str]:
@@ -54,7 +54,7 @@ def compile_once(command: list[str], name: str, digest: str, root: Path) -> Path
 
 
 def build(definitions: tuple[str, ...] = (), root: Path = ROOT) -> Path:
-    """The simulator over the sources below ``root``, with these constants of the kit."""
+    """The simulator over the sources below ``root``, with these constants."""
     includes = ["-I.", "-Ilibgpuhash/include", f"-I{ROOT}"]
     common = [*compiler(), *FLAGS, *includes]
 

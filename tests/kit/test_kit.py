@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from simulator import SMALL_STEPS, STRUCTURES, build
+from simulator import EXTREMES, STRUCTURES, build
 
 STEPS = 1_000_000
 
@@ -29,8 +29,8 @@ def kit() -> Path:
 
 
 @pytest.fixture(scope="session")
-def small_steps() -> Path:
-    return build(SMALL_STEPS)
+def extreme() -> Path:
+    return build(EXTREMES)
 
 
 @pytest.mark.slow
@@ -81,9 +81,9 @@ def test_each_call_of_the_device_fails_in_turn(kit: Path, structure: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_rebuilds_of_many_steps_and_batches_of_many_parts(small_steps: Path, structure: str, device: str) -> None:
+def test_many_steps_and_many_parts(extreme: Path, structure: str, device: str) -> None:
     for plan in ("plain", "memory"):
-        figures = simulate(small_steps, structure, device, plan, "1", "120")
+        figures = simulate(extreme, structure, device, plan, "1", "120")
         assert figures["runs"] == 120
 
 

@@ -79,10 +79,11 @@ class workload {
       const uint32_t actions = 4 + w.below(24);
       run_threads([this, actions](uint32_t t) { act(t, actions); });
       if (broken_) break;
-      switch (w.below(5)) {
+      switch (w.below(7)) {
         case 0: look_at_everything(); break;
         case 1: clear(); break;
         case 2: updates_only(); break;
+        case 3: rush(); break;
       }
     }
     if (!broken_ && !w.one_in(4)) look_at_everything();
@@ -643,6 +644,37 @@ class workload {
     }
     the_device.free_user(keys);
     if (values) the_device.free_user(values);
+  }
+
+  // W7: an empty table is filled by all threads at once.
+  void rush() {
+    if (!o_.config.grow || run_.what != plan::plain) return;
+    clear();
+    if (over()) return;
+    may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(nullptr, e); });
+    run_threads([this](uint32_t t) {
+      for (uint32_t i = 0; i < o_.streams; ++i) {
+        batch b;
+        b.op = GPUHASH_OP_INSERT;
+        for (uint32_t x = 0; x < o_.keys; ++x) b.numbers.push_back(x);
+        launch(owners_[t * o_.streams + i], std::move(b));
+      }
+    });
+    gpuhash_stat list[32];
+    size_t n = 32;
+    must(call("stats", [&](gpuhash_error* e) { return table_->stats(&n, list, e); }), "stats");
+    if (over()) return;
+    const auto stat = [&](const char* name) {
+      for (size_t i = 0; i < n; ++i)
+        if (!strcmp(list[i].name, name)) return list[i].value;
+      return 0.0;
+    };
+    const double keys = stat("size"), slots = stat("slots") * (run_.slab ? 1 : o_.config.max_load_factor);
+    if (!run_.slab && o_.probe_limit > 3000 && slots > 6 * keys + 1024)
+      the_world.violation("W7: %.0f keys have come to a table of room for %.0f", keys, slots);
+    if (run_.slab && !o_.light && stat("heap_units") > 4 * stat("heap_taken") + 4096)
+      the_world.violation("W7: the table has taken %.0f units of %.0f that it has", stat("heap_taken"),
+                          stat("heap_units"));
   }
 
   // W5

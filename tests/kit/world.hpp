@@ -40,6 +40,8 @@ struct vector_clock {
   }
 };
 
+inline int planted = 0;  // the mistake that is active (mistakes.py)
+
 class world {
  public:
   sim::random_source random{0};

@@ -1,0 +1,274 @@
+"""Mistakes in the kit's host code that the simulation has to find.
+
+Each is a piece of a source and what stands there instead, with PLANTED for "this mistake is active". They are planted
+all at once into a copy of the sources; ``kit_sim --mistake N`` activates one.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Mistake(NamedTuple):
+    name: str
+    file: str
+    there: str
+    instead: str
+
+
+GATE = "libgpuhash/kit/gate.hpp"
+ROOM = "libgpuhash/kit/room.hpp"
+BATCHES = "libgpuhash/kit/batches.hpp"
+GROWTH = "libgpuhash/kit/growth.hpp"
+WHOLE = "libgpuhash/kit/whole_table.hpp"
+TABLE = "libgpuhash/kit/table.hpp"
+FLAT = "libgpuhash/kit/flat_table.hpp"
+HEAP = "libgpuhash/kit/slab_heap_owner.hpp"
+SLAB = "plugins/slab_hash/table.hpp"
+
+
+def left_out(statement: str) -> str:
+    return f"if (!PLANTED) {{ {statement} }}"
+
+
+MISTAKES = [
+    # who may touch the storage
+    Mistake("batches pass the barrier", GATE, "if (!barrier_.stands ||", "if (PLANTED || !barrier_.stands ||"),
+    Mistake(
+        "the barrier falls too early",
+        GATE,
+        "if (!api_.finished(barrier_.event))",
+        "if (!PLANTED && !api_.finished(barrier_.event))",
+    ),
+    Mistake("writers beside readers", GATE, "if (writes && l.reads_alone)", "if (!PLANTED && writes && l.reads_alone)"),
+    Mistake("alone beside writers", GATE, "*alone = false;", "*alone = PLANTED;"),
+    Mistake("writers not remembered", GATE, "l->writes |= writes;", "l->writes |= writes && !PLANTED;"),
+    Mistake(
+        "readers not remembered",
+        GATE,
+        "l->reads_alone |= !writes && alone;",
+        "l->reads_alone |= !writes && alone && !PLANTED;",
+    ),
+    Mistake("exclusive beside batches", GATE, "if (l.id != id)", "if (!PLANTED && l.id != id)"),
+    Mistake(
+        "running lanes forgotten", GATE, "if (api_.finished(l.event))\n", "if (PLANTED || api_.finished(l.event))\n"
+    ),
+    Mistake("lanes outlive the barrier", GATE, "lanes_.clear();", left_out("lanes_.clear();")),
+    Mistake(
+        "event not recorded",
+        GATE,
+        "return api_.record(l->event, stream);",
+        "return PLANTED ? 0 : api_.record(l->event, stream);",
+    ),
+    Mistake(
+        "barrier not recorded",
+        GATE,
+        "return api_.record(barrier_.event, stream);",
+        "return PLANTED ? 0 : api_.record(barrier_.event, stream);",
+    ),
+    Mistake(
+        "events leak",
+        GATE,
+        "for (void* event : spare_) api_.drop_event(event);",
+        left_out("for (void* event : spare_) api_.drop_event(event);"),
+    ),
+    Mistake(
+        "batches during an exclusive operation",
+        GATE,
+        "return !exclusive_ && !waiting_;",
+        "return PLANTED || (!exclusive_ && !waiting_);",
+    ),
+    Mistake(
+        "exclusive during batches",
+        GATE,
+        "return !exclusive_ && !sharing_;",
+        "return !exclusive_ && (PLANTED || !sharing_);",
+    ),
+    Mistake(
+        "the last batch wakes nobody",
+        GATE,
+        "if (--sharing_ == 0 && waiting_)",
+        "if (--sharing_ == 0 && waiting_ && !PLANTED)",
+    ),
+    Mistake(
+        "unlock wakes nobody",
+        GATE,
+        "exclusive_ = false;\n    turn_.notify_all();",
+        "exclusive_ = false;\n    if (!PLANTED) turn_.notify_all();",
+    ),
+    # the accounting of room
+    Mistake(
+        "more claimed than is left",
+        ROOM,
+        "if (free_now < least) return {};",
+        "if (!PLANTED && free_now < least) return {};",
+    ),
+    Mistake("claims not counted", ROOM, "claimed_ += c.n;", left_out("claimed_ += c.n;")),
+    Mistake("use not counted", ROOM, "    used_ += used;", "    used_ += PLANTED ? 0 : used;"),
+    Mistake("old claims settled", ROOM, "c.recounts != recounts_", "(!PLANTED && c.recounts != recounts_)"),
+    Mistake("recount keeps the claims", ROOM, "claimed_ = 0;\n    ++", "if (!PLANTED) claimed_ = 0;\n    ++"),
+    # batches
+    Mistake(
+        "no retry on the CPU",
+        BATCHES,
+        "while (p.sum.failed && *grown == GPUHASH_OK)",
+        "while (!PLANTED && p.sum.failed && *grown == GPUHASH_OK)",
+    ),
+    Mistake("no retry on CUDA", BATCHES, "while (!s && p.sum.failed", "while (!PLANTED && !s && p.sum.failed"),
+    Mistake(
+        "failures of retries added",
+        BATCHES,
+        "p.sum.failed = now.failed;",
+        "p.sum.failed = (PLANTED ? p.sum.failed : 0) + now.failed;",
+    ),
+    Mistake(
+        "yes of retries only", BATCHES, "p.sum.yes += now.yes;", "p.sum.yes = (PLANTED ? 0 : p.sum.yes) + now.yes;"
+    ),
+    Mistake(
+        "yes of the last part only",
+        BATCHES,
+        "    sum.yes += p.sum.yes;",
+        "    sum.yes = (PLANTED ? 0 : sum.yes) + p.sum.yes;",
+    ),
+    Mistake("unwatched batches forgotten", BATCHES, "unwatched_ = true;", "unwatched_ = !PLANTED;"),
+    Mistake(
+        "counters not emptied", BATCHES, "int e = counters ? api_.fill", "int e = counters && !PLANTED ? api_.fill"
+    ),
+    Mistake(
+        "no wait before counters are read",
+        BATCHES,
+        'if (!e) e = api_.wait(p.q.stream);\n  if (e) return fault(err, e, "a batch");',
+        'if (!e && !PLANTED) e = api_.wait(p.q.stream);\n  if (e) return fault(err, e, "a batch");',
+    ),
+    Mistake(
+        "batch not noted at the gate",
+        BATCHES,
+        "if (!e) e = gate_.after_batch",
+        "if (!e && !PLANTED) e = gate_.after_batch",
+    ),
+    Mistake(
+        "statuses of later parts",
+        BATCHES,
+        "if (q.status) q.status += first;",
+        "if (q.status && !PLANTED) q.status += first;",
+    ),
+    Mistake("op codes of later parts", BATCHES, "if (q.ops) q.ops += first;", "if (q.ops && !PLANTED) q.ops += first;"),
+    Mistake(
+        "always certain", BATCHES, "if (c.granted && !certain(c.n))", "if (!PLANTED && c.granted && !certain(c.n))"
+    ),
+    # growth
+    Mistake(
+        "grown once for each",
+        GROWTH,
+        "if (growths_ != p.growths) return GPUHASH_OK;",
+        "if (!PLANTED && growths_ != p.growths) return GPUHASH_OK;",
+    ),
+    Mistake(
+        "updates need room", GROWTH, "p.need = p.window - present;", "p.need = p.window - (PLANTED ? 0 : present);"
+    ),
+    Mistake(
+        "too little need",
+        GROWTH,
+        "if (adding < p.need) p.need = adding;",
+        "if (adding < p.need || PLANTED) p.need = adding / (PLANTED ? 2 : 1);",
+    ),
+    Mistake("a cell a step is skipped", GROWTH, "lo += m.step)", "lo += m.step + PLANTED)"),
+    Mistake(
+        "the last step is short",
+        GROWTH,
+        "lo + m.step < m.cells ? lo + m.step : m.cells;",
+        "lo + m.step < m.cells ? lo + m.step : m.cells - (PLANTED && lo);",
+    ),
+    Mistake(
+        "moved pairs of the last step only",
+        GROWTH,
+        "*moved += uint64_t(s.used);",
+        "*moved = (PLANTED && lo ? 0 : *moved) + uint64_t(s.used);",
+    ),
+    Mistake(
+        "no recount after a rebuild",
+        GROWTH,
+        "++rebuilds_;\n  room_.recount(used, limit());",
+        "++rebuilds_;\n  if (!PLANTED) room_.recount(used, limit());",
+    ),
+    Mistake(
+        "used slots lost by a rebuild",
+        GROWTH,
+        "after[0].used = int64_t(used);",
+        "after[0].used = int64_t(used) - PLANTED;",
+    ),
+    # storage
+    Mistake(
+        "failed growth leaves the new place",
+        FLAT,
+        "    at_ = before;",
+        "    if (!PLANTED || s == GPUHASH_OK) at_ = before;",
+    ),
+    Mistake(
+        "clear keeps the side keys",
+        WHOLE,
+        "empty_storage(stream, err)) return s;\n  int e = api_.fill(head()->side,",
+        "empty_storage(stream, err)) return s;\n  int e = PLANTED ? 0 : api_.fill(head()->side,",
+    ),
+    Mistake(
+        "scratch freed on another stream",
+        TABLE,
+        "~scratch() { t_.drop(b_, stream_); }",
+        "~scratch() { t_.drop(b_, PLANTED ? t_.own_stream_ : stream_); }",
+    ),
+    Mistake(
+        "own stream leaks", TABLE, "if (own_stream_) api_.drop_stream", "if (own_stream_ && !PLANTED) api_.drop_stream"
+    ),
+    Mistake(
+        "destroyed without waiting",
+        TABLE,
+        "    api_.wait(own_stream_);\n    //",
+        "    if (!PLANTED) api_.wait(own_stream_);\n    //",
+    ),
+    Mistake("the header leaks", TABLE, "    drop(header_, stream);", "    if (!PLANTED) drop(header_, stream);"),
+    Mistake("not poisoned", TABLE, "  poisoned_ = true;", "  poisoned_ = !PLANTED;"),
+    # slab_hash
+    Mistake("all units free", SLAB, "units_.recount(taken,", "units_.recount(PLANTED ? 0 : taken,"),
+    Mistake(
+        "units always certain", SLAB, "return units_.take(n).granted;", "return PLANTED || units_.take(n).granted;"
+    ),
+    Mistake("the old heap leaks", SLAB, "    old_heap.drop(stream);", "    if (!PLANTED) old_heap.drop(stream);"),
+    Mistake(
+        "failed growth keeps the new layout",
+        SLAB,
+        "      layout_ = old_layout;",
+        "      if (!PLANTED) layout_ = old_layout;",
+    ),
+    Mistake(
+        "limit after a failed growth", SLAB, "      limit_ = old_limit;", "      limit_ = PLANTED ? 1 : old_limit;"
+    ),
+    Mistake(
+        "a note that is never taken away",
+        HEAP,
+        "heap_.note = note_in(owned_.back());  // the latest",
+        "if (!PLANTED || !heap_.supers) heap_.note = note_in(owned_.back());  // the latest",
+    ),
+    Mistake(
+        "bitmaps not emptied",
+        HEAP,
+        "if (!e) e = api_.fill(heap_.bitmaps[s], 0,",
+        "if (!e && !PLANTED) e = api_.fill(heap_.bitmaps[s], 0,",
+    ),
+]
+
+
+def plant(root: Path, to: Path) -> None:
+    """A copy of the sources below ``root`` with every mistake planted, none active."""
+    for folder in ("libgpuhash", "plugins"):
+        shutil.copytree(root / folder, to / folder, dirs_exist_ok=True)
+    for number, mistake in enumerate(MISTAKES, 1):
+        path = to / mistake.file
+        text = path.read_text()
+        found = text.count(mistake.there)
+        assert found == 1, (
+            f"{mistake.name}: {mistake.there!r} stands {found} times in {mistake.file}; adapt the mistake"
+        )
+        planted = mistake.instead.replace("PLANTED", f"(::gpuhash::kit_sim::planted == {number})")
+        path.write_text(text.replace(mistake.there, planted))

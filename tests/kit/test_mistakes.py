@@ -1,0 +1,40 @@
+"""Planted mistakes: the simulation has to find every one (mistakes.py says what they are)."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from mistakes import MISTAKES, plant
+from simulator import EXTREMES, ROOT, STRUCTURES, build
+
+PLANS = (("cuda", "plain"), ("cpu", "plain"), ("cpu", "memory"), ("cuda", "memory"), ("cuda", "faults"))
+RUNS = [(structure, *plan) for plan in PLANS for structure in STRUCTURES]
+SEEDS = ("1", "120")
+
+
+@pytest.fixture(scope="session")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planted")
+    plant(ROOT, folder)
+    return build(EXTREMES, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, len(MISTAKES) + 1), ids=[mistake.name for mistake in MISTAKES])
+def test_mistake_is_found(planted: Path, number: int) -> None:
+    for run in RUNS:
+        command = [str(planted), *run, *SEEDS, "--mistake", str(number)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            assert "violation: " in done.stderr
+            return
+    pytest.fail(f"no run of seeds {SEEDS} found it")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", RUNS, ids=" ".join)
+def test_without_a_mistake_there_is_no_violation(planted: Path, run: tuple[str, str, str]) -> None:
+    done = subprocess.run([str(planted), *run, *SEEDS], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
