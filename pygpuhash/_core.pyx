@@ -1364,8 +1364,10 @@ def run_counted(CoreTable table, uint32_t op, object keys, object values):
     cdef gpuhash_counts counts
     cdef gpuhash_error err
     cdef gpuhash_status code
-    cdef object k = table._input(keys, table.key_dtype, table._key_store, "keys")
-    cdef object v = None if values is None else table._input(values, table.value_dtype, table._value_store, "values")
+    cdef object k = table._input(keys, table.key_dtype, table._key_store, table.key_twin, "keys")
+    cdef object v = None
+    if values is not None:
+        v = table._input(values, table.value_dtype, table._value_store, table.value_twin, "values")
     cdef object status = numpy.full(k.size, 255, UINT8)
     memset(&batch, 0, sizeof(batch))
     batch.struct_size = sizeof(batch)

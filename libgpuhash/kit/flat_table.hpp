@@ -11,6 +11,7 @@
 //   void distances(const layout&, size_t n, uint64_t* counts, double* mean, uint64_t* max)   host memory
 #pragma once
 #include "libgpuhash/kit/table.hpp"
+#include "libgpuhash/tile/types.hpp"
 
 namespace gpuhash {
 
