@@ -192,6 +192,8 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
       }
       if (!c.granted) return GPUHASH_OK;
       p.q.n = size_t(c.n);
+    } else if (config_.grow) {
+      doubt();
     }
     *ran = true;
     if (const gpuhash_status s = queue(p, counters, err)) return s;
@@ -216,7 +218,9 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
       if (*grown == GPUHASH_OK && !c.granted) *grown = widen(p, err);
     }
     if (poisoned_) return *grown;
-    if (!look && c.granted && certain(p.q.n)) return queue(p, nullptr, err);  // now there is enough
+    const bool sure = c.granted && certain(p.q.n);  // now there may be enough
+    if (sure && !look) return queue(p, nullptr, err);
+    if (!sure) doubt();  // nobody counts what this part takes
   }
   // A retry has to know which elements to leave alone.
   scratch many(*this, !growing || p.q.status ? 0 : p.q.n < status_part ? p.q.n : status_part, p.q.stream);
@@ -231,6 +235,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   while (growing && !s && p.sum.failed && *grown == GPUHASH_OK) {
     *grown = grow_after(p, err);
     if (*grown != GPUHASH_OK) break;
+    doubt();
     p.q.only_failed = 1;
     const int64_t used_before = p.sum.used;
     s = queue(p, head()->batch, err);

@@ -99,6 +99,8 @@ class table {
   // their keys are? If so whatever else they need is theirs from now on. A batch for which that is not certain is waited
   // for, with the table to itself, and retried.
   virtual bool certain(uint64_t n) = 0;
+  // A part runs of which certain() knows nothing: say no until the next recount.
+  virtual void doubt() {}
   virtual gpuhash_status recount(void* stream, gpuhash_error* err) {  // what certain() goes by, read from the table
     (void)stream;
     (void)err;

@@ -57,10 +57,11 @@ inline gpuhash_status table::bad_ops(uint64_t n, gpuhash_error* err) {
 }
 
 // Opens an exclusive operation: `hold` in scope, or return.
-#define GPUHASH_EXCLUSIVE(stream_)     \
-  if (poisoned_) return poisoned(err); \
-  on_device scope(*this);              \
-  exclusive hold(*this, stream_);      \
+#define GPUHASH_EXCLUSIVE(stream_)                                                \
+  if (poisoned_) return poisoned(err);                                            \
+  on_device scope(*this);                                                         \
+  if (scope.error) return fault(err, scope.error, "choosing the table's device"); \
+  exclusive hold(*this, stream_);                                                 \
   if (hold.error) return fault(err, hold.error, "waiting for running batches")
 // The same for operations that wait for what runs: they say what happened to batches that nobody waited for.
 #define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \

@@ -224,11 +224,12 @@ class slab_hash_table final : public table {
 
   // An element takes one slab at most, so n elements surely fit when n units are free.
   bool certain(uint64_t n) override { return units_.take(n).granted; }
+  void doubt() override { units_.recount(0, 0); }
   gpuhash_status recount(void* stream, gpuhash_error* err) override {
     uint64_t taken = 0;
     uint32_t full = 0;
     if (const int e = heap_.count(&taken, &full, stream)) {
-      units_.recount(0, 0);  // not known: nothing is certain
+      doubt();
       return fault(err, e, "counting slabs");
     }
     units_.recount(taken, layout_.heap.capacity());
