@@ -116,7 +116,7 @@ MISTAKES = [
         "while (p.sum.failed && *grown == GPUHASH_OK)",
         "while (!PLANTED && p.sum.failed && *grown == GPUHASH_OK)",
     ),
-    Mistake("no retry on CUDA", BATCHES, "while (!s && p.sum.failed", "while (!PLANTED && !s && p.sum.failed"),
+    Mistake("no retry on CUDA", BATCHES, "while (growing && !s", "while (!PLANTED && growing && !s"),
     Mistake(
         "failures of retries added",
         BATCHES,
