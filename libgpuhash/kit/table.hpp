@@ -327,6 +327,8 @@ inline void table::give_memory(void* p, size_t bytes, void* stream) {
 template <class FreeAll>
 inline void table::dismantle(FreeAll free_all) {
   on_device scope(*this);
+  // Where the device could not be made current the table's own stream still reaches it; without that there is nothing.
+  if (on_cuda() && !own_stream_) return;
   if (!ready_) api_.wait(config_.stream);  // create has failed, and its stream is there still
   {
     exclusive hold(*this, own_stream_);  // after every batch of every stream

@@ -286,7 +286,7 @@ class device {
   }
   int release(void* p, void* h, owner whose, const char* who) {
     the_world.point();
-    if (cuda && !injected) check_device(who);
+    if (cuda && !h && !injected) check_device(who);
     block& b = find(p, 1, who);
     if (visible(b) != p) the_world.violation("%s is given an address inside of a block", who);
     if (b.whose != whose) the_world.violation("%s is given memory of another owner", who);
@@ -319,7 +319,7 @@ class device {
       memset(p, byte, bytes);
       return 0;
     }
-    check_device("fill");
+    if (!h) check_device("fill");
     const stream_ref s = of(h, "fill");
     find(p, bytes, "a fill");
     enqueue(s, [=, this] {
@@ -340,7 +340,7 @@ class device {
       memcpy(to, from, bytes);
       return 0;
     }
-    check_device("copy");
+    if (!h) check_device("copy");
     const stream_ref s = of(h, "copy");
     if (to_device) find(to, bytes, "a copy");
     if (from_device) find(from, bytes, "a copy");
@@ -366,7 +366,7 @@ class device {
   int wait(void* h) {
     if (const int e = fault("wait")) return e;
     if (!cuda) return 0;
-    check_device("wait");
+    if (!h) check_device("wait");
     drain(of(h, "wait"));
     return 0;
   }
@@ -389,7 +389,7 @@ class device {
     if (const int bad = fault("record")) return bad;
     event& mine = event_of(e, "record");
     if (!cuda) return 0;
-    check_device("record");
+    if (!h) check_device("record");
     const stream_ref s = of(h, "record");
     auto t = mine.last = std::make_shared<token>();
     enqueue(s, [t, s] {
@@ -409,7 +409,7 @@ class device {
   }
   int follow(void* h, void* e) {
     if (const int bad = fault("follow")) return bad;
-    check_device("follow");
+    if (!h) check_device("follow");
     const event& mine = event_of(e, "follow");
     const stream_ref s = of(h, "follow");
     if (mine.last) enqueue(s, nullptr, mine.last);
@@ -451,6 +451,7 @@ class device {
   static bool runnable(const stream& s) {
     return !s.queue.empty() && (!s.queue.front().after || s.queue.front().after->done);
   }
+  // A stream knows its device. The default stream is the current device's.
   void check_device(const char* call) {
     if (current() != ordinal)
       the_world.violation("%s is called while device %d is current, not the table's", call, current());
