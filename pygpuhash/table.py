@@ -282,7 +282,8 @@ class Table(_core.CoreTable):
             values = stage.room(need, self._value_store or np.uint32)
             failure = self._find_all(stored.size, k, offsets.ptr, values.ptr, need, stage.stream)
             if failure is None:
-                return offsets.get(), _arrays.from_store(values.get(), self.value_dtype)
+                there = int(offsets.get()[-1])  # pairs erased, or keys that changed, in between
+                return offsets.get(), _arrays.from_store(values.get()[:there], self.value_dtype)
             if int(offsets.get()[-1]) <= need:  # refused for another reason than pairs inserted in between
                 raise failure
 

@@ -19,11 +19,6 @@ namespace gpuhash {
 #endif
 inline constexpr size_t status_part = GPUHASH_STATUS_PART;
 
-inline bool adds(uint32_t op) {
-  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
-         op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
-}
-
 inline request table::request_for(const gpuhash_batch& b) const {
   request q{};
   q.kind = b.op;

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <exception>
 
-#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/answers.hpp"
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/shared_object.hpp"
 #include "libgpuhash/src/team.hpp"

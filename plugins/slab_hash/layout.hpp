@@ -38,6 +38,7 @@ struct slab_table {
   using index = typename F::index;
 
   word* base;
+  u32* tails;  // where duplicates are allowed
   u64 seed;
   index buckets;   // B
   u32 slab_slots;  // with the link; a power of two
@@ -48,7 +49,7 @@ struct slab_table {
 
   using small = slab_table<F, const slab_heap&>;
   small without_heap() const {
-    return {base, seed, buckets, slab_slots, duplicates, hash_kind, paper_a, paper_b, heap};
+    return {base, tails, seed, buckets, slab_slots, duplicates, hash_kind, paper_a, paper_b, heap};
   }
 
   static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase |
@@ -68,7 +69,7 @@ struct slab_table {
   // What a multiplies: 32 bits of it do not overflow, 64 are taken modulo p first.
   GH_FN static u64 paper_operand(key k) { return sizeof(key) == 8 ? k % paper_prime : k; }
   GH_FN word* bucket(index b) const { return base + u64(b) * slab_slots; }
-  GH_FN u32* tail(index b) const { return reinterpret_cast<u32*>(bucket(buckets + 2)) + b; }
+  GH_FN u32* tail(index b) const { return tails + b; }
   GH_FN word* slab(u32 handle) const { return reinterpret_cast<word*>(heap.address(handle)); }
   GH_FN static u32 next_of(word link) { return u32(F::key_of(link)); }
   GH_FN static word link_to(u32 handle) {

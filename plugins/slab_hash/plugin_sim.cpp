@@ -78,7 +78,6 @@ struct slab_mem : mem {
   static void store(T* p, T v) {
     if (GH_MUTANT(unwiped_slab) && p >= first_unit && p < behind_units) return;
     if (GH_MUTANT(kept_tail) && flushing && p >= first_tail && p < behind_tails) return;
-    if (GH_MUTANT(kept_note) && p == note && v == T{}) return;
     if (p == note && v == T{}) mine().owes = false;
     if (p == note && !(v == T{}) && mine().full != all_words())
       the_machine.fail("A3: the note is left by an allocation that has not seen every block full");
@@ -186,6 +185,7 @@ class slab_model final : public model {
     t_.base = the_machine.place<word>(n_chains * slab_words, 128);
     tails_ = has('d') ? the_machine.place<u32>(n_chains, 1) : nullptr;
     if (tails_) std::fill_n(tails_, n_chains, no_unit);
+    t_.tails = tails_;
     t_.seed = seed, t_.buckets = n_buckets, t_.slab_slots = slab_words;
     t_.duplicates = has('d'), t_.hash_kind = slab_murmur;
     build_heap(layout[0] == 's', u32(layout[1] - '0'));
@@ -651,7 +651,7 @@ const registration slab_hash{{
                 mutant::unwiped_slab,      mutant::stored_bitmap,      mutant::blind_bit,
                 mutant::no_sweep,          mutant::endless_allocation, mutant::unsaid_no_memory,
                 mutant::one_look,          mutant::whole_chain,        mutant::kept_tail,
-                mutant::early_tail,        mutant::kept_note},
+                mutant::early_tail},
     .scenes = scenes(),
     .failures = 1,
     .make = make_model<slab_model>,

@@ -148,6 +148,7 @@ class slab_hash_table final : public table {
     fresh.swap(base_);
     layout_ = {};
     layout_.base = static_cast<word*>(base_.p);
+    layout_.tails = tails_behind(layout_.base, buckets);
     layout_.seed = config_.seed;
     layout_.buckets = typename F::index(buckets);
     layout_.slab_slots = data_slots_ + 1;
@@ -161,6 +162,10 @@ class slab_hash_table final : public table {
     limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
     units_.recount(0, layout_.heap.capacity());
     return GPUHASH_OK;
+  }
+
+  u32* tails_behind(word* base, uint64_t buckets) const {
+    return options_.duplicates ? reinterpret_cast<u32*>(base + (buckets + 2) * (data_slots_ + 1)) : nullptr;
   }
 
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
@@ -325,6 +330,7 @@ class slab_hash_table final : public table {
     unsigned char* to = nullptr;
     int e = copy_in(v, base_.p, base_.bytes, &to);
     v.t.base = reinterpret_cast<word*>(to);
+    v.t.tails = tails_behind(v.t.base, v.t.buckets);
     v.t.heap.light = 0;
     for (uint32_t s = 0; !e && s < v.t.heap.supers; ++s) {
       e = copy_in(v, layout_.heap.units[s], size_t(v.t.heap.blocks) * block_units * options_.slab_bytes, &to);

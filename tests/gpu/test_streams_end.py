@@ -21,7 +21,7 @@ def test_threads_with_streams_of_their_own_grow_a_table_and_end(backend):
 
     def work(seed):
         with cupy.cuda.Stream(non_blocking=True):
-            keys = cupy.random.default_rng(seed).permutation(cupy.arange(n, dtype=cupy.uint32))
+            keys = cupy.asarray(np.random.default_rng(seed).permutation(np.arange(n, dtype=np.uint32)))
             for part in cupy.array_split(keys, parts):
                 mine = part.copy()
                 table.insert(mine, mine)

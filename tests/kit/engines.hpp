@@ -40,6 +40,7 @@ struct slab_memory {
   template <class Each>
   static void each_block(const layout& t, Each each) {
     each(t.base, (uint64_t(t.buckets) + 2) * t.slab_slots * sizeof(typename F::word));
+    if (t.tails) each(t.tails, (uint64_t(t.buckets) + 2) * sizeof(u32));
     for (uint32_t s = 0; s < t.heap.supers; ++s) {
       each(t.heap.units[s], size_t(t.heap.blocks) * block_units << t.heap.unit_bits);
       each(t.heap.bitmaps[s], size_t(t.heap.blocks) * block_words * 4);
@@ -48,6 +49,7 @@ struct slab_memory {
   }
   static layout translated(layout t) {
     t.base = the_device.real(t.base);
+    if (t.tails) t.tails = the_device.real(t.tails);
     for (uint32_t s = 0; s < t.heap.supers; ++s) {
       t.heap.units[s] = the_device.real(t.heap.units[s]);
       t.heap.bitmaps[s] = the_device.real(t.heap.bitmaps[s]);

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import Op
 
 
 def test_replace_keeps_one_pair_per_key(make, rng):
@@ -85,17 +84,3 @@ def test_insert_multi_is_refused_and_changes_nothing(make):
     with pytest.raises(gh.Unsupported, match="duplicates=1"):
         table.insert_multi(np.array([1, 1], np.uint64), 5)
     assert len(table) == 0
-
-
-def test_execute_takes_codes_that_it_does_not_have_for_nop(make):
-    """A code that execute does not know, or does not have, must not write."""
-    table = make()
-    keys = np.arange(256, dtype=np.uint64)
-    table.insert(keys, keys)
-    known = {op.value for op in Op}
-    codes = np.array([c for c in range(256) if c not in known], np.uint8)
-    values, done = table.execute(codes, keys[: len(codes)], 9)
-    assert not done.any()
-    assert not values.any()
-    assert (table[keys] == keys).all()
-    table.check()

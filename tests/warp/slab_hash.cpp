@@ -54,6 +54,8 @@ struct slab_store final : store {
     memory_.resize((buckets + 2) * slab_bytes / 16 + 8);
     memset(memory_.data(), 0xff, memory_.size() * 16);
     t.base = reinterpret_cast<typename F::word*>((reinterpret_cast<uintptr_t>(memory_.data()) + 127) & ~uintptr_t(127));
+    tails_.resize(buckets + 2, no_unit);
+    t.tails = duplicates ? tails_.data() : nullptr;
     t.seed = 777, t.buckets = typename F::index(buckets), t.slab_slots = slots, t.duplicates = duplicates;
     t.heap = heap.h;
     run = gpuhash_slab_hash_engines_cuda() + format, layout = &t, cells = buckets + 2;
@@ -92,6 +94,7 @@ struct slab_store final : store {
 
  private:
   vector<u128> memory_;
+  std::vector<u32> tails_;
 };
 
 template <class F>

@@ -143,11 +143,11 @@ typedef struct gpuhash_backend_info {
   const char *path;    /* the module */
   const char *error;   /* NULL when usable; else why not */
   uint64_t traits;
-  uint32_t loaded;       /* 0: known by file name only, loaded on first use */
-  uint32_t key_widths;   /* bit b set: keys of b bytes (b = 4, 8) */
-  uint32_t value_widths; /* bit b set: values of b bytes (b = 0, 4, 8) */
-  uint32_t devices;      /* bit k set: built for device kind k */
-  uint32_t origin;       /* GPUHASH_BUILT_IN, _ON_PATH, _OPENED */
+  uint32_t loaded;                    /* 0: known by file name only, loaded on first use */
+  uint32_t key_widths;                /* bit b set: keys of b bytes (b = 4, 8) */
+  uint32_t value_widths;              /* bit b set: values of b bytes (b = 0, 4, 8) */
+  uint32_t devices;                   /* bit k set: built for device kind k */
+  uint32_t origin;                    /* GPUHASH_BUILT_IN, _ON_PATH, _OPENED */
   const gpuhash_option_info *options; /* n_options of them; NULL while the module is not loaded */
   size_t n_options;
 } gpuhash_backend_info;

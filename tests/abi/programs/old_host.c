@@ -11,6 +11,9 @@
 #include "expect.h"
 #include "gpuhash/plugin.h"
 
+/* The core empties err before each call, and there is no core here. */
+#define PASSES(call) EXPECT((call) == GPUHASH_OK)
+
 enum { n = 300000 };
 
 static uint64_t keys[n], values[n], outputs[n];
@@ -60,7 +63,7 @@ int main(int argc, char **argv) {
   gpuhash_status (*init)(uint32_t, uint32_t, const gpuhash_host_api *, gpuhash_backend_v1 *, gpuhash_error *);
   *(void **)&init = dlsym(module, "gpuhash_plugin_init_v1");
   gpuhash_backend_v1 b = {.struct_size = sizeof b};
-  OK(init(1, old ? 0 : 1, &host, &b, &err));
+  PASSES(init(1, old ? 0 : 1, &host, &b, &err));
 
   for (uint64_t i = 0; i < n; ++i) keys[i] = i, values[i] = i + 1;
   gpuhash_config config = GPUHASH_CONFIG_INIT;
@@ -70,15 +73,15 @@ int main(int argc, char **argv) {
     void *table = NULL;
     calls = most_threads = 0;
     config.threads = threads;
-    OK(b.create(&config, &table, &err));
+    PASSES(b.create(&config, &table, &err));
     gpuhash_batch batch = GPUHASH_BATCH_INIT;
     batch.op = GPUHASH_OP_INSERT, batch.n = n, batch.keys = keys, batch.values = values;
-    OK(b.run(table, &batch, &err));
+    PASSES(b.run(table, &batch, &err));
     batch.op = GPUHASH_OP_FIND, batch.values = NULL, batch.out_values = outputs;
-    OK(b.run(table, &batch, &err));
-    OK(b.check(table, &err));
+    PASSES(b.run(table, &batch, &err));
+    PASSES(b.check(table, &err));
     size_t size = 0;
-    OK(b.export_pairs(table, &size, NULL, NULL, NULL, &err));
+    PASSES(b.export_pairs(table, &size, NULL, NULL, NULL, &err));
     EXPECT(size == n && memcmp(outputs, values, sizeof values) == 0);
     b.destroy(table);
     EXPECT(old ? calls == 0 : calls >= 3);
@@ -86,7 +89,7 @@ int main(int argc, char **argv) {
   }
   config.threads = 1, calls = 0;
   void *table = NULL;
-  OK(b.create(&config, &table, &err));
+  PASSES(b.create(&config, &table, &err));
   EXPECT(calls == 0); /* threads=1 bounds the filling of memory too */
   b.destroy(table);
 

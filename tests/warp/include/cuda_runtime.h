@@ -36,6 +36,9 @@ inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) {
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t) {
   return memcpy(to, from, n), cudaSuccess;
 }
+inline cudaError_t cudaStreamGetId(cudaStream_t, unsigned long long* id) { return *id = 1, cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { return *s = nullptr, cudaSuccess; }
+inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return *e = nullptr, cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }

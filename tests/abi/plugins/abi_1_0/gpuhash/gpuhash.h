@@ -1,0 +1,376 @@
+/* gpuhash: concurrent dictionaries for GPUs and CPUs, chosen by name.
+ *
+ * This is the header a user of tables includes. It is C11, needs no CUDA header, and every symbol begins with gpuhash_.
+ *
+ *     gpuhash_config config = GPUHASH_CONFIG_INIT;
+ *     config.backend = "linear_probe";
+ *     config.key_bytes = config.value_bytes = 8;
+ *     gpuhash_table *table;
+ *     if (gpuhash_table_create(&config, &table, NULL) != GPUHASH_OK) ...
+ *     gpuhash_insert(table, n, keys, values, NULL, NULL, NULL);
+ *     gpuhash_find(table, n, keys, values, found, NULL, NULL);
+ *     gpuhash_table_destroy(table);
+ *
+ * Promises:
+ *   - Every key and every value is legal; no bit pattern is reserved.
+ *   - Each element of a batch takes effect atomically at one point during its call; batches of other threads or
+ *     streams may run on the same table at the same time.
+ *   - Nothing is lost silently: an element that found no room says so in its status byte and in the call's status,
+ *     all others are done, and the table stays valid.
+ *   - On CUDA every call is ordered by its stream and returns before the work is done, unless it says otherwise; on
+ *     the CPU a call has finished when it returns.
+ *   - Structs begin with struct_size and only ever grow at the end.
+ */
+#ifndef GPUHASH_GPUHASH_H
+#define GPUHASH_GPUHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPUHASH_VERSION_MAJOR 0
+#define GPUHASH_VERSION_MINOR 1
+#define GPUHASH_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define GPUHASH_API __attribute__((visibility("default")))
+#else
+#define GPUHASH_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ---------------------------------------------------------------------------------------------------- */
+
+typedef int32_t gpuhash_status;
+enum {
+  GPUHASH_OK = 0,
+  GPUHASH_INVALID_ARGUMENT = 1, /* refused before anything was touched */
+  GPUHASH_UNSUPPORTED = 2,      /* the backend does not have this operation, width or device */
+  GPUHASH_NO_MEMORY = 3,        /* an allocation failed; finished elements stay */
+  GPUHASH_FULL = 4,             /* some elements found no room; finished elements stay */
+  GPUHASH_NOT_FOUND = 5,        /* no such backend, option, file */
+  GPUHASH_DEVICE_ERROR = 6,     /* the device or its driver reported an error, or is absent */
+  GPUHASH_POISONED = 7,         /* an earlier device fault left the table unusable; only destroy works */
+  GPUHASH_FORKED = 8,           /* the table was created before a fork, in the parent process */
+  GPUHASH_PLUGIN_ERROR = 9,     /* a plugin could not be loaded or answered wrongly */
+  GPUHASH_CORRUPT = 10,         /* check found a broken invariant */
+  GPUHASH_INTERNAL = 11
+};
+
+/* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out. */
+enum {
+  GPUHASH_NO = 0,               /* insert: present already; assign, accumulate: updated; find, erase: absent */
+  GPUHASH_YES = 1,              /* insert, assign, accumulate: inserted; find: found; erase: erased */
+  GPUHASH_ELEMENT_FULL = 2,     /* no room within the probe limit */
+  GPUHASH_ELEMENT_NO_MEMORY = 3 /* the table's allocator is exhausted */
+};
+
+typedef struct gpuhash_error {
+  size_t struct_size;
+  gpuhash_status code;
+  char message[512]; /* one sentence: what was wrong, with which value, and what to do */
+} gpuhash_error;
+#define GPUHASH_ERROR_INIT {sizeof(gpuhash_error), 0, {0}}
+
+GPUHASH_API const char *gpuhash_status_name(gpuhash_status status);
+GPUHASH_API void gpuhash_version(uint32_t *major, uint32_t *minor, uint32_t *patch);
+GPUHASH_API const char *gpuhash_build_info(void); /* compiler, instruction sets, CUDA architectures: one line */
+
+/* ---- devices --------------------------------------------------------------------------------------------------- */
+
+enum { GPUHASH_CPU = 1, GPUHASH_CUDA = 2 }; /* DLPack's numbering */
+
+typedef struct gpuhash_device {
+  int32_t kind;
+  int32_t ordinal;
+} gpuhash_device;
+
+typedef struct gpuhash_device_info {
+  size_t struct_size;
+  char name[128];
+  uint64_t memory_bytes;
+  uint32_t compute_major, compute_minor; /* CUDA only, else 0 */
+  uint32_t units;                        /* CPU: threads that a batch will use; CUDA: multiprocessors */
+  uint32_t driver_version;               /* CUDA only: 1000 * major + 10 * minor */
+} gpuhash_device_info;
+
+/* Number of devices of this kind; 0 for CUDA when there is no driver (err then says why). Never fails. */
+GPUHASH_API int32_t gpuhash_device_count(int32_t kind, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_device_get_info(gpuhash_device device, gpuhash_device_info *out, gpuhash_error *err);
+
+/* Where a pointer lives. Host memory that CUDA does not know is GPUHASH_CPU. */
+GPUHASH_API gpuhash_device gpuhash_pointer_device(const void *p);
+
+/* Memory for a table's storage. Both callbacks are called from the thread that called the table. stream is NULL on
+ * the CPU. allocate returns NULL when there is no memory. */
+typedef struct gpuhash_memory {
+  size_t struct_size;
+  void *context;
+  void *(*allocate)(void *context, size_t bytes, size_t alignment, void *stream);
+  void (*deallocate)(void *context, void *p, size_t bytes, size_t alignment, void *stream);
+} gpuhash_memory;
+
+/* ---- backends -------------------------------------------------------------------------------------------------- */
+
+/* What a backend can do. A caller (and the conformance suite) asks before relying on it. */
+enum {
+  GPUHASH_TRAIT_INSERT = 1u << 0, /* insert, insert_or_assign, find, contains, erase, execute */
+  GPUHASH_TRAIT_ACCUMULATE = 1u << 1,
+  GPUHASH_TRAIT_MULTI = 1u << 2,   /* insert_multi, count > 1, find_all, erase_all */
+  GPUHASH_TRAIT_ORDERED = 1u << 3, /* range, lower_bound, ordered export */
+  GPUHASH_TRAIT_GROW = 1u << 4,    /* grows by itself when the config asks for it */
+  GPUHASH_TRAIT_WIDE = 1u << 5,    /* keys and values of any multiple of 4 bytes */
+  GPUHASH_TRAIT_FLUSH = 1u << 6    /* flush compacts and gives memory back */
+};
+
+typedef struct gpuhash_backend_info {
+  size_t struct_size;
+  const char *name;    /* what a config's backend field takes */
+  const char *version; /* the plugin's own */
+  const char *summary; /* one line */
+  const char *path;    /* the module */
+  const char *error;   /* NULL when usable; else why not */
+  uint64_t traits;
+  uint32_t loaded;       /* 0: known by file name only, loaded on first use */
+  uint32_t key_widths;   /* bit b set: keys of b bytes (b = 4, 8) */
+  uint32_t value_widths; /* bit b set: values of b bytes (b = 0, 4, 8) */
+  uint32_t devices;      /* bit k set: built for device kind k */
+} gpuhash_backend_info;
+
+/* Backends are found in: modules opened by path, the directories of GPUHASH_PLUGIN_PATH (colon separated; ignored in
+ * set-user-id programs), and <directory of libgpuhash>/gpuhash/plugins-v1. Never in the working directory. */
+GPUHASH_API size_t gpuhash_backend_count(void);
+GPUHASH_API gpuhash_status gpuhash_backend_get(size_t index, gpuhash_backend_info *out, gpuhash_error *err);
+/* Load a backend by name; on success out (may be NULL) describes it. An unknown name suggests the nearest one. */
+GPUHASH_API gpuhash_status gpuhash_backend_load(const char *name, gpuhash_backend_info *out, gpuhash_error *err);
+/* Load a module by its absolute path and register it. out (may be NULL) describes it. */
+GPUHASH_API gpuhash_status gpuhash_backend_open(const char *path, gpuhash_backend_info *out, gpuhash_error *err);
+/* Is this backend usable on this device? GPUHASH_OK, or why not. */
+GPUHASH_API gpuhash_status gpuhash_backend_probe(const char *name, gpuhash_device device, gpuhash_error *err);
+
+/* ---- tables ---------------------------------------------------------------------------------------------------- */
+
+typedef struct gpuhash_option {
+  const char *key;
+  const char *value;
+} gpuhash_option;
+
+typedef struct gpuhash_config {
+  size_t struct_size;
+  const char *backend;          /* "linear_probe", "slab_hash", ... */
+  gpuhash_device device;        /* kind 0: CPU */
+  uint32_t key_bytes;           /* 4 or 8 */
+  uint32_t value_bytes;         /* 0 (a set), 4 or 8 */
+  uint64_t capacity;            /* keys that must fit without growing; 0: the backend's minimum */
+  double max_load_factor;       /* 0: the backend's default */
+  uint64_t seed;                /* of the hash; 0: drawn at random (info reports it) */
+  uint32_t grow;                /* 1: grow and retry by itself; 0: report FULL */
+  uint32_t threads;             /* CPU: threads per batch; 0: what OpenMP says */
+  const gpuhash_memory *memory; /* NULL: the default of the device */
+  const gpuhash_option *options;
+  size_t n_options;
+  void *stream; /* CUDA: stream of the initialisation */
+} gpuhash_config;
+#define GPUHASH_CONFIG_INIT \
+  {sizeof(gpuhash_config), "linear_probe", {GPUHASH_CPU, 0}, 8, 8, 0, 0.0, 0, 1, 0, NULL, NULL, 0, NULL}
+
+typedef struct gpuhash_table gpuhash_table;
+
+GPUHASH_API gpuhash_status gpuhash_table_create(const gpuhash_config *config, gpuhash_table **out, gpuhash_error *err);
+/* Waits for the table's work, then frees it. NULL is allowed. Works on a poisoned table. */
+GPUHASH_API void gpuhash_table_destroy(gpuhash_table *table);
+
+typedef struct gpuhash_table_info {
+  size_t struct_size;
+  const char *backend;
+  gpuhash_device device;
+  uint32_t key_bytes, value_bytes;
+  uint64_t traits;
+  uint64_t size;     /* live keys; reading it waits for the table's running batches */
+  uint64_t used;     /* slots that are not empty: live and dead ones */
+  uint64_t slots;    /* slots in all */
+  uint64_t capacity; /* keys that fit before the table grows or reports FULL */
+  uint64_t bytes;    /* memory held */
+  uint64_t seed;
+  uint64_t rebuilds; /* growths and in-place rebuilds so far */
+  double max_load_factor;
+} gpuhash_table_info;
+GPUHASH_API gpuhash_status gpuhash_table_get_info(gpuhash_table *table, gpuhash_table_info *out, gpuhash_error *err);
+
+/* ---- operations on arrays of n elements ------------------------------------------------------------------------ */
+
+enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
+       GPUHASH_OP_NOP = 0,
+       GPUHASH_OP_INSERT = 1,
+       GPUHASH_OP_ASSIGN = 2, /* insert_or_assign */
+       GPUHASH_OP_ACCUMULATE = 3,
+       GPUHASH_OP_FIND = 4,
+       GPUHASH_OP_ERASE = 5,
+       GPUHASH_OP_INSERT_MULTI = 6,
+       GPUHASH_OP_COUNT = 7,     /* out_values receives uint64 counts */
+       GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
+       GPUHASH_OP_EXECUTE = 9    /* one op code per element, run concurrently */
+};
+enum { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
+enum { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
+enum { GPUHASH_DEDUP_LAST = 1u << 0 }; /* of equal keys in this batch the last in array order wins */
+
+typedef struct gpuhash_counts {
+  uint64_t yes;    /* elements whose status is GPUHASH_YES */
+  uint64_t failed; /* elements whose status is 2 or above */
+} gpuhash_counts;
+
+/* One batch. Arrays are of the table's device, aligned to their element, and may be NULL where noted. Duplicate keys
+ * in a batch take some serial order. Outputs must not overlap inputs or each other. */
+typedef struct gpuhash_batch {
+  size_t struct_size;
+  uint32_t op;
+  uint32_t flags;
+  size_t n;
+  const void *keys;       /* n * key_bytes */
+  const void *values;     /* n * value_bytes: insert, assign, accumulate, execute; else NULL */
+  void *out_values;       /* n * value_bytes: find, execute (0 where absent); count: n * 8; else NULL */
+  uint8_t *out_status;    /* n, or NULL */
+  const uint8_t *ops;     /* n: execute only; a code that execute does not have counts as NOP */
+  uint32_t combine;       /* accumulate: GPUHASH_ADD, _MIN, _MAX */
+  uint32_t value_type;    /* accumulate: GPUHASH_UINT, _INT, _FLOAT */
+  void *stream;           /* CUDA stream; NULL: the default stream */
+  gpuhash_counts *counts; /* host memory, or NULL; when given, the call waits for the batch */
+} gpuhash_batch;
+#define GPUHASH_BATCH_INIT {sizeof(gpuhash_batch), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL}
+
+GPUHASH_API gpuhash_status gpuhash_run(gpuhash_table *table, const gpuhash_batch *batch, gpuhash_error *err);
+
+/* The same, spelled out. status, stream and err may be NULL. */
+GPUHASH_API gpuhash_status gpuhash_insert(gpuhash_table *table, size_t n, const void *keys, const void *values,
+                                          uint8_t *status, void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_insert_or_assign(gpuhash_table *table, size_t n, const void *keys,
+                                                    const void *values, uint8_t *status, void *stream,
+                                                    gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_insert_multi(gpuhash_table *table, size_t n, const void *keys, const void *values,
+                                                uint8_t *status, void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_accumulate(gpuhash_table *table, size_t n, const void *keys, const void *values,
+                                              uint32_t combine, uint32_t value_type, uint8_t *status, void *stream,
+                                              gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_find(gpuhash_table *table, size_t n, const void *keys, void *out_values,
+                                        uint8_t *found, void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_contains(gpuhash_table *table, size_t n, const void *keys, uint8_t *found,
+                                            void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_count(gpuhash_table *table, size_t n, const void *keys, uint64_t *counts,
+                                         void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_erase(gpuhash_table *table, size_t n, const void *keys, uint8_t *erased,
+                                         void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_erase_all(gpuhash_table *table, size_t n, const void *keys, uint8_t *erased,
+                                             void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_execute(gpuhash_table *table, size_t n, const uint8_t *ops, const void *keys,
+                                           const void *values, void *out_values, uint8_t *status, void *stream,
+                                           gpuhash_error *err);
+
+/* Every value of every key (trait MULTI). offsets receives n + 1 entries; values of key i are
+ * out_values[offsets[i] .. offsets[i + 1]). With out_values NULL only offsets are computed. Returns
+ * GPUHASH_INVALID_ARGUMENT when max_values is too small (offsets[n] then holds the need). Waits. */
+GPUHASH_API gpuhash_status gpuhash_find_all(gpuhash_table *table, size_t n, const void *keys, uint64_t *offsets,
+                                            void *out_values, size_t max_values, void *stream, gpuhash_error *err);
+
+/* Smallest key >= keys[i] with its value (trait ORDERED). */
+GPUHASH_API gpuhash_status gpuhash_lower_bound(gpuhash_table *table, size_t n, const void *keys, void *out_keys,
+                                               void *out_values, uint8_t *found, void *stream, gpuhash_error *err);
+/* Up to max_per_range pairs with low[i] <= key < high[i], ascending (trait ORDERED). counts receives n entries. */
+GPUHASH_API gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
+                                         size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
+                                         void *stream, gpuhash_error *err);
+
+/* ---- exclusive operations: they wait for the table's running batches and hold back new ones --------------------- */
+
+/* All live pairs, in no order unless the backend is ORDERED. *n: in, room in pairs; out, pairs in the table. With
+ * keys NULL only *n is set. keys and out_values are of the table's device; out_values may be NULL. Waits. */
+GPUHASH_API gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,
+                                          gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_size(gpuhash_table *table, uint64_t *size, gpuhash_error *err); /* waits */
+GPUHASH_API gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpuhash_error *err);
+/* Make room for keys keys in all; never shrinks. */
+GPUHASH_API gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err);
+/* Smallest storage that holds the live keys at the maximum load factor. */
+GPUHASH_API gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err);
+/* Drop dead slots: a rebuild in place (slab_hash: FLUSH, which returns slabs to the allocator). */
+GPUHASH_API gpuhash_status gpuhash_flush(gpuhash_table *table, void *stream, gpuhash_error *err);
+/* The same for buckets first .. first + count - 1 of a chaining backend; UNSUPPORTED elsewhere. */
+GPUHASH_API gpuhash_status gpuhash_flush_range(gpuhash_table *table, uint64_t first, uint64_t count, void *stream,
+                                               gpuhash_error *err);
+/* Test every invariant of the structure. GPUHASH_CORRUPT names the first one that is broken. Waits. */
+GPUHASH_API gpuhash_status gpuhash_check(gpuhash_table *table, gpuhash_error *err);
+
+typedef struct gpuhash_stat {
+  char name[32];
+  double value;
+} gpuhash_stat;
+/* Named figures, for example probe_mean and probe_max. *n: in, room; out, how many there are. Waits. */
+GPUHASH_API gpuhash_status gpuhash_stats(gpuhash_table *table, size_t *n, gpuhash_stat *out, gpuhash_error *err);
+/* counts[i]: live keys whose distance from home is i rows (chaining: buckets of i slabs); the last entry takes the
+ * rest. Waits. */
+GPUHASH_API gpuhash_status gpuhash_histogram(gpuhash_table *table, size_t n, uint64_t *counts, gpuhash_error *err);
+
+/* ---- ceilings: what this machine can do at best, measured now -------------------------------------------------- */
+
+/* Time `n` independent accesses, `repeats` times, over `table_bytes` of memory of the device, at random places.
+ * what: "gather8", "gather16", "gather32", "gather64", "gather128" (read rows of so many bytes), "cas64" (64-bit
+ * compare-and-swap), "copy" (n bytes streamed from one half to the other). CPU: with prefetch, by `threads` threads
+ * (0: what OpenMP says). seconds receives `repeats` times, a warm-up not among them. */
+GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const char *what, uint64_t table_bytes,
+                                                   size_t n, size_t repeats, uint32_t threads, double *seconds,
+                                                   gpuhash_error *err);
+
+/* ---- SlabAlloc, usable on its own ------------------------------------------------------------------------------ */
+
+typedef struct gpuhash_slab_allocator gpuhash_slab_allocator;
+
+typedef struct gpuhash_slab_config {
+  size_t struct_size;
+  const char *kind; /* "slab_alloc" or "slab_alloc_light" */
+  gpuhash_device device;
+  uint32_t unit_bytes;   /* 64, 128 or 256 */
+  uint32_t super_blocks; /* created at once; 0: 1 */
+  uint32_t
+      max_super_blocks; /* slab_alloc adds up to this many by itself between batches; 0: as many as the layout allows */
+  uint32_t memory_blocks; /* per super block; 0: 256. A memory block is 1024 units. */
+  uint64_t seed;
+  uint32_t threads;
+  uint32_t wipe; /* 1: units are filled with all ones before they are handed out again */
+  const gpuhash_memory *memory;
+  void *stream;
+} gpuhash_slab_config;
+#define GPUHASH_SLAB_CONFIG_INIT \
+  {sizeof(gpuhash_slab_config), "slab_alloc", {GPUHASH_CPU, 0}, 128, 0, 0, 0, 0, 0, 0, NULL, NULL}
+
+typedef struct gpuhash_slab_stats {
+  size_t struct_size;
+  uint64_t units;     /* in all super blocks */
+  uint64_t allocated; /* handed out */
+  uint64_t bytes;
+  uint32_t super_blocks;
+  uint32_t full_blocks; /* memory blocks with no free unit */
+} gpuhash_slab_stats;
+
+GPUHASH_API gpuhash_status gpuhash_slab_allocator_create(const gpuhash_slab_config *config,
+                                                         gpuhash_slab_allocator **out, gpuhash_error *err);
+GPUHASH_API void gpuhash_slab_allocator_destroy(gpuhash_slab_allocator *allocator);
+/* n units; units[i] is a 32-bit handle, GPUHASH_NO_UNIT where there was none (the call then says NO_MEMORY). */
+#define GPUHASH_NO_UNIT 0xffffffffu
+GPUHASH_API gpuhash_status gpuhash_slab_allocate(gpuhash_slab_allocator *allocator, size_t n, uint32_t *units,
+                                                 void *stream, gpuhash_error *err);
+/* Refuses a handle that is foreign, unallocated or freed already: status[i] (may be NULL) is then GPUHASH_NO, the call
+ * says INVALID_ARGUMENT and names the first such handle; all other handles are freed. */
+GPUHASH_API gpuhash_status gpuhash_slab_free(gpuhash_slab_allocator *allocator, size_t n, const uint32_t *units,
+                                             uint8_t *status, void *stream, gpuhash_error *err);
+/* addresses[i]: where units[i] lies on the device; NULL for GPUHASH_NO_UNIT and foreign handles. */
+GPUHASH_API gpuhash_status gpuhash_slab_translate(gpuhash_slab_allocator *allocator, size_t n, const uint32_t *units,
+                                                  void **addresses, void *stream, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_slab_get_stats(gpuhash_slab_allocator *allocator, gpuhash_slab_stats *out,
+                                                  gpuhash_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
