@@ -59,7 +59,10 @@ enum {
   GPUHASH_INTERNAL = 11
 };
 
-/* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out. */
+/* Status byte of one element. 0 and 1 read as a boolean mask; 2 and above mean that the element was not carried out. Where
+ * there is such an element the call says so; or, if it did not wait for the batch (CUDA, no counts), the next call that
+ * waits for the whole table does, once, instead of its own work. In a growing table it takes failing memory, or keys that
+ * were chosen to collide, for an element to find no room. */
 enum {
   GPUHASH_NO = 0,                /* insert: present already; assign, accumulate: updated; find, erase: absent */
   GPUHASH_YES = 1,               /* insert, assign, accumulate: inserted; find: found; erase: erased */
