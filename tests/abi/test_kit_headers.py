@@ -61,7 +61,10 @@ def test_no_other_header_is_installed(prefix):
 def test_the_package_brings_what_a_prefix_has(prefix):
     pygpuhash = pytest.importorskip("pygpuhash", reason="the package pygpuhash is not installed")
     here, there = Path(pygpuhash.get_include()), prefix.path / "include"
-    names = [{str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} for folder in (here, there)]
+    names = [
+        {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file() and "__pycache__" not in f.parts}
+        for folder in (here, there)
+    ]
     assert names[0] == names[1]
     assert all((here / name).read_bytes() == (there / name).read_bytes() for name in names[0])
 

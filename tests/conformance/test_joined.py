@@ -17,7 +17,7 @@ ABOUT_ACCUMULATE = [name for name in CHECKS if "accumulate" in name or "counting
 @pytest.mark.parametrize("backend", USABLE)
 def test_accumulate_with_and_without_joining(backend: str, join: str) -> None:
     assert len(ABOUT_ACCUMULATE) >= 3
-    command = [sys.executable, "-m", "pygpuhash", "conformance", backend, "--device", "cpu", "--quick"]
+    command = [sys.executable, "-P", "-m", "pygpuhash", "conformance", backend, "--device", "cpu", "--quick"]
     for name in ABOUT_ACCUMULATE:
         command += ["--check", name]
     environment = {**os.environ, "GPUHASH_TEST_JOIN": join}
