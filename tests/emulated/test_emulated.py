@@ -107,14 +107,14 @@ class TestX86:
         from pygpuhash._conformance import CHECKS
 
         checks = [part for name in CHECKS if name not in LEFT_OUT for part in ("--check", name)]
-        command = ["-m", "pygpuhash.cli", "conformance", backend, "--device", "cpu", "--quick", *checks]
+        command = ["-P", "-m", "pygpuhash.cli", "conformance", backend, "--device", "cpu", "--quick", *checks]
         out = python(x86(cpu), *command)
         assert " 0 failed" in out
         assert out.count("  pass  ") > 15
 
     @pytest.mark.parametrize("cpu", PROCESSORS)
     def test_compare(self, x86, cpu):
-        out = python(x86(cpu), "-m", "pygpuhash.cli", "compare", "--n", "2000", "--device", "cpu")
+        out = python(x86(cpu), "-P", "-m", "pygpuhash.cli", "compare", "--n", "2000", "--device", "cpu")
         for backend in BACKENDS:
             (line,) = [
                 line for line in out.splitlines() if line.startswith(backend) and "cpu" in line and ":" not in line
@@ -123,7 +123,7 @@ class TestX86:
 
     @pytest.mark.parametrize("cpu", PROCESSORS)
     def test_info(self, x86, cpu):
-        out = python(x86(cpu), "-m", "pygpuhash.cli", "info")
+        out = python(x86(cpu), "-P", "-m", "pygpuhash.cli", "info")
         assert out.count(": usable") >= len(BACKENDS)
 
     @pytest.mark.parametrize("backend", BACKENDS)

@@ -13,7 +13,12 @@ enum cudaError_t {
 };
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
-enum { cudaMemcpyDefault = 4, cudaEventDisableTiming = 2, cudaDevAttrComputeCapabilityMajor = 75 };
+enum {
+  cudaMemcpyDefault = 4,
+  cudaEventDisableTiming = 2,
+  cudaStreamNonBlocking = 1,
+  cudaDevAttrComputeCapabilityMajor = 75
+};
 struct cudaDeviceProp {
   int major, minor;
 };
