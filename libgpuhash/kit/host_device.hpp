@@ -1,6 +1,10 @@
 // device_api of the CPU: memory of the host, everything done on return.
 #pragma once
+#include <stdio.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "libgpuhash/kit/table.hpp"
 #include "libgpuhash/kit/team.hpp"
@@ -31,11 +35,20 @@ inline int release(void* p, void*) {
   host->host_memory->deallocate(host->host_memory->context, base, bytes + 128, 128, nullptr);
   return 0;
 }
+#if defined(__x86_64__)
+// Two instructions that not every compiler's __builtin_cpu_supports knows by name; asked as the manuals of Intel (CPUID,
+// leaf 1) and AMD (leaf 0x80000001) say. No system has to save registers for them.
+inline bool cpuid_ecx(unsigned leaf, unsigned bit) {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(leaf, &a, &b, &c, &d) && c >> bit & 1;
+}
+inline bool has_cmpxchg16b() { return cpuid_ecx(1, 13); }
+inline bool has_lzcnt() { return cpuid_ecx(0x80000001u, 5); }
+#endif
 // The first processors of x86-64 have none; everything since 2006 does.
 inline bool has_wide_cas() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("cmpxchg16b");
+  return has_cmpxchg16b();
 #else
   return true;
 #endif

@@ -51,7 +51,7 @@ inline const engine* choose_host_engines(const host_engines_of& e) {
   __builtin_cpu_init();
   // What meson.build lets the compiler use, all of it; "supports" includes that the system saves the registers.
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                  __builtin_cpu_supports("lzcnt");
+                  host_detail::has_lzcnt();
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
   // For comparing instruction sets; a set that the processor lacks is never taken.
