@@ -100,6 +100,16 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   return exhausted(sum.failed, b.n, slots_then, err);
 }
 
+// Growth that fails for lack of memory, the host's own included, leaves the batch to run with the room there is.
+template <class Call>
+gpuhash_status without_throwing(gpuhash_error* err, Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
+  }
+}
+
 // ---- CPU --------------------------------------------------------------------------------------------------------------
 
 // With the gate shared.
@@ -141,12 +151,12 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     host_gate_.unlock_shared();
     if (ran) break;
     exclusive hold(*this, nullptr);
-    *grown = widen(p, err);
+    *grown = without_throwing(err, [&] { return widen(p, err); });
   }
   while (p.sum.failed && *grown == GPUHASH_OK) {
     {
       exclusive hold(*this, nullptr);
-      *grown = grow_after(p, err);
+      *grown = without_throwing(err, [&] { return grow_after(p, err); });
     }
     if (*grown != GPUHASH_OK) break;
     p.q.only_failed = 1;
@@ -207,10 +217,10 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     totals now{};
     if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
     room_.recount(uint64_t(now.used), limit());
-    *grown = recount(p.q.stream, err);
+    *grown = without_throwing(err, [&] { return recount(p.q.stream, err); });
     while (*grown == GPUHASH_OK && !c.granted) {
       *grown = claim_room(p, &c, err);
-      if (*grown == GPUHASH_OK && !c.granted) *grown = widen(p, err);
+      if (*grown == GPUHASH_OK && !c.granted) *grown = without_throwing(err, [&] { return widen(p, err); });
     }
     if (poisoned_) return *grown;
     const bool sure = c.granted && certain(p.q.n);  // now there may be enough
@@ -228,7 +238,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   if (!s) s = look_at(p, head()->batch, err);
   room_.settle(c, uint64_t(p.sum.used));
   while (growing && !s && p.sum.failed && *grown == GPUHASH_OK) {
-    *grown = grow_after(p, err);
+    *grown = without_throwing(err, [&] { return grow_after(p, err); });
     if (*grown != GPUHASH_OK) break;
     doubt();
     p.q.only_failed = 1;

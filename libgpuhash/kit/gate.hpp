@@ -13,6 +13,7 @@
 #pragma once
 #include <stdint.h>
 
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,8 @@ class stream_gate {
     uint64_t id = 0;
     if (const int e = api_.stream_id(stream, &id)) return e;
     if (const int e = follow_barrier(stream, id)) return e;
+    lane* mine = nullptr;  // made now, since nothing may fail once the batch is queued
+    if (const int e = lane_of(id, &mine)) return e;
     for (const lane& l : lanes_) {
       if (l.id == id) continue;  // the stream itself keeps the order
       if (writes && l.reads_alone)
@@ -103,7 +106,6 @@ class stream_gate {
       if (const int e = api_.make_event(&barrier_.event)) return e;
     if (const int e = api_.stream_id(stream, &barrier_.id)) return e;
     barrier_.stands = true;
-    spare_.reserve(spare_.size() + lanes_.size());
     for (const lane& l : lanes_) spare_.push_back(l.event);  // the barrier came after them
     lanes_.clear();
     return api_.record(barrier_.event, stream);
@@ -136,7 +138,12 @@ class stream_gate {
         return 0;
       }
     forget_finished();
-    lanes_.reserve(lanes_.size() + 1);
+    try {
+      lanes_.reserve(lanes_.size() + 1);
+      spare_.reserve(spare_.size() + lanes_.size() + 1);  // so that giving an event back never fails
+    } catch (const std::bad_alloc&) {
+      return api_.out_of_memory;
+    }
     void* event = nullptr;
     if (spare_.empty()) {
       if (const int e = api_.make_event(&event)) return e;
@@ -149,7 +156,6 @@ class stream_gate {
     return 0;
   }
   void forget_finished() {  // G3
-    spare_.reserve(spare_.size() + lanes_.size());
     size_t kept = 0;
     for (const lane& l : lanes_) {
       if (api_.finished(l.event))

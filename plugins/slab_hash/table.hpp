@@ -76,6 +76,7 @@ class slab_hash_table final : public table {
     if (const gpuhash_status s = make_header(config_.stream, err)) return s;
     if (const gpuhash_status s = place(config_.capacity, 0, config_.stream, err)) return s;
     if (const gpuhash_status s = write_used({}, 0, config_.stream, err)) return s;
+    units_.recount(0, layout_.heap.capacity());
     rebuilds_ = 0;
     if (const int e = api_.wait(config_.stream)) return fault(err, e, "initialising the table");
     ready_ = true;
@@ -160,7 +161,7 @@ class slab_hash_table final : public table {
     const double most = double(buckets) * data_slots_ * config_.max_load_factor;
     capacity_ = n;
     limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
-    units_.recount(0, layout_.heap.capacity());
+    doubt();
     return GPUHASH_OK;
   }
 
@@ -231,12 +232,10 @@ class slab_hash_table final : public table {
   bool certain(uint64_t n) override { return units_.take(n).granted; }
   void doubt() override { units_.recount(0, 0); }
   gpuhash_status recount(void* stream, gpuhash_error* err) override {
+    doubt();  // until they are counted
     uint64_t taken = 0;
     uint32_t full = 0;
-    if (const int e = heap_.count(&taken, &full, stream)) {
-      doubt();
-      return fault(err, e, "counting slabs");
-    }
+    if (const int e = heap_.count(&taken, &full, stream)) return fault(err, e, "counting slabs");
     units_.recount(taken, layout_.heap.capacity());
     return GPUHASH_OK;
   }
