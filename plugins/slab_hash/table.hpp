@@ -29,7 +29,8 @@ inline double expected_slabs(double mean, uint32_t M) {
   const double sd = sqrt(mean);
   double sum = 0, weight = 0;
   for (double k = floor(mean - 8 * sd < 0 ? 0 : mean - 8 * sd); k <= mean + 8 * sd + 8; ++k) {
-    const double p = exp(k * log(mean) - mean - lgamma(k + 1));
+    int sign = 0;  // lgamma() would write that of all threads to one variable
+    const double p = exp(k * log(mean) - mean - lgamma_r(k + 1, &sign));
     const double slabs = k < 1 ? 1 : ceil(k / M);
     sum += p * slabs, weight += p;
   }
