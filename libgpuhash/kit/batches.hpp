@@ -223,7 +223,15 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
       if (*grown == GPUHASH_OK && !c.granted) *grown = without_throwing(err, [&] { return widen(p, err); });
     }
     if (poisoned_) return *grown;
-    const bool sure = c.granted && certain(p.q.n);  // now there may be enough
+    if (c.granted && !certain(p.q.n)) {  // it may be that only few elements are new
+      room_.settle(c, 0);
+      if (const gpuhash_status s = newcomers(p, err)) return s;
+      c = room_.take(p.need);
+      p.q.n = p.window;
+      if (!certain(p.need)) without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
+      if (poisoned_) return poisoned(err);
+    }
+    const bool sure = c.granted && certain(p.q.n);
     if (sure && !look) return queue(p, nullptr, err);
     if (!sure) doubt();  // nobody counts what this part takes
   }

@@ -49,6 +49,10 @@ class room_ledger {
     ++recounts_;
   }
   uint64_t limit() const { return limit_; }
+  uint64_t taken() const {  // used, or claimed by batches of which it is not known yet
+    std::lock_guard<kit_mutex> lock(mutex_);
+    return used_ + claimed_;
+  }
   uint64_t left() const {
     std::lock_guard<kit_mutex> lock(mutex_);
     return left_now();

@@ -101,10 +101,15 @@ class table {
       return host->fail(err, GPUHASH_UNSUPPORTED, "this backend flushes as a whole; call gpuhash_flush");
     return resize(limit(), stream, err);
   }
-  // CUDA, under the launch mutex. Will n more elements, for which there is room below limit(), find their places whatever
-  // their keys are? If so whatever else they need is theirs from now on. A batch for which that is not certain is waited
-  // for, with the table to itself, and retried.
+  // CUDA, under the launch mutex. Will all elements that have claimed room, n of them just now, find their places whatever
+  // their keys are? A batch for which that is not certain is waited for, with the table to itself, and retried.
   virtual bool certain(uint64_t n) = 0;
+  // Make it certain, if that takes no rebuild. Exclusively, but batches that were queued may be running still.
+  virtual gpuhash_status provide(void* stream, gpuhash_error* err) {
+    (void)stream;
+    (void)err;
+    return GPUHASH_OK;
+  }
   // A part runs of which certain() knows nothing: say no until the next recount.
   virtual void doubt() {}
   virtual gpuhash_status recount(void* stream, gpuhash_error* err) {  // what certain() goes by, read from the table
@@ -179,6 +184,7 @@ class table {
   // After a rebuild: what is there now takes so many slots.
   gpuhash_status write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err);
 
+  uint64_t taken() const { return room_.taken(); }                     // slots that are used or claimed
   void forget_claims(uint64_t used) { room_.recount(used, limit()); }  // used is what is used, and nothing runs
 
   // Insert every live pair of cells 0..cells of layout `from`, of which there are `live`, into layout(), `step` cells at a

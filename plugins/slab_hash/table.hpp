@@ -24,18 +24,27 @@ struct slab_options {
 };
 
 // Slabs of a bucket whose number of keys is Poisson distributed with this mean, M of them to a slab; at least one.
-inline double expected_slabs(double mean, uint32_t M) {
-  if (mean > 1e6) return mean / M + 0.5;  // the same to six digits, and the sum below would be long
+struct slab_moments {
+  double mean, variance;
+};
+inline slab_moments slabs_of_bucket(double mean, uint32_t M) {
+  if (mean > 64.0 * M)
+    return {mean / M + 0.5, mean / M / M + 1.0 / 12};  // the sum below would be long, and say the same
   const double sd = sqrt(mean);
-  double sum = 0, weight = 0;
+  double sum = 0, squares = 0, weight = 0;
   for (double k = floor(mean - 8 * sd < 0 ? 0 : mean - 8 * sd); k <= mean + 8 * sd + 8; ++k) {
     int sign = 0;  // lgamma() would write that of all threads to one variable
     const double p = exp(k * log(mean) - mean - lgamma_r(k + 1, &sign));
     const double slabs = k < 1 ? 1 : ceil(k / M);
-    sum += p * slabs, weight += p;
+    sum += p * slabs;
+    squares += p * slabs * slabs;
+    weight += p;
   }
-  return weight > 0 ? sum / weight : 1;
+  if (!(weight > 0)) return {1, 0};
+  const double expected = sum / weight;
+  return {expected, squares / weight - expected * expected};
 }
+inline double expected_slabs(double mean, uint32_t M) { return slabs_of_bucket(mean, M).mean; }
 // The paper's memory utilisation, x n / ((M x + y) sum of slabs), at average slab count beta.
 inline double utilization_at(double beta, uint32_t M) { return beta * M / ((M + 1) * expected_slabs(beta * M, M)); }
 // The least average slab count that reaches this utilisation, or 64 if none below does. Utilisation falls where most
@@ -77,7 +86,6 @@ class slab_hash_table final : public table {
     if (const gpuhash_status s = make_header(config_.stream, err)) return s;
     if (const gpuhash_status s = place(config_.capacity, 0, config_.stream, err)) return s;
     if (const gpuhash_status s = write_used({}, 0, config_.stream, err)) return s;
-    units_.recount(0, layout_.heap.capacity());
     rebuilds_ = 0;
     if (const int e = api_.wait(config_.stream)) return fault(err, e, "initialising the table");
     ready_ = true;
@@ -111,6 +119,12 @@ class slab_hash_table final : public table {
   // Units that so many keys need beyond the base slabs: as many as expected, and a little more for chance. Where keys may
   // repeat and the heap may not grow, as many as the worst distribution takes.
   double units_for(uint64_t keys, uint64_t buckets) const {
+    const double least = least_units_for(keys, buckets);
+    if (!on_cuda() || !config_.grow) return least;
+    const double most = most_units(keys, buckets);  // so that no batch has to be waited for
+    return most > least ? most : least;
+  }
+  double least_units_for(uint64_t keys, uint64_t buckets) const {
     if (options_.duplicates && !config_.grow) return double(keys) / data_slots_ + 64;
     const double overflow = double(buckets) * (expected_slabs(double(keys) / double(buckets), data_slots_) - 1);
     return overflow + 6 * sqrt(overflow) + 64;
@@ -139,7 +153,10 @@ class slab_hash_table final : public table {
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "capacity %llu needs more slabs than a handle can name; ask for more buckets",
                         (unsigned long long)keys);
-    const uint32_t supers = uint32_t(supers_needed), per_super = uint32_t(ceil(blocks / supers));
+    // Where super blocks are added ahead of need they are a quarter each of what there is at first.
+    const bool quarters = on_cuda() && config_.grow && !options_.light && supers_needed < 4 && blocks >= 4;
+    const uint32_t supers = quarters ? 4 : uint32_t(supers_needed);
+    const uint32_t per_super = uint32_t(ceil(blocks / supers));
     heap_.drop(stream);
     // A contiguous range cannot be added to, so it is made with room to spare.
     heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light,
@@ -158,11 +175,10 @@ class slab_hash_table final : public table {
     layout_.hash_kind = options_.hash;
     const u64 drawn = mix(u64(config_.seed));  // a seed of 7 must not multiply by 8
     layout_.paper_a = uint32_t(drawn % (paper_prime - 1)) + 1, layout_.paper_b = uint32_t((drawn >> 32) % paper_prime);
-    layout_.heap = heap_.heap();
+    take_heap();
     const double most = double(buckets) * data_slots_ * config_.max_load_factor;
     capacity_ = n;
     limit_ = options_.buckets ? ~uint64_t(0) >> 2 : most > double(n) ? uint64_t(most) : n;
-    doubt();
     return GPUHASH_OK;
   }
 
@@ -173,7 +189,6 @@ class slab_hash_table final : public table {
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     int e = api_.fill(base_.p, 0xff, base_.bytes, stream);
     if (!e) e = heap_.wipe(stream);
-    units_.recount(0, layout_.heap.capacity());
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
@@ -196,6 +211,7 @@ class slab_hash_table final : public table {
     const layout_type old_layout = layout_;
     const uint64_t old_limit = limit_;
     const uint64_t old_capacity = capacity_;
+    const uint64_t old_sure = sure_;
     scratch old_base(*this, 0,
                      stream);  // what is left in here at the end is given back: the old storage, or a failed new one
     old_base.swap(base_);
@@ -220,25 +236,57 @@ class slab_hash_table final : public table {
       layout_ = old_layout;
       limit_ = old_limit;
       capacity_ = old_capacity;
+      sure_ = old_sure;
     }
     old_heap.drop(stream);
     if (status == GPUHASH_OK) status = write_used(now, moved, stream, err);
-    const gpuhash_status counted = recount(stream, err);
-    return status ? status : counted;
+    if (status == GPUHASH_OK) doubt_ = false;
+    return status;
   }
 
   // ---- room for a batch -----------------------------------------------------------------------------------------------
 
-  // An element takes one slab at most, so n elements surely fit when n units are free.
-  bool certain(uint64_t n) override { return units_.take(n).granted; }
-  void doubt() override { units_.recount(0, 0); }
-  gpuhash_status recount(void* stream, gpuhash_error* err) override {
-    doubt();  // until they are counted
-    uint64_t taken = 0;
-    uint32_t full = 0;
-    if (const int e = heap_.count(&taken, &full, stream)) return fault(err, e, "counting slabs");
-    units_.recount(taken, layout_.heap.capacity());
+  // Warps of the largest devices, and more. Each takes one unit at a time, and gives it back if it was too late to link it.
+  static constexpr double most_in_hand = 1 << 14;
+
+  // Units that are taken, at most, while so many slots are used. Only a full slab has a successor, so that no distribution
+  // of the keys takes more than one unit for each slab of them. Where the table's own hash has distributed them they take
+  // fewer: 9 standard deviations more than expected are exceeded once in 10^18 tables. The paper's hash is no such hash, and
+  // keys that may repeat are not distributed.
+  double most_units(uint64_t used, uint64_t buckets) const {
+    const double K = double(used);
+    const double B = double(buckets);
+    double linked = K / data_slots_;
+    if (options_.hash == slab_murmur && !options_.duplicates) {
+      const slab_moments m = slabs_of_bucket(K / B, data_slots_);
+      const double likely = B * (m.mean - 1) + 9 * sqrt(B * m.variance) + 9;
+      linked = likely < linked ? likely : linked;
+    }
+    return linked + (K < most_in_hand ? K : most_in_hand);
+  }
+  // The most slots that may be used before the heap might run out.
+  uint64_t sure_slots() const {
+    const double units = double(layout_.heap.capacity());
+    double low = 0;
+    double high = 2 * (double(layout_.buckets) + units) * data_slots_;
+    for (int i = 0; i < 24; ++i) {
+      const double middle = (low + high) / 2;
+      (most_units(uint64_t(middle), layout_.buckets) <= units ? low : high) = middle;
+    }
+    return uint64_t(low);
+  }
+
+  bool certain(uint64_t) override { return !doubt_ && taken() <= sure_; }
+  void doubt() override { doubt_ = true; }
+  gpuhash_status recount(void*, gpuhash_error*) override {
+    doubt_ = false;  // what is used was counted just now
     return GPUHASH_OK;
+  }
+  // Super blocks for what has been claimed, before it can run out.
+  gpuhash_status provide(void* stream, gpuhash_error* err) override {
+    gpuhash_status s = GPUHASH_OK;
+    while (s == GPUHASH_OK && taken() > sure_ && heap_.can_add()) s = add_supers(1, stream, err);
+    return s;
   }
 
   gpuhash_status more_room(void* stream, gpuhash_error* err) override {
@@ -258,9 +306,12 @@ class slab_hash_table final : public table {
     gpuhash_status s = GPUHASH_OK;
     for (uint32_t i = 0; s == GPUHASH_OK && i < n && heap_.can_add(); ++i)
       if (const int e = heap_.add_super(stream)) s = fault(err, e, "adding a super block");
+    take_heap();
+    return s;
+  }
+  void take_heap() {
     layout_.heap = heap_.heap();
-    const gpuhash_status counted = recount(stream, err);
-    return s ? s : counted;
+    sure_ = on_cuda() ? sure_slots() : 0;
   }
   // reserve: more buckets, unless the table has enough or the option fixed them; and enough units. All or nothing.
   gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
@@ -278,9 +329,8 @@ class slab_hash_table final : public table {
     const gpuhash_status s = add_supers(uint32_t(supers), stream, err);
     if (s != GPUHASH_NO_MEMORY) return s;
     heap_.drop_after(there, stream);
-    layout_.heap = heap_.heap();
-    const gpuhash_status counted = recount(stream, nullptr);
-    return counted ? counted : s;
+    take_heap();
+    return s;
   }
   // By more than what chance and whole super blocks make of it.
   bool smaller_for(uint64_t keys) const override {
@@ -474,7 +524,8 @@ class slab_hash_table final : public table {
   uint64_t limit_ = 0;
   uint64_t capacity_ = 0;  // keys that the buckets were chosen for
   bool rebuilding_ = false;
-  room_ledger units_;  // CUDA: of the heap
+  uint64_t sure_ = 0;   // CUDA: as sure_slots() says of the heap as it is
+  bool doubt_ = false;  // CUDA: slots may be used that nobody has claimed
 };
 
 }  // namespace gpuhash

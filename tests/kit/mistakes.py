@@ -230,10 +230,15 @@ MISTAKES = [
     Mistake("the header leaks", TABLE, "    drop(header_, stream);", "    if (!PLANTED) drop(header_, stream);"),
     Mistake("not poisoned", TABLE, "  poisoned_ = true;", "  poisoned_ = !PLANTED;"),
     # slab_hash
-    Mistake("all units free", SLAB, "units_.recount(taken,", "units_.recount(PLANTED ? 0 : taken,"),
     Mistake(
-        "units always certain", SLAB, "return units_.take(n).granted;", "return PLANTED || units_.take(n).granted;"
+        "units in hand not counted",
+        SLAB,
+        "return linked + (K < most_in_hand ? K : most_in_hand);",
+        "return linked + (K < most_in_hand ? K : most_in_hand) * (PLANTED ? 0 : 1);",
     ),
+    Mistake("units always certain", SLAB, "return !doubt_ && taken() <= sure_;", "return !doubt_ && (PLANTED || taken() <= sure_);"),
+    Mistake("no doubt", SLAB, "return !doubt_ && taken() <= sure_;", "return (PLANTED || !doubt_) && taken() <= sure_;"),
+    Mistake("the heap of before is sure", SLAB, "      sure_ = old_sure;", "      if (!PLANTED) sure_ = old_sure;"),
     Mistake("the old heap leaks", SLAB, "    old_heap.drop(stream);", "    if (!PLANTED) old_heap.drop(stream);"),
     Mistake(
         "failed growth keeps the new layout",
