@@ -57,12 +57,14 @@ struct slab_heap {
   }
   GH_FN u32* bitmap(u32 super, u32 block) const { return bitmaps[super] + block * block_words; }
 
-  // Where to look on the i-th try of a request; hint tells requests apart. Tries from hashed_tries on walk every block.
+  // Where to look on the i-th try of a request; hint tells requests apart. Tries from hashed_tries on walk every block, a
+  // block of each super block in turn: they fill up one after the other, so that a walk through one would be a long one.
   GH_FN u32 block_to_try(u64 hint, u32 i) const {
     const u32 all = supers * blocks;
     if (i < hashed_tries) return u32(reduce(mix(hint + seed + i), u64(all)));
-    const u32 at = u32(reduce(mix(hint + seed), u64(all))) + (i - hashed_tries);
-    return at < all ? at : at - all;
+    const u32 first = u32(reduce(mix(hint + seed), u64(all)));
+    const u32 walked = i - hashed_tries;
+    return (first + walked) % supers * blocks + (first / supers + walked / supers) % blocks;
   }
   GH_FN u32 tries() const { return hashed_tries + (GH_MUTANT(no_sweep) ? 0 : supers * blocks); }
 

@@ -196,6 +196,16 @@ int run_on_cuda(const void* table, const request& q, totals* sum) {
                 sum);
 }
 
+// What a thread of a rebuild did, added up.
+GH_FN void add_moved(totals* sum, u32 used, u32 failed) {
+  const u32 all_used = __reduce_add_sync(full_warp, used);
+  const u32 all_failed = __reduce_add_sync(full_warp, failed);
+  if (threadIdx.x % 32) return;
+  totals& mine = sum[blockIdx.x % total_stripes];
+  if (all_used) atomicAdd(reinterpret_cast<u64*>(&mine.used), u64(all_used));
+  if (all_failed) atomicAdd(reinterpret_cast<u64*>(&mine.failed), u64(all_failed));
+}
+
 // Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
 template <class Table>
 __global__ void __launch_bounds__(block_threads)

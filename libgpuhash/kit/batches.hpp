@@ -71,6 +71,11 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (scope.error) return fault(err, scope.error, "choosing the table's device");
   const request q = request_for(b);
   const bool growing = config_.grow && adds(b.op);
+  if (on_cuda()) {
+    void* graph = nullptr;
+    if (const gpuhash_status s = captured_by(b.stream, &graph, err)) return s;
+    if (graph) return capture(q, graph, growing, b.counts != nullptr, err);
+  }
   totals sum{};
   uint64_t slots_then = 0;
   gpuhash_status grown = GPUHASH_OK;  // of the last attempt to grow; err says why it failed
@@ -228,7 +233,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
       if (const gpuhash_status s = newcomers(p, err)) return s;
       c = room_.take(p.need);
       p.q.n = p.window;
-      if (!certain(p.need)) without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
+      if (!certain(p.need) && !graphs_.any()) without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
       if (poisoned_) return poisoned(err);
     }
     const bool sure = c.granted && certain(p.q.n);
@@ -266,13 +271,35 @@ inline gpuhash_status table::queue(part& p, totals* counters, gpuhash_error* err
   request q = p.q;
   q.batch_sum = counters;
   int e = counters ? api_.fill(counters, 0, sizeof(totals) * total_stripes, q.stream) : 0;
-  bool alone = false;
-  if (!e) e = gate_.before_batch(q.stream, writes, &alone);
-  q.alone = alone;
+  stream_gate::turn turn{writes};
+  if (!e) e = gate_.before_batch(q.stream, &turn);
+  turn.alone &= !graphs_.any_that_write();  // C3
+  q.alone = turn.alone;
   if (!e) e = engine_->run(layout(), q, head()->sum);
-  if (!e) e = gate_.after_batch(q.stream, writes, alone);
+  if (!e) e = gate_.after_batch(q.stream, turn);
   if (adds(q.kind) && !counters) unwatched_ = true;
   return e ? fault(err, e, "running a batch") : gpuhash_status(GPUHASH_OK);
+}
+
+// Nothing is queued, and the capture goes on, unless the batch can be captured.
+inline gpuhash_status table::capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err) {
+  if (growing)
+    return host->fail(
+        err, GPUHASH_INVALID_ARGUMENT,
+        "the stream is being captured, and in a CUDA graph a table cannot grow: create it with grow = 0 and "
+        "the capacity it needs, or capture finds only");
+  if (counts)
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "the stream is being captured, and counts are known only when the batch has run: pass none");
+  const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
+  std::lock_guard<kit_mutex> lock(launch_);
+  int e = graphs_.add(api_, graph, writes);
+  if (!e) e = gate_.before_capture(q.stream, writes);
+  if (!e) e = engine_->run(layout(), q, head()->sum);
+  if (adds(q.kind)) unwatched_ = true;
+  if (!e) return GPUHASH_OK;
+  return host->fail(err, e == api_.out_of_memory ? GPUHASH_NO_MEMORY : GPUHASH_DEVICE_ERROR,
+                    "capturing a batch failed: %s; the graph is not complete", api_.error_text(e));
 }
 
 // Wait for a part that has counters, and add what became of it to p.sum.

@@ -23,11 +23,27 @@ inline int probe(int ordinal, char* why, size_t size) {
            int(cudaErrorInvalidDevice);
   return 0;
 }
+// What was before: the device, and how captures restrict the thread.
+inline constexpr int capture_modes = 4;
 inline int enter(int ordinal, int* before) {
-  if (const cudaError_t e = cudaGetDevice(before)) return int(e);
-  return *before == ordinal ? 0 : int(cudaSetDevice(ordinal));
+  int device = 0;
+  if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
+  if (device != ordinal)
+    if (const cudaError_t e = cudaSetDevice(ordinal)) return int(e);
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (const cudaError_t e = cudaThreadExchangeStreamCaptureMode(&mode)) {
+    if (device != ordinal) cudaSetDevice(device);
+    return int(e);
+  }
+  *before = (device * 2 + (device != ordinal)) * capture_modes + int(mode);
+  return 0;
 }
-inline void leave(int before) { cudaSetDevice(before); }
+inline void leave(int before) {
+  auto mode = cudaStreamCaptureMode(before % capture_modes);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  const int device = before / capture_modes;
+  if (device % 2) cudaSetDevice(device / 2);
+}
 inline int allocate(void** p, size_t bytes, void* s) {
   const cudaError_t e = cudaMallocAsync(p, bytes, cudaStream_t(s));
   if (e != cudaSuccess) cudaGetLastError();
@@ -58,6 +74,24 @@ inline int make_stream(void** s) {
   return int(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s), cudaStreamNonBlocking));
 }
 inline void drop_stream(void* s) { cudaStreamDestroy(cudaStream_t(s)); }
+inline int captured_by(void* s, void** graph) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaGraph_t into = nullptr;
+  const cudaError_t e = cudaStreamGetCaptureInfo(cudaStream_t(s), &status, nullptr, &into, nullptr, nullptr, nullptr);
+  if (e != cudaSuccess) cudaGetLastError();
+  *graph = status == cudaStreamCaptureStatusActive ? into : nullptr;
+  return e ? int(e) : status == cudaStreamCaptureStatusInvalidated ? int(cudaErrorStreamCaptureInvalidated) : 0;
+}
+inline int keep_while(void* graph, void (*gone)(void*), void* note) {
+  cudaUserObject_t object = nullptr;
+  if (const cudaError_t e = cudaUserObjectCreate(&object, note, gone, 1, cudaUserObjectNoDestructorSync)) return int(e);
+  // A graph that does not take it leaves it to us; letting it go would call gone, which the caller does.
+  return int(cudaGraphRetainUserObject(cudaGraph_t(graph), object, 1, cudaGraphUserObjectMove));
+}
+inline int follow_in_graph(void* s, void* e) {
+  return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), cudaEventWaitExternal));
+}
+inline int wait_for_all() { return int(cudaDeviceSynchronize()); }
 inline bool has_wide_cas(int ordinal) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 9;
@@ -86,6 +120,10 @@ inline constexpr device_api cuda_device = {
     .stream_id = cuda_detail::stream_id,
     .make_stream = cuda_detail::make_stream,
     .drop_stream = cuda_detail::drop_stream,
+    .captured_by = cuda_detail::captured_by,
+    .keep_while = cuda_detail::keep_while,
+    .follow_in_graph = cuda_detail::follow_in_graph,
+    .wait_for_all = cuda_detail::wait_for_all,
 };
 
 }  // namespace gpuhash

@@ -9,7 +9,8 @@ namespace gpuhash {
 // everything has happened when a call returns.
 struct device_api {
   int (*probe)(int ordinal, char* why, size_t size);  // may this device be used? fills why if not
-  int (*enter)(int ordinal, int* before);             // make it the calling thread's device
+  // Make it the calling thread's device. Until leave, captures of other threads forbid this thread nothing.
+  int (*enter)(int ordinal, int* before);
   void (*leave)(int before);
   int (*allocate)(void** p, size_t bytes, void* stream);
   int (*release)(void* p, void* stream);
@@ -28,6 +29,13 @@ struct device_api {
   int (*stream_id)(void* stream, uint64_t* id);
   int (*make_stream)(void** stream);  // of the table's own: ordered after nothing but what it follows
   void (*drop_stream)(void* stream);  // its work goes on
+
+  // CUDA graphs. *graph: where the stream's work is captured instead of done; NULL: nowhere.
+  int (*captured_by)(void* stream, void** graph);
+  // Calls gone(note) when the graph and what was made from it are no more, on any thread. gone must not call the device.
+  int (*keep_while)(void* graph, void (*gone)(void* note), void* note);
+  int (*follow_in_graph)(void* stream, void* event);  // each launch waits for what was recorded last before it
+  int (*wait_for_all)();                              // for all work of the device
 };
 
 }  // namespace gpuhash

@@ -66,6 +66,9 @@ struct engine {
   // used to sum->used, and pairs without a place to sum->failed. Nobody else uses either table. False: nothing was done,
   // these two are not for this way.
   bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads);
+  // CUDA, or NULL. The same, asynchronously; adds to sum[0 .. total_stripes) in device memory. *moves false: nothing was
+  // queued. Returns 0 or a CUDA error code.
+  int (*move)(const void* from, const void* to, totals* sum, bool* moves, void* stream);
 };
 
 // Slot formats, as engines and tables number them.

@@ -66,30 +66,43 @@ class stream_gate {
   stream_gate(const stream_gate&) = delete;
   stream_gate& operator=(const stream_gate&) = delete;
 
-  // Before a batch is queued on stream. *alone says that no writing batch can run beside it.
-  int before_batch(void* stream, bool writes, bool* alone) {
-    *alone = true;
+  // A batch between being let in and having been queued, all of which happens under one hold of the launch mutex.
+  struct turn {
+    bool writes;
+    bool alone = true;  // no writing batch can run beside it
+    size_t lane = 0;
+  };
+  // Before a batch is queued on stream.
+  int before_batch(void* stream, turn* t) {
     uint64_t id = 0;
     if (const int e = api_.stream_id(stream, &id)) return e;
     if (const int e = follow_barrier(stream, id)) return e;
-    lane* mine = nullptr;  // made now, since nothing may fail once the batch is queued
-    if (const int e = lane_of(id, &mine)) return e;
+    // Its lane is made now, since nothing may fail once the batch is queued.
+    if (const int e = lane_of(id, &t->lane)) return e;
     for (const lane& l : lanes_) {
       if (l.id == id) continue;  // the stream itself keeps the order
-      if (writes && l.reads_alone)
+      if (t->writes && l.reads_alone)
         if (const int e = api_.follow(stream, l.event)) return e;
-      if (l.writes && !api_.finished(l.event)) *alone = false;
+      if (l.writes && !api_.finished(l.event)) t->alone = false;
     }
     return 0;
   }
-  int after_batch(void* stream, bool writes, bool alone) {
-    uint64_t id = 0;
-    if (const int e = api_.stream_id(stream, &id)) return e;
-    lane* l = nullptr;
-    if (const int e = lane_of(id, &l)) return e;
-    l->writes |= writes;
-    l->reads_alone |= !writes && alone;
-    return api_.record(l->event, stream);
+  int after_batch(void* stream, const turn& t) {
+    lane& l = lanes_[t.lane];
+    l.writes |= t.writes;
+    l.reads_alone |= !t.writes && t.alone;
+    return api_.record(l.event, stream);
+  }
+  // Before a batch is captured on stream (graphs.hpp). It has no lane: whoever would have to follow its launches waits for
+  // the device. Each launch follows what was exclusive before it, and what reads through L1 now.
+  int before_capture(void* stream, bool writes) {
+    if (!barrier_.event)
+      if (const int e = api_.make_event(&barrier_.event)) return e;
+    if (const int e = api_.follow_in_graph(stream, barrier_.event)) return e;
+    for (const lane& l : lanes_)
+      if (writes && l.reads_alone)
+        if (const int e = api_.follow_in_graph(stream, l.event)) return e;
+    return 0;
   }
   // An exclusive operation on stream runs after every batch queued so far, and before every later one.
   int before_exclusive(void* stream) {
@@ -131,10 +144,10 @@ class stream_gate {
     barrier_.stands = false;  // G3
     return 0;
   }
-  int lane_of(uint64_t id, lane** out) {
-    for (lane& l : lanes_)
-      if (l.id == id) {
-        *out = &l;
+  int lane_of(uint64_t id, size_t* out) {
+    for (size_t i = 0; i < lanes_.size(); ++i)
+      if (lanes_[i].id == id) {
+        *out = i;
         return 0;
       }
     forget_finished();
@@ -152,7 +165,7 @@ class stream_gate {
       spare_.pop_back();
     }
     lanes_.push_back({id, event, false, false});
-    *out = &lanes_.back();
+    *out = lanes_.size() - 1;
     return 0;
   }
   void forget_finished() {  // G3

@@ -89,6 +89,7 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   const uint64_t most = limit();
   room_.recount(used, most);
   if (room_.left() >= p.need) return GPUHASH_OK;
+  if (const gpuhash_status s = refuse_to_move(GPUHASH_FULL, err)) return s;
   // A rebuild in place is enough where it frees as much as growing would.
   const bool in_place = dead > used / 2 && most >= live + p.need;
   const bool far_too_small = p.need == p.window && p.q.n / 4 > most;
@@ -103,6 +104,7 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
 // Elements of p found no room. Make some, unless another thread has since p ran. Exclusively.
 inline gpuhash_status table::grow_after(const part& p, gpuhash_error* err) {
   if (growths_ != p.growths) return GPUHASH_OK;
+  if (const gpuhash_status s = refuse_to_move(GPUHASH_FULL, err)) return s;
   const gpuhash_status s = more_room(p.q.stream, err);
   if (s == GPUHASH_OK) ++growths_;
   return s;
@@ -118,9 +120,11 @@ inline gpuhash_status table::no_place(uint64_t keys, gpuhash_error* err) {
 inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err) {
   *moved = 0;
   if (m.cells == 0 || m.live == 0) return GPUHASH_OK;
-  while (engine_->rebuild) {
+  for (;;) {
+    bool done = false;
     totals sum{};
-    if (!engine_->rebuild(m.from, layout(), &sum, threads())) break;
+    if (const gpuhash_status s = move_at_once(m, &done, &sum, stream, err)) return s;
+    if (!done) break;
     *moved = uint64_t(sum.used);
     if (!sum.failed) return GPUHASH_OK;
     if (!m.may_add) return no_place(sum.failed, err);
@@ -175,6 +179,24 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
       if (!m.may_add) return no_place(failed, err);
       if (const gpuhash_status s = more_room(stream, err)) return s;
     }
+  }
+  return GPUHASH_OK;
+}
+
+// In one pass through both, where the structure has such a way for these two.
+inline gpuhash_status table::move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err) {
+  if (engine_->rebuild) *done = engine_->rebuild(m.from, layout(), sum, threads());
+  if (!engine_->move) return GPUHASH_OK;
+  totals stripe[total_stripes];
+  int e = api_.fill(head()->batch, 0, sizeof(stripe), stream);
+  if (!e) e = engine_->move(m.from, layout(), head()->batch, done, stream);
+  if (!e && *done) e = api_.copy(stripe, head()->batch, sizeof(stripe), stream);
+  if (!e) e = api_.wait(stream);
+  if (e) return fault(err, e, "rebuilding the table");
+  if (!*done) return GPUHASH_OK;
+  for (const totals& s : stripe) {
+    sum->used += s.used;
+    sum->failed += s.failed;
   }
   return GPUHASH_OK;
 }

@@ -99,6 +99,13 @@ struct vtable {
                         "pairs of %u + %u bytes need a 16-byte compare-and-swap, which %s:%d lacks (compute "
                         "capability 9.0 and x86-64-v2 have it); use 4-byte keys and values, a set, or another device",
                         c->key_bytes, c->value_bytes, cuda ? "cuda" : "cpu", c->device.ordinal);
+    void* graph = nullptr;
+    if (api->captured_by(c->stream, &graph) || graph)
+      return host->fail(
+          err, GPUHASH_INVALID_ARGUMENT,
+          "the stream %p is being captured into a CUDA graph, or a capture forbids its use: create the table "
+          "before the capture",
+          c->stream);
     table* t = nullptr;
     const gpuhash_status s = parts.make({*c, api, cuda ? parts.cuda() : parts.host()}, &t, err);
     *out = t;

@@ -32,6 +32,7 @@ class slab_allocator {
 
   gpuhash_status create(bool light, gpuhash_error* err) {
     scope in(*this);
+    if (const gpuhash_status s = refuse_capture(config_.stream, err)) return s;
     const uint32_t blocks = config_.memory_blocks ? config_.memory_blocks : 256;
     const uint32_t first = config_.super_blocks ? config_.super_blocks : 1;
     const uint32_t most = light ? first : config_.max_super_blocks ? config_.max_super_blocks : slab_heap::max_supers;
@@ -56,6 +57,7 @@ class slab_allocator {
   gpuhash_status allocate(size_t n, uint32_t* units, void* stream, gpuhash_error* err) {
     if (n == 0) return GPUHASH_OK;
     scope in(*this);
+    if (const gpuhash_status s = refuse_capture(stream, err)) return s;
     for (;;) {
       const uint64_t tried = capacity_;
       uint64_t missing = 0;
@@ -70,6 +72,7 @@ class slab_allocator {
   gpuhash_status release(size_t n, const uint32_t* units, uint8_t* status, void* stream, gpuhash_error* err) {
     if (n == 0) return GPUHASH_OK;
     scope in(*this);
+    if (const gpuhash_status s = refuse_capture(stream, err)) return s;
     uint64_t bad[2] = {0, ~uint64_t(0)};
     if (const gpuhash_status s = release_once(n, units, status, stream, bad, err)) return s;
     if (!bad[0]) return GPUHASH_OK;
@@ -87,6 +90,7 @@ class slab_allocator {
   gpuhash_status translate(size_t n, const uint32_t* units, void** addresses, void* stream, gpuhash_error* err) {
     if (n == 0) return GPUHASH_OK;
     scope in(*this);
+    if (const gpuhash_status s = refuse_capture(stream, err)) return s;
     shared hold(*this, stream);
     const int e = engine_.translate(&heap_.heap(), n, units, addresses, threads(), stream);
     return e ? failed(e, "translating", err) : gpuhash_status(GPUHASH_OK);
@@ -123,6 +127,14 @@ class slab_allocator {
       capacity_ = heap_.heap().capacity();
     }
     return GPUHASH_OK;
+  }
+  gpuhash_status refuse_capture(void* stream, gpuhash_error* err) const {
+    void* graph = nullptr;
+    if (!api_.captured_by(stream, &graph) && !graph) return GPUHASH_OK;
+    return host->fail(
+        err, GPUHASH_INVALID_ARGUMENT,
+        "the stream is being captured into a CUDA graph, or a capture forbids its use; slabs are allocated "
+        "and freed outside of captures");
   }
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
   uint32_t threads() const { return config_.threads ? config_.threads : host_team.default_threads(); }
@@ -196,20 +208,25 @@ class slab_allocator {
   };
   struct shared {
     shared(slab_allocator& a, void* s) : a(a), stream(s) {
-      bool alone;
-      if (a.on_cuda())
-        a.launch_.lock(), a.streams_.before_batch(stream, true, &alone);
-      else
+      if (a.on_cuda()) {
+        a.launch_.lock();
+        in = a.streams_.before_batch(stream, &turn) == 0;
+      } else {
         a.gate_.lock_shared();
+      }
     }
     ~shared() {
-      if (a.on_cuda())
-        a.streams_.after_batch(stream, true, false), a.launch_.unlock();
-      else
+      if (a.on_cuda()) {
+        if (in) a.streams_.after_batch(stream, turn);
+        a.launch_.unlock();
+      } else {
         a.gate_.unlock_shared();
+      }
     }
     slab_allocator& a;
     void* stream;
+    stream_gate::turn turn{true};
+    bool in = false;
   };
   struct exclusive {
     exclusive(slab_allocator& a, void* s) : a(a), stream(s) {

@@ -23,6 +23,7 @@
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
+#include "libgpuhash/kit/graphs.hpp"
 #include "libgpuhash/kit/room.hpp"
 #include "libgpuhash/kit/sync.hpp"
 #include "libgpuhash/kit/team.hpp"
@@ -196,6 +197,7 @@ class table {
     bool may_add;
   };
   gpuhash_status move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err);
+  gpuhash_status move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err);
 
   // Use the device of the table on the calling thread, for the scope's life.
   class on_device {
@@ -223,7 +225,8 @@ class table {
     exclusive(table& t, void* stream) : t_(t), stream_(stream) {
       if (t_.on_cuda()) {
         t_.launch_.lock();
-        error = t_.gate_.before_exclusive(stream);
+        error = t_.graphs_.any() ? t_.api_.wait_for_all() : 0;  // C2
+        if (!error) error = t_.gate_.before_exclusive(stream);
       } else {
         t_.host_gate_.lock();
       }
@@ -279,6 +282,10 @@ class table {
   gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status queue(part& p, totals* counters, gpuhash_error* err);
   gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);
+  gpuhash_status capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err);
+  gpuhash_status captured_by(void* stream, void** graph, gpuhash_error* err) const;
+  gpuhash_status refuse_capture(void* stream, gpuhash_error* err) const;
+  gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;
 
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
@@ -293,6 +300,7 @@ class table {
   friend class exclusive;
   host_gate host_gate_;  // CPU
   stream_gate gate_;     // CUDA, under launch_
+  graphs graphs_;        // likewise
   kit_mutex launch_;
   room_ledger room_;
   uint64_t growths_ = 0;            // written exclusively

@@ -37,7 +37,7 @@ inline gpuhash_status table::tell_untold(void* stream, gpuhash_error* err) {
   if (!unwatched_) return GPUHASH_OK;
   totals now{};
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
-  unwatched_ = false;
+  unwatched_ = graphs_.any_that_write();
   const totals told = std::exchange(told_, now);
   if (now.bad_ops != told.bad_ops) return bad_ops(now.bad_ops - told.bad_ops, err);
   const uint64_t untold = now.failed - told.failed;
@@ -56,12 +56,37 @@ inline gpuhash_status table::bad_ops(uint64_t n, gpuhash_error* err) {
                     (unsigned long long)n);
 }
 
+inline gpuhash_status table::captured_by(void* stream, void** graph, gpuhash_error* err) const {
+  const int e = api_.captured_by(stream, graph);
+  if (!e) return GPUHASH_OK;
+  return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the stream %p cannot be used now: %s", stream, api_.error_text(e));
+}
+inline gpuhash_status table::refuse_capture(void* stream, gpuhash_error* err) const {
+  void* graph = nullptr;
+  if (!on_cuda() || stream == own_stream_) return GPUHASH_OK;
+  if (const gpuhash_status s = captured_by(stream, &graph, err)) return s;
+  if (!graph) return GPUHASH_OK;
+  return host->fail(
+      err, GPUHASH_INVALID_ARGUMENT,
+      "the stream is being captured into a CUDA graph, which takes batches only (insert, find, erase, ...); "
+      "make this call before or after the capture");
+}
+// Graphs that live have the addresses of the storage (C1).
+inline gpuhash_status table::refuse_to_move(gpuhash_status status, gpuhash_error* err) const {
+  if (!graphs_.any()) return GPUHASH_OK;
+  return host->fail(
+      err, status,
+      "the table's storage cannot move, since a CUDA graph was captured from it: destroy the graph first, "
+      "or reserve enough before the capture");
+}
+
 // Opens an exclusive operation: `hold` in scope, or return.
-#define GPUHASH_EXCLUSIVE(stream_)                                                \
-  if (poisoned_) return poisoned(err);                                            \
-  on_device scope(*this);                                                         \
-  if (scope.error) return fault(err, scope.error, "choosing the table's device"); \
-  exclusive hold(*this, stream_);                                                 \
+#define GPUHASH_EXCLUSIVE(stream_)                                                   \
+  if (poisoned_) return poisoned(err);                                               \
+  on_device scope(*this);                                                            \
+  if (scope.error) return fault(err, scope.error, "choosing the table's device");    \
+  if (const gpuhash_status captured = refuse_capture(stream_, err)) return captured; \
+  exclusive hold(*this, stream_);                                                    \
   if (hold.error) return fault(err, hold.error, "waiting for running batches")
 // The same for operations that wait for what runs: they say what happened to batches that nobody waited for.
 #define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \
@@ -157,6 +182,7 @@ inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
 
 inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
   if (const gpuhash_status s = make_room(keys, stream, err)) return s;
   ++growths_;
   return GPUHASH_OK;
@@ -164,6 +190,7 @@ inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error*
 
 inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
   totals now{};
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
   return smaller_for(uint64_t(now.live)) ? resize(uint64_t(now.live), stream, err) : gpuhash_status(GPUHASH_OK);
@@ -171,6 +198,7 @@ inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
 
 inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
+  if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
   return compact(first, count, stream, err);
 }
 

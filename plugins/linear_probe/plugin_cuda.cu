@@ -6,6 +6,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "rebuild.cuh"
 
 GH_BEGIN
 
@@ -40,11 +41,15 @@ int run(const void* table, const request& q, totals* sum) {
   return run_lines<F, 64, false>(table, q, sum);
 }
 
+template <class F>
+constexpr engine one() {
+  return {run<F>, collect_on_cuda<linear_table<F>>, nullptr, nullptr, nullptr, move_on_cuda<F>};
+}
 static const engine engines[format_count] = {
-    {run<set32>, collect_on_cuda<linear_table<set32>>, nullptr, nullptr},
-    {run<pair32>, collect_on_cuda<linear_table<pair32>>, nullptr, nullptr},
-    {run<set64>, collect_on_cuda<linear_table<set64>>, nullptr, nullptr},
-    {run<pair64>, collect_on_cuda<linear_table<pair64>>, nullptr, nullptr},
+    one<set32>(),
+    one<pair32>(),
+    one<set64>(),
+    one<pair64>(),
 };
 
 GH_END

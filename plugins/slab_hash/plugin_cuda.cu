@@ -6,6 +6,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "rebuild.cuh"
 #include "walk.hpp"
 
 GH_BEGIN
@@ -76,7 +77,7 @@ int values_on_cuda(const void* table, const request& q, const uint64_t* offsets)
 
 template <class F>
 constexpr engine one() {
-  return {run<F>, collect_on_cuda<slab_table<F>>, flush_on_cuda<F>, values_on_cuda<F>};
+  return {run<F>, collect_on_cuda<slab_table<F>>, flush_on_cuda<F>, values_on_cuda<F>, nullptr, move_on_cuda<F>};
 }
 static const engine engines[format_count] = {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()};
 

@@ -6,6 +6,7 @@
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/drive/host.hpp"
+#include "walk.hpp"
 
 GH_BEGIN
 
@@ -20,15 +21,7 @@ class slab_rebuild {
   const table& from_;
   const table& to_;
 
-  struct chain_end {
-    word* slab;
-    u32 filled;
-    u32* tail;  // NULL: the table keeps none
-  };
-  chain_end begin_of(u64 bucket) const {
-    const index b = index(bucket);
-    return {to_.bucket(b), 0, to_.duplicates ? to_.tail(b) : nullptr};
-  }
+  using end_of_chain = chain_end<host_mem, table>;
 
  public:
   slab_rebuild(const table& from, const table& to) : from_(from), to_(to) {}
@@ -37,7 +30,7 @@ class slab_rebuild {
   static bool run(const void* from, const void* to, totals* sum, uint32_t threads) {
     const table& f = *static_cast<const table*>(from);
     const table& t = *static_cast<const table*>(to);
-    if (f.hash_kind != slab_murmur || t.hash_kind != slab_murmur || f.seed != t.seed) return false;
+    if (!ascend_together(f, t)) return false;
     const slab_rebuild all(f, t);
     const size_t windows = size_t((u64(t.buckets) + window - 1) / window);
     in_pieces(threads, windows + 1, {8, 4, 64}, [&](size_t begin, size_t end) {
@@ -66,40 +59,29 @@ class slab_rebuild {
     const u64 b = a + window < n ? a + window : n;
     const key low = first_hash(a, n);
     const key high = b == n ? ~key(0) : key(first_hash(b, n) - 1);
-    chain_end end[window];
-    for (u64 i = a; i < b; ++i) end[i - a] = begin_of(i);
+    end_of_chain end[window];
+    for (u64 i = a; i < b; ++i) end[i - a] = end_of_chain::of(to_, index(i));
     const index last = reduce(index(high), from_.buckets);
     for (index o = reduce(index(low), from_.buckets); o <= last; ++o)
       from_.template each_word<host_mem>(o, [&](word*, word w) {
         if (!is_live<F>(w)) return;
         const u64 home = u64(to_.home(F::key_of(w))) - a;
-        if (home < b - a) append(end[home], w, sum);
+        if (home < b - a) count(end[home].append(to_, w), sum);
       });
   }
 
   void move_side_chains(totals& sum) const {
     for (u32 side = 0; side < 2; ++side) {
-      chain_end end = begin_of(u64(to_.buckets) + side);
+      auto end = end_of_chain::of(to_, index(to_.buckets + side));
       from_.template each_word<host_mem>(index(from_.buckets + side), [&](word*, word w) {
-        if (is_live<F>(w)) append(end, w, sum);
+        if (is_live<F>(w)) count(end.append(to_, w), sum);
       });
     }
   }
 
-  void append(chain_end& end, word w, totals& sum) const {
-    const u32 data = to_.slab_slots - 1;
-    if (end.filled == data) {
-      const u32 unit = to_.heap.template allocate<host_mem>(u64(reinterpret_cast<uintptr_t>(end.slab)) >> 4);
-      if (unit == no_unit) {
-        ++sum.failed;
-        return;
-      }
-      host_mem::store<order::relaxed>(end.slab + data, table::link_to(unit));  // S4
-      if (end.tail) host_mem::store<order::relaxed>(end.tail, unit);           // S6
-      end = {to_.slab(unit), 0, end.tail};
-    }
-    host_mem::store<order::relaxed>(end.slab + end.filled++, w);
-    ++sum.used;
+  static void count(bool placed, totals& sum) {
+    sum.used += placed;
+    sum.failed += !placed;
   }
 };
 

@@ -121,7 +121,7 @@ class slab_hash_table final : public table {
   double units_for(uint64_t keys, uint64_t buckets) const {
     const double least = least_units_for(keys, buckets);
     if (!on_cuda() || !config_.grow) return least;
-    const double most = most_units(keys, buckets);  // so that no batch has to be waited for
+    const double most = most_units(keys, buckets) / well_filled;  // so that no batch has to be waited for
     return most > least ? most : least;
   }
   double least_units_for(uint64_t keys, uint64_t buckets) const {
@@ -264,9 +264,11 @@ class slab_hash_table final : public table {
     }
     return linked + (K < most_in_hand ? K : most_in_hand);
   }
-  // The most slots that may be used before the heap might run out.
+  // Units are found quickly while some are free in most memory blocks, so that an eighth stays free.
+  static constexpr double well_filled = 0.875;
+  // The most slots that may be used before the heap might be fuller than that.
   uint64_t sure_slots() const {
-    const double units = double(layout_.heap.capacity());
+    const double units = well_filled * double(layout_.heap.capacity());
     double low = 0;
     double high = 2 * (double(layout_.buckets) + units) * data_slots_;
     for (int i = 0; i < 24; ++i) {

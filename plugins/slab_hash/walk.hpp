@@ -41,6 +41,40 @@ GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
   return dropped;
 }
 
+// The end of a chain that a rebuild fills, with nobody else about.
+template <class Mem, class Table>
+struct chain_end {
+  using word = typename Table::format::word;
+  word* slab;
+  u32* tail;  // NULL: the table keeps none
+  u32 filled;
+
+  GH_FN static chain_end of(const Table& t, typename Table::index b) {
+    return {t.bucket(b), t.duplicates ? t.tail(b) : nullptr, 0};
+  }
+
+  // False: there was no unit for one more slab.
+  GH_FN bool append(const Table& t, word w) {
+    const u32 data = t.slab_slots - 1;
+    if (filled == data) {
+      const u32 unit = t.heap.template allocate<Mem>(u64(reinterpret_cast<uintptr_t>(slab)) >> 4);
+      if (unit == no_unit) return false;
+      Mem::template store<order::relaxed>(slab + data, Table::link_to(unit));  // S4
+      if (tail) Mem::template store<order::relaxed>(tail, unit);               // S6
+      slab = t.slab(unit);
+      filled = 0;
+    }
+    Mem::template store<order::relaxed>(slab + filled++, w);
+    return true;
+  }
+};
+
+// Do the buckets of both ascend with the same hash, so that each new one's pairs lie in a few old ones?
+template <class Table>
+inline bool ascend_together(const Table& from, const Table& to) {
+  return from.hash_kind == slab_murmur && to.hash_kind == slab_murmur && from.seed == to.seed;
+}
+
 // SEARCHALL of one key: its values, in the order of its chain. As many as were counted: if the caller has written to the
 // keys since, some are left out or zero, but nothing is written to the places of other keys.
 template <class Mem, class Table>
