@@ -251,6 +251,7 @@ def refuse_overlaps(tuple inputs, tuple outputs):
             refuse_overlap(given, what, other, other_what)
     refuse_overlap(outputs[1], "the mask", outputs[0], "out")
 
+
 # ---- single numbers --------------------------------------------------------------------------------------------------
 # The short path of t[5] and of t.insert(keys, 1): a Python number, or a numpy scalar of the very dtype, that the dtype
 # holds as it is becomes its bytes. Everything else goes through `_arrays.to_store`, which also finds the words for what
@@ -372,10 +373,10 @@ cdef uintptr_t handle_of(object stream) except? 1:
     return <uintptr_t>PyLong_AsUnsignedLongLong(int(handle))
 
 # ---- device arrays: the short path -----------------------------------------------------------------------------------
-# An array of CuPy or PyTorch, or of our own, that is on the table's device, of the stored dtype, C-contiguous, and whose
-# library's current stream is the stream of the call, needs no conversion, no waiting and no questions. It is described
-# by its library's table of C functions for DLPack where there is one (PyTorch 2.10 and newer), else by its attributes.
-# Every other array is left to `_device.py`, which also finds the words for what cannot be taken.
+# An array of CuPy or PyTorch, or of our own, that is on the table's device, of the stored dtype, C-contiguous, and
+# whose library's current stream is the stream of the call, needs no conversion, no waiting and no questions. It is
+# described by its library's table of C functions for DLPack where there is one (PyTorch 2.10 and newer), else by its
+# attributes. Every other array is left to `_device.py`, which also finds the words for what cannot be taken.
 
 cdef extern from *:
     """
@@ -925,7 +926,7 @@ cdef class CoreTable:
         return 0
 
     def _pretend(self, int kind):
-        """For tests: from now on the calls of Python take this for a table on another kind of device. Returns itself."""
+        """For tests: from now on Python takes this for a table on another kind of device. Returns itself."""
         self._kind = kind
         return self
 
@@ -1114,7 +1115,7 @@ cdef class CoreTable:
         batch.combine = combine
         batch.value_type = self.value_kind
         batch.stream = <void *>s
-        # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
+        # Only what adds keys can find no room, and only where the table does not grow; nothing else has to wait.
         memset(&counts, 0, sizeof(counts))
         if not self._grow and op in ADDING:
             batch.counts = &counts
