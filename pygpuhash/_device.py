@@ -23,7 +23,7 @@ import numpy as np
 
 from pygpuhash import _arrays, _core, _cuda, _tensors
 from pygpuhash._core import stream_handle
-from pygpuhash.errors import InvalidArgument, TableFull
+from pygpuhash.errors import DeviceError, InvalidArgument, TableFull
 
 __all__ = [
     "Address",
@@ -38,11 +38,31 @@ __all__ = [
     "range_of",
     "stream_handle",
     "to_host",
+    "usable_stream",
     "view",
     "with_default",
 ]
 
 _DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
+_DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whichever device is current
+
+
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+
+def usable_stream(stream: Any, device: int) -> int:
+    """The handle of a stream that was named; refused if it is of another device, or if the driver does not know it."""
+    handle = stream_handle(stream)
+    if handle > _DEFAULT_STREAMS:
+        try:
+            found = int(_cuda.call("cuStreamGetDevice", handle))
+        except DeviceError as error:
+            raise InvalidArgument(f"stream={stream!r} cannot be used: {error}") from error
+        if found != device:
+            raise InvalidArgument(
+                f"stream={stream!r} is of cuda:{found}, the table on cuda:{device}: pass a stream of that device"
+            )
+    return handle
 
 
 # ---- reading arrays --------------------------------------------------------------------------------------------------
@@ -261,7 +281,8 @@ class _Call:
             )
         self.table, self.keys, self.device = table, keys, table._ordinal
         self.owner = stream if stream is not None else table._stream
-        self.stream = stream_handle(self.owner) if self.owner is not None else current_stream(keys, self.device)
+        given = self.owner is not None
+        self.stream = usable_stream(self.owner, self.device) if given else current_stream(keys, self.device)
         if self.owner is None:
             self.owner = self.stream
 
@@ -436,7 +457,7 @@ def _device_batch(
 ) -> tuple[Any, Any]:
     device = table._ordinal
     owner = stream if stream is not None else table._stream
-    s = stream_handle(owner) if owner is not None else current_stream(keys, device)
+    s = usable_stream(owner, device) if owner is not None else current_stream(keys, device)
     owner = s if owner is None else owner
     _check_results(keys, out_dtype)
     k = _stored_view(keys, table.key_dtype, table._key_store, device, s, "keys")
@@ -515,7 +536,7 @@ def _host_batch(
     """Host arrays on a CUDA table: returns when the results are on the host."""
     from pygpuhash import _host
 
-    s = stream_handle(stream if stream is not None else table._stream)
+    s = usable_stream(stream if stream is not None else table._stream, table._ordinal)
     library = _tensors.library(keys)
     _tensors.check_results(library, out_dtype)
     host = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")

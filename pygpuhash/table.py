@@ -444,7 +444,7 @@ class Table(_core.CoreTable):
         owner = stream if stream is not None else self._stream
         if owner is None and like is not None:
             return _device.current_stream(like, self._ordinal)
-        return _device.stream_handle(owner)
+        return _device.usable_stream(owner, self._ordinal)
 
     # ---- as a mapping
 

@@ -111,6 +111,7 @@ class Cuda:
         self.contexts = []
         self.room = {"device": 1 << 40, "pinned": 1 << 40}
         self.allocated, self.freed = [], []
+        self.destroyed, self.device_of = set(), lambda stream: 0
         self.next_handle = 100
         cuda = self
 
@@ -159,6 +160,7 @@ class Cuda:
             cuCtxPopCurrent=lambda: (ok, self.contexts.pop()),
             cuMemcpyAsync=copy,
             cuGetErrorString=lambda code: (ok, b"an error"),
+            cuStreamGetDevice=lambda stream: (400, None) if stream in self.destroyed else (ok, self.device_of(stream)),
         )
 
     @staticmethod

@@ -151,6 +151,26 @@ def test_another_stream_is_left_to_the_library_to_wait_for(table, cupy):
         assert set(fake_libraries.asked) == {9}
 
 
+def test_streams_that_cannot_be_used(table, cuda, cupy):
+    keys = cupy.asarray(KEYS)
+    cuda.device_of, cuda.destroyed = lambda stream: 1 if stream == 11 else 0, {12}
+    for stream, words in (
+        (11, "stream=11 is of cuda:1, the table on cuda:0"),
+        (12, "cannot be used: cuStreamGetDevice"),
+    ):
+        for call in (
+            lambda given: table.insert(keys, keys, stream=given),
+            lambda given: table.insert(KEYS, KEYS, stream=given),
+            lambda given: table.get(keys, 5, stream=given),
+            lambda given: table.clear(stream=given),
+            lambda given: table.export(stream=given),
+        ):
+            with pytest.raises(gh.InvalidArgument, match=words):
+                call(stream)
+    assert len(table) == 0
+    assert table.insert(keys, keys, stream=2) is not None  # the thread's own default stream
+
+
 def spoil(library, what):
     """Arrays that are not plain: (keys, values, out, mask, error, words)."""
     keys, values, out, mask = KEYS, KEYS, np.empty_like(KEYS), np.empty(len(KEYS), bool)
