@@ -1116,8 +1116,9 @@ cdef class CoreTable:
         batch.value_type = self.value_kind
         batch.stream = <void *>s
         # Only what adds keys can find no room, and only where the table does not grow; nothing else has to wait.
+        # What is captured into a graph runs later: the next call on the whole table tells of elements without room.
         memset(&counts, 0, sizeof(counts))
-        if not self._grow and op in ADDING:
+        if not self._grow and op in ADDING and not _cuda.is_capturing(s):
             batch.counts = &counts
         start_error(&err)
         self._enter()

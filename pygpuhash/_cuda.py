@@ -29,8 +29,10 @@ __all__ = [
     "driver",
     "from_host",
     "full",
+    "is_capturing",
     "memory_of",
     "pinned_memory",
+    "relaxed",
     "stream_at",
     "synchronize",
 ]
@@ -111,6 +113,30 @@ class current:
         call("cuCtxPopCurrent")
 
 
+class _Relaxed:
+    """Lets this thread allocate and wait while a stream, which is not used here, is being captured into a graph."""
+
+    def __enter__(self) -> None:
+        modes = driver().CUstreamCaptureMode
+        self.before = call("cuThreadExchangeStreamCaptureMode", modes.CU_STREAM_CAPTURE_MODE_RELAXED)
+
+    def __exit__(self, *exception: object) -> None:
+        call("cuThreadExchangeStreamCaptureMode", self.before)
+
+
+def relaxed() -> _Relaxed:
+    """A context in which captures of other streams forbid nothing."""
+    return _Relaxed()
+
+
+def is_capturing(stream: int) -> bool:
+    """Is work of this stream being captured into a graph?"""
+    try:
+        return int(call("cuStreamIsCapturing", stream)) != 0
+    except DeviceError:  # the default stream, while another one is captured that would have to wait for it
+        return False
+
+
 def stream_at(handle: int) -> Any:
     """The `cuda.core.Stream` of a handle, which somebody else owns. 0 and 1 are the legacy default stream."""
     return core().Stream.from_handle(handle)
@@ -189,7 +215,7 @@ class DeviceArray:
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False) and not sys.is_finalizing():
-            with current(self.device):
+            with relaxed(), current(self.device):
                 self.buffer.close(stream_at(self.stream))
 
     @property

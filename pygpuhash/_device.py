@@ -490,7 +490,7 @@ def _device_batch(
     status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, owner)
     m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
     # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
-    wait = not table._grow and op in _core.ADDING
+    wait = not table._grow and op in _core.ADDING and not _cuda.is_capturing(s)
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=wait)
     if failure is not None:
         fail(table, failure, status, mask is not None, s)
@@ -537,6 +537,11 @@ def _host_batch(
     from pygpuhash import _host
 
     s = usable_stream(stream if stream is not None else table._stream, table._ordinal)
+    if s and _cuda.is_capturing(s):
+        raise InvalidArgument(
+            "the stream is being captured into a graph, and host arrays are copied now: pass device arrays, or call "
+            "outside of the capture"
+        )
     library = _tensors.library(keys)
     _tensors.check_results(library, out_dtype)
     host = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")

@@ -163,7 +163,7 @@ class _Batch:
     def run(self) -> None:
         """All chunks. The failure of single elements is left in `failure`."""
         device = self.table._ordinal
-        with _cuda.current(device):
+        with _cuda.relaxed(), _cuda.current(device):
             try:
                 staging, most = self.prepare(device)
                 self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down

@@ -111,7 +111,7 @@ class Cuda:
         self.contexts = []
         self.room = {"device": 1 << 40, "pinned": 1 << 40}
         self.allocated, self.freed = [], []
-        self.destroyed, self.device_of = set(), lambda stream: 0
+        self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
         cuda = self
 
@@ -160,6 +160,9 @@ class Cuda:
             cuCtxPopCurrent=lambda: (ok, self.contexts.pop()),
             cuMemcpyAsync=copy,
             cuGetErrorString=lambda code: (ok, b"an error"),
+            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2),
+            cuThreadExchangeStreamCaptureMode=lambda mode: (ok, 0),
+            cuStreamIsCapturing=lambda stream: (ok, int(stream in self.capturing)),
             cuStreamGetDevice=lambda stream: (400, None) if stream in self.destroyed else (ok, self.device_of(stream)),
         )
 

@@ -23,6 +23,7 @@ KEYS = np.arange(3, 103, dtype=np.uint64)
 @pytest.fixture
 def cuda(monkeypatch):
     with fake_cuda.installed(monkeypatch) as fake:
+        monkeypatch.setattr(Table, "cuda", fake)
         yield fake
 
 
@@ -51,15 +52,14 @@ def table(backend):
 
 
 class Table(gh.Table):
-    """A table of the CPU that takes streams."""
+    """A table of the CPU that takes streams: what they hold is done when it begins."""
 
-    __slots__ = ("streams",)
+    __slots__ = ()
+    cuda = None
 
     def _raw(self, *args, stream=0, **rest):
+        self.cuda.bring(stream)
         return super()._raw(*args, **rest)
-
-    def _lower_bound(self, n, k, ok, ov, f, stream):
-        return super()._lower_bound(n, k, ok, ov, f)
 
 
 def make(backend, **arguments):
@@ -169,6 +169,42 @@ def test_streams_that_cannot_be_used(table, cuda, cupy):
                 call(stream)
     assert len(table) == 0
     assert table.insert(keys, keys, stream=2) is not None  # the thread's own default stream
+
+
+@pytest.mark.parametrize("capturing", [False, True])
+def test_nothing_waits_for_what_is_captured(backend, cuda, cupy, monkeypatch, capturing):
+    """Elements without room are found when the graph has run, not by a call that has only been captured."""
+    asked, waited = [], []
+
+    class Spy(Table):
+        __slots__ = ()
+
+        def _raw(self, *args, wait=False, **rest):
+            waited.append(wait)
+            return super()._raw(*args, wait=wait, **rest)
+
+    monkeypatch.setattr(_cuda, "is_capturing", lambda stream: asked.append(stream) or capturing)
+    keys = cupy.asarray(KEYS)
+    for grow in (False, True):
+        with Spy(backend, device="cpu", value_dtype="uint64", capacity=1000, grow=grow) as table:
+            table._pretend(_core.CUDA)
+            table.insert(keys, keys)
+            assert asked == ([] if grow else [0])
+            table.find(keys)
+            assert len(asked) == (0 if grow else 1)
+            table.insert(keys, keys, stream=9)  # the long path
+            table.find(keys, stream=9)
+        assert waited == [not grow and not capturing, False]
+        asked.clear()
+        waited.clear()
+
+
+def test_host_arrays_are_not_captured(table, cuda):
+    cuda.capturing = {7}
+    for call in (lambda: table.insert(KEYS, KEYS, stream=7), lambda: table.find(5, stream=7)):
+        with pytest.raises(gh.InvalidArgument, match="host arrays are copied now: pass device arrays"):
+            call()
+    assert table.insert(KEYS, KEYS).all()
 
 
 def spoil(library, what):
