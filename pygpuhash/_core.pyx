@@ -1,8 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
 """The extension module: libgpuhash's handles and calls, its status codes as exceptions, array pointers.
 
-What is an acceptable array is decided in `_arrays.py` (host) and `_device.py` (CUDA); this module has the short path
-for numpy arrays that can be passed as they are, so that a call costs about a microsecond.
+What is an acceptable array is decided in `_arrays.py` (host) and `_device.py` (CUDA); this module has the short paths
+for arrays that can be passed as they are: of numpy, so that a call costs about a microsecond, and of CuPy and PyTorch,
+so that Python adds little to what the driver takes for a launch.
 
 Rules that hold for every call:
   - the GIL is released while libgpuhash runs;
@@ -12,8 +13,8 @@ Rules that hold for every call:
   - a table that is closed while another thread is inside a call is destroyed by the last call that leaves.
 """
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_WRITABLE, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from cpython.exc cimport PyErr_CheckSignals
-from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Clear
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong, PyLong_Check
 from cpython.pycapsule cimport (
     PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New, PyCapsule_SetName
 )
@@ -33,6 +34,8 @@ from pygpuhash.gpuhash cimport *
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, Dtype dtype, object base)
+
+import sys
 
 import numpy
 
@@ -76,6 +79,7 @@ DEDUP_LAST = GPUHASH_DEDUP_LAST
 CPU = GPUHASH_CPU
 CUDA = GPUHASH_CUDA
 
+ADDING = frozenset((OP_INSERT, OP_ASSIGN, OP_ACCUMULATE, OP_INSERT_MULTI, OP_EXECUTE))
 cdef dict COMBINE = {"add": GPUHASH_ADD, "min": GPUHASH_MIN, "max": GPUHASH_MAX}
 cdef dict VALUE_TYPE = {"u": GPUHASH_UINT, "i": GPUHASH_INT, "f": GPUHASH_FLOAT}  # by the kind of the stored dtype
 TRAITS = {
@@ -239,6 +243,15 @@ cdef int refuse_overlap(Array out, str what, Array other, str other_what) except
         raise errors.InvalidArgument(f"{what} overlaps {other_what}: pass an array of its own")
     return 0
 
+
+def refuse_overlaps(tuple inputs, tuple outputs):
+    """The same for C-contiguous inputs (keys, values, ops) and outputs (out, mask), of which any may be None."""
+    for given, what in zip(outputs, ("out", "the mask")):
+        for other, other_what in zip(inputs, ("keys", "values", "ops")):
+            refuse_overlap(given, what, other, other_what)
+    refuse_overlap(outputs[1], "the mask", outputs[0], "out")
+
+
 # ---- single numbers --------------------------------------------------------------------------------------------------
 # The short path of t[5] and of t.insert(keys, 1): a Python number, or a numpy scalar of the very dtype, that the dtype
 # holds as it is becomes its bytes. Everything else goes through `_arrays.to_store`, which also finds the words for what
@@ -324,6 +337,264 @@ cdef bint all_booleans(const uint8_t *status, size_t n) noexcept nogil:
     for i in range(n):
         seen |= status[i]
     return seen <= GPUHASH_YES
+
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+
+def stream_handle(stream):
+    """The address of a CUDA stream: from `__cuda_stream__`, `.cuda_stream`, `.ptr`, or an int; 0 for None."""
+    return handle_of(stream)
+
+
+cdef uintptr_t handle_of(object stream) except? 1:
+    if stream is None:
+        return 0
+    handle = stream
+    if not PyLong_Check(stream):
+        protocol = getattr(stream, "__cuda_stream__", None)
+        if protocol is not None:
+            pair = protocol() if callable(protocol) else protocol
+            if len(pair) != 2 or pair[0] != 0:
+                raise errors.InvalidArgument(f"stream={stream!r} answers __cuda_stream__ with {pair!r}: version 0 is "
+                                             "understood")
+            handle = pair[1]
+            if not handle and getattr(stream, "is_closed", False):
+                raise errors.InvalidArgument(f"stream={stream!r} is closed: pass one that is open")
+        else:
+            for name in ("cuda_stream", "ptr"):
+                if hasattr(stream, name):
+                    handle = getattr(stream, name)
+                    break
+    if isinstance(handle, bool) or not isinstance(handle, (int, numpy.integer)):
+        raise TypeError(f"stream={stream!r} is not a stream: pass an object with __cuda_stream__, .cuda_stream or "
+                        ".ptr, or the stream's address as an int")
+    if not 0 <= handle < 1 << 64:
+        raise errors.InvalidArgument(f"stream={stream!r}: {int(handle)} is not an address")
+    return <uintptr_t>PyLong_AsUnsignedLongLong(int(handle))
+
+# ---- device arrays: the short path -----------------------------------------------------------------------------------
+# An array of CuPy or PyTorch, or of our own, that is on the table's device, of the stored dtype, C-contiguous, and
+# whose library's current stream is the stream of the call, needs no conversion, no waiting and no questions. It is
+# described by its library's table of C functions for DLPack where there is one (PyTorch 2.10 and newer), else by its
+# attributes. Every other array is left to `_device.py`, which also finds the words for what cannot be taken.
+
+cdef extern from *:
+    """
+    typedef struct { int32_t type, id; } gh_dl_device;
+    typedef struct { uint8_t code, bits; uint16_t lanes; } gh_dl_dtype;
+    typedef struct {
+      void *data; gh_dl_device device; int32_t ndim; gh_dl_dtype dtype; int64_t *shape, *strides; uint64_t byte_offset;
+    } gh_dl_tensor;
+    typedef struct gh_dl_managed {
+      gh_dl_tensor tensor; void *context; void (*deleter)(struct gh_dl_managed *);
+    } gh_dl_managed;
+    static void gh_dl_delete(gh_dl_managed *m) { if (m->deleter) m->deleter(m); }
+    typedef struct gh_dl_exchange {
+      uint32_t major, minor;
+      struct gh_dl_exchange *older;
+      void *allocate, *export_array, *import_array;
+      int (*describe)(void *array, gh_dl_tensor *out);
+      int (*current_stream)(int32_t device_type, int32_t device, void **out);
+    } gh_dl_exchange;
+    """
+    ctypedef struct gh_dl_device:
+        int32_t type
+        int32_t id
+    ctypedef struct gh_dl_dtype:
+        uint8_t code
+        uint8_t bits
+        uint16_t lanes
+    ctypedef struct gh_dl_tensor:
+        void *data
+        gh_dl_device device
+        int32_t ndim
+        gh_dl_dtype dtype
+        int64_t *shape
+        int64_t *strides
+        uint64_t byte_offset
+    ctypedef struct gh_dl_managed:
+        gh_dl_tensor tensor
+        void *context
+        void (*deleter)(gh_dl_managed *) noexcept
+    void gh_dl_delete(gh_dl_managed *m)
+    ctypedef struct gh_dl_exchange:
+        uint32_t major
+        int (*describe)(void *array, gh_dl_tensor *out)
+        int (*current_stream)(int32_t device_type, int32_t device, void **out)
+
+cdef enum:
+    MOST_DIMENSIONS = 8
+    ON_CUDA = 2                     # DLPack's numbers: the device,
+    CODE_OF_BOOL = 6 << 8 | 8       # and dtypes, as the code and the bits
+    CODE_OF_UINT8 = 1 << 8 | 8
+    CODE_OF_INT64 = 0 << 8 | 64
+
+cdef enum Way:
+    EXCHANGE, CUPY, OWN
+
+cdef struct Seen:
+    char *at
+    int32_t device
+    int dimensions
+    int64_t shape[MOST_DIMENSIONS]
+
+cdef dict LIBRARIES = {}            # of the types of arrays that were met
+
+
+cdef class Library:
+    """How arrays of one type are described, and new ones made."""
+
+    cdef Way way
+    cdef gh_dl_exchange *exchange
+    cdef object stream_of           # CuPy's current stream on a device
+    cdef object current_device      # CuPy's
+    cdef object make                # CuPy: a new array of a shape and a dtype; PyTorch: one like another, of a dtype
+    cdef object module              # PyTorch: where its dtypes are
+    cdef dict dtypes                # of PyTorch, by numpy's, as keyword arguments
+    cdef bint writable              # its arrays may be written to
+
+    cdef bint current_stream(self, object array, int32_t device, uintptr_t *stream) except -1:
+        """The stream on which the library would launch work now: then the array is ready for it. False: unknown."""
+        cdef void *found = NULL
+        if self.way == EXCHANGE:
+            if self.exchange.current_stream(ON_CUDA, device, &found) != 0:
+                PyErr_Clear()
+                return False
+            stream[0] = <uintptr_t>found
+        elif self.way == CUPY:
+            stream[0] = self.stream_of(device).ptr
+        else:
+            stream[0] = array.stream
+        return True
+
+    cdef bint look(self, object array, object dtype, int code, uintptr_t stream, Seen *seen) except -1:
+        """Is this an array of the dtype that can be passed as it is? Then where it lies is written to `seen`."""
+        cdef gh_dl_tensor t
+        cdef int i
+        if self.way == EXCHANGE:
+            if self.exchange.describe(<void *>array, &t) != 0:
+                PyErr_Clear()
+                return False
+            if (t.device.type != ON_CUDA or t.dtype.lanes != 1 or (<int>t.dtype.code << 8 | t.dtype.bits) != code
+                    or t.ndim > MOST_DIMENSIONS or not rows_follow(&t)):
+                return False
+            if t.dtype.code == 2 and getattr(array, "requires_grad", False):
+                return False
+            seen.at = <char *>t.data + t.byte_offset
+            seen.device = t.device.id
+            seen.dimensions = t.ndim
+            for i in range(t.ndim):
+                seen.shape[i] = t.shape[i]
+            return True
+        if <void *>array.dtype != <void *>dtype:
+            return False
+        if self.way == CUPY:
+            if not array.flags.c_contiguous:
+                return False
+            data = array.data
+            seen.at = <char *><uintptr_t>data.ptr
+            seen.device = data.device_id
+        else:
+            if <uintptr_t>array.stream != stream:
+                return False
+            seen.at = <char *><uintptr_t>array.ptr
+            seen.device = array.device
+        cdef tuple shape = array.shape
+        seen.dimensions = len(shape)
+        if seen.dimensions > MOST_DIMENSIONS:
+            return False
+        for i in range(seen.dimensions):
+            seen.shape[i] = shape[i]
+        return True
+
+    cdef object like(self, object array, object dtype, int32_t device):
+        """A new array of the shape of another, usable on the library's current stream; None where that is not sure."""
+        if self.make is None:
+            return None
+        if self.way == EXCHANGE:
+            arguments = self.dtypes.get(dtype)
+            if arguments is None:
+                arguments = self.dtypes[dtype] = {"dtype": getattr(self.module, dtype.name)}
+            return self.make(array, **arguments)
+        return self.make(array.shape, dtype) if self.current_device() == device else None
+
+
+cdef bint rows_follow(gh_dl_tensor *t) noexcept:
+    """Is it C-contiguous?"""
+    cdef int64_t expected = 1
+    cdef int i
+    cdef bint follow = True
+    if t.strides == NULL:
+        return True
+    for i in range(t.ndim - 1, -1, -1):
+        if t.shape[i] > 1 and t.strides[i] != expected:
+            follow = False
+        expected *= t.shape[i]
+    return follow or expected == 0
+
+
+cdef Library library_of(object kind):
+    """The library of arrays of this type, if they can take the short path; else None."""
+    if kind is ndarray or kind is int:
+        return None
+    found = LIBRARIES.get(kind)
+    return found if found is not None else new_library(kind)
+
+
+cdef Library new_library(object kind):
+    cdef Library library = Library()
+    cdef gh_dl_exchange *exchange
+    name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    if kind is _cuda.DeviceArray:
+        library.way = OWN
+        library.writable = True
+    elif name == "cupy.ndarray":
+        cuda = sys.modules["cupy"].cuda
+        library.way = CUPY
+        library.stream_of = cuda.get_current_stream
+        library.current_device = cuda.runtime.getDevice
+        library.make = kind
+        library.writable = True
+    else:
+        capsule = vars(kind).get("__dlpack_c_exchange_api__")  # of this very type, not of one that it derives from
+        if not PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
+            return None
+        exchange = <gh_dl_exchange *>PyCapsule_GetPointer(capsule, "dlpack_exchange_api")
+        if exchange.major != 1 or exchange.describe == NULL or exchange.current_stream == NULL:
+            return None
+        library.way = EXCHANGE
+        library.exchange = exchange
+        if name == "torch.Tensor":
+            library.module = sys.modules["torch"]
+            library.make = library.module.empty_like
+            library.dtypes = {}
+            library.writable = True
+    LIBRARIES[kind] = library
+    return library
+
+
+cdef bint same_size(Seen *a, Seen *b) noexcept:
+    cdef int i
+    if a.dimensions != b.dimensions:
+        return False
+    for i in range(a.dimensions):
+        if a.shape[i] != b.shape[i]:
+            return False
+    return a.device == b.device
+
+
+cdef size_t elements(Seen *a) noexcept:
+    cdef size_t n = 1
+    cdef int i
+    for i in range(a.dimensions):
+        n *= <size_t>a.shape[i]
+    return n
+
+
+cdef int dlpack_code(object dtype):
+    """The code and the bits of a dtype, as DLPack has them; -1 for what it does not have."""
+    cdef object code = None if dtype is None else {"i": 0, "u": 1, "f": 2, "b": 6}.get(dtype.kind)
+    return -1 if code is None else code << 8 | dtype.itemsize * 8
 
 # ---- devices and backends --------------------------------------------------------------------------------------------
 
@@ -483,6 +754,27 @@ def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_
     return seconds
 
 
+def copy_parts(list parts, uint32_t threads=0):
+    """Copy host memory on several threads: (to, from, bytes, whether to look) of each part.
+
+    Returns the bitwise or of the bytes that were looked at.
+    """
+    cdef gpuhash_copy rows[8]
+    cdef size_t i, n = len(parts)
+    cdef uint8_t seen
+    if n > 8:
+        raise ValueError(f"{n} parts are more than the 8 of one call")
+    for i in range(n):
+        to, source, size, look = parts[i]
+        rows[i].to = <void *><uintptr_t>to
+        rows[i].from_ = <void *><uintptr_t>source
+        rows[i].bytes = size
+        rows[i].look = look
+    with nogil:
+        seen = gpuhash_copy_parts(n, rows, threads)
+    return seen
+
+
 # ---- memory resources ------------------------------------------------------------------------------------------------
 # A Python object with allocate(nbytes, alignment, stream) -> address (0 or None: no memory) and
 # deallocate(address, nbytes, alignment, stream). An exception in allocate is reported as unraisable, and the library
@@ -549,6 +841,7 @@ cdef class CoreTable:
     cdef int key_plain, value_plain                  # how a Python number becomes an element
     cdef object key_type, value_type                 # numpy's scalars of the dtypes
     cdef object key_twin, value_twin                 # the integer dtypes of the other sign, or None
+    cdef int key_code, value_code                    # of the dtypes, as DLPack has them
 
     def _create(self, str name, int kind, int ordinal, dtypes, uint64_t capacity, double max_load_factor,
                 uint64_t seed, bint grow, uint32_t threads, object memory, dict options, object stream,
@@ -563,6 +856,7 @@ cdef class CoreTable:
         self.key_plain, self.key_type = number_kind(self.key_dtype)
         self.value_plain, self.value_type = number_kind(self.value_dtype)
         self.key_twin, self.value_twin = TWINS.get(self.key_dtype), TWINS.get(self.value_dtype)
+        self.key_code, self.value_code = dlpack_code(self.key_dtype), dlpack_code(self.value_dtype)
         self.key_bytes = self._key_store.itemsize
         self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
@@ -631,6 +925,11 @@ cdef class CoreTable:
             self._destroy()
         return 0
 
+    def _pretend(self, int kind):
+        """For tests: from now on Python takes this for a table on another kind of device. Returns itself."""
+        self._kind = kind
+        return self
+
     def close(self):
         """Free the table's memory. Calls that run in other threads finish first. Closing twice is allowed."""
         self.closed = True
@@ -641,8 +940,11 @@ cdef class CoreTable:
 
     def _raw(self, uint32_t op, size_t n, uintptr_t keys, uintptr_t values=0, uintptr_t out_values=0,
              uintptr_t out_status=0, uintptr_t ops=0, uint32_t flags=0, uint32_t combine=0, uintptr_t stream=0,
-             bint wait=False):
-        """One call of gpuhash_run on addresses of the table's device; returns the exception, or None."""
+             bint wait=False, list log=None):
+        """One call of gpuhash_run on addresses of the table's device; returns the exception, or None.
+
+        The status is added to `log` before a signal can be handled.
+        """
         cdef gpuhash_batch batch
         cdef gpuhash_counts counts
         cdef gpuhash_error err
@@ -667,6 +969,8 @@ cdef class CoreTable:
         self._enter()
         with nogil:
             status = gpuhash_run(self.handle, &batch, &err)
+        if log is not None:
+            log.append(status)
         self._leave()
         if status == GPUHASH_OK and not (wait and counts.failed):
             return None
@@ -676,6 +980,10 @@ cdef class CoreTable:
                       object stream, object out_dtype, uint32_t flags=0, uint32_t combine=0):
         """One batch. Returns (values or None, mask), shaped like the keys; scalars for a scalar key."""
         cdef object library = None
+        if self._kind != GPUHASH_CPU:
+            answer = self._on_device(op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
+            if answer is not None:
+                return answer
         if self._kind != GPUHASH_CPU or (type(keys) is not ndarray and _arrays.on_device(keys)):
             return _device.batch(self, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
         if type(keys) is not ndarray:
@@ -745,6 +1053,82 @@ cdef class CoreTable:
             return (None if found is None else found[()]), (<object>status)[()]
         return (found if out is None else out), (status if mask is None else mask)
 
+    cdef tuple _on_device(self, uint32_t op, object keys, object values, object ops, object out, object mask,
+                          object stream, object out_dtype, uint32_t flags, uint32_t combine):
+        """The same for device arrays that are plain and ready, see above; None for all others."""
+        cdef object kind = type(keys)
+        cdef Library library = library_of(kind)
+        cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
+        if library is None or self.key_dtype is not self._key_store or store is not out_dtype:
+            return None
+        cdef uintptr_t s = 0
+        if not library.current_stream(keys, self._ordinal, &s):
+            return None
+        cdef object owner = stream if stream is not None else self._stream
+        if owner is not None and handle_of(owner) != s:
+            return None
+        cdef Seen k, other
+        if not library.look(keys, self.key_dtype, self.key_code, s, &k) or k.device != self._ordinal:
+            return None
+        cdef gpuhash_batch batch
+        cdef gpuhash_counts counts
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        memset(&batch, 0, sizeof(batch))
+        if values is not None:
+            if (type(values) is not kind or self.value_dtype is not self._value_store
+                    or not library.look(values, self.value_dtype, self.value_code, s, &other)
+                    or not same_size(&k, &other)):
+                return None
+            batch.values = other.at
+        if ops is not None:
+            if (type(ops) is not kind or not library.look(ops, UINT8, CODE_OF_UINT8, s, &other)
+                    or not same_size(&k, &other)):
+                return None
+            batch.ops = <uint8_t *>other.at
+        cdef object result = out
+        cdef object told = mask
+        if (out is not None or mask is not None) and not library.writable:
+            return None
+        if out_dtype is not None:
+            if out is None:
+                result = library.like(keys, out_dtype, self._ordinal)
+            if (type(result) is not kind
+                    or not library.look(result, out_dtype, CODE_OF_INT64 if out_dtype is INT64 else self.value_code, s,
+                                        &other)
+                    or not same_size(&k, &other)):
+                return None
+            batch.out_values = other.at
+        elif out is not None:
+            return None
+        if mask is None:
+            told = library.like(keys, BOOL, self._ordinal)
+        if (type(told) is not kind or not library.look(told, BOOL, CODE_OF_BOOL, s, &other)
+                or not same_size(&k, &other)):
+            return None
+        batch.out_status = <uint8_t *>other.at
+        batch.struct_size = sizeof(batch)
+        batch.op = op
+        batch.flags = flags
+        batch.n = elements(&k)
+        batch.keys = k.at
+        batch.combine = combine
+        batch.value_type = self.value_kind
+        batch.stream = <void *>s
+        # Only what adds keys can find no room, and only where the table does not grow; nothing else has to wait.
+        # What is captured into a graph runs later: the next call on the whole table tells of elements without room.
+        memset(&counts, 0, sizeof(counts))
+        if not self._grow and op in ADDING and not _cuda.is_capturing(s):
+            batch.counts = &counts
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_run(self.handle, &batch, &err)
+        self._leave()
+        if status != GPUHASH_OK or counts.failed:
+            _device.fail(self, batch_exception(status, &err), told, mask is not None, s)
+        return result, told
+
     cdef Array _repeated(self, void *cell, size_t n):
         """One value for all keys: a piece's worth of copies, used again and again. None for a single key."""
         cdef npy_intp copies = min(n, PIECE)
@@ -755,11 +1139,8 @@ cdef class CoreTable:
         return v
 
     cdef int _refuse_overlaps(self, Array k, Array v, Array o, Array out, Array mask) except -1:
-        for given, what in ((out, "out"), (mask, "the mask")):
-            refuse_overlap(given, what, k, "keys")
-            refuse_overlap(given, what, v, "values")
-            refuse_overlap(given, what, o, "ops")
-        return refuse_overlap(mask, "the mask", out, "out")
+        refuse_overlaps((k, v, o), (out, mask))
+        return 0
 
     cdef Array _input(self, object array, object dtype, object store, object twin, str what):
         """The array as the library takes it: C-contiguous, aligned, of the stored dtype or its twin. No copy where none
@@ -1260,40 +1641,6 @@ cdef class CoreSlabAllocator:
 
 # ---- DLPack ----------------------------------------------------------------------------------------------------------
 
-cdef extern from *:
-    """
-    typedef struct { int32_t type, id; } gh_dl_device;
-    typedef struct { uint8_t code, bits; uint16_t lanes; } gh_dl_dtype;
-    typedef struct {
-      void *data; gh_dl_device device; int32_t ndim; gh_dl_dtype dtype; int64_t *shape, *strides; uint64_t byte_offset;
-    } gh_dl_tensor;
-    typedef struct gh_dl_managed {
-      gh_dl_tensor tensor; void *context; void (*deleter)(struct gh_dl_managed *);
-    } gh_dl_managed;
-    static void gh_dl_delete(gh_dl_managed *m) { if (m->deleter) m->deleter(m); }
-    """
-    ctypedef struct gh_dl_device:
-        int32_t type
-        int32_t id
-    ctypedef struct gh_dl_dtype:
-        uint8_t code
-        uint8_t bits
-        uint16_t lanes
-    ctypedef struct gh_dl_tensor:
-        void *data
-        gh_dl_device device
-        int32_t ndim
-        gh_dl_dtype dtype
-        int64_t *shape
-        int64_t *strides
-        uint64_t byte_offset
-    ctypedef struct gh_dl_managed:
-        gh_dl_tensor tensor
-        void *context
-        void (*deleter)(gh_dl_managed *) noexcept
-    void gh_dl_delete(gh_dl_managed *m)
-
-
 cdef class DlpackOwner:
     """Keeps an imported DLPack tensor until the last view of it is gone."""
     cdef gh_dl_managed *managed
@@ -1405,4 +1752,4 @@ def stats_raw(CoreTable table, size_t room):
         free(rows)
 
 
-from pygpuhash import _arrays, _device, _tensors  # noqa: E402  they import names of this module
+from pygpuhash import _arrays, _cuda, _device, _tensors  # noqa: E402  they import names of this module

@@ -1,106 +1,222 @@
-"""The few CUDA driver calls that Python needs: memory and copies for arrays on the host and outputs of our own.
+"""Memory, streams and copies of CUDA devices, through cuda-python.
 
-The driver library is opened on first use through ctypes, so that nothing here needs a CUDA package, and importing
-needs no driver. All calls use the device's primary context, the one that the CUDA runtime and every framework use.
+`cuda.core` makes and frees memory, streams and events; `cuda.bindings` has what it does not: making a device's primary
+context current and putting the old one back, and copies between plain addresses. Both are imported on first use:
+importing pygpuhash needs neither them nor a driver. Written for cuda-core 0.5 to 1.2 and cuda-bindings 13.
+
+All work is done in the device's primary context, the one that the CUDA runtime and every framework use.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
+import importlib
 import math
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pygpuhash.errors import DeviceError, InvalidArgument, NoMemory
+from pygpuhash.errors import DeviceError, GpuHashError, InvalidArgument, NoMemory
 
-__all__ = ["DeviceArray", "copy_from_host", "copy_to_host", "from_host", "full", "synchronize"]
+__all__ = [
+    "DeviceArray",
+    "copy",
+    "copy_from_host",
+    "copy_to_host",
+    "core",
+    "current",
+    "driver",
+    "from_host",
+    "full",
+    "is_capturing",
+    "memory_of",
+    "pinned_memory",
+    "relaxed",
+    "stream_at",
+    "synchronize",
+]
 
-_OUT_OF_MEMORY = 2
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
+_DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
+_FILLED_BY_THE_HOST = (
+    1 << 12
+)  # elements of an array of one value that are copied from the host; the device copies the rest
+
+
+# ---- cuda-python -----------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def _driver() -> ctypes.CDLL:
+def core() -> Any:
+    """The module cuda.core."""
     try:
-        library = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        raise DeviceError(f"there is no CUDA driver on this machine ({error})") from error
-    _check(library, "cuInit", library.cuInit(0))
-    return library
-
-
-def _check(library: ctypes.CDLL, name: str, code: int) -> None:
-    if code == 0:
-        return
-    sentence = ctypes.c_char_p()
-    library.cuGetErrorString(code, ctypes.byref(sentence))
-    message = f"{name} failed: {(sentence.value or b'unknown error').decode()} ({code})"
-    raise NoMemory(message) if code == _OUT_OF_MEMORY else DeviceError(message)
-
-
-def _call(name: str, *arguments: Any) -> None:
-    library = _driver()
-    function: Callable[..., int] = getattr(library, name)
-    _check(library, name, function(*arguments))
+        return importlib.import_module("cuda.core")
+    except ImportError as error:
+        raise DeviceError(f"cuda-python is not installed ({error}): pip install 'cuda-core>=0.5'") from error
 
 
 @functools.cache
-def _primary_context(ordinal: int) -> ctypes.c_void_p:
-    device = ctypes.c_int()
-    _call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(ordinal))
-    context = ctypes.c_void_p()
-    _call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-    return context
+def driver() -> Any:
+    """The driver's functions, of cuda.bindings. Each returns (status, results...), which `call` takes apart."""
+    try:
+        return importlib.import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise DeviceError(f"cuda-python is not installed ({error}): pip install 'cuda-bindings==13.*'") from error
 
 
-class _Current:
-    """Makes a device's primary context current, and puts the old one back."""
+class _Told:
+    """Errors of cuda-python leave as this package's."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, (GpuHashError, TypeError)):
+            out_of_memory = isinstance(error, MemoryError) or "OUT_OF_MEMORY" in str(error)
+            raise (NoMemory if out_of_memory else DeviceError)(str(error)) from error
+
+
+told = _Told()
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """One call of the driver: its result, or an exception with the driver's name for what went wrong."""
+    library = driver()
+    with told:
+        code, *results = getattr(library, name)(*arguments)
+    if int(code) == 0:
+        return results[0] if results else None
+    found = library.cuGetErrorString(code)[1]
+    sentence = found.decode() if isinstance(found, bytes) else "unknown error"
+    out_of_memory = code == library.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+    raise (NoMemory if out_of_memory else DeviceError)(f"{name} failed: {sentence} ({int(code)})")
+
+
+@functools.cache
+def _primary_context(ordinal: int) -> Any:
+    with told:
+        core().Device(ordinal)  # initialises the driver
+    return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
+
+
+class current:
+    """Makes a device's primary context current in this thread, and puts the old one back."""
 
     def __init__(self, ordinal: int) -> None:
         self.context = _primary_context(ordinal)
 
     def __enter__(self) -> None:
-        _call("cuCtxPushCurrent_v2", self.context)
+        call("cuCtxPushCurrent", self.context)
 
     def __exit__(self, *exception: object) -> None:
-        _call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+        call("cuCtxPopCurrent")
+
+
+class _Relaxed:
+    """Lets this thread allocate and wait while a stream, which is not used here, is being captured into a graph."""
+
+    def __enter__(self) -> None:
+        modes = driver().CUstreamCaptureMode
+        self.before = call("cuThreadExchangeStreamCaptureMode", modes.CU_STREAM_CAPTURE_MODE_RELAXED)
+
+    def __exit__(self, *exception: object) -> None:
+        call("cuThreadExchangeStreamCaptureMode", self.before)
+
+
+def relaxed() -> _Relaxed:
+    """A context in which captures of other streams forbid nothing."""
+    return _Relaxed()
+
+
+def is_capturing(stream: int) -> bool:
+    """Is work of this stream being captured into a graph?"""
+    try:
+        return int(call("cuStreamIsCapturing", stream)) != 0
+    except DeviceError:  # the default stream, while another one is captured that would have to wait for it
+        return False
+
+
+def stream_at(handle: int) -> Any:
+    """The `cuda.core.Stream` of a handle, which somebody else owns. 0 and 1 are the legacy default stream."""
+    return core().Stream.from_handle(handle)
+
+
+@functools.cache
+def memory_of(ordinal: int) -> Any:
+    """The memory resource over a device's current memory pool, which CuPy's and the runtime's calls use as well."""
+    with told:
+        return core().DeviceMemoryResource(ordinal)
+
+
+@functools.cache
+def pinned_memory() -> Any:
+    """The memory resource of pinned host memory."""
+    return core().LegacyPinnedMemoryResource()
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
 
 
 class DeviceArray:
-    """A C-contiguous array on a CUDA device, for results whose producer's library cannot be asked to make one.
+    """A C-contiguous array over a `cuda.core.Buffer`, for results whose producer's library cannot be asked to make one.
 
     It offers `__cuda_array_interface__` and `__dlpack__`, so that any library can take it over without a copy:
-    `cupy.asarray(a)`, `torch.from_dlpack(a)`. `get()` (and `numpy.asarray`) copies it to the host.
+    `cupy.asarray(a)`, `torch.from_dlpack(a)`. `get()` (and `numpy.asarray`) copies it to the host. `from_dlpack(a)` is
+    the way back: a view of an array of any library.
 
-    Attributes: `shape`, `dtype` (numpy), `ptr` (address), `device` (ordinal), `stream` (address of the stream that
-    last wrote it).
+    Attributes: `shape`, `dtype` (numpy), `ptr` (address), `device` (ordinal), `stream` (handle of the stream that last
+    wrote it), `buffer` (None of an empty array). The array keeps the object that was passed as its stream, in whose
+    order its memory is given back.
     """
 
     __array_priority__ = 100
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any, device: int, stream: int = 0) -> None:
+    buffer: Any
+    nbytes: int
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, device: int, stream: Any = None) -> None:
+        self._adopt(shape, dtype, device, stream)
+        if self.nbytes:
+            with current(device), told:
+                self.buffer = memory_of(device).allocate(self.nbytes, stream=stream_at(self.stream))
+            self.ptr = int(self.buffer.handle)
+            self._owned = True
+
+    def _adopt(self, shape: tuple[int, ...], dtype: Any, device: int, stream: Any) -> None:
+        from pygpuhash import _core
+
+        self.buffer = None
+        self._owned = False  # by this array, which then gives it back
         self.ptr = 0
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
         self.device = device
-        self.stream = stream
+        self.stream: int = _core.stream_handle(stream)
+        self._keeps = stream
         self.size = math.prod(self.shape)
         self.nbytes = self.size * self.dtype.itemsize
+
+    @classmethod
+    def from_dlpack(cls, array: Any, *, stream: Any = None) -> DeviceArray:
+        """A view of a C-contiguous CUDA array of any library, made ready for `stream` by that library."""
+        from pygpuhash import _core, _device
+
+        kind, ordinal = array.__dlpack_device__()
+        if kind not in (2, 13):
+            raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
+        found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
+        self = cls.__new__(cls)
+        self._adopt(found.shape, found.dtype, ordinal, stream)
         if self.nbytes:
-            address = ctypes.c_void_p()
-            with _Current(device):
-                _call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(self.nbytes), ctypes.c_void_p(stream))
-            self.ptr = address.value or 0
+            self.buffer = core().Buffer.from_handle(found.ptr, self.nbytes, owner=found.owner)
+            self.ptr = found.ptr
+        return self
 
     def __del__(self) -> None:
-        if getattr(self, "ptr", 0) and not sys.is_finalizing():
-            with _Current(self.device):
-                _driver().cuMemFreeAsync(ctypes.c_void_p(self.ptr), ctypes.c_void_p(self.stream))
-            self.ptr = 0
+        if getattr(self, "_owned", False) and not sys.is_finalizing():
+            with relaxed(), current(self.device):
+                self.buffer.close(stream_at(self.stream))
 
     @property
     def ndim(self) -> int:
@@ -129,11 +245,18 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, self.device
 
-    def __dlpack__(self, *, stream: int | None = None, **_: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: int | None = None, dl_device: tuple[int, int] | None = None, copy: Any = None, **_: Any
+    ) -> Any:
         from pygpuhash import _core
 
+        if dl_device not in (None, self.__dlpack_device__()) or copy:
+            raise BufferError(
+                f"an array on cuda:{self.device} is handed out as it is, without a copy: copy it yourself"
+            )
         if stream != -1 and (stream or 1) != (self.stream or 1):
-            synchronize(self.device, self.stream)
+            with current(self.device), told:
+                stream_at(stream or 1).wait(stream_at(self.stream))
         code = _DLPACK_CODE[self.dtype.kind]
         return _core.dlpack_write(self, self.ptr, self.shape, code, 8 * self.dtype.itemsize, 2, self.device)
 
@@ -149,77 +272,60 @@ class DeviceArray:
         return host
 
 
+# ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+def copy(to: int, source: int, nbytes: int, stream: int) -> None:
+    """Queue a copy between any two addresses, of the current device and of the host."""
+    if nbytes:
+        call("cuMemcpyAsync", to, source, nbytes, stream)
+
+
 def synchronize(device: int, stream: int = 0) -> None:
     """Wait for all work of a stream."""
-    with _Current(device):
-        _call("cuStreamSynchronize", ctypes.c_void_p(stream))
+    with current(device), told:
+        stream_at(stream).sync()
 
 
 def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
     """Fill a C-contiguous host array from device memory; returns when it is there."""
-    if not host.nbytes:
-        return
-    with _Current(device):
-        _call(
-            "cuMemcpyDtoHAsync_v2",
-            ctypes.c_void_p(host.ctypes.data),
-            ctypes.c_void_p(address),
-            ctypes.c_size_t(host.nbytes),
-            ctypes.c_void_p(stream),
-        )
-        _call("cuStreamSynchronize", ctypes.c_void_p(stream))
-
-
-def from_host(host: np.ndarray[Any, Any], device: int, stream: int = 0) -> DeviceArray:
-    """A copy of a C-contiguous host array on the device; the host array may be changed when this returns."""
-    array = DeviceArray(host.shape, host.dtype, device, stream)
-    copy_from_host(host, array.ptr, device, stream)
-    return array
+    if host.nbytes:
+        with current(device), told:
+            copy(host.ctypes.data, address, host.nbytes, stream)
+            stream_at(stream).sync()
 
 
 def copy_from_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
     """Fill device memory from a C-contiguous host array; returns when it is there."""
-    if not host.nbytes:
-        return
-    with _Current(device):
-        _call(
-            "cuMemcpyHtoDAsync_v2",
-            ctypes.c_void_p(address),
-            ctypes.c_void_p(host.ctypes.data),
-            ctypes.c_size_t(host.nbytes),
-            ctypes.c_void_p(stream),
-        )
-        _call("cuStreamSynchronize", ctypes.c_void_p(stream))
+    if host.nbytes:
+        with current(device), told:
+            copy(address, host.ctypes.data, host.nbytes, stream)
+            stream_at(stream).sync()
 
 
-def full(shape: tuple[int, ...], value: np.ndarray[Any, Any], device: int, stream: int) -> DeviceArray:
-    """An array of one value, written on the device by copying what is there until it is full.
+def from_host(host: np.ndarray[Any, Any], device: int, stream: Any = None) -> DeviceArray:
+    """A copy of a C-contiguous host array on the device; the host array may be changed when this returns."""
+    array = DeviceArray(host.shape, host.dtype, device, stream)
+    copy_from_host(host, array.ptr, device, array.stream)
+    return array
 
-    Nothing waits: the driver has taken the one element from pageable memory when its first call returns.
+
+def full(shape: tuple[int, ...], value: np.ndarray[Any, Any], device: int, stream: Any) -> DeviceArray:
+    """An array of one value: the first elements come from the host, the device copies what is there until it is full.
+
+    Nothing waits: the driver has taken the few elements from pageable memory when its first call returns.
     """
     if value.size != 1:
         raise InvalidArgument(f"{value.size} values were passed to fill an array: pass one")
     array = DeviceArray(shape, value.dtype, device, stream)
     if not array.nbytes:
         return array
-    first = np.ascontiguousarray(value).reshape(1)
-    with _Current(device):
-        _call(
-            "cuMemcpyHtoDAsync_v2",
-            ctypes.c_void_p(array.ptr),
-            ctypes.c_void_p(first.ctypes.data),
-            ctypes.c_size_t(first.nbytes),
-            ctypes.c_void_p(stream),
-        )
+    first = np.full(min(array.size, _FILLED_BY_THE_HOST), value.reshape(()))
+    with current(device):
+        copy(array.ptr, first.ctypes.data, first.nbytes, array.stream)
         done = first.nbytes
         while done < array.nbytes:
             step = min(done, array.nbytes - done)
-            _call(
-                "cuMemcpyDtoDAsync_v2",
-                ctypes.c_void_p(array.ptr + done),
-                ctypes.c_void_p(array.ptr),
-                ctypes.c_size_t(step),
-                ctypes.c_void_p(stream),
-            )
+            copy(array.ptr + done, array.ptr, step, array.stream)
             done += step
     return array

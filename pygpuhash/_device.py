@@ -1,11 +1,14 @@
 """CUDA arrays in, arrays of the same library out, in the order of a stream; and host arrays on a CUDA table.
 
 An input is anything with `__dlpack__` (asked to make its data ready for our stream) or `__cuda_array_interface__`
-(version 3: its stream is waited for). Results come from the library of the keys where it can be asked to make an array
-(CuPy, PyTorch, Numba); otherwise they are `pygpuhash.DeviceArray`.
+(version 3: its stream is waited for, on the device). Results come from the library of the keys where it can be asked to
+make an array (CuPy, PyTorch, Numba) or to take one over (JAX); otherwise they are `pygpuhash.DeviceArray`.
 
 Which stream: the `stream=` of the call, else that of the table, else the current stream of the keys' library, else the
 default stream. The caller keeps inputs alive until the stream has passed the call, as with any asynchronous library.
+
+The table's device is made current before the library of an array is asked anything: PyTorch hands out a tensor of the
+current device only. What is plain and ready never comes here, see `CoreTable._on_device`.
 """
 
 from __future__ import annotations
@@ -19,41 +22,46 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arrays, _core, _cuda, _tensors
-from pygpuhash.errors import InvalidArgument, TableFull
+from pygpuhash._core import stream_handle
+from pygpuhash.errors import DeviceError, InvalidArgument, TableFull
 
-__all__ = ["DeviceView", "batch", "current_stream", "empty_like", "stream_handle", "to_host", "view"]
+__all__ = [
+    "Address",
+    "DeviceView",
+    "batch",
+    "cupy_stream",
+    "current_stream",
+    "empty_like",
+    "fail",
+    "find_all",
+    "lower_bound",
+    "range_of",
+    "stream_handle",
+    "to_host",
+    "usable_stream",
+    "view",
+    "with_default",
+]
 
-_MAX_HANDLE = 2**64 - 1
 _DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
+_DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whichever device is current
 
 
 # ---- streams ---------------------------------------------------------------------------------------------------------
 
 
-def stream_handle(stream: Any) -> int:
-    """The address of a CUDA stream: from `__cuda_stream__`, `.cuda_stream`, `.ptr`, or an int; 0 for None."""
-    if stream is None:
-        return 0
-    handle = stream
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is not None:
-        pair = protocol() if callable(protocol) else protocol
-        if len(pair) != 2 or pair[0] != 0:
-            raise InvalidArgument(f"stream={stream!r} answers __cuda_stream__ with {pair!r}: version 0 is understood")
-        handle = pair[1]
-    else:
-        for name in ("cuda_stream", "ptr"):
-            if hasattr(stream, name):
-                handle = getattr(stream, name)
-                break
-    if isinstance(handle, bool) or not isinstance(handle, (int, np.integer)):
-        raise TypeError(
-            f"stream={stream!r} is not a stream: pass an object with __cuda_stream__, .cuda_stream or .ptr, or the "
-            "stream's address as an int"
-        )
-    handle = int(handle)
-    if not 0 <= handle <= _MAX_HANDLE:
-        raise InvalidArgument(f"stream={stream!r}: {handle} is not an address")
+def usable_stream(stream: Any, device: int) -> int:
+    """The handle of a stream that was named; refused if it is of another device, or if the driver does not know it."""
+    handle = stream_handle(stream)
+    if handle > _DEFAULT_STREAMS:
+        try:
+            found = int(_cuda.call("cuStreamGetDevice", handle))
+        except DeviceError as error:
+            raise InvalidArgument(f"stream={stream!r} cannot be used: {error}") from error
+        if found != device:
+            raise InvalidArgument(
+                f"stream={stream!r} is of cuda:{found}, the table on cuda:{device}: pass a stream of that device"
+            )
     return handle
 
 
@@ -114,7 +122,8 @@ def _from_interface(array: Any, device: int, stream: int, what: str) -> tuple[De
         raise TypeError(f"{what} have dtype {dtype.str!r}, which is not in native byte order: convert them")
     producer = interface.get("stream")
     if producer is not None and producer != (stream or 1):
-        _cuda.synchronize(device, producer)
+        with _cuda.current(device), _cuda.told:
+            _cuda.stream_at(stream or 1).wait(_cuda.stream_at(producer))
     ptr = interface["data"][0] or 0
     found = DeviceView(ptr, tuple(interface["shape"]), dtype, array)
     if found.size == 0:
@@ -126,6 +135,8 @@ def _from_interface(array: Any, device: int, stream: int, what: str) -> tuple[De
 
 
 def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> bool:
+    if 0 in shape:
+        return True
     expected = unit
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size > 1 and stride != expected:
@@ -144,38 +155,49 @@ def to_host(array: Any, device: int, stream: int, what: str) -> np.ndarray[Any, 
 
 def _library(array: Any) -> str:
     name = type(array).__module__.partition(".")[0]
-    return "numba" if name == "numba_cuda" else name
+    if name == "numba_cuda":
+        return "numba"
+    return "jax" if name == "jaxlib" else name
 
 
 def current_stream(array: Any, device: int) -> int:
     """The stream on which the array's library would launch work now."""
     name = _library(array)
     if name == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+        return int(sys.modules["cupy"].cuda.get_current_stream(device).ptr)
     if name == "torch":
         return int(sys.modules["torch"].cuda.current_stream(device).cuda_stream)
     return array.stream if isinstance(array, _cuda.DeviceArray) else 0
 
 
-def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: int) -> Any:
-    """A new array of the same library on the same device, usable in the order of `stream`."""
+def _working_on(array: Any, device: int, stream: int) -> Any:
+    """A context in which the array's library allocates and works on a stream."""
     name = _library(array)
     if name == "cupy":
-        cupy = sys.modules["cupy"]
-        with cupy.cuda.Device(device), _cupy_stream(cupy, stream, device):
-            return cupy.empty(shape, dtype)
+        return cupy_stream(sys.modules["cupy"], stream, device)
     if name == "torch":
         torch = sys.modules["torch"]
         here = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
-        with torch.cuda.stream(here):
+        return torch.cuda.stream(here)
+    return contextlib.nullcontext()
+
+
+def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: Any) -> Any:
+    """A new array of the same library on the same device, usable in the order of `stream`; for JAX one of our own."""
+    name, handle = _library(array), stream_handle(stream)
+    with _working_on(array, device, handle):
+        if name == "cupy":
+            return sys.modules["cupy"].empty(shape, dtype)
+        if name == "torch":
+            torch = sys.modules["torch"]
             return torch.empty(shape, dtype=getattr(torch, dtype.name), device=f"cuda:{device}")
     if name == "numba":
         cuda = sys.modules["numba"].cuda
-        return cuda.device_array(shape, dtype, stream=cuda.external_stream(stream) if stream else 0)
+        return cuda.device_array(shape, dtype, stream=cuda.external_stream(handle) if handle else 0)
     return _cuda.DeviceArray(shape, dtype, device, stream)
 
 
-class _Address:
+class Address:
     """A stream's address as an object of the stream protocol."""
 
     def __init__(self, address: int) -> None:
@@ -185,24 +207,211 @@ class _Address:
         return 0, self.address
 
 
-def _cupy_stream(cupy: Any, stream: int, device: int) -> Any:
+def cupy_stream(cupy: Any, stream: int, device: int) -> Any:
     """A context in which CuPy's pool allocates for a stream."""
-    if stream == cupy.cuda.get_current_stream().ptr:
+    if stream == cupy.cuda.get_current_stream(device).ptr:
         return contextlib.nullcontext()
     if not stream:
         return cupy.cuda.Stream.null
     if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14
-        return cupy.cuda.Stream.from_external(_Address(stream))
+        return cupy.cuda.Stream.from_external(Address(stream))
     return cupy.cuda.ExternalStream(stream, device)
 
 
-def astype(array: Any, dtype: np.dtype[Any], what: str) -> Any:
+def _converts(array: Any) -> bool:
+    """Can the array's library be asked to convert it?"""
+    return _library(array) in ("cupy", "torch", "jax")
+
+
+def astype(array: Any, dtype: np.dtype[Any], device: int, stream: int, what: str) -> Any:
     """The array in another dtype, by its own library."""
-    if _library(array) == "cupy":
-        return array.astype(dtype)
-    if _library(array) == "torch":
-        return array.to(getattr(sys.modules["torch"], dtype.name))
-    raise TypeError(f"{what} are a {type(array).__name__}, which cannot be asked to convert to {dtype}: convert them")
+    if not _converts(array):
+        raise TypeError(
+            f"{what} are a {type(array).__name__}, which cannot be asked to convert to {dtype}: convert them"
+        )
+    with _working_on(array, device, stream):
+        return (
+            array.to(getattr(sys.modules["torch"], dtype.name)) if _library(array) == "torch" else array.astype(dtype)
+        )
+
+
+def _filled(keys: Any, shape: tuple[int, ...], one: np.ndarray[Any, Any], device: int, stream: Any) -> DeviceView:
+    """One value for all keys, as bits; by the library of the keys, so that a graph can capture it."""
+    name, handle = _library(keys), stream_handle(stream)
+    if name not in ("cupy", "torch"):
+        return _as_view(_cuda.full(shape, one, device, stream))
+    bits = one.reshape(1).view(f"i{one.dtype.itemsize}")
+    with _working_on(keys, device, handle):
+        if name == "cupy":
+            filled = sys.modules["cupy"].full(shape, bits[0], bits.dtype)
+            ptr = filled.data.ptr
+        else:
+            torch = sys.modules["torch"]
+            kind = getattr(torch, bits.dtype.name)
+            filled = torch.full(shape, int(bits[0]), dtype=kind, device=f"cuda:{device}")
+            ptr = filled.data_ptr()
+    return DeviceView(ptr, shape, one.dtype, filled)
+
+
+def _give(like: Any, array: Any) -> Any:
+    """A result as the library of the keys has it: JAX takes ours over."""
+    if array is None or _library(like) != "jax" or not isinstance(array, _cuda.DeviceArray):
+        return array
+    return sys.modules["jax"].dlpack.from_dlpack(array)
+
+
+def _check_results(like: Any, *dtypes: Any) -> None:
+    """Refuse what the library of the keys cannot hold, before the call."""
+    if _library(like) == "jax":
+        for dtype in dtypes:
+            _tensors.check_results("jax", dtype)
+
+
+# ---- calls that are not batches --------------------------------------------------------------------------------------
+
+
+class _Call:
+    """The stream of a call with device arrays, and memory for its results."""
+
+    def __init__(self, table: Any, keys: Any, stream: Any) -> None:
+        if table._kind != _core.CUDA:
+            raise InvalidArgument(
+                f"keys are a {type(keys).__name__} on a CUDA device, the table is on the CPU: copy the keys to the "
+                "host, or create the table with device='cuda'"
+            )
+        self.table, self.keys, self.device = table, keys, table._ordinal
+        self.owner = stream if stream is not None else table._stream
+        given = self.owner is not None
+        self.stream = usable_stream(self.owner, self.device) if given else current_stream(keys, self.device)
+        if self.owner is None:
+            self.owner = self.stream
+
+    def view(self, array: Any, what: str) -> DeviceView:
+        if not _arrays.on_device(array):
+            raise InvalidArgument(f"keys are on a CUDA device and {what} on the host: copy {what} to the device")
+        return _stored_view(array, self.table.key_dtype, self.table._key_store, self.device, self.stream, what)
+
+    def room(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> tuple[Any, DeviceView]:
+        array = empty_like(self.keys, shape, dtype, self.device, self.owner)
+        return array, view(array, self.device, self.stream, what)
+
+    def result(self, array: Any, dtype: np.dtype[Any], what: str) -> Any:
+        """As the user sees it: of the table's dtype, in the library of the keys."""
+        given = _give(self.keys, array)
+        found = np.dtype(str(given.dtype).removeprefix("torch."))
+        if dtype.kind in "mM" or found == dtype:
+            return given
+        return astype(given, dtype, self.device, self.stream, what)
+
+    def check(self, *dtypes: Any) -> None:
+        """Refuse results that the library of the keys has no way to hold, before anything is done."""
+        _check_results(self.keys, *dtypes)
+        for dtype in dtypes:
+            store = None if dtype is None else _arrays.store_dtype(dtype, keys=False)
+            if store is not None and store != dtype and dtype.kind not in "mM" and not _converts(self.keys):
+                raise TypeError(f"{dtype} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
+
+
+def find_all(table: Any, keys: Any, stream: Any) -> tuple[Any, Any]:
+    """`Table.find_all` for device arrays: (offsets, values)."""
+    call = _Call(table, keys, stream)
+    call.check(np.dtype(np.int64), table.value_dtype)
+    with _cuda.current(call.device):
+        k = call.view(keys, "keys")
+        offsets, o = call.room((k.size + 1,), np.dtype(np.int64), "the offsets")
+        failure = table._find_all(k.size, k.ptr, o.ptr, 0, 0, call.stream)
+        while True:
+            if failure is not None and not isinstance(failure, InvalidArgument):
+                raise failure
+            need = _last(o, call)
+            if table._value_store is None:
+                if failure is not None:
+                    raise failure
+                return _give(keys, offsets), None
+            values, v = call.room((need,), table._value_store, "the values")
+            failure = table._find_all(k.size, k.ptr, o.ptr, v.ptr or o.ptr, need, call.stream)
+            there = _last(o, call)  # pairs erased or inserted in between
+            if failure is None:
+                shorter = values if there == need else _head(values, there, call)
+                return _give(keys, offsets), call.result(shorter, table.value_dtype, "values")
+            if there <= need:  # refused for another reason than pairs inserted in between
+                raise failure
+
+
+def _last(offsets: DeviceView, call: _Call) -> int:
+    end = np.empty((), np.int64)
+    _cuda.copy_to_host(end, offsets.ptr + 8 * (offsets.size - 1), call.device, call.stream)
+    return int(end)
+
+
+def _head(values: Any, n: int, call: _Call) -> Any:
+    """The first n elements of a one-dimensional array."""
+    if not isinstance(values, _cuda.DeviceArray):
+        return values[:n]
+    array = _cuda.DeviceArray((n,), values.dtype, call.device, call.owner)
+    _cuda.copy(array.ptr, values.ptr, array.nbytes, call.stream)
+    return array
+
+
+def lower_bound(table: Any, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
+    """`Table.lower_bound` for device arrays: (keys, values, found)."""
+    call = _Call(table, keys, stream)
+    call.check(table.key_dtype, table.value_dtype)
+    with _cuda.current(call.device):
+        k = call.view(keys, "keys")
+        out_keys, ok = call.room(k.shape, table._key_store, "keys")
+        out_values, ov = (
+            (None, None) if table._value_store is None else call.room(k.shape, table._value_store, "values")
+        )
+        found, f = call.room(k.shape, np.dtype(bool), "found")
+        table._lower_bound(k.size, k.ptr, ok.ptr, ov.ptr if ov else 0, f.ptr, call.stream)
+        values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
+        return call.result(out_keys, table.key_dtype, "keys"), values, _give(keys, found)
+
+
+def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any) -> tuple[Any, Any, Any]:
+    """`Table.range` for device arrays: (keys, values, counts)."""
+    call = _Call(table, low, stream)
+    call.check(table.key_dtype, table.value_dtype, np.dtype(np.int64))
+    with _cuda.current(call.device):
+        lows, highs = call.view(low, "low"), call.view(high, "high")
+        if lows.shape != highs.shape:
+            raise ValueError(f"low has shape {lows.shape}, high {highs.shape}: pass one of each per range")
+        shape = (lows.size, limit)
+        out_keys, ok = call.room(shape, table._key_store, "keys")
+        out_values, ov = (None, None) if table._value_store is None else call.room(shape, table._value_store, "values")
+        counts, c = call.room((lows.size,), np.dtype(np.int64), "the counts")
+        table._range(lows.size, lows.ptr, highs.ptr, limit, ok.ptr, ov.ptr if ov else 0, c.ptr, call.stream)
+        values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
+        return call.result(out_keys, table.key_dtype, "keys"), values, _give(low, counts)
+
+
+def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any) -> Any:
+    """The values of a `find` on a device, with `default` (a number, or an array like them) where none was found."""
+    name = _library(values)
+    device = table._ordinal
+    owner = stream if stream is not None else table._stream
+    s = stream_handle(owner) if owner is not None else current_stream(values, device)
+    if not _arrays.on_device(default):
+        host = _arrays.to_store(default, table.value_dtype, table._value_store, "default")
+        default = _arrays.from_store(host, table.value_dtype)
+        if default.ndim:
+            raise InvalidArgument("values are on a CUDA device and default on the host: copy default to the device")
+    if name in ("cupy", "torch", "jax"):
+        array = sys.modules["jax"].numpy if name == "jax" else sys.modules[name]
+        with _cuda.current(device), _working_on(values, device, s):
+            if name != "torch":
+                return array.where(found, values, default).astype(values.dtype)
+            if isinstance(default, np.ndarray):
+                return values.masked_fill_(~found, default.item())
+            return array.where(found, values, default.to(values.dtype))
+    # No library to ask: over the host, which waits.
+    there = to_host(found, device, s, "found")
+    other = to_host(default, device, s, "default") if _arrays.on_device(default) else default
+    chosen = np.where(there, to_host(values, device, s, "values"), other).astype(values.dtype)
+    view_of = view(values, device, s, "values")
+    _cuda.copy_from_host(np.ascontiguousarray(chosen), view_of.ptr, device, s)
+    return values
 
 
 # ---- the batch -------------------------------------------------------------------------------------------------------
@@ -229,10 +438,8 @@ def batch(
             f"keys are a {type(keys).__name__} on a CUDA device, the table is on the CPU: copy the keys to the host, "
             "or create the table with device='cuda'"
         )
-    return _device_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
-
-
-_ADDING = frozenset({_core.OP_INSERT, _core.OP_ASSIGN, _core.OP_ACCUMULATE, _core.OP_INSERT_MULTI, _core.OP_EXECUTE})
+    with _cuda.current(table._ordinal):
+        return _device_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
 
 
 def _device_batch(
@@ -250,7 +457,9 @@ def _device_batch(
 ) -> tuple[Any, Any]:
     device = table._ordinal
     owner = stream if stream is not None else table._stream
-    s = stream_handle(owner) if owner is not None else current_stream(keys, device)
+    s = usable_stream(owner, device) if owner is not None else current_stream(keys, device)
+    owner = s if owner is None else owner
+    _check_results(keys, out_dtype)
     k = _stored_view(keys, table.key_dtype, table._key_store, device, s, "keys")
     v = None
     if values is not None and _arrays.on_device(values):
@@ -261,33 +470,54 @@ def _device_batch(
         one = _arrays.to_store(values, table.value_dtype, table._value_store, "values")
         if one.ndim:
             raise InvalidArgument("keys are on a CUDA device and values on the host: copy the values to the device")
-        v = _as_view(_cuda.full(k.shape, one, device, s))
+        v = _filled(keys, k.shape, one, device, owner)
     if ops is not None and not _arrays.on_device(ops):
         ops = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
         _core.check_ops(ops, table.value_dtype is not None)
     o = None if ops is None else _ops_view(ops, k, device, s)
 
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
-    if out_dtype is not None and store != out_dtype and out is not None:
-        raise TypeError(f"out= is not supported for {out_dtype} on a device: leave it out, or use a 4-byte value_dtype")
+    narrow = out_dtype is not None and store != out_dtype and out_dtype.kind not in "mM"
+    r = None
+    if narrow and not _converts(keys if out is None else out):
+        raise TypeError(f"{out_dtype} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
+    if out is not None and out_dtype is not None and store is not None:
+        r = _output(out, out_dtype if narrow else store, k.shape, device, s, "out")
     result = out
-    if store is not None and result is None:
-        result = empty_like(keys, k.shape, store, device, s)
-    status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, s)
-    r = None if store is None or result is None else _output(result, store, k.shape, device, s, "out")
+    if store is not None and (out is None or narrow):
+        result = empty_like(keys if out is None else out, k.shape, store, device, owner)
+        r = view(result, device, s, "out")
+    status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, owner)
     m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
     # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
-    wait = not table._grow and op in _ADDING
+    wait = not table._grow and op in _core.ADDING and not _cuda.is_capturing(s)
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=wait)
     if failure is not None:
-        if isinstance(failure, TableFull):
-            failure.status = _download(m, device, s).view(np.uint8)
-            if mask is not None:  # the caller's: leave booleans in it
-                _cuda.copy_from_host(failure.status == 1, m.ptr, device, s)
-        raise failure
-    if out_dtype is not None and store != out_dtype:
-        result = astype(result, out_dtype, "values")
-    return result, status
+        fail(table, failure, status, mask is not None, s)
+    for given in (out, mask):
+        if isinstance(given, _cuda.DeviceArray):
+            given.stream, given._keeps = s, owner
+    if narrow and out_dtype is not None:
+        result = astype(_give(keys, result), out_dtype, device, s, "values")
+        if out is not None:
+            with _working_on(out, device, s):
+                out[...] = result
+            result = out
+    if out is None:
+        result = _give(keys, result)
+    return result, status if mask is not None else _give(keys, status)
+
+
+def fail(table: Any, failure: Exception, status: Any, given: bool, stream: int) -> None:
+    """Raise what a batch on device arrays has ended with; a `TableFull` has the status of every element."""
+    if isinstance(failure, TableFull):
+        device = table._ordinal
+        with _cuda.current(device):
+            m = view(status, device, stream, "the mask")
+            failure.status = _download(m, device, stream).view(np.uint8)
+            if given:  # the caller's: leave booleans in it
+                _cuda.copy_from_host(failure.status == 1, m.ptr, device, stream)
+    raise failure
 
 
 def _host_batch(
@@ -303,9 +533,15 @@ def _host_batch(
     flags: int,
     combine: int,
 ) -> tuple[Any, Any]:
-    """Host arrays on a CUDA table: copy there, run, copy back; returns when the results are on the host."""
-    device = table._ordinal
-    s = stream_handle(stream if stream is not None else table._stream)
+    """Host arrays on a CUDA table: returns when the results are on the host."""
+    from pygpuhash import _host
+
+    s = usable_stream(stream if stream is not None else table._stream, table._ordinal)
+    if s and _cuda.is_capturing(s):
+        raise InvalidArgument(
+            "the stream is being captured into a graph, and host arrays are copied now: pass device arrays, or call "
+            "outside of the capture"
+        )
     library = _tensors.library(keys)
     _tensors.check_results(library, out_dtype)
     host = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")
@@ -319,40 +555,46 @@ def _host_batch(
         raise TypeError("this table is a set (value_dtype=None) and has no values for out=: leave it out")
     target = None if out is None or out_dtype is None else _arrays.output(out, out_dtype, shape, "out")
     told = None if mask is None else _arrays.output(mask, np.dtype(bool), shape, "the mask")
-    k = _as_view(_cuda.from_host(host, device, s))
-    v = None
-    if given is not None:
-        v = _as_view(_cuda.from_host(given, device, s) if given.ndim else _cuda.full(shape, given, device, s))
-    o = None
+    codes = None
     if ops is not None:
         codes = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
         if codes.shape != shape:
             raise ValueError(f"ops have shape {codes.shape}, keys {shape}: pass one operation per key")
         _core.check_ops(codes, table.value_dtype is not None)
-        o = _as_view(_cuda.from_host(codes, device, s))
+    _core.refuse_overlaps((host, given, codes), (target, told))
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
-    r = None if out_dtype is None else _as_view(_cuda.DeviceArray(shape, store, device, s))
-    m = _as_view(_cuda.DeviceArray(shape, np.dtype(bool), device, s))
-    failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=True)
-    codes = _download(m, device, s).view(np.uint8)
-    if failure is None and (codes > 1).any():
-        failure = TableFull("the backend found no room for some elements, yet called the batch a success")
+    results = None
+    if out_dtype is not None:
+        results = target if target is not None and store == out_dtype else np.empty(shape, store)
+    status = told if told is not None else np.empty(shape, bool)
+    statuses = status.view(np.uint8).reshape(-1)
+    inputs = host.reshape(-1), _flat(given), _flat(codes)
+    try:
+        failure = _host.run(table, op, inputs, (_flat(results), statuses), (flags, combine), s)
+    except BaseException:
+        statuses[...] = statuses == 1  # the mask may be the caller's: leave booleans in it
+        raise
     if failure is not None:
-        if isinstance(failure, TableFull):
-            failure.status = codes
-            if told is not None:
-                told[...] = codes == 1
+        if failure.status is not None:
+            failure.status = failure.status.reshape(shape)
+        statuses[...] = statuses == 1
         raise failure
-    result = None
-    if r is not None and out_dtype is not None:
-        result = _arrays.from_store(_download(r, device, s), out_dtype)
-    return _given_or_new(out, target, result, library), _given_or_new(mask, told, codes == 1, library)
+    found = None
+    if results is not None and out_dtype is not None:
+        found = results if results is target else _arrays.from_store(results, out_dtype)
+    return _given_or_new(out, target, found, library), _given_or_new(mask, told, status, library)
+
+
+def _flat(array: Any) -> Any:
+    """One-dimensional, but for one value that stands for all."""
+    return array if array is None or array.ndim == 0 else array.reshape(-1)
 
 
 def _given_or_new(given: Any, target: Any, computed: Any, library: str | None) -> Any:
     """A result in the array that was given for it (`target` is its memory), or as one of the keys' library."""
     if given is not None:
-        target[...] = computed
+        if computed is not target:
+            target[...] = computed
         return given
     if computed is None or library is not None:
         return computed if library is None else _tensors.give(library, computed)
@@ -411,20 +653,25 @@ def _stored_view(
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
     if dtype == np.float16 and store == np.uint32:
         raise TypeError("float16 keys are not supported on a device: use a float32 table, or pass their bits as uint16")
-    return view(astype(array, store, what), device, stream, what)
+    converted = view(astype(array, store, device, stream, what), device, stream, what)
+    if converted.dtype != store:  # JAX has no 8 bytes unless it is told to
+        raise TypeError(f"{what} become {converted.dtype} when they are converted to {store}: convert them yourself")
+    return converted
 
 
 def _unsigned_view(
     array: Any, found: DeviceView, store: np.dtype[Any], device: int, stream: int, what: str
 ) -> DeviceView:
     """Signed integers that are not negative, which the array's library finds out; this waits for its answer."""
-    if _library(array) not in ("cupy", "torch"):
+    if not _converts(array):
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {store}: convert them to {store}")
-    if found.size and bool((array < 0).any()):
+    with _working_on(array, device, stream):
+        negative = bool(found.size) and bool((array < 0).any())
+    if negative:
         _arrays.to_store(to_host(array, device, stream, what), store, store, what)  # names the first one
     signed = np.dtype(f"i{store.itemsize}")
     if found.dtype != signed:
-        found = view(astype(array, signed, what), device, stream, what)
+        found = view(astype(array, signed, device, stream, what), device, stream, what)
     return DeviceView(found.ptr, found.shape, store, found.owner)
 
 
@@ -442,6 +689,8 @@ def _output(
 ) -> DeviceView:
     if not _arrays.on_device(array):
         raise TypeError(f"{what} is a {type(array).__name__} on the host, the keys are not: pass a device array")
+    if _library(array) == "jax":
+        raise TypeError(f"{what} is a JAX array, which cannot be written: leave it out")
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None and interface["data"][1]:
         raise ValueError(f"{what} is read-only: pass an array that can be written")

@@ -14,6 +14,9 @@ what this machine does at best, measured right before and right after the phase,
 much memory as the table holds: random reads of a pair for lookups, random 64-bit compare-and-swaps for the phases that
 write. Skewed keys may exceed it, since the places of frequent keys stay in cache.
 
+A GPU is given work: there, the keys of each batch are repeated until it has at least 2^24, in the same order again and
+again, and the results are checked for that. What a short call takes is a figure of its own.
+
 What other processes take of the CPUs meanwhile is in the result, so that the report can say when the machine was busy.
 """
 
@@ -32,14 +35,16 @@ import numpy as np
 
 from pygpuhash import _core, _cuda, _devices, registry
 from pygpuhash.errors import GpuHashError
-from pygpuhash.table import Table
+from pygpuhash.table import Op, Table
 from pygpuhash.workload import Array, Workload, bits
 
-__all__ = ["PHASES", "Others", "Result", "ceiling_of", "compare", "run_backend"]
+__all__ = ["PHASES", "SHORT", "Others", "Result", "ceiling_of", "compare", "run_backend"]
 
 PHASES = ("count", "lookup", "absent", "erase", "mixed")
 _MIN_RUNS, _MAX_RUNS, _ENOUGH_SECONDS = 3, 25, 0.5
 _CEILING_N, _CEILING_RUNS = 1 << 22, 5
+_LEAST_BATCH = {_core.CPU: 1, _core.CUDA: 1 << 24}  # keys; shorter batches repeat theirs
+SHORT, _SHORT_RUNS = 1024, 200  # keys in a short call, and how many are timed
 
 
 class Mismatch(Exception):
@@ -83,6 +88,8 @@ class Result:
     error: str | None = None
     cpus: int = 0  # that this process may use
     others: float | None = None  # CPUs that other processes took of them; None where nobody can tell
+    repeats: dict[str, int] = field(default_factory=dict)  # by phase: how often a batch has the keys, if more than once
+    short_call: dict[str, float] = field(default_factory=dict)  # on a GPU: seconds until a call of few keys is done
 
     def as_json(self) -> dict[str, Any]:
         """With rates and shares spelled out."""
@@ -192,7 +199,8 @@ class _Run:
         self.work, self.table, self.result, self.progress = work, table, result, progress
         self.place = Place(result.device)
         self.unique, self.counts = self.place.put(work.unique), self.place.put(work.counts)
-        self.keys = self.place.put(work.keys)
+        self.times = self.repeat("count", len(work.keys))  # so often each key is counted
+        self.keys = self.place.put(np.tile(work.keys, self.times))
 
     def all(self) -> None:
         for i, (name, phase) in enumerate(zip(PHASES, self.phases(), strict=True)):
@@ -204,30 +212,64 @@ class _Run:
     def phases(self) -> tuple[Callable[[], None], ...]:
         return self.count, self.lookup, self.absent, self.erase, self.mixed
 
+    def repeat(self, phase: str, n: int) -> int:
+        """How often a phase's batch has its n keys, so that it is long enough."""
+        times = max(-(-_LEAST_BATCH[self.place.kind] // n), 1) if n else 1
+        if times > 1:
+            self.result.repeats[phase] = times
+        return times
+
     def count(self) -> None:
-        work, table, place = self.work, self.table, self.place
-        ones, mask = place.put(np.ones(len(work.keys), work.value_dtype)), place.room(len(work.keys), bool)
-        timed = self.time(len(work.keys), "cas64", table.clear, lambda: table.accumulate(self.keys, ones, out=mask))
+        work, table, place, n = self.work, self.table, self.place, len(self.work.keys) * self.times
+        ones, mask = place.put(np.ones(n, work.value_dtype)), place.room(n, bool)
+        timed = self.time(n, "cas64", table.clear, lambda: table.accumulate(self.keys, ones, out=mask))
         expect("count: newly inserted keys", int(place.get(mask).sum()), len(work.unique))
         keys, values = sorted_pairs(table)
         expect("count: distinct keys", bits(keys), bits(work.unique))
-        expect("count: values", values, work.counts)
+        expect("count: values", values, work.counts * values.dtype.type(self.times))
         if work.counter is not None:
             named = zip(keys.tolist(), values.tolist(), strict=True)
-            expect("count: Counter", Counter({work.text[key]: n for key, n in named}), work.counter)
+            counter = Counter({work.text[key]: n // self.times for key, n in named})
+            expect("count: Counter", counter, work.counter)
         self.result.bytes_per_key = table.nbytes / len(work.unique)
         self.result.load_factor = table.load_factor
         self.record("count", timed)
 
     def lookup(self) -> None:
-        work, n = self.work, len(self.work.keys)
+        work, n = self.work, len(self.work.keys) * self.times
         values, found = self.find("lookup", self.keys, n)
         expect("lookup: found", found, np.ones(n, bool))
-        expect("lookup: values", values, work.counts[work.inverse])
+        each = work.counts[work.inverse] * values.dtype.type(self.times)
+        expect("lookup: values", values, np.tile(each, self.times))
+        if self.times > 1:
+            self.result.repeats["lookup"] = self.times
+        if _LEAST_BATCH[self.place.kind] > 1:
+            self.short_calls()
+
+    def short_calls(self) -> None:
+        """How long a call of few keys takes, until its results are there; nothing in the table changes."""
+        work, table, place, n = self.work, self.table, self.place, min(SHORT, len(self.work.keys))
+        keys, zeros = place.put(work.keys[:n]), place.put(np.zeros(n, work.value_dtype))
+        values, mask = place.room(n, work.value_dtype), place.room(n, bool)
+        calls: dict[str, Callable[[], object]] = {
+            "count": lambda: table.accumulate(keys, zeros, out=mask),
+            "lookup": lambda: table.find(keys, out=values, found=mask),
+        }
+        for name, call in calls.items():
+            call()
+            place.wait()
+            seconds = []
+            for _ in range(_SHORT_RUNS):
+                start = time.perf_counter()
+                call()
+                place.wait()
+                seconds.append(time.perf_counter() - start)
+            self.result.short_call[name] = statistics.median(seconds)
 
     def absent(self) -> None:
-        n = len(self.work.absent)
-        values, found = self.find("absent", self.place.put(self.work.absent), n)
+        times = self.repeat("absent", len(self.work.absent))
+        n = len(self.work.absent) * times
+        values, found = self.find("absent", self.place.put(np.tile(self.work.absent, times)), n)
         expect("absent: found", found, np.zeros(n, bool))
         expect("absent: values", values, np.zeros(n, self.work.value_dtype))
 
@@ -239,11 +281,14 @@ class _Run:
         return self.place.get(values), self.place.get(found)
 
     def erase(self) -> None:
-        work, table, place, n = self.work, self.table, self.place, len(self.work.erased)
+        work, table, place = self.work, self.table, self.place
+        times = self.repeat("erase", len(work.erased))
+        n = len(work.erased) * times
         keys, values = place.put(work.unique[work.erased]), place.put(work.counts[work.erased])
-        mask = place.room(n, bool)
-        timed = self.time(n, "cas64", lambda: table.insert(keys, values), lambda: table.erase(keys, out=mask))
-        expect("erase: mask", place.get(mask), np.ones(n, bool))
+        repeated, mask = place.put(np.tile(work.unique[work.erased], times)), place.room(n, bool)
+        timed = self.time(n, "cas64", lambda: table.insert(keys, values), lambda: table.erase(repeated, out=mask))
+        once = np.ones(len(work.erased), np.int64)
+        expect("erase: how often each key was erased", place.get(mask).reshape(times, -1).sum(0), once)
         left = np.ones(len(work.unique), bool)
         left[work.erased] = False
         expect("erase: keys left", place.get(table.contains(self.unique)), left)
@@ -251,8 +296,11 @@ class _Run:
         self.record("erase", timed)
 
     def mixed(self) -> None:
-        work, table, place, n = self.work, self.table, self.place, len(self.work.ops)
-        ops, keys, values = place.put(work.ops), place.put(work.mixed_keys), place.put(work.mixed_values)
+        work, table, place = self.work, self.table, self.place
+        times = self.repeat("mixed", len(work.ops))
+        n = len(work.ops) * times
+        parts = work.ops, work.mixed_keys, work.mixed_values
+        ops, keys, values = (place.put(np.tile(part, times)) for part in parts)
         out, mask = place.room(n, work.value_dtype), place.room(n, bool)
 
         def restore() -> None:
@@ -260,8 +308,10 @@ class _Run:
             table.insert(self.unique, self.counts)
 
         timed = self.time(n, "cas64", restore, lambda: table.execute(ops, keys, values, out=out, found=mask))
-        expect("mixed: values found", place.get(out), work.mixed_found)
-        expect("mixed: mask", place.get(mask), work.mixed_mask)
+        expect("mixed: values found", place.get(out), np.tile(work.mixed_found, times))
+        found = work.ops == Op.FIND  # is so each time; the others insert and erase a key once
+        expected = np.where(found, times, 1) * work.mixed_mask
+        expect("mixed: mask", place.get(mask).reshape(times, -1).sum(0), expected)
         keys_after, values_after = sorted_pairs(table)
         expect("mixed: keys afterwards", bits(keys_after), bits(work.after[0]))
         expect("mixed: values afterwards", values_after, work.after[1])

@@ -222,6 +222,15 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
     gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const char *what, uint64_t table_bytes, size_t n,
                                            size_t repeats, uint32_t threads, double *seconds, gpuhash_error *err)
 
+    # ---- copies of host memory
+    ctypedef struct gpuhash_copy:
+        void *to
+        const void *from_ "from"
+        size_t bytes
+        uint32_t look
+
+    uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads)
+
     # ---- SlabAlloc
     ctypedef struct gpuhash_slab_allocator:
         pass

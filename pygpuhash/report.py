@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pygpuhash.compare import PHASES, Phase, Result
+from pygpuhash.compare import PHASES, SHORT, Phase, Result
 from pygpuhash.keyfile import InputError
 
 if TYPE_CHECKING:
@@ -80,8 +80,21 @@ def _notes(results: list[Result]) -> list[str]:
             f"{r.backend} on {r.device}: keys x runs: {sizes}",
             f"  slowest to fastest run: {spread}",
             f"  ceilings over the table's memory: {best}",
+            *_repeats(r),
             *_doubts(r),
         ]
+    return lines
+
+
+def _repeats(r: Result) -> list[str]:
+    """That batches were made longer, and what short ones take."""
+    lines = []
+    if r.repeats:
+        times = ", ".join(f"{name} {n:,} times" for name, n in r.repeats.items())
+        lines.append(f"  each batch has the same keys again and again, to be long enough for a GPU: {times}")
+    if r.short_call:
+        times = ", ".join(f"{name} {1e6 * seconds:.1f} us" for name, seconds in r.short_call.items())
+        lines.append(f"  a call of {SHORT:,} keys (or all), until its results are there: {times}")
     return lines
 
 

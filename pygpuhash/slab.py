@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _core, _device, _devices
+from pygpuhash import _arguments, _arrays, _core, _device, _devices, _memory
 from pygpuhash._stage import Stage
 
 __all__ = ["SlabAllocator"]
@@ -61,7 +61,7 @@ class SlabAllocator(_core.CoreSlabAllocator):
             _arguments.seed(seed),
             threads,
             wipe,
-            memory,
+            _memory.adapt(memory, self._kind, self._ordinal),
             self._stage().stream,
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _tensors, registry
+from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _memory, _tensors, registry
 from pygpuhash._arguments import whole
 from pygpuhash._stage import Stage
 from pygpuhash.errors import GpuHashError, InvalidArgument, OptionNotFound, Unsupported
@@ -66,8 +66,9 @@ class Table(_core.CoreTable):
         the one that is used.
     stream : CUDA stream of the initialisation and of every call that names none: an object with `__cuda_stream__`,
         `.cuda_stream` or `.ptr`, or an int. Ignored on the CPU, here and in every call.
-    memory : an object with `allocate(nbytes, alignment, stream) -> address` and
-        `deallocate(address, nbytes, alignment, stream)`, from which the storage is taken.
+    memory : what the storage is taken from: a memory resource of `cuda.core` or RMM, a memory pool of CuPy, "cupy",
+        "torch" or "rmm" for what that library uses now; or an object with `allocate(nbytes, alignment, stream) ->
+        address` and `deallocate(address, nbytes, alignment, stream)`.
     threads : threads per batch on the CPU; None for one on each CPU that the process may use.
     backend_options : options of the backend, by name.
 
@@ -129,7 +130,7 @@ class Table(_core.CoreTable):
             _arguments.seed(seed),
             bool(grow),
             0 if threads is None else whole("threads", threads, 2**20, least=1),
-            memory,
+            _memory.adapt(memory, kind, ordinal),
             options,
             stream,
             _device.stream_handle(stream) if kind == _core.CUDA else 0,
@@ -247,10 +248,12 @@ class Table(_core.CoreTable):
     @overload
     def find_all(self, keys: SupportsArray, *, stream: Stream = None) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
     def find_all(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any]:
-        """Every value of every key (host arrays; trait "multi"): (offsets, values).
+        """Every value of every key (trait "multi"): (offsets, values). On a device this waits for the number of values.
 
         The values of key i are `values[offsets[i]:offsets[i + 1]]`; offsets is int64 of n + 1 entries.
         """
+        if _arrays.on_device(keys):
+            return _device.find_all(self, keys, stream)
         stored, library = self._host_keys(keys, "keys"), _tensors.library(keys)
         for dtype in (_OFFSET, self.value_dtype):
             _tensors.check_results(library, dtype)
@@ -288,7 +291,9 @@ class Table(_core.CoreTable):
                 raise failure
 
     def lower_bound(self, keys: Values, *, stream: Stream = None) -> tuple[NDArray[Any], NDArray[Any] | None, Mask]:
-        """The smallest key at or above each of `keys` (host arrays; trait "ordered"): (keys, values, found)."""
+        """The smallest key at or above each of `keys` (trait "ordered"): (keys, values, found)."""
+        if _arrays.on_device(keys):
+            return _device.lower_bound(self, keys, stream)
         stored, stage = self._host_keys(keys, "keys"), self._stage(stream)
         out_keys = stage.room(stored.shape, self._key_store)
         out_values = None if self._value_store is None else stage.room(stored.shape, self._value_store)
@@ -301,10 +306,12 @@ class Table(_core.CoreTable):
     def range(
         self, low: Values, high: Values, limit: int, *, stream: Stream = None
     ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64]]:
-        """Up to `limit` pairs with low[i] <= key < high[i], ascending (host arrays; trait "ordered").
+        """Up to `limit` pairs with low[i] <= key < high[i], ascending (trait "ordered").
 
         Returns (keys, values, counts): keys and values of shape (n, limit), of which row i has counts[i] entries.
         """
+        if _arrays.on_device(low):
+            return _device.range_of(self, low, high, whole("limit", limit, 2**63 - 1, least=1), stream)
         lows, highs, stage = self._host_keys(low, "low"), self._host_keys(high, "high"), self._stage(stream)
         if lows.shape != highs.shape:
             raise ValueError(f"low has shape {lows.shape}, high {highs.shape}: pass one of each per range")
@@ -437,7 +444,7 @@ class Table(_core.CoreTable):
         owner = stream if stream is not None else self._stream
         if owner is None and like is not None:
             return _device.current_stream(like, self._ordinal)
-        return _device.stream_handle(owner)
+        return _device.usable_stream(owner, self._ordinal)
 
     # ---- as a mapping
 
@@ -455,20 +462,19 @@ class Table(_core.CoreTable):
             values = self.get(_tensors.read(keys, library, "keys"), default, stream=stream)
             return values if values is None else _tensors.give(library, np.asarray(values, self.value_dtype))
         values, found = self.find(keys, stream=stream)
-        if np.ndim(found) == 0 and not _arrays.on_device(found):
+        on_device = _arrays.on_device(found)
+        if not on_device and np.ndim(found) == 0:
             return values if found else default
         if default is None:
             raise TypeError("default=None does not fit an array of values: pass a number, or use find")
         if isinstance(default, (int, float)) and default == 0 and self.value_dtype.kind not in "mM":
             return values
-        if isinstance(values, _cuda.DeviceArray):
-            raise TypeError("a default other than 0 needs CuPy or PyTorch keys: use find, which returns the mask")
-        if not _arrays.on_device(values):
-            default = _arrays.from_store(
-                _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
-            )
-        values[~found] = default
-        return values
+        if on_device:
+            return _device.with_default(self, values, found, default, stream)
+        default = _arrays.from_store(
+            _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
+        )
+        return np.where(found, values, default)
 
     def _contains(self, key: Any) -> bool:
         if np.ndim(key):
@@ -510,6 +516,19 @@ class Table(_core.CoreTable):
     def device(self) -> str:
         """ "cpu" or, for example, "cuda:0"."""
         return _devices.device_name(self._kind, self._ordinal)
+
+    @property
+    def stream(self) -> Any:
+        """The stream of calls that name none, as a `cuda.core.Stream`; None on the CPU.
+
+        Where no `stream=` was given it is the default stream, which calls with device arrays follow only if their
+        library works on it.
+        """
+        if self._kind == _core.CPU:
+            return None
+        if isinstance(self._stream, _cuda.core().Stream):
+            return self._stream
+        return _cuda.stream_at(_device.stream_handle(self._stream))
 
     @property
     def size(self) -> int:

@@ -51,9 +51,12 @@ def pytest_runtest_protocol(item):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu"):
+    need = 2 if item.get_closest_marker("gpu2") else 1 if item.get_closest_marker("gpu") else 0
+    if need:
         from pygpuhash import _core  # not for the tests that need no installed package
 
         count, reason = _core.device_count(_core.CUDA)
         if not count:
             pytest.skip(f"needs a CUDA device: {reason}")
+        if count < need:
+            pytest.skip(f"needs {need} CUDA devices: there is {count}")

@@ -29,14 +29,18 @@ OF_KERNELS += [
 USABLE = [row for row in gh.backends() if row.state == "usable"]
 
 
-def _cases(kind: str) -> list[tuple[str, str, dict]]:
-    return [(row.name, kind, o) for row in USABLE if kind in row.devices for o in [{}, *SHAPES.get(row.name, [])]]
+def _cases(device: str) -> list[tuple[str, str, dict]]:
+    """Every shape on the first device of a kind; on a second one, which runs the same code, the default."""
+    kind, _, second = device.partition(":")
+    shapes = {} if second else SHAPES
+    return [(row.name, device, o) for row in USABLE if kind in row.devices for o in [{}, *shapes.get(row.name, [])]]
 
 
 def pytest_generate_tests(metafunc):
     if "target" in metafunc.fixturenames:
-        cases = _cases("cpu") if "isa" in metafunc.fixturenames else [*_cases("cpu"), *_cases("cuda")]
-        marks = {"cpu": (), "cuda": (pytest.mark.gpu,)}
+        devices = ["cpu"] if "isa" in metafunc.fixturenames else ["cpu", "cuda", "cuda:1"]
+        cases = [case for device in devices for case in _cases(device)]
+        marks = {"cpu": (), "cuda": (pytest.mark.gpu,), "cuda:1": (pytest.mark.gpu2,)}
         params = [
             pytest.param(c, id="-".join(map(str, [c[0], c[1], *c[2].values()])), marks=marks[c[1]]) for c in cases
         ]
@@ -49,6 +53,5 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture
 def target(request):
     """A backend on a device."""
-    name, kind, options = request.param
-    device = "cpu" if kind == "cpu" else "cuda:0"
+    name, device, options = request.param
     return conformance.targets(name, device, effort="quick", fields=options)[0]

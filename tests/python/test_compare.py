@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import cli, compare, keyfile, report, workload
+from pygpuhash import _core, cli, compare, keyfile, report, workload
 
 ON_CPU = ["--backend", "linear_probe", "--device", "cpu"]
 
@@ -264,8 +264,10 @@ class Lying(gh.Table):
         return result
 
 
+@pytest.mark.parametrize("least", [1, 450])
 @pytest.mark.parametrize("lie", ["", "count", "value", "found", "erase", "mixed"])
-def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie):
+def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie, least):
+    monkeypatch.setitem(compare._LEAST_BATCH, _core.CPU, least)
     monkeypatch.setattr(Lying, "lie", lie)
     monkeypatch.setattr(compare, "Table", lambda name, **arguments: Lying(**arguments))
     keys = rng.integers(0, 40, 100, np.uint64)
@@ -276,6 +278,29 @@ def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie):
     if lie:
         assert "NO" in text
         assert result.error in text
+
+
+def test_a_gpu_is_given_work(quick, monkeypatch, rng):
+    monkeypatch.setitem(compare._LEAST_BATCH, _core.CPU, 450)
+    counter = workload.Counter(map(str, keys := rng.integers(0, 40, 100, np.uint64)))
+    work = workload.make("keys", keys, {int(key): str(key) for key in keys}, counter)
+    result = compare.run_backend(work, "linear_probe", "cpu")
+    assert result.verified, result.error
+    assert all(450 <= phase.n < 550 for phase in result.phases.values())
+    assert result.repeats == {name: -(-450 // (p.n // result.repeats[name])) for name, p in result.phases.items()}
+    assert result.repeats["count"] == result.repeats["lookup"] == 5
+    assert set(result.short_call) == {"count", "lookup"}
+    assert all(0 < seconds < 1 for seconds in result.short_call.values())
+    text = report.table_text(work, [result])
+    assert "each batch has the same keys again and again, to be long enough for a GPU: count 5 times, lookup 5" in text
+    assert "a call of 1,024 keys (or all), until its results are there: count " in text
+    row = result.as_json()
+    assert row["repeats"]["count"] == 5
+    assert row["short_call"]["count"] > 0
+    monkeypatch.setitem(compare._LEAST_BATCH, _core.CPU, 1)
+    text = report.table_text(work, [compare.run_backend(work, "linear_probe", "cpu")])
+    assert "again and again" not in text
+    assert "until its results are there" not in text
 
 
 def shown(**changes):

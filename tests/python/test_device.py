@@ -1,10 +1,14 @@
 """Tables on a CUDA device: host arrays, our own device arrays, CuPy and PyTorch."""
 
+import signal
+import threading
+import time
+
 import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda
+from pygpuhash import _core, _cuda, _device
 
 pytestmark = pytest.mark.gpu
 
@@ -130,12 +134,27 @@ def test_jax_arrays(backend):
     jax = pytest.importorskip("jax")
     keys = jax.numpy.arange(1000, dtype="uint32")
     with gh.Table(backend, key_dtype="uint32", value_dtype="uint32", device="cuda") as table:
-        fresh = table.insert(keys, keys)
-        assert isinstance(fresh, gh.DeviceArray)
-        assert fresh.get().all()
-        values, _ = table.find(keys)
-        back = jax.dlpack.from_dlpack(values)
-        assert (np.asarray(back) == np.arange(1000)).all()
+        fresh = table.insert(keys, keys + 1)
+        assert isinstance(fresh, jax.Array)
+        assert fresh.dtype == bool
+        assert fresh.all()
+        values, found = table.find(keys * 2)
+        assert isinstance(values, jax.Array)
+        assert (np.asarray(found) == (np.arange(1000) < 500)).all()
+        assert (np.asarray(values)[:500] == np.arange(1000)[::2] + 1).all()
+        assert (np.asarray(table.get(keys * 2, 7))[500:] == 7).all()
+        assert int(table.accumulate(keys, 1).sum()) == 0
+        assert (np.asarray(table[keys]) == np.arange(1000) + 2).all()
+        exported, _ = table.export(like=keys)
+        assert set(np.asarray(exported).tolist()) == set(range(1000))
+        with pytest.raises(TypeError, match="JAX array, which cannot be written"):
+            table.find(keys, out=values)
+        with pytest.raises(TypeError, match="jax_enable_x64"):
+            table.count(keys)
+        with pytest.raises(OverflowError, match="element 1 is -5"):
+            table.find(jax.numpy.array([3, -5], dtype="int32"))
+        for i in range(100):  # results are made on our stream, and used on JAX's
+            assert bool((table.find(keys)[0] == keys + 2).all()), i
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "float16"])
@@ -148,6 +167,13 @@ def test_small_dtypes(backend, dtype):
         assert bool(found.all())
         assert values.dtype == dtype
         assert (values.get() == keys).all()
+        out = cupy.zeros(100, dtype)
+        assert table.find(cupy.arange(100, dtype="uint16"), out=out)[0] is out
+        assert (out.get() == keys).all()
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            out[...] = 0
+            table.find(cupy.arange(100, dtype="uint16"), out=out, stream=stream)
+            assert (out.get() == keys).all()
 
 
 def test_a_full_table_on_a_device(table):
@@ -182,3 +208,130 @@ def test_own_arrays(rng):
     assert len(array) == 3
     assert (_cuda.full((7,), np.array(2.5), 0, 0).get() == 2.5).all()
     assert _cuda.DeviceArray((0,), np.int32, 0).get().shape == (0,)
+
+
+def test_a_default_and_every_value(backend, library, rng):
+    put, get = library
+    if _core.backend_probe(backend, _core.CUDA, 0):
+        pytest.skip(f"{backend} cannot use this device")
+    keys = np.arange(1000, dtype=np.int64)
+    with gh.Table(backend, key_dtype="int64", value_dtype="int64", device="cuda") as table:
+        table.insert(put(keys), put(keys * 2))
+        asked = put(keys + 500)
+        assert (get(table.get(asked, -7)) == np.where(keys < 500, 2 * (keys + 500), -7)).all()
+        assert (get(table.get(asked, put(keys))) == np.where(keys < 500, 2 * (keys + 500), keys)).all()
+        with pytest.raises(gh.InvalidArgument, match="copy default to the device"):
+            table.get(asked, keys)
+    if backend != "slab_hash":
+        return
+    with gh.Table(backend, key_dtype="int64", value_dtype="int64", device="cuda", duplicates=True) as table:
+        table.insert_multi(put(keys // 10), put(keys))
+        offsets, values = table.find_all(put(np.array([3, 200, 5])))
+        assert type(offsets) is type(values) is type(put(keys))
+        assert get(offsets).tolist() == [0, 10, 10, 20]
+        assert sorted(get(values)[:10].tolist()) == list(range(30, 40))
+        assert sorted(get(values)[10:].tolist()) == list(range(50, 60))
+        assert get(table.find_all(put(np.array([200])))[1]).size == 0
+
+
+@pytest.mark.parametrize("n", [1, 1000, 3_000_000])
+def test_host_arrays_of_all_lengths(table, rng, n):
+    keys = np.unique(rng.integers(0, 2**64, n, np.uint64))
+    values, out, found = ~keys, np.zeros_like(keys), np.zeros(len(keys), bool)
+    assert table.insert(keys, values, out=found).all()
+    found[:] = False
+    assert table.find(keys, out=out, found=found)[0] is out
+    assert found.all()
+    assert (out == values).all()
+    assert not table.insert(keys, 5).any()
+    assert (table.accumulate(keys, 1) == 0).all()
+    assert (table[keys] == values + np.uint64(1)).all()
+    assert table.erase(keys[::2]).all()
+    assert (table.contains(keys) == (np.arange(len(keys)) % 2 == 1)).all()
+
+
+def test_ctrl_c_during_a_long_batch(table):
+    n = 1 << 26
+    keys, mask, inside = np.arange(n, dtype=np.uint64), np.zeros(n, bool), []
+
+    def insert_again_and_again():
+        for _ in range(100):
+            inside.clear()
+            table.clear()
+            mask[:] = False
+            inside.append(True)
+            table.insert(keys, keys, out=mask)
+
+    timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
+    timer.start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        insert_again_and_again()
+    assert time.perf_counter() - start < 5
+    timer.join()
+    assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
+    table.check()
+    if inside:  # not between two batches
+        assert (table.contains(keys) == mask).all()
+    assert table.insert(keys[:1000], keys[:1000]) is not None
+    assert table.contains(keys[:1000]).all()
+
+
+def test_streams_of_cuda_core(backend, rng):
+    device = _cuda.core().Device(0)
+    device.set_current()
+    stream = device.create_stream()
+    keys = rng.permutation(np.arange(10_000, dtype=np.uint64))
+    with gh.Table(backend, value_dtype="uint64", device="cuda", stream=stream) as table:
+        assert table.stream is stream
+        assert table.insert(keys, keys).all()
+        array = _cuda.from_host(keys, 0, stream)
+        values, found = table.find(array)
+        assert isinstance(values, gh.DeviceArray)
+        assert (values.get() == keys).all()
+        assert found.get().all()
+        assert gh.DeviceArray.from_dlpack(values).ptr == values.ptr
+    stream.close()
+    with gh.Table(backend, device="cuda") as table:
+        with pytest.raises((gh.InvalidArgument, RuntimeError)):
+            table.insert(keys, keys, stream=stream)
+        assert len(table) == 0
+
+
+@pytest.mark.parametrize("name", ["core", "cupy", "pool", "torch"])
+def test_memory_of_other_libraries(backend, name, rng):
+    module = pytest.importorskip("torch" if name == "torch" else "cupy")
+    memory = name
+    if name == "core":
+        memory = _cuda.core().DeviceMemoryResource(0)
+    elif name == "pool":
+        memory = module.cuda.MemoryPool()
+    keys = np.unique(rng.integers(0, 2**62, 300_000, np.uint64))
+    with gh.Table(backend, value_dtype="uint64", device="cuda", memory=memory) as table:  # which grows
+        for part in np.array_split(keys, 10):
+            assert table.insert(part, ~part).all()
+        assert (table.find(keys)[0] == ~keys).all()
+        table.check()
+        if name == "pool":
+            assert memory.used_bytes() >= table.nbytes
+    if name == "pool":
+        assert memory.used_bytes() == 0
+
+
+@pytest.mark.parametrize("name", ["cupy", "torch"])
+def test_a_small_call_takes_the_short_path(table, name, monkeypatch):
+    module = pytest.importorskip(name)
+    keys = np.arange(1000, dtype=np.uint64)
+    k = module.asarray(keys) if name == "cupy" else module.from_numpy(keys).cuda()
+
+    def long_path(*arguments):
+        raise AssertionError("the long path was taken")
+
+    monkeypatch.setattr(_device, "batch", long_path)
+    assert bool(table.insert(k, k).all())
+    values, found = table.find(k)
+    assert bool(found.all())
+    assert table.find(k, out=values, found=found)[0] is values
+    assert int(table.accumulate(k, 2).sum()) == 0
+    assert int(table.count(k).sum()) == 1000
+    assert bool(table.erase(k).all())

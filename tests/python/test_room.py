@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _cuda, _device
 
 KEYS = np.arange(20_000)
 
@@ -77,74 +76,3 @@ def test_the_family():
     assert issubclass(gh.HeapFull, MemoryError)
     assert not issubclass(gh.NoMemory, gh.TableFull)
     assert not issubclass(gh.TableFull, gh.NoMemory)
-
-
-# ---- host arrays on a device table, whose memory is the host's -------------------------------------------------------
-
-
-class HostMemory:
-    """As much of `DeviceArray` as a call needs, in host memory."""
-
-    def __init__(self, shape, dtype, device=0, stream=0):
-        self.array = np.zeros(shape, dtype)
-        self.ptr, self.shape, self.dtype = self.array.ctypes.data, self.array.shape, self.array.dtype
-        HostMemory.alive[self.ptr] = self.array
-
-    alive = {}  # noqa: RUF012
-
-
-class DeviceTable:
-    """A device table whose batch leaves given status bytes."""
-
-    key_dtype = _key_store = np.dtype(np.uint64)
-    value_dtype = _value_store = np.dtype(np.int64)
-    _ordinal, _stream, _grow, _kind = 0, None, True, 2
-
-    def __init__(self, statuses, failure):
-        self.statuses, self.failure = np.array(statuses, np.uint8), failure
-
-    def _raw(self, op, n, keys, values=0, out_values=0, out_status=0, **rest):
-        assert rest["wait"]
-        HostMemory.alive[out_status].view(np.uint8)[:] = self.statuses
-        return self.failure
-
-
-@pytest.fixture
-def host_device(monkeypatch):
-    """Copies to and from the device stay on the host."""
-
-    def from_host(host, device, stream=0):
-        array = HostMemory(host.shape, host.dtype)
-        array.array[...] = host
-        return array
-
-    def copy_to_host(host, address, device, stream):
-        host[...] = HostMemory.alive[address]
-
-    monkeypatch.setattr(_cuda, "from_host", from_host)
-    monkeypatch.setattr(_cuda, "copy_to_host", copy_to_host)
-    monkeypatch.setattr(_cuda, "DeviceArray", HostMemory)
-    yield
-    HostMemory.alive.clear()
-
-
-@pytest.mark.parametrize("status", [2, 3, 255])
-def test_no_status_of_2_or_above_reads_as_true(host_device, status):
-    statuses = [1, 0, status, 1]
-    keys, values, mask = np.arange(4), np.arange(4), np.zeros(4, bool)
-
-    def insert(failure):
-        table = DeviceTable(statuses, failure)
-        return _device.batch(table, 1, keys, values, None, None, mask, None, None, 0, 0)
-
-    for failure in (gh.TableFull("no room"), gh.HeapFull("no memory"), None):
-        with pytest.raises(gh.TableFull) as caught:
-            insert(failure)
-        assert caught.value.status.tolist() == statuses
-        assert caught.value.failed.tolist() == [False, False, True, False]
-        assert mask.view(np.uint8).tolist() == [1, 0, 0, 1]
-    with pytest.raises(gh.DeviceError) as caught:
-        insert(gh.DeviceError("gone"))
-    assert caught.value.status is None
-    statuses[2] = 0
-    assert insert(None)[1].view(np.uint8).tolist() == [1, 0, 0, 1]

@@ -1,0 +1,141 @@
+"""A GPU as its users drive it: the host time of small calls, host arrays, growth from empty."""
+
+import importlib
+import statistics
+import time
+
+import numpy as np
+
+import pygpuhash as gh
+
+from .common import BACKENDS, require, require_backend
+from .overhead import CALLS
+
+BATCH = 1 << 20
+
+
+class SmallCall:
+    """Time until a call with arrays of a library returns; the device is waited for in between."""
+
+    params = (BACKENDS, ["cupy", "torch"], [1, 1 << 10, 1 << 16], ["find", "find, out", "insert", "insert, out"])
+    param_names = ("backend", "library", "keys", "call")
+    unit = "us"
+    version = "1"
+
+    def setup(self, backend, library, n, call):
+        require("cuda")
+        require_backend(backend, "cuda")
+        try:
+            lib = importlib.import_module(library)
+        except ImportError as error:
+            raise NotImplementedError(f"needs {library}") from error
+        self.wait = lib.cuda.synchronize if library == "torch" else lib.cuda.Device(0).synchronize
+        self.table = gh.Table(backend, key_dtype="int64", value_dtype="int64", capacity=1 << 20, device="cuda:0")
+        k = lib.arange(n, device="cuda") if library == "torch" else lib.arange(n)
+        self.table.insert(k, k)
+        v, f = self.table.find(k)
+        self.call = {
+            "find": lambda: self.table.find(k),
+            "find, out": lambda: self.table.find(k, out=v, found=f),
+            "insert": lambda: self.table.insert(k, k),
+            "insert, out": lambda: self.table.insert(k, k, out=f),
+        }[call]
+
+    def teardown(self, backend, library, n, call):
+        if hasattr(self, "table"):
+            self.table.close()
+
+    def track_host_us(self, backend, library, n, call):
+        rounds = []
+        for _ in range(CALLS // 100):
+            self.wait()
+            start = time.perf_counter()
+            for _ in range(100):
+                self.call()
+            rounds.append((time.perf_counter() - start) / 100)
+        self.wait()
+        assert len(self.table) == n
+        return statistics.median(rounds) * 1e6
+
+
+class HostArrays:
+    """numpy arrays of 2^24 keys and values of 4 bytes in and out of a table on the GPU."""
+
+    params = (BACKENDS, ["insert", "find", "find, new arrays"])
+    param_names = ("backend", "call")
+    unit = "keys/s"
+    version = "1"
+    n = 1 << 24
+
+    def setup(self, backend, call):
+        require("cuda")
+        require_backend(backend, "cuda")
+        self.keys = np.random.default_rng(1).permutation(self.n).astype("u4")
+        self.out, self.mask = np.zeros(self.n, "u4"), np.zeros(self.n, bool)
+        self.table = gh.Table(backend, key_dtype="uint32", value_dtype="uint32", capacity=self.n, device="cuda:0")
+        self.table.insert(self.keys, self.keys)
+
+    def teardown(self, backend, call):
+        if hasattr(self, "table"):
+            self.table.close()
+
+    def track_rate(self, backend, call):
+        seconds = []
+        for _ in range(5):
+            if call == "insert":
+                self.table.clear()
+            start = time.perf_counter()
+            if call == "insert":
+                self.table.insert(self.keys, self.keys, out=self.mask)
+            elif call == "find":
+                self.table.find(self.keys, out=self.out, found=self.mask)
+            else:
+                values, _ = self.table.find(self.keys)
+            seconds.append(time.perf_counter() - start)
+        if call != "insert":
+            assert np.array_equal(self.out if call == "find" else values, self.keys)
+        assert len(self.table) == self.n
+        return self.n / statistics.median(seconds)
+
+
+class GrowthFromEmpty:
+    """2^26 keys in batches of 2^20 into a table that starts empty: the rate, and the longest batch."""
+
+    params = (BACKENDS,)
+    param_names = ("backend",)
+    version = "1"
+    n = 1 << 26
+
+    def setup(self, backend):
+        self.on = require("cuda")
+        require_backend(backend, "cuda")
+        xp = self.on.xp
+        self.keys = xp.arange(self.n, dtype="u4") * xp.uint32(2654435761)
+        self.mask = xp.empty(BATCH, bool)
+
+    def fill(self, backend, waiting):
+        """Seconds of each batch, or of all where nothing is waited for."""
+        seconds = []
+        with gh.Table(backend, key_dtype="uint32", value_dtype="uint32", device="cuda:0") as table:
+            self.on.wait()
+            begin = time.perf_counter()
+            for at in range(0, self.n, BATCH):
+                start = time.perf_counter()
+                table.insert(self.keys[at : at + BATCH], self.keys[at : at + BATCH], out=self.mask)
+                if waiting:
+                    self.on.wait()
+                    seconds.append(time.perf_counter() - start)
+            self.on.wait()
+            seconds = seconds or [time.perf_counter() - begin]
+            assert len(table) == self.n
+        return seconds
+
+    def track_rate(self, backend):
+        return self.n / min(sum(self.fill(backend, waiting=False)) for _ in range(3))
+
+    track_rate.unit = "keys/s"
+
+    def track_longest_batch_ms(self, backend):
+        return 1e3 * min(max(self.fill(backend, waiting=True)) for _ in range(3))
+
+    track_longest_batch_ms.unit = "ms"

@@ -1,0 +1,317 @@
+"""Host arrays on a CUDA table: through pinned memory, in chunks, copies in both directions beside the kernels.
+
+A chunk goes through five steps: the host copies its part of the inputs into pinned memory (send), the upload stream
+copies that to the device, the batch runs on the stream of the call (launch), the download stream copies results into
+pinned memory, and the host copies them to where they belong (collect). There are three slots of memory: while chunk i
+runs, i+1 is on its way up, and i-1 down.
+
+What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
+bytes up and down together, over what the host copies, since each passes through the host's caches once more. One thread
+copies 10 to 20 GB/s, so the threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that
+were never written to cost the kernel's clearing of their pages on top: pass `out=` to use memory again. The first and
+the last chunks are small, since nothing runs beside them.
+
+  H1  A slot is written again when its results have been collected, which is after everything that used it.
+  H2  What was launched is collected, whatever happens (Ctrl-C, a failure): the status of each element is true.
+  H3  A staging area in doubt, with copies that may still run, is not used again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _core, _cuda
+from pygpuhash.errors import GpuHashError, NoMemory, TableFull
+
+__all__ = ["run"]
+
+Array = np.ndarray[Any, Any]
+
+SLOTS = 3
+CHUNK_BYTES = 16 << 20  # of one slot, in both directions
+LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
+FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
+_ALIGNMENT = 256
+_NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
+
+
+class _Slot:
+    """Memory of one chunk, on both sides, and the events that order its steps."""
+
+    def __init__(self, device: int, up_bytes: int, down_bytes: int, streams: tuple[Any, Any]) -> None:
+        memory, (up, down) = _cuda.memory_of(device), streams
+        with _cuda.told:
+            self.device_up = memory.allocate(up_bytes, stream=up)
+            self.device_down = memory.allocate(down_bytes, stream=down)
+            down.wait(up.record())  # batches of any stream follow `uploaded`, which follows both allocations
+            up.wait(down.record())
+            self.uploaded, self.downloaded = up.record(), down.record()
+        self.host_up, self.host_down = _pinned(up_bytes), _pinned(down_bytes)
+        self.at = tuple(_address(b) for b in (self.host_up, self.device_up, self.host_down, self.device_down))
+
+
+def _address(buffer: Any) -> int:
+    return int(buffer.ctypes.data if isinstance(buffer, np.ndarray) else buffer.handle)
+
+
+def _pinned(nbytes: int) -> Any:
+    """Pinned memory; pageable memory where the system refuses that, with which copies do not run beside anything."""
+    try:
+        with _cuda.told:
+            return _cuda.pinned_memory().allocate(nbytes)
+    except NoMemory:
+        return np.empty(nbytes, np.uint8)
+
+
+class _Staging:
+    """The slots of one batch at a time, with an upload and a download stream."""
+
+    def __init__(self, device: int, up_bytes: int, down_bytes: int) -> None:
+        self.device, self.up_bytes, self.down_bytes = device, up_bytes, down_bytes
+        with _cuda.told:
+            here = _cuda.core().Device(device)
+            here.set_current()  # in the context that is current already; cuda.core wants to be told
+            self.up, self.down = here.create_stream(), here.create_stream()
+        self.slots = [_Slot(device, up_bytes, down_bytes, (self.up, self.down)) for _ in range(SLOTS)]
+
+
+_idle: dict[int, list[_Staging]] = {}  # at most one of each device is kept
+atexit.register(_idle.clear)
+
+
+def _take(device: int, up_bytes: int, down_bytes: int) -> _Staging:
+    with contextlib.suppress(KeyError, IndexError):
+        staging = _idle[device].pop()
+        if up_bytes <= staging.up_bytes and down_bytes <= staging.down_bytes:
+            return staging
+        up_bytes, down_bytes = max(up_bytes, staging.up_bytes), max(down_bytes, staging.down_bytes)
+        del staging
+    return _Staging(device, _room(up_bytes), _room(down_bytes))
+
+
+def _room(nbytes: int) -> int:
+    """A power of two, so that batches of about the same size use the same memory."""
+    return 1 << max(nbytes - 1, 255).bit_length()
+
+
+def _give_back(staging: _Staging) -> None:
+    kept = _idle.setdefault(staging.device, [])
+    if not kept:
+        kept.append(staging)
+
+
+def _up(n: int) -> int:
+    return -(-n // _ALIGNMENT) * _ALIGNMENT
+
+
+def chunks(n: int, most: int) -> list[tuple[int, int]]:
+    """(begin, end) of the chunks of n keys: none longer than `most`, short ones first and last."""
+    rows, begin, size = [], 0, min(most, FIRST_KEYS)
+    while begin < n:
+        left = n - begin
+        step = min(size, max(left // 2, min(FIRST_KEYS, most)), left)
+        rows.append((begin, begin + step))
+        begin += step
+        size = min(2 * size, most)
+    return rows
+
+
+class _Batch:
+    """One batch. Inputs are one-dimensional and stored as the table stores them; `values` may be one for all."""
+
+    def __init__(
+        self,
+        table: Any,
+        op: int,
+        inputs: tuple[Array, Array | None, Array | None],
+        outputs: tuple[Array | None, Array],
+        how: tuple[int, int],
+        stream: int,
+    ) -> None:
+        self.table, self.op, self.how, self.stream = table, op, how, stream
+        self.keys, self.values, self.ops = inputs
+        self.results, self.statuses = outputs
+        self.one = self.values if self.values is not None and self.values.ndim == 0 else None  # value for all keys
+        sent = [self.keys, None if self.one is not None else self.values, self.ops]
+        self.sent = [0 if a is None else a.itemsize for a in sent]
+        self.received = [0 if self.results is None else self.results.itemsize, 1]
+        self.arrays = sent
+        self.rows: list[tuple[int, int]] = []
+        self.staging: _Staging | None = None
+        self.filled: Any = None  # the one value, for all keys of a chunk, on the device
+        self.log: list[int] = []  # an entry for each chunk that the library has had
+        self.collected = 0
+        self.failure: GpuHashError | None = None
+
+    # ---- where things lie in a slot: each array of a chunk after the other
+
+    def places(self, sizes: list[int], n: int) -> list[int]:
+        ends = [0]
+        for size in sizes:
+            ends.append(ends[-1] + _up(size * n))
+        return ends
+
+    def bytes_of(self, n: int) -> tuple[int, int]:
+        return self.places(self.sent, n)[-1], self.places(self.received, n)[-1]
+
+    # ---- the steps
+
+    def run(self) -> None:
+        """All chunks. The failure of single elements is left in `failure`."""
+        device = self.table._ordinal
+        with _cuda.relaxed(), _cuda.current(device):
+            try:
+                staging, most = self.prepare(device)
+                self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down
+                self.rows = chunks(self.keys.size, most)
+                self.here = _cuda.stream_at(self.stream)
+                if self.one is not None:
+                    longest = max(end - begin for begin, end in self.rows)
+                    self.filled = _cuda.full((longest,), self.one, device, self.stream)
+                with _cuda.told:
+                    self.loop()
+            except BaseException:
+                self.abandon()  # where this fails, the staging area is dropped (H3)
+                raise
+            finally:
+                self.statuses[self.done() :] = _NOT_CARRIED_OUT
+            _give_back(staging)
+
+    def prepare(self, device: int) -> tuple[_Staging, int]:
+        """A staging area, and how many keys a slot has room for: fewer where there is little memory."""
+        per_key = sum(self.sent) + sum(self.received)
+        most = min(self.keys.size, CHUNK_BYTES // per_key)
+        while True:
+            try:
+                return _take(device, *self.bytes_of(most)), most
+            except NoMemory:
+                if most <= LEAST_KEYS:
+                    raise
+                most = max(most // 4, LEAST_KEYS)
+
+    def loop(self) -> None:
+        last = len(self.rows)
+        for i in range(last + 1):
+            if i < last:
+                if i >= SLOTS:
+                    self.collect(i - SLOTS)
+                self.send(i)
+            if i > 0 and not self.launch(i - 1):
+                break
+        for i in range(self.collected, len(self.log)):
+            self.collect(i)
+
+    def slot(self, i: int) -> _Slot:
+        return self.slots[i % SLOTS]
+
+    def send(self, i: int) -> None:
+        (begin, end), slot = self.rows[i], self.slot(i)
+        places = self.places(self.sent, end - begin)
+        host, device, _, _ = slot.at
+        parts = [
+            (host + place, array.ctypes.data + begin * size, (end - begin) * size, False)
+            for array, size, place in zip(self.arrays, self.sent, places, strict=False)
+            if array is not None
+        ]
+        _core.copy_parts(parts)
+        _cuda.copy(device, host, places[-1], self.up.handle)
+        self.up.record(slot.uploaded)
+
+    def launch(self, i: int) -> bool:
+        """Run a chunk and fetch its results. False: nothing more can be done."""
+        (begin, end), slot = self.rows[i], self.slot(i)
+        n = end - begin
+        _, device, _, results = slot.at
+        keys, values, ops, _ = self.places(self.sent, n)
+        out, told, _ = self.places(self.received, n)
+        self.here.wait(slot.uploaded)
+        wait = not self.table._grow and self.op in _core.ADDING
+        failure = self.table._raw(
+            self.op,
+            n,
+            device + keys,
+            values=0 if self.values is None else self.filled.ptr if self.filled is not None else device + values,
+            ops=0 if self.ops is None else device + ops,
+            out_values=0 if self.results is None else results + out,
+            out_status=results + told,
+            flags=self.how[0],
+            combine=self.how[1],
+            stream=self.stream,
+            wait=wait,
+            log=self.log,
+        )
+        if failure is not None:
+            self.failure = self.failure or failure
+            if not isinstance(failure, TableFull):
+                self.log.pop()  # nothing was carried out
+                return False
+        self.fetch(i)
+        return True
+
+    def fetch(self, i: int) -> None:
+        (begin, end), slot = self.rows[i], self.slot(i)
+        _, _, host, device = slot.at
+        self.down.wait(self.here)
+        _cuda.copy(host, device, self.places(self.received, end - begin)[-1], self.down.handle)
+        self.down.record(slot.downloaded)
+
+    def collect(self, i: int) -> None:
+        """Wait for the results of a chunk and copy them to where they belong (H1)."""
+        (begin, end), slot = self.rows[i], self.slot(i)
+        slot.downloaded.sync()
+        n = end - begin
+        host = slot.at[2]
+        out, told, _ = self.places(self.received, n)
+        parts = [(self.statuses.ctypes.data + begin, host + told, n, True)]
+        if self.results is not None:
+            size = self.results.itemsize
+            parts.append((self.results.ctypes.data + begin * size, host + out, n * size, False))
+        if _core.copy_parts(parts) > 1 and self.failure is None:
+            self.failure = TableFull("the backend found no room for some elements, yet called the batch a success")
+        self.collected = i + 1
+
+    def abandon(self) -> None:
+        """Collect what was launched, and wait for what is on its way (H2)."""
+        if self.staging is None:
+            return
+        with contextlib.suppress(Exception):  # of a device that has failed
+            for i in range(self.collected, len(self.log)):
+                self.fetch(i)
+                self.collect(i)
+            self.up.sync()
+            self.down.sync()
+            _give_back(self.staging)
+
+    def done(self) -> int:
+        """Elements whose status is known."""
+        return self.rows[self.collected - 1][1] if self.collected else 0
+
+
+def run(
+    table: Any,
+    op: int,
+    inputs: tuple[Array, Array | None, Array | None],
+    outputs: tuple[Array | None, Array],
+    how: tuple[int, int],
+    stream: int,
+) -> GpuHashError | None:
+    """One batch on flat host arrays: inputs (keys, values, ops), outputs (values, statuses), (flags, combine).
+
+    Returns when the results are there: None, or the exception of single elements (`TableFull`) or of the call. Elements
+    that the library never came to have the status 3.
+    """
+    keys, _, ops = inputs
+    if keys.size == 0:
+        there = 0 if ops is None else 1  # an address that is not read
+        failure: GpuHashError | None = table._raw(op, 0, 0, ops=there, flags=how[0], combine=how[1], stream=stream)
+        return failure
+    batch = _Batch(table, op, inputs, outputs, how, stream)
+    batch.run()
+    failure = batch.failure
+    if failure is not None and (batch.done() or isinstance(failure, TableFull)):
+        failure.status = outputs[1].copy()
+    return failure

@@ -1,0 +1,218 @@
+"""cuda-python over host memory, for what the real one cannot show where there is no driver: the order of things.
+
+Nothing that is queued on a stream is done before something makes it so: a wait of the host, or work that was told to
+follow it. So a copy that was not told to wait for the kernel before it copies what was there before.
+
+`install(monkeypatch)` puts it in the place of `cuda.core` and `cuda.bindings.driver`.
+"""
+
+import contextlib
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+
+DEFAULT_STREAMS = (0, 1)
+FREED = 0xDD
+
+
+class CUDAError(Exception):
+    """As cuda.core's: the driver's name of the error is in its text."""
+
+
+class Event:
+    def __init__(self, cuda):
+        self.cuda, self.ticket = cuda, (0, 0)
+
+    def sync(self):
+        self.cuda.bring(*self.ticket)
+
+
+class Stream:
+    cuda = None
+
+    def __init__(self, handle, is_closed=False):
+        self.handle, self.is_closed = handle, is_closed
+
+    @classmethod
+    def from_handle(cls, handle):
+        return cls(handle)
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+    def __int__(self):
+        return self.handle
+
+    def record(self, event=None):
+        event = event or Event(self.cuda)
+        event.ticket = self.handle, self.cuda.end_of(self.handle)
+        return event
+
+    def wait(self, other):
+        event = other if isinstance(other, Event) else other.record()
+        ticket = event.ticket
+        self.cuda.queue(self.handle, lambda: self.cuda.bring(*ticket))
+
+    def sync(self):
+        self.cuda.bring(self.handle)
+
+
+class Buffer:
+    def __init__(self, cuda, array, kind, address=None, owner=None):
+        self.cuda, self.array, self.kind, self.owner = cuda, array, kind, owner
+        self.handle = array.ctypes.data if array is not None else address
+        self.size = 0 if array is None else array.nbytes
+
+    @staticmethod
+    def from_handle(address, size, mr=None, owner=None):
+        return Buffer(None, None, "foreign", address, owner)
+
+    def __del__(self):
+        self.close()
+
+    def close(self, stream=None):
+        if self.array is not None:
+            array, self.array = self.array, None
+            self.cuda.room[self.kind] += array.nbytes
+            self.cuda.freed.append((self.handle, None if stream is None else stream.handle))
+            if stream is not None:
+                self.cuda.queue(stream.handle, lambda: array.fill(FREED))
+            else:
+                array.fill(FREED)
+
+
+class Resource:
+    def __init__(self, cuda, kind, device=0):
+        self.cuda, self.kind, self.device = cuda, kind, device
+
+    def allocate(self, size, *, stream=None):
+        room = self.cuda.room[self.kind]
+        if size > room:
+            raise CUDAError("CUDA_ERROR_OUT_OF_MEMORY: there is no memory")
+        if self.kind == "device":
+            assert stream is not None
+            assert self.cuda.contexts, "no context is current"
+        self.cuda.room[self.kind] = room - size
+        array = np.full(size, 0xCC, np.uint8)
+        self.cuda.allocated.append((self.kind, array))
+        return Buffer(self.cuda, array, self.kind)
+
+    def deallocate(self, ptr, size, *, stream=None):
+        self.cuda.freed.append((ptr, stream.handle))
+
+
+class Cuda:
+    """The state of all devices."""
+
+    def __init__(self):
+        self.streams = {0: []}
+        self.done = {}
+        self.contexts = []
+        self.room = {"device": 1 << 40, "pinned": 1 << 40}
+        self.allocated, self.freed = [], []
+        self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
+        self.next_handle = 100
+        cuda = self
+
+        class Device:
+            def __init__(self, ordinal=0):
+                self.device_id = ordinal
+
+            def set_current(self):
+                cuda.contexts[-1] = self.device_id
+
+            def create_stream(self):
+                cuda.next_handle += 1
+                return stream_class(cuda.next_handle)
+
+        stream_class = type("Stream", (Stream,), {"cuda": self})
+        self.core = SimpleNamespace(
+            Device=Device,
+            Stream=stream_class,
+            Buffer=Buffer,
+            MemoryResource=Resource,
+            DeviceMemoryResource=lambda ordinal: Resource(self, "device", ordinal),
+            LegacyPinnedMemoryResource=lambda: Resource(self, "pinned"),
+        )
+        ok = 0
+
+        def push(context):
+            self.contexts.append(context)
+            return (ok,)
+
+        def copy(to, source, nbytes, stream):
+            to, source, handle = int(to), int(source), self.same(int(stream))
+            if not self.pinned(source):  # the driver takes pageable memory at once
+                held = ctypes.string_at(source, nbytes)
+                self.queue(handle, lambda: ctypes.memmove(to, held, nbytes))
+            else:
+                self.queue(handle, lambda: ctypes.memmove(to, source, nbytes))
+            if not self.pinned(to):
+                self.bring(handle)
+            return (ok,)
+
+        self.driver = SimpleNamespace(
+            CUresult=SimpleNamespace(CUDA_ERROR_OUT_OF_MEMORY=2),
+            cuDeviceGet=lambda ordinal: (ok, ordinal),
+            cuDevicePrimaryCtxRetain=lambda device: (ok, device),
+            cuCtxPushCurrent=push,
+            cuCtxPopCurrent=lambda: (ok, self.contexts.pop()),
+            cuMemcpyAsync=copy,
+            cuGetErrorString=lambda code: (ok, b"an error"),
+            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2),
+            cuThreadExchangeStreamCaptureMode=lambda mode: (ok, 0),
+            cuStreamIsCapturing=lambda stream: (ok, int(stream in self.capturing)),
+            cuStreamGetDevice=lambda stream: (400, None) if stream in self.destroyed else (ok, self.device_of(stream)),
+        )
+
+    @staticmethod
+    def same(handle):
+        return 0 if handle in DEFAULT_STREAMS else handle
+
+    def pinned(self, address):
+        """Is this memory that was allocated here, on the device or pinned?"""
+        return any(a.ctypes.data <= address < a.ctypes.data + a.nbytes for _, a in self.allocated)
+
+    def queue(self, handle, work):
+        self.streams.setdefault(self.same(handle), []).append(work)
+
+    def end_of(self, handle):
+        return self.done.get(self.same(handle), 0) + len(self.streams.get(self.same(handle), []))
+
+    def bring(self, handle, end=None):
+        """Do the work of a stream up to a point."""
+        handle = self.same(handle)
+        end = self.end_of(handle) if end is None else end
+        while self.done.get(handle, 0) < end:
+            work = self.streams[handle].pop(0)
+            self.done[handle] = self.done.get(handle, 0) + 1
+            work()
+
+
+def install(monkeypatch):
+    from pygpuhash import _cuda, _host
+
+    cuda = Cuda()
+    for function in (_cuda._primary_context, _cuda.memory_of, _cuda.pinned_memory):
+        function.cache_clear()
+    monkeypatch.setattr(_cuda, "core", lambda: cuda.core)
+    monkeypatch.setattr(_cuda, "driver", lambda: cuda.driver)
+    monkeypatch.setattr(_host, "_idle", {})
+    return cuda
+
+
+def uninstall():
+    from pygpuhash import _cuda
+
+    for function in (_cuda._primary_context, _cuda.memory_of, _cuda.pinned_memory):
+        function.cache_clear()
+
+
+@contextlib.contextmanager
+def installed(monkeypatch):
+    cuda = install(monkeypatch)
+    try:
+        yield cuda
+    finally:
+        uninstall()

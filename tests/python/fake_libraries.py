@@ -1,0 +1,230 @@
+"""Arrays that say they are on a CUDA device, of libraries that are not here; their memory is the host's.
+
+`cupy(monkeypatch)` puts a CuPy into sys.modules, as much of it as pygpuhash asks for. `exchange_type(...)` makes a type
+with DLPack's table of C functions, as PyTorch's tensors have.
+"""
+
+import contextlib
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+
+from pygpuhash import _core
+
+
+def code_of(dtype):
+    return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind]
+
+
+class ndarray:
+    """CuPy's."""
+
+    def __init__(self, shape, dtype, array=None):
+        self.array = np.empty(shape, dtype) if array is None else array
+        self.dtype, self.shape, self.flags = self.array.dtype, self.array.shape, self.array.flags
+        self.data = SimpleNamespace(ptr=self.array.ctypes.data, device_id=ndarray.device)
+        self.size = self.array.size
+
+    device = 0
+
+    def __len__(self):
+        return len(self.array)
+
+    def __lt__(self, other):
+        return type(self)(0, 0, self.array < other)
+
+    def __bool__(self):
+        return bool(self.array)
+
+    def any(self):
+        return self.array.any()
+
+    def __invert__(self):
+        return type(self)(0, 0, ~self.array)
+
+    def __getitem__(self, at):
+        return type(self)(0, 0, np.asarray(self.array[at]))
+
+    def __setitem__(self, at, value):
+        self.array[at] = value.array if isinstance(value, ndarray) else value
+
+    def astype(self, dtype):
+        return type(self)(0, 0, self.array.astype(dtype))
+
+    def __dlpack_device__(self):
+        return 2, self.data.device_id
+
+    def __dlpack__(self, *, stream=None):
+        asked.append(stream)
+        if not self.array.flags.c_contiguous:
+            raise BufferError("strided")
+        dtype = self.array.dtype
+        return _core.dlpack_write(
+            self, self.data.ptr, self.shape, code_of(dtype), 8 * dtype.itemsize, 2, self.data.device_id
+        )
+
+
+ndarray.__module__ = "cupy"
+asked = []  # streams of __dlpack__
+
+
+class Stream:
+    """CuPy's, and a context."""
+
+    current = 0
+
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+    @classmethod
+    def from_external(cls, other):
+        return cls(other.__cuda_stream__()[1])
+
+    def __enter__(self):
+        self.before, Stream.current = Stream.current, self.ptr
+        return self
+
+    def __exit__(self, *exception):
+        Stream.current = self.before
+
+
+Stream.null = Stream(0)
+
+
+def cupy(monkeypatch, current_device=0):
+    module = ModuleType("cupy")
+    module.ndarray = ndarray
+    module.empty = ndarray
+    module.asarray = lambda a: ndarray(0, 0, a.copy() if a.flags.c_contiguous else a)
+    module.full = lambda shape, value, dtype: ndarray(0, 0, np.full(shape, value, dtype))
+    module.where = lambda c, a, b: ndarray(0, 0, np.where(c.array, a.array, b.array if isinstance(b, ndarray) else b))
+    module.asnumpy = lambda a: a.array.copy()
+    module.cuda = SimpleNamespace(
+        get_current_stream=lambda device=-1: Stream(Stream.current),
+        runtime=SimpleNamespace(getDevice=lambda: current_device),
+        Stream=Stream,
+    )
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(Stream, "current", 0)
+    asked.clear()
+    return module
+
+
+# ---- DLPack's table of C functions -----------------------------------------------------------------------------------
+
+
+class Dtype(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("kind", ctypes.c_int32),
+        ("device", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", Dtype),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+DESCRIBE = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
+CURRENT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+
+
+class Exchange(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("older", ctypes.c_void_p),
+        ("unused", ctypes.c_void_p * 3),
+        ("describe", DESCRIBE),
+        ("current", CURRENT),
+    ]
+
+
+def exchange_type(name="Tensor", module="torch", major=1):
+    """A type of arrays like PyTorch's tensors, with the attributes `stream` and `described` for tests."""
+
+    class Array:
+        requires_grad = False
+
+        def __init__(self, array, device=0, kind=2):
+            self.array, self.device, self.kind = array, device, kind
+            self.sizes = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+            self.steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // array.itemsize for s in array.strides))
+
+        def __dlpack_device__(self):
+            return self.kind, self.device
+
+        def __dlpack__(self, *, stream=None):
+            asked.append(stream)
+            if not self.array.flags.c_contiguous:
+                raise BufferError("strided")
+            if self.requires_grad:
+                raise BufferError("requires a gradient")
+            dtype = self.array.dtype
+            address = self.array.ctypes.data
+            return _core.dlpack_write(
+                self, address, self.array.shape, code_of(dtype), 8 * dtype.itemsize, self.kind, self.device
+            )
+
+    def describe(array, out):
+        Array.described += 1
+        if Array.refuses:  # PyTorch sets an exception as well, which a function of ctypes cannot
+            return -1
+        t = out.contents
+        t.data, t.kind, t.device, t.ndim = array.array.ctypes.data, array.kind, array.device, array.array.ndim
+        dtype = array.array.dtype
+        t.dtype = Dtype(code_of(dtype), 8 * dtype.itemsize, 1)
+        t.shape, t.strides = ctypes.addressof(array.sizes), ctypes.addressof(array.steps)
+        t.byte_offset = 0
+        return 0
+
+    def current(kind, device, out):
+        out[0] = Array.stream
+        return 0
+
+    Array.stream, Array.described, Array.refuses = 0, 0, False
+    Array.table = Exchange(major, 3, None, (ctypes.c_void_p * 3)(), DESCRIBE(describe), CURRENT(current))
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    Array.__dlpack_c_exchange_api__ = new(ctypes.addressof(Array.table), b"dlpack_exchange_api", None)
+    Array.__name__, Array.__module__ = name, module
+    return Array
+
+
+def torch(monkeypatch):
+    """A PyTorch whose tensors have the table of C functions."""
+    module = ModuleType("torch")
+    tensor = module.Tensor = exchange_type()
+    for dtype in (
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "bool",
+    ):
+        setattr(module, dtype, dtype)
+    module.empty_like = lambda a, dtype: tensor(np.empty(a.array.shape, dtype))
+    module.from_numpy = tensor
+    module.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
+    module.cuda = SimpleNamespace(
+        current_stream=lambda device: SimpleNamespace(cuda_stream=tensor.stream),
+        default_stream=lambda device: 0,
+        ExternalStream=lambda stream, device: stream,
+        stream=contextlib.nullcontext,
+    )
+    monkeypatch.setitem(sys.modules, "torch", module)
+    asked.clear()
+    return module

@@ -1,0 +1,315 @@
+"""cuda-python: the real packages where there is no driver, and memory and streams over a fake of them."""
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core, _cuda, _memory
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_cuda
+import fake_libraries
+
+NO_DEVICE = _core.device_count(_core.CUDA)[0] == 0
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    with fake_cuda.installed(monkeypatch) as fake:
+        yield fake
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+# ---- the real packages -----------------------------------------------------------------------------------------------
+
+
+def test_importing_needs_nothing_of_cuda():
+    code = """
+import sys, time
+import numpy, inspect, typing, datetime, difflib, dataclasses  # what others have imported anyway
+start = time.process_time()
+import pygpuhash
+took = time.process_time() - start
+t = pygpuhash.Table(device="cpu")
+t.insert([1], [2]), t.find([1]), t.close()
+print(took, *[name for name in sys.modules if name.partition(".")[0] in ("cuda", "ctypes")])
+"""
+    took, *found = min((run(code) for _ in range(3)), key=lambda line: float(line[0]))
+    assert not [name for name in found if name.startswith("cuda")]
+    assert float(took) < 0.1  # 0.05 on an idle machine
+
+
+@pytest.mark.skipif(not NO_DEVICE, reason="there is a driver here")
+def test_without_a_driver():
+    pytest.importorskip("cuda.core")
+    for call in (
+        lambda: _cuda.DeviceArray((3,), "u8", 0),
+        lambda: _cuda.from_host(np.zeros(3), 0),
+        lambda: _cuda.synchronize(0),
+        lambda: _cuda.call("cuInit", 0),
+    ):
+        with pytest.raises(gh.DeviceError, match="driver"):
+            call()
+    core = _cuda.core()
+    assert _core.stream_handle(core.Stream.from_handle(77)) == 77
+    assert _memory.adapt(None, _core.CUDA, 0) is None
+
+
+@pytest.mark.skipif(not NO_DEVICE, reason="there is a driver here")
+def test_the_real_classes_have_what_the_fake_has():
+    core = pytest.importorskip("cuda.core")
+    fake = fake_cuda.Cuda().core
+    for name in vars(fake):
+        assert hasattr(core, name), name
+    for kind, methods in {
+        "Stream": ("from_handle", "record", "wait", "sync", "__cuda_stream__"),
+        "Buffer": ("from_handle", "close", "handle", "size"),
+        "MemoryResource": ("allocate", "deallocate"),
+        "Device": ("set_current", "create_stream", "device_id"),
+        "Event": ("sync",),
+    }.items():
+        for method in methods:
+            assert hasattr(getattr(core, kind), method), f"{kind}.{method}"
+    driver = pytest.importorskip("cuda.bindings.driver")
+    for name in vars(fake_cuda.Cuda().driver):
+        assert hasattr(driver, name), name
+
+
+def test_packages_that_are_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.core", None)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
+    for function, package in ((_cuda.core, "cuda-core"), (_cuda.driver, "cuda-bindings")):
+        function.cache_clear()
+        with pytest.raises(gh.DeviceError, match=f"pip install '{package}"):
+            function()
+        function.cache_clear()
+
+
+def test_no_driver_is_called_by_hand():
+    sources = sorted(Path(gh.__file__).parent.glob("**/*.py"))
+    assert len(sources) > 20
+    for source in sources:
+        text = source.read_text()
+        assert "libcuda" not in text, source
+        assert "import ctypes" not in text, source
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays(cuda, rng):
+    host = rng.integers(0, 100, (3, 5), np.int32)
+    array = _cuda.from_host(host, 0)
+    assert np.array_equal(np.asarray(array), host)
+    assert array.__dlpack_device__() == (2, 0)
+    assert (len(array), array.ndim, array.nbytes) == (3, 2, 60)
+    assert array.buffer.size == 60
+    assert array.ptr == array.buffer.handle
+    for n in (1, 7, 4096, 4097, 30_000):
+        assert (_cuda.full((n,), np.array(2.5), 0, 0).get() == 2.5).all()
+    assert _cuda.DeviceArray((0, 3), np.int32, 0).get().shape == (0, 3)
+    with pytest.raises(TypeError, match="no length"):
+        len(_cuda.full((), np.array(1), 0, 0))
+    with pytest.raises(gh.InvalidArgument, match="2 values"):
+        _cuda.full((4,), np.arange(2), 0, 0)
+    cuda.room["device"] = 10
+    with pytest.raises(gh.NoMemory, match="OUT_OF_MEMORY"):
+        _cuda.DeviceArray((3,), "u8", 0)
+    assert not cuda.contexts
+
+
+def test_memory_is_given_back_in_the_order_of_its_stream(cuda):
+    class Stream:
+        gone = False
+        ptr = 55
+
+        def __del__(self):
+            Stream.gone = True
+            assert cuda.freed, "the stream was gone before the memory that is given back on it"
+
+    array = _cuda.DeviceArray((3,), "u8", 0, Stream())
+    address = array.ptr
+    gc.collect()
+    assert not Stream.gone
+    del array
+    gc.collect()
+    assert Stream.gone
+    assert cuda.freed == [(address, 55)]
+
+
+def test_arrays_are_handed_over_in_order(cuda):
+    array = _cuda.DeviceArray((4,), "u8", 0, 7)
+    _cuda.copy(array.ptr, np.arange(4, dtype="u8").ctypes.data, 32, 7)
+    kept = array.__dlpack__(stream=9)  # the consumer's stream follows
+    cuda.bring(9)
+    address, shape, strides, code, bits, kind, ordinal, owner = _core.dlpack_read(kept)
+    assert (address, shape, code, bits, kind, ordinal) == (array.ptr, (4,), 1, 64, 2, 0)
+    assert strides is None
+    assert np.array_equal(array.get(), np.arange(4))
+    del array, kept
+    assert not cuda.freed
+    del owner
+    gc.collect()
+    assert len(cuda.freed) == 1
+    small = _cuda.DeviceArray((1,), "u1", 0)
+    for arguments in ({"copy": True}, {"dl_device": (1, 0)}):
+        with pytest.raises(BufferError, match="as it is"):
+            small.__dlpack__(**arguments)
+    assert small.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)
+
+
+def test_arrays_from_dlpack(cuda, monkeypatch):
+    cupy = fake_libraries.cupy(monkeypatch)
+    given = cupy.asarray(np.arange(6, dtype="f4").reshape(2, 3))
+    before = sys.getrefcount(given)
+    array = gh.DeviceArray.from_dlpack(given, stream=5)
+    assert fake_libraries.asked == [5]
+    assert (array.ptr, array.shape, array.dtype, array.stream) == (given.data.ptr, (2, 3), np.float32, 5)
+    assert np.array_equal(array.get(), given.array)
+    assert sys.getrefcount(given) > before
+    del array
+    gc.collect()
+    assert sys.getrefcount(given) == before
+    with pytest.raises(gh.InvalidArgument, match="kind 1"):
+        gh.DeviceArray.from_dlpack(np.arange(3))
+
+
+def test_the_stream_of_a_table(cuda, backend):
+    with gh.Table(backend, device="cpu") as table:
+        assert table.stream is None
+    for given, handle in ((None, 0), (7, 7), (SimpleNamespace(cuda_stream=8), 8)):
+        with gh.Table(backend, device="cpu", stream=given) as table:
+            table._pretend(_core.CUDA)
+            assert isinstance(table.stream, cuda.core.Stream)
+            assert table.stream.__cuda_stream__() == (0, handle)
+    own = cuda.core.Stream.from_handle(9)
+    with gh.Table(backend, device="cpu", stream=own) as table:
+        assert table._pretend(_core.CUDA).stream is own
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+def use(memory, stream=7):
+    """Allocate two blocks, write them, give them back."""
+    addresses = [memory.allocate(n, 256, stream) for n in (100, 200)]
+    assert len(set(addresses)) == 2
+    assert all(isinstance(a, int) for a in addresses)
+    for address, n in zip(reversed(addresses), (200, 100), strict=True):
+        memory.deallocate(address, n, 256, stream)
+    assert not memory.held
+    return addresses
+
+
+def test_a_memory_resource_of_cuda_core(cuda, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cuda.core", cuda.core)
+    resource = fake_cuda.Resource(cuda, "device")
+    memory = _memory.adapt(resource, _core.CUDA, 0)
+    addresses = use(memory)
+    assert cuda.freed == [(a, 7) for a in reversed(addresses)]
+    cuda.room["device"] = 10
+    with pytest.raises(MemoryError):
+        memory.allocate(100, 256, 7)
+    with pytest.raises(gh.InvalidArgument, match="the table is on the CPU: leave it out"):
+        gh.Table(device="cpu", memory=resource)
+
+
+class Pool:
+    """CuPy's, which hands out memory for its current stream."""
+
+    def __init__(self):
+        self.streams = []
+
+    def malloc(self, nbytes):
+        self.streams.append(fake_libraries.Stream.current)
+        if nbytes > 1000:
+            raise Full
+        array = np.empty(nbytes, np.uint8)
+        return SimpleNamespace(ptr=array.ctypes.data, array=array)
+
+
+Pool.__module__ = "cupy.cuda.memory"
+
+
+class Full(MemoryError):
+    pass
+
+
+@pytest.mark.parametrize("given", ["a pool", "cupy"])
+def test_memory_of_cupy(cuda, monkeypatch, given):
+    module = fake_libraries.cupy(monkeypatch)
+    pool = Pool()
+    module.cuda.alloc = pool.malloc
+    module.cuda.memory = SimpleNamespace(OutOfMemoryError=Full)
+    memory = _memory.adapt(pool if given == "a pool" else given, _core.CUDA, 0)
+    use(memory)
+    assert pool.streams == [7, 7]
+    assert memory.allocate(1001, 256, 0) is None
+
+
+def test_memory_of_torch(cuda, monkeypatch):
+    torch = ModuleType("torch")
+    held, log = {}, []
+
+    def alloc(nbytes, device, stream):
+        if nbytes > 1000:
+            raise Full
+        array = np.empty(nbytes, np.uint8)
+        held[array.ctypes.data] = array
+        log.append((device, stream))
+        return array.ctypes.data
+
+    torch.cuda = SimpleNamespace(
+        caching_allocator_alloc=alloc, caching_allocator_delete=held.pop, OutOfMemoryError=Full
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    memory = _memory.adapt("torch", _core.CUDA, 1)
+    use(memory)
+    assert log == [(1, 7), (1, 7)]
+    assert not held
+    assert memory.allocate(1001, 256, 0) is None
+
+
+@pytest.mark.parametrize("given", ["a resource", "rmm"])
+def test_memory_of_rmm(cuda, monkeypatch, given):
+    rmm = ModuleType("rmm")
+    log = []
+
+    class Resource:
+        def allocate(self, nbytes, stream):
+            log.append(stream.of)
+            return 4096 + len(log)
+
+        def deallocate(self, address, nbytes, stream):
+            log.append((address, nbytes, stream.of))
+
+    class Stream:
+        def __init__(self, given):
+            self.of = given.__cuda_stream__()[1]
+
+    Resource.__module__ = "rmm.pylibrmm.memory_resource"
+    resource = Resource()
+    rmm.mr = SimpleNamespace(get_per_device_resource=lambda device: resource)
+    rmm.pylibrmm = SimpleNamespace(stream=SimpleNamespace(Stream=Stream))
+    monkeypatch.setitem(sys.modules, "rmm", rmm)
+    use(_memory.adapt(resource if given == "a resource" else given, _core.CUDA, 0))
+    assert log == [7, 7, (4098, 200, 7), (4097, 100, 7)]
+
+
+def test_memory_that_cannot_be(monkeypatch):
+    monkeypatch.delitem(sys.modules, "rmm", raising=False)
+    with pytest.raises(gh.InvalidArgument, match="'jemalloc' is none of 'cupy', 'torch', 'rmm'"):
+        gh.Table(device="cpu", memory="jemalloc")
+    with pytest.raises(gh.InvalidArgument, match="rmm is not imported"):
+        _memory.adapt("rmm", _core.CUDA, 0)
+    with pytest.raises(TypeError, match="has no method allocate"):
+        gh.Table(device="cpu", memory=object())

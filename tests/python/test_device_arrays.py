@@ -1,0 +1,425 @@
+"""Calls with arrays of a device, as far as they need none: the table and all memory are the host's.
+
+What is plain and ready goes the short path, where no library is asked for an export; the rest is made to fit or
+refused with words.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core, _cuda
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_cuda
+import fake_libraries
+
+KEYS = np.arange(3, 103, dtype=np.uint64)
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    with fake_cuda.installed(monkeypatch) as fake:
+        monkeypatch.setattr(Table, "cuda", fake)
+        yield fake
+
+
+@pytest.fixture
+def cupy(cuda, monkeypatch):
+    return fake_libraries.cupy(monkeypatch)
+
+
+@pytest.fixture
+def torch(cuda, monkeypatch):
+    return fake_libraries.torch(monkeypatch)
+
+
+@pytest.fixture(params=["cupy", "torch"])
+def library(request, cuda, monkeypatch):
+    """A function that makes an array of the library."""
+    if request.param == "cupy":
+        return fake_libraries.cupy(monkeypatch).asarray
+    return fake_libraries.torch(monkeypatch).Tensor
+
+
+@pytest.fixture
+def table(backend):
+    with make(backend) as t:
+        yield t
+
+
+class Table(gh.Table):
+    """A table of the CPU that takes streams: what they hold is done when it begins."""
+
+    __slots__ = ()
+    cuda = None
+
+    def _raw(self, *args, stream=0, **rest):
+        self.cuda.bring(stream)
+        return super()._raw(*args, **rest)
+
+
+def make(backend, **arguments):
+    return Table(backend, device="cpu", seed=7, **{"value_dtype": "uint64"} | arguments)._pretend(_core.CUDA)
+
+
+def short(call):
+    """Run a call that takes the short path: nothing is exported, and no context made current."""
+    fake_libraries.asked.clear()
+    answer = call()
+    assert not fake_libraries.asked, "a library was asked for an export"
+    return answer
+
+
+def test_every_operation_goes_the_short_path(table, library):
+    keys, values = library(KEYS), library(~KEYS)
+    out, mask = library(np.empty_like(KEYS)), library(np.empty(len(KEYS), bool))
+    assert short(lambda: table.insert(keys, values)).array.all()
+    assert not short(lambda: table.insert(keys, values, out=mask)).array.any()
+    assert not short(lambda: table.insert_or_assign(keys, keys)).array.any()
+    assert not short(lambda: table.accumulate(keys, values)).array.any()
+    got, found = short(lambda: table.find(keys))
+    assert type(got) is type(keys)
+    assert got.array.dtype == np.uint64
+    assert (got.array == np.uint64(2**64 - 1)).all()
+    assert found.array.all()
+    answer = short(lambda: table.find(keys, out=out, found=mask))
+    assert answer[0] is out
+    assert answer[1] is mask
+    assert np.array_equal(out.array, got.array)
+    assert short(lambda: table.contains(keys)).array.all()
+    assert short(lambda: table.count(keys)).array.dtype == np.int64
+    assert (short(lambda: table.count(keys)).array == 1).all()
+    ops = library(np.full(len(KEYS), int(gh.Op.FIND), np.uint8))
+    assert np.array_equal(short(lambda: table.execute(ops, keys, values))[0].array, got.array)
+    assert short(lambda: table.erase(keys)).array.all()
+    assert len(table) == 0
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4, 25), (2, 1, 50), (0,), (3, 0)])
+def test_shapes_on_the_short_path(table, library, shape):
+    keys = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape)
+    assert short(lambda: table.insert(library(keys), library(keys))).array.shape == shape
+    values, found = short(lambda: table.find(library(keys)))
+    assert np.array_equal(values.array, keys)
+    assert found.array.shape == shape
+
+
+def test_a_set_on_the_short_path(backend, library):
+    with make(backend, value_dtype=None) as table:
+        assert short(lambda: table.insert(library(KEYS))).array.all()
+        values, found = short(lambda: table.find(library(KEYS)))
+        assert values is None
+        assert found.array.all()
+
+
+@pytest.mark.parametrize("value", [5, 2**64 - 1, np.uint64(7)])
+def test_one_value_for_all_keys(table, cupy, value):
+    keys = cupy.asarray(KEYS)
+    assert table.insert(keys, value).array.all()
+    assert (table.find(keys)[0].array == value).all()
+    table.accumulate(keys)
+    assert (table.find(keys)[0].array == np.uint64((int(value) + 1) % 2**64)).all()
+
+
+def test_the_stream_of_the_library_is_the_stream_of_the_call(table, library, monkeypatch):
+    keys = library(KEYS)
+    table.insert(keys, keys)
+    if hasattr(type(keys), "stream"):
+        type(keys).stream = 5
+    else:
+        monkeypatch.setattr(fake_libraries.Stream, "current", 5)
+    # The CPU has no streams, so that the library says which one it was given.
+    with pytest.raises(gh.InvalidArgument, match="stream is 0x5"):
+        table.find(keys)
+    with pytest.raises(gh.InvalidArgument, match="stream is 0x5"):
+        short(lambda: table.find(keys, stream=5))
+
+
+def test_another_stream_is_left_to_the_library_to_wait_for(table, cupy):
+    keys = cupy.asarray(KEYS)
+    table.insert(keys, keys)
+    fake_libraries.asked.clear()
+    assert table.find(keys, stream=9)[1].array.all()
+    assert set(fake_libraries.asked) == {9}  # of the keys, and of outputs
+    with make(table.backend, stream=9) as other:
+        fake_libraries.asked.clear()
+        other.insert(keys, keys)
+        assert set(fake_libraries.asked) == {9}
+
+
+def test_streams_that_cannot_be_used(table, cuda, cupy):
+    keys = cupy.asarray(KEYS)
+    cuda.device_of, cuda.destroyed = lambda stream: 1 if stream == 11 else 0, {12}
+    for stream, words in (
+        (11, "stream=11 is of cuda:1, the table on cuda:0"),
+        (12, "cannot be used: cuStreamGetDevice"),
+    ):
+        for call in (
+            lambda given: table.insert(keys, keys, stream=given),
+            lambda given: table.insert(KEYS, KEYS, stream=given),
+            lambda given: table.get(keys, 5, stream=given),
+            lambda given: table.clear(stream=given),
+            lambda given: table.export(stream=given),
+        ):
+            with pytest.raises(gh.InvalidArgument, match=words):
+                call(stream)
+    assert len(table) == 0
+    assert table.insert(keys, keys, stream=2) is not None  # the thread's own default stream
+
+
+@pytest.mark.parametrize("capturing", [False, True])
+def test_nothing_waits_for_what_is_captured(backend, cuda, cupy, monkeypatch, capturing):
+    """Elements without room are found when the graph has run, not by a call that has only been captured."""
+    asked, waited = [], []
+
+    class Spy(Table):
+        __slots__ = ()
+
+        def _raw(self, *args, wait=False, **rest):
+            waited.append(wait)
+            return super()._raw(*args, wait=wait, **rest)
+
+    monkeypatch.setattr(_cuda, "is_capturing", lambda stream: asked.append(stream) or capturing)
+    keys = cupy.asarray(KEYS)
+    for grow in (False, True):
+        with Spy(backend, device="cpu", value_dtype="uint64", capacity=1000, grow=grow) as table:
+            table._pretend(_core.CUDA)
+            table.insert(keys, keys)
+            assert asked == ([] if grow else [0])
+            table.find(keys)
+            assert len(asked) == (0 if grow else 1)
+            table.insert(keys, keys, stream=9)  # the long path
+            table.find(keys, stream=9)
+        assert waited == [not grow and not capturing, False]
+        asked.clear()
+        waited.clear()
+
+
+def test_host_arrays_are_not_captured(table, cuda):
+    cuda.capturing = {7}
+    for call in (lambda: table.insert(KEYS, KEYS, stream=7), lambda: table.find(5, stream=7)):
+        with pytest.raises(gh.InvalidArgument, match="host arrays are copied now: pass device arrays"):
+            call()
+    assert table.insert(KEYS, KEYS).all()
+
+
+def spoil(library, what):
+    """Arrays that are not plain: (keys, values, out, mask, error, words)."""
+    keys, values, out, mask = KEYS, KEYS, np.empty_like(KEYS), np.empty(len(KEYS), bool)
+    if what == "shape of values":
+        return keys, values[:5].copy(), None, None, ValueError, "values have shape"
+    if what == "dtype of out":
+        return keys, None, out.astype("i4"), None, TypeError, "out has dtype int32"
+    if what == "shape of out":
+        return keys, None, out[:5].copy(), None, ValueError, "out has shape"
+    if what == "shape of mask":
+        return keys, None, out, mask[:5].copy(), ValueError, "the mask has shape"
+    if what == "dtype of mask":
+        return keys, None, out, mask.view(np.uint8), TypeError, "the mask has dtype uint8"
+    return keys.astype("f4"), None, None, None, TypeError, "have dtype float32, the table holds uint64"
+
+
+@pytest.mark.parametrize(
+    "what", ["shape of values", "dtype of out", "shape of out", "shape of mask", "dtype of mask", "dtype of keys"]
+)
+def test_what_is_not_plain_is_refused_with_words(table, library, what):
+    keys, values, out, mask, error, words = spoil(library, what)
+    arrays = [None if a is None else library(a) for a in (keys, values, out, mask)]
+    keys, values, out, mask = arrays
+    call = (
+        (lambda: table.insert(keys, values)) if values is not None else (lambda: table.find(keys, out=out, found=mask))
+    )
+    with pytest.raises(error, match=words):
+        call()
+    assert len(table) == 0
+
+
+def test_arrays_of_another_device(table, torch):
+    here, there = torch.Tensor(KEYS), torch.Tensor(KEYS, device=1)
+    table.insert(here, here)
+    for call in (
+        lambda: table.find(there),
+        lambda: table.insert(here, there),
+        lambda: table.find(here, out=there),
+        lambda: table.execute(torch.Tensor(np.zeros(len(KEYS), np.uint8), device=1), here, here),
+    ):
+        with pytest.raises(gh.InvalidArgument, match=r"on cuda:1, the table on cuda:0: copy them there first"):
+            call()
+
+
+def test_managed_memory_goes_the_long_path(table, torch):
+    assert table.insert(torch.Tensor(KEYS, kind=13), torch.Tensor(KEYS)).array.all()
+    assert fake_libraries.asked
+    with pytest.raises(gh.InvalidArgument, match="copy the values to the device"):
+        table.insert(torch.Tensor(KEYS), KEYS)
+
+
+@pytest.mark.parametrize("stride", [2, -1])
+def test_strided_arrays_are_refused(table, library, stride):
+    with pytest.raises(BufferError, match="strided"):  # by the library, when it is asked for an export
+        table.find(library(KEYS[::stride]))
+    with pytest.raises(BufferError, match="strided"):
+        table.insert(library(KEYS), library(np.repeat(KEYS, 2)[::2]))
+    assert len(table) == 0
+
+
+def test_an_array_that_its_library_does_not_describe(table, torch):
+    keys = torch.Tensor(KEYS)
+    torch.Tensor.refuses = True
+    assert not table.find(keys)[1].array.any()
+    assert len(fake_libraries.asked) == 3  # the long path has asked for each
+    torch.Tensor.refuses = False
+    assert not short(lambda: table.find(keys))[1].array.any()
+
+
+def test_a_gradient_is_not_taken_silently(backend, torch):
+    with make(backend, value_dtype="float32") as table:
+        values = torch.Tensor(np.ones(len(KEYS), "f4"))
+        assert short(lambda: table.insert(torch.Tensor(KEYS), values)).array.all()
+        values.requires_grad = True
+        with pytest.raises(BufferError, match="requires a gradient"):
+            table.insert_or_assign(torch.Tensor(KEYS), values)
+
+
+@pytest.mark.parametrize(("name", "module", "major"), [("Tensor", "other", 2), ("Tensor", "other", 1)])
+def test_other_tables_of_functions(backend, cuda, monkeypatch, name, module, major):
+    """Of a major version that is not known: not used. Of a library that cannot make arrays: read alone."""
+    kind = fake_libraries.exchange_type(name, module, major)
+    monkeypatch.setitem(sys.modules, module, object())
+    with make(backend) as table:
+        keys = kind(KEYS)
+        assert isinstance(table.insert(keys, keys), gh.DeviceArray)
+        assert isinstance(table.find(keys)[0], gh.DeviceArray)
+        if major == 1:
+            assert kind.described > 0  # before it was found that it cannot make the outputs
+            out = _cuda.DeviceArray((100,), np.uint64, 0)
+            assert table.find(keys, out=out)[0] is out
+        else:
+            assert kind.described == 0
+
+
+def test_a_full_table(backend, library):
+    n = 20_000
+    keys, mask = library(np.arange(n, dtype=np.uint64)), library(np.ones(n, bool))
+    with make(backend, capacity=4000, grow=False) as table:
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, keys, out=mask)
+        full = caught.value
+        assert set(np.unique(full.status)) <= {1, 2, 3}
+        assert np.array_equal(full.status == 1, mask.array)
+        assert np.array_equal(gh.Table.contains(table, keys).array, mask.array)
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, keys)
+        assert caught.value.failed.any()
+
+
+# ---- what is made to fit ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bool"])
+@pytest.mark.parametrize("stream", [None, 9])
+def test_narrow_values_in_out(backend, cupy, dtype, stream):
+    values = np.arange(100).astype(dtype)
+    with make(backend, key_dtype="uint16", value_dtype=dtype) as table:
+        keys = cupy.asarray(np.arange(100, dtype="u2"))
+        assert table.insert(keys, cupy.asarray(values), stream=stream).array.all()
+        out = cupy.asarray(np.zeros(100, dtype))
+        got, found = table.find(keys, out=out, stream=stream)
+        assert got is out
+        assert found.array.all()
+        assert np.array_equal(out.array, values)
+        assert np.array_equal(table.find(keys)[0].array, values)
+        with pytest.raises(TypeError, match="out has dtype uint32"):
+            table.find(keys, out=cupy.asarray(np.zeros(100, "u4")))
+
+
+def test_get_with_a_default(table, cupy):
+    keys = cupy.asarray(KEYS)
+    table.insert(keys[:50], keys[:50])
+    wanted = np.where(np.arange(100) < 50, KEYS, 7)
+    assert np.array_equal(table.get(keys, 7).array, wanted)
+    assert np.array_equal(table.get(keys).array, np.where(np.arange(100) < 50, KEYS, 0))
+    each = cupy.asarray(np.arange(1000, 1100, dtype=np.uint64))
+    assert np.array_equal(table.get(keys, each).array, np.where(np.arange(100) < 50, KEYS, each.array))
+    with pytest.raises(gh.InvalidArgument, match="copy default to the device"):
+        table.get(keys, np.arange(100, dtype=np.uint64))
+    with pytest.raises(OverflowError, match="default"):
+        table.get(keys, -1)
+    own = _cuda.from_host(KEYS, 0)  # no library to ask
+    answer = table.get(own, 7)
+    assert isinstance(answer, gh.DeviceArray)
+    assert np.array_equal(answer.get(), wanted)
+
+
+def test_find_all(backend, cupy):
+    if backend != "slab_hash":
+        with make(backend) as table, pytest.raises(gh.Unsupported):
+            table.find_all(cupy.asarray(KEYS))
+        return
+    with make(backend, duplicates=True) as table:
+        keys = cupy.asarray(np.array([1, 2, 2, 3, 3, 3], np.uint64))
+        table.insert_multi(keys, cupy.asarray(np.arange(6, dtype=np.uint64)))
+        offsets, values = table.find_all(cupy.asarray(np.array([3, 9, 2], np.uint64)))
+        assert offsets.array.tolist() == [0, 3, 3, 5]
+        assert sorted(values.array[:3].tolist()) == [3, 4, 5]
+        assert sorted(values.array[3:].tolist()) == [1, 2]
+        assert type(values) is cupy.ndarray
+        own = _cuda.from_host(np.array([9], np.uint64), 0)
+        offsets, values = table.find_all(own)
+        assert offsets.get().tolist() == [0, 0]
+        assert values.get().shape == (0,)
+
+
+class Ordered:
+    """A table with an order, as far as the calls on addresses go: keys 0, 10, 20, ... with values one higher."""
+
+    key_dtype, _key_store = np.dtype(np.uint16), np.dtype(np.uint32)
+    value_dtype = _value_store = np.dtype(np.float64)
+    _ordinal, _stream, _kind = 0, None, _core.CUDA
+
+    @staticmethod
+    def at(address, n, dtype):
+        import ctypes
+
+        bytes_ = np.dtype(dtype).itemsize * n
+        return np.frombuffer((ctypes.c_char * bytes_).from_address(address), dtype)
+
+    def _lower_bound(self, n, keys, out_keys, out_values, found, stream):
+        up = (self.at(keys, n, "u4") + 9) // 10 * 10
+        self.at(out_keys, n, "u4")[:] = up
+        self.at(out_values, n, "f8")[:] = up + 1
+        self.at(found, n, bool)[:] = up <= 100
+
+    def _range(self, n, low, high, limit, out_keys, out_values, counts, stream):
+        for i, (a, b) in enumerate(zip(self.at(low, n, "u4"), self.at(high, n, "u4"), strict=True)):
+            keys = np.arange(-(-int(a) // 10) * 10, int(b), 10)[:limit]
+            self.at(counts, n, "i8")[i] = len(keys)
+            self.at(out_keys, n * limit, "u4").reshape(n, limit)[i, : len(keys)] = keys
+            self.at(out_values, n * limit, "f8").reshape(n, limit)[i, : len(keys)] = keys + 1
+
+
+def test_lower_bound_and_range(cupy):
+    from pygpuhash import _device
+
+    keys = cupy.asarray(np.array([[3, 10], [95, 101]], "u2"))
+    found_keys, values, found = _device.lower_bound(Ordered(), keys, None)
+    assert found_keys.array.tolist() == [[10, 10], [100, 110]]
+    assert found_keys.dtype == np.uint16
+    assert values.array.tolist() == [[11, 11], [101, 111]]
+    assert found.array.tolist() == [[True, True], [True, False]]
+    low, high = cupy.asarray(np.array([0, 15], "u2")), cupy.asarray(np.array([25, 16], "u2"))
+    rows, values, counts = _device.range_of(Ordered(), low, high, 2, None)
+    assert rows.array.shape == values.array.shape == (2, 2)
+    assert counts.array.tolist() == [2, 0]
+    assert rows.array[0].tolist() == [0, 10]
+    assert values.array[0].tolist() == [1, 11]
+    with pytest.raises(ValueError, match=r"low has shape \(2,\), high \(1,\)"):
+        _device.range_of(Ordered(), low, high[:1], 2, None)
+    with pytest.raises(gh.InvalidArgument, match="high on the host"):
+        _device.range_of(Ordered(), low, np.array([1, 2], "u2"), 2, None)
+    with pytest.raises(TypeError, match="uint16 results need CuPy, PyTorch or JAX"):
+        _device.lower_bound(Ordered(), _cuda.from_host(np.zeros(3, "u4"), 0), None)

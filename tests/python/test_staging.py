@@ -1,0 +1,280 @@
+"""Host arrays on a CUDA table: chunks, their order, and what is true when a batch does not end as it should.
+
+The table is one of the CPU, taken for one of a GPU; the device's memory is the host's, and copies are done as late as
+the streams and events allow (see fake_cuda.py).
+"""
+
+import ctypes
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core, _host
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_cuda
+
+N = 5000
+
+
+class Table(gh.Table):
+    """Work of the device begins when its stream has come to it."""
+
+    __slots__ = ("after", "before", "launches")
+
+    def _raw(self, op, n, keys, *args, stream=0, **rest):
+        cuda.bring(stream)
+        self.launches = getattr(self, "launches", 0) + 1
+        self.before(self.launches)
+        failure = super()._raw(op, n, keys, *args, **rest)  # the CPU has no streams
+        self.after(self.launches)
+        return failure
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch):
+    global cuda
+    with fake_cuda.installed(monkeypatch) as cuda:
+        monkeypatch.setattr(_host, "CHUNK_BYTES", 1 << 13)
+        monkeypatch.setattr(_host, "FIRST_KEYS", 64)
+        monkeypatch.setattr(_host, "LEAST_KEYS", 16)
+        yield cuda
+
+
+def make(backend, **arguments):
+    table = Table(backend, device="cpu", seed=7, **{"value_dtype": "uint64"} | arguments)
+    table.before = table.after = lambda launch: None
+    return table._pretend(_core.CUDA)
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "first"), [(1, 10, 4), (64, 64, 16), (1000, 64, 16), (10**6, 1 << 16, 1 << 10), (7, 3, 100)]
+)
+def test_chunks(n, most, first, monkeypatch):
+    monkeypatch.setattr(_host, "FIRST_KEYS", first)
+    rows = _host.chunks(n, most)
+    assert rows[0][0] == 0
+    assert rows[-1][1] == n
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(rows))
+    lengths = [end - begin for begin, end in rows]
+    assert 0 < min(lengths) <= max(lengths) <= most
+    if n >= 8 * most:
+        assert max(lengths) == most
+    assert max(lengths[0], lengths[-1]) <= max(first, 1)
+
+
+@pytest.mark.parametrize("stream", [None, 7])
+def test_every_operation_in_chunks(backend, rng, stream):
+    table, model = make(backend), gh.Table(backend, value_dtype="uint64", device="cpu", seed=7)
+    keys = rng.integers(0, 2 * N, N, np.uint64)
+    with table, model:
+        for name, arguments in [
+            ("insert", (keys, 3)),
+            ("insert_or_assign", (np.unique(keys), ~np.unique(keys))),
+            ("accumulate", (keys, keys)),
+            ("find", (keys + np.uint64(5),)),
+            ("erase", (np.unique(keys)[::3],)),
+            ("contains", (keys,)),
+            ("count", (keys,)),
+            ("get", (keys, 9)),
+        ]:
+            got, wanted = getattr(table, name)(*arguments, stream=stream), getattr(model, name)(*arguments)
+            if name == "insert":  # of equal keys, another one may be the first
+                got, wanted = got.sum(), wanted.sum()
+            for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, wanted)), strict=True):
+                assert np.array_equal(a, b), name
+        assert table.launches > 8 * 5
+        assert len(table) == len(model)
+        distinct = np.unique(keys)
+        ops = rng.integers(0, 6, distinct.size, np.uint8)
+        outs = np.empty(distinct.size, np.uint64), np.empty(distinct.size, bool)
+        values, mask = table.execute(ops, distinct, distinct, out=outs[0], found=outs[1], stream=stream)
+        assert values is outs[0]
+        assert mask is outs[1]
+        for a, b in zip((values, mask), model.execute(ops, distinct, distinct), strict=True):
+            assert np.array_equal(a, b)
+        table.check()
+
+
+@pytest.mark.parametrize(("key", "value"), [("uint8", "float16"), ("int32", "bool"), ("float64", "datetime64[s]")])
+def test_narrow_dtypes_and_shapes(backend, key, value):
+    keys = np.arange(100).astype(key).reshape(10, 10)
+    values = np.arange(100).astype(value).reshape(10, 10)
+    with make(backend, key_dtype=key, value_dtype=value) as table:
+        assert table.insert(keys, values).shape == (10, 10)
+        out = np.zeros((10, 10), value)
+        got, found = table.find(keys, out=out)
+        assert got is out
+        assert found.all()
+        assert np.array_equal(out, values)
+        one, there = table.find(keys[2, 3])
+        assert one == values[2, 3]
+        assert there
+
+
+def test_an_empty_batch(backend):
+    with make(backend) as table:
+        values, found = table.find(np.empty((0, 3), np.uint64))
+        assert values.shape == found.shape == (0, 3)
+        assert not fake_allocations()
+        if "multi" not in table.traits:
+            with pytest.raises(gh.Unsupported):
+                table.insert_multi(np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+
+def fake_allocations():
+    return [kind for kind, _ in cuda.allocated]
+
+
+def test_a_small_batch_takes_one_chunk_and_keeps_its_memory(backend):
+    with make(backend) as table:
+        table.insert(np.arange(5), np.arange(5))
+        table.find(np.arange(5))
+        there = len(fake_allocations())
+        for _ in range(3):
+            assert table.find(np.arange(5))[1].all()
+            assert not table.insert(np.arange(5), np.arange(5)).any()
+        assert len(fake_allocations()) == there
+        assert not [kind for kind, _ in cuda.freed if kind == "pinned"]
+
+
+def test_an_output_must_not_overlap_an_input(backend):
+    with make(backend) as table:
+        keys = np.arange(100, dtype=np.uint64)
+        with pytest.raises(gh.InvalidArgument, match="out overlaps keys"):
+            table.find(keys, out=keys)
+
+
+def test_refused_pinned_memory(backend):
+    cuda.room["pinned"] = 0
+    keys = np.arange(N, dtype=np.uint64)
+    with make(backend) as table:
+        assert table.insert(keys, ~keys).all()
+        values, found = table.find(keys)
+        assert found.all()
+        assert np.array_equal(values, ~keys)
+        assert "pinned" not in fake_allocations()
+
+
+def test_little_memory_on_the_device_means_smaller_chunks(backend):
+    keys = np.arange(N, dtype=np.uint64)
+    with make(backend) as table:
+        cuda.room["device"] = 20_000  # less than the slots of whole chunks
+        assert table.insert(keys, ~keys).all()
+        few = table.launches
+        assert np.array_equal(table.find(keys)[0], ~keys)
+        assert few > 3 * N // (_host.CHUNK_BYTES // 17)
+
+
+def test_no_memory_on_the_device(backend):
+    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
+    with make(backend) as table:
+        cuda.room["device"] = 100
+        with pytest.raises(gh.NoMemory, match="OUT_OF_MEMORY") as caught:
+            table.insert(keys, ~keys, out=mask)
+        assert caught.value.status is None
+        assert not getattr(table, "launches", 0)
+        assert len(table) == 0
+        assert not mask.any()
+        cuda.room["device"] = 1 << 30
+        assert table.insert(keys, ~keys).all()
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("launch", [1, 2, 5])
+def test_ctrl_c_leaves_a_true_mask(backend, where, launch):
+    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
+
+    def interrupt(now):
+        if now == launch:
+            raise KeyboardInterrupt
+
+    with make(backend) as table:
+        setattr(table, where, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            table.insert(keys, ~keys, out=mask)
+        table.before = table.after = lambda now: None
+        assert set(np.unique(mask.view(np.uint8))) <= {0, 1}
+        assert np.array_equal(table.contains(keys), mask)
+        assert mask.any() == (launch > 1 or where == "after")
+        assert not mask.all()
+        assert table.insert(keys, ~keys).sum() == N - mask.sum()  # the staging area is whole
+        assert np.array_equal(table.find(keys)[0], ~keys)
+
+
+def test_a_full_table_says_so_for_every_element(backend):
+    keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
+    with make(backend, capacity=4000, grow=False) as table:
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, ~keys, out=mask)
+        full = caught.value
+        assert set(np.unique(full.status)) <= {1, 2, 3}
+        assert np.array_equal(full.status == 1, mask)
+        assert np.array_equal(table.contains(keys), mask)
+        assert 0 < full.failed.sum() < len(keys)
+
+
+def test_a_failure_in_the_middle_ends_the_batch(backend):
+    keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
+    with make(backend) as table:
+
+        def raw(self, op, n, at, *args, **rest):
+            if self.launches == 4:
+                rest["log"].append(6)
+                return gh.DeviceError("gone")
+            return Table._raw(self, op, n, at, *args, **rest)
+
+        broken = type("Broken", (Table,), {"_raw": raw, "__slots__": ()})
+        table.close()
+        with broken(backend, device="cpu", value_dtype="uint64") as table:
+            table.before = table.after = lambda launch: None
+            table.launches = 0
+            table._pretend(_core.CUDA)
+            with pytest.raises(gh.DeviceError, match="gone") as caught:
+                table.insert(keys, ~keys, out=mask)
+            assert caught.value.failed.sum() == (~mask).sum() > 0
+            assert np.array_equal(np.flatnonzero(mask), np.arange(mask.sum()))
+            assert len(table) == mask.sum() > 0
+
+
+@pytest.mark.parametrize("status", [2, 3, 255])
+def test_no_status_of_2_or_above_reads_as_true(backend, status):
+    """Whatever a backend says of its batch."""
+    keys = np.arange(4, dtype=np.uint64)
+
+    def raw(self, op, n, at, *args, **rest):
+        failure = Table._raw(self, op, n, at, *args, **rest)
+        ctypes.memset(rest["out_status"] + 2, status, 1)
+        return failure
+
+    liar = type("Liar", (Table,), {"_raw": raw, "__slots__": ()})
+    with liar(backend, device="cpu", value_dtype="uint64") as table:
+        table.before = table.after = lambda launch: None
+        table._pretend(_core.CUDA)
+        mask = np.zeros(4, bool)
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, keys, out=mask)
+        assert caught.value.status.tolist() == [1, 1, status, 1]
+        assert mask.view(np.uint8).tolist() == [1, 1, 0, 1]
+
+
+def test_copies_of_host_memory(rng):
+    for sizes in ([0], [1], [100, 7], [1 << 20, 3, 1 << 18]):
+        sources = [rng.integers(0, 2, n, np.uint8) for n in sizes]
+        targets = [np.full(n + 1, 9, np.uint8) for n in sizes]
+        parts = [
+            (t.ctypes.data, s.ctypes.data, s.nbytes, i == 0)
+            for i, (s, t) in enumerate(zip(sources, targets, strict=True))
+        ]
+        seen = _core.copy_parts(parts, threads=3)
+        assert seen == (np.bitwise_or.reduce(sources[0]) if sizes[0] else 0)
+        for source, target in zip(sources, targets, strict=True):
+            assert np.array_equal(target[:-1], source)
+            assert target[-1] == 9
+    bad = np.zeros(1 << 20, np.uint8)
+    bad[-1] = 6
+    assert _core.copy_parts([(np.empty_like(bad).ctypes.data, bad.ctypes.data, bad.nbytes, True)]) == 6
