@@ -44,6 +44,7 @@ GH_FN u32 lowest_bit(u64 w) {
 struct stadium_table {
   u64* tickets;
   unsigned char* slots;
+  const unsigned char* nothing;  // 16 bytes that are no slot's, for reads without a branch
   u64 seed;
   u64 groups;       // a prime
   u64 path_limit;   // groups

@@ -31,6 +31,41 @@ struct outcome_of {
   int live, used;
 };
 
+// Hides from the compiler where a value comes from, so that it makes no branch of it.
+#if defined(__CUDACC__)
+#define GH_NO_BRANCH(x)
+#else
+#define GH_NO_BRANCH(x) asm("" : "+r"(x))
+#endif
+
+// The first visit of a find of a small key, in two steps without a branch: a driver takes the first one of many before it
+// takes the second one. Most finds end here. One that does not is started anew, as if nothing had happened.
+template <class Mem, class S>
+struct stadium_look {
+  const unsigned char* slot;  // the first one with the key's info bits, while its ticket was live; or one of no key
+  bool live_there, absent;    // there is such a slot; there is none, and the path ends here
+
+  GH_FN static stadium_look at(const stadium_table& t, u64 group, u64 live_ticket) {
+    stadium_look l;
+    const u64 seen = Mem::template load<order::acquire>(t.tickets + group);
+    const u64 same = t.equal(seen, live_ticket);
+    l.live_there = same != 0;
+    l.absent = !same & (t.equal(seen, 0) != 0);
+    const unsigned char* const there = t.slot(group, t.first(same | u64(1) << 63));
+    l.slot = l.live_there ? there : t.nothing;
+    GH_NO_BRANCH(l.slot);
+    return l;
+  }
+  // The third step: was it the key? value: what find answers if it was.
+  template <class V>
+  GH_FN bool finds(const stadium_table& t, typename S::key k, V* value) const {
+    const u32 bytes = S::value_bytes(t);
+    const bool found = live_there & S::template same_key<Mem>(t, slot, k);
+    *value = bytes ? load_value<Mem, V>(slot + S::value_at(t)) : V(0);
+    return found;
+  }
+};
+
 // One operation. Kind is a kind, or `mixed` when it is known at run time only. Everything is done by one lane.
 template <class Mem, class S, u32 Kind>
 struct stadium_op {

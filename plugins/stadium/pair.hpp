@@ -67,6 +67,7 @@ template <class Key, u32 ValueBytes>
 struct small_pair {
   using key = Key;
   static constexpr bool wide = false;
+  static constexpr u32 value_size = ValueBytes;
   GH_FN static u32 value_bytes(const stadium_table&) { return ValueBytes; }
   GH_FN static u32 value_at(const stadium_table&) { return shape_of(sizeof(Key), ValueBytes).value_at; }
   GH_FN static u64 hash_of(const stadium_table& t, key k) { return hash(u64(k), t.seed); }
@@ -87,6 +88,7 @@ struct small_pair {
 struct wide_pair {
   using key = const u32*;
   static constexpr bool wide = true;
+  static constexpr u32 value_size = 0;  // known at run time
   GH_FN static u32 value_bytes(const stadium_table& t) { return t.value_bytes; }
   GH_FN static u32 value_at(const stadium_table& t) { return t.value_at; }
   GH_FN static u64 hash_of(const stadium_table& t, key k) {

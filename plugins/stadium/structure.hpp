@@ -92,6 +92,7 @@ class stadium final : public table {
                         "capacity %llu is too large for this table's layout; ask for fewer keys",
                         (unsigned long long)keys);
     t.seed = config_.seed;
+    t.nothing = head()->side;
     t.groups = groups;
     t.path_limit = options_.probe_limit && options_.probe_limit < groups ? options_.probe_limit : groups;
     t.ones = ~uint64_t(0) / ((uint64_t(1) << (1u << t.log_bits)) - 1);
