@@ -113,9 +113,12 @@ struct stadium_op {
     for (u64 same = t.equal(seen, mine); same; same &= same - 1) {
       const u32 i = t.first(same);
       unsigned char* const slot = t.slot(at, i);
-      if (GH_MUTANT(stadium_info_is_key) || S::template same_key<Mem>(t, slot, k)) return present(t, j, group, slot, i);
+      if (S::template same_key<Mem>(t, slot, k) || GH_MUTANT(stadium_info_is_key))
+        return present(t, j, group, slot, i);
+      if (GH_MUTANT(first_match_only) && kind() == find) break;
     }
-    const u64 open = t.equal(seen, 0);
+    u64 open = t.equal(seen, 0);
+    if (GH_MUTANT(rebooked_slot) && adding() && !open) open = t.equal(seen & t.ones * 3, u64(dead) * t.ones);
     if (adding()) {
       if (t.equal(seen, mine - (live - busy) * t.ones) && !GH_MUTANT(stadium_no_wait)) {
         Mem::relax();  // I3
