@@ -44,6 +44,8 @@ GH_FN u32 lowest_bit(u64 w) {
 struct stadium_table {
   u64* tickets;
   unsigned char* slots;
+  unsigned char* values;         // slots + value_at, for values that are read and written in words of 4 bytes
+  unsigned char* long_values;    // the same, for values of 8 bytes. Every pointer has accesses of one size
   const unsigned char* nothing;  // 16 bytes that are no slot's, for reads without a branch
   u64 seed;
   u64 groups;       // a prime
@@ -59,7 +61,14 @@ struct stadium_table {
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
 
   GH_FN u64 cells() const { return groups << log_tickets; }
-  GH_FN unsigned char* slot(u64 group, u32 i) const { return slots + ((group << log_tickets) + i) * stride; }
+  GH_FN u64 cell(u64 group, u32 i) const { return (group << log_tickets) + i; }
+  GH_FN unsigned char* slot(u64 group, u32 i) const { return slots + cell(group, i) * stride; }
+  // Where the slots are, and what follows from it.
+  void place_slots(void* p) {
+    slots = static_cast<unsigned char*>(p);
+    values = slots + value_at;
+    long_values = slots + value_at;
+  }
   GH_FN u32 shift_of(u32 i) const { return i << log_bits; }
   GH_FN u32 state_at(u64 word, u32 i) const { return u32(word >> shift_of(i)) & 3; }
 

@@ -61,7 +61,7 @@ struct stadium_look {
   GH_FN bool finds(const stadium_table& t, typename S::key k, V* value) const {
     const u32 bytes = S::value_bytes(t);
     const bool found = live_there & S::template same_key<Mem>(t, slot, k);
-    *value = bytes ? load_value<Mem, V>(slot + S::value_at(t)) : V(0);
+    *value = bytes ? Mem::template load<order::relaxed>(reinterpret_cast<const V*>(slot + S::value_at(t))) : V(0);
     return found;
   }
 };
@@ -112,9 +112,8 @@ struct stadium_op {
     const u64 seen = Mem::template load<order::acquire>(group);
     for (u64 same = t.equal(seen, mine); same; same &= same - 1) {
       const u32 i = t.first(same);
-      unsigned char* const slot = t.slot(at, i);
-      if (S::template same_key<Mem>(t, slot, k) || GH_MUTANT(stadium_info_is_key))
-        return present(t, j, group, slot, i);
+      const unsigned char* const slot = t.slot(at, i);
+      if (S::template same_key<Mem>(t, slot, k) || GH_MUTANT(stadium_info_is_key)) return present(t, j, group, i);
       if (GH_MUTANT(first_match_only) && kind() == find) break;
     }
     u64 open = t.equal(seen, 0);
@@ -140,30 +139,29 @@ struct stadium_op {
     const u64 ticket = mine & ((u64(1) << (1u << t.log_bits)) - 1);
     const u64 booked = seen | (ticket ^ (live ^ busy)) << shift;
     if (Mem::template cas<order::relaxed>(group, seen, booked) != seen) return verdict::again;
-    unsigned char* const slot = t.slot(at, i);
-    S::template put_key<Mem>(t, slot, k);
-    if (S::value_bytes(t)) store_value<Mem>(slot + S::value_at(t), operand, S::value_bytes(t));
+    S::template put_key<Mem>(t, t.slot(at, i), k);
+    if (S::value_bytes(t)) store_value<Mem>(t, t.cell(at, i), operand, S::value_bytes(t));
     Mem::template fetch_or<order::release>(group, u64(live ^ busy) << shift);
     res = {yes, 1, 1};
     return verdict::done;
   }
 
-  GH_FN verdict present(const stadium_table& t, joiner j, u64* group, unsigned char* slot, u32 i) {
+  GH_FN verdict present(const stadium_table& t, joiner j, u64* group, u32 i) {
     const u32 kd = kind();
     const u32 bytes = S::value_bytes(t);
-    unsigned char* const value = slot + S::value_at(t);
+    const u64 cell = t.cell(at, i);
     if (kd == find || kd == count) {
-      if (out && bytes) load_value<Mem>(value, out, bytes);
+      if (out && bytes) load_value<Mem>(t, cell, out, bytes);
       res.status = yes;
     } else if (kd == erase) {
       const u64 before = Mem::template fetch_and<order::relaxed>(group, ~(u64(live ^ dead) << t.shift_of(i)));
       const bool won = t.state_at(before, i) == live || GH_MUTANT(stadium_blind_erase);
       res = {won ? u32(yes) : u32(no), won ? -1 : 0, 0};
     } else if (kd == assign && bytes) {
-      store_value<Mem>(value, operand, bytes);
+      store_value<Mem>(t, cell, operand, bytes);
     } else if (kd == accumulate) {
-      if (bytes == 4) join_value<Mem, u32>(value, operand, j);
-      if (bytes == 8) join_value<Mem, u64>(value, operand, j);
+      if (bytes == 4) join_value<Mem>(value_words(t, cell), operand, j);
+      if (bytes == 8) join_value<Mem>(long_value(t, cell), operand, j);
     }
     return verdict::done;
   }

@@ -23,40 +23,35 @@ GH_FN void store_words(void* slot, const void* from, u32 bytes) {
 }
 
 // A value of 4 or 8 bytes is one word; a wider one is read and written in words of 4.
-template <class Mem, class V>
-GH_FN V load_value(const void* slot) {
-  return Mem::template load<order::relaxed>(static_cast<const V*>(slot));
+GH_FN u32* value_words(const stadium_table& t, u64 cell) { return reinterpret_cast<u32*>(t.values + cell * t.stride); }
+GH_FN u64* long_value(const stadium_table& t, u64 cell) {
+  return reinterpret_cast<u64*>(t.long_values + cell * t.stride);
 }
 template <class Mem>
-GH_FN void load_value(const void* slot, void* to, u32 bytes) {
-  if (bytes == 4)
-    *static_cast<u32*>(to) = load_value<Mem, u32>(slot);
-  else if (bytes == 8)
-    *static_cast<u64*>(to) = load_value<Mem, u64>(slot);
+GH_FN void load_value(const stadium_table& t, u64 cell, void* to, u32 bytes) {
+  if (bytes == 8)
+    *static_cast<u64*>(to) = Mem::template load<order::relaxed>(long_value(t, cell));
   else
-    load_words<Mem>(slot, to, bytes);
+    load_words<Mem>(value_words(t, cell), to, bytes);
 }
 template <class Mem>
-GH_FN void store_value(void* slot, const void* from, u32 bytes) {
-  if (bytes == 4)
-    Mem::template store<order::relaxed>(static_cast<u32*>(slot), from ? *static_cast<const u32*>(from) : 0);
-  else if (bytes == 8)
-    Mem::template store<order::relaxed>(static_cast<u64*>(slot), from ? *static_cast<const u64*>(from) : 0);
+GH_FN void store_value(const stadium_table& t, u64 cell, const void* from, u32 bytes) {
+  if (bytes == 8)
+    Mem::template store<order::relaxed>(long_value(t, cell), from ? *static_cast<const u64*>(from) : 0);
   else
-    store_words<Mem>(slot, from, bytes);
+    store_words<Mem>(value_words(t, cell), from, bytes);
 }
 
 // Join an operand into a value. A sum of integers takes one instruction, whatever others do meanwhile.
 template <class Mem, class V>
-GH_FN void join_value(void* slot, const void* from, joiner j) {
-  V* const at = static_cast<V*>(slot);
+GH_FN void join_value(V* value, const void* from, joiner j) {
   const V operand = from ? *static_cast<const V*>(from) : V(0);
   if (j.combine == 0 && j.type != 2) {
-    Mem::template fetch_add<order::relaxed>(at, operand);
+    Mem::template fetch_add<order::relaxed>(value, operand);
     return;
   }
-  for (V seen = Mem::template load<order::relaxed>(at);;) {
-    const V now = Mem::template cas<order::relaxed>(at, seen, join(j, seen, operand));
+  for (V seen = Mem::template load<order::relaxed>(value);;) {
+    const V now = Mem::template cas<order::relaxed>(value, seen, join(j, seen, operand));
     if (now == seen) return;
     seen = now;
   }

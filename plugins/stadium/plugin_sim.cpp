@@ -135,7 +135,7 @@ class stadium_model final : public model {
     t_.value_at = shape.value_at;
     t_.stride = shape.stride;
     t_.tickets = the_machine.place<u64>(n_groups);
-    t_.slots = the_machine.place<unsigned char>(u32(t_.cells()) * t_.stride);
+    t_.place_slots(the_machine.place<unsigned char>(u32(t_.cells()) * t_.stride));
     board = t_.tickets;
     table_here = &t_;
     // Groups of two slots: the tickets behind them have been dead for ever.
@@ -293,7 +293,9 @@ class stadium_model final : public model {
     for (u32& w : operand) w = u32(o.value);
     explored_op<S, Kind> run;
     run.begin(t_, o.kind, k, S::wide ? static_cast<void*>(operand) : &small_operand,
-              o.kind != find ? nullptr : S::wide ? static_cast<void*>(answer) : &small_answer);
+              o.kind != find ? nullptr
+              : S::wide      ? static_cast<void*>(answer)
+                             : &small_answer);
     while (run.step(t_, joiner{}) != verdict::done) {
     }
     const auto& r = run.res;

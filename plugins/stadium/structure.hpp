@@ -107,7 +107,7 @@ class stadium final : public table {
     if (const int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream))
       return fault(err, e, "initialising the table");
     t.tickets = tickets.as<u64>();
-    t.slots = slots.as<unsigned char>();
+    t.place_slots(slots.get());
     tickets.swap(out->tickets);
     slots.swap(out->slots);
     return GPUHASH_OK;
@@ -161,7 +161,7 @@ class stadium final : public table {
     v.memory.reset(new (std::nothrow) u64[bytes() / sizeof(u64) + 1]);
     if (!v.memory) return no_memory(err, bytes());
     v.layout.tickets = v.memory.get();
-    v.layout.slots = reinterpret_cast<unsigned char*>(v.memory.get() + v.layout.groups);
+    v.layout.place_slots(v.memory.get() + v.layout.groups);
     int e = api_.copy(v.layout.tickets, storage_.tickets.p, storage_.tickets.bytes, own_stream_);
     if (!e) e = api_.copy(v.layout.slots, storage_.slots.p, storage_.slots.bytes, own_stream_);
     if (!e) e = api_.wait(own_stream_);
