@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _tensors
+from pygpuhash import _arrays, _core, _cuda, _records, _tensors
 from pygpuhash.errors import InvalidArgument, TableFull
 
 __all__ = ["DeviceView", "batch", "current_stream", "empty_like", "stream_handle", "to_host", "view"]
@@ -261,20 +261,23 @@ def _device_batch(
         one = _arrays.to_store(values, table.value_dtype, table._value_store, "values")
         if one.ndim:
             raise InvalidArgument("keys are on a CUDA device and values on the host: copy the values to the device")
-        v = _as_view(_cuda.full(k.shape, one, device, s))
+        v = _as_view(_repeated(k.shape, one, device, s))
     if ops is not None and not _arrays.on_device(ops):
         ops = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
-        _core.check_ops(ops, table.value_dtype is not None)
+        _core.check_ops(ops, table._accumulates())
     o = None if ops is None else _ops_view(ops, k, device, s)
 
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
-    if out_dtype is not None and store != out_dtype and out is not None:
+    record = _records.is_record(out_dtype)
+    if out_dtype is not None and store != out_dtype and out is not None and not record:
         raise TypeError(f"out= is not supported for {out_dtype} on a device: leave it out, or use a 4-byte value_dtype")
     result = out
-    if store is not None and result is None:
-        result = empty_like(keys, k.shape, store, device, s)
+    # The array of the results, as the caller sees it.
+    shown, inner = _records.base_and_shape(out_dtype) if record and out_dtype is not None else (store, ())
+    if shown is not None and result is None:
+        result = empty_like(keys, k.shape + inner, shown, device, s)
     status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, s)
-    r = None if store is None or result is None else _output(result, store, k.shape, device, s, "out")
+    r = None if shown is None or result is None else _output(result, shown, k.shape + inner, device, s, "out")
     m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
     # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
     wait = not table._grow and op in _ADDING
@@ -285,7 +288,7 @@ def _device_batch(
             if mask is not None:  # the caller's: leave booleans in it
                 _cuda.copy_from_host(failure.status == 1, m.ptr, device, s)
         raise failure
-    if out_dtype is not None and store != out_dtype:
+    if out_dtype is not None and store != out_dtype and not record:
         result = astype(result, out_dtype, "values")
     return result, status
 
@@ -322,13 +325,13 @@ def _host_batch(
     k = _as_view(_cuda.from_host(host, device, s))
     v = None
     if given is not None:
-        v = _as_view(_cuda.from_host(given, device, s) if given.ndim else _cuda.full(shape, given, device, s))
+        v = _as_view(_cuda.from_host(given, device, s) if given.ndim else _repeated(shape, given, device, s))
     o = None
     if ops is not None:
         codes = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
         if codes.shape != shape:
             raise ValueError(f"ops have shape {codes.shape}, keys {shape}: pass one operation per key")
-        _core.check_ops(codes, table.value_dtype is not None)
+        _core.check_ops(codes, table._accumulates())
         o = _as_view(_cuda.from_host(codes, device, s))
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
     r = None if out_dtype is None else _as_view(_cuda.DeviceArray(shape, store, device, s))
@@ -347,6 +350,13 @@ def _host_batch(
     if r is not None and out_dtype is not None:
         result = _arrays.from_store(_download(r, device, s), out_dtype)
     return _given_or_new(out, target, result, library), _given_or_new(mask, told, codes == 1, library)
+
+
+def _repeated(shape: tuple[int, ...], one: np.ndarray[Any, Any], device: int, stream: int) -> _cuda.DeviceArray:
+    """One value for all keys."""
+    if one.itemsize > 8:
+        return _cuda.from_host(np.full(shape, one), device, stream)
+    return _cuda.full(shape, one, device, stream)
 
 
 def _given_or_new(given: Any, target: Any, computed: Any, library: str | None) -> Any:
@@ -401,6 +411,8 @@ def _stored_view(
     array: Any, dtype: np.dtype[Any], store: np.dtype[Any], device: int, stream: int, what: str
 ) -> DeviceView:
     found = view(array, device, stream, what)
+    if _records.is_record(dtype):
+        return _record_view(found, dtype, store, what)
     if found.dtype == store:
         if dtype != store and dtype.kind not in "mM":
             raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
@@ -412,6 +424,16 @@ def _stored_view(
     if dtype == np.float16 and store == np.uint32:
         raise TypeError("float16 keys are not supported on a device: use a float32 table, or pass their bits as uint16")
     return view(astype(array, store, what), device, stream, what)
+
+
+def _record_view(found: DeviceView, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> DeviceView:
+    base, shape = _records.base_and_shape(dtype)
+    lead = len(found.shape) - len(shape)
+    if found.dtype != base:
+        raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {base}")
+    if lead < 0 or found.shape[lead:] != shape:
+        raise ValueError(_records.wrong_shape(found.shape, shape, what))
+    return DeviceView(found.ptr, found.shape[:lead], store, found.owner)
 
 
 def _unsigned_view(
