@@ -1,6 +1,7 @@
 """What is an acceptable host array, and how its elements are stored.
 
-A table stores keys and values of 4 or 8 bytes. `store_dtype` says which dtype the library sees:
+Most tables store keys and values of 4 or 8 bytes; `_records` has those of several numbers. `store_dtype` says which
+dtype the library sees:
 
 =====================  ==========================================================================
 given                  stored
@@ -29,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _tensors
+from pygpuhash import _records, _tensors
 
 __all__ = [
     "DoesNotFit",
@@ -39,6 +40,7 @@ __all__ = [
     "output",
     "store_dtype",
     "table_dtype",
+    "to_base",
     "to_store",
 ]
 
@@ -54,12 +56,15 @@ def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
     try:
         dtype: np.dtype[Any] = np.dtype(_tensors.dtype_name(given))
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error
-    if dtype.kind not in "biufmM" or dtype.itemsize > 8 or dtype.subdtype:
+    if _records.is_record(dtype):
+        _records.check(dtype, what)
+        return dtype
+    if dtype.kind not in "biufmM" or dtype.itemsize > 8:
         raise TypeError(
             f"{what}={dtype} is not supported: pass an integer, float, bool, datetime64 or timedelta64 dtype of 1, 2, "
-            "4 or 8 bytes"
+            "4 or 8 bytes, or for wider elements rows like ('u4', 3), a structured dtype, 'S16' or complex128"
         )
     if not dtype.isnative:
         raise TypeError(f"{what}={dtype.str!r} is not in native byte order: pass {dtype.newbyteorder('=').str!r}")
@@ -67,7 +72,9 @@ def table_dtype(given: Any, what: str) -> np.dtype[Any]:
 
 
 def store_dtype(dtype: np.dtype[Any], *, keys: bool) -> np.dtype[Any]:
-    """The dtype of 4 or 8 bytes that a table stores for elements of `dtype`."""
+    """The dtype that a table stores for elements of `dtype`: of 4 or 8 bytes, or a void one of more (_records)."""
+    if _records.is_record(dtype):
+        return _records.store(dtype)
     if dtype.kind in "mM":
         return np.dtype(np.int64)
     if dtype.itemsize >= 4:
@@ -79,6 +86,8 @@ def store_dtype(dtype: np.dtype[Any], *, keys: bool) -> np.dtype[Any]:
 
 def to_store(given: Any, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
     """`given` as a C-contiguous, aligned array of `store`, which stands for elements of `dtype`."""
+    if _records.is_record(dtype):
+        return _records.to_store(given, dtype, store, what)
     array = _as_dtype(given, dtype, what)
     if dtype.kind in "mM":
         array = array.view(store)
@@ -95,6 +104,8 @@ def to_store(given: Any, dtype: np.dtype[Any], store: np.dtype[Any], what: str) 
 
 def from_store(stored: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The inverse of `to_store`. Values that were combined beyond the range of a small dtype wrap."""
+    if _records.is_record(dtype):
+        return _records.from_store(stored, dtype)
     if dtype.kind in "mM":
         return stored.view(dtype)
     if dtype == np.float16 and stored.dtype == np.uint32:
@@ -119,6 +130,9 @@ def on_device(array: Any) -> bool:
 
 def output(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> np.ndarray[Any, Any]:
     """The numpy array over the memory of an output, or an error that says why results cannot be written there."""
+    if dtype.subdtype is not None:
+        base, inner = _records.base_and_shape(dtype)
+        return output(out, base, shape + inner, what)
     array = out
     if not isinstance(out, np.ndarray):
         library = _tensors.library(out)
@@ -136,6 +150,11 @@ def output(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) ->
     if not (array.flags.c_contiguous and array.flags.aligned):
         raise ValueError(f"{what} is strided or misaligned: pass a C-contiguous array, np.empty({shape}, '{dtype}')")
     return np.asarray(array)
+
+
+def to_base(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """`given` as an array of `dtype`, when no element changes: the numbers of which records are made."""
+    return _as_dtype(given, dtype, what)
 
 
 # ---- from what is given to an array of the table's dtype -------------------------------------------------------------

@@ -167,7 +167,7 @@ def check_ops(ops, bint accumulates):
             raise errors.InvalidArgument(f"ops[{i}] is {p[i]}, which execute does not have: use the codes of "
                                          "pygpuhash.Op from NOP (0) to ERASE (5)")
         if p[i] == GPUHASH_OP_ACCUMULATE and not accumulates:
-            raise errors.InvalidArgument(f"ops[{i}] is ACCUMULATE (3), but this table is a set (value_dtype=None)")
+            raise errors.InvalidArgument(f"ops[{i}] is ACCUMULATE (3), but this table has no numbers for values")
 
 
 cdef bint plain(object array, object dtype) noexcept:
@@ -229,6 +229,13 @@ cdef Array output(object given, object dtype, Array keys, str what):
     if plain(given, dtype) and PyArray_CHKFLAGS(<Array>given, NPY_ARRAY_WRITEABLE) and same_shape(<Array>given, keys):
         return <Array>given
     return _arrays.output(given, dtype, (<object>keys).shape, what)
+
+
+cdef Array empty_like(Array like, object dtype):
+    """An array of this shape. Of void dtypes, numpy's number does not tell the size."""
+    if dtype.kind == "V":
+        return numpy.empty((<object>like).shape, dtype)
+    return PyArray_EMPTY(PyArray_NDIM(like), PyArray_DIMS(like), dtype.num, 0)
 
 
 cdef int refuse_overlap(Array out, str what, Array other, str other_what) except -1:
@@ -852,7 +859,8 @@ cdef class CoreTable:
         if self.handle != NULL:
             raise errors.InvalidArgument("this table was created already: make a new Table")
         self.key_dtype, self._key_store, self.value_dtype, self._value_store = dtypes
-        self.value_kind = GPUHASH_UINT if self._value_store is None else VALUE_TYPE[self._value_store.kind]
+        kind_of_value = None if self._value_store is None else self._value_store.kind
+        self.value_kind = VALUE_TYPE.get(kind_of_value, GPUHASH_UINT)
         self.key_plain, self.key_type = number_kind(self.key_dtype)
         self.value_plain, self.value_type = number_kind(self.value_dtype)
         self.key_twin, self.value_twin = TWINS.get(self.key_dtype), TWINS.get(self.value_dtype)
@@ -999,7 +1007,9 @@ cdef class CoreTable:
         if values is not None:
             if not read_number(values, self.value_plain, self.value_type, &cell):
                 v = self._input(values, self.value_dtype, self._value_store, self.value_twin, "values")
-                if PyArray_NDIM(v) == 0:
+                if PyArray_NDIM(v) == 0 and self.value_bytes > sizeof(cell):
+                    v = numpy.full((<object>k).shape, v)
+                if PyArray_NDIM(v) == 0 and self.value_bytes <= sizeof(cell):
                     memcpy(&cell, PyArray_BYTES(v), self.value_bytes)
                 elif not same_shape(v, k):
                     raise ValueError(f"values have shape {(<object>v).shape}, keys {(<object>k).shape}: "
@@ -1016,7 +1026,7 @@ cdef class CoreTable:
             if not same_shape(o, k):
                 raise ValueError(f"ops have shape {(<object>o).shape}, keys {(<object>k).shape}: "
                                  "pass one operation per key")
-            check_ops(o, self.value_dtype is not None)
+            check_ops(o, self._accumulates())
         cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
         cdef Array target = None  # what out= stands for
         cdef Array result = None
@@ -1029,7 +1039,7 @@ cdef class CoreTable:
             if target is not None and store is out_dtype:
                 result = target
             else:
-                result = PyArray_EMPTY(PyArray_NDIM(k), PyArray_DIMS(k), store.num, 0)
+                result = empty_like(k, store)
         if mask is None:
             status = PyArray_EMPTY(PyArray_NDIM(k), PyArray_DIMS(k), NPY_BOOL, 0)
         else:
@@ -1296,6 +1306,8 @@ cdef class CoreTable:
         combine = COMBINE.get(op)
         if combine is None:
             raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
+        if self.value_dtype is not None and not self._accumulates():
+            raise TypeError(f"{self.value_dtype} values cannot be accumulated: only single numbers can")
         if combine == GPUHASH_ADD and self.value_dtype is not None and self.value_dtype.kind == "M":
             raise TypeError(f"{self.value_dtype} values cannot be added: use op='min' or op='max'")
         return self._add(GPUHASH_OP_ACCUMULATE, keys, values, out, stream, 0, combine)
@@ -1339,6 +1351,11 @@ cdef class CoreTable:
     def erase_all(self, keys, *, out=None, stream=None):
         """Remove every pair of each key (trait "multi"). Returns a bool mask: erased by this call."""
         return self._batch(GPUHASH_OP_ERASE_ALL, keys, None, None, None, out, stream, None)[1]
+
+    def _accumulates(self):
+        """Has this table single numbers for values?"""
+        return self.value_dtype is not None and (self.value_plain != NOT_PLAIN
+                                                 or not _records.is_record(self.value_dtype))
 
     cdef object _add(self, uint32_t op, object keys, object values, object out, object stream, uint32_t flags,
                      uint32_t combine):
@@ -1752,4 +1769,4 @@ def stats_raw(CoreTable table, size_t room):
         free(rows)
 
 
-from pygpuhash import _arrays, _cuda, _device, _tensors  # noqa: E402  they import names of this module
+from pygpuhash import _arrays, _cuda, _device, _records, _tensors  # noqa: E402  they import names of this module

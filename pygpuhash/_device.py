@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _tensors
+from pygpuhash import _arrays, _core, _cuda, _records, _tensors
 from pygpuhash._core import stream_handle
 from pygpuhash.errors import DeviceError, InvalidArgument, TableFull
 
@@ -238,7 +238,7 @@ def astype(array: Any, dtype: np.dtype[Any], device: int, stream: int, what: str
 def _filled(keys: Any, shape: tuple[int, ...], one: np.ndarray[Any, Any], device: int, stream: Any) -> DeviceView:
     """One value for all keys, as bits; by the library of the keys, so that a graph can capture it."""
     name, handle = _library(keys), stream_handle(stream)
-    if name not in ("cupy", "torch"):
+    if name not in ("cupy", "torch") or one.itemsize > 8:
         return _as_view(_cuda.full(shape, one, device, stream))
     bits = one.reshape(1).view(f"i{one.dtype.itemsize}")
     with _working_on(keys, device, handle):
@@ -473,19 +473,23 @@ def _device_batch(
         v = _filled(keys, k.shape, one, device, owner)
     if ops is not None and not _arrays.on_device(ops):
         ops = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
-        _core.check_ops(ops, table.value_dtype is not None)
+        _core.check_ops(ops, table._accumulates())
     o = None if ops is None else _ops_view(ops, k, device, s)
 
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
-    narrow = out_dtype is not None and store != out_dtype and out_dtype.kind not in "mM"
+    record = _records.is_record(out_dtype)
+    # The array of the results, as the caller sees it.
+    shown, inner = _records.base_and_shape(out_dtype) if record and out_dtype is not None else (store, ())
+    shape = k.shape + inner
+    narrow = out_dtype is not None and not record and store != out_dtype and out_dtype.kind not in "mM"
     r = None
     if narrow and not _converts(keys if out is None else out):
         raise TypeError(f"{out_dtype} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
-    if out is not None and out_dtype is not None and store is not None:
-        r = _output(out, out_dtype if narrow else store, k.shape, device, s, "out")
+    if out is not None and out_dtype is not None and shown is not None:
+        r = _output(out, out_dtype if narrow else shown, shape, device, s, "out")
     result = out
-    if store is not None and (out is None or narrow):
-        result = empty_like(keys if out is None else out, k.shape, store, device, owner)
+    if shown is not None and (out is None or narrow):
+        result = empty_like(keys if out is None else out, shape, shown, device, owner)
         r = view(result, device, s, "out")
     status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, owner)
     m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
@@ -560,7 +564,7 @@ def _host_batch(
         codes = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
         if codes.shape != shape:
             raise ValueError(f"ops have shape {codes.shape}, keys {shape}: pass one operation per key")
-        _core.check_ops(codes, table.value_dtype is not None)
+        _core.check_ops(codes, table._accumulates())
     _core.refuse_overlaps((host, given, codes), (target, told))
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
     results = None
@@ -643,6 +647,8 @@ def _stored_view(
     array: Any, dtype: np.dtype[Any], store: np.dtype[Any], device: int, stream: int, what: str
 ) -> DeviceView:
     found = view(array, device, stream, what)
+    if _records.is_record(dtype):
+        return _record_view(found, dtype, store, what)
     if found.dtype == store:
         if dtype != store and dtype.kind not in "mM":
             raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
@@ -657,6 +663,16 @@ def _stored_view(
     if converted.dtype != store:  # JAX has no 8 bytes unless it is told to
         raise TypeError(f"{what} become {converted.dtype} when they are converted to {store}: convert them yourself")
     return converted
+
+
+def _record_view(found: DeviceView, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> DeviceView:
+    base, shape = _records.base_and_shape(dtype)
+    lead = len(found.shape) - len(shape)
+    if found.dtype != base:
+        raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {base}")
+    if lead < 0 or found.shape[lead:] != shape:
+        raise ValueError(_records.wrong_shape(found.shape, shape, what))
+    return DeviceView(found.ptr, found.shape[:lead], store, found.owner)
 
 
 def _unsigned_view(

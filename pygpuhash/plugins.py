@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["linear_probe", "slab_hash"]
+__all__ = ["linear_probe", "slab_hash", "stadium"]
 
 _PLUGINS = Path(__file__).parent / "gpuhash" / "plugins-v1"
 
@@ -17,3 +17,8 @@ def linear_probe() -> str:
 def slab_hash() -> str:
     """Chaining over slabs, on an allocator of its own; duplicates on request."""
     return str(_PLUGINS / "gpuhash_slab_hash.so")
+
+
+def stadium() -> str:
+    """Double hashing with a board of tickets beside the table; keys and values of any size."""
+    return str(_PLUGINS / "gpuhash_stadium.so")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _memory, _tensors, registry
+from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _memory, _records, _tensors, registry
 from pygpuhash._arguments import whole
 from pygpuhash._stage import Stage
 from pygpuhash.errors import GpuHashError, InvalidArgument, OptionNotFound, Unsupported
@@ -212,8 +212,9 @@ class Table(_core.CoreTable):
     def _assign_last(self, keys: Any, values: Any, out: Any, stream: Any) -> Any:
         stored = _arrays.to_store(keys, self.key_dtype, self._key_store, "keys")
         flat = stored.reshape(-1)
-        bits = flat.view(f"u{flat.dtype.itemsize}")
-        kept = flat.size - 1 - np.unique(bits[::-1], return_index=True)[1]
+        words = flat.view("u4").reshape(flat.size, -1) if flat.dtype.itemsize > 8 else None
+        bits = flat.view(f"u{flat.dtype.itemsize}") if words is None else words
+        kept = flat.size - 1 - np.unique(bits[::-1], axis=None if words is None else 0, return_index=True)[1]
         given = _arrays.from_store(flat[kept], self.key_dtype)
         if out is None:
             mask = np.zeros(stored.shape, bool)
@@ -477,6 +478,11 @@ class Table(_core.CoreTable):
         return np.where(found, values, default)
 
     def _contains(self, key: Any) -> bool:
+        if _records.is_record(self.key_dtype):
+            found = self.contains(key)
+            if np.ndim(found):
+                raise TypeError(f"'in' takes one key, {np.size(found)} were given: use contains, which returns a mask")
+            return bool(found)
         if np.ndim(key):
             raise TypeError(f"'in' takes one key, {np.size(key)} were given: use contains, which returns a mask")
         if isinstance(key, (float, np.floating)) and self.key_dtype.kind in "biu":
@@ -595,10 +601,11 @@ class Table(_core.CoreTable):
 
 def _absent(keys: Any, found: np.ndarray[Any, Any]) -> str:
     """A sentence for a KeyError: how many keys, and which one is the first."""
-    if np.ndim(keys) == 0:
+    if np.ndim(found) == 0:
         return f"{keys!r} is not in the table"
     absent = np.flatnonzero(~found.reshape(-1))
-    first = np.asarray(keys).reshape(-1)[absent[0]]
+    given = np.asarray(keys)
+    first = given.reshape(-1)[absent[0]] if given.size == found.size else given.reshape(found.size, -1)[absent[0]]
     return f"{len(absent)} of {found.size} keys are not in the table, the first is {first}"
 
 

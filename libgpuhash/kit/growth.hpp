@@ -131,8 +131,9 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
     if (const gpuhash_status s = more_room(stream, err)) return s;
     if (const gpuhash_status s = empty_storage(stream, err)) return s;
   }
-  const uint32_t kb = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
-  const uint32_t vb = config_.value_bytes ? kb : 0;
+  const uint32_t word_half = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
+  const uint32_t kb = exact_widths() ? config_.key_bytes : word_half;
+  const uint32_t vb = exact_widths() ? config_.value_bytes : config_.value_bytes ? word_half : 0;
   const uint64_t most = m.live < m.step || m.step == m.cells ? m.live : m.step;  // pairs of a step
   scratch keys(*this, most * kb, stream);
   scratch values(*this, most * vb, stream);

@@ -68,6 +68,7 @@ struct plugin_parts {
   const engine* (*cuda)();        // NULL: built without CUDA
   const device_api* cuda_device;  // NULL: built without CUDA
   gpuhash_status (*make)(const table::setup&, table** out, gpuhash_error* err);
+  bool pairs_are_words = true;  // a slot of more than 8 bytes needs a compare-and-swap of 16
 };
 
 template <const plugin_parts& parts>
@@ -94,7 +95,8 @@ struct vtable {
     if (const gpuhash_status s = probe_device(c->device, err)) return s;
     const bool cuda = c->device.kind == GPUHASH_CUDA;
     const device_api* api = device(c->device.kind);
-    if (c->value_bytes && (c->key_bytes == 8 || c->value_bytes == 8) && !api->has_wide_cas(c->device.ordinal))
+    if (parts.pairs_are_words && c->value_bytes && (c->key_bytes == 8 || c->value_bytes == 8) &&
+        !api->has_wide_cas(c->device.ordinal))
       return host->fail(err, GPUHASH_UNSUPPORTED,
                         "pairs of %u + %u bytes need a 16-byte compare-and-swap, which %s:%d lacks (compute "
                         "capability 9.0 and x86-64-v2 have it); use 4-byte keys and values, a set, or another device",

@@ -93,6 +93,8 @@ class table {
   virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
   virtual gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
+  // Are pairs moved with the sizes of the caller's arrays, rather than of words? (move_pairs)
+  virtual bool exact_widths() const { return false; }
   virtual void tune(request&) const {}                                         // by batches
   virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out
     return GPUHASH_OK;

@@ -51,6 +51,9 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
                 batch.value_type);
   if (table.value_bytes == 0 && batch.op == GPUHASH_OP_ACCUMULATE)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "accumulate needs values, but the table is a set (value_bytes is 0)");
+  if (table.value_bytes > 8 && batch.op == GPUHASH_OP_ACCUMULATE)
+    return fail(err, GPUHASH_UNSUPPORTED, "accumulate joins values of 4 or 8 bytes, and this table's have %u",
+                table.value_bytes);
   return GPUHASH_OK;
 }
 
@@ -91,7 +94,7 @@ bool is_bad(uint8_t op, bool accumulates) {
 }
 
 bool accumulates(const gpuhash_table& table) {
-  return table.value_bytes != 0 && (table.type->api.traits & GPUHASH_TRAIT_ACCUMULATE) != 0;
+  return table.value_bytes != 0 && table.value_bytes <= 8 && (table.type->api.traits & GPUHASH_TRAIT_ACCUMULATE) != 0;
 }
 
 bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
@@ -122,8 +125,9 @@ bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
     if (is_bad(given[i], allowed)) batch.out_status[i] = GPUHASH_ELEMENT_BAD_OP;
   if (batch.counts != nullptr) batch.counts->failed += bad;
   if (status != GPUHASH_OK || bad == 0) return status;
-  const char* why = given[first] == GPUHASH_OP_ACCUMULATE ? "needs values, and a backend with the trait ACCUMULATE"
-                                                          : "execute does not have: 0 (NOP) to 5 (ERASE) are legal";
+  const char* why = given[first] == GPUHASH_OP_ACCUMULATE
+                        ? "needs values of 4 or 8 bytes, and a backend with the trait ACCUMULATE"
+                        : "execute does not have: 0 (NOP) to 5 (ERASE) are legal";
   return fail(err, GPUHASH_INVALID_ARGUMENT,
               "ops[%zu] is %u, which %s; %zu of %zu elements have status 4 and were left out, the others are done",
               first, unsigned{given[first]}, why, bad, batch.n);

@@ -108,12 +108,30 @@ struct cuda_mem {
     return r;
   }
   template <order O>
+  GH_FN static u64 fetch_or(u64* p, u64 v) {
+    u64 r;
+    if constexpr (O == order::relaxed)
+      asm volatile("atom.relaxed.gpu.global.or.b64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
+    else
+      asm volatile("atom.acq_rel.gpu.global.or.b64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
+    return r;
+  }
+  template <order O>
   GH_FN static u32 fetch_and(u32* p, u32 v) {
     u32 r;
     if constexpr (O == order::relaxed)
       asm volatile("atom.relaxed.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
     else
       asm volatile("atom.acq_rel.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u64 fetch_and(u64* p, u64 v) {
+    u64 r;
+    if constexpr (O == order::relaxed)
+      asm volatile("atom.relaxed.gpu.global.and.b64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
+    else
+      asm volatile("atom.acq_rel.gpu.global.and.b64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
     return r;
   }
   template <order O>

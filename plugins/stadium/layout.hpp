@@ -1,0 +1,107 @@
+// stadium: the bytes of the table.
+//
+//   ticket-board   | group 0 | group 1 | ... | group G-1 |    one 64-bit word each, G is a prime
+//                  |t|t|t|t|t|t|t|t|                          8 tickets of 8 bits, or 16 of 4, or 32 of 2
+//   slots          | key | value | key | value | ...          one slot for each ticket, in the order of the tickets
+//
+//   ticket         | info ... | state |                       state: the two low bits
+//     never 00     no key has had this slot since the last exclusive rebuild; the other bits are 0
+//     busy  01     an insert has booked the slot and is writing its pair
+//     live  11     the slot holds a key
+//     dead  10     the slot held a key that was erased
+//
+// The info bits come from the key: 6 in a ticket of 8 bits, 2 of 4, none of 2. Two states fit one bit, and four are
+// needed, so there is no ticket of 1 bit. A key's path is a sequence of groups: the first by the high half of a product
+// with its hash, each next one the key's own stride further on, around the end. G is a prime, so a path meets every group.
+//
+// A slot's key is written once. A value of 4 or 8 bytes is one word, read and written at once whatever the key's size; a
+// wider one is several words of 4 bytes.
+//
+// Invariants (cited in ops.hpp, tested by check):
+//   I1  A ticket goes never -> busy -> live -> dead and no other way, and its info bits stay what they were when it was
+//       booked, until an exclusive rebuild. The slot's key is written while it is busy and never again.
+//   I2  When a slot became k's, every group before its own on k's path had no ticket that was never booked. By I1 they
+//       still have none.
+//   I3  A key has at most one slot that is busy or live: whoever books one has seen, in the word that its booking
+//       replaced and in the full groups before it, that no live slot is k's and no busy one has k's info bits.
+//   I4  A path ends after path_limit groups. path_limit == groups makes every path meet every slot.
+#pragma once
+#include "libgpuhash/hash/hash.hpp"
+
+GH_BEGIN
+
+enum ticket_state : u32 { never = 0, busy = 1, dead = 2, live = 3 };
+inline constexpr u32 state_bits = 2;
+
+GH_FN u32 lowest_bit(u64 w) {
+#if defined(__CUDA_ARCH__)
+  return u32(__ffsll((long long)w)) - 1;
+#else
+  return u32(__builtin_ctzll(w));
+#endif
+}
+
+struct stadium_table {
+  u64* tickets;
+  unsigned char* slots;
+  unsigned char* values;         // slots + value_at, for values that are read and written in words of 4 bytes
+  unsigned char* long_values;    // the same, for values of 8 bytes. Every pointer has accesses of one size
+  const unsigned char* nothing;  // 16 bytes that are no slot's, for reads without a branch
+  u64 seed;
+  u64 groups;       // a prime
+  u64 path_limit;   // groups
+  u64 ones;         // the lowest bit of every ticket of a group
+  u32 log_bits;     // of a ticket: 1 << log_bits bits
+  u32 log_tickets;  // of a group: 1 << log_tickets tickets
+  u32 key_bytes, value_bytes;
+  u32 value_at;  // bytes from a slot's start to its value
+  u32 stride;    // bytes from a slot to the next
+
+  static constexpr u32 kinds =
+      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+
+  GH_FN u64 cells() const { return groups << log_tickets; }
+  GH_FN u64 cell(u64 group, u32 i) const { return (group << log_tickets) + i; }
+  GH_FN unsigned char* slot(u64 group, u32 i) const { return slots + cell(group, i) * stride; }
+  // Where the slots are, and what follows from it.
+  void place_slots(void* p) {
+    slots = static_cast<unsigned char*>(p);
+    values = slots + value_at;
+    long_values = slots + value_at;
+  }
+  GH_FN u32 shift_of(u32 i) const { return i << log_bits; }
+  GH_FN u32 state_at(u64 word, u32 i) const { return u32(word >> shift_of(i)) & 3; }
+
+  // The highest bit of every ticket of `word` that equals the ticket at its place in `pattern`. Exact: no carry leaves a
+  // ticket.
+  GH_FN u64 equal(u64 word, u64 pattern) const {
+    const u64 differs = word ^ pattern;
+    const u64 low = ~(ones << ((1u << log_bits) - 1));
+    return ~(((differs & low) + low) | differs | low);
+  }
+  GH_FN u32 first(u64 hits) const { return lowest_bit(hits) >> log_bits; }
+
+  // What a key's hash says: its first group, its stride, and its live ticket in every place of a word.
+  GH_FN u64 home(u64 h) const { return reduce(h, groups); }
+  GH_FN u64 stride_of(u64 h) const { return 1 + reduce(h * 0x9e3779b97f4a7c15ull, groups - 1); }
+  GH_FN u64 live_ticket(u64 h) const {
+    const u64 info = h & ((u64(1) << ((1u << log_bits) - state_bits)) - 1);
+    return (info << state_bits | live) * ones;
+  }
+  GH_FN u64 after(u64 group, u64 by) const {
+    const u64 next = group + by;
+    return next >= groups ? next - groups : next;
+  }
+};
+
+// Where a slot's value begins, and how far apart slots are: words of 8 bytes lie at multiples of 8.
+struct slot_shape {
+  u32 value_at, stride;
+};
+constexpr slot_shape shape_of(u32 key_bytes, u32 value_bytes) {
+  const u32 unit = key_bytes == 8 || value_bytes == 8 ? 8 : 4;
+  const u32 at = value_bytes == 8 ? (key_bytes + 7) / 8 * 8 : key_bytes;
+  return {at, (at + value_bytes + unit - 1) / unit * unit};
+}
+
+GH_END

@@ -1,0 +1,81 @@
+// stadium as a module: names, traits, options.
+#include "libgpuhash/kit/plugin.hpp"
+#include "structure.hpp"
+
+GPUHASH_HOST_ENGINES(stadium)
+GPUHASH_CUDA_ENGINES(stadium)
+
+namespace gpuhash {
+namespace {
+
+constexpr uint32_t most_bytes = 256;  // of a key, or of a value
+
+constexpr gpuhash_option_info option_list[] = {
+    {"ticket", "8|4|2", "bits of a ticket: two for its state, the others from the key"},
+    {"probe_limit", "16 to 2147483648",
+     "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
+     "filled above 0.9"},
+};
+
+gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
+  const char* ticket = option_text(c, "ticket");
+  if (ticket && !strcmp(ticket, "1"))
+    return host->fail(err, GPUHASH_UNSUPPORTED,
+                      "option ticket=1: a ticket holds one of four states (never, busy, live, dead), which take two "
+                      "bits; choose one of 8|4|2");
+  uint32_t width = 0;
+  gpuhash_status s = option_word(c, "ticket", "8|4|2", &width, err);
+  if (!s) s = option_number(c, "probe_limit", 16, 1ull << 31, false, &o.probe_limit, err);
+  if (s) return s;
+  o.log_bits = 3 - width;
+  // A table that may not grow takes as many keys as it says, however long the last of them has to look.
+  if (!o.probe_limit && c.grow && c.max_load_factor <= 0.9) o.probe_limit = 4096;
+  return GPUHASH_OK;
+}
+
+gpuhash_status check_bytes(const char* what, uint32_t bytes, gpuhash_error* err) {
+  if (bytes <= most_bytes) return GPUHASH_OK;
+  return host->fail(err, GPUHASH_UNSUPPORTED, "%s is %u; stadium takes multiples of 4 up to %u", what, bytes,
+                    most_bytes);
+}
+
+gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
+  table::setup s = given;
+  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 0.8;
+  if (const gpuhash_status bad = check_bytes("key_bytes", s.config.key_bytes, err)) return bad;
+  if (const gpuhash_status bad = check_bytes("value_bytes", s.config.value_bytes, err)) return bad;
+  stadium_options o;
+  if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  auto t = std::make_unique<stadium>(s, o);
+  const gpuhash_status status = t->create(err);
+  if (status == GPUHASH_OK) *out = t.release();
+  return status;
+}
+
+const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make, false};
+
+gpuhash_backend_v1 describe() {
+  gpuhash_backend_v1 b{};
+  b.struct_size = sizeof(b);
+  b.name = "stadium";
+  b.version = "0.1.0";
+  b.summary = "a ticket for each slot in a table of its own; keys and values of any size; after Khorasani et al. 2015";
+  b.traits =
+      GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_WIDE;
+  b.key_widths = 1u << 4 | 1u << 8;
+  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
+  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
+  b.options = option_list;
+  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
+  vtable<parts>::fill(b);
+  return b;
+}
+
+}  // namespace
+}  // namespace gpuhash
+
+extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
+                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
+  static const gpuhash_backend_v1 mine = gpuhash::describe();
+  return gpuhash::introduce(host_major, api, mine, out, err);
+}

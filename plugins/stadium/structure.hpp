@@ -1,0 +1,266 @@
+// stadium for the kit: options, sizes, storage, and the tests of its invariants (layout.hpp).
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "engines.hpp"
+#include "layout.hpp"
+#include "libgpuhash/kit/table.hpp"
+#include "pair.hpp"
+#include "primes.hpp"
+
+namespace gpuhash {
+
+struct stadium_options {
+  uint32_t log_bits = 3;     // of a ticket
+  uint64_t probe_limit = 0;  // groups; 0: all of them
+};
+
+class stadium final : public table {
+ public:
+  stadium(const setup& s, const stadium_options& o) : table(s), options_(o) {
+    engine_ = s.engines + stadium_engine(config_.key_bytes, config_.value_bytes);
+  }
+  ~stadium() override {
+    dismantle([this](void* stream) { drop_storage(storage_, stream); });
+  }
+
+  gpuhash_status create(gpuhash_error* err) {
+    on_device scope(*this);
+    if (scope.error) return fault(err, scope.error, "choosing the table's device");
+    void* const stream = config_.stream;
+    if (const gpuhash_status s = make_header(stream, err)) return s;
+    place now;
+    if (const gpuhash_status s = lay_out(config_.capacity, &now, stream, err)) return s;
+    storage_ = now;
+    if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
+    rebuilds_ = 0;
+    if (const int e = api_.wait(stream)) return fault(err, e, "initialising the table");
+    ready_ = true;
+    return GPUHASH_OK;
+  }
+
+ private:
+  // Where the table is: all that a rebuild exchanges.
+  struct place {
+    stadium_table layout{};
+    uint64_t limit = 0;
+    block tickets;
+    block slots;
+  };
+
+  const void* layout() const override { return &storage_.layout; }
+  uint64_t slots() const override { return storage_.layout.cells(); }
+  uint64_t cells() const override { return storage_.layout.cells(); }
+  uint32_t line_cells() const override { return 1u << storage_.layout.log_tickets; }
+  uint64_t bytes() const override { return storage_.tickets.bytes + storage_.slots.bytes; }
+  uint64_t limit() const override { return storage_.limit; }
+  bool exact_widths() const override { return true; }
+  bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
+  bool certain(uint64_t) override { return finds_room(storage_.layout); }
+  // A path of so many full groups does not come about below a load factor of 0.9 unless keys are chosen for it: less than
+  // three of four groups of 8 slots are full there, and the groups of a path are as good as independent.
+  static constexpr uint64_t longest_path = 256;
+  bool finds_room(const stadium_table& t) const {
+    return t.path_limit == t.groups || (config_.max_load_factor <= 0.9 && t.path_limit >= longest_path);
+  }
+  gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
+    const int e = api_.fill(storage_.tickets.p, 0, storage_.tickets.bytes, stream);
+    return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
+  }
+
+  // Groups for so many keys; 0: too many.
+  uint64_t groups_for(uint64_t keys) const {
+    const double load = config_.max_load_factor;
+    if (keys < 64) keys = 64;
+    const double wanted = double(keys) / load;
+    if (wanted > 0x1p58) return 0;
+    const uint32_t tickets = 64u >> options_.log_bits;
+    uint64_t slots = uint64_t(wanted);
+    while (uint64_t(double(slots) * load) < keys) ++slots;  // limit() must reach keys
+    return prime_from((slots + tickets - 1) / tickets);
+  }
+
+  gpuhash_status lay_out(uint64_t keys, place* out, void* stream, gpuhash_error* err) {
+    const uint64_t groups = groups_for(keys);
+    const slot_shape shape = shape_of(config_.key_bytes, config_.value_bytes);
+    stadium_table& t = out->layout;
+    t.log_bits = options_.log_bits;
+    t.log_tickets = 6 - options_.log_bits;
+    if (groups == 0 || groups > ~uint64_t(0) / 2 / shape.stride >> t.log_tickets)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                        "capacity %llu is too large for this table's layout; ask for fewer keys",
+                        (unsigned long long)keys);
+    t.seed = config_.seed;
+    t.nothing = head()->side;
+    t.groups = groups;
+    t.path_limit = options_.probe_limit && options_.probe_limit < groups ? options_.probe_limit : groups;
+    t.ones = ~uint64_t(0) / ((uint64_t(1) << (1u << t.log_bits)) - 1);
+    t.key_bytes = config_.key_bytes;
+    t.value_bytes = config_.value_bytes;
+    t.value_at = shape.value_at;
+    t.stride = shape.stride;
+    out->limit = uint64_t(double(t.cells()) * config_.max_load_factor);
+    scratch tickets(*this, groups * sizeof(u64), stream);
+    scratch slots(*this, t.cells() * t.stride, stream);
+    if (!tickets || !slots) return no_memory(err, tickets.bytes() + slots.bytes());
+    if (const int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream))
+      return fault(err, e, "initialising the table");
+    t.tickets = tickets.as<u64>();
+    t.place_slots(slots.get());
+    tickets.swap(out->tickets);
+    slots.swap(out->slots);
+    return GPUHASH_OK;
+  }
+  void drop_storage(place& p, void* stream) {
+    drop(p.tickets, stream);
+    drop(p.slots, stream);
+  }
+
+  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
+  // finds no place (a short probe_limit), larger storage is tried.
+  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
+    for (;; keys *= 2) {
+      uint64_t moved = 0;
+      const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
+      if (s == GPUHASH_OK) return write_used(now, moved, stream, err);
+      if (s != GPUHASH_FULL) return s;
+    }
+  }
+  gpuhash_status move_to(uint64_t keys, uint64_t live, uint64_t* moved, void* stream, gpuhash_error* err) {
+    place fresh;
+    if (const gpuhash_status s = lay_out(keys, &fresh, stream, err)) return s;
+    place before = storage_;
+    storage_ = fresh;
+    const uint64_t cells = before.layout.cells();
+    const uint64_t step = cells < rebuild_step ? cells : rebuild_step;
+    const gpuhash_status s =
+        move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
+    if (s == GPUHASH_OK) {
+      drop_storage(before, stream);
+    } else {
+      storage_ = before;
+      drop_storage(fresh, stream);
+    }
+    return s;
+  }
+
+  // ---- check, statistics --------------------------------------------------------------------------------------------
+
+  // The table as host memory sees it: itself on the CPU, a copy on CUDA.
+  struct host_view {
+    std::unique_ptr<u64[]> memory;
+    stadium_table layout;
+  };
+  gpuhash_status view(host_view& v, gpuhash_error* err) {
+    v.layout = storage_.layout;
+    if (!on_cuda()) return GPUHASH_OK;
+    v.memory.reset(new (std::nothrow) u64[bytes() / sizeof(u64) + 1]);
+    if (!v.memory) return no_memory(err, bytes());
+    v.layout.tickets = v.memory.get();
+    v.layout.place_slots(v.memory.get() + v.layout.groups);
+    int e = api_.copy(v.layout.tickets, storage_.tickets.p, storage_.tickets.bytes, own_stream_);
+    if (!e) e = api_.copy(v.layout.slots, storage_.slots.p, storage_.slots.bytes, own_stream_);
+    if (!e) e = api_.wait(own_stream_);
+    return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
+  }
+
+  static u64 hash_of_slot(const stadium_table& t, const unsigned char* slot) {
+    if (stadium_engine(t.key_bytes, t.value_bytes) == stadium_wide)
+      return wide_pair::hash_of(t, reinterpret_cast<const u32*>(slot));
+    if (t.key_bytes == 8) return small_pair<u64, 0>::hash_of(t, *reinterpret_cast<const u64*>(slot));
+    return small_pair<u32, 0>::hash_of(t, *reinterpret_cast<const u32*>(slot));
+  }
+
+  // What is wrong with slot i of a group, or NULL.
+  static const char* broken(const stadium_table& t, u64 group, u32 i) {
+    const u32 state = t.state_at(t.tickets[group], i);
+    const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
+    const u64 mine = t.tickets[group] >> t.shift_of(i) & ticket;
+    if (state == never) return mine ? "a ticket that was never booked has info bits (I1)" : nullptr;
+    if (state == busy) return "a ticket is booked, but nobody is writing its pair (I1)";
+    const unsigned char* const slot = t.slot(group, i);
+    const u64 h = hash_of_slot(t, slot);
+    if ((t.live_ticket(h) & ticket) >> state_bits != mine >> state_bits)
+      return "a ticket's info bits are not its key's (I1)";
+    u64 at = t.home(h);
+    for (u64 far = 0;; ++far) {
+      if (far == t.path_limit) return "a key lies beyond its path (I4)";
+      if (state == live)
+        for (u32 o = 0; o < 1u << t.log_tickets; ++o)
+          if (t.state_at(t.tickets[at], o) == live && !(at == group && o == i) &&
+              !memcmp(t.slot(at, o), slot, t.key_bytes))
+            return "a key has two live slots (I3)";
+      if (at == group) return nullptr;
+      if (t.equal(t.tickets[at], 0)) return "a group before a key's own has a ticket that was never booked (I2)";
+      at = t.after(at, t.stride_of(h));
+    }
+  }
+
+  gpuhash_status inspect(gpuhash_error* err) override {
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    const stadium_table& t = v.layout;
+    uint64_t n_live = 0;
+    uint64_t n_used = 0;
+    for (u64 group = 0; group < t.groups; ++group)
+      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
+        if (const char* what = broken(t, group, i))
+          return host->fail(err, GPUHASH_CORRUPT, "slot %llu breaks an invariant: %s",
+                            (unsigned long long)((group << t.log_tickets) + i), what);
+        n_live += t.state_at(t.tickets[group], i) == live;
+        n_used += t.state_at(t.tickets[group], i) != never;
+      }
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
+    if (n_live == uint64_t(now.live) && n_used == uint64_t(now.used)) return GPUHASH_OK;
+    return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the tickets %llu and %llu",
+                      (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)n_live,
+                      (unsigned long long)n_used);
+  }
+
+  template <class Each>
+  static void each_distance(const stadium_table& t, Each each) {  // in groups
+    for (u64 group = 0; group < t.groups; ++group)
+      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
+        if (t.state_at(t.tickets[group], i) != live) continue;
+        const u64 h = hash_of_slot(t, t.slot(group, i));
+        u64 far = 0;
+        for (u64 at = t.home(h); at != group && far < t.groups; ++far) at = t.after(at, t.stride_of(h));
+        each(far);
+      }
+  }
+  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    uint64_t sum = 0;
+    uint64_t most = 0;
+    uint64_t n = 0;
+    each_distance(v.layout, [&](uint64_t d) {
+      sum += d;
+      most = d > most ? d : most;
+      ++n;
+    });
+    out.push_back({"probe_mean", n ? double(sum) / double(n) : 0.0});
+    out.push_back({"probe_max", double(most)});
+    out.push_back({"probe_limit", double(v.layout.path_limit)});
+    out.push_back({"ticket_bits", double(1u << v.layout.log_bits)});
+    out.push_back({"ticket_bytes", double(storage_.tickets.bytes)});
+    out.push_back({"groups", double(v.layout.groups)});
+    return GPUHASH_OK;
+  }
+  gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    each_distance(v.layout, [&](uint64_t d) { ++counts[d < n ? d : n - 1]; });
+    return GPUHASH_OK;
+  }
+
+  stadium_options options_;
+  place storage_;
+};
+
+}  // namespace gpuhash

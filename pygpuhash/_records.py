@@ -1,0 +1,128 @@
+"""Keys and values of several numbers: rows of arrays, structured dtypes, bytes of fixed width, complex numbers.
+
+An element is as many bytes as its dtype has, which have to be a multiple of 4. The library sees elements of 4 bytes as
+uint32, of 8 as uint64, and wider ones as void dtypes of their size:
+
+=====================  ===============================  ==================================
+dtype                  an array of n elements           for example
+=====================  ===============================  ==================================
+("u4", 3)              shape (n, 3), dtype u4           coordinates, embeddings
+[("x", "i4"), ...]     shape (n,), that dtype           composite keys; fields are packed
+"S16"                  shape (n,), bytes up to 16       identifiers; shorter ones end in 0
+complex64, complex128  shape (n,), that dtype
+=====================  ===============================  ==================================
+
+Elements compare by their bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+__all__ = ["base_and_shape", "check", "from_store", "is_record", "store", "to_store", "wrong_shape"]
+
+Array = np.ndarray[Any, Any]
+
+
+def is_record(dtype: np.dtype[Any] | None) -> bool:
+    """Is this the dtype of elements that are more than one number?"""
+    return dtype is not None and (dtype.subdtype is not None or dtype.kind in "SVc")
+
+
+def base_and_shape(dtype: np.dtype[Any]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The dtype of an array of such elements, and the dimensions that it has for each of them."""
+    return dtype.subdtype if dtype.subdtype is not None else (dtype, ())
+
+
+def check(dtype: np.dtype[Any], what: str) -> None:
+    """Refuse a dtype whose bits are not all an element's own, or not a multiple of 4 bytes."""
+    if dtype.hasobject:
+        raise TypeError(f"{what}={dtype} holds Python objects, which have no bits: use numbers or bytes")
+    if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
+        raise TypeError(f"{what}={dtype} has no fields: pass for example ('u4', {max(dtype.itemsize // 4, 1)})")
+    base = base_and_shape(dtype)[0]
+    if not base.isnative:
+        raise TypeError(f"{what}={dtype} is not in native byte order: pass {base.newbyteorder('=')!r}")
+    if _packed(dtype) != dtype.itemsize:
+        raise TypeError(
+            f"{what}={dtype} has {dtype.itemsize - _packed(dtype)} bytes of padding, by which equal elements would "
+            "differ: leave align=True out, or make the gaps fields"
+        )
+    if dtype.itemsize == 0 or dtype.itemsize % 4:
+        raise TypeError(
+            f"{what}={dtype} has {dtype.itemsize} bytes, elements have a multiple of 4: make it "
+            f"{dtype.itemsize // 4 * 4 + 4} bytes wide"
+        )
+
+
+def _packed(dtype: np.dtype[Any]) -> int:
+    """Bytes of the numbers in an element."""
+    base, shape = base_and_shape(dtype)
+    one = {"g": 10, "G": 20}.get(base.char, base.itemsize)  # long doubles have 80 bits
+    if base.fields is not None:
+        one = sum(_packed(base.fields[name][0]) for name in base.names or ())
+    return one * math.prod(shape)
+
+
+def store(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that the library sees."""
+    return np.dtype({4: "u4", 8: "u8"}.get(dtype.itemsize, f"V{dtype.itemsize}"))
+
+
+def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str) -> Array:
+    """`given` as a C-contiguous, aligned array of `stored`; no copy where none is due."""
+    base, shape = base_and_shape(dtype)
+    array = _as_base(given, base, what)
+    lead = array.ndim - len(shape)
+    if lead < 0 or array.shape[lead:] != shape:
+        raise ValueError(wrong_shape(array.shape, shape, what))
+    array = np.ascontiguousarray(array).reshape(array.shape)  # which makes one dimension of none
+    unit = 8 if stored.itemsize == 8 else 4
+    if array.ctypes.data % unit:
+        array = array.copy()
+    return np.ndarray(array.shape[:lead], stored, buffer=array.reshape(-1).view(np.uint8))
+
+
+def from_store(array: Array, dtype: np.dtype[Any]) -> Array:
+    """The inverse of `to_store`."""
+    base, shape = base_and_shape(dtype)
+    return np.ascontiguousarray(array).reshape(-1).view(base).reshape(array.shape + shape)
+
+
+def wrong_shape(given: tuple[int, ...], element: tuple[int, ...], what: str) -> str:
+    """A sentence for an array whose last dimensions are not those of an element."""
+    return f"{what} have shape {given}, and an element has shape {element}: pass shape {('n', *element)}".replace(
+        "'", ""
+    )
+
+
+def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
+    """An array of the dtype `base`, when no element changes."""
+    from pygpuhash import _arrays
+
+    if base.kind not in "SVc":
+        return _arrays.to_base(given, base, what)
+    plain_python = isinstance(given, (list, tuple, bytes, complex, float, int))
+    try:
+        array = np.array(given, base) if plain_python and base.kind == "V" else np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} cannot be read as {base}: {error}") from error
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()")
+    if array.dtype == base:
+        return array
+    if base.kind == "S":
+        if array.dtype.kind == "U":
+            raise TypeError(f"{what} are text, the table holds bytes: pass np.char.encode({what})")
+        if array.dtype.kind != "S":
+            raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: pass bytes")
+        if array.dtype.itemsize > base.itemsize and np.char.str_len(array).max(initial=0) > base.itemsize:
+            longest = int(np.char.str_len(array).max())
+            raise OverflowError(f"{what}: an element has {longest} bytes, the table's have at most {base.itemsize}")
+        return array.astype(base)
+    if base.kind == "c" and (np.can_cast(array.dtype, base, "safe") or (plain_python and array.dtype.kind in "biufc")):
+        return array.astype(base)
+    raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: convert them")

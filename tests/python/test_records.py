@@ -1,0 +1,259 @@
+"""Keys and values of several numbers: rows, structured dtypes, bytes, complex numbers; in stadium and others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+N = 3000
+XYZ = np.dtype([("x", "i4"), ("y", "i4"), ("z", "i4")])
+
+
+def rows(k: int, salt: int = 0, dtype: str = "u4") -> np.ndarray:
+    """N distinct rows of k numbers. Neighbours differ in the last number only, or in the first only."""
+    out = np.zeros((N, k), np.uint32)
+    out[:, 0] = np.arange(N) // 2
+    out[:, -1] += np.arange(N, dtype="u4") % 2 * np.uint32(0x80000000)
+    return (out + np.uint32(salt)).view(dtype).reshape(N, -1)
+
+
+def points() -> np.ndarray:
+    out = np.zeros(N, XYZ)
+    out["x"], out["y"], out["z"] = np.arange(N) % 7, -1, np.arange(N) // 7
+    return out
+
+
+def names(width: int) -> np.ndarray:
+    return np.char.encode(np.arange(N).astype(str)).astype(f"S{width}")
+
+
+def complexes(dtype: str) -> np.ndarray:
+    return (np.arange(N) - 1j * (np.arange(N) % 5)).astype(dtype)
+
+
+CASES = {
+    "12+4": (("u4", 3), "u4", rows(3), np.arange(N, dtype="u4")),
+    "16+64": (("u4", 4), ("u4", 16), rows(4), rows(16, 5)),
+    "64+256": (("u4", 16), ("u4", 64), rows(16), rows(64, 9)),
+    "256+0": (("u4", 64), None, rows(64), None),
+    "12+8": (("u4", 3), "f8", rows(3), np.arange(N) / 3),
+    "8+12": ("u8", ("i4", 3), np.arange(N, dtype="u8") << np.uint64(40), rows(3, 1, "i4")),
+    "fields": (XYZ, ("f4", 8), points(), rows(8, 3).astype("f4")),
+    "matrices": (("u4", (2, 2)), ("f8", (2, 3)), rows(4).reshape(N, 2, 2), np.arange(6.0 * N).reshape(N, 2, 3)),
+    "bytes": ("S16", "complex128", names(16), complexes("c16")),
+    "short": ("S8", "complex64", names(8), complexes("c8")),
+}
+
+
+@pytest.fixture(params=CASES, scope="module")
+def case(request):
+    return CASES[request.param]
+
+
+def table(case, **options) -> gh.Table:
+    return gh.Table("stadium", key_dtype=case[0], value_dtype=case[1], device="cpu", **options)
+
+
+def same(got, expected) -> None:
+    if expected is None:
+        assert got is None
+        return
+    assert got.dtype == expected.dtype
+    assert got.shape == expected.shape
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("ticket", [8, 4, 2])
+def test_every_operation(case, ticket):
+    _, _, keys, values = case
+    half = N // 2
+    with table(case, ticket=ticket, seed=3) as t:
+        assert t.insert(keys[:half], None if values is None else values[:half]).all()
+        again = t.insert(keys, None if values is None else values[::-1].copy())
+        assert not again[:half].any()
+        assert again[half:].all()
+        assert again.shape == (N,)
+        found, there = t.find(keys)
+        assert there.all()
+        if values is not None:
+            same(found[:half], values[:half])
+            same(found[half:], values[: N - half][::-1].copy())
+            t[keys] = values
+            same(t[keys], values)
+        assert t.erase(keys[:100]).all()
+        assert not t.erase(keys[:100]).any()
+        found, there = t.find(keys[:200])
+        assert not there[:100].any()
+        assert there[100:].all()
+        if values is not None:
+            assert not any(found[:100].tobytes())
+        assert t.insert(keys[:50], None if values is None else values[:50]).all()
+        assert len(t) == N - 50
+        t.check()
+        t.shrink()
+        t.flush()
+        t.check()
+        assert t.contains(keys).sum() == N - 50
+
+
+def test_export_holds_what_was_inserted(case):
+    _, _, keys, values = case
+    with table(case) as t:
+        t.insert(keys, values)
+        got, got_values = t.export()
+        assert got.dtype == keys.dtype
+        pairs = zip(got, got_values if values is not None else got, strict=True)
+        wanted = zip(keys, values if values is not None else keys, strict=True)
+        assert {(k.tobytes(), v.tobytes()) for k, v in pairs} == {(k.tobytes(), v.tobytes()) for k, v in wanted}
+
+
+def test_one_key_and_outputs(case):
+    _, _, keys, values = case
+    with table(case) as t:
+        t.insert(keys[:10], None if values is None else values[:10])
+        assert keys[3] in t
+        assert keys[11] not in t
+        assert t.contains(keys[3])[()]
+        if values is not None:
+            assert np.asarray(t[keys[3]]).tobytes() == values[3].tobytes()
+            out = np.ones_like(values[:20])
+            mask = np.empty(20, bool)
+            got, _ = t.find(keys[:20], out=out, found=mask)
+            assert got is out
+            assert out[:10].tobytes() == values[:10].tobytes()
+            assert not any(out[10:].tobytes())
+            t.insert_or_assign(keys[:20], values[0])  # one value for all
+            assert np.asarray(t[keys[19]]).tobytes() == values[0].tobytes()
+            t.insert_or_assign(keys[[5, 5, 5]], values[[7, 8, 9]], dedup="last")
+            assert np.asarray(t[keys[5]]).tobytes() == values[9].tobytes()
+        assert t.erase(keys[3])[()]
+        with pytest.raises(KeyError, match="not in the table"):
+            del t[keys[:20]]
+
+
+def test_mixed_batches(case):
+    _, _, keys, values = case
+    with table(case) as t:
+        t.insert(keys[: N // 2], None if values is None else values[: N // 2])
+        ops = np.where(np.arange(N) % 2, gh.Op.FIND, gh.Op.ERASE).astype("u1")
+        found, done = t.execute(ops, keys, values)
+        assert (done == (np.arange(N) < N // 2)).all()
+        if values is not None:
+            odd = np.arange(N) % 2 == 1
+            expected = values.copy()
+            expected[~odd] = np.zeros((), expected.dtype)
+            expected[N // 2 :] = np.zeros((), expected.dtype)
+            same(found, expected)
+
+
+def test_wide_keys_hash_every_word():
+    for k in (2, 3, 16, 64):
+        for word in range(k):
+            keys = np.zeros((512, k), "u4")
+            keys[:, word] = np.arange(512)
+            with gh.Table("stadium", key_dtype=("u4", k), value_dtype=None, device="cpu", seed=1) as t:
+                assert t.insert(keys).all()
+                assert t.stats()["probe_max"] < 16
+
+
+def test_an_element_is_read_where_it_lies():
+    keys, values = rows(3), rows(5)
+    strided = np.repeat(keys, 2, axis=0)[::2]
+    shifted = np.frombuffer(b"x" + keys.tobytes(), "u1")[1:].view("u4").reshape(N, 3)
+    with gh.Table("stadium", key_dtype=("u4", 3), value_dtype=("u4", 5), device="cpu") as t:
+        t.insert(strided, values)
+        same(t[shifted], values)
+        same(t[keys.astype("i8")], values)
+        assert t.find(keys.reshape(2, -1, 3))[1].shape == (2, N // 2)
+        assert t.find(keys[:0])[0].shape == (0, 5)
+
+
+def test_small_records_work_on_every_backend():
+    for backend in ("linear_probe", "slab_hash", "stadium"):
+        with gh.Table(backend, key_dtype=("u4", 2), value_dtype="S4", device="cpu") as t:
+            t.insert(rows(2), names(4))
+            same(t[rows(2)], names(4))
+
+
+def test_accumulate_takes_single_numbers():
+    with gh.Table("stadium", key_dtype=("i4", 3), value_dtype="i8", device="cpu") as t:
+        assert t.accumulate([[1, 2, 3], [1, 2, 3], [4, 5, 6]], 5).sum() == 2
+        assert t[[1, 2, 3]] == 10
+    for dtype in ("S16", "complex64", ("f4", 2), ("f4", 8)):
+        with gh.Table("stadium", value_dtype=dtype, device="cpu") as t:
+            with pytest.raises(TypeError, match="cannot be accumulated"):
+                t.accumulate([1], np.zeros((), dtype))
+            with pytest.raises(gh.InvalidArgument, match=r"ops\[0\] is ACCUMULATE"):
+                t.execute([gh.Op.ACCUMULATE], [1])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "words"),
+    [
+        ("S6", "has 6 bytes.*8 bytes wide"),
+        (np.dtype([("a", "u1"), ("b", "u4")], align=True), "3 bytes of padding"),
+        ([("a", "O")], "Python objects"),
+        ([("a", ">u4")], "byte order"),
+        ("V12", "no fields"),
+        (("u2", 3), "multiple of 4"),
+    ],
+)
+def test_dtypes_that_are_refused(dtype, words):
+    with pytest.raises(TypeError, match=f"key_dtype=.*{words}"):
+        gh.Table("stadium", key_dtype=dtype)
+
+
+def test_sizes_that_are_refused():
+    for arguments in ({"key_dtype": ("u4", 65)}, {"value_dtype": ("u4", 65)}):
+        with pytest.raises(gh.Unsupported, match="is 260; stadium takes multiples of 4 up to 256"):
+            gh.Table("stadium", device="cpu", **arguments)
+    with pytest.raises(gh.Unsupported, match="backend 'linear_probe' takes 4 or 8"):
+        gh.Table("linear_probe", key_dtype=("u4", 3), device="cpu")
+
+
+def test_arrays_that_are_refused():
+    with gh.Table("stadium", key_dtype=("u4", 3), value_dtype=None, device="cpu") as t:
+        with pytest.raises(ValueError, match=r"shape \(3000, 4\).*pass shape \(n, 3\)"):
+            t.insert(rows(4))
+        with pytest.raises(TypeError, match="float64"):
+            t.insert(rows(3).astype("f8"))
+        with pytest.raises(OverflowError, match="does not fit"):
+            t.insert([[1, 2, -3]])
+        assert len(t) == 0
+    with gh.Table("stadium", key_dtype="S4", value_dtype=None, device="cpu") as t:
+        with pytest.raises(TypeError, match=r"np\.char\.encode"):
+            t.insert(["abc"])
+        with pytest.raises(OverflowError, match=r"has 5 bytes.*at most 4"):
+            t.insert([b"abcde"])
+        t.insert([b"ab", b"abcd"])
+        assert b"ab" in t
+        assert b"abc" not in t
+    with gh.Table("stadium", key_dtype=XYZ, value_dtype=None, device="cpu") as t:
+        t.insert([(1, 2, 3), (4, 5, 6)])
+        assert (4, 5, 6) in t
+        with pytest.raises(TypeError, match="convert them"):
+            t.insert(np.zeros(2, [("x", "i4"), ("y", "i4")]))
+
+
+def test_values_wider_than_a_word_are_whole_beside_inserts_and_finds():
+    """Inserting and finding wide values at the same time shows no value in pieces."""
+    import threading
+
+    keys, values = rows(3), np.repeat(np.arange(N, dtype="u4")[:, None], 16, axis=1)
+    with gh.Table("stadium", key_dtype=("u4", 3), value_dtype=("u4", 16), device="cpu", threads=1) as t:
+        torn = []
+
+        def look() -> None:
+            for _ in range(40):
+                got, found = t.find(keys)
+                torn.append(bool((got[found] != values[found]).any()))
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        for start in range(0, N, 50):
+            t.insert(keys[start : start + 50], values[start : start + 50])
+        reader.join()
+        assert not any(torn)
+        assert len(t) == N
