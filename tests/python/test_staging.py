@@ -277,4 +277,6 @@ def test_copies_of_host_memory(rng):
             assert target[-1] == 9
     bad = np.zeros(1 << 20, np.uint8)
     bad[-1] = 6
-    assert _core.copy_parts([(np.empty_like(bad).ctypes.data, bad.ctypes.data, bad.nbytes, True)]) == 6
+    target = np.empty_like(bad)
+    assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, True)]) == 6
+    assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, False)]) == 0
