@@ -186,7 +186,7 @@ def test_arrays_from_dlpack(cuda, monkeypatch):
 def test_the_stream_of_a_table(cuda, backend):
     with gh.Table(backend, device="cpu") as table:
         assert table.stream is None
-    for given, handle in ((None, 0), (7, 7), (SimpleNamespace(cuda_stream=8), 8)):
+    for given, handle in ((None, 1), (7, 7), (SimpleNamespace(cuda_stream=8), 8)):
         with gh.Table(backend, device="cpu", stream=given) as table:
             table._pretend(_core.CUDA)
             assert isinstance(table.stream, cuda.core.Stream)

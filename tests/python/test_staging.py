@@ -142,6 +142,22 @@ def test_a_small_batch_takes_one_chunk_and_keeps_its_memory(backend):
         assert not [kind for kind, _ in cuda.freed if kind == "pinned"]
 
 
+def test_two_batches_at_once_and_the_end_of_the_process(backend):
+    """Each has a staging area of its own; one is kept, and given back before the driver is gone."""
+    with make(backend) as table, make(backend) as other:
+        table.before = lambda launch: other.insert(np.arange(launch * 10), 1)
+        keys = np.arange(N, dtype=np.uint64)
+        assert table.insert(keys, keys).all()
+        assert len(other) == 10 * table.launches
+        assert len(_host._idle[0]) == 1
+    kept = 4 * _host.SLOTS
+    assert len(cuda.allocated) - len(cuda.freed) <= kept + 1
+    _host._close_all()
+    assert not _host._idle
+    assert cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
+    assert not cuda.contexts
+
+
 def test_an_output_must_not_overlap_an_input(backend):
     with make(backend) as table:
         keys = np.arange(100, dtype=np.uint64)
