@@ -32,6 +32,9 @@ class ndarray:
     def __len__(self):
         return len(self.array)
 
+    def fill(self, value):
+        self.array.fill(value)
+
     def __lt__(self, other):
         return type(self)(0, 0, self.array < other)
 
@@ -218,6 +221,7 @@ def torch(monkeypatch):
         setattr(module, dtype, dtype)
     module.empty_like = lambda a, dtype: tensor(np.empty(a.array.shape, dtype))
     module.from_numpy = tensor
+    module.full_like = lambda a, value, dtype: tensor(np.full(a.array.shape, value, dtype))
     module.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
     module.cuda = SimpleNamespace(
         current_stream=lambda device: SimpleNamespace(cuda_stream=tensor.stream),

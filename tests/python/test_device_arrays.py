@@ -117,12 +117,26 @@ def test_a_set_on_the_short_path(backend, library):
 
 
 @pytest.mark.parametrize("value", [5, 2**64 - 1, np.uint64(7)])
-def test_one_value_for_all_keys(table, cupy, value):
-    keys = cupy.asarray(KEYS)
-    assert table.insert(keys, value).array.all()
+def test_one_value_for_all_keys(table, library, value):
+    keys = library(KEYS)
+    assert short(lambda: table.insert(keys, value)).array.all()
     assert (table.find(keys)[0].array == value).all()
-    table.accumulate(keys)
+    short(lambda: table.accumulate(keys))
     assert (table.find(keys)[0].array == np.uint64((int(value) + 1) % 2**64)).all()
+    with pytest.raises(OverflowError, match="values: -1 does not fit uint64"):
+        table.insert(keys, -1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int64", -5), ("int32", -(2**31)), ("uint32", 2**32 - 1), ("float32", -0.5), ("float64", 1e300)],
+)
+def test_the_bits_of_one_value(backend, library, dtype, value):
+    with make(backend, value_dtype=dtype) as table:
+        short(lambda: table.insert(library(KEYS), value))
+        got = short(lambda: table.find(library(KEYS)))[0]
+        assert got.array.dtype == dtype
+        assert (got.array == np.array(value, dtype)).all()
 
 
 def test_the_stream_of_the_library_is_the_stream_of_the_call(table, library, monkeypatch):
