@@ -51,6 +51,7 @@ class ndarray:
         return type(self)(0, 0, np.asarray(self.array[at]))
 
     def __setitem__(self, at, value):
+        self.written_on = Stream.current
         self.array[at] = value.array if isinstance(value, ndarray) else value
 
     def astype(self, dtype):

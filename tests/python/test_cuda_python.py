@@ -1,5 +1,6 @@
 """cuda-python: the real packages where there is no driver, and memory and streams over a fake of them."""
 
+import ctypes
 import gc
 import subprocess
 import sys
@@ -150,7 +151,9 @@ def test_arrays_are_handed_over_in_order(cuda):
     array = _cuda.DeviceArray((4,), "u8", 0, 7)
     _cuda.copy(array.ptr, np.arange(4, dtype="u8").ctypes.data, 32, 7)
     kept = array.__dlpack__(stream=9)  # the consumer's stream follows
+    assert ctypes.string_at(array.ptr, 32) != bytes(np.arange(4, dtype="u8"))
     cuda.bring(9)
+    assert ctypes.string_at(array.ptr, 32) == bytes(np.arange(4, dtype="u8"))
     address, shape, strides, code, bits, kind, ordinal, owner = _core.dlpack_read(kept)
     assert (address, shape, code, bits, kind, ordinal) == (array.ptr, (4,), 1, 64, 2, 0)
     assert strides is None
@@ -199,13 +202,17 @@ def test_the_stream_of_a_table(cuda, backend):
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-def use(memory, stream=7):
-    """Allocate two blocks, write them, give them back."""
+def use(memory, cuda=None, stream=7):
+    """Allocate two blocks, give them back; where the library does not do it, after work of the stream."""
     addresses = [memory.allocate(n, 256, stream) for n in (100, 200)]
+    done = []
+    if cuda is not None:
+        cuda.queue(stream, lambda: done.append(1))
     assert len(set(addresses)) == 2
     assert all(isinstance(a, int) for a in addresses)
     for address, n in zip(reversed(addresses), (200, 100), strict=True):
         memory.deallocate(address, n, 256, stream)
+        assert done == [1] * (cuda is not None)
     assert not memory.held
     return addresses
 
@@ -251,7 +258,7 @@ def test_memory_of_cupy(cuda, monkeypatch, given):
     module.cuda.alloc = pool.malloc
     module.cuda.memory = SimpleNamespace(OutOfMemoryError=Full)
     memory = _memory.adapt(pool if given == "a pool" else given, _core.CUDA, 0)
-    use(memory)
+    use(memory, cuda)
     assert pool.streams == [7, 7]
     assert memory.allocate(1001, 256, 0) is None
 
@@ -273,7 +280,7 @@ def test_memory_of_torch(cuda, monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     memory = _memory.adapt("torch", _core.CUDA, 1)
-    use(memory)
+    use(memory, cuda)
     assert log == [(1, 7), (1, 7)]
     assert not held
     assert memory.allocate(1001, 256, 0) is None

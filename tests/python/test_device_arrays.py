@@ -346,6 +346,7 @@ def test_narrow_values_in_out(backend, cupy, dtype, stream):
         assert got is out
         assert found.array.all()
         assert np.array_equal(out.array, values)
+        assert out.written_on == (stream or 0)
         assert np.array_equal(table.find(keys)[0].array, values)
         with pytest.raises(TypeError, match="out has dtype uint32"):
             table.find(keys, out=cupy.asarray(np.zeros(100, "u4")))
@@ -367,6 +368,51 @@ def test_get_with_a_default(table, cupy):
     answer = table.get(own, 7)
     assert isinstance(answer, gh.DeviceArray)
     assert np.array_equal(answer.get(), wanted)
+
+
+def test_an_output_of_our_own_remembers_its_stream(table, cuda):
+    keys, out = _cuda.from_host(KEYS, 0), _cuda.DeviceArray((100,), np.uint64, 0)
+    found = _cuda.DeviceArray((100,), bool, 0)
+    assert table.find(keys, out=out, found=found, stream=9)[0] is out
+    assert out.stream == found.stream == 9
+
+
+class Interface:
+    """An array with `__cuda_array_interface__` alone, written on a stream of its producer."""
+
+    def __init__(self, cuda, array, stream):
+        self.memory = cuda.core.DeviceMemoryResource(0).allocate(array.nbytes, stream=cuda.core.Stream.from_handle(0))
+        _cuda.copy(self.memory.handle, array.ctypes.data, array.nbytes, stream)
+        data, typestr = (self.memory.handle, False), array.dtype.str
+        self.__cuda_array_interface__ = {
+            "shape": array.shape, "typestr": typestr, "data": data, "version": 3, "stream": stream
+        }  # fmt: skip
+
+
+def test_the_stream_of_an_interface_is_waited_for(table, cuda, monkeypatch):
+    cuda.contexts.append(0)
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    assert table.insert(Interface(cuda, KEYS, 7), Interface(cuda, ~KEYS, 8), stream=9).get().all()
+    values, found = table.find(Interface(cuda, KEYS, 9), stream=9)
+    assert found.get().all()
+    assert np.array_equal(values.get(), ~KEYS)
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 1))
+    with pytest.raises(gh.InvalidArgument, match="on cuda:1"):
+        table.find(Interface(cuda, KEYS, 9))
+
+
+def test_a_library_that_cuts_what_it_converts(cuda, monkeypatch):
+    """JAX without 8 bytes: an array of half the width must not be read as one of the whole."""
+    from pygpuhash import _device
+
+    class Array(fake_libraries.ndarray):
+        def astype(self, dtype):
+            return super().astype(np.dtype(dtype).str.replace("8", "4"))
+
+    Array.__module__ = "jaxlib._jax"
+    u8 = np.dtype("u8")
+    with pytest.raises(TypeError, match="become uint32 when they are converted to uint64"):
+        _device._stored_view(Array(0, 0, np.arange(3, dtype="u4")), u8, u8, 0, 0, "keys")
 
 
 def test_find_all(backend, cupy):
