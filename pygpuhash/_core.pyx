@@ -1293,7 +1293,7 @@ cdef class CoreTable:
         return self._batch(GPUHASH_OP_FIND, keys, None, None, None, out, stream, None)[1]
 
     def get(self, keys, default=0, *, stream=None):
-        """Values of keys, with `default` (a scalar) where a key is absent."""
+        """Values of keys, with `default` (a scalar, or one for each key) where a key is absent."""
         cdef uint64_t key, value = 0
         if self.value_plain and self._key(keys, &key):
             return self._scalar(&value) if self._one(GPUHASH_OP_FIND, &key, NULL, &value) else default

@@ -400,6 +400,7 @@ def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any)
     if name in ("cupy", "torch", "jax"):
         array = sys.modules["jax"].numpy if name == "jax" else sys.modules[name]
         with _cuda.current(device), _working_on(values, device, s):
+            found = found.reshape(tuple(found.shape) + (1,) * (len(values.shape) - len(found.shape)))  # of rows
             if name != "torch":
                 return array.where(found, values, default).astype(values.dtype)
             if isinstance(default, np.ndarray):

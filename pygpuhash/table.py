@@ -474,7 +474,8 @@ class Table(_core.CoreTable):
         default = _arrays.from_store(
             _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
         )
-        return np.where(found, values, default)
+        values[~found] = default[~found] if default.shape == values.shape else default
+        return values
 
     def _contains(self, key: Any) -> bool:
         if np.ndim(key):

@@ -32,6 +32,9 @@ class ndarray:
     def __len__(self):
         return len(self.array)
 
+    def reshape(self, shape):
+        return type(self)(0, 0, self.array.reshape(shape))
+
     def fill(self, value):
         self.array.fill(value)
 
