@@ -205,7 +205,8 @@ class DeviceArray:
         kind, ordinal = array.__dlpack_device__()
         if kind not in (2, 13):
             raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
-        found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
+        with current(ordinal):
+            found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
         self = cls.__new__(cls)
         self._adopt(found.shape, found.dtype, ordinal, stream)
         if self.nbytes:

@@ -434,6 +434,42 @@ def test_find_all(backend, cupy):
         assert values.get().shape == (0,)
 
 
+def test_jax_in_jax_out(backend, cuda, monkeypatch):
+    jax = fake_libraries.jax(monkeypatch, cuda)
+    small = np.arange(1, 101, dtype="u4")
+    keys, more = (fake_libraries.JaxArray(0, 0, a) for a in (small, small + np.uint32(50)))
+    with make(backend, key_dtype="uint32", value_dtype="uint32") as table:
+        fresh = table.insert(keys, keys)
+        assert isinstance(fresh, jax.Array)
+        assert fresh.array.all()
+        values, found = table.find(more)
+        assert isinstance(values, jax.Array)
+        assert np.array_equal(found.array, small <= 50)
+        assert np.array_equal(values.array, np.where(small <= 50, small + 50, 0))
+        assert np.array_equal(table.get(more, 7).array, np.where(small <= 50, small + 50, 7))
+        exported, held = table.export(like=keys)
+        assert isinstance(exported, jax.Array)
+        assert isinstance(held, jax.Array)
+        assert set(exported.array.tolist()) == set(small.tolist())
+        nothing = fake_libraries.JaxArray(0, 0, small[:0].copy())
+        assert table.find(nothing)[0].array.shape == (0,)
+        with pytest.raises(TypeError, match="JAX array, which cannot be written: leave it out"):
+            table.find(keys, out=more)
+        with pytest.raises(TypeError, match="results have dtype int64, which JAX cuts to 32 bits"):
+            table.count(keys)
+        with pytest.raises(OverflowError, match="element 1 is -5"):
+            table.find(fake_libraries.JaxArray(0, 0, np.array([3, -5], "i4")))
+        with pytest.raises(KeyError, match="50 of 100 keys are not in the table, the first is 101"):
+            table[more]
+        jax.config.jax_enable_x64 = True
+        assert (table.count(keys).array == 1).all()
+    with make(backend, key_dtype="uint16", value_dtype="int8") as table:
+        narrow = fake_libraries.JaxArray(0, 0, np.arange(100, dtype="u2"))
+        table.insert(narrow, fake_libraries.JaxArray(0, 0, np.arange(100, dtype="i1")))
+        assert table.find(narrow)[0].dtype == np.int8
+        assert table.find(narrow)[0].array.tolist() == list(range(100))
+
+
 class Ordered:
     """A table with an order, as far as the calls on addresses go: keys 0, 10, 20, ... with values one higher."""
 
