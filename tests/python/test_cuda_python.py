@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,15 @@ def test_packages_that_are_missing(monkeypatch):
         with pytest.raises(gh.DeviceError, match=f"pip install '{package}"):
             function()
         function.cache_clear()
+
+
+def test_the_versions_are_told(monkeypatch):
+    assert re.fullmatch(
+        r"(cuda-core [\d.]+|no cuda-core), (cuda-bindings [\d.]+|no cuda-bindings)",
+        gh.show_config("dict")["cuda-python"],
+    )
+    monkeypatch.setattr(sys, "path", [])
+    assert gh.show_config("dict")["cuda-python"] == "no cuda-core, no cuda-bindings"
 
 
 def test_no_driver_is_called_by_hand():
