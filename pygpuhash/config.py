@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 from pathlib import Path
@@ -22,6 +21,8 @@ def get_include() -> str:
 
 def _cuda_python() -> str:
     """Versions of the packages, which are not imported for it."""
+    import importlib.metadata  # takes a while
+
     found = []
     for name in ("cuda-core", "cuda-bindings"):
         try:
