@@ -49,6 +49,7 @@ cdef object BOOL = numpy.dtype(bool)
 cdef object UINT8 = numpy.dtype(numpy.uint8)
 cdef object UINT64 = numpy.dtype(numpy.uint64)
 cdef object INT64 = numpy.dtype(numpy.int64)
+cdef object INT32 = numpy.dtype(numpy.int32)
 cdef object TRUE = numpy.True_
 cdef object FALSE = numpy.False_
 
@@ -435,6 +436,7 @@ cdef enum:
     CODE_OF_BOOL = 6 << 8 | 8       # and dtypes, as the code and the bits
     CODE_OF_UINT8 = 1 << 8 | 8
     CODE_OF_INT64 = 0 << 8 | 64
+    CODE_OF_INT32 = 0 << 8 | 32
 
 cdef enum Way:
     EXCHANGE, CUPY, OWN
@@ -524,6 +526,17 @@ cdef class Library:
                 arguments = self.dtypes[dtype] = {"dtype": getattr(self.module, dtype.name)}
             return self.make(array, **arguments)
         return self.make(array.shape, dtype) if self.current_device() == device else None
+
+    cdef object filled(self, object array, object number, object dtype, int32_t device):
+        """The same, of one number."""
+        if self.make is None:
+            return None
+        if self.way == EXCHANGE:
+            return self.module.full_like(array, number, dtype=getattr(self.module, dtype.name))
+        new = self.like(array, dtype, device)
+        if new is not None:
+            new.fill(number)
+        return new
 
 
 cdef bint rows_follow(gh_dl_tensor *t) noexcept:
@@ -1084,10 +1097,21 @@ cdef class CoreTable:
         cdef gpuhash_counts counts
         cdef gpuhash_error err
         cdef gpuhash_status status
+        cdef uint64_t cell = 0
+        cdef object given = values          # what is alive until the call is made
+        cdef object dtype = self.value_dtype
+        cdef int code = self.value_code
         memset(&batch, 0, sizeof(batch))
         if values is not None:
-            if (type(values) is not kind or self.value_dtype is not self._value_store
-                    or not library.look(values, self.value_dtype, self.value_code, s, &other)
+            if self.value_dtype is not self._value_store:
+                return None
+            if type(values) is not kind:    # a number becomes an array of its bits
+                if not read_number(values, self.value_plain, self.value_type, &cell):
+                    return None
+                dtype, code = (INT64, CODE_OF_INT64) if self.value_bytes == 8 else (INT32, CODE_OF_INT32)
+                given = <int64_t>cell if self.value_bytes == 8 else (<int32_t *>&cell)[0]
+                given = library.filled(keys, given, dtype, self._ordinal)
+            if (type(given) is not kind or not library.look(given, dtype, code, s, &other)
                     or not same_size(&k, &other)):
                 return None
             batch.values = other.at
@@ -1279,7 +1303,7 @@ cdef class CoreTable:
         return self._batch(GPUHASH_OP_FIND, keys, None, None, None, out, stream, None)[1]
 
     def get(self, keys, default=0, *, stream=None):
-        """Values of keys, with `default` (a scalar) where a key is absent."""
+        """Values of keys, with `default` (a scalar, or one for each key) where a key is absent."""
         cdef uint64_t key, value = 0
         if self.value_plain and self._key(keys, &key):
             return self._scalar(&value) if self._one(GPUHASH_OP_FIND, &key, NULL, &value) else default

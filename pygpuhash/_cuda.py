@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
-_DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
+_LEGACY_DEFAULT_STREAM = 1  # CU_STREAM_LEGACY; cuda.core may take 0 for no stream
 _FILLED_BY_THE_HOST = (
     1 << 12
 )  # elements of an array of one value that are copied from the host; the device copies the rest
@@ -139,7 +139,7 @@ def is_capturing(stream: int) -> bool:
 
 def stream_at(handle: int) -> Any:
     """The `cuda.core.Stream` of a handle, which somebody else owns. 0 and 1 are the legacy default stream."""
-    return core().Stream.from_handle(handle)
+    return core().Stream.from_handle(handle or _LEGACY_DEFAULT_STREAM)
 
 
 @functools.cache
@@ -205,7 +205,8 @@ class DeviceArray:
         kind, ordinal = array.__dlpack_device__()
         if kind not in (2, 13):
             raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
-        found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
+        with current(ordinal):
+            found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
         self = cls.__new__(cls)
         self._adopt(found.shape, found.dtype, ordinal, stream)
         if self.nbytes:

@@ -29,11 +29,13 @@ __all__ = [
     "Address",
     "DeviceView",
     "batch",
+    "check_results",
     "cupy_stream",
     "current_stream",
     "empty_like",
     "fail",
     "find_all",
+    "give",
     "lower_bound",
     "range_of",
     "stream_handle",
@@ -147,7 +149,8 @@ def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> 
 
 def to_host(array: Any, device: int, stream: int, what: str) -> np.ndarray[Any, Any]:
     """A copy on the host of a device array of any library, made when the stream has come to it."""
-    return _download(view(array, device, stream, what), device, stream)
+    with _cuda.current(device):
+        return _download(view(array, device, stream, what), device, stream)
 
 
 # ---- the libraries whose arrays come in and go out -------------------------------------------------------------------
@@ -253,14 +256,15 @@ def _filled(keys: Any, shape: tuple[int, ...], one: np.ndarray[Any, Any], device
     return DeviceView(ptr, shape, one.dtype, filled)
 
 
-def _give(like: Any, array: Any) -> Any:
+def give(like: Any, array: Any) -> Any:
     """A result as the library of the keys has it: JAX takes ours over."""
     if array is None or _library(like) != "jax" or not isinstance(array, _cuda.DeviceArray):
         return array
-    return sys.modules["jax"].dlpack.from_dlpack(array)
+    jax = sys.modules["jax"]
+    return jax.dlpack.from_dlpack(array) if array.size else jax.numpy.empty(array.shape, array.dtype)
 
 
-def _check_results(like: Any, *dtypes: Any) -> None:
+def check_results(like: Any, *dtypes: Any) -> None:
     """Refuse what the library of the keys cannot hold, before the call."""
     if _library(like) == "jax":
         for dtype in dtypes:
@@ -297,7 +301,7 @@ class _Call:
 
     def result(self, array: Any, dtype: np.dtype[Any], what: str) -> Any:
         """As the user sees it: of the table's dtype, in the library of the keys."""
-        given = _give(self.keys, array)
+        given = give(self.keys, array)
         found = np.dtype(str(given.dtype).removeprefix("torch."))
         if dtype.kind in "mM" or found == dtype:
             return given
@@ -305,7 +309,7 @@ class _Call:
 
     def check(self, *dtypes: Any) -> None:
         """Refuse results that the library of the keys has no way to hold, before anything is done."""
-        _check_results(self.keys, *dtypes)
+        check_results(self.keys, *dtypes)
         for dtype in dtypes:
             store = None if dtype is None else _arrays.store_dtype(dtype, keys=False)
             if store is not None and store != dtype and dtype.kind not in "mM" and not _converts(self.keys):
@@ -327,13 +331,13 @@ def find_all(table: Any, keys: Any, stream: Any) -> tuple[Any, Any]:
             if table._value_store is None:
                 if failure is not None:
                     raise failure
-                return _give(keys, offsets), None
+                return give(keys, offsets), None
             values, v = call.room((need,), table._value_store, "the values")
             failure = table._find_all(k.size, k.ptr, o.ptr, v.ptr or o.ptr, need, call.stream)
             there = _last(o, call)  # pairs erased or inserted in between
             if failure is None:
                 shorter = values if there == need else _head(values, there, call)
-                return _give(keys, offsets), call.result(shorter, table.value_dtype, "values")
+                return give(keys, offsets), call.result(shorter, table.value_dtype, "values")
             if there <= need:  # refused for another reason than pairs inserted in between
                 raise failure
 
@@ -366,7 +370,7 @@ def lower_bound(table: Any, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
         found, f = call.room(k.shape, np.dtype(bool), "found")
         table._lower_bound(k.size, k.ptr, ok.ptr, ov.ptr if ov else 0, f.ptr, call.stream)
         values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
-        return call.result(out_keys, table.key_dtype, "keys"), values, _give(keys, found)
+        return call.result(out_keys, table.key_dtype, "keys"), values, give(keys, found)
 
 
 def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any) -> tuple[Any, Any, Any]:
@@ -383,7 +387,7 @@ def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any) -> tuple[
         counts, c = call.room((lows.size,), np.dtype(np.int64), "the counts")
         table._range(lows.size, lows.ptr, highs.ptr, limit, ok.ptr, ov.ptr if ov else 0, c.ptr, call.stream)
         values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
-        return call.result(out_keys, table.key_dtype, "keys"), values, _give(low, counts)
+        return call.result(out_keys, table.key_dtype, "keys"), values, give(low, counts)
 
 
 def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any) -> Any:
@@ -400,6 +404,7 @@ def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any)
     if name in ("cupy", "torch", "jax"):
         array = sys.modules["jax"].numpy if name == "jax" else sys.modules[name]
         with _cuda.current(device), _working_on(values, device, s):
+            found = found.reshape(tuple(found.shape) + (1,) * (len(values.shape) - len(found.shape)))  # of rows
             if name != "torch":
                 return array.where(found, values, default).astype(values.dtype)
             if isinstance(default, np.ndarray):
@@ -459,7 +464,7 @@ def _device_batch(
     owner = stream if stream is not None else table._stream
     s = usable_stream(owner, device) if owner is not None else current_stream(keys, device)
     owner = s if owner is None else owner
-    _check_results(keys, out_dtype)
+    check_results(keys, out_dtype)
     k = _stored_view(keys, table.key_dtype, table._key_store, device, s, "keys")
     v = None
     if values is not None and _arrays.on_device(values):
@@ -502,14 +507,14 @@ def _device_batch(
         if isinstance(given, _cuda.DeviceArray):
             given.stream, given._keeps = s, owner
     if narrow and out_dtype is not None:
-        result = astype(_give(keys, result), out_dtype, device, s, "values")
+        result = astype(give(keys, result), out_dtype, device, s, "values")
         if out is not None:
             with _working_on(out, device, s):
                 out[...] = result
             result = out
     if out is None:
-        result = _give(keys, result)
-    return result, status if mask is not None else _give(keys, status)
+        result = give(keys, result)
+    return result, status if mask is not None else give(keys, status)
 
 
 def fail(table: Any, failure: Exception, status: Any, given: bool, stream: int) -> None:

@@ -78,9 +78,27 @@ class _Staging:
             self.up, self.down = here.create_stream(), here.create_stream()
         self.slots = [_Slot(device, up_bytes, down_bytes, (self.up, self.down)) for _ in range(SLOTS)]
 
+    def close(self) -> None:
+        """Give the memory back. Nothing uses it any more; the context is current."""
+        for slot in self.slots:
+            slot.device_up.close(self.up)
+            slot.device_down.close(self.down)
+            for host in (slot.host_up, slot.host_down):
+                if not isinstance(host, np.ndarray):
+                    host.close()
+
 
 _idle: dict[int, list[_Staging]] = {}  # at most one of each device is kept
-atexit.register(_idle.clear)
+
+
+@atexit.register
+def _close_all() -> None:
+    """While the driver is still there."""
+    for kept in _idle.values():
+        for staging in kept:
+            with contextlib.suppress(Exception), _cuda.current(staging.device):
+                staging.close()
+    _idle.clear()
 
 
 def _take(device: int, up_bytes: int, down_bytes: int) -> _Staging:
@@ -89,7 +107,7 @@ def _take(device: int, up_bytes: int, down_bytes: int) -> _Staging:
         if up_bytes <= staging.up_bytes and down_bytes <= staging.down_bytes:
             return staging
         up_bytes, down_bytes = max(up_bytes, staging.up_bytes), max(down_bytes, staging.down_bytes)
-        del staging
+        staging.close()
     return _Staging(device, _room(up_bytes), _room(down_bytes))
 
 
@@ -100,7 +118,9 @@ def _room(nbytes: int) -> int:
 
 def _give_back(staging: _Staging) -> None:
     kept = _idle.setdefault(staging.device, [])
-    if not kept:
+    if kept:
+        staging.close()
+    else:
         kept.append(staging)
 
 

@@ -19,6 +19,19 @@ def get_include() -> str:
     return str(Path(__file__).resolve().parent / "include")
 
 
+def _cuda_python() -> str:
+    """Versions of the packages, which are not imported for it."""
+    import importlib.metadata  # takes a while
+
+    found = []
+    for name in ("cuda-core", "cuda-bindings"):
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"no {name}")
+    return ", ".join(found)
+
+
 def show_config(mode: str = "print") -> dict[str, Any] | None:
     """Print versions, build, paths and devices; with mode="dict", return them instead."""
     if mode not in ("print", "dict"):
@@ -31,6 +44,7 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
         "headers": get_include(),
         "plugin path": os.environ.get("GPUHASH_PLUGIN_PATH", ""),
         "cuda": f"{cuda_devices} device{'s' * (cuda_devices != 1)}" if cuda_devices else reason or "no device",
+        "cuda-python": _cuda_python(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": platform.platform(),

@@ -380,18 +380,18 @@ class Table(_core.CoreTable):
         for dtype, store in ((self.key_dtype, self._key_store), (self.value_dtype, self._value_store)):
             if dtype != store:
                 raise TypeError(f"{dtype} is stored as {store}: export to the host, without like=")
-        keys = _device.empty_like(like, (n,), self._key_store, self._ordinal, s)
-        values: Any = None
-        if self._value_store is not None:
-            values = _device.empty_like(like, (n,), self._value_store, self._ordinal, s)
-        k = _device.view(keys, self._ordinal, s, "keys")
-        v = None if values is None else _device.view(values, self._ordinal, s, "values")
-        if n == 0:
-            return keys, values, 0, None
-        got, failure = self._export(n, k.ptr, 0 if v is None else v.ptr, s)
-        if failure is None and got < n:
-            return self._export_like(got, like, s)  # another thread has erased in between
-        return keys, values, got, failure
+        _device.check_results(like, self.key_dtype, self.value_dtype)
+        with _cuda.current(self._ordinal):
+            keys = _device.empty_like(like, (n,), self._key_store, self._ordinal, s)
+            values: Any = None
+            if self._value_store is not None:
+                values = _device.empty_like(like, (n,), self._value_store, self._ordinal, s)
+            k = _device.view(keys, self._ordinal, s, "keys")
+            v = None if values is None else _device.view(values, self._ordinal, s, "values")
+            got, failure = (0, None) if n == 0 else self._export(n, k.ptr, 0 if v is None else v.ptr, s)
+            if failure is None and got < n:
+                return self._export_like(got, like, s)  # another thread has erased in between
+            return _device.give(like, keys), _device.give(like, values), got, failure
 
     def keys(self) -> NDArray[Any]:
         """All keys, as a numpy array."""
@@ -475,7 +475,8 @@ class Table(_core.CoreTable):
         default = _arrays.from_store(
             _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
         )
-        return np.where(found, values, default)
+        values[~found] = default[~found] if default.shape == values.shape else default
+        return values
 
     def _contains(self, key: Any) -> bool:
         if _records.is_record(self.key_dtype):

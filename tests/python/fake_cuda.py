@@ -148,8 +148,6 @@ class Cuda:
                 self.queue(handle, lambda: ctypes.memmove(to, held, nbytes))
             else:
                 self.queue(handle, lambda: ctypes.memmove(to, source, nbytes))
-            if not self.pinned(to):
-                self.bring(handle)
             return (ok,)
 
         self.driver = SimpleNamespace(
@@ -173,6 +171,20 @@ class Cuda:
     def pinned(self, address):
         """Is this memory that was allocated here, on the device or pinned?"""
         return any(a.ctypes.data <= address < a.ctypes.data + a.nbytes for _, a in self.allocated)
+
+    def kernel(self, handle, run, outputs):
+        """Call a function now, for its answer; what it writes to outputs (address, bytes) is there in its turn.
+
+        What was queued on the stream before is done first.
+        """
+        self.bring(handle)
+        before = [ctypes.string_at(address, nbytes) for address, nbytes in outputs]
+        answer = run()
+        after = [ctypes.string_at(address, nbytes) for address, nbytes in outputs]
+        for (address, nbytes), old, new in zip(outputs, before, after, strict=True):
+            ctypes.memmove(address, old, nbytes)
+            self.queue(handle, lambda a=address, b=new, n=nbytes: ctypes.memmove(a, b, n))
+        return answer
 
     def queue(self, handle, work):
         self.streams.setdefault(self.same(handle), []).append(work)

@@ -32,6 +32,12 @@ class ndarray:
     def __len__(self):
         return len(self.array)
 
+    def reshape(self, shape):
+        return type(self)(0, 0, self.array.reshape(shape))
+
+    def fill(self, value):
+        self.array.fill(value)
+
     def __lt__(self, other):
         return type(self)(0, 0, self.array < other)
 
@@ -48,6 +54,7 @@ class ndarray:
         return type(self)(0, 0, np.asarray(self.array[at]))
 
     def __setitem__(self, at, value):
+        self.written_on = Stream.current
         self.array[at] = value.array if isinstance(value, ndarray) else value
 
     def astype(self, dtype):
@@ -108,6 +115,48 @@ def cupy(monkeypatch, current_device=0):
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(Stream, "current", 0)
+    asked.clear()
+    return module
+
+
+class JaxArray(ndarray):
+    """JAX's, whose work is on a stream of its own."""
+
+    stream = 33
+
+    def __setitem__(self, at, value):
+        raise TypeError("JAX arrays cannot be written")
+
+
+JaxArray.__module__ = "jaxlib._jax"
+
+
+def jax(monkeypatch, cuda):
+    """A JAX that takes arrays over from DLPack."""
+    module = ModuleType("jax")
+
+    def from_dlpack(array):
+        address, shape, _, code, bits, kind, ordinal, owner = _core.dlpack_read(
+            array.__dlpack__(stream=JaxArray.stream)
+        )
+        assert (kind, ordinal) == (2, 0)
+        assert address, "JAX takes no array without memory"
+        cuda.bring(JaxArray.stream)
+        dtype = np.dtype(f"{'iuf   b'[code]}{bits // 8}")
+        memory = (ctypes.c_char * (dtype.itemsize * int(np.prod(shape)))).from_address(address)
+        taken = JaxArray(0, 0, np.frombuffer(memory, dtype).reshape(shape))
+        taken.owner = owner
+        return taken
+
+    module.Array = JaxArray
+    module.core = SimpleNamespace(Tracer=())
+    module.config = SimpleNamespace(jax_enable_x64=False)
+    module.dlpack = SimpleNamespace(from_dlpack=from_dlpack)
+    module.numpy = SimpleNamespace(
+        where=lambda c, a, b: JaxArray(0, 0, np.where(c.array, a.array, b.array if isinstance(b, ndarray) else b)),
+        empty=lambda shape, dtype: JaxArray(shape, dtype),
+    )
+    monkeypatch.setitem(sys.modules, "jax", module)
     asked.clear()
     return module
 
@@ -218,6 +267,7 @@ def torch(monkeypatch):
         setattr(module, dtype, dtype)
     module.empty_like = lambda a, dtype: tensor(np.empty(a.array.shape, dtype))
     module.from_numpy = tensor
+    module.full_like = lambda a, value, dtype: tensor(np.full(a.array.shape, value, dtype))
     module.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
     module.cuda = SimpleNamespace(
         current_stream=lambda device: SimpleNamespace(cuda_stream=tensor.stream),

@@ -1,6 +1,8 @@
 """cuda-python: the real packages where there is no driver, and memory and streams over a fake of them."""
 
+import ctypes
 import gc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +96,15 @@ def test_packages_that_are_missing(monkeypatch):
         function.cache_clear()
 
 
+def test_the_versions_are_told(monkeypatch):
+    assert re.fullmatch(
+        r"(cuda-core [\d.]+|no cuda-core), (cuda-bindings [\d.]+|no cuda-bindings)",
+        gh.show_config("dict")["cuda-python"],
+    )
+    monkeypatch.setattr(sys, "path", [])
+    assert gh.show_config("dict")["cuda-python"] == "no cuda-core, no cuda-bindings"
+
+
 def test_no_driver_is_called_by_hand():
     sources = sorted(Path(gh.__file__).parent.glob("**/*.py"))
     assert len(sources) > 20
@@ -150,7 +161,9 @@ def test_arrays_are_handed_over_in_order(cuda):
     array = _cuda.DeviceArray((4,), "u8", 0, 7)
     _cuda.copy(array.ptr, np.arange(4, dtype="u8").ctypes.data, 32, 7)
     kept = array.__dlpack__(stream=9)  # the consumer's stream follows
+    assert ctypes.string_at(array.ptr, 32) != bytes(np.arange(4, dtype="u8"))
     cuda.bring(9)
+    assert ctypes.string_at(array.ptr, 32) == bytes(np.arange(4, dtype="u8"))
     address, shape, strides, code, bits, kind, ordinal, owner = _core.dlpack_read(kept)
     assert (address, shape, code, bits, kind, ordinal) == (array.ptr, (4,), 1, 64, 2, 0)
     assert strides is None
@@ -186,7 +199,7 @@ def test_arrays_from_dlpack(cuda, monkeypatch):
 def test_the_stream_of_a_table(cuda, backend):
     with gh.Table(backend, device="cpu") as table:
         assert table.stream is None
-    for given, handle in ((None, 0), (7, 7), (SimpleNamespace(cuda_stream=8), 8)):
+    for given, handle in ((None, 1), (7, 7), (SimpleNamespace(cuda_stream=8), 8)):
         with gh.Table(backend, device="cpu", stream=given) as table:
             table._pretend(_core.CUDA)
             assert isinstance(table.stream, cuda.core.Stream)
@@ -199,13 +212,17 @@ def test_the_stream_of_a_table(cuda, backend):
 # ---- memory ----------------------------------------------------------------------------------------------------------
 
 
-def use(memory, stream=7):
-    """Allocate two blocks, write them, give them back."""
+def use(memory, cuda=None, stream=7):
+    """Allocate two blocks, give them back; where the library does not do it, after work of the stream."""
     addresses = [memory.allocate(n, 256, stream) for n in (100, 200)]
+    done = []
+    if cuda is not None:
+        cuda.queue(stream, lambda: done.append(1))
     assert len(set(addresses)) == 2
     assert all(isinstance(a, int) for a in addresses)
     for address, n in zip(reversed(addresses), (200, 100), strict=True):
         memory.deallocate(address, n, 256, stream)
+        assert done == [1] * (cuda is not None)
     assert not memory.held
     return addresses
 
@@ -251,7 +268,7 @@ def test_memory_of_cupy(cuda, monkeypatch, given):
     module.cuda.alloc = pool.malloc
     module.cuda.memory = SimpleNamespace(OutOfMemoryError=Full)
     memory = _memory.adapt(pool if given == "a pool" else given, _core.CUDA, 0)
-    use(memory)
+    use(memory, cuda)
     assert pool.streams == [7, 7]
     assert memory.allocate(1001, 256, 0) is None
 
@@ -273,7 +290,7 @@ def test_memory_of_torch(cuda, monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "torch", torch)
     memory = _memory.adapt("torch", _core.CUDA, 1)
-    use(memory)
+    use(memory, cuda)
     assert log == [(1, 7), (1, 7)]
     assert not held
     assert memory.allocate(1001, 256, 0) is None

@@ -117,12 +117,26 @@ def test_a_set_on_the_short_path(backend, library):
 
 
 @pytest.mark.parametrize("value", [5, 2**64 - 1, np.uint64(7)])
-def test_one_value_for_all_keys(table, cupy, value):
-    keys = cupy.asarray(KEYS)
-    assert table.insert(keys, value).array.all()
+def test_one_value_for_all_keys(table, library, value):
+    keys = library(KEYS)
+    assert short(lambda: table.insert(keys, value)).array.all()
     assert (table.find(keys)[0].array == value).all()
-    table.accumulate(keys)
+    short(lambda: table.accumulate(keys))
     assert (table.find(keys)[0].array == np.uint64((int(value) + 1) % 2**64)).all()
+    with pytest.raises(OverflowError, match="values: -1 does not fit uint64"):
+        table.insert(keys, -1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("int64", -5), ("int32", -(2**31)), ("uint32", 2**32 - 1), ("float32", -0.5), ("float64", 1e300)],
+)
+def test_the_bits_of_one_value(backend, library, dtype, value):
+    with make(backend, value_dtype=dtype) as table:
+        short(lambda: table.insert(library(KEYS), value))
+        got = short(lambda: table.find(library(KEYS)))[0]
+        assert got.array.dtype == dtype
+        assert (got.array == np.array(value, dtype)).all()
 
 
 def test_the_stream_of_the_library_is_the_stream_of_the_call(table, library, monkeypatch):
@@ -332,6 +346,7 @@ def test_narrow_values_in_out(backend, cupy, dtype, stream):
         assert got is out
         assert found.array.all()
         assert np.array_equal(out.array, values)
+        assert out.written_on == (stream or 0)
         assert np.array_equal(table.find(keys)[0].array, values)
         with pytest.raises(TypeError, match="out has dtype uint32"):
             table.find(keys, out=cupy.asarray(np.zeros(100, "u4")))
@@ -355,6 +370,51 @@ def test_get_with_a_default(table, cupy):
     assert np.array_equal(answer.get(), wanted)
 
 
+def test_an_output_of_our_own_remembers_its_stream(table, cuda):
+    keys, out = _cuda.from_host(KEYS, 0), _cuda.DeviceArray((100,), np.uint64, 0)
+    found = _cuda.DeviceArray((100,), bool, 0)
+    assert table.find(keys, out=out, found=found, stream=9)[0] is out
+    assert out.stream == found.stream == 9
+
+
+class Interface:
+    """An array with `__cuda_array_interface__` alone, written on a stream of its producer."""
+
+    def __init__(self, cuda, array, stream):
+        self.memory = cuda.core.DeviceMemoryResource(0).allocate(array.nbytes, stream=cuda.core.Stream.from_handle(0))
+        _cuda.copy(self.memory.handle, array.ctypes.data, array.nbytes, stream)
+        data, typestr = (self.memory.handle, False), array.dtype.str
+        self.__cuda_array_interface__ = {
+            "shape": array.shape, "typestr": typestr, "data": data, "version": 3, "stream": stream
+        }  # fmt: skip
+
+
+def test_the_stream_of_an_interface_is_waited_for(table, cuda, monkeypatch):
+    cuda.contexts.append(0)
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    assert table.insert(Interface(cuda, KEYS, 7), Interface(cuda, ~KEYS, 8), stream=9).get().all()
+    values, found = table.find(Interface(cuda, KEYS, 9), stream=9)
+    assert found.get().all()
+    assert np.array_equal(values.get(), ~KEYS)
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 1))
+    with pytest.raises(gh.InvalidArgument, match="on cuda:1"):
+        table.find(Interface(cuda, KEYS, 9))
+
+
+def test_a_library_that_cuts_what_it_converts(cuda, monkeypatch):
+    """JAX without 8 bytes: an array of half the width must not be read as one of the whole."""
+    from pygpuhash import _device
+
+    class Array(fake_libraries.ndarray):
+        def astype(self, dtype):
+            return super().astype(np.dtype(dtype).str.replace("8", "4"))
+
+    Array.__module__ = "jaxlib._jax"
+    u8 = np.dtype("u8")
+    with pytest.raises(TypeError, match="become uint32 when they are converted to uint64"):
+        _device._stored_view(Array(0, 0, np.arange(3, dtype="u4")), u8, u8, 0, 0, "keys")
+
+
 def test_find_all(backend, cupy):
     if backend != "slab_hash":
         with make(backend) as table, pytest.raises(gh.Unsupported):
@@ -372,6 +432,42 @@ def test_find_all(backend, cupy):
         offsets, values = table.find_all(own)
         assert offsets.get().tolist() == [0, 0]
         assert values.get().shape == (0,)
+
+
+def test_jax_in_jax_out(backend, cuda, monkeypatch):
+    jax = fake_libraries.jax(monkeypatch, cuda)
+    small = np.arange(1, 101, dtype="u4")
+    keys, more = (fake_libraries.JaxArray(0, 0, a) for a in (small, small + np.uint32(50)))
+    with make(backend, key_dtype="uint32", value_dtype="uint32") as table:
+        fresh = table.insert(keys, keys)
+        assert isinstance(fresh, jax.Array)
+        assert fresh.array.all()
+        values, found = table.find(more)
+        assert isinstance(values, jax.Array)
+        assert np.array_equal(found.array, small <= 50)
+        assert np.array_equal(values.array, np.where(small <= 50, small + 50, 0))
+        assert np.array_equal(table.get(more, 7).array, np.where(small <= 50, small + 50, 7))
+        exported, held = table.export(like=keys)
+        assert isinstance(exported, jax.Array)
+        assert isinstance(held, jax.Array)
+        assert set(exported.array.tolist()) == set(small.tolist())
+        nothing = fake_libraries.JaxArray(0, 0, small[:0].copy())
+        assert table.find(nothing)[0].array.shape == (0,)
+        with pytest.raises(TypeError, match="JAX array, which cannot be written: leave it out"):
+            table.find(keys, out=more)
+        with pytest.raises(TypeError, match="results have dtype int64, which JAX cuts to 32 bits"):
+            table.count(keys)
+        with pytest.raises(OverflowError, match="element 1 is -5"):
+            table.find(fake_libraries.JaxArray(0, 0, np.array([3, -5], "i4")))
+        with pytest.raises(KeyError, match="50 of 100 keys are not in the table, the first is 101"):
+            table[more]
+        jax.config.jax_enable_x64 = True
+        assert (table.count(keys).array == 1).all()
+    with make(backend, key_dtype="uint16", value_dtype="int8") as table:
+        narrow = fake_libraries.JaxArray(0, 0, np.arange(100, dtype="u2"))
+        table.insert(narrow, fake_libraries.JaxArray(0, 0, np.arange(100, dtype="i1")))
+        assert table.find(narrow)[0].dtype == np.int8
+        assert table.find(narrow)[0].array.tolist() == list(range(100))
 
 
 class Ordered:

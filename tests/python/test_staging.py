@@ -24,13 +24,17 @@ N = 5000
 class Table(gh.Table):
     """Work of the device begins when its stream has come to it."""
 
-    __slots__ = ("after", "before", "launches")
+    __slots__ = ("after", "before", "launches", "waited")
 
     def _raw(self, op, n, keys, *args, stream=0, **rest):
-        cuda.bring(stream)
         self.launches = getattr(self, "launches", 0) + 1
+        self.waited = rest.get("wait", False)
         self.before(self.launches)
-        failure = super()._raw(op, n, keys, *args, **rest)  # the CPU has no streams
+        outputs = [(rest["out_status"], n)] if n else []
+        if rest.get("out_values"):
+            outputs.append((rest["out_values"], n * (8 if op == _core.OP_COUNT else self._value_store.itemsize)))
+        run = super()._raw  # the CPU has no streams
+        failure = cuda.kernel(stream, lambda: run(op, n, keys, *args, **rest), outputs)
         self.after(self.launches)
         return failure
 
@@ -100,13 +104,16 @@ def test_every_operation_in_chunks(backend, rng, stream):
         table.check()
 
 
-@pytest.mark.parametrize(("key", "value"), [("uint8", "float16"), ("int32", "bool"), ("float64", "datetime64[s]")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("uint8", "float16"), ("int32", "bool"), ("float64", "datetime64[s]"), ("uint32", "uint64"), ("uint64", "int32")],
+)
 def test_narrow_dtypes_and_shapes(backend, key, value):
-    keys = np.arange(100).astype(key).reshape(10, 10)
-    values = np.arange(100).astype(value).reshape(10, 10)
+    keys = np.arange(99).astype(key).reshape(9, 11)
+    values = np.arange(99).astype(value).reshape(9, 11)
     with make(backend, key_dtype=key, value_dtype=value) as table:
-        assert table.insert(keys, values).shape == (10, 10)
-        out = np.zeros((10, 10), value)
+        assert table.insert(keys, values).shape == (9, 11)
+        out = np.zeros((9, 11), value)
         got, found = table.find(keys, out=out)
         assert got is out
         assert found.all()
@@ -140,6 +147,22 @@ def test_a_small_batch_takes_one_chunk_and_keeps_its_memory(backend):
             assert not table.insert(np.arange(5), np.arange(5)).any()
         assert len(fake_allocations()) == there
         assert not [kind for kind, _ in cuda.freed if kind == "pinned"]
+
+
+def test_two_batches_at_once_and_the_end_of_the_process(backend):
+    """Each has a staging area of its own; one is kept, and given back before the driver is gone."""
+    with make(backend) as table, make(backend) as other:
+        table.before = lambda launch: other.insert(np.arange(launch * 10), 1)
+        keys = np.arange(N, dtype=np.uint64)
+        assert table.insert(keys, keys).all()
+        assert len(other) == 10 * table.launches
+        assert len(_host._idle[0]) == 1
+    kept = 4 * _host.SLOTS
+    assert len(cuda.allocated) - len(cuda.freed) <= kept + 1
+    _host._close_all()
+    assert not _host._idle
+    assert cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
+    assert not cuda.contexts
 
 
 def test_an_output_must_not_overlap_an_input(backend):
@@ -211,11 +234,14 @@ def test_a_full_table_says_so_for_every_element(backend):
     with make(backend, capacity=4000, grow=False) as table:
         with pytest.raises(gh.TableFull) as caught:
             table.insert(keys, ~keys, out=mask)
+        assert table.waited
         full = caught.value
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert np.array_equal(full.status == 1, mask)
         assert np.array_equal(table.contains(keys), mask)
         assert 0 < full.failed.sum() < len(keys)
+        table.find(keys)
+        assert not table.waited
 
 
 def test_a_failure_in_the_middle_ends_the_batch(backend):
@@ -246,9 +272,9 @@ def test_no_status_of_2_or_above_reads_as_true(backend, status):
     """Whatever a backend says of its batch."""
     keys = np.arange(4, dtype=np.uint64)
 
-    def raw(self, op, n, at, *args, **rest):
-        failure = Table._raw(self, op, n, at, *args, **rest)
-        ctypes.memset(rest["out_status"] + 2, status, 1)
+    def raw(self, op, n, at, *args, stream=0, **rest):
+        failure = Table._raw(self, op, n, at, *args, stream=stream, **rest)
+        cuda.queue(stream, lambda: ctypes.memset(rest["out_status"] + 2, status, 1))
         return failure
 
     liar = type("Liar", (Table,), {"_raw": raw, "__slots__": ()})
@@ -260,6 +286,10 @@ def test_no_status_of_2_or_above_reads_as_true(backend, status):
             table.insert(keys, keys, out=mask)
         assert caught.value.status.tolist() == [1, 1, status, 1]
         assert mask.view(np.uint8).tolist() == [1, 1, 0, 1]
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys, keys, out=mask)
+        assert caught.value.status.tolist() == [0, 0, status, 0]
+        assert mask.view(np.uint8).tolist() == [0, 0, 0, 0]
 
 
 def test_copies_of_host_memory(rng):

@@ -440,3 +440,12 @@ def test_order(table, rng):
         assert counts[i] == len(wanted)
         assert out_keys[i, : counts[i]].tolist() == wanted.tolist()
         assert out_values[i, : counts[i]].tolist() == (wanted + 1).tolist()
+
+
+def test_one_default_for_each_key(table):
+    table.insert([1, 3], [10, 30])
+    assert table.get([1, 2, 3, 4], [5, 6, 7, 8]).tolist() == [10, 6, 30, 8]
+    assert table.get([[1, 2], [3, 4]], [[5, 6], [7, 8]]).tolist() == [[10, 6], [30, 8]]
+    assert table.get([1, 2], 9).tolist() == [10, 9]
+    with pytest.raises(ValueError, match=r"."):
+        table.get([1, 2, 4], [5, 6, 7, 8, 9])

@@ -83,6 +83,21 @@ static void set(const char *backend) {
   gpuhash_table_destroy(table);
 }
 
+static void copies(void) {
+  static uint8_t from[1 << 20], to[(1 << 20) + 1], more[3] = {4, 4, 4}, there[3];
+  memset(from, 1, sizeof from);
+  to[sizeof from] = 9;
+  gpuhash_copy parts[] = {{there, more, sizeof more, 0}, {to, from, sizeof from, 1}, {NULL, NULL, 0, 1}};
+  EXPECT(gpuhash_copy_parts(3, parts, 0) == 1);
+  EXPECT(memcmp(to, from, sizeof from) == 0);
+  EXPECT(to[sizeof from] == 9);
+  EXPECT(memcmp(there, more, sizeof more) == 0);
+  from[sizeof from - 1] = 2;
+  parts[0].look = 1;
+  EXPECT(gpuhash_copy_parts(3, parts, 2) == 7);
+  EXPECT(gpuhash_copy_parts(0, NULL, 1) == 0);
+}
+
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
   if (argc > 2) OK(gpuhash_backend_open(argv[2], NULL, &err));
@@ -90,5 +105,6 @@ int main(int argc, char **argv) {
   pairs(argv[1]);
   counting(argv[1]);
   set(argv[1]);
+  copies();
   return finish();
 }
