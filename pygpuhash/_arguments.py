@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -45,4 +46,6 @@ def option(name: str, value: Any) -> str:
         return "1" if value else "0"
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise TypeError(f"option {name}={value!r} is a {type(value).__name__}: pass a string or a number")
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    raise TypeError(f"option {name}={value!r} is a {type(value).__name__}: pass a string, a path or a number")

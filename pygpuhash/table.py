@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import enum
 import inspect
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
@@ -107,7 +108,7 @@ class Table(_core.CoreTable):
         stream: Stream = None,
         memory: Memory | None = None,
         threads: int | None = None,
-        **backend_options: str | int | float | bool,
+        **backend_options: str | int | float | bool | os.PathLike[str],
     ) -> None:
         name = registry.resolve(registry.DEFAULT if backend == "auto" else backend)
         keys = _arrays.table_dtype(key_dtype, "key_dtype")

@@ -38,34 +38,6 @@ struct outcome_of {
 #define GH_NO_BRANCH(x) asm("" : "+r"(x))
 #endif
 
-// The first visit of a find of a small key, in two steps without a branch: a driver takes the first one of many before it
-// takes the second one. Most finds end here. One that does not is started anew, as if nothing had happened.
-template <class Mem, class S>
-struct stadium_look {
-  const unsigned char* slot;  // the first one with the key's info bits, while its ticket was live; or one of no key
-  bool live_there, absent;    // there is such a slot; there is none, and the path ends here
-
-  GH_FN static stadium_look at(const stadium_table& t, u64 group, u64 live_ticket) {
-    stadium_look l;
-    const u64 seen = Mem::template load<order::acquire>(t.tickets + group);
-    const u64 same = t.equal(seen, live_ticket);
-    l.live_there = same != 0;
-    l.absent = !same & (t.equal(seen, 0) != 0);
-    const unsigned char* const there = t.slot(group, t.first(same | u64(1) << 63));
-    l.slot = l.live_there ? there : t.nothing;
-    GH_NO_BRANCH(l.slot);
-    return l;
-  }
-  // The third step: was it the key? value: what find answers if it was.
-  template <class V>
-  GH_FN bool finds(const stadium_table& t, typename S::key k, V* value) const {
-    const u32 bytes = S::value_bytes(t);
-    const bool found = live_there & S::template same_key<Mem>(t, slot, k);
-    *value = bytes ? Mem::template load<order::relaxed>(reinterpret_cast<const V*>(slot + S::value_at(t))) : V(0);
-    return found;
-  }
-};
-
 // One operation. Kind is a kind, or `mixed` when it is known at run time only. Everything is done by one lane.
 template <class Mem, class S, u32 Kind>
 struct stadium_op {
@@ -164,6 +136,68 @@ struct stadium_op {
       if (bytes == 8) join_value<Mem>(long_value(t, cell), operand, j);
     }
     return verdict::done;
+  }
+};
+
+// A find of a small key, as long as it is under way.
+template <class S>
+struct stadium_visit {
+  typename S::key k;
+  u64 hash;
+  u64 group;  // to visit
+  u64 left;   // groups that may be visited, this one included
+
+  GH_FN void start(const stadium_table& t, typename S::key a_key) {
+    k = a_key;
+    hash = S::hash_of(t, k);
+    group = t.home(hash);
+    left = t.path_limit;
+  }
+};
+
+// A visit of such a find in two steps without a branch, so that a driver may take the first step of many before it takes
+// the second one of any. Nearly always the two have decided it. What they leave undecided goes on by rest().
+template <class Mem, class S>
+struct stadium_look {
+  const unsigned char* slot;  // the first one with the key's info bits, while its ticket was live; or one of no key
+  bool live_there;            // there is such a slot
+  bool absent;                // there is none, and the path ends here
+
+  GH_FN static stadium_look at(const stadium_table& t, const stadium_visit<S>& v) {
+    stadium_look l;
+    const u64 seen = Mem::template load<order::acquire>(t.tickets + v.group);
+    const u64 same = t.equal(seen, t.live_ticket(v.hash));
+    l.live_there = same != 0;
+    l.absent = !same & (t.equal(seen, 0) != 0);
+    const unsigned char* const there = t.slot(v.group, t.first(same | u64(1) << 63));
+    l.slot = l.live_there ? there : t.nothing;
+    GH_NO_BRANCH(l.slot);
+    return l;
+  }
+  // Was it the key? value: what find answers if it was.
+  template <class V>
+  GH_FN bool finds(const stadium_table& t, typename S::key k, V* value) const {
+    const bool found = live_there & S::template same_key<Mem>(t, slot, k);
+    *value = S::value_bytes(t) ? Mem::template load<order::relaxed>(reinterpret_cast<const V*>(slot + S::value_at(t)))
+                               : V(0);
+    return found;
+  }
+  // Neither found nor absent: the slot was another key's, and the group may have more of these info bits; or the group is
+  // full, and v goes on to the next one. `next`: the find has to visit v.group. `done`: *found says how it ended.
+  GH_FN verdict rest(const stadium_table& t, stadium_visit<S>& v, void* out, bool* found) const {
+    *found = false;
+    if (live_there && !GH_MUTANT(hasty_look)) {
+      stadium_op<Mem, S, find> whole;
+      whole.start(t, find, v.k, nullptr, out);
+      whole.at = v.group;
+      whole.left = v.left;
+      if (whole.step(t, joiner{}) == verdict::done) {
+        *found = whole.res.status == yes;
+        return verdict::done;
+      }
+    }
+    v.group = t.after(v.group, t.stride_of(v.hash));
+    return --v.left ? verdict::next : verdict::done;  // I4
   }
 };
 

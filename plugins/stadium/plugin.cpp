@@ -1,4 +1,6 @@
 // stadium as a module: names, traits, options.
+#include <filesystem>
+
 #include "libgpuhash/kit/plugin.hpp"
 #include "structure.hpp"
 
@@ -15,6 +17,13 @@ constexpr gpuhash_option_info option_list[] = {
     {"probe_limit", "16 to 2147483648",
      "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
      "filled above 0.9"},
+    {"placement", "device|ram|file",
+     "where the slots are: device, the memory of the table's device; ram, the same on the CPU; file, a file that is "
+     "mapped "
+     "into memory (CPU)"},
+    {"path", "a file name", "placement=file: where the table is, and stays when it is closed"},
+    {"file", "auto|new|existing", "placement=file: whether the file may exist, must not, or has to. Default: auto"},
+    {"repair", "0|1", "placement=file: 1 rebuilds a table of which a crash of the system has left parts"},
 };
 
 gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
@@ -33,6 +42,35 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
   return GPUHASH_OK;
 }
 
+gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
+  const char* const placement = option_text(c, "placement");
+  const char* const path = option_text(c, "path");
+  if (placement && !strcmp(placement, "host"))
+    return host->fail(err, GPUHASH_UNSUPPORTED,
+                      "option placement=host: tables of a CUDA device in host memory are not supported yet; use "
+                      "placement=device, or the CPU device with placement=ram or file");
+  uint32_t where = 0;
+  uint32_t file = 0;
+  uint32_t repair = 0;
+  gpuhash_status s = option_word(c, "placement", "device|ram|file", &where, err);
+  if (!s) s = option_word(c, "file", "auto|new|existing", &file, err);
+  if (!s) s = option_word(c, "repair", "0|1", &repair, err);
+  if (s) return s;
+  if (where != 0 && c.device.kind != GPUHASH_CPU)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "option placement=%s is for the CPU; this table is on a CUDA device",
+                      placement);
+  if (where != 2 && (path || option_text(c, "file") || repair))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options path, file and repair need placement=file");
+  if (where == 2 && (!path || !*path))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "option placement=file needs the name of a file: pass path");
+  std::error_code no_matter;  // open() says what is wrong with a path
+  if (where == 2) o.path = std::filesystem::weakly_canonical(std::filesystem::absolute(path), no_matter);
+  if (where == 2 && o.path.empty()) o.path = path;
+  o.file = file == 1 ? stadium_options::fresh : file == 2 ? stadium_options::there : stadium_options::as_is;
+  o.repair = repair;
+  return GPUHASH_OK;
+}
+
 gpuhash_status check_bytes(const char* what, uint32_t bytes, gpuhash_error* err) {
   if (bytes <= most_bytes) return GPUHASH_OK;
   return host->fail(err, GPUHASH_UNSUPPORTED, "%s is %u; stadium takes multiples of 4 up to %u", what, bytes,
@@ -46,6 +84,7 @@ gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) 
   if (const gpuhash_status bad = check_bytes("value_bytes", s.config.value_bytes, err)) return bad;
   stadium_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  if (const gpuhash_status bad = parse_placement(s.config, o, err)) return bad;
   auto t = std::make_unique<stadium>(s, o);
   const gpuhash_status status = t->create(err);
   if (status == GPUHASH_OK) *out = t.release();

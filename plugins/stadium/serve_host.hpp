@@ -179,15 +179,10 @@ class alignas(64) stadium_driver {
 // result changes whatever lies in memory.
 template <class S>
 class alignas(64) stadium_reader {
-  using key = typename S::key;
   using value = std::conditional_t<S::value_size == 8, u64, u32>;
   using look = stadium_look<host_mem, S>;
 
-  struct visit {
-    key k;
-    u64 hash;
-    u64 group;
-    u64 left;  // groups, this one included
+  struct visit : stadium_visit<S> {
     size_t element;
   };
   struct block {
@@ -213,10 +208,7 @@ class alignas(64) stadium_reader {
     const u32 fresh = end - next < block_size - old ? u32(end - next) : block_size - old;
     for (u32 j = 0; j < fresh; ++j) {
       visit& v = b.of[old + j];
-      v.k = S::read_key(t, keys, next + j);
-      v.hash = S::hash_of(t, v.k);
-      v.group = t.home(v.hash);
-      v.left = t.path_limit;
+      v.start(t, S::read_key(t, keys, next + j));
       v.element = next + j;
     }
     b.n = old + fresh;
@@ -227,7 +219,7 @@ class alignas(64) stadium_reader {
   void look_at_tickets(block& b) {
     const stadium_table t = t_;
     for (u32 j = 0; j < b.n; ++j) {
-      const look seen = look::at(t, b.of[j].group, t.live_ticket(b.of[j].hash));
+      const look seen = look::at(t, b.of[j]);
       host_mem::prefetch<false>(seen.slot);
       b.seen[j] = seen;
     }
@@ -258,40 +250,32 @@ class alignas(64) stadium_reader {
   }
   // A visit that decided nothing, and answered `absent` so far.
   void go_on(const stadium_table& t, visit& v, const look& seen) {
-    if (seen.live_there) {  // the slot was another key's: the group may have more of these info bits
-      stadium_op<host_mem, S, find> whole;
-      void* const out = q_.out_values && q_.kind == find ? static_cast<value*>(q_.out_values) + v.element : nullptr;
-      whole.start(t, find, v.k, nullptr, S::value_size ? out : nullptr);
-      whole.at = v.group;
-      whole.left = v.left;
-      const verdict d = whole.step(t, joiner{});
-      if (d == verdict::done && whole.res.status == yes) {
-        if (q_.status) q_.status[v.element] = yes;
-        if (q_.kind == count) static_cast<u64*>(q_.out_values)[v.element] = 1;
-        ++found_;
-      }
-      if (d == verdict::done) return;
-    }
-    v.group = t.after(v.group, t.stride_of(v.hash));
-    if (--v.left) waiting_[n_waiting_++] = v;
+    value* const out =
+        S::value_size && q_.out_values && q_.kind == find ? static_cast<value*>(q_.out_values) + v.element : nullptr;
+    bool found = false;
+    if (seen.rest(t, v, out, &found) == verdict::next) waiting_[n_waiting_++] = v;
+    if (!found) return;
+    if (q_.status) q_.status[v.element] = yes;
+    if (q_.kind == count) static_cast<u64*>(q_.out_values)[v.element] = 1;
+    ++found_;
   }
 
  public:
   stadium_reader(const stadium_table& t, const request& q) : t_(t), q_(q) {}
 
   u64 serve(size_t begin, size_t end) {
-    block* fetched = ring_;  // of the three blocks: the one that is filled next, and so on
-    block* looked_at = ring_ + 1;
-    block* filled = ring_ + 2;
+    block* first = ring_;  // whose step is to come: the first, the second, the third
+    block* second = ring_ + 1;
+    block* third = ring_ + 2;
     for (size_t next = begin;;) {
-      next = fill(*fetched, next, end);
-      look_at_tickets(*filled);
-      look_at_slots(*looked_at);
-      if (!(fetched->n | filled->n | n_waiting_)) return found_;
-      block* const empty = looked_at;
-      looked_at = filled;
-      filled = fetched;
-      fetched = empty;
+      next = fill(*first, next, end);
+      look_at_tickets(*second);
+      look_at_slots(*third);
+      if (!(first->n | second->n | n_waiting_)) return found_;
+      block* const empty = third;
+      third = second;
+      second = first;
+      first = empty;
     }
   }
 };

@@ -8,12 +8,16 @@
 #include "libgpuhash/kit/table.hpp"
 #include "pair.hpp"
 #include "primes.hpp"
+#include "table_file.hpp"
 
 namespace gpuhash {
 
 struct stadium_options {
-  uint32_t log_bits = 3;     // of a ticket
-  uint64_t probe_limit = 0;  // groups; 0: all of them
+  uint32_t log_bits = 3;                      // of a ticket
+  uint64_t probe_limit = 0;                   // groups; 0: all of them
+  std::string path;                           // of the file that holds the table; empty: it is in memory
+  enum { as_is, fresh, there } file = as_is;  // either, has to be new, has to exist
+  bool repair = false;
 };
 
 class stadium final : public table {
@@ -22,7 +26,10 @@ class stadium final : public table {
     engine_ = s.engines + stadium_engine(config_.key_bytes, config_.value_bytes);
   }
   ~stadium() override {
-    dismantle([this](void* stream) { drop_storage(storage_, stream); });
+    dismantle([this](void* stream) {
+      if (storage_.file) storage_.file->close();
+      drop_storage(storage_, stream);
+    });
   }
 
   gpuhash_status create(gpuhash_error* err) {
@@ -30,10 +37,17 @@ class stadium final : public table {
     if (scope.error) return fault(err, scope.error, "choosing the table's device");
     void* const stream = config_.stream;
     if (const gpuhash_status s = make_header(stream, err)) return s;
-    place now;
-    if (const gpuhash_status s = lay_out(config_.capacity, &now, stream, err)) return s;
-    storage_ = now;
-    if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
+    if (!options_.path.empty() && options_.file != stadium_options::fresh &&
+        (options_.file == stadium_options::there || access(options_.path.c_str(), F_OK) == 0)) {
+      if (const gpuhash_status s = reopen(err)) return s;
+    } else {
+      place now;
+      if (const gpuhash_status s = lay_out(config_.capacity, &now, stream, err)) return s;
+      if (now.file)
+        if (const gpuhash_status s = now.file->publish(err)) return s;
+      storage_ = now;
+      if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
+    }
     rebuilds_ = 0;
     if (const int e = api_.wait(stream)) return fault(err, e, "initialising the table");
     ready_ = true;
@@ -47,13 +61,16 @@ class stadium final : public table {
     uint64_t limit = 0;
     block tickets;
     block slots;
+    std::shared_ptr<table_file> file;  // instead of the two blocks
   };
 
   const void* layout() const override { return &storage_.layout; }
   uint64_t slots() const override { return storage_.layout.cells(); }
   uint64_t cells() const override { return storage_.layout.cells(); }
   uint32_t line_cells() const override { return 1u << storage_.layout.log_tickets; }
-  uint64_t bytes() const override { return storage_.tickets.bytes + storage_.slots.bytes; }
+  uint64_t bytes() const override {
+    return storage_.file ? storage_.file->bytes() : storage_.tickets.bytes + storage_.slots.bytes;
+  }
   uint64_t limit() const override { return storage_.limit; }
   bool exact_widths() const override { return true; }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
@@ -65,7 +82,7 @@ class stadium final : public table {
     return t.path_limit == t.groups || (config_.max_load_factor <= 0.9 && t.path_limit >= longest_path);
   }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
-    const int e = api_.fill(storage_.tickets.p, 0, storage_.tickets.bytes, stream);
+    const int e = api_.fill(storage_.layout.tickets, 0, storage_.layout.groups * sizeof(u64), stream);
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
@@ -81,27 +98,42 @@ class stadium final : public table {
     return prime_from((slots + tickets - 1) / tickets);
   }
 
-  gpuhash_status lay_out(uint64_t keys, place* out, void* stream, gpuhash_error* err) {
-    const uint64_t groups = groups_for(keys);
+  // What does not depend on the number of groups.
+  stadium_table without_storage() const {
     const slot_shape shape = shape_of(config_.key_bytes, config_.value_bytes);
-    stadium_table& t = out->layout;
+    stadium_table t{};
     t.log_bits = options_.log_bits;
     t.log_tickets = 6 - options_.log_bits;
-    if (groups == 0 || groups > ~uint64_t(0) / 2 / shape.stride >> t.log_tickets)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
-                        "capacity %llu is too large for this table's layout; ask for fewer keys",
-                        (unsigned long long)keys);
     t.seed = config_.seed;
     t.nothing = head()->side;
-    t.groups = groups;
-    t.path_limit = options_.probe_limit && options_.probe_limit < groups ? options_.probe_limit : groups;
     t.ones = ~uint64_t(0) / ((uint64_t(1) << (1u << t.log_bits)) - 1);
     t.key_bytes = config_.key_bytes;
     t.value_bytes = config_.value_bytes;
     t.value_at = shape.value_at;
     t.stride = shape.stride;
-    out->limit = uint64_t(double(t.cells()) * config_.max_load_factor);
-    scratch tickets(*this, groups * sizeof(u64), stream);
+    return t;
+  }
+  void take_groups(place* p) const {
+    stadium_table& t = p->layout;
+    t.path_limit = options_.probe_limit && options_.probe_limit < t.groups ? options_.probe_limit : t.groups;
+    p->limit = uint64_t(double(t.cells()) * config_.max_load_factor);
+  }
+
+  gpuhash_status lay_out(uint64_t keys, place* out, void* stream, gpuhash_error* err) {
+    stadium_table& t = out->layout;
+    t = without_storage();
+    t.groups = groups_for(keys);
+    if (storage_.file) t.seed = storage_.layout.seed;
+    if (t.groups == 0 || t.groups > ~uint64_t(0) / 2 / t.stride >> t.log_tickets)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                        "capacity %llu is too large for this table's layout; ask for fewer keys",
+                        (unsigned long long)keys);
+    take_groups(out);
+    return options_.path.empty() ? lay_out_in_memory(out, stream, err) : lay_out_in_file(out, err);
+  }
+  gpuhash_status lay_out_in_memory(place* out, void* stream, gpuhash_error* err) {
+    stadium_table& t = out->layout;
+    scratch tickets(*this, t.groups * sizeof(u64), stream);
     scratch slots(*this, t.cells() * t.stride, stream);
     if (!tickets || !slots) return no_memory(err, tickets.bytes() + slots.bytes());
     if (const int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream))
@@ -112,9 +144,82 @@ class stadium final : public table {
     slots.swap(out->slots);
     return GPUHASH_OK;
   }
+  gpuhash_status lay_out_in_file(place* out, gpuhash_error* err) {
+    if (!storage_.file && options_.file == stadium_options::fresh && access(options_.path.c_str(), F_OK) == 0)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s exists already; name another file, or pass file=auto",
+                        options_.path.c_str());
+    auto file = std::make_shared<table_file>();
+    if (const gpuhash_status s = file->create(options_.path, out->layout, err)) return s;
+    out->layout.tickets = file->tickets();
+    out->layout.place_slots(file->slots());
+    out->file = std::move(file);
+    return GPUHASH_OK;
+  }
+
+  // A table that is in its file already.
+  gpuhash_status reopen(gpuhash_error* err) {
+    place now;
+    now.layout = without_storage();
+    now.file = std::make_shared<table_file>();
+    bool killed = false;
+    bool lost = false;
+    if (const gpuhash_status s = now.file->open(options_.path, &now.layout, &killed, &lost, err)) return s;
+    if (lost && !options_.repair)
+      return host->fail(err, GPUHASH_CORRUPT,
+                        "%s was not closed before the system went down, so parts of it may be older than others; pass "
+                        "repair=1 to keep every pair whose ticket agrees with its key, or restore it from a copy",
+                        options_.path.c_str());
+    now.layout.tickets = now.file->tickets();
+    now.layout.place_slots(now.file->slots());
+    take_groups(&now);
+    storage_ = now;
+    storage_.file->begin_writing();
+    if (killed || options_.repair) bury_unfinished(now.layout);
+    if (options_.repair) bury_misplaced(now.layout);
+    const totals there = count_tickets(now.layout);
+    if (const gpuhash_status s = write_used(there, uint64_t(there.used), nullptr, err)) return s;
+    if (options_.repair)
+      if (const gpuhash_status s = resize(limit(), nullptr, err)) return s;
+    return config_.capacity > limit() ? resize(config_.capacity, nullptr, err) : gpuhash_status(GPUHASH_OK);
+  }
+  // An insert that was killed has left a busy ticket. Nobody has seen its key: the slot is dead, and no key's (I1).
+  static void bury(stadium_table& t, u64 group, u32 i) {
+    const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
+    t.tickets[group] = (t.tickets[group] & ~(ticket << t.shift_of(i))) | u64(dead) << t.shift_of(i);
+  }
+  static void bury_unfinished(stadium_table& t) {
+    for (u64 group = 0; group < t.groups; ++group)
+      for (u32 i = 0; i < 1u << t.log_tickets; ++i)
+        if (t.state_at(t.tickets[group], i) == busy) bury(t, group, i);
+  }
+  // Pages that are older than others: what is left of the table is the live slots that lie on their keys' paths.
+  static void bury_misplaced(stadium_table& t) {
+    const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
+    for (u64 group = 0; group < t.groups; ++group)
+      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
+        if (t.state_at(t.tickets[group], i) != live) continue;
+        const u64 h = hash_of_slot(t, t.slot(group, i));
+        u64 at = t.home(h);
+        u64 far = 0;
+        for (; at != group && far < longest_path; ++far) at = t.after(at, t.stride_of(h));
+        const bool agrees = ((t.live_ticket(h) ^ t.tickets[group] >> t.shift_of(i)) & ticket) == 0;
+        if (at != group || !agrees) bury(t, group, i);
+      }
+  }
+  static totals count_tickets(const stadium_table& t) {
+    totals sum{};
+    for (u64 group = 0; group < t.groups; ++group)
+      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
+        sum.live += t.state_at(t.tickets[group], i) == live;
+        sum.used += t.state_at(t.tickets[group], i) != never;
+      }
+    return sum;
+  }
+
   void drop_storage(place& p, void* stream) {
     drop(p.tickets, stream);
     drop(p.slots, stream);
+    p.file.reset();
   }
 
   // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
@@ -137,8 +242,8 @@ class stadium final : public table {
     storage_ = fresh;
     const uint64_t cells = before.layout.cells();
     const uint64_t step = cells < rebuild_step ? cells : rebuild_step;
-    const gpuhash_status s =
-        move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
+    gpuhash_status s = move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
+    if (s == GPUHASH_OK && fresh.file) s = fresh.file->publish(err);
     if (s == GPUHASH_OK) {
       drop_storage(before, stream);
     } else {
@@ -181,6 +286,7 @@ class stadium final : public table {
     const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
     const u64 mine = t.tickets[group] >> t.shift_of(i) & ticket;
     if (state == never) return mine ? "a ticket that was never booked has info bits (I1)" : nullptr;
+    if (state == dead && mine == dead) return nullptr;  // its insert may have been killed (table_file.hpp)
     if (state == busy) return "a ticket is booked, but nobody is writing its pair (I1)";
     const unsigned char* const slot = t.slot(group, i);
     const u64 h = hash_of_slot(t, slot);

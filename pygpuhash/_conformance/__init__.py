@@ -7,12 +7,13 @@ meaning.py      accumulate, execute, several values per key
 room.py         full tables, growth, ageing, maintenance, memory
 concurrency.py  several threads on one table
 differential.py random programs of operations against a dict
+wide.py         keys and values of any multiple of 4 bytes
 
 A check is a function of a `Target`, registered by `@check`. Only a trait that the backend does not have lets a check be
 skipped.
 """
 
-from pygpuhash._conformance import concurrency, contents, differential, meaning, room
+from pygpuhash._conformance import concurrency, contents, differential, meaning, room, wide
 from pygpuhash._conformance.harness import CHECKS, Failure, Outcome, Target, run
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "meaning",
     "room",
     "run",
+    "wide",
 ]

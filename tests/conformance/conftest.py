@@ -13,6 +13,7 @@ from pygpuhash._conformance import CHECKS
 # Shapes besides the default that reach other code: narrow and wide rows and slabs, the sources' own hashes.
 SHAPES = {
     "linear_probe": [{"row": 1, "indexing": "mask", "hash": "blog"}, {"row": 16}],
+    "stadium": [{"ticket": 2}],
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
 }
 # The instruction sets below this processor's widest, on checks that reach every kernel and take little time.
@@ -25,6 +26,7 @@ OF_KERNELS += [
     "full-by-execute",
     "growth",
     "maintenance",
+    "wide-batches",
 ]
 USABLE = [row for row in gh.backends() if row.state == "usable"]
 

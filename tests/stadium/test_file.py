@@ -1,0 +1,277 @@
+"""Tables of stadium in a file: reopened, refused, repaired, killed."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+CRASHES = Path(__file__).with_name("crashes.py")
+KEYS = np.arange(5000, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+VALUES = np.arange(5000)
+
+
+def table(path, **more) -> gh.Table:
+    return gh.Table("stadium", placement="file", path=path, device="cpu", **more)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "table.stadium"
+
+
+@pytest.fixture
+def filled(path):
+    with table(path) as t:
+        t.insert(KEYS, VALUES)
+    return path
+
+
+def names(folder):
+    return [entry.name for entry in folder.iterdir()]
+
+
+def refuses(error, words, path, **more):
+    with pytest.raises(error, match=words) as raised:
+        table(path, **more)
+    assert str(path) in str(raised.value)
+
+
+# Where the fields of the header lie (plugins/stadium/table_file.hpp).
+VERSION, STATE, BOOT = 16, 20, 64
+
+
+def patch(path, at, data):
+    with path.open("r+b") as f:
+        f.seek(at)
+        f.write(data)
+
+
+def crashed_system(path):
+    """As if the system had gone down while the table was open."""
+    patch(path, STATE, struct.pack("I", 2))
+    patch(path, BOOT, b"another boot".ljust(40, b"\0"))
+
+
+@pytest.mark.parametrize("ticket", [8, 4, 2])
+@pytest.mark.parametrize("value_dtype", ["i8", ("u4", 16), None])
+def test_reopened_by_its_path(path, ticket, value_dtype):
+    def again():
+        return table(str(path), value_dtype=value_dtype, ticket=ticket)
+
+    values = None if value_dtype is None else np.ones((5000, 16), "u4") if value_dtype != "i8" else VALUES
+    with again() as t:
+        t.insert(KEYS, values)
+        t.erase(KEYS[:100])
+        seen = t.info["slots"]
+    with again() as t:
+        assert len(t) == 4900
+        assert t.info["slots"] == seen
+        assert t.contains(KEYS).tolist() == [False] * 100 + [True] * 4900
+        if values is not None:
+            assert (t[KEYS[100:]] == values[100:]).all()
+        t.check()
+        t.insert(KEYS + np.uint64(1), None if values is None else values)  # which grows it
+        assert t.info["slots"] > seen
+        t.check()
+    with again() as t:
+        assert len(t) == 9900
+        t.clear()
+        t.check()
+    with again() as t:
+        assert len(t) == 0
+    assert names(path.parent) == [path.name]
+
+
+def test_memory_is_not_what_a_table_in_a_file_takes(path):
+    with table(path, capacity=100_000) as t:
+        assert t.nbytes >= path.stat().st_size
+        assert path.stat().st_blocks * 512 >= path.stat().st_size  # no block is missing, so no write can fail
+
+
+def test_capacity_is_made_on_reopening(filled):
+    with table(filled, capacity=50_000) as t:
+        assert t.capacity >= 50_000
+        assert (t[KEYS] == VALUES).all()
+
+
+def test_growth_takes_the_place_of_the_file(filled, monkeypatch, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(filled.parent)
+    with table(filled.name) as t:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        t.reserve(100_000)
+        assert (t[KEYS] == VALUES).all()
+    assert filled.stat().st_size > 100_000 * 16
+    assert names(tmp_path / "elsewhere") == []
+
+
+def test_a_link_stays_a_link(filled, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(filled)
+    with table(link) as t:
+        t.reserve(100_000)
+    assert link.is_symlink()
+    with table(filled) as t:
+        assert t.capacity >= 100_000
+
+
+def test_missing(path):
+    refuses(gh.InvalidArgument, "cannot be opened: No such file", path, file="existing")
+    refuses(gh.InvalidArgument, "cannot be created: No such file", path.parent / "no" / "folder")
+    assert names(path.parent) == []
+
+
+def test_there_already(filled):
+    refuses(gh.InvalidArgument, "exists already", filled, file="new")
+    with table(filled, file="existing") as t:
+        assert len(t) == 5000
+
+
+def test_truncated(filled):
+    whole = filled.read_bytes()
+    filled.write_bytes(whole[:-4096])
+    refuses(gh.Corrupt, "cut short", filled)
+    filled.write_bytes(whole + b"x")
+    refuses(gh.Corrupt, "added to", filled)
+    filled.write_bytes(whole[:100])
+    refuses(gh.Corrupt, "damaged header", filled)
+    filled.write_bytes(whole)
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"x" * 10_000, b"\0" * 10_000])
+def test_foreign(path, content):
+    path.write_bytes(content)
+    refuses(gh.InvalidArgument, "is not a table of stadium", path)
+    assert path.read_bytes() == content
+
+
+def test_wrong_version(filled):
+    patch(filled, VERSION, struct.pack("I", 7))
+    refuses(gh.Unsupported, "version 7 .* reads version 1", filled)
+
+
+@pytest.mark.parametrize("at", [24, 28, 32, 40, 48, 56, 104])
+def test_damaged_header(filled, at):
+    patch(filled, at, b"\x5a")
+    refuses(gh.Corrupt, "damaged header", filled)
+
+
+def test_other_sizes(filled):
+    refuses(gh.InvalidArgument, "keys of 8 bytes and values of 8, and 4 and 8", filled, key_dtype="u4")
+    refuses(gh.InvalidArgument, "keys of 8 bytes and values of 8, and 8 and 64", filled, value_dtype=("u4", 16))
+    refuses(gh.InvalidArgument, "tickets of 8 bits.*pass ticket=8", filled, ticket=4)
+
+
+def test_no_permission(filled):
+    if os.geteuid() == 0:
+        filled = filled.parent  # root may do everything but open a folder for writing
+        refuses(gh.InvalidArgument, "Is a directory", filled)
+    else:
+        filled.chmod(0o400)
+        refuses(gh.InvalidArgument, "Permission denied", filled)
+
+
+def test_no_space_left(filled):
+    huge = 1 << 48
+    refuses(gh.NoMemory, r"no space left for \d+ bytes \(ENOSPC", filled.parent / "huge", capacity=huge)
+    with table(filled) as t:
+        with pytest.raises(gh.NoMemory, match=r"no space left for \d+ bytes \(ENOSPC.*as it was"):
+            t.reserve(huge)
+        assert (t[KEYS] == VALUES).all()
+        t.check()
+    assert names(filled.parent) == [filled.name]
+
+
+def test_one_table_at_a_time(filled):
+    with table(filled) as t:
+        refuses(gh.InvalidArgument, "is open in another table", filled)
+        program = f"import pygpuhash as gh; gh.Table('stadium', placement='file', path={str(filled)!r}, device='cpu')"
+        other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        assert other.returncode
+        assert "is open in another table, of this process or another one" in other.stderr
+        t.reserve(100_000)  # into a new file
+        refuses(gh.InvalidArgument, "is open in another table", filled)
+    with table(filled) as t:
+        assert len(t) == 5000
+
+
+def test_what_a_killed_growth_left_is_taken_away(filled):
+    left = filled.with_name(filled.name + ".new")
+    left.write_bytes(b"x" * 100_000)
+    with table(filled) as t:
+        t.reserve(50_000)
+        assert (t[KEYS] == VALUES).all()
+    assert not left.exists()
+
+
+def test_a_system_that_went_down_is_noticed_and_repaired(filled):
+    crashed_system(filled)
+    refuses(gh.Corrupt, "not closed before the system went down.*repair=1", filled)
+    refuses(gh.Corrupt, "not closed before the system went down", filled)  # refusing it changed nothing
+    # Pages of tickets and of slots that were never written.
+    size = filled.stat().st_size
+    patch(filled, 4096 + 1024, b"\0" * 512)
+    patch(filled, size - 40_000, b"\0" * 4096)
+    with table(filled, repair=1) as t:
+        t.check()
+        keys, values = t.export()
+        there = dict(zip(KEYS.tolist(), VALUES.tolist(), strict=True))
+        kept = [k for k in keys.tolist() if k]
+        assert len(kept) > 4000
+        assert all(there[k] == v for k, v in zip(keys.tolist(), values.tolist(), strict=True) if k)
+        lost = sorted(set(KEYS.tolist()) - set(keys.tolist()))
+        assert t.insert(np.array(lost, "u8"), 1).all()
+    with table(filled) as t:
+        t.check()
+        assert len(t) >= 5000
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"placement": "file"}, "needs the name of a file: pass path"),
+        ({"placement": "file", "path": ""}, "needs the name of a file: pass path"),
+        ({"path": "x"}, "need placement=file"),
+        ({"placement": "ram", "repair": 1}, "need placement=file"),
+        ({"placement": "disk"}, "choose one of device|ram|file"),
+        ({"placement": "file", "path": "x", "file": "old"}, "choose one of auto|new|existing"),
+    ],
+)
+def test_options_that_do_not_fit(options, words):
+    with pytest.raises(gh.InvalidArgument, match=words):
+        gh.Table("stadium", device="cpu", **options)
+
+
+def test_host_memory_of_a_gpu_is_not_there_yet():
+    with pytest.raises(gh.Unsupported, match=r"placement=host.*not supported yet"):
+        gh.Table("stadium", device="cpu", placement="host")
+
+
+def crash(path, rounds, seed):
+    print("seed", seed)
+    command = [sys.executable, str(CRASHES), str(path), str(rounds), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    said, amid, pairs = map(int, done.stdout.split())
+    assert said == rounds
+    assert pairs
+    return amid
+
+
+def test_killed_in_the_middle_of_inserts(path):
+    crash(path, 10, 1)
+
+
+@pytest.mark.slow
+def test_killed_two_hundred_times(path):
+    assert crash(path, 200, 2) > 0
