@@ -1,0 +1,246 @@
+// hive under the explorer: a few buckets of two slots, a stash of two, and the invariants of layout.hpp.
+//
+// A layout's name is w2 or w3, the buckets of a key, and what is special about it:
+//   l   one lock for all buckets
+//   n   no stash
+//   c   counters in memory, as kernels keep them
+#include "libgpuhash/drive/sim.hpp"
+
+#include "ops.hpp"
+
+namespace gpuhash::sim {
+namespace {
+
+constexpr u32 n_keys = 14, n_buckets = 4, bucket_slots = 2, n_slots = n_buckets * bucket_slots;
+
+template <class F, u32 R>
+struct hive_tile : sim_tile<F, R> {
+  using base = sim_tile<F, R>;
+  using typename base::hits, typename base::key, typename base::row, typename base::word;
+
+  row load(const word* line) {
+    this->collectives = this->collectives * 11 + 1;
+    return read(line);
+  }
+  row look(bool go, const word* line) {
+    if (go) return read(line);
+    row r;
+    r.line = line;
+    for (u32 i = 0; i < R; ++i) r.w[i] = F::make(key(0x5eed5eed), 0x5eed5eed);
+    return r;
+  }
+
+ private:
+  static row read(const word* line) {
+    row r;
+    r.line = line;
+    the_machine.begin_row();
+    for (u32 left = (1u << R) - 1; left;) {
+      const u32 i = the_machine.next_slot(line, left);
+      left &= ~(1u << i);
+      r.w[i] = the_machine.read(line + i, order::acquire);
+    }
+    the_machine.end_row();
+    return r;
+  }
+};
+
+template <class Tile, u32 Kind>
+struct explored_op : hive_op<hive_tile<typename Tile::format, Tile::slots>, Kind> {};
+
+template <class F>
+class hive_model final : public model {
+  using key = typename F::key;
+  using word = typename F::word;
+  using index = typename F::index;
+
+ public:
+  void build(const std::string& layout, u64 seed) override {
+    const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
+    counted_ = has('c');
+    t_.seed = seed;
+    t_.segments = 1, t_.segment_buckets = n_buckets;
+    t_.slot_bits = 1, t_.ways = u32(layout[1] - '0');
+    t_.lock_mask = has('l') ? 0 : n_buckets - 1;
+    t_.stash_slots = has('n') ? 0 : 2, t_.stash_path = 2;
+    t_.slots = the_machine.place<word>(n_slots + t_.stash_slots, 128);
+    t_.stash = t_.slots + n_slots;
+    t_.locks = the_machine.place<u32>(t_.lock_mask + 1, 4);
+    t_.filter = the_machine.place<u32>(1, 4);
+    t_.note = the_machine.place<u32>(1, 4);
+    t_.side = the_machine.place<word>(2);
+    if (counted_) counters_.place();
+    choose_keys();
+  }
+
+  reply run(const op& o) override { return serve<explored_op, bucket_slots>(t_, o, keys_[o.key]); }
+
+  std::optional<u64> stored(u32 k) const override {
+    if (k >= dead_pattern) {
+      const word w = t_.side[k == dead_pattern];
+      if (F::key_of(w) == empty_key<key>) return {};
+      return u64(F::value_of(w));
+    }
+    for (u64 i = 0; i < t_.cells(); ++i)
+      if (F::key_of(t_.slots[i]) == keys_[k]) return u64(F::value_of(t_.slots[i]));
+    return {};
+  }
+
+  std::string check() const override {
+    for (u64 i = 0; i < t_.cells(); ++i) {
+      const word w = t_.slots[i];
+      if (!is_live<F>(w)) continue;
+      const key k = F::key_of(w);
+      for (u64 s = 0; s < t_.cells(); ++s) {
+        if (s != i && F::key_of(t_.slots[s]) == k) return "H7: key " + name(k) + " is in two slots";
+        if (F::has_value && t_.slots[s] == tombstone<F>(k) && s < n_slots && s / bucket_slots == u64(t_.home(k)))
+          return "H6: key " + name(k) + " is live, and its home has its tombstone";
+      }
+      const u64 home = t_.home(k);
+      if (i < n_slots && i / bucket_slots == home) continue;
+      bool may = i >= n_slots;
+      for (u32 way = 1; way < t_.ways; ++way) may |= i / bucket_slots == u64(t_.bucket_of(k, index(home), way));
+      if (!may) return "key " + name(k) + " is in a bucket that is not its own";
+      for (u32 s = 0; s < bucket_slots; ++s)
+        if (is_empty<F>(t_.bucket(index(home))[s])) return "H2: key " + name(k) + " is outside, and its home not full";
+      if (*t_.filter_of(index(home)) & t_.filter_bit(k, index(home)))
+        return "H3: key " + name(k) + " is outside, and the filter does not say so";
+      if (i >= n_slots && *t_.note == ~0u) return "key " + name(k) + " is in the stash, and the note does not say so";
+    }
+    for (u32 i = 0; i <= t_.lock_mask; ++i)
+      if (!(t_.locks[i] & 1)) return "lock " + std::to_string(i) + " was left locked";
+    return broken_;
+  }
+
+  std::string room_left(const op& o) const override {
+    if (o.key >= dead_pattern) return "a side slot is never full";
+    const key k = keys_[o.key];
+    for (u32 way = 0; way < t_.ways; ++way)
+      for (u32 s = 0; s < bucket_slots; ++s)
+        if (is_empty<F>(t_.bucket(t_.bucket_of(k, t_.home(k), way))[s])) return "its bucket has an EMPTY slot";
+    for (u32 s = 0; s < t_.stash_slots; ++s)
+      if (is_empty<F>(t_.stash[s])) return "the stash has an EMPTY slot";
+    return "";
+  }
+
+  std::pair<long, long> holds() const override {
+    long live = 0, used = 0;
+    for (u64 i = 0; i < t_.cells(); ++i) live += is_live<F>(t_.slots[i]), used += !is_empty<F>(t_.slots[i]);
+    for (u32 i = 0; i < 2; ++i) live += F::key_of(t_.side[i]) != empty_key<key>;
+    return {live, used};
+  }
+
+  // H1, and a bit of the filter is never set again.
+  void begin_run() override { broken_.clear(); }
+  void on_write(const void* p, u128 old) override {
+    if (!broken_.empty()) return;
+    if (p >= t_.slots && p < t_.slots + t_.cells()) {
+      const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
+      if (is_empty<F>(is) && !is_empty<F>(was)) broken_ = "H1: " + where(p) + " became EMPTY again";
+    }
+    if (p == t_.filter && *t_.filter & ~u32(old.lo)) broken_ = "H3: a bit of the filter was set again";
+  }
+
+  void end_tile(const reply& sum) override {
+    if (counted_) counters_.add(sum);
+  }
+  std::string check_counters() const override { return counted_ ? counters_.check(holds()) : ""; }
+
+  std::string draw() const override {
+    std::string s;
+    for (u64 i = 0; i < t_.cells(); ++i)
+      s += (i == n_slots       ? " stash "
+            : i % bucket_slots ? " "
+            : i                ? " | "
+                               : "") +
+           show_word<F>(t_.slots[i], [this](key k) { return name(k); });
+    s += "  locks";
+    for (u32 i = 0; i <= t_.lock_mask; ++i) s += ' ' + std::to_string(int(t_.locks[i]));
+    for (u32 i = 0; i < 2; ++i)
+      if (F::key_of(t_.side[i]) != empty_key<key>)
+        s += std::string("  side ") + (i ? "y" : "z") + "=" + std::to_string(u64(F::value_of(t_.side[i])));
+    return s;
+  }
+  std::string where(const void* p) const override {
+    if (p >= t_.slots && p < t_.slots + n_slots)
+      return "slot " + std::to_string(static_cast<const word*>(p) - t_.slots);
+    if (p >= t_.stash && p < t_.stash + t_.stash_slots)
+      return "stash " + std::to_string(static_cast<const word*>(p) - t_.stash);
+    if (p >= t_.side && p < t_.side + 2) return p == t_.side ? "side z" : "side y";
+    if (p >= t_.locks && p <= t_.locks + t_.lock_mask)
+      return "lock " + std::to_string(static_cast<const u32*>(p) - t_.locks);
+    return p == t_.filter ? "filter" : p == t_.note ? "note" : p == counters_.live ? "live" : "used";
+  }
+  std::string show(const void* p, u128 w) const override {
+    if (p == counters_.live || p == counters_.used) return std::to_string((long long)w.lo);
+    if (p >= t_.locks && p <= t_.locks + t_.lock_mask) return std::to_string(int(w.lo));
+    if (p == t_.filter || p == t_.note) {
+      char text[16];
+      snprintf(text, sizeof text, "%08x", u32(w.lo));
+      return text;
+    }
+    return show_word<F>(narrow_value<word>(w), [this](key k) { return name(k); });
+  }
+
+ private:
+  // By home and second bucket: 0 1 2 3 4 share both, 5 6 7 8 have them the other way round or the second as home, 9 a b c
+  // live where those may be moved to.
+  void choose_keys() {
+    static constexpr u32 home_of[n_keys] = {0, 0, 0, 0, 0, 1, 1, 1, 0, 2, 2, 3, 3, 2};
+    static constexpr u32 second_of[n_keys] = {1, 1, 1, 1, 1, 0, 2, 2, 2, 3, 0, 2, 1, 1};
+    key candidate = 1;
+    for (u32 i = 0; i < n_keys; ++i)
+      for (;; ++candidate)
+        if (u32(t_.home(candidate)) == home_of[i] &&
+            u32(t_.bucket_of(candidate, t_.home(candidate), 1)) == second_of[i]) {
+          keys_[i] = candidate++;
+          break;
+        }
+    keys_[dead_pattern] = dead_key<key>, keys_[empty_pattern] = empty_key<key>;
+  }
+  std::string name(key k) const {
+    for (u32 i = 0; i < n_keys; ++i)
+      if (keys_[i] == k) return std::string(1, key_digits[i]);
+    return k == dead_key<key> ? "-" : "?";
+  }
+
+  hive_table<F> t_;
+  key keys_[max_keys];
+  bool counted_ = false;
+  counters counters_;
+  std::string broken_;
+};
+
+std::vector<scene> scenes() {
+  const std::vector<std::pair<u32, u32>> one{{0, 0}};
+  return {
+      {"empty", "w2", "", {0, 1}, one},
+      {"home full", "w2", "i2=9,i3=9", {0, 1}, one, "iafe"},
+      {"outside", "w2", "i2=9,i3=9,i0=8", {0, 1}, one, "isfe"},
+      {"own tombstone at home", "w2", "i0=8,i2=9,e0", {0, 1}, one, "ife"},
+      {"dead at home", "w2", "i2=9,i3=9,i0=8,e2", {0, 1}, one, "ife"},
+      {"an eviction", "w2", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "ife"},
+      {"an eviction from home", "w2", "i2=9,i8=9,i5=9,i5=9,i6=8", {0, 8}, one, "ife"},
+      {"to the stash", "w2", "i0=8,i1=8,i2=9,i3=9", {4, 0}, one, "ife"},
+      {"side keys", "w2", "iz=7", {34, 35}, one, "ife"},
+      {"counted", "w2c", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "ie"},
+  };
+}
+
+const registration hive{{
+    .name = "hive",
+    .formats = all_formats,
+    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2c"},
+    .widths = {bucket_slots},
+    .letters = "isafec",
+    .fillers = n_keys,
+    .side_keys = true,
+    .mutants = {},
+    .scenes = scenes(),
+    .failures = 0,
+    .make = make_model<hive_model>,
+    .programs = {},
+}};
+
+}  // namespace
+}  // namespace gpuhash::sim
