@@ -18,6 +18,7 @@
 //   M1 and M2 need what a tile reads to be ordered after what an evictor did before it wrote that: rows are read with
 //   acquire, and evictors swap with release. Where no writer runs (Alone) an EMPTY slot or a bit says it all.
 #pragma once
+#include "libgpuhash/tile/mutant.hpp"
 #include "libgpuhash/tile/tile.hpp"
 #include "place.hpp"
 
@@ -37,6 +38,7 @@ struct hive_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = true;
+  static constexpr int least_blocks = sizeof(key) == 8 ? 3 : 4;  // CUDA: more of them would have to spill registers
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
 
@@ -86,7 +88,7 @@ struct hive_op {
     const bool retry = writing && !won;
 
     const bool misses = !ends && kd != nop && !adding;
-    const bool again = misses && has_open && !Alone && !looked;  // M1
+    const bool again = misses && has_open && !Alone && !looked && !GH_MUTANT(one_glance);  // M1
     bool in_home = misses && has_open && !again;
     if constexpr (may_look) {  // M2
       const bool asks = misses && at_home && !has_open;
@@ -127,9 +129,9 @@ struct hive_op {
 
     const u32 version = Alone ? 1 : tile.once(go, [&] {
       const u32 seen = hand.version(lock);
-      return adding && (seen & 1) ? hand.try_lock(lock) : seen;
+      return adding && (seen & 1) && !GH_MUTANT(unlocked_home) ? hand.try_lock(lock) : seen;
     });
-    const bool mine = go && (version & 1);
+    const bool mine = go && (version & 1 || (GH_MUTANT(impatient_miss) && !adding));
 
     bool alive = false, lost = false, has_spot = false, has_open = false;
     value seen = 0;
@@ -154,7 +156,7 @@ struct hive_op {
           spot = tile.with_key(row, dead_key<key>, 0);
           if constexpr (F::has_value) {  // H6: its own tombstone before any other
             const auto own = tile.with_word(row, tombstone<F>(k), 0);
-            spot = tile.choose(tile.any(own), own, spot);
+            spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
           }
           has_spot = tile.any(spot);
         }
@@ -182,7 +184,7 @@ struct hive_op {
       const bool in_first = places && has_spot, in_second = places && !has_spot && has_open;
       const bool won_first = tile.cas(in_first, t.bucket(home), first, spot, pair);
       tile.once(in_second, [&] {
-        hand.mark_outside(k, home);
+        if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
         return 0u;
       });
       const bool won_second = tile.cas(in_second, t.bucket(t.bucket_of(k, home, 1)), second, open, pair);
@@ -199,7 +201,7 @@ struct hive_op {
         hand.unlock(lock, version);
         return version;
       });
-      lost |= mine && !alive && after != version;  // M3
+      lost |= mine && !alive && after != version && !GH_MUTANT(unchecked_miss);  // M3
     }
 
     if (!go) return verdict::done;

@@ -71,7 +71,7 @@ struct hive_hand {
 
   // 1 + the number of k's slot in the stash; 0: it is not there. With the lock of k's home, or between two looks at it.
   HIVE_RARE u32 find_in_stash(key k) const {
-    if (!t.stash_slots || Mem::template load<order::relaxed>(t.note) == ~0u) return 0;
+    if (!t.stash_slots || GH_MUTANT(unsearched_stash) || Mem::template load<order::relaxed>(t.note) == ~0u) return 0;
     u32 at = t.stash_start(k);
     for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1) {
       const word w = Mem::template load<order::acquire>(t.stash + at);
@@ -93,7 +93,7 @@ struct hive_hand {
     if (!t.stash_slots) return {placed::no_room, 0};
     const key k = F::key_of(pair);
     mark_outside(k, home);
-    Mem::template store<order::relaxed>(t.note, 0u);
+    if (!GH_MUTANT(unsaid_stash)) Mem::template store<order::relaxed>(t.note, 0u);
     u32 at = t.stash_start(k);
     for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1)
       for (word seen = Mem::template load<order::relaxed>(t.stash + at); !is_live<F>(seen);) {
@@ -119,6 +119,7 @@ struct hive_hand {
     }
     const placed last = put_in_stash(home, pair);
     used += last.used;
+    if (GH_MUTANT(dropped_key) && last.what == placed::no_room) return placed{placed::done, used}.packed();
     return placed{last.what == placed::no_room && busy ? u32(placed::retry) : last.what, used}.packed();
   }
 
@@ -141,14 +142,15 @@ struct hive_hand {
         if (is_live<F>(seen)) continue;
       }
       u32* const lock = t.lock_of(b);  // H5
-      const u32 version = lock == held ? 0 : try_lock(lock);
-      if (lock != held && !(version & 1)) {
+      const bool takes = lock != held && !GH_MUTANT(unlocked_reuse);
+      const u32 version = takes ? try_lock(lock) : 0;
+      if (takes && !(version & 1)) {
         busy = true;
         continue;
       }
       seen = Mem::template load<order::acquire>(slot);
       const bool won = is_dead<F>(seen) && Mem::template cas<order::acq_rel>(slot, seen, pair) == seen;
-      if (lock != held) unlock(lock, version);
+      if (takes) unlock(lock, version);
       if (won) return true;
       busy = true;
     }
@@ -216,7 +218,8 @@ struct hive_hand {
                       bool& busy) const {
     u32* const own = t.lock_of(v_home);
     u32* const other = t.lock_of(to);
-    const bool take_own = own != held, take_other = other != held && other != own;
+    const bool take_own = own != held && !GH_MUTANT(unlocked_victim);
+    const bool take_other = other != held && other != own && !GH_MUTANT(unlocked_destination);
     const u32 own_version = take_own ? try_lock(own) : 1;  // H4
     if (!(own_version & 1)) return busy = true, false;
     const u32 other_version = take_other ? try_lock(other) : 1;  // H5
@@ -226,15 +229,17 @@ struct hive_hand {
       // Reserved: a vacant slot of a locked bucket is nobody else's.
       const bool reserved =
           is_free(seen) && (seen == vacant<F>() || Mem::template cas<order::acq_rel>(free, seen, vacant<F>()) == seen);
-      used += reserved && is_empty<F>(seen);
+      used += reserved && is_empty<F>(seen) && !GH_MUTANT(uncounted_move);
       if (reserved) {
-        if (to != v_home) mark_outside(F::key_of(victim), v_home);  // H3
+        if (to != v_home && !GH_MUTANT(unmarked_victim)) mark_outside(F::key_of(victim), v_home);  // H3
+        if (GH_MUTANT(published_first)) Mem::template store<order::relaxed>(free, victim);
+        if (GH_MUTANT(early_unlock) && take_own) unlock(own, own_version);
         won = Mem::template cas<order::acq_rel>(slot, victim, instead) == victim;
         if (won) Mem::template store<order::relaxed>(free, victim);
       }
       if (take_other) unlock(other, other_version);
     }
-    if (take_own) unlock(own, own_version);
+    if (take_own && !(GH_MUTANT(early_unlock) && other_version & 1)) unlock(own, own_version);
     busy |= !won;
     return won;
   }

@@ -13,13 +13,45 @@ namespace {
 
 constexpr u32 n_keys = 14, n_buckets = 4, bucket_slots = 2, n_slots = n_buckets * bucket_slots;
 
+// Some planted mistakes are made beneath the operations.
+struct hive_mem : mem {
+  inline static const void *slots, *stash, *behind_slots, *locks, *behind_locks;
+  inline static const u32* filter;
+  inline static u32 filter_before_row[max_tiles];
+
+  template <order O, class T>
+  static T load(const T* p) {
+    if constexpr (sizeof(T) == 4)
+      if (GH_MUTANT(early_filter) && p == static_cast<const void*>(filter))
+        return filter_before_row[the_machine.current];
+    return mem::load<O>(p);
+  }
+  template <order O, class T>
+  static T cas(T* p, T expected, T desired) {
+    if (GH_MUTANT(stored_stash) && p >= stash && p < behind_slots) return cas_by_store<O>(p, expected, desired);
+    if (O == order::acq_rel && p >= slots && p < behind_slots) {
+      if (GH_MUTANT(stored_victim) && !(desired == expected)) return cas_by_store<O>(p, expected, desired);
+      if (GH_MUTANT(relaxed_swap)) return mem::cas<order::relaxed>(p, expected, desired);
+    }
+    return mem::cas<O>(p, expected, desired);
+  }
+  template <order O, class T>
+  static void store(T* p, T v) {
+    if (GH_MUTANT(relaxed_unlock_of_home) && p >= locks && p < behind_locks) return mem::store<order::relaxed>(p, v);
+    mem::store<O>(p, v);
+  }
+};
+
 template <class F, u32 R>
 struct hive_tile : sim_tile<F, R> {
   using base = sim_tile<F, R>;
+  using mem = hive_mem;
   using typename base::hits, typename base::key, typename base::row, typename base::word;
 
   row load(const word* line) {
     this->collectives = this->collectives * 11 + 1;
+    if (GH_MUTANT(early_filter))
+      hive_mem::filter_before_row[the_machine.current] = the_machine.load(hive_mem::filter, order::relaxed);
     return read(line);
   }
   row look(bool go, const word* line) {
@@ -28,6 +60,18 @@ struct hive_tile : sim_tile<F, R> {
     r.line = line;
     for (u32 i = 0; i < R; ++i) r.w[i] = F::make(key(0x5eed5eed), 0x5eed5eed);
     return r;
+  }
+  hits with_key(const row& r, key k, u32 first, u32 end = R) {
+    hits h = base::with_key(r, k, first, end);
+    const u32 open = h.mask;
+    if (GH_MUTANT(early_reuse) && k == empty_key<key> && open && adds(the_machine.current_kind()))
+      for (u32 i = 0; i < R; ++i) h.mask |= u32(is_dead<F>(r.w[i])) << i;
+    if (GH_MUTANT(last_open) && k == empty_key<key> && open) h.mask = 1u << (31 - u32(__builtin_clz(open)));
+    return h;
+  }
+  bool cas(bool go, word* line, const row& r, hits h, word desired) {
+    if (GH_MUTANT(erased_to_empty) && is_dead<F>(desired)) desired = empty_word<F>();
+    return base::cas(go, line, r, h, desired) || (GH_MUTANT(blind_swap) && go);
   }
 
  private:
@@ -38,7 +82,7 @@ struct hive_tile : sim_tile<F, R> {
     for (u32 left = (1u << R) - 1; left;) {
       const u32 i = the_machine.next_slot(line, left);
       left &= ~(1u << i);
-      r.w[i] = the_machine.read(line + i, order::acquire);
+      r.w[i] = the_machine.read(line + i, GH_MUTANT(relaxed_row) ? order::relaxed : order::acquire);
     }
     the_machine.end_row();
     return r;
@@ -46,7 +90,17 @@ struct hive_tile : sim_tile<F, R> {
 };
 
 template <class Tile, u32 Kind>
-struct explored_op : hive_op<hive_tile<typename Tile::format, Tile::slots>, Kind> {};
+struct explored_op : hive_op<hive_tile<typename Tile::format, Tile::slots>, Kind> {
+  using base = hive_op<hive_tile<typename Tile::format, Tile::slots>, Kind>;
+  using typename base::table, typename base::tile_type;
+  verdict step(tile_type& tile, const table& t, joiner j, const typename tile_type::row& row, bool go) {
+    const u32 way = this->way;
+    const verdict d = base::step(tile, t, j, row, go);
+    if (GH_MUTANT(set_again) && go && way && d == verdict::done && this->res.live < 0)
+      hive_mem::fetch_or<order::relaxed>(t.filter_of(this->home), t.filter_bit(this->k, this->home));
+    return d;
+  }
+};
 
 template <class F>
 class hive_model final : public model {
@@ -69,6 +123,8 @@ class hive_model final : public model {
     t_.filter = the_machine.place<u32>(1, 4);
     t_.note = the_machine.place<u32>(1, 4);
     t_.side = the_machine.place<word>(2);
+    hive_mem::slots = t_.slots, hive_mem::stash = t_.stash, hive_mem::behind_slots = t_.slots + t_.cells();
+    hive_mem::locks = t_.locks, hive_mem::behind_locks = t_.locks + t_.lock_mask + 1, hive_mem::filter = t_.filter;
     if (counted_) counters_.place();
     choose_keys();
   }
@@ -211,19 +267,49 @@ class hive_model final : public model {
   std::string broken_;
 };
 
+// Pairs of operations on two keys, from where each of the ways of an insert begins; triples where they are affordable.
 std::vector<scene> scenes() {
   const std::vector<std::pair<u32, u32>> one{{0, 0}};
   return {
-      {"empty", "w2", "", {0, 1}, one},
-      {"home full", "w2", "i2=9,i3=9", {0, 1}, one, "iafe"},
-      {"outside", "w2", "i2=9,i3=9,i0=8", {0, 1}, one, "isfe"},
-      {"own tombstone at home", "w2", "i0=8,i2=9,e0", {0, 1}, one, "ife"},
-      {"dead at home", "w2", "i2=9,i3=9,i0=8,e2", {0, 1}, one, "ife"},
-      {"an eviction", "w2", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "ife"},
-      {"an eviction from home", "w2", "i2=9,i8=9,i5=9,i5=9,i6=8", {0, 8}, one, "ife"},
-      {"to the stash", "w2", "i0=8,i1=8,i2=9,i3=9", {4, 0}, one, "ife"},
-      {"side keys", "w2", "iz=7", {34, 35}, one, "ife"},
-      {"counted", "w2c", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "ie"},
+      {"empty", "w2", "", {0, 1}, one, "ife", 1},
+      {"home full", "w2", "i2=9,i3=9", {0, 1}, one, "ie", 2},
+      {"outside", "w2", "i2=9,i3=9,i0=8", {0, 1}, one, "sfe", 1},
+      {"own tombstone at home", "w2", "i0=8,i2=9,e0", {0, 1}, one, "ie", 2},
+      {"dead at home", "w2", "i2=9,i3=9,i0=8,e2", {0, 1}, one, "ie", 1},
+      {"an eviction", "w2", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "", 0},
+      {"an eviction from home", "w2", "i2=9,i8=9,i5=9,i6=8", {0, 8}, one, "", 0},
+      {"to the stash", "w2", "i0=8,i1=8,i2=9,i3=9", {4, 0}, one, "", 0},
+      {"side keys", "w2", "iz=7", {34, 35}, one, "", 0},
+      {"counted", "w2c", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "", 0},
+  };
+}
+
+// What pairs of two keys do not reach: a home that fills up and lets a key go while somebody reads it; two evictors that
+// want one slot; victims that are looked for, changed and erased; dead slots of other buckets; a stash that is full.
+std::vector<std::pair<std::string, std::string>> programs() {
+  return {
+      {"w2", "i8=9,i5=9,i6=8:i2=1,i0=2+f8"},
+      {"w2", "i8=9,i5=9,i6=8:i2=1,i0=2+e8"},
+      {"w2", "i2=9,i8=9,i5=9,i6=8:i0=1+s8=7,f8"},
+      {"w2", "i2=9,i8=9,i5=9,i6=8:i0=1+e8,i8=5"},
+      {"w2", "i2=9,i8=9,i5=9,i6=8:i0=1+i8=5,f8"},
+      {"w2", "i2=9,i8=9,i5=9,i6=8:i0=1+a8=5,e8"},
+      {"w2", "i2=9,i8=9,i5=9,i6=8:i0=1+i1=2"},
+      {"w2l", "i2=9,i8=9,i5=9,i6=8:i0=1+i1=2"},
+      {"w2l", "i2=9,i8=9,i5=9,i6=8:i0=1+f8,e8"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9:i0=1+i9=2"},
+      {"w2", "i2=9,i3=9:i0=1+i0=2,f0"},
+      {"w2", "i2=9,i3=9,i0=8,i1=7,e1:i4=1+f0,f4"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9,e6:i0=1+i6=2"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9,e6:i0=1+i5=2"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9,i9=3,e9:i0=1+i9=2"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9,i9=3,ia=3,e9:i0=1+i9=2"},
+      {"w2", "i0=8,i1=8,i2=9,i3=9,i4=7:e4+s4=3"},
+      {"w2", "i0=8,i1=8,i2=9,i3=9,i4=7:e4,i4=1+f4"},
+      {"w2", "i0=8,i1=8,i2=9,i3=9:i4=1+i5=2"},
+      {"w2n", "i0=8,i1=8,i2=9,i3=9:i4=1+e0,f4"},
+      {"w2", "i0=8,i2=9,i3=9,e0,e2:i0=1+i0=2"},
+      {"w3", "i2=9,i3=9,i0=8,i1=8:i4=1+f4,e0"},
   };
 }
 
@@ -235,11 +321,20 @@ const registration hive{{
     .letters = "isafec",
     .fillers = n_keys,
     .side_keys = true,
-    .mutants = {},
+    .mutants = {mutant::unlocked_home,    mutant::unlocked_victim, mutant::unlocked_destination,
+                mutant::unlocked_reuse,   mutant::stored_victim,   mutant::published_first,
+                mutant::early_unlock,     mutant::unmarked_victim, mutant::unmarked_key,
+                mutant::set_again,        mutant::early_filter,    mutant::one_glance,
+                mutant::impatient_miss,   mutant::unchecked_miss,  mutant::dropped_key,
+                mutant::unsearched_stash, mutant::unsaid_stash,    mutant::stored_stash,
+                mutant::last_open,        mutant::early_reuse,     mutant::other_tombstone,
+                mutant::erased_to_empty,  mutant::blind_swap,      mutant::uncounted_move,
+                mutant::relaxed_row,      mutant::relaxed_swap,    mutant::relaxed_unlock_of_home},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<hive_model>,
-    .programs = {},
+    .programs = programs(),
+    .triple_formats = {"pair32"},
 }};
 
 }  // namespace
