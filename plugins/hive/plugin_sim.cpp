@@ -3,6 +3,7 @@
 // A layout's name is w2 or w3, the buckets of a key, and what is special about it:
 //   l   one lock for all buckets
 //   n   no stash
+//   s   operations look at a full home no further, and go straight to the part that is not straight-line code
 //   c   counters in memory, as kernels keep them
 #include "libgpuhash/drive/sim.hpp"
 
@@ -11,13 +12,14 @@
 namespace gpuhash::sim {
 namespace {
 
-constexpr u32 n_keys = 14, n_buckets = 4, bucket_slots = 2, n_slots = n_buckets * bucket_slots;
+constexpr u32 n_keys = 15, n_buckets = 4, bucket_slots = 2, n_slots = n_buckets * bucket_slots;
 
 // Some planted mistakes are made beneath the operations.
 struct hive_mem : mem {
   inline static const void *slots, *stash, *behind_slots, *locks, *behind_locks;
   inline static const u32* filter;
   inline static u32 filter_before_row[max_tiles];
+  inline static bool straight;
 
   template <order O, class T>
   static T load(const T* p) {
@@ -66,7 +68,8 @@ struct hive_tile : sim_tile<F, R> {
     const u32 open = h.mask;
     if (GH_MUTANT(early_reuse) && k == empty_key<key> && open && adds(the_machine.current_kind()))
       for (u32 i = 0; i < R; ++i) h.mask |= u32(is_dead<F>(r.w[i])) << i;
-    if (GH_MUTANT(last_open) && k == empty_key<key> && open) h.mask = 1u << (31 - u32(__builtin_clz(open)));
+    if (GH_MUTANT(any_open) && k == empty_key<key> && open && the_machine.current % 2)
+      h.mask = 1u << (31 - u32(__builtin_clz(open)));
     return h;
   }
   bool cas(bool go, word* line, const row& r, hits h, word desired) {
@@ -95,6 +98,10 @@ struct explored_op : hive_op<hive_tile<typename Tile::format, Tile::slots>, Kind
   using typename base::table, typename base::tile_type;
   verdict step(tile_type& tile, const table& t, joiner j, const typename tile_type::row& row, bool go) {
     const u32 way = this->way;
+    if (hive_mem::straight && std::none_of(row.w, row.w + bucket_slots, is_empty<typename Tile::format>)) {
+      base::step(tile, t, j, row, false);
+      return verdict::slow;
+    }
     const verdict d = base::step(tile, t, j, row, go);
     if (GH_MUTANT(set_again) && go && way && d == verdict::done && this->res.live < 0)
       hive_mem::fetch_or<order::relaxed>(t.filter_of(this->home), t.filter_bit(this->k, this->home));
@@ -111,7 +118,7 @@ class hive_model final : public model {
  public:
   void build(const std::string& layout, u64 seed) override {
     const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
-    counted_ = has('c');
+    counted_ = has('c'), hive_mem::straight = has('s');
     t_.seed = seed;
     t_.segments = 1, t_.segment_buckets = n_buckets;
     t_.slot_bits = 1, t_.ways = u32(layout[1] - '0');
@@ -242,8 +249,8 @@ class hive_model final : public model {
   // By home and second bucket: 0 1 2 3 4 share both, 5 6 7 8 have them the other way round or the second as home, 9 a b c
   // live where those may be moved to.
   void choose_keys() {
-    static constexpr u32 home_of[n_keys] = {0, 0, 0, 0, 0, 1, 1, 1, 0, 2, 2, 3, 3, 2};
-    static constexpr u32 second_of[n_keys] = {1, 1, 1, 1, 1, 0, 2, 2, 2, 3, 0, 2, 1, 1};
+    static constexpr u32 home_of[n_keys] = {0, 0, 0, 0, 0, 1, 1, 1, 0, 2, 2, 3, 3, 2, 3};
+    static constexpr u32 second_of[n_keys] = {1, 1, 1, 1, 1, 0, 2, 2, 2, 3, 0, 2, 1, 1, 2};
     key candidate = 1;
     for (u32 i = 0; i < n_keys; ++i)
       for (;; ++candidate)
@@ -308,6 +315,11 @@ std::vector<std::pair<std::string, std::string>> programs() {
       {"w2", "i0=8,i1=8,i2=9,i3=9,i4=7:e4,i4=1+f4"},
       {"w2", "i0=8,i1=8,i2=9,i3=9:i4=1+i5=2"},
       {"w2n", "i0=8,i1=8,i2=9,i3=9:i4=1+e0,f4"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9:i0=1+f6,f7"},
+      {"w2", "i2=9,i3=9,i6=8,i7=9,i9=9,id=1,ed,ib=9,ic=9:i0=1+ie=2"},
+      {"w2s", "i2=9,i3=9,i8=9,e2,i9=9,i6=9,i7=9,ib=9,ic=9:id=1+f8"},
+      {"w2s", "i2=9,i0=8,e2,e0:i0=1+i0=2"},
+      {"w2s", "i2=9,i3=9,i0=8:e0+i0=2"},
       {"w2", "i0=8,i2=9,i3=9,e0,e2:i0=1+i0=2"},
       {"w3", "i2=9,i3=9,i0=8,i1=8:i4=1+f4,e0"},
   };
@@ -316,7 +328,7 @@ std::vector<std::pair<std::string, std::string>> programs() {
 const registration hive{{
     .name = "hive",
     .formats = all_formats,
-    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2c"},
+    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2s", "w2c"},
     .widths = {bucket_slots},
     .letters = "isafec",
     .fillers = n_keys,
@@ -327,7 +339,7 @@ const registration hive{{
                 mutant::set_again,        mutant::early_filter,    mutant::one_glance,
                 mutant::impatient_miss,   mutant::unchecked_miss,  mutant::dropped_key,
                 mutant::unsearched_stash, mutant::unsaid_stash,    mutant::stored_stash,
-                mutant::last_open,        mutant::early_reuse,     mutant::other_tombstone,
+                mutant::any_open,         mutant::early_reuse,     mutant::other_tombstone,
                 mutant::erased_to_empty,  mutant::blind_swap,      mutant::uncounted_move,
                 mutant::relaxed_row,      mutant::relaxed_swap,    mutant::relaxed_unlock_of_home},
     .scenes = scenes(),
