@@ -164,16 +164,31 @@ struct hive_hand {
     return nullptr;
   }
 
-  // Let the pair take the slot of a key of one of its buckets that can go to another of its own.
+  // Slots of bucket b whose key could go to a bucket with a free last slot; a bit for each. Buckets fill from their first slot
+  // on, so that this one is free where any is, unless it is a dead one. Loads without branches: their lines arrive together.
+  GH_FN u32 likely_victims(index b) const {
+    u32 likely = 0;
+    for (u32 i = 0; i < bucket_slots(); ++i) {
+      const key v = F::key_of(Mem::template load<order::relaxed>(t.bucket(b) + i));
+      const index v_home = t.home(v);
+      for (u32 way = 0; way < t.ways; ++way) {
+        const index to = t.bucket_of(v, v_home, way);
+        likely |= u32(is_free(Mem::template load<order::relaxed>(t.bucket(to) + bucket_slots() - 1)) && to != b) << i;
+      }
+    }
+    return likely;
+  }
+
+  // Let the pair take the slot of a key of one of its buckets that can go to another of its own. First the likely ones.
   GH_FN bool evict(index home, word pair, u32& used, bool& busy) const {
     const key k = F::key_of(pair);
-    for (u32 way = 0; way < t.ways; ++way) {
+    for (u32 n = 0; n < 2 * t.ways; ++n) {
+      const u32 way = n < t.ways ? n : n - t.ways;
       const index b = t.bucket_of(k, home, way);
       if (way) mark_outside(k, home);
-      for (u32 n = 0; n < bucket_slots(); ++n) {
-        word* const slot = t.bucket(b) + ((n + u32(k)) & (bucket_slots() - 1));  // not the same victim every time
-        if (move_victim(t.lock_of(home), b, slot, pair, used, busy)) return true;
-      }
+      const u32 tried = n < t.ways ? likely_victims(b) : ~0u;
+      for (u32 i = 0; i < bucket_slots(); ++i)
+        if (tried >> i & 1 && move_victim(t.lock_of(home), b, t.bucket(b) + i, pair, used, busy)) return true;
     }
     return false;
   }
