@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["linear_probe", "slab_hash", "stadium"]
+__all__ = ["hive", "linear_probe", "slab_hash", "stadium"]
 
 _PLUGINS = Path(__file__).parent / "gpuhash" / "plugins-v1"
+
+
+def hive() -> str:
+    """Bucketed cuckoo hashing with a stash, for high load factors and for misses."""
+    return str(_PLUGINS / "gpuhash_hive.so")
 
 
 def linear_probe() -> str:

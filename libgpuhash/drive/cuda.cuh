@@ -90,9 +90,14 @@ struct block_join {
 // Left to itself (0), ptxas spills in kernels with a slow part, in order to keep more warps resident than pay. Elsewhere
 // its own choice is the best: asking for one block costs 10 % of the finds in registers.
 template <class Op>
-inline constexpr int least_blocks = sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate) ? 4
-                                    : Op::has_slow                                                                  ? 5
-                                                                                                                    : 0;
+constexpr int fewest_blocks() {
+  if constexpr (requires { Op::least_blocks; })
+    return Op::least_blocks;
+  else
+    return sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate) ? 4 : Op::has_slow ? 5 : 0;
+}
+template <class Op>
+inline constexpr int least_blocks = fewest_blocks<Op>();
 
 template <class Op, int P>
 __global__ void __launch_bounds__(block_threads, least_blocks<Op>)

@@ -379,6 +379,8 @@ class machine {
         put_over(c, wide_value(desired), o);
       else
         messages_.see(current, c, u8(id), o == order::acquire || o == order::acq_rel);
+      // Lost to a write that the tile has not seen before: the next try will not see what this one did.
+      if (!(seen == expected) && newest - stale > reached) tiles_[current].others_wrote = true;
     }
     observe(c, wide_value(seen), id);
     const bool won = seen == expected;

@@ -30,6 +30,18 @@ struct lane_words {
       for (int i = 0; i < S; ++i) w[i] = cuda_mem::load<order::relaxed>(p + i);
     }
   }
+  GH_FN void load_acquire(const Word* p) {
+    if constexpr (sizeof(Word) == 8 && S % 2 == 0) {
+#pragma unroll
+      for (int i = 0; i < S; i += 2) cuda_mem::acquire_two(p + i, w + i);
+    } else if constexpr (sizeof(Word) == 4 && S % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < S; i += 4) cuda_mem::acquire_four(p + i, w + i);
+    } else {
+#pragma unroll
+      for (int i = 0; i < S; ++i) w[i] = cuda_mem::load<order::acquire>(p + i);
+    }
+  }
 };
 
 // A tile of one lane has nothing to exchange.

@@ -28,13 +28,18 @@ struct cuda_mem {
   }
   template <order O>
   GH_FN static u128 load(const u128* p) {
-    static_assert(O == order::relaxed);
     u128 v;
 #if __CUDA_ARCH__ >= 900
-    asm volatile("{.reg .b128 x; ld.relaxed.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}"
-                 : "=l"(v.lo), "=l"(v.hi)
-                 : "l"(p)
-                 : "memory");
+    if constexpr (O == order::acquire)
+      asm volatile("{.reg .b128 x; ld.acquire.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}"
+                   : "=l"(v.lo), "=l"(v.hi)
+                   : "l"(p)
+                   : "memory");
+    else
+      asm volatile("{.reg .b128 x; ld.relaxed.gpu.global.b128 x,[%2]; mov.b128 {%0,%1},x;}"
+                   : "=l"(v.lo), "=l"(v.hi)
+                   : "l"(p)
+                   : "memory");
 #endif
     return v;
   }
@@ -72,15 +77,22 @@ struct cuda_mem {
   }
   template <order O>
   GH_FN static u128 cas(u128* p, u128 e, u128 d) {
-    static_assert(O == order::relaxed);
     u128 r = e;
 #if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.gpu.global.cas.b128 r,[%2],e,d; "
-        "mov.b128 {%0,%1},r;}"
-        : "=l"(r.lo), "=l"(r.hi)
-        : "l"(p), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi)
-        : "memory");
+    if constexpr (O == order::relaxed)
+      asm volatile(
+          "{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.gpu.global.cas.b128 r,[%2],e,d; "
+          "mov.b128 {%0,%1},r;}"
+          : "=l"(r.lo), "=l"(r.hi)
+          : "l"(p), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi)
+          : "memory");
+    else
+      asm volatile(
+          "{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.acq_rel.gpu.global.cas.b128 r,[%2],e,d; "
+          "mov.b128 {%0,%1},r;}"
+          : "=l"(r.lo), "=l"(r.hi)
+          : "l"(p), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi)
+          : "memory");
 #endif
     return r;
   }
@@ -162,6 +174,16 @@ struct cuda_mem {
                    : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                    : "l"(p)
                    : "memory");
+  }
+  // The same, and what follows them is ordered after what the writers of these words did before.
+  GH_FN static void acquire_two(const u64* p, u64* to) {
+    asm volatile("ld.acquire.gpu.global.v2.u64 {%0,%1},[%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(p) : "memory");
+  }
+  GH_FN static void acquire_four(const u32* p, u32* to) {
+    asm volatile("ld.acquire.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(p)
+                 : "memory");
   }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void relax() { __nanosleep(32); }

@@ -42,7 +42,7 @@ def parts_of(prefix, name):
     return sorted(folder.glob(f"lib{name}_*.a")), sorted((folder / f"gpuhash_{name}.so.p").glob("*.o"))
 
 
-@pytest.mark.parametrize("name", ["linear_probe", "slab_hash"])
+@pytest.mark.parametrize("name", ["hive", "linear_probe", "slab_hash"])
 def test_objects_of_built_in_modules(prefix, check_objects, name):
     libraries, others = parts_of(prefix, name)
     assert len(libraries) in (1, 3)

@@ -12,7 +12,7 @@ cupy = pytest.importorskip("cupy", reason="streams of Python threads are CuPy's 
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("backend", ["linear_probe", "slab_hash"])
+@pytest.mark.parametrize("backend", ["hive", "linear_probe", "slab_hash"])
 def test_threads_with_streams_of_their_own_grow_a_table_and_end(backend):
     """A block that was freed on the stream it came from crashed the process when the stream was gone."""
     n, parts, workers = 1 << 20, 16, 6
@@ -41,7 +41,7 @@ def test_threads_with_streams_of_their_own_grow_a_table_and_end(backend):
     table.close()
 
 
-@pytest.mark.parametrize("backend", ["linear_probe", "slab_hash"])
+@pytest.mark.parametrize("backend", ["hive", "linear_probe", "slab_hash"])
 def test_ten_thousand_short_streams(backend):
     """Handles are used again for other streams; each call is ordered after those of streams that are gone."""
     keys = cupy.arange(256, dtype=cupy.uint32)
@@ -59,7 +59,7 @@ def test_ten_thousand_short_streams(backend):
         table.check()
 
 
-@pytest.mark.parametrize("backend", ["linear_probe", "slab_hash"])
+@pytest.mark.parametrize("backend", ["hive", "linear_probe", "slab_hash"])
 def test_updates_grow_nothing(backend):
     """A table that holds as many keys as it was made for takes any number of updates."""
     n = 1 << 18

@@ -5,11 +5,13 @@
 
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/engine.hpp"
+#include "plugins/hive/layout.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "plugins/slab_hash/layout.hpp"
 #include "tests/kit/fake_device.hpp"
 
 // Of plugin_host.cpp, built with an instruction set of this name: a namespace for each structure.
+extern "C" const gpuhash::engine* gpuhash_hive_engines_sim_hive();
 extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_sim_linear_probe();
 extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_sim_slab_hash();
 
@@ -17,9 +19,32 @@ namespace gpuhash::kit_sim {
 
 // A copy of a layout with the addresses that kernels use, and its memory.
 template <class F>
+struct hive_memory {
+  using layout = hive_table<F>;
+  static constexpr bool slabs = false, rebuilds = false;
+  static const engine* real_engines() { return gpuhash_hive_engines_sim_hive(); }
+  template <class Each>
+  static void each_block(const layout& t, Each each) {
+    each(t.slots, t.cells() * sizeof(typename F::word));
+    each(t.locks, (uint64_t(t.lock_mask) + 1) * sizeof(u32));
+    each(t.filter, (t.buckets() + 3) / 4 * sizeof(u32));
+    each(t.note, sizeof(u32));
+    each(t.side, 2 * sizeof(typename F::word));
+  }
+  static layout translated(layout t) {
+    t.slots = the_device.real(t.slots);
+    t.stash = t.slots + t.bucket_cells();
+    t.locks = the_device.real(t.locks);
+    t.filter = the_device.real(t.filter);
+    t.note = the_device.real(t.note);
+    t.side = the_device.real(t.side);
+    return t;
+  }
+};
+template <class F>
 struct linear_memory {
   using layout = linear_table<F>;
-  static constexpr bool slabs = false;
+  static constexpr bool slabs = false, rebuilds = true;
   static const engine* real_engines() { return gpuhash_linear_probe_engines_sim_linear_probe(); }
   template <class Each>
   static void each_block(const layout& t, Each each) {
@@ -35,7 +60,7 @@ struct linear_memory {
 template <class F>
 struct slab_memory {
   using layout = slab_table<F>;
-  static constexpr bool slabs = true;
+  static constexpr bool slabs = true, rebuilds = true;
   static const engine* real_engines() { return gpuhash_slab_hash_engines_sim_slab_hash(); }
   template <class Each>
   static void each_block(const layout& t, Each each) {
@@ -271,9 +296,9 @@ template <template <class> class Memory>
 const engine* fake_engines() {
   const auto of = []<int id>(auto format) {
     using E = fake_engine<Memory<decltype(format)>, id>;
-    constexpr bool slabs = Memory<decltype(format)>::slabs;
+    constexpr bool slabs = Memory<decltype(format)>::slabs, rebuilds = Memory<decltype(format)>::rebuilds;
     return engine{E::run, E::collect, slabs ? E::flush : nullptr, slabs ? E::values_of : nullptr,
-                  the_device.cuda ? nullptr : E::rebuild};
+                  the_device.cuda || !rebuilds ? nullptr : E::rebuild};
   };
   static engine all[format_count];
   const engine now[format_count] = {

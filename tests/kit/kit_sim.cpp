@@ -1,6 +1,6 @@
 // The kit under deterministic simulation: kit_sim STRUCTURE DEVICE PLAN FIRST LAST [options]
 //
-//   STRUCTURE  linear_probe, slab_hash
+//   STRUCTURE  hive, linear_probe, slab_hash
 //   DEVICE     cuda (the fake one), cpu
 //   PLAN       plain; memory: some allocations fail; faults: a call of the device fails (cuda)
 //   FIRST LAST seeds
@@ -20,6 +20,7 @@
 #include "plugins/linear_probe/structure.hpp"
 #include "tests/kit/workload.hpp"
 // after it: it sorts
+#include "plugins/hive/table.hpp"
 #include "plugins/slab_hash/table.hpp"
 
 namespace gpuhash {
@@ -58,6 +59,16 @@ gpuhash_memory resource = {
 
 template <class F>
 table* make_one(const run_options& r, const table_options& o, gpuhash_status* status, gpuhash_error* err) {
+  if (r.hive) {
+    hive_options ho;
+    ho.bucket = 8 * (o.row < 2   ? 1
+                     : o.row < 8 ? 2
+                                 : 4),
+    ho.ways = 2 + o.by_mask, ho.stash = o.probe_limit < 3000 ? 0 : 1.0 / 64;
+    auto t = std::make_unique<hive<F>>(table::setup{o.config, &fake_api, fake_engines<hive_memory>()}, ho);
+    *status = t->create(err);
+    return *status == GPUHASH_OK ? t.release() : nullptr;
+  }
   if (r.slab) {
     slab_options so;
     so.buckets = o.buckets, so.slab_bytes = o.slab_bytes, so.light = o.light, so.duplicates = o.duplicates;
@@ -181,9 +192,10 @@ table* make_table(const run_options& r, const table_options& o, gpuhash_status* 
 
 int simulate(int argc, char** argv) {
   if (argc < 6) {
-    fprintf(stderr,
-            "usage: kit_sim linear_probe|slab_hash cuda|cpu plain|memory|faults FIRST LAST [--at I|all] [--steps N] "
-            "[--all] [--trace]\n");
+    fprintf(
+        stderr,
+        "usage: kit_sim hive|linear_probe|slab_hash cuda|cpu plain|memory|faults FIRST LAST [--at I|all] [--steps N] "
+        "[--all] [--trace]\n");
     return 2;
   }
   static gpuhash_host_api api{};
@@ -191,6 +203,7 @@ int simulate(int argc, char** argv) {
   host = &api;
   run_options r;
   r.slab = !strcmp(argv[1], "slab_hash");
+  r.hive = !strcmp(argv[1], "hive");
   r.cuda = !strcmp(argv[2], "cuda");
   r.what = !strcmp(argv[3], "memory") ? plan::memory : !strcmp(argv[3], "faults") ? plan::faults : plan::plain;
   const uint64_t first = strtoull(argv[4], nullptr, 10), last = strtoull(argv[5], nullptr, 10);

@@ -25,7 +25,7 @@ namespace gpuhash::kit_sim {
 enum class plan { plain, memory, faults };
 
 struct run_options {
-  bool cuda = true, slab = false;
+  bool cuda = true, slab = false, hive = false;
   plan what = plan::plain;
   uint64_t at = 0;  // memory, faults: which allocation or call fails first; 0: drawn
 };

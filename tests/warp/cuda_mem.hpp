@@ -50,6 +50,8 @@ struct cuda_mem {
   static void load_four(const u32* p, u32* to) {
     for (int i = 0; i < 4; ++i) to[i] = load<order::relaxed>(p + i);
   }
+  static void acquire_two(const u64* p, u64* to) { load_two<false>(p, to); }
+  static void acquire_four(const u32* p, u32* to) { load_four<false>(p, to); }
   static bool allocation_fails() { return false; }
   static void relax() { pause(); }
 };

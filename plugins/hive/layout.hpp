@@ -1,0 +1,135 @@
+// hive: the bytes of the table.
+//
+//   slots    | bucket 0 | bucket 1 | ... | bucket N-1 |    B slots each (8, 16 or 32), a power of two; 128-byte aligned
+//   stash    | slot | slot | ... |                         a small table of slots behind them, probed linearly
+//   locks    | u32 | u32 | ... |                           of home buckets; bucket b has word b mod their number
+//   filter   | u8 | u8 | ... |                             of home buckets, four bytes to a word
+//   note     | u32 |                                       was anything ever stashed?
+//   side     | key ~0 | key ~0-1 |                         kit/side.hpp
+//
+// A key has a home, bucket h1, and one or two other buckets, h2 and h3, all different and all in one segment of the table. It
+// lies in its home as long as that has an EMPTY slot; then in any of its buckets, or in the stash.
+//
+// All bytes are 0xff in an empty table. A lock is free while its word is odd; whoever locks it makes it even, and whoever
+// unlocks it makes it odd and another number than before. A bit of the filter is 1 until a key of that home and bit lies
+// outside of its home.
+//
+// Invariants (cited in ops.hpp and place.hpp, tested by check and by the explorer):
+//   H1  A slot never becomes EMPTY again until an exclusive rebuild. Erase leaves k's tombstone, a relocation that failed or
+//       made room leaves the tombstone of no key, {DEAD, DEAD}.
+//   H2  While the home of k has an EMPTY slot, k is in its home or nowhere, and comes to it by a swap of the first EMPTY
+//       slot.
+//   H3  Before k appears outside of its home, its home's filter bit is cleared. No bit is set again.
+//   H4  k is added outside of its home, or to a home without an EMPTY slot, and k is relocated, only by who holds the lock of
+//       k's home. (Not: reviving k's tombstone in its home, changing k's value, erasing k.)
+//   H5  A dead slot of bucket b becomes another key's only by who holds the lock of b.
+//   H6  Where a slot of k's home holds k's tombstone, k is live nowhere. So whoever swaps that for k adds it once.
+//   H7  k has at most one live slot.
+#pragma once
+#include "libgpuhash/hash/hash.hpp"
+
+GH_BEGIN
+
+inline constexpr u32 most_ways = 3;
+inline constexpr u32 least_buckets = 4;  // of a segment, so that the buckets of a key can differ
+
+// The tombstone of no key.
+template <class F>
+constexpr typename F::word vacant() {
+  return tombstone<F>(dead_key<typename F::key>);
+}
+template <class F>
+constexpr bool is_dead(typename F::word w) {
+  return F::key_of(w) == dead_key<typename F::key>;
+}
+template <class F>
+constexpr bool is_empty(typename F::word w) {
+  return F::key_of(w) == empty_key<typename F::key>;
+}
+
+// A second family of mixers, whose bits have nothing to do with those of hash.hpp (constants: Wellons, "Hash Function
+// Prospector", public domain; Vigna's SplitMix64, public domain).
+GH_FN u32 mix_again(u32 k) {
+  k ^= k >> 16;
+  k *= 0x7feb352du;
+  k ^= k >> 15;
+  k *= 0x846ca68bu;
+  return k ^ k >> 16;
+}
+GH_FN u64 mix_again(u64 k) {
+  k ^= k >> 30;
+  k *= 0xbf58476d1ce4e5b9ull;
+  k ^= k >> 27;
+  k *= 0x94d049bb133111ebull;
+  return k ^ k >> 31;
+}
+
+template <class F>
+struct hive_table {
+  using format = F;
+  using key = typename F::key;
+  using word = typename F::word;
+  using index = typename F::index;
+
+  word* slots;
+  word* stash;
+  u32* locks;
+  u32* filter;
+  u32* note;  // ~0: nothing was ever stashed
+  word* side;
+  u64 seed;
+  index segments;         // of the table, and
+  index segment_buckets;  // of each
+  u32 slot_bits;          // log2 of B
+  u32 ways;               // buckets of a key: 2 or 3
+  u32 lock_mask;
+  u32 stash_slots;  // 0: none
+  u32 stash_path;   // slots of the stash from a key's first one on where it may lie
+
+  static constexpr u32 kinds =
+      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr bool side_slots = true;
+
+  GH_FN u64 buckets() const { return u64(segments) * segment_buckets; }
+  GH_FN u64 bucket_cells() const { return buckets() << slot_bits; }
+  // Every slot, the stash's included, for export and rebuild: emit(key, value) for each live pair of cell i.
+  GH_FN u64 cells() const { return bucket_cells() + stash_slots; }
+  template <class Mem, class Emit>
+  GH_FN void each_live(u64 i, Emit emit) const {
+    const word w = Mem::template load<order::relaxed>(slots + i);
+    if (is_live<F>(w)) emit(F::key_of(w), F::value_of(w));
+  }
+
+  GH_FN word* bucket(index b) const { return slots + (u64(b) << slot_bits); }
+  GH_FN u32* lock_of(index b) const { return locks + (u32(b) & lock_mask); }
+  GH_FN u32* filter_of(index home) const { return filter + (home >> 2); }
+
+  // The segment is the high part of hash * segments, and the low part says where in it the home is.
+  GH_FN index home(key k) const {
+    const index h = index(hash(k, seed));
+    return reduce(h, segments) * segment_buckets + reduce(index(h * segments), segment_buckets);
+  }
+  GH_FN index second_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
+  // The bit of k in the word filter_of(home).
+  GH_FN u32 filter_bit(key k, index home) const { return 1u << ((u32(home) & 3) * 8 + (u32(second_hash(k)) & 7)); }
+  // Bucket number `way` of k: 0 is its home.
+  GH_FN index bucket_of(key k, index home, u32 way) const {
+    if (way == 0) return home;
+    const index first = reduce(index(hash(k, seed)), segments) * segment_buckets;
+    const index own = home - first, g = second_hash(k);
+    index b = reduce(g, segment_buckets);
+    b = b == own ? following(b) : b;
+    if (way == 1) return first + b;
+    index c = reduce(index(mix(key(g + key(0x9e3779b9u)))), segment_buckets);
+    c = c == own || c == b ? following(c) : c;
+    c = c == own || c == b ? following(c) : c;
+    return first + c;
+  }
+  // The stash slot that k is looked for at first.
+  GH_FN u32 stash_start(key k) const { return reduce(u32(mix(u32(second_hash(k)))), stash_slots); }
+
+ private:
+  GH_FN index following(index b) const { return b + 1 == segment_buckets ? 0 : b + 1; }
+};
+
+GH_END

@@ -1,0 +1,220 @@
+// hive: insert, insert_or_assign, accumulate, find and erase.
+//
+// After the paper's four steps of an insert (README.md), corrected, and in an order of our own: a key goes to the first
+// EMPTY slot of its home by one compare-and-swap, and only a key whose home is full takes a lock. The invariants H1-H7 are in
+// layout.hpp, what is done under locks in place.hpp.
+//
+// Linearization points:
+//   a write   at its winning compare-and-swap; of a key that is added by an eviction at the swap that puts it in the victim's
+//             slot
+//   a hit     at the load of k's live word
+//   a miss    at one of
+//     M1  the load of an EMPTY slot of the home that was EMPTY at a second look, too: the home was not full before the
+//         second look began, so k has not left it during the first (H2), which would have shown it.
+//     M2  the load of the home's filter bit, not cleared, after the home was read: k has never been outside (H3). Had it been
+//         relocated while the home was read, then the bit had been cleared before.
+//     M3  anywhere between two looks at the lock of k's home that show it free and the same: meanwhile k has not moved (H4),
+//         and each of its buckets and the stash was read. (k was erased at some moment, or never there.)
+//   M1 and M2 need what a tile reads to be ordered after what an evictor did before it wrote that: rows are read with
+//   acquire, and evictors swap with release. Where no writer runs (Alone) an EMPTY slot or a bit says it all.
+#pragma once
+#include "libgpuhash/tile/mutant.hpp"
+#include "libgpuhash/tile/tile.hpp"
+#include "place.hpp"
+
+GH_BEGIN
+
+// One operation. Kind is a kind, or `mixed` when each element has its own. Tile: with look(go, line), a load for those that
+// go, and loads that acquire. A row is a bucket.
+template <class Tile, u32 Kind, bool Alone = false>
+struct hive_op {
+  using F = typename Tile::format;
+  using table = hive_table<F>;
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  using index = typename F::index;
+  using tile_type = Tile;
+  static constexpr u32 R = Tile::slots;
+  static constexpr u32 fixed_kind = Kind;
+  static constexpr bool has_slow = true;
+  static constexpr int least_blocks = sizeof(key) == 8 ? 3 : 4;  // CUDA: more of them would have to spill registers
+  static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
+  static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
+
+  key k;
+  value v;
+  index home;
+  index at;    // the bucket to visit,
+  u32 way;     // which is that one of k's
+  u32 looked;  // 1: the home had an EMPTY slot at the first look
+  u32 own_kind;
+  u32 retries;  // because there was no room for the moment
+  u32 taken;    // EMPTY slots, on the way
+  result<F> res;
+
+  GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
+
+  GH_FN void start(const table&, u32 kd, key a_key, value a_value, index a_home) {
+    k = a_key, v = a_value, home = at = a_home, own_kind = kd;
+    way = looked = retries = taken = 0;
+    res = {no, 0, 0, 0};
+  }
+
+  GH_FN word* line(const table& t) const { return t.bucket(at); }
+
+  GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
+    const u32 kd = kind();
+    const bool adding = in_kinds(kd, adding_kinds), at_home = way == 0;
+    const auto live = tile.with_key(row, k, 0);
+    const auto open = tile.with_key(row, empty_key<key>, 0);
+    const bool alive = tile.any(live);
+    const bool has_open = at_home && tile.any(open);  // in another bucket it says nothing
+    auto spot = tile.choose(alive, live, open);
+    bool revives = false;
+    if constexpr (may_add && F::has_value) {  // H6
+      const auto dead = tile.with_word(row, tombstone<F>(k), 0);
+      revives = adding && at_home && !alive && tile.any(dead);
+      spot = tile.choose(revives, dead, spot);
+    }
+    value seen = 0;
+    if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
+
+    const bool ends = alive || (adding && (has_open || revives));
+    const bool writing = ends && kd != nop && writes(kd, alive);
+    bool won = false;
+    if constexpr (Kind != find && Kind != count)  // H2: the first EMPTY slot
+      won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
+    const bool retry = writing && !won;
+
+    const bool misses = !ends && kd != nop && !adding;
+    const bool again = misses && has_open && !Alone && !looked && !GH_MUTANT(one_glance);  // M1
+    bool in_home = misses && has_open && !again;
+    if constexpr (may_look) {  // M2
+      const bool asks = misses && at_home && !has_open;
+      const u32 outside =
+          tile.once(go && asks, [&] { return u32(hive_hand<typename Tile::mem, table>{t}.lies_outside(k, home)); });
+      in_home |= asks && !outside;
+    }
+    const bool added = writing && !alive;
+    const bool ended = ends || in_home || kd == nop;
+    res.status = status_of(kd, alive);
+    res.live = added - (writing && kd == erase);
+    res.used = int(added && !revives) + int(taken);
+    res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
+    looked = again;
+    if (retry || again) return verdict::again;
+    if (ended) return verdict::done;
+    if (way + 1 == t.ways) return verdict::slow;
+    way = way + 1;
+    at = t.bucket_of(k, home, way);
+    return verdict::next;
+  }
+
+  // On a copy: an operation whose address is known to a function would not live in registers.
+  GH_FN verdict slow(Tile& tile, const table& t, joiner j, bool go) {
+    hive_op copy = *this;
+    const verdict d = copy.look_everywhere(tile, t, j, go);
+    *this = copy;
+    return d;
+  }
+
+ private:
+  // k was in none of its buckets. Add it, with its home locked; or make certain that it is absent (M3).
+  HIVE_RARE verdict look_everywhere(Tile& tile, const table& t, joiner j, bool go) {
+    const u32 kd = kind();
+    const bool adding = in_kinds(kd, adding_kinds);
+    const hive_hand<typename Tile::mem, table> hand{t};
+    u32* const lock = t.lock_of(home);
+
+    const u32 version = Alone ? 1 : tile.once(go, [&] {
+      const u32 seen = hand.version(lock);
+      return adding && (seen & 1) && !GH_MUTANT(unlocked_home) ? hand.try_lock(lock) : seen;
+    });
+    const bool mine = go && (version & 1 || (GH_MUTANT(impatient_miss) && !adding));
+
+    bool alive = false, lost = false, has_spot = false, has_open = false;
+    value seen = 0;
+    typename Tile::row first{}, second{};
+    typename Tile::hits spot{}, open{};
+    for (u32 w = 0; w < most_ways; ++w) {
+      if (w >= t.ways) break;  // the same for all tiles
+      const index b = t.bucket_of(k, home, w);
+      const auto row = tile.look(mine, t.bucket(b));
+      const auto live = tile.with_key(row, k, 0);
+      const bool here = mine && !alive && tile.any(live);
+      value at_live = 0;
+      if constexpr (Kind == mixed || Kind == find || Kind == accumulate) at_live = tile.value_at(row, live);
+      const bool writing = here && writes(kd, true);
+      bool won = false;
+      if constexpr (Kind != find && Kind != count)
+        won = tile.cas(writing, t.bucket(b), row, live, wanted<F>(kd, j, true, at_live, k, v));
+      alive |= here, lost |= writing && !won, seen = here ? at_live : seen;
+      if constexpr (may_add) {
+        if (w == 0) {
+          first = row;
+          spot = tile.with_key(row, dead_key<key>, 0);
+          if constexpr (F::has_value) {  // H6: its own tombstone before any other
+            const auto own = tile.with_word(row, tombstone<F>(k), 0);
+            spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
+          }
+          has_spot = tile.any(spot);
+        }
+        if (w == 1) {
+          second = row;
+          open = tile.with_key(row, empty_key<key>, 0);
+          has_open = tile.any(open);
+        }
+      }
+    }
+
+    const u32 stashed = tile.once(mine && !alive, [&] { return hand.find_in_stash(k); });
+    const bool in_stash = mine && !alive && stashed;
+    const word there = tile.once(in_stash, [&] { return hand.serve_in_stash(stashed - 1, kd, j, k, v); });
+    if (in_stash) {
+      alive = F::key_of(there) == k, lost = !alive;
+      seen = alive ? F::value_of(there) : value(0);
+    }
+
+    bool out_of_room = false, out_of_room_for_now = false;
+    u32 used = 0;
+    const bool places = mine && adding && !alive && !lost;
+    if constexpr (may_add) {
+      const word pair = wanted<F>(kd, j, false, value(0), k, v);
+      const bool in_first = places && has_spot, in_second = places && !has_spot && has_open;
+      const bool won_first = tile.cas(in_first, t.bucket(home), first, spot, pair);
+      tile.once(in_second, [&] {
+        if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
+        return 0u;
+      });
+      const bool won_second = tile.cas(in_second, t.bucket(t.bucket_of(k, home, 1)), second, open, pair);
+      const bool hard = places && !in_first && !in_second;
+      const placed p = placed::unpack(tile.once(hard, [&] { return hand.place(home, pair); }));
+      lost |= (in_first && !won_first) || (in_second && !won_second);
+      out_of_room = hard && p.what == placed::no_room, out_of_room_for_now = hard && p.what == placed::retry;
+      used = hard ? p.used : u32(in_second && won_second);
+    }
+
+    if constexpr (!Alone) {
+      const u32 after = tile.once(mine, [&] {
+        if (!adding) return Tile::mem::template load<order::relaxed>(lock);
+        hand.unlock(lock, version);
+        return version;
+      });
+      lost |= mine && !alive && after != version && !GH_MUTANT(unchecked_miss);  // M3
+    }
+
+    if (!go) return verdict::done;
+    const bool too_often = out_of_room_for_now && retries == most_retries;
+    retries += out_of_room_for_now && !too_often;
+    taken += used;
+    way = looked = 0, at = home;
+    res.status = alive ? status_of(kd, true) : adding ? u32(out_of_room || too_often ? full : yes) : u32(no);
+    res.live = kd == erase ? -int(alive) : int(res.status == yes && adding && !alive);
+    res.used = int(taken);
+    res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
+    return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
+  }
+};
+
+GH_END

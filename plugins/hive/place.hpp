@@ -1,0 +1,263 @@
+// hive: what one lane does alone, with scalar accesses: locks, the filter, the stash, and finding a place for a key whose
+// home is full: a dead slot, an eviction, or the stash. Rare, and never on the way of a hit.
+//
+// After the third and fourth step of the paper's insert, corrected: README.md says how. The invariants H1-H7 are in
+// layout.hpp. None of these functions waits for a lock: whoever holds one takes others only if they are free.
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/tile/mutant.hpp"
+
+GH_BEGIN
+
+#if defined(__CUDACC__) && !defined(GPUHASH_EMULATED_WARP)
+#define HIVE_RARE GH_FN
+#else
+#define HIVE_RARE inline __attribute__((noinline))
+#endif
+
+// How long somebody looks for a place before the stash has to take the key. A search that goes on for one victim more, or
+// one round more, costs time and no correctness.
+#if defined(GPUHASH_SIM)
+inline constexpr u32 eviction_rounds = 1, second_victims = 1;
+#else
+inline constexpr u32 eviction_rounds = 8, second_victims = 2;
+#endif
+// A swap that was lost, or a lock that another tile holds, is no reason to say that there is no room; but tiles that stand
+// in each other's way do not try for ever.
+inline constexpr u32 most_retries = 64;
+
+struct placed {
+  enum { no_room, done, retry };
+  u32 what;
+  u32 used;  // EMPTY slots that were taken
+  GH_FN u32 packed() const { return what | used << 2; }
+  GH_FN static placed unpack(u32 x) { return {x & 3, x >> 2}; }
+};
+
+template <class Mem, class Table>
+struct hive_hand {
+  using F = typename Table::format;
+  using key = typename F::key;
+  using word = typename F::word;
+  using index = typename F::index;
+
+  const Table& t;
+
+  // ---- locks and filter ------------------------------------------------------------------------------------------------
+
+  // The lock's version, which is odd; or an even number: somebody else holds it.
+  GH_FN u32 try_lock(u32* lock) const {
+    const u32 seen = Mem::template load<order::relaxed>(lock);  // who waits must not write
+    if (!(seen & 1)) return seen;
+    return Mem::template cas<order::acq_rel>(lock, seen, seen - 1) == seen ? seen : 0;
+  }
+  GH_FN void unlock(u32* lock, u32 version) const { Mem::template store<order::release>(lock, version + 2); }
+  // The lock's version as it was, after a wait if somebody holds it.
+  GH_FN u32 version(u32* lock) const {
+    const u32 seen = Mem::template load<order::acquire>(lock);
+    if (!(seen & 1)) Mem::relax();
+    return seen;
+  }
+
+  GH_FN bool lies_outside(key k, index home) const {  // some key of its home and bit did
+    return !(Mem::template load<order::relaxed>(t.filter_of(home)) & t.filter_bit(k, home));
+  }
+  GH_FN void mark_outside(key k, index home) const {  // H3
+    Mem::template fetch_and<order::relaxed>(t.filter_of(home), ~t.filter_bit(k, home));
+  }
+
+  // ---- the stash -------------------------------------------------------------------------------------------------------
+
+  // 1 + the number of k's slot in the stash; 0: it is not there. With the lock of k's home, or between two looks at it.
+  HIVE_RARE u32 find_in_stash(key k) const {
+    if (!t.stash_slots || GH_MUTANT(unsearched_stash) || Mem::template load<order::relaxed>(t.note) == ~0u) return 0;
+    u32 at = t.stash_start(k);
+    for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1) {
+      const word w = Mem::template load<order::acquire>(t.stash + at);
+      if (F::key_of(w) == k) return 1 + at;
+      if (is_empty<F>(w)) return 0;
+    }
+    return 0;
+  }
+  // Do what the operation does where k is live, in its stash slot. The word that was there, or a dead one: k was erased.
+  GH_FN word serve_in_stash(u32 at, u32 kd, joiner j, key k, typename F::value v) const {
+    for (;;) {
+      const word seen = Mem::template load<order::relaxed>(t.stash + at);
+      if (F::key_of(seen) != k || !writes(kd, true)) return seen;
+      const word want = wanted<F>(kd, j, true, F::value_of(seen), k, v);
+      if (Mem::template cas<order::relaxed>(t.stash + at, seen, want) == seen) return seen;
+    }
+  }
+  GH_FN placed put_in_stash(index home, word pair) const {
+    if (!t.stash_slots) return {placed::no_room, 0};
+    const key k = F::key_of(pair);
+    mark_outside(k, home);
+    if (!GH_MUTANT(unsaid_stash)) Mem::template store<order::relaxed>(t.note, 0u);
+    u32 at = t.stash_start(k);
+    for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1)
+      for (word seen = Mem::template load<order::relaxed>(t.stash + at); !is_live<F>(seen);) {
+        const word before = Mem::template cas<order::acq_rel>(t.stash + at, seen, pair);
+        if (before == seen) return {placed::done, u32(is_empty<F>(seen))};
+        seen = before;
+      }
+    return {placed::no_room, 0};
+  }
+
+  // ---- the buckets -----------------------------------------------------------------------------------------------------
+
+  // Put the pair of key k somewhere: its home has no EMPTY slot, k is nowhere, and the caller holds the lock of its home.
+  HIVE_RARE u32 place(index home, word pair) const {
+    const key k = F::key_of(pair);
+    u32 used = 0;
+    bool busy = false;
+    for (u32 round = 0; round < eviction_rounds; ++round) {
+      for (u32 way = 0; way < t.ways; ++way)
+        if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
+      if (evict(home, pair, used, busy)) return placed{placed::done, used}.packed();
+      if (!evict_second(k, home, round, used, busy)) break;
+    }
+    const placed last = put_in_stash(home, pair);
+    used += last.used;
+    if (GH_MUTANT(dropped_key) && last.what == placed::no_room) return placed{placed::done, used}.packed();
+    return placed{last.what == placed::no_room && busy ? u32(placed::retry) : last.what, used}.packed();
+  }
+
+ private:
+  static constexpr bool is_free(word w) { return !is_live<F>(w); }
+  GH_FN u32 bucket_slots() const { return 1u << t.slot_bits; }
+
+  GH_FN bool take_free_slot(index home, u32 way, word pair, u32& used, bool& busy) const {
+    const key k = F::key_of(pair);
+    const index b = t.bucket_of(k, home, way);
+    u32* const held = t.lock_of(home);
+    for (u32 i = 0; i < bucket_slots(); ++i) {
+      word* const slot = t.bucket(b) + i;
+      word seen = Mem::template load<order::acquire>(slot);
+      if (is_live<F>(seen)) continue;
+      if (way) mark_outside(k, home);
+      if (is_empty<F>(seen)) {
+        seen = Mem::template cas<order::acq_rel>(slot, empty_word<F>(), pair);
+        if (is_empty<F>(seen)) return ++used, true;
+        if (is_live<F>(seen)) continue;
+      }
+      u32* const lock = t.lock_of(b);  // H5
+      const bool takes = lock != held && !GH_MUTANT(unlocked_reuse);
+      const u32 version = takes ? try_lock(lock) : 0;
+      if (takes && !(version & 1)) {
+        busy = true;
+        continue;
+      }
+      seen = Mem::template load<order::acquire>(slot);
+      const bool won = is_dead<F>(seen) && Mem::template cas<order::acq_rel>(slot, seen, pair) == seen;
+      if (takes) unlock(lock, version);
+      if (won) return true;
+      busy = true;
+    }
+    return false;
+  }
+
+  // A slot of bucket b that is EMPTY or dead; or NULL.
+  GH_FN word* free_slot(index b) const {
+    for (u32 i = 0; i < bucket_slots(); ++i)
+      if (is_free(Mem::template load<order::acquire>(t.bucket(b) + i))) return t.bucket(b) + i;
+    return nullptr;
+  }
+
+  // Slots of bucket b whose key could go to a bucket with a free last slot; a bit for each. Buckets fill from their first slot
+  // on, so that this one is free where any is, unless it is a dead one. Loads without branches: their lines arrive together.
+  GH_FN u32 likely_victims(index b) const {
+    u32 likely = 0;
+    for (u32 i = 0; i < bucket_slots(); ++i) {
+      const key v = F::key_of(Mem::template load<order::relaxed>(t.bucket(b) + i));
+      const index v_home = t.home(v);
+      for (u32 way = 0; way < t.ways; ++way) {
+        const index to = t.bucket_of(v, v_home, way);
+        likely |= u32(is_free(Mem::template load<order::relaxed>(t.bucket(to) + bucket_slots() - 1)) && to != b) << i;
+      }
+    }
+    return likely;
+  }
+
+  // Let the pair take the slot of a key of one of its buckets that can go to another of its own. First the likely ones.
+  GH_FN bool evict(index home, word pair, u32& used, bool& busy) const {
+    const key k = F::key_of(pair);
+    for (u32 n = 0; n < 2 * t.ways; ++n) {
+      const u32 way = n < t.ways ? n : n - t.ways;
+      const index b = t.bucket_of(k, home, way);
+      if (way) mark_outside(k, home);
+      const u32 tried = n < t.ways ? likely_victims(b) : ~0u;
+      for (u32 i = 0; i < bucket_slots(); ++i)
+        if (tried >> i & 1 && move_victim(t.lock_of(home), b, t.bucket(b) + i, pair, used, busy)) return true;
+    }
+    return false;
+  }
+
+  // No victim can go anywhere. Make a slot of another bucket vacant where one of them could go then.
+  GH_FN bool evict_second(key k, index home, u32 round, u32& used, bool& busy) const {
+    for (u32 n = 0; n < second_victims * t.ways; ++n) {
+      const index b = t.bucket_of(k, home, n % t.ways);
+      const u32 drawn = u32(mix(u32(k) + round * 64 + n));
+      const word seen = Mem::template load<order::acquire>(t.bucket(b) + (drawn & (bucket_slots() - 1)));
+      if (!is_live<F>(seen)) return true;  // it was erased
+      const key v = F::key_of(seen);
+      const index v_home = t.home(v);
+      for (u32 way = 0; way < t.ways; ++way) {
+        const index c = t.bucket_of(v, v_home, way);
+        if (c == b) continue;
+        for (u32 i = 0; i < bucket_slots(); ++i)
+          if (move_victim(t.lock_of(home), c, t.bucket(c) + i, vacant<F>(), used, busy)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Move the key in this slot of bucket b, which has no EMPTY slot, to another of its buckets, and leave `instead` there.
+  GH_FN bool move_victim(u32* held, index b, word* slot, word instead, u32& used, bool& busy) const {
+    const word victim = Mem::template load<order::acquire>(slot);
+    if (!is_live<F>(victim)) return false;
+    const key v = F::key_of(victim);
+    const index v_home = t.home(v);
+    for (u32 way = 0; way < t.ways; ++way) {
+      const index to = t.bucket_of(v, v_home, way);
+      if (to == b) continue;
+      word* const free = free_slot(to);
+      if (free && relocate(held, slot, victim, v_home, to, free, instead, used, busy)) return true;
+    }
+    return false;
+  }
+
+  // The relocation protocol. The victim is nowhere between the two writes: whoever misses it then finds its filter bit
+  // cleared and its home's lock taken, and looks again.
+  GH_FN bool relocate(u32* held, word* slot, word victim, index v_home, index to, word* free, word instead, u32& used,
+                      bool& busy) const {
+    u32* const own = t.lock_of(v_home);
+    u32* const other = t.lock_of(to);
+    const bool take_own = own != held && !GH_MUTANT(unlocked_victim);
+    const bool take_other = other != held && other != own && !GH_MUTANT(unlocked_destination);
+    const u32 own_version = take_own ? try_lock(own) : 1;  // H4
+    if (!(own_version & 1)) return busy = true, false;
+    const u32 other_version = take_other ? try_lock(other) : 1;  // H5
+    bool won = false;
+    if (other_version & 1) {
+      const word seen = Mem::template load<order::acquire>(free);
+      // Reserved: a vacant slot of a locked bucket is nobody else's.
+      const bool reserved =
+          is_free(seen) && (seen == vacant<F>() || Mem::template cas<order::acq_rel>(free, seen, vacant<F>()) == seen);
+      used += reserved && is_empty<F>(seen) && !GH_MUTANT(uncounted_move);
+      if (reserved) {
+        if (to != v_home && !GH_MUTANT(unmarked_victim)) mark_outside(F::key_of(victim), v_home);  // H3
+        if (GH_MUTANT(published_first)) Mem::template store<order::relaxed>(free, victim);
+        if (GH_MUTANT(early_unlock) && take_own) unlock(own, own_version);
+        won = Mem::template cas<order::acq_rel>(slot, victim, instead) == victim;
+        if (won) Mem::template store<order::relaxed>(free, victim);
+      }
+      if (take_other) unlock(other, other_version);
+    }
+    if (take_own && !(GH_MUTANT(early_unlock) && other_version & 1)) unlock(own, own_version);
+    busy |= !won;
+    return won;
+  }
+};
+
+GH_END

@@ -1,0 +1,72 @@
+// hive as a module: names, traits, options.
+#include "libgpuhash/kit/plugin.hpp"
+#include "table.hpp"
+
+GPUHASH_HOST_ENGINES(hive)
+GPUHASH_CUDA_ENGINES(hive)
+
+namespace gpuhash {
+namespace {
+
+constexpr gpuhash_option_info option_list[] = {
+    {"bucket", "8|16|32", "slots of a bucket; 32 is the paper's. Default: 8"},
+    {"ways", "2|3", "buckets that a key may lie in. Default: 2"},
+    {"stash", "0 to 0.25", "slots of the stash, by slots of the buckets; 0: none. Default: 1/64"},
+    {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
+};
+
+gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* err) {
+  uint32_t bucket = 0, ways = 0;
+  gpuhash_status s = option_word(c, "bucket", "8|16|32", &bucket, err);
+  if (!s) s = option_word(c, "ways", "2|3", &ways, err);
+  if (!s) s = option_real(c, "stash", 0, 0.25, &o.stash, err);
+  if (!s) s = option_word(c, "segment", "auto|whole", &o.whole, err);
+  o.bucket = 8u << bucket, o.ways = 2 + ways;
+  return s;
+}
+
+template <class F>
+gpuhash_status make_one(const table::setup& s, const hive_options& o, table** out, gpuhash_error* err) {
+  auto t = std::make_unique<hive<F>>(s, o);
+  const gpuhash_status status = t->create(err);
+  if (status == GPUHASH_OK) *out = t.release();
+  return status;
+}
+
+gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
+  table::setup s = given;
+  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 0.9;
+  hive_options o;
+  if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
+  if (s.config.value_bytes == 0)
+    return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
+  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+}
+
+const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
+
+gpuhash_backend_v1 describe() {
+  gpuhash_backend_v1 b{};
+  b.struct_size = sizeof(b);
+  b.name = "hive";
+  b.version = "0.1.0";
+  b.summary = "bucketed cuckoo hashing for high loads, with a stash; hits lock free; after the Hive paper";
+  b.traits = GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+  b.key_widths = 1u << 4 | 1u << 8;
+  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
+  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
+  b.options = option_list;
+  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
+  vtable<parts>::fill(b);
+  return b;
+}
+
+}  // namespace
+}  // namespace gpuhash
+
+extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
+                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
+  static const gpuhash_backend_v1 mine = gpuhash::describe();
+  return gpuhash::introduce(host_major, api, mine, out, err);
+}

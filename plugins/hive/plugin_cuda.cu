@@ -1,0 +1,67 @@
+// The kernels of hive for CUDA.
+//
+// A tile reads a bucket: 4 lanes of 16 bytes for 8 slots of 8 bytes. Finds that have the table to themselves (the gate says
+// so) need no second looks.
+#include "libgpuhash/drive/cuda.cuh"
+#include "libgpuhash/kit/cuda_device.cuh"
+#include "ops.hpp"
+
+GH_BEGIN
+
+// A tile whose loads acquire, and of whose rows only those are read that somebody needs.
+template <class F, int R, bool Acquires>
+struct hive_cuda_tile : cuda_tile<F, R> {
+  using base = cuda_tile<F, R>;
+  using typename base::row, typename base::word;
+
+  GH_FN row load(const word* line) const { return look(true, line); }
+  GH_FN row look(bool go, const word* line) const {
+    row r{};
+    if (!go || !base::holds()) return r;
+    if constexpr (Acquires)
+      r.part.load_acquire(line + base::lane * base::S);
+    else
+      r.part.load(line + base::lane * base::S);
+    return r;
+  }
+};
+
+template <class F, u32 Kind, int R, int P, bool Alone = false>
+int serve(const void* t, const request& q, totals* sum) {
+  return run_on_cuda<hive_op<hive_cuda_tile<F, R, !Alone>, Kind, Alone>, P>(t, q, sum);
+}
+
+template <class F, int R>
+int run_buckets(const void* t, const request& q, totals* sum) {
+  switch (q.kind) {
+    case find: return q.alone ? serve<F, find, R, 1, true>(t, q, sum) : serve<F, find, R, 1>(t, q, sum);
+    case count: return q.alone ? serve<F, count, R, 1, true>(t, q, sum) : serve<F, count, R, 1>(t, q, sum);
+    case insert: return serve<F, insert, R, 1>(t, q, sum);
+    case assign: return serve<F, assign, R, 1>(t, q, sum);
+    case accumulate: return serve<F, accumulate, R, 1>(t, q, sum);
+    case erase: return serve<F, erase, R, 1>(t, q, sum);
+    case mixed: return serve<F, mixed, R, 1>(t, q, sum);
+  }
+  return int(cudaErrorInvalidValue);
+}
+
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
+  switch (static_cast<const hive_table<F>*>(table)->slot_bits) {
+    case 3: return run_buckets<F, 8>(table, q, sum);
+    case 4: return run_buckets<F, 16>(table, q, sum);
+    default: return run_buckets<F, 32>(table, q, sum);
+  }
+}
+
+static const engine engines[format_count] = {
+    {run<set32>, collect_on_cuda<hive_table<set32>>, nullptr, nullptr},
+    {run<pair32>, collect_on_cuda<hive_table<pair32>>, nullptr, nullptr},
+    {run<set64>, collect_on_cuda<hive_table<set64>>, nullptr, nullptr},
+    {run<pair64>, collect_on_cuda<hive_table<pair64>>, nullptr, nullptr},
+};
+
+GH_END
+
+extern "C" const gpuhash::engine* gpuhash_hive_engines_cuda() { return gpuhash::engines; }
+extern "C" const gpuhash::device_api* gpuhash_hive_device_cuda() { return &gpuhash::cuda_device; }

@@ -1,0 +1,70 @@
+// The CUDA kernels of hive on emulated warps: hive [ROUNDS [FIRST SEED]]
+#include "plugins/hive/layout.hpp"
+#include "tests/warp/rounds.hpp"
+
+extern "C" const gpuhash::engine* gpuhash_hive_engines_cuda();
+
+namespace warp_test {
+namespace {
+
+template <class F>
+struct hive_store final : store {
+  using word = typename F::word;
+  hive_table<F> t{};
+  vector<u128> slots_, rest_;
+
+  hive_store(format_id format, u64 keys, u32 bucket, u32 ways) {
+    const u64 n = keys / bucket < least_buckets ? u64(least_buckets) : keys / bucket;
+    t.seed = 12345, t.segments = n < 32 ? 1 : 2;
+    t.segment_buckets = typename F::index((n + t.segments - 1) / t.segments);
+    t.slot_bits = u32(__builtin_ctz(bucket)), t.ways = ways, t.lock_mask = 15;
+    t.stash_slots = 16, t.stash_path = 16;
+    slots_.resize(t.cells() * sizeof(word) / 16 + 10);
+    rest_.resize(t.buckets() / 16 + 16);
+    memset(slots_.data(), 0xff, slots_.size() * 16);
+    memset(rest_.data(), 0xff, rest_.size() * 16);
+    t.slots = reinterpret_cast<word*>((reinterpret_cast<uintptr_t>(slots_.data()) + 127) & ~uintptr_t(127));
+    t.stash = t.slots + t.bucket_cells();
+    t.side = reinterpret_cast<word*>(rest_.data());
+    t.locks = reinterpret_cast<u32*>(rest_.data() + 2);
+    t.note = t.locks + 16;
+    t.filter = t.note + 4;
+    run = gpuhash_hive_engines_cuda() + format, layout = &t, cells = t.cells();
+    key_bytes = sizeof(typename F::key), value_bytes = F::has_value ? sizeof(typename F::value) : 0;
+  }
+  int64_t used() const override {
+    int64_t n = 0;
+    for (u64 i = 0; i < t.cells(); ++i) n += !is_empty<F>(t.slots[i]);
+    return n;
+  }
+  void beside(std::multimap<u64, u64>& found) const override {
+    for (int i = 0; i < 2; ++i)
+      if (!is_empty<F>(t.side[i]))
+        found.emplace(typename F::key(empty_key<typename F::key> - typename F::key(i)), F::value_of(t.side[i]));
+  }
+};
+
+template <class F>
+void add(vector<shape>& to, const char* name, format_id format) {
+  for (const u32 bucket : {8u, 16u, 32u}) {
+    const u32 ways = bucket == 16 ? 3 : 2;
+    to.push_back({std::string(name) + " bucket " + std::to_string(bucket),
+                  sizeof(typename F::key),
+                  F::has_value ? u32(sizeof(typename F::value)) : 0,
+                  {insert, assign, accumulate, find, erase, count, mixed},
+                  full,
+                  [=](u64 keys) { return std::make_unique<hive_store<F>>(format, keys, bucket, ways); }});
+  }
+}
+}  // namespace
+}  // namespace warp_test
+
+int main(int argc, char** argv) {
+  using namespace warp_test;
+  vector<shape> shapes;
+  add<pair32>(shapes, "pair32", format_pair32);
+  add<set32>(shapes, "set32", format_set32);
+  add<pair64>(shapes, "pair64", format_pair64);
+  add<set64>(shapes, "set64", format_set64);
+  return run_all(shapes, argc, argv, [](u64) {});
+}
