@@ -110,7 +110,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   // Each lane: its own element. The last block reads element 0 where it has none.
   const bool mine = i < n && has_work(q, i);
   const size_t mine_at = i < n ? i : 0;
-  const auto k = read_key<F>(q, mine_at);
+  auto k = read_key<F>(q, mine_at);
+  if constexpr (requires { t.encode(k); }) k = t.encode(k);  // an ordered table's own order
   typename F::value v{};
   if constexpr (!no_operand) v = read_value<F>(q, mine_at);
   u32 kd = Op::fixed_kind;

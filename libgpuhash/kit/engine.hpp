@@ -66,6 +66,9 @@ struct engine {
   // used to sum->used, and pairs without a place to sum->failed. Nobody else uses either table. False: nothing was done,
   // these two are not for this way.
   bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads);
+
+  // Ordered structures only, else NULL (kit/ordered.hpp).
+  const struct ordered_engine* ordered;
 };
 
 // Slot formats, as engines and tables number them.

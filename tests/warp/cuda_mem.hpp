@@ -51,6 +51,7 @@ struct cuda_mem {
     for (int i = 0; i < 4; ++i) to[i] = load<order::relaxed>(p + i);
   }
   static bool allocation_fails() { return false; }
+  static void fence() { pause(); }
   static void relax() { pause(); }
 };
 
