@@ -90,9 +90,16 @@ struct block_join {
 // Left to itself (0), ptxas spills in kernels with a slow part, in order to keep more warps resident than pay. Elsewhere
 // its own choice is the best: asking for one block costs 10 % of the finds in registers.
 template <class Op>
-inline constexpr int least_blocks = sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate) ? 4
-                                    : Op::has_slow                                                                  ? 5
-                                                                                                                    : 0;
+constexpr int blocks_of_op() {
+  if constexpr (requires { Op::cuda_blocks; })
+    return Op::cuda_blocks;
+  else if (sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate))
+    return 4;
+  else
+    return Op::has_slow ? 5 : 0;
+}
+template <class Op>
+inline constexpr int least_blocks = blocks_of_op<Op>();
 
 template <class Op, int P>
 __global__ void __launch_bounds__(block_threads, least_blocks<Op>)

@@ -96,6 +96,7 @@ class table {
   virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
   virtual gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
+  virtual bool stores_pairs() const { return config_.value_bytes != 0; }
   virtual uint64_t user_key(uint64_t key) const { return key; }                // of a side slot, as its user knows it
   virtual void tune(request&) const {}                                         // by batches
   virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out

@@ -125,8 +125,8 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
   if (!e) e = api_.wait(stream);
   // The two side keys, from their words: half of a word is the key's presence, the rest its value.
-  const size_t word = format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8;
-  const size_t half = config_.value_bytes ? word / 2 : word;
+  const size_t half = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
+  const size_t word = stores_pairs() ? 2 * half : half;
   for (uint64_t side = 2; !e && side-- > 0;) {  // ascending: they come last in an ordered table, too
     const unsigned char* w = mine.side + side * word;
     bool absent = true;

@@ -67,6 +67,7 @@ class skiplist_table final : public table {
     return all;
   }
   uint64_t user_key(uint64_t key) const override { return pool_.layout.decode(typename F::key(key)); }
+  bool stores_pairs() const override { return true; }
   size_t chunk_bytes() const { return options_.chunk * sizeof(word); }
 
   // Levels that 2^31 chunks can have.
@@ -114,13 +115,13 @@ class skiplist_table final : public table {
     t.top = static_cast<u32*>(to.shared.p);
     t.taken = reinterpret_cast<u32*>(static_cast<char*>(to.shared.p) + taken_at);
     const uint64_t n = keys < 64 ? 64 : keys;
-    gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, stream, err);
+    gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, n, stream, err);
     if (s == GPUHASH_OK) s = reset(to, stream, err);
     if (s != GPUHASH_OK) drop_all(to, stream);
     return s;
   }
-  // So many more chunks. Those that are there stay where they are.
-  gpuhash_status widen_pool(pool& to, double more, void* stream, gpuhash_error* err) {
+  // So many more chunks, which are enough for so many keys. Those that are there stay where they are.
+  gpuhash_status widen_pool(pool& to, double more, uint64_t keys, void* stream, gpuhash_error* err) {
     layout_type t = to.layout;
     block fresh[most_segments];
     uint32_t s = t.segments;
@@ -151,6 +152,7 @@ class skiplist_table final : public table {
     t.segments = s;
     to.layout = t;
     to.limit = uint64_t(double(t.capacity - t.levels) * fill() / (1 + 2.0 / per_chunk_));
+    if (to.limit < keys) to.limit = keys;
     return GPUHASH_OK;
   }
   // Heads that lead to nothing, into chunks that are empty otherwise.
@@ -190,16 +192,18 @@ class skiplist_table final : public table {
   // More keys: more chunks, beside those that are there. As many or fewer: a rebuild.
   gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     if (keys <= pool_.limit) return rebuild(keys, stream, err);
-    return add_chunks(chunks_for(keys) + pool_.layout.levels - double(pool_.layout.capacity), stream, err);
+    return add_chunks(chunks_for(keys) + pool_.layout.levels - double(pool_.layout.capacity), keys, stream, err);
   }
-  gpuhash_status add_chunks(double more, void* stream, gpuhash_error* err) {
+  gpuhash_status add_chunks(double more, uint64_t keys, void* stream, gpuhash_error* err) {
+    // Segments are few: where they run out, one takes the place of all.
+    if (pool_.layout.segments + 2 > most_segments) return rebuild(keys > pool_.limit ? keys : 2 * pool_.limit, stream, err);
     uint32_t taken = 0;
     if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
     // What others asked for in vain is not handed out.
     int e = api_.copy(pool_.layout.taken, &taken, sizeof(taken), stream);
     if (!e) e = api_.wait(stream);
     if (e) return fault(err, e, "adding chunks");
-    if (const gpuhash_status s = widen_pool(pool_, more < 64 ? 64 : more, stream, err)) return s;
+    if (const gpuhash_status s = widen_pool(pool_, more < 64 ? 64 : more, keys, stream, err)) return s;
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     forget_claims(uint64_t(now.used));
@@ -210,7 +214,7 @@ class skiplist_table final : public table {
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     // Where dense chunks would leave half of the pool free, that is enough.
     if (chunks_for(uint64_t(now.live)) < 0.5 * pool_.layout.capacity) return rebuild(pool_.limit, stream, err);
-    return add_chunks(double(pool_.layout.capacity), stream, err);
+    return add_chunks(double(pool_.layout.capacity), 0, stream, err);
   }
   gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
     totals now{};
