@@ -90,14 +90,16 @@ struct block_join {
 // Left to itself (0), ptxas spills in kernels with a slow part, in order to keep more warps resident than pay. Elsewhere
 // its own choice is the best: asking for one block costs 10 % of the finds in registers.
 template <class Op>
-constexpr int fewest_blocks() {
-  if constexpr (requires { Op::least_blocks; })
-    return Op::least_blocks;
+constexpr int blocks_of_op() {
+  if constexpr (requires { Op::cuda_blocks; })
+    return Op::cuda_blocks;
+  else if (sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate))
+    return 4;
   else
-    return sizeof(typename Op::key) == 8 && (Op::has_slow || Op::fixed_kind == accumulate) ? 4 : Op::has_slow ? 5 : 0;
+    return Op::has_slow ? 5 : 0;
 }
 template <class Op>
-inline constexpr int least_blocks = fewest_blocks<Op>();
+inline constexpr int least_blocks = blocks_of_op<Op>();
 
 template <class Op, int P>
 __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
@@ -115,7 +117,8 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   // Each lane: its own element. The last block reads element 0 where it has none.
   const bool mine = i < n && has_work(q, i);
   const size_t mine_at = i < n ? i : 0;
-  const auto k = read_key<F>(q, mine_at);
+  auto k = read_key<F>(q, mine_at);
+  if constexpr (requires { t.encode(k); }) k = t.encode(k);  // an ordered table's own order
   typename F::value v{};
   if constexpr (!no_operand) v = read_value<F>(q, mine_at);
   u32 kd = Op::fixed_kind;

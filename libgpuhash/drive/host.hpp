@@ -125,7 +125,7 @@ struct host_pass {
   template <class First, class Element>
   GH_FN void serve_all(u32 many, First first, Element element, waiting* list, u32& n) {
     Op op;
-    if constexpr (!reads) {
+    if constexpr (!reads || requires { Op::many_rows; }) {
       for (u32 j = 0; j < many; ++j)
         if (first(j, op)) serve(op, element(j), list, n);
     } else {
@@ -157,7 +157,8 @@ template <class Find>
                                size_t b, u32 many) {
   const host_pass<Find> p{t, q};
   for (u32 j = 0; j < many; ++j) {
-    const auto k = read_key<typename Find::F>(p.q, b + j);
+    auto k = read_key<typename Find::F>(p.q, b + j);
+    if constexpr (requires { p.t.encode(k); }) k = p.t.encode(k);  // an ordered table's own order
     const auto home = p.t.home(k);
     Find op;
     op.start(p.t, find, 0, 0, home);

@@ -69,6 +69,9 @@ struct engine {
   // CUDA, or NULL. The same, asynchronously; adds to sum[0 .. total_stripes) in device memory. *moves false: nothing was
   // queued. Returns 0 or a CUDA error code.
   int (*move)(const void* from, const void* to, totals* sum, bool* moves, void* stream);
+
+  // Ordered structures only, else NULL (kit/ordered.hpp).
+  const struct ordered_engine* ordered;
 };
 
 // Slot formats, as engines and tables number them.

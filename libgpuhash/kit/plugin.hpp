@@ -170,6 +170,32 @@ struct vtable {
       return guarded(e, [&] { return of(t).histogram(n, c, e); });
     };
   }
+  static void fill_ordered(gpuhash_backend_v1& b) {
+    b.lower_bound = [](void* t, size_t n, const void* keys, void* out_keys, void* out_values, uint8_t* found,
+                       void* stream, gpuhash_error* e) {
+      ordered_request q{};
+      q.n = n;
+      q.low = keys;
+      q.out_keys = out_keys;
+      q.out_values = out_values;
+      q.found = found;
+      q.stream = stream;
+      return guarded(e, [&] { return of(t).neighbors(q, e); });
+    };
+    b.range = [](void* t, size_t n, const void* low, const void* high, size_t most, void* out_keys, void* out_values,
+                 uint64_t* counts, void* stream, gpuhash_error* e) {
+      ordered_request q{};
+      q.n = n;
+      q.low = low;
+      q.high = high;
+      q.most = most;
+      q.out_keys = out_keys;
+      q.out_values = out_values;
+      q.counts = counts;
+      q.stream = stream;
+      return guarded(e, [&] { return of(t).ranges(q, e); });
+    };
+  }
 };
 
 // Copies what both sides know, and refuses a host of another major version.

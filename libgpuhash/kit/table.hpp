@@ -24,6 +24,7 @@
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
+#include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/room.hpp"
 #include "libgpuhash/kit/sync.hpp"
 #include "libgpuhash/kit/team.hpp"
@@ -70,6 +71,9 @@ class table {
   gpuhash_status flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err);
   gpuhash_status find_all(size_t n, const void* keys, uint64_t* offsets, void* values, size_t max_values, void* stream,
                           gpuhash_error* err);
+  // Of ordered structures (kit/ordered.hpp). What the request says of the table is filled in here.
+  gpuhash_status neighbors(ordered_request q, gpuhash_error* err);
+  gpuhash_status ranges(ordered_request q, gpuhash_error* err);
   gpuhash_status check(gpuhash_error* err);
   gpuhash_status stats(size_t* n, gpuhash_stat* out, gpuhash_error* err);
   gpuhash_status histogram(size_t n, uint64_t* counts, gpuhash_error* err);
@@ -95,6 +99,8 @@ class table {
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
   // Are pairs moved with the sizes of the caller's arrays, rather than of words? (move_pairs)
   virtual bool exact_widths() const { return false; }
+  virtual bool stores_pairs() const { return config_.value_bytes != 0; }
+  virtual uint64_t user_key(uint64_t key) const { return key; }                // of a side slot, as its user knows it
   virtual void tune(request&) const {}                                         // by batches
   virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out
     return GPUHASH_OK;
@@ -298,6 +304,7 @@ class table {
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
   gpuhash_status tell_untold(void* stream, gpuhash_error* err);
+  gpuhash_status ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&), gpuhash_error* err);
 
   friend class exclusive;
   host_gate host_gate_;  // CPU

@@ -150,14 +150,14 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
   if (!e) e = api_.wait(stream);
   // The two side keys, from their words: half of a word is the key's presence, the rest its value.
-  const size_t word = format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8;
-  const size_t half = config_.value_bytes ? word / 2 : word;
-  for (uint64_t side = 0; !e && side < 2; ++side) {
+  const size_t half = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
+  const size_t word = stores_pairs() ? 2 * half : half;
+  for (uint64_t side = 2; !e && side-- > 0;) {  // ascending: they come last in an ordered table, too
     const unsigned char* w = mine.side + side * word;
     bool absent = true;
     for (size_t i = 0; i < half; ++i) absent &= w[i] == 0xff;
     if (absent) continue;
-    const uint64_t key = ~uint64_t(0) - side;
+    const uint64_t key = user_key(~uint64_t(0) - side);
     if (found >= room) return host->fail(err, GPUHASH_INTERNAL, "the table holds more pairs than its counters say");
     e = api_.copy(static_cast<char*>(keys) + found * kb, &key, kb, stream);
     if (!e && out_values) e = api_.copy(static_cast<char*>(out_values) + found * vb, w + half, vb, stream);
@@ -235,6 +235,37 @@ inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offs
   e = engine_->values_of(layout(), q, counts.as<uint64_t>());
   if (!e) e = api_.wait(stream);
   return e ? fault(err, e, "copying values") : gpuhash_status(GPUHASH_OK);
+}
+
+// Beside batches, as finds are.
+inline gpuhash_status table::ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&),
+                                         gpuhash_error* err) {
+  if (poisoned_) return poisoned(err);
+  on_device scope(*this);
+  if (scope.error) return fault(err, scope.error, "choosing the table's device");
+  q.key_bytes = config_.key_bytes;
+  q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
+  if (!config_.value_bytes) q.out_values = nullptr;
+  q.threads = threads();
+  if (!on_cuda()) {
+    host_gate_.lock_shared();
+    serve(layout(), q);
+    host_gate_.unlock_shared();
+    return GPUHASH_OK;
+  }
+  std::lock_guard<kit_mutex> lock(launch_);
+  bool alone = false;
+  int e = gate_.before_batch(q.stream, false, &alone);
+  q.alone = alone;
+  if (!e) e = serve(layout(), q);
+  if (!e) e = gate_.after_batch(q.stream, false, alone);
+  return e ? fault(err, e, "an ordered query") : gpuhash_status(GPUHASH_OK);
+}
+inline gpuhash_status table::neighbors(ordered_request q, gpuhash_error* err) {
+  return ask_ordered(q, engine_->ordered->neighbors, err);
+}
+inline gpuhash_status table::ranges(ordered_request q, gpuhash_error* err) {
+  return ask_ordered(q, engine_->ordered->ranges, err);
 }
 
 inline gpuhash_status table::check(gpuhash_error* err) {

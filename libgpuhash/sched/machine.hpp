@@ -14,7 +14,9 @@
 //            carries (release sequences). A compare-and-swap may also fail on an older message that differs from what it
 //            expects.
 // So relaxed stores are delayed and reordered, for each observer on its own. Not modelled: loads that run ahead of an
-// earlier load's consequences (load buffering), and fences, which no ops.hpp uses.
+// earlier load's consequences (load buffering).
+//   fence    acquires and releases: the tile's view takes over the views of all messages that it has read, and every later
+//            store of the tile, relaxed ones included, carries the view that the tile has at the fence
 //
 // Accesses that nobody can disturb: a cell that no run of a program ever writes reads the same at any time, so reading it
 // is no occasion to ask. The machine starts with no cell `watched`, and when a write hits an unwatched one it adds the cell
@@ -78,7 +80,15 @@ class message_store {
     touched_.clear();
     views_.assign(tiles, std::vector<u8>(cells));
     polled_.assign(tiles, {});
+    read_.assign(tiles, {});
+    fenced_.assign(tiles, {});
     hash_ = 0;
+  }
+  void fence(u32 tile) {
+    std::vector<u8>& mine = views_[tile];
+    for (const auto& view : read_[tile]) join(mine, view);
+    read_[tile].clear();
+    fenced_[tile] = mine;
   }
   // The messages of a cell, newest last; first holds what was in memory when the run began.
   std::vector<u8>& order(u32 cell, u128 initial) {
@@ -99,7 +109,10 @@ class message_store {
     std::vector<u8>& mine = views_[tile];
     mine[cell] = id;
     polled_[tile].push_back(cell);
-    if (acquire) join(mine, get(cell, id).view);
+    if (acquire)
+      join(mine, get(cell, id).view);
+    else if (!get(cell, id).view.empty())
+      read_[tile].push_back(get(cell, id).view);
   }
 
   // Puts a new message at a position of the cell's order. over: the view of the message that a read-modify-write read.
@@ -112,6 +125,13 @@ class message_store {
     l.order.insert(l.order.begin() + position, id);
     views_[tile][cell] = id;
     l.by_age.push_back({value, {}, over != nullptr});
+    if (!fenced_[tile].empty()) {
+      if (carried.empty())
+        carried = fenced_[tile];
+      else
+        join(carried, fenced_[tile]);
+      carried[cell] = id;
+    }
     if (release) {
       if (carried.empty())
         carried = views_[tile];
@@ -157,8 +177,10 @@ class message_store {
 
   location at_[max_cells];
   std::vector<u32> touched_;
-  std::vector<std::vector<u8>> views_;    // per tile and cell: an id
-  std::vector<std::vector<u32>> polled_;  // per tile: cells read since it last caught up
+  std::vector<std::vector<u8>> views_;              // per tile and cell: an id
+  std::vector<std::vector<std::vector<u8>>> read_;  // per tile: views of what relaxed loads read since its last fence
+  std::vector<std::vector<u8>> fenced_;             // per tile: its view at its last fence; empty: none yet
+  std::vector<std::vector<u32>> polled_;            // per tile: cells read since it last caught up
   u64 hash_ = 0;
 };
 
@@ -269,6 +291,11 @@ class machine {
     failures_left_ -= fails;
     learn(stir(fails, 77));
     return fails;
+  }
+
+  // No access, so no occasion to ask: what it does is a function of what the tile has read.
+  void fence() {
+    if (weak && scheduling_) messages_.fence(current);
   }
 
   void relax() {
@@ -385,6 +412,7 @@ class machine {
     observe(c, wide_value(seen), id);
     const bool won = seen == expected;
     if (won) write(p, desired), wrote();
+    if (!won && weak) tiles_[current].others_wrote = true;  // it expected what it read before, and now knows better
     if (watcher) watcher({current, "cas", p, sizeof(T), wide_value(seen), wide_value(desired), won, stale});
     return seen;
   }

@@ -106,6 +106,15 @@ struct cuda_tile {
   GH_FN hits with_word(const row& r, word x, u32 first, u32 end = R) const {
     return where(r, first, end, [x](word w) { return w == x; });
   }
+  GH_FN hits at_most(const row& r, typename F::key k, u32 first, u32 end = R) const {
+    return where(r, first, end, [k](word w) { return F::key_of(w) <= k; });
+  }
+  GH_FN word last_word(const row& r, const hits& h) const {
+    word x = r.part.w[0];
+#pragma unroll
+    for (int i = 1; i < S; ++i) x = h.at[i] ? r.part.w[i] : x;
+    return shuffle(x, h.lanes ? 31 - __clz(h.lanes) : 0, W);
+  }
   GH_FN bool any(const hits& h) const { return h.lanes != 0; }
   GH_FN u32 number(const hits& h) const {
     u32 n = 0;

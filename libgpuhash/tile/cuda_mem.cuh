@@ -186,6 +186,7 @@ struct cuda_mem {
                  : "memory");
   }
   GH_FN static bool allocation_fails() { return false; }
+  GH_FN static void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
   GH_FN static void relax() { __nanosleep(32); }
 };
 

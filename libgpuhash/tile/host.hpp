@@ -107,6 +107,12 @@ struct host_mem {
 #endif
     __builtin_prefetch(line, ToWrite);
   }
+  // ThreadSanitizer does not know fences; the accesses around them are atomic.
+  GH_FN static void fence() {
+#if !defined(__SANITIZE_THREAD__)
+    __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#endif
+  }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void relax() {
 #if defined(__x86_64__)
@@ -167,6 +173,15 @@ struct piece<F, 32> {
     const u32 m = mask64(_mm256_cmpeq_epi64(v, _mm256_set1_epi64x((long long)k)));
     return std::is_same_v<F, pair64> ? _pext_u32(m, 0x5) : m;
   }
+  // Unsigned: AVX2 compares signed numbers, so that the sign bits are flipped.
+  GH_FN u32 at_most(typename F::key k) const {
+    static_assert(sizeof(typename F::word) >= 8);
+    const __m256i flip = _mm256_set1_epi64x((long long)(u64(1) << 63));
+    const __m256i keys = std::is_same_v<F, pair32> ? _mm256_slli_epi64(v, 32) : v;
+    const u64 bound = std::is_same_v<F, pair32> ? u64(k) << 32 : u64(k);
+    const u32 m = ~mask64(_mm256_cmpgt_epi64(keys ^ flip, _mm256_set1_epi64x((long long)bound) ^ flip)) & 15;
+    return std::is_same_v<F, pair64> ? _pext_u32(m, 0x5) : m;
+  }
   GH_FN u32 with_word(typename F::word w) const {
     if constexpr (std::is_same_v<F, pair64>) {
       const u32 m = mask64(
@@ -206,6 +221,13 @@ struct piece<F, 64> {
     const u32 m = _mm512_cmpeq_epi64_mask(v, _mm512_set1_epi64((long long)k));
     return std::is_same_v<F, pair64> ? _pext_u32(m, 0x55) : m;
   }
+  GH_FN u32 at_most(typename F::key k) const {
+    static_assert(sizeof(typename F::word) >= 8);
+    if constexpr (std::is_same_v<F, pair32>)
+      return _mm512_cmple_epu64_mask(_mm512_slli_epi64(v, 32), _mm512_set1_epi64((long long)(u64(k) << 32)));
+    const u32 m = _mm512_cmple_epu64_mask(v, _mm512_set1_epi64((long long)k));
+    return std::is_same_v<F, pair64> ? _pext_u32(m, 0x55) : m;
+  }
   GH_FN u32 with_word(typename F::word w) const {
     if constexpr (std::is_same_v<F, pair64>) {
       const u32 m = _mm512_cmpeq_epi64_mask(
@@ -234,6 +256,11 @@ struct vector_row {
   GH_FN u32 with_key(typename F::key k) const {
     u32 m = 0;
     for (int i = 0; i < count; ++i) m |= part[i].with_key(k) << i * piece<F, size>::n;
+    return m;
+  }
+  GH_FN u32 at_most(typename F::key k) const {
+    u32 m = 0;
+    for (int i = 0; i < count; ++i) m |= part[i].at_most(k) << i * piece<F, size>::n;
     return m;
   }
   GH_FN u32 with_word(typename F::word w) const {
@@ -274,6 +301,11 @@ struct array_row {
     for (int i = 0; i < R; ++i) m |= u32(F::key_of(all[i]) == k) << i;
     return m;
   }
+  GH_FN u32 at_most(typename F::key k) const {
+    u32 m = 0;
+    for (int i = 0; i < R; ++i) m |= u32(F::key_of(all[i]) <= k) << i;
+    return m;
+  }
   GH_FN u32 with_word(typename F::word w) const {
     u32 m = 0;
     for (int i = 0; i < R; ++i) m |= u32(all[i] == w) << i;
@@ -304,6 +336,10 @@ struct host_tile {
     return r.with_key(k) & span(first, end);
   }
   GH_FN hits with_word(const row& r, word w, u32 first, u32 end = R) const { return r.with_word(w) & span(first, end); }
+  GH_FN hits at_most(const row& r, typename F::key k, u32 first, u32 end = R) const {
+    return r.at_most(k) & span(first, end);
+  }
+  GH_FN word last_word(const row& r, hits h) const { return r.word(31 - u32(__builtin_clz(h | 1))); }
   GH_FN static u32 span(u32 first, u32 end) { return ~0u << first & ~0u >> (32 - end); }
   GH_FN bool any(hits h) const { return h != 0; }
   GH_FN u32 number(hits h) const { return u32(__builtin_popcount(h)); }

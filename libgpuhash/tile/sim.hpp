@@ -52,6 +52,7 @@ struct mem {
     return the_machine.modify("and", p, O, [&](T seen) { return T(seen & v); });
   }
   static bool allocation_fails() { return the_machine.fail_allocation(); }
+  static void fence() { the_machine.fence(); }
   static void relax() { the_machine.relax(); }
 
   // Mutants only.
@@ -114,6 +115,16 @@ struct sim_tile {
     if (GH_MUTANT(foreign_tombstone) && open && !m)
       for (u32 i = first; i < end; ++i) m |= u32(F::key_of(r.w[i]) == dead_key<key>) << i;
     return {m};
+  }
+  hits at_most(const row& r, key k, u32 first, u32 end = R) {
+    note(11);
+    u32 m = 0;
+    for (u32 i = first; i < end; ++i) m |= u32(F::key_of(r.w[i]) <= k) << i;
+    return {m};
+  }
+  word last_word(const row& r, hits h) {
+    note(12);
+    return h.mask ? r.w[31 - u32(__builtin_clz(h.mask))] : F::make(key(0x5eed5eed), value(0x5eed5eed));
   }
   bool any(hits h) { return h.mask != 0; }  // on CUDA the ballot was with_key's: no lane asks another here
   u32 number(hits h) {

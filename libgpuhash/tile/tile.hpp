@@ -13,6 +13,7 @@
 //     T    exchange<order>(T* p, T v)             u32, u64
 //     T    fetch_add|fetch_or|fetch_and<order>(T* p, T v)    u32, u64
 //     void relax()                                in every loop that waits for another tile
+//     void fence()                                acquire and release, for relaxed accesses before and after it
 //     bool allocation_fails()                     false; the explorer says true where an allocation is to fail
 //
 //   Tile (for a slot format F and a row of R slots: Tile::format, Tile::slots == R, Tile::mem)
@@ -20,6 +21,8 @@
 //                                                 the row is NOT a snapshot: slots may be of different moments
 //     hits  with_key(row, key, first, end = R)    slots first..end-1 whose key half is key
 //     hits  with_word(row, word, first, end = R)  slots first..end-1 that equal word
+//     hits  at_most(row, key, first, end = R)     slots first..end-1 whose key half is no larger than key
+//     word  last_word(row, hits)                  the last hit, whole, in every lane
 //     bool  any(hits)                             tile-uniform
 //     u32   number(hits)                          how many
 //     hits  choose(bool, hits a, hits b)          a or b

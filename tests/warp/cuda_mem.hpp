@@ -53,6 +53,7 @@ struct cuda_mem {
   static void acquire_two(const u64* p, u64* to) { load_two<false>(p, to); }
   static void acquire_four(const u32* p, u32* to) { load_four<false>(p, to); }
   static bool allocation_fails() { return false; }
+  static void fence() { pause(); }
   static void relax() { pause(); }
 };
 

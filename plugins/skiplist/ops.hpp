@@ -1,0 +1,393 @@
+// skiplist: GFSL's chunks, levels and versions. Finds take no lock; updates lock one chunk, or two neighbours.
+//
+// After Moscovici, Cohen and Petrank (2017). Where this differs, README.md says why: a chunk's low never changes (G2), so
+// that a search never backtracks or starts again; what is named above level 0 are chunks, not keys, so that each level is
+// changed on its own; and no operation waits for a lock while it holds one.
+//
+// A search for k visits only chunks with low <= k (G2, G4, G6): down by an entry whose key is at most k, to the right where
+// k > max, and on by a zombie's link. None of these steps becomes wrong later, so that above level 0 a row may be torn or
+// stale and nothing has to be read twice.
+//
+// Updates: `slow` locks the chunk that encloses the key, looks again, and changes it. A split names its new chunk one level
+// up, a merge takes the name of the chunk that is gone away; both after the locks are released, as an update of its own of
+// the level above. Should that not be possible, searches take a step more, and nothing else is wrong.
+//
+// Linearization points:
+//   hit       at the load of the entry: it is in a live chunk, or was when the operation began
+//   miss      between two looks at LOCK that show the same even version; the row in between does not have the key
+//   write     at the store of the entry, or of NEXT where that makes the entry count (a split that takes the key along)
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/tile/mutant.hpp"
+
+GH_BEGIN
+
+// What an update did, and what it leaves to be done one level up.
+enum class deed : u32 { lost, no, yes, no_memory, raise, remove };
+
+// The update of one locked chunk: one lane, scalar accesses. `at` encloses k where it is locked and live.
+template <class Mem, class Table>
+struct locked_chunk {
+  using F = typename Table::format;
+  using key = typename F::key;
+  using word = typename F::word;
+  // deed, and the chunk that is to be named or forgotten one level up, at the key `low`.
+  struct answer {
+    deed what;
+    u32 child = none;
+    key low = 0;
+  };
+
+  const Table& t;
+  const u32 handle;
+  word* const c;
+  const u32 n_slots;
+  word before{};  // LOCK
+  word next{};    // NEXT
+  u32 n = 0;      // entries
+  u32 pos = 0;    // those below the key
+  word there{};   // the entry at pos
+
+  GH_FN locked_chunk(const Table& table, u32 h) : t(table), handle(h), c(table.chunk(h)), n_slots(table.slots) {}
+
+  GH_FN static word load(const word* p) { return Mem::template load<order::relaxed>(p); }
+  GH_FN static void store(word* p, word w) { Mem::template store<order::relaxed>(p, w); }
+  GH_FN static word empty() { return empty_word<F>(); }
+  GH_FN u32 room() const { return n_slots - 2; }
+  GH_FN word* lock_slot() const { return c + n_slots - 1; }
+  GH_FN word* next_slot() const { return c + n_slots - 2; }
+
+  GH_FN bool try_lock() {
+    before = load(lock_slot());
+    if (Table::is_locked(before)) return false;
+    if (!(Mem::template cas<order::relaxed>(lock_slot(), before, Table::bumped(before)) == before)) return false;
+    if (!GH_MUTANT(unfenced_lock)) Mem::fence();  // G7: what was written before is seen, and what follows stays behind
+    next = load(next_slot());
+    return true;
+  }
+  GH_FN void unlock_unchanged() const {
+    Mem::fence();
+    store(lock_slot(), before);
+  }
+  GH_FN void unlock() const {
+    if (!GH_MUTANT(plain_unlock)) Mem::fence();
+    store(lock_slot(), GH_MUTANT(kept_version) ? before : Table::bumped(Table::bumped(before)));
+  }
+  GH_FN void count_entries() {
+    for (u32 i = 0; i < room(); ++i) n += F::key_of(load(c + i)) != Table::no_key;
+  }
+  GH_FN bool look_for(key k) {
+    bool found = false;
+    for (u32 i = 0; i < room(); ++i) {
+      const word w = load(c + i);
+      n += F::key_of(w) != Table::no_key;
+      pos += F::key_of(w) < k;
+      if (F::key_of(w) == k) {
+        there = w;
+        found = true;
+      }
+    }
+    return found;
+  }
+
+  // Entries from `from` on move up by one, and w takes the place. The highest is moved first: so none is ever missing.
+  GH_FN void put(u32 at, u32 end, word w) const {
+    for (u32 i = end; i > at; --i) store(c + i, load(c + i - 1));
+    store(c + at, w);
+  }
+  GH_FN void take_out() {
+    for (u32 i = pos; i + 1 < n; ++i) store(c + i, load(c + i + 1));
+    store(c + n - 1, empty());
+    --n;
+  }
+
+  // w, whose key k is at pos, is added. Locked before and unlocked after.
+  GH_FN answer add(key k, word w) {
+    if (n < room()) {
+      put(pos, n, w);
+      unlock();
+      return {deed::yes};
+    }
+    return split(k, w);
+  }
+  GH_FN answer split(key k, word w) {
+    const u32 fresh = t.template allocate<Mem>();
+    if (fresh == none) {
+      if (!GH_MUTANT(locked_no_memory)) unlock_unchanged();
+      return {deed::no_memory};
+    }
+    // Keys that come in ascending order leave full chunks behind.
+    const bool appends = pos == n && Table::link_of(next) == none;
+    const u32 half = appends ? n : n / 2;
+    const bool stays = pos <= half && !appends;
+    word* const to = t.chunk(fresh);
+    const key low = appends ? k : F::key_of(load(c + half));
+    u32 filled = 0;
+    for (u32 i = half; i < n; ++i) {
+      if (i == pos && !stays) store(to + filled++, w);
+      store(to + filled++, load(c + i));
+    }
+    if (pos == n && !stays) store(to + filled++, w);
+    store(to + n_slots - 2, GH_MUTANT(lost_next) ? Table::next_word(F::key_of(next), none) : next);
+    store(to + n_slots - 1, Table::fresh_lock(Table::level_of(before)));
+    if (!GH_MUTANT(early_link)) Mem::fence();  // who follows the link sees a whole chunk
+    store(next_slot(), Table::next_word(GH_MUTANT(kept_max) ? F::key_of(next) : key(low - 1), fresh));
+    if (!GH_MUTANT(moved_kept))
+      for (u32 i = half; i < n; ++i) store(c + i, empty());
+    if (stays) put(pos, half, w);
+    if (GH_MUTANT(wrong_unlock))  // the chunk by value: the new one is unlocked, and this one never
+      store(to + n_slots - 1, Table::fresh_lock(Table::level_of(before)));
+    else
+      unlock();
+    return {deed::raise, fresh, low};
+  }
+
+  // The entry at pos is removed; if few are left, those of the chunk to the right move here, if they fit (G2: to the top).
+  GH_FN answer remove() {
+    take_out();
+    const u32 right = Table::link_of(next);
+    if (n >= t.merge_below || right == none) {
+      unlock();
+      return {deed::yes};
+    }
+    locked_chunk other(t, right);
+    if (!other.try_lock()) {  // rather than wait; somebody else's removal will do it
+      unlock();
+      return {deed::yes};
+    }
+    other.count_entries();
+    if (n + other.n > room()) {
+      other.unlock_unchanged();
+      unlock();
+      return {deed::yes};
+    }
+    for (u32 i = 0; i < other.n; ++i) store(c + n + i, load(other.c + i));
+    store(next_slot(), other.next);
+    Mem::fence();  // who follows the zombie's link sees what is here now
+    if (!GH_MUTANT(no_zombie))
+      store(other.next_slot(), Table::zombie_word(handle));
+    else
+      other.unlock();
+    unlock();
+    return {deed::remove, right, key(F::key_of(next) + 1)};
+  }
+};
+
+// Alone: nobody writes at the same time, so that a miss is a miss at once.
+template <class Tile, u32 Kind, class Table = skip_table<typename Tile::format>, bool Alone = false>
+struct skip_op {
+  using F = typename Tile::format;
+  using table = Table;
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  using index = typename F::index;
+  using tile_type = Tile;
+  using Mem = typename Tile::mem;
+  static constexpr u32 R = Tile::slots;
+  static constexpr u32 fixed_kind = Kind;
+  static constexpr bool writing = Kind == mixed || (Kind != find && Kind != count);
+  static constexpr bool has_slow = writing;
+  static constexpr int cuda_blocks = writing ? 3 : 0;  // updates need 80 registers
+  static constexpr bool many_rows = true;  // no operation ends at the first row, but in a tiny table
+
+  u32 at;      // the chunk to visit
+  u32 zombie;  // the one that led here, or none
+  u32 child;   // of a router: the chunk that it names
+  u8 level, goal;
+  bool looked;  // at LOCK, for a miss
+  u8 own_kind;
+  u8 routes;  // 0: the operation itself; or the deed that is left one level up
+  key k;
+  key sought;  // k, or a router's key
+  value v;
+  word seen;  // LOCK
+  result<F> res;
+
+  GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
+
+  GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index) {
+    k = a_key;
+    v = a_value;
+    own_kind = u8(kd);
+    res = {no, 0, 0, 0};
+    routes = 0;
+    child = none;
+    seen = empty_word<F>();
+    search(t, a_key, 0);
+  }
+  GH_FN word* line(const table& t) const { return t.chunk(at); }
+
+  GH_FN verdict step(Tile& tile, const table& t, joiner, const typename Tile::row& row, bool go) {
+    const word next = tile.slot(row, R - 2), lock = tile.slot(row, R - 1);
+    const auto below = tile.at_most(row, sought, 0, R - 2);
+    const word entry = tile.last_word(row, below);
+    if (!go) return verdict::done;
+    const u32 kd = kind();
+    if (kd == nop) return verdict::done;
+    const u32 link = table::link_of(next);
+    const bool dead = table::is_gone(link) && !GH_MUTANT(zombie_read);
+    if (dead || sought > F::key_of(next)) {
+      if (table::target(link) == none) return wait();  // linked, and not to be seen yet
+      if (dead) {
+        if (!Alone) Mem::fence();  // the chunk that took it over holds its entries by now
+        if (writing && zombie != none && !GH_MUTANT(long_way)) shorten(t, link);
+      }
+      zombie = dead ? at : none;
+      return move(table::target(link), level);
+    }
+    if (level > goal) {
+      if (!tile.any(below)) return wait();  // the same
+      zombie = none;
+      return move(u32(F::value_of(entry)), level - 1u);
+    }
+    if (writing && routes) return verdict::slow;
+    const bool hit = tile.any(below) && F::key_of(entry) == sought;
+    if (hit) {
+      if (writing && in_kinds(kd, updating_kinds)) return verdict::slow;
+      res.status = status_of(kd, true);
+      if (Kind == mixed ? kd == find : Kind == find) res.value = F::value_of(entry);
+      if (Kind == count) res.value = 1;
+      return verdict::done;
+    }
+    if (writing && in_kinds(kd, adding_kinds)) return verdict::slow;
+    return Alone ? verdict::done : look_again(t, lock);
+  }
+
+  GH_FN verdict slow(Tile& tile, const table& t, joiner j, bool go) {
+    const u128 r = tile.once(go, [&] {
+      const auto a = routes ? route(t) : update(t, j);
+      return u128{u64(u32(a.what)) << 32 | a.child, u64(a.low)};
+    });
+    if (!go) return verdict::done;
+    const deed what = deed(u32(r.lo >> 32));
+    if (what == deed::lost) return verdict::again;
+    if (!routes) {
+      const u32 kd = kind();
+      const bool added = in_kinds(kd, adding_kinds) && (what == deed::yes || what == deed::raise);
+      const bool erased = kd == erase && (what == deed::yes || what == deed::remove);
+      res.status = what == deed::no_memory ? no_memory : added || erased ? yes : no;
+      res.live = res.used = int(added) - int(erased);
+    }
+    if (what != deed::raise && what != deed::remove) return verdict::done;
+    const key low = key(r.hi);
+    const u32 up = goal + 1u;
+    if (up >= t.levels || (what == deed::raise && !t.raises(low))) return verdict::done;
+    routes = u8(what);
+    child = u32(r.lo);
+    search(t, low, up);
+    return verdict::next;
+  }
+
+ private:
+  GH_FN void search(const table& t, key for_key, u32 to_level) {
+    const u32 top = Mem::template load<order::relaxed>(t.top);
+    sought = for_key;
+    goal = u8(to_level);
+    level = u8(top < to_level ? to_level : top);
+    at = table::head(level);
+    zombie = none;
+    looked = false;
+  }
+  // The zombie before this one leads on to where this one does: a table that shrinks from its end makes chains of them.
+  // All lanes of a tile write the same.
+  GH_FN void shorten(const table& t, u32 link) const {
+    Mem::template cas<order::relaxed>(t.chunk(zombie) + R - 2, table::zombie_word(at),
+                                      table::zombie_word(table::target(link)));
+  }
+  GH_FN verdict move(u32 to, u32 to_level) {
+    at = to;
+    level = u8(to_level);
+    looked = false;
+    return verdict::next;
+  }
+  GH_FN verdict wait() {
+    looked = false;
+    Mem::relax();
+    return verdict::again;
+  }
+  // The key is not in the row, which is no snapshot: entries may have moved past the loads. It counts for a row that comes
+  // after one look at LOCK and before another.
+  GH_FN verdict look_again(const table& t, word lock) {
+    if (GH_MUTANT(one_look_at_chunk)) return verdict::done;
+    if (looked) {
+      if (!GH_MUTANT(unfenced_look)) Mem::fence();
+      lock = Mem::template load<order::relaxed>(t.chunk(at) + R - 1);
+      if (lock == seen) return verdict::done;
+    }
+    if (table::is_locked(lock)) return wait();
+    seen = lock;
+    looked = true;
+    if (!GH_MUTANT(unfenced_look)) Mem::fence();
+    return verdict::again;
+  }
+
+  using locked = locked_chunk<Mem, table>;
+  using answer = typename locked::answer;
+
+  // Lock `at`. False: it is locked, or has been split or merged since.
+  GH_FN bool lock_enclosing(locked& c) const {
+    if (!c.try_lock()) {
+      if (table::is_locked(c.before)) Mem::relax();
+      return false;
+    }
+    if (sought <= F::key_of(c.next) || GH_MUTANT(unchecked_enclosing)) return true;
+    c.unlock_unchanged();
+    return false;
+  }
+
+  GH_FN answer update(const table& t, joiner j) const {
+    locked c(t, at);
+    if (!lock_enclosing(c)) return {deed::lost};
+    const u32 kd = kind();
+    const bool alive = c.look_for(k);
+    if (!writes(kd, alive)) {
+      c.unlock_unchanged();
+      return {deed::no};
+    }
+    if (kd == erase) return c.remove();
+    const word w = wanted<F>(kd, j, alive, F::value_of(c.there), k, v);
+    if (!alive) return c.add(k, w);
+    locked::store(c.c + c.pos, w);
+    c.unlock();
+    return {deed::no};
+  }
+
+  // One level up, chunk `child` with the low `sought` is to be named, or forgotten.
+  GH_FN answer route(const table& t) const {
+    locked c(t, at);
+    if (!lock_enclosing(c)) return {deed::lost};
+    const bool there = c.look_for(sought);
+    const word name = F::make(sought, child);
+    if (deed(routes) == deed::raise) {
+      if (there) {
+        locked::store(c.c + c.pos, name);
+        c.unlock();
+        return {deed::no};
+      }
+      raise_top(t);
+      return c.add(sought, name);
+    }
+    if (!there || u32(F::value_of(c.there)) != child) {
+      c.unlock_unchanged();
+      return {deed::no};
+    }
+    if (c.pos == 0 && !GH_MUTANT(first_entry_removed)) {  // G5: it stays, and names who took the entries over (G4)
+      const u32 link = table::link_of(locked::load(t.chunk(child) + t.slots - 2));
+      locked::store(c.c, F::make(sought, table::target(link)));
+      c.unlock();
+      return {deed::no};
+    }
+    return c.remove();
+  }
+  GH_FN void raise_top(const table& t) const {
+    for (u32 top = Mem::template load<order::relaxed>(t.top); top < goal;) {
+      const u32 seen_top = Mem::template cas<order::relaxed>(t.top, top, u32(goal));
+      if (seen_top == top) return;
+      top = seen_top;
+    }
+  }
+};
+
+GH_END

@@ -1,0 +1,214 @@
+// The kernels of skiplist for CUDA.
+//
+// A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while nobody writes read through L1, where the
+// upper levels then stay, and take a miss for what it is. Neighbours and ranges are served by a thread each.
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "libgpuhash/drive/cuda.cuh"
+#include "libgpuhash/kit/cuda_device.cuh"
+#include "ops.hpp"
+#include "walk.hpp"
+
+GH_BEGIN
+
+template <class F, int N, u32 Kind>
+int serve(const void* t, const request& q, totals* sum) {
+  constexpr int W = N * int(sizeof(typename F::word)) / 16;
+  return run_on_cuda<skip_op<cuda_tile<F, N, W>, Kind>, 1>(t, q, sum);
+}
+template <class F, int N, u32 Kind>
+int look(const void* t, const request& q, totals* sum) {
+  constexpr int W = N * int(sizeof(typename F::word)) / 16;
+  if (q.alone) return run_on_cuda<skip_op<cuda_tile<F, N, W, true>, Kind, skip_table<F>, true>, 1>(t, q, sum);
+  return serve<F, N, Kind>(t, q, sum);
+}
+
+template <class F, int N>
+int run_chunks(const void* t, const request& q, totals* sum) {
+  switch (q.kind) {
+    case find: return look<F, N, find>(t, q, sum);
+    case count: return look<F, N, count>(t, q, sum);
+    case insert: return serve<F, N, insert>(t, q, sum);
+    case assign: return serve<F, N, assign>(t, q, sum);
+    case accumulate: return serve<F, N, accumulate>(t, q, sum);
+    case erase: return serve<F, N, erase>(t, q, sum);
+    case mixed: return serve<F, N, mixed>(t, q, sum);
+  }
+  return int(cudaErrorInvalidValue);
+}
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
+  switch (static_cast<const skip_table<F>*>(table)->slots) {
+    case 8: return run_chunks<F, 8>(table, q, sum);
+    case 16: return run_chunks<F, 16>(table, q, sum);
+    case 32:
+      if constexpr (sizeof(typename F::word) == 8) return run_chunks<F, 32>(table, q, sum);
+      break;
+  }
+  return int(cudaErrorInvalidValue);
+}
+
+// ---- all pairs, in order: the live chunks of level 0 by their first key, and then what is in them ------------------------
+
+template <class T>
+struct device_array {
+  T* p = nullptr;
+  cudaStream_t stream;
+  int error;
+  device_array(size_t n, void* s) : stream(cudaStream_t(s)) {
+    error = int(cudaMallocAsync(reinterpret_cast<void**>(&p), n * sizeof(T) + 16, stream));
+  }
+  ~device_array() {
+    if (p) cudaFreeAsync(p, stream);
+  }
+  device_array(const device_array&) = delete;
+  device_array& operator=(const device_array&) = delete;
+};
+
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    list_chunks(const __grid_constant__ Table t, typename Table::key* first, u32* handle, u64* n) {
+  using F = typename Table::format;
+  const u32 i = blockIdx.x * block_threads + threadIdx.x;
+  if (i >= t.capacity) return;
+  const u32 h = t.handle_of(i);
+  const auto* const c = t.chunk(h);
+  const auto load = [](const typename F::word* p) { return cuda_mem::load<order::relaxed>(p); };
+  const auto entry = load(c);
+  if (Table::is_gone(Table::link_of(load(c + t.slots - 2))) || Table::level_of(load(c + t.slots - 1)) != 0) return;
+  if (F::key_of(entry) == Table::no_key) return;
+  const u64 to = atomicAdd(n, u64(1));
+  first[to] = F::key_of(entry);
+  handle[to] = h;
+}
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    count_entries(const __grid_constant__ Table t, const u32* handle, u64* counts, const u64* n) {
+  using F = typename Table::format;
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  if (i >= t.capacity) return;
+  u64 here = 0;
+  if (i < *n) {
+    const auto* const c = t.chunk(handle[i]);
+    for (u32 e = 0; e < t.entries(); ++e) here += F::key_of(cuda_mem::load<order::relaxed>(c + e)) != Table::no_key;
+  }
+  counts[i] = here;
+}
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    copy_entries(const __grid_constant__ Table t, const u32* handle, const u64* before, const u64* n, void* keys,
+                 void* values, u32 key_bytes, u32 value_bytes, u64* all) {
+  using F = typename Table::format;
+  const u64 i = (blockIdx.x * u64(block_threads) + threadIdx.x) / 8;
+  const u32 lane = threadIdx.x % 8;
+  if (i >= *n) return;
+  const auto* const c = t.chunk(handle[i]);
+  const u64 to = before[i];
+  for (u32 e = lane; e < t.entries(); e += 8) {
+    const auto w = cuda_mem::load<order::relaxed>(c + e);
+    if (F::key_of(w) == Table::no_key) break;
+    if (keys) write_element<typename F::key>(keys, key_bytes, to + e, t.decode(F::key_of(w)));
+    if (values) write_element<typename F::value>(values, value_bytes, to + e, F::value_of(w));
+    if (i + 1 == *n) atomicMax(all, to + e + 1);
+  }
+}
+
+template <class F>
+int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
+            uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+  using T = skip_table<F>;
+  using key = typename F::key;
+  const T& t = *static_cast<const T*>(table);
+  const cudaStream_t s = cudaStream_t(stream);
+  const u32 m = t.capacity;
+  const u64 blocks = (u64(m) + block_threads - 1) / block_threads;
+  device_array<key> first(m, stream), sorted_first(m, stream);
+  device_array<u32> handle(m, stream), sorted(m, stream);
+  device_array<u64> counts(m, stream), before(m, stream), listed(1, stream);
+  const int errors[] = {first.error,  sorted_first.error, handle.error, sorted.error,
+                        counts.error, before.error,       listed.error};
+  for (const int e : errors)
+    if (e) return e;
+  // What is not listed sorts behind everything else.
+  int e = int(cudaMemsetAsync(first.p, 0xff, m * sizeof(key), s));
+  if (!e) e = int(cudaMemsetAsync(listed.p, 0, sizeof(u64), s));
+  if (!e) e = launch(list_chunks<T>, blocks, block_threads, stream, t, first.p, handle.p, listed.p);
+  size_t sort_bytes = 0, scan_bytes = 0;
+  if (!e)
+    e = int(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, first.p, sorted_first.p, handle.p, sorted.p, m, 0,
+                                            int(8 * sizeof(key)), s));
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(nullptr, scan_bytes, counts.p, before.p, m, s));
+  device_array<unsigned char> work(sort_bytes > scan_bytes ? sort_bytes : scan_bytes, stream);
+  if (!e) e = work.error;
+  if (!e)
+    e = int(cub::DeviceRadixSort::SortPairs(work.p, sort_bytes, first.p, sorted_first.p, handle.p, sorted.p, m, 0,
+                                            int(8 * sizeof(key)), s));
+  if (!e) e = launch(count_entries<T>, blocks, block_threads, stream, t, sorted.p, counts.p, listed.p);
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(work.p, scan_bytes, counts.p, before.p, m, s));
+  if (!e)
+    e = launch(copy_entries<T>, (u64(m) * 8 + block_threads - 1) / block_threads, block_threads, stream, t, sorted.p,
+               before.p, listed.p, keys, values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
+  return e;
+}
+
+// ---- ordered queries, and building -----------------------------------------------------------------------------------
+
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    serve_neighbors(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
+  if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_neighbor(q, i);
+}
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    serve_ranges(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
+  if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_range(q, i);
+}
+template <class F>
+int neighbors(const void* table, const ordered_request& q) {
+  return launch(serve_neighbors<skip_table<F>>, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
+                *static_cast<const skip_table<F>*>(table), q);
+}
+template <class F>
+int ranges(const void* table, const ordered_request& q) {
+  return launch(serve_ranges<skip_table<F>>, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
+                *static_cast<const skip_table<F>*>(table), q);
+}
+
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    build_level(const __grid_constant__ Table t, const __grid_constant__ dense_shape s, u32 level, u64 n,
+                const void* keys, const void* values, u32 key_bytes, u32 value_bytes, u32 per) {
+  const u64 j = blockIdx.x * u64(block_threads) + threadIdx.x;
+  if (j < s.chunks[level]) write_dense<cuda_mem>(t, s, level, j, n, keys, values, key_bytes, value_bytes, per);
+  if (j == 0 && level == 0) {
+    cuda_mem::store<order::relaxed>(t.top, s.levels - 1);
+    cuda_mem::store<order::relaxed>(t.taken, u32(t.levels + s.all));
+  }
+}
+template <class F>
+int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
+          uint32_t per, uint32_t, void* stream) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  const dense_shape s = dense_shape::of(n, per, t.levels);
+  int e = 0;
+  for (u32 l = 0; !e && l < s.levels; ++l)
+    e = launch(build_level<skip_table<F>>, (s.chunks[l] + block_threads - 1) / block_threads, block_threads, stream, t,
+               s, l, u64(n), keys, values, key_bytes, value_bytes, per);
+  return e;
+}
+
+template <class F>
+static const ordered_engine ordered_of = {neighbors<F>, ranges<F>, build<F>};
+template <class F>
+constexpr engine one() {
+  return {run<F>, collect<F>, nullptr, nullptr, nullptr, nullptr, &ordered_of<F>};
+}
+static const engine engines[format_count] = {one<pair32>(), one<pair32>(), one<pair64>(), one<pair64>()};
+
+GH_END
+
+extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda() { return gpuhash::engines; }
+extern "C" const gpuhash::device_api* gpuhash_skiplist_device_cuda() { return &gpuhash::cuda_device; }

@@ -1,0 +1,110 @@
+// The kernels of skiplist for the CPU. Compiled once per instruction set, with GPUHASH_ISA naming it.
+#include <vector>
+
+#include "libgpuhash/drive/host.hpp"
+#include "ops.hpp"
+#include "walk.hpp"
+
+GH_BEGIN
+
+template <class Tile, u32 Kind>
+using op_of_skiplist = skip_op<Tile, Kind>;
+
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
+  constexpr u32 word = sizeof(typename F::word);
+  switch (static_cast<const skip_table<F>*>(table)->slots) {
+    case 8: return host_engines<skip_table, op_of_skiplist, 8 * word>::template run<F>(table, q, sum);
+    case 16: return host_engines<skip_table, op_of_skiplist, 16 * word>::template run<F>(table, q, sum);
+    case 32: return host_engines<skip_table, op_of_skiplist, 32 * word>::template run<F>(table, q, sum);
+  }
+  return -1;
+}
+
+// All pairs in order; cells and their order are of no account. Nobody writes meanwhile.
+template <class F>
+int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
+            uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
+  using T = skip_table<F>;
+  const T& t = *static_cast<const T*>(table);
+  const auto load = [](const typename F::word* p) { return host_mem::load<order::relaxed>(p); };
+  struct part {
+    u32 handle;
+    u64 first;
+  };
+  std::vector<part> parts;
+  u64 all = *n;
+  for (u32 at = T::head(0); at != none;) {
+    const typename F::word* const c = t.chunk(at);
+    parts.push_back({at, all});
+    const u32 link = T::link_of(load(c + t.slots - 2));
+    if (link != none) host_mem::prefetch<false>(t.chunk(link) + t.slots - 2);
+    for (u32 i = 0; i < t.entries(); ++i) all += F::key_of(load(c + i)) != T::no_key;
+    at = link;
+  }
+  *n = all;
+  in_pieces(threads, parts.size(), collect_cut, [&](size_t begin, size_t end) {
+    for (size_t p = begin; p < end; ++p) {
+      const typename F::word* const c = t.chunk(parts[p].handle);
+      u64 to = parts[p].first;
+      for (u32 i = 0; i < t.entries(); ++i) {
+        const typename F::word w = load(c + i);
+        if (F::key_of(w) == T::no_key) break;
+        if (keys) write_element<typename F::key>(keys, key_bytes, to, t.decode(F::key_of(w)));
+        if (values) write_element<typename F::value>(values, value_bytes, to, F::value_of(w));
+        ++to;
+      }
+    }
+  });
+  return 0;
+}
+
+inline constexpr cut query_cut = {64, 64, 1024};
+
+template <class F>
+int neighbors(const void* table, const ordered_request& q) {
+  const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
+  in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) walk.write_neighbor(q, i);
+  });
+  return 0;
+}
+template <class F>
+int ranges(const void* table, const ordered_request& q) {
+  const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
+  in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) walk.write_range(q, i);
+  });
+  return 0;
+}
+
+template <class F>
+int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
+          uint32_t per, uint32_t threads, void*) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  const dense_shape s = dense_shape::of(n, per, t.levels);
+  for (u32 l = 0; l < s.levels; ++l)
+    in_pieces(threads, size_t(s.chunks[l]), collect_cut, [&](size_t begin, size_t end) {
+      for (size_t j = begin; j < end; ++j)
+        write_dense<host_mem>(t, s, l, j, n, keys, values, key_bytes, value_bytes, per);
+    });
+  *t.top = s.levels - 1;
+  *t.taken = u32(t.levels + s.all);
+  return 0;
+}
+
+template <class F>
+constinit const ordered_engine ordered_of = {neighbors<F>, ranges<F>, build<F>};
+
+template <class F>
+constexpr engine one() {
+  return {run<F>, collect<F>, nullptr, nullptr, nullptr, nullptr, &ordered_of<F>};
+}
+// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
+static constinit const engine engines[format_count] = {one<pair32>(), one<pair32>(), one<pair64>(), one<pair64>()};
+
+GH_END
+
+#define JOIN2(a, b) a##b
+#define JOIN(a, b) JOIN2(a, b)
+extern "C" const gpuhash::engine* JOIN(gpuhash_skiplist_engines_, GPUHASH_ISA)() { return gpuhash::engines; }

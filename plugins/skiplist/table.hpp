@@ -1,0 +1,375 @@
+// skiplist for the kit: its pool of chunks, growth, rebuilding, and the tests of its invariants (layout.hpp).
+//
+// The pool is made of segments. A table that runs out of chunks gets another segment, and nothing is copied; where more
+// than half of the chunks in use are zombies or nearly empty, it is rebuilt instead, which reclaims them. A rebuild
+// collects the pairs, which are sorted, and writes dense chunks of all levels at once.
+#pragma once
+#include <math.h>
+
+#include "check.hpp"
+#include "libgpuhash/kit/ordered.hpp"
+#include "libgpuhash/kit/table.hpp"
+
+namespace gpuhash {
+
+struct skip_options {
+  uint32_t chunk = 16;     // words
+  double p_chunk = 1.0;    // how many of the new chunks are named one level up
+  double merge = 1.0 / 3;  // of a chunk's entries: fewer are merged with the next chunk's
+  uint32_t order = order_unsigned;
+};
+
+template <class F>
+class skiplist_table final : public table {
+  using word = typename F::word;
+  using layout_type = skip_table<F>;
+
+ public:
+  skiplist_table(const setup& s, const skip_options& o) : table(s), options_(o), per_chunk_(o.chunk - 2) {}
+  ~skiplist_table() override {
+    dismantle([this](void* stream) { drop_all(pool_, stream); });
+  }
+
+  gpuhash_status create(gpuhash_error* err) {
+    on_device scope(*this);
+    if (scope.error) return fault(err, scope.error, "choosing the table's device");
+    void* const stream = config_.stream;
+    if (const gpuhash_status s = make_header(stream, err)) return s;
+    if (const gpuhash_status s = place(config_.capacity, pool_, stream, err)) return s;
+    if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
+    if (const gpuhash_status s = recount(stream, err)) return s;
+    rebuilds_ = 0;
+    if (const int e = api_.wait(stream)) return fault(err, e, "initialising the table");
+    ready_ = true;
+    return GPUHASH_OK;
+  }
+
+ private:
+  // ---- storage --------------------------------------------------------------------------------------------------------
+
+  struct pool {
+    layout_type layout{};
+    block shared;  // top and taken
+    block segment[most_segments];
+    uint64_t limit = 0;
+  };
+  static constexpr size_t shared_bytes = 128;
+  static constexpr size_t taken_at = 64;  // apart from top, which everybody reads
+
+  const void* layout() const override { return &pool_.layout; }
+  uint64_t cells() const override { return pool_.layout.capacity; }
+  uint32_t line_cells() const override { return 1; }
+  uint64_t slots() const override { return uint64_t(pool_.layout.capacity - pool_.layout.levels) * per_chunk_; }
+  uint64_t limit() const override { return pool_.limit; }
+  uint64_t bytes() const override {
+    uint64_t all = pool_.shared.bytes;
+    for (const block& b : pool_.segment) all += b.bytes;
+    return all;
+  }
+  uint64_t user_key(uint64_t key) const override { return pool_.layout.decode(typename F::key(key)); }
+  bool stores_pairs() const override { return true; }
+  size_t chunk_bytes() const { return options_.chunk * sizeof(word); }
+
+  // Levels that 2^31 chunks can have.
+  uint32_t most_levels_here() const { return uint32_t(ceil(31.0 / log2(double(per_chunk_ / 2)))) + 1; }
+  // A chunk that a split leaves behind is half full at least; one that is built is full but for one entry.
+  double fill() const { return config_.grow ? 0.62 * per_chunk_ : double(per_chunk_ / 2); }
+  uint32_t dense() const { return per_chunk_ - 1; }
+  // Chunks for so many keys, whatever their order where the table may not grow; heads left out.
+  double chunks_for(uint64_t keys) const {
+    const double per = fill();
+    double level = ceil(double(keys) / per), all = 0;
+    while (level > 1) {
+      all += level;
+      level = ceil(level / per);
+    }
+    const double least = double(dense_shape_chunks(keys));
+    return (all > least ? all : least) + 8;
+  }
+  uint64_t dense_shape_chunks(uint64_t keys) const {
+    uint64_t all = 0;
+    for (uint64_t level = keys; level > 1; all += level) level = (level + dense() - 1) / dense();
+    return all;
+  }
+  gpuhash_status too_many(double chunks, gpuhash_error* err) const {
+    return host->fail(
+        err, GPUHASH_INVALID_ARGUMENT,
+        "%.0f chunks of %u entries are more than a table can have (about 2^30); ask for fewer keys, or for "
+        "larger chunks (option chunk)",
+        chunks, options_.chunk);
+  }
+
+  // Fresh, empty storage for so many keys.
+  gpuhash_status place(uint64_t keys, pool& to, void* stream, gpuhash_error* err) {
+    to = {};
+    layout_type& t = to.layout;
+    t.side = reinterpret_cast<word*>(head()->side);
+    t.slots = options_.chunk;
+    t.levels = most_levels_here();
+    t.merge_below = uint32_t(ceil(options_.merge * per_chunk_));
+    if (t.merge_below < 1) t.merge_below = 1;
+    t.raise_below = uint32_t(options_.p_chunk * 65536);
+    t.order = options_.order;
+    to.shared = take(shared_bytes, stream);
+    if (!to.shared.p) return no_memory(err, shared_bytes);
+    t.top = static_cast<u32*>(to.shared.p);
+    t.taken = reinterpret_cast<u32*>(static_cast<char*>(to.shared.p) + taken_at);
+    const uint64_t n = keys < 64 ? 64 : keys;
+    gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, n, stream, err);
+    if (s == GPUHASH_OK) s = reset(to, stream, err);
+    if (s != GPUHASH_OK) drop_all(to, stream);
+    return s;
+  }
+  // So many more chunks, which are enough for so many keys. Those that are there stay where they are.
+  gpuhash_status widen_pool(pool& to, double more, uint64_t keys, void* stream, gpuhash_error* err) {
+    layout_type t = to.layout;
+    block fresh[most_segments];
+    uint32_t s = t.segments;
+    gpuhash_status status = GPUHASH_OK;
+    if (more + t.capacity > double(segment_chunks) * 16) return too_many(more + t.capacity, err);
+    for (double left = ceil(more); left > 0 && !status; ++s) {
+      const uint64_t here = left < segment_chunks ? uint64_t(left) : segment_chunks;
+      if (s == most_segments) {
+        status = too_many(more + t.capacity, err);
+        break;
+      }
+      fresh[s] = take(here * chunk_bytes(), stream);
+      if (!fresh[s].p) {
+        status = no_memory(err, here * chunk_bytes());
+        break;
+      }
+      if (const int e = api_.fill(fresh[s].p, 0xff, fresh[s].bytes, stream)) status = fault(err, e, "adding chunks");
+      t.segment[s] = static_cast<word*>(fresh[s].p);
+      t.first[s] = t.capacity;
+      t.capacity += uint32_t(here);
+      left -= double(here);
+    }
+    if (status) {
+      for (block& b : fresh) drop(b, stream);
+      return status;
+    }
+    for (uint32_t i = t.segments; i < s; ++i) to.segment[i] = fresh[i];
+    t.segments = s;
+    to.layout = t;
+    to.limit = uint64_t(double(t.capacity - t.levels) * fill() / (1 + 2.0 / per_chunk_));
+    if (to.limit < keys) to.limit = keys;
+    return GPUHASH_OK;
+  }
+  // Heads that lead to nothing, into chunks that are empty otherwise.
+  gpuhash_status reset(pool& to, void* stream, gpuhash_error* err) {
+    const layout_type& t = to.layout;
+    std::vector<word> heads(size_t(t.levels) * t.slots);
+    write_heads(t, heads.data());
+    const u32 counts[2] = {0, t.levels};
+    int e = api_.copy(t.segment[0], heads.data(), heads.size() * sizeof(word), stream);
+    if (!e) e = api_.copy(t.top, &counts[0], sizeof(u32), stream);
+    if (!e) e = api_.copy(t.taken, &counts[1], sizeof(u32), stream);
+    if (!e) e = api_.wait(stream);  // the heads go with this frame
+    return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
+  }
+  void drop_all(pool& p, void* stream) {
+    drop(p.shared, stream);
+    for (block& b : p.segment) drop(b, stream);
+    p.layout = {};
+  }
+  gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
+    for (const block& b : pool_.segment)
+      if (b.p)
+        if (const int e = api_.fill(b.p, 0xff, b.bytes, stream)) return fault(err, e, "clearing the table");
+    doubt();
+    return reset(pool_, stream, err);
+  }
+
+  gpuhash_status read_taken(uint32_t* out, void* stream, gpuhash_error* err) {
+    int e = api_.copy(out, pool_.layout.taken, sizeof(*out), stream);
+    if (!e) e = api_.wait(stream);
+    if (*out > pool_.layout.capacity) *out = pool_.layout.capacity;
+    return e ? fault(err, e, "counting chunks") : gpuhash_status(GPUHASH_OK);
+  }
+
+  // ---- growth ---------------------------------------------------------------------------------------------------------
+
+  // More keys: more chunks, beside those that are there. As many or fewer: a rebuild.
+  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+    if (keys <= pool_.limit) return rebuild(keys, stream, err);
+    return add_chunks(chunks_for(keys) + pool_.layout.levels - double(pool_.layout.capacity), keys, stream, err);
+  }
+  gpuhash_status add_chunks(double more, uint64_t keys, void* stream, gpuhash_error* err) {
+    // Segments are few: where they run out, one takes the place of all.
+    if (pool_.layout.segments + 2 > most_segments) return rebuild(keys > pool_.limit ? keys : 2 * pool_.limit, stream, err);
+    uint32_t taken = 0;
+    if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
+    // What others asked for in vain is not handed out.
+    int e = api_.copy(pool_.layout.taken, &taken, sizeof(taken), stream);
+    if (!e) e = api_.wait(stream);
+    if (e) return fault(err, e, "adding chunks");
+    if (const gpuhash_status s = widen_pool(pool_, more < 64 ? 64 : more, keys, stream, err)) return s;
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    forget_claims(uint64_t(now.used));
+    return recount(stream, err);
+  }
+  gpuhash_status more_room(void* stream, gpuhash_error* err) override {
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    // Where dense chunks would leave half of the pool free, that is enough.
+    if (chunks_for(uint64_t(now.live)) < 0.5 * pool_.layout.capacity) return rebuild(pool_.limit, stream, err);
+    return add_chunks(double(pool_.layout.capacity), 0, stream, err);
+  }
+  gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
+    totals now{};
+    if (keys > pool_.limit) return resize(keys, stream, err);
+    // Zombies may have taken what was there.
+    uint32_t taken = 0;
+    gpuhash_status s = read_totals(&now, stream, err);
+    if (!s) s = read_taken(&taken, stream, err);
+    if (s || keys <= uint64_t(now.live)) return s;
+    const double needed = chunks_for(keys) - chunks_for(uint64_t(now.live));
+    return needed > double(pool_.layout.capacity - taken) ? rebuild(pool_.limit, stream, err) : s;
+  }
+  bool smaller_for(uint64_t keys) const override {
+    return (chunks_for(keys < 64 ? 64 : keys) + pool_.layout.levels) * 1.02 < double(pool_.layout.capacity);
+  }
+  gpuhash_status exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const override {
+    return host->fail(
+        err, GPUHASH_NO_MEMORY,
+        "%llu of %llu elements found no free chunk in a pool of %llu entries; reserve more, or flush, and "
+        "retry those whose status is 3",
+        (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots);
+  }
+
+  // Dense chunks in storage for so many keys, or for those that are there if they are more.
+  gpuhash_status rebuild(uint64_t keys, void* stream, gpuhash_error* err) {
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    const uint64_t live = uint64_t(now.used);  // those of the side slots stay where they are
+    if (keys < live) keys = live;
+    const uint32_t kb = sizeof(typename F::key);
+    scratch keys_there(*this, size_t(live) * kb, stream);
+    scratch values_there(*this, config_.value_bytes ? size_t(live) * kb : 0, stream);
+    scratch counter(*this, sizeof(uint64_t), stream);
+    if (!keys_there || !values_there || !counter) return no_memory(err, keys_there.bytes() + values_there.bytes());
+    pool fresh;
+    gpuhash_status s = place(keys, fresh, stream, err);
+    if (s) return s;
+    int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
+    if (!e && live)
+      e = engine_->collect(layout(), cell_order{}, 0, cells(), keys_there.get(), values_there.get(), kb, kb,
+                           counter.as<uint64_t>(), threads(), stream);
+    if (!e && live)
+      e = engine_->ordered->build(&fresh.layout, size_t(live), keys_there.get(), values_there.get(), kb, kb, dense(),
+                                  threads(), stream);
+    if (!e) e = api_.wait(stream);
+    if (e) {
+      drop_all(fresh, stream);
+      return fault(err, e, "rebuilding the table");
+    }
+    std::swap(fresh, pool_);
+    drop_all(fresh, stream);
+    s = write_used(now, live, stream, err);
+    const gpuhash_status counted = recount(stream, err);
+    return s ? s : counted;
+  }
+  gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) override {
+    if (first || count != ~uint64_t(0))
+      return host->fail(err, GPUHASH_UNSUPPORTED, "a skiplist is compacted as a whole; call gpuhash_flush");
+    return rebuild(pool_.limit, stream, err);
+  }
+
+  // ---- room for a batch -----------------------------------------------------------------------------------------------
+
+  // An element splits a chunk of each level at most.
+  bool certain(uint64_t n) override { return n < (uint64_t(1) << 32) && free_.take(n * pool_.layout.levels).granted; }
+  void doubt() override { free_.recount(0, 0); }
+  gpuhash_status recount(void* stream, gpuhash_error* err) override {
+    doubt();
+    uint32_t taken = 0;
+    if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
+    free_.recount(taken, pool_.layout.capacity);
+    return GPUHASH_OK;
+  }
+
+  // ---- looking at it --------------------------------------------------------------------------------------------------
+
+  struct host_view {
+    std::vector<std::unique_ptr<word[]>> copies;
+    u32 top = 0, taken = 0;
+    layout_type t;
+  };
+  // The table as host memory sees it: itself on the CPU, a copy on CUDA.
+  gpuhash_status view(host_view& v, gpuhash_error* err) {
+    v.t = pool_.layout;
+    int e = api_.copy(&v.top, v.t.top, sizeof(u32), own_stream_);
+    if (!e) e = api_.copy(&v.taken, v.t.taken, sizeof(u32), own_stream_);
+    v.t.top = &v.top;
+    v.t.taken = &v.taken;
+    for (uint32_t s = 0; on_cuda() && !e && s < v.t.segments; ++s) {
+      v.copies.emplace_back(new word[pool_.segment[s].bytes / sizeof(word)]);
+      e = api_.copy(v.copies.back().get(), pool_.segment[s].p, pool_.segment[s].bytes, own_stream_);
+      v.t.segment[s] = v.copies.back().get();
+    }
+    if (!e) e = api_.wait(own_stream_);
+    return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
+  }
+
+  gpuhash_status inspect(gpuhash_error* err) override {
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    skip_check<F> check(v.t);
+    const std::string wrong = check.run();
+    if (!wrong.empty()) return host->fail(err, GPUHASH_CORRUPT, "an invariant is broken: %s", wrong.c_str());
+    header mine;
+    totals now{};
+    int e = api_.copy(&mine, head(), sizeof(mine), own_stream_);
+    if (!e) e = api_.wait(own_stream_);
+    if (e) return fault(err, e, "reading the table");
+    if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
+    uint64_t live = check.live;
+    const word* side = reinterpret_cast<const word*>(mine.side);
+    for (int i = 0; i < 2; ++i) live += F::key_of(side[i]) != empty_key<typename F::key>;
+    if (live != uint64_t(now.live) || check.live != uint64_t(now.used))
+      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the chunks %llu and %llu",
+                        (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live,
+                        (unsigned long long)check.live);
+    return GPUHASH_OK;
+  }
+  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    skip_check<F> check(v.t);
+    const std::string wrong = check.run();
+    if (!wrong.empty()) return host->fail(err, GPUHASH_CORRUPT, "an invariant is broken: %s", wrong.c_str());
+    uint64_t above = 0;
+    for (u32 l = 1; l <= v.top; ++l) above += check.chunks[l];
+    out.push_back({"levels", double(v.top + 1)});
+    out.push_back({"chunk_entries", double(per_chunk_)});
+    out.push_back({"chunks", double(check.chunks[0])});
+    out.push_back({"chunks_above", double(above)});
+    out.push_back({"fill", double(check.live) / double(check.chunks[0] * per_chunk_)});
+    out.push_back({"names", double(check.names)});
+    out.push_back({"zombies", double(check.zombies)});
+    out.push_back({"pool_chunks", double(v.t.capacity)});
+    out.push_back({"pool_taken", double(v.taken < v.t.capacity ? v.taken : v.t.capacity)});
+    out.push_back({"segments", double(v.t.segments)});
+    return GPUHASH_OK;
+  }
+  gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {  // chunks by their entries
+    host_view v;
+    if (const gpuhash_status s = view(v, err)) return s;
+    for (u32 at = layout_type::head(0); at != none;) {
+      const word* const c = v.t.chunk(at);
+      size_t here = 0;
+      for (u32 i = 0; i < per_chunk_; ++i) here += F::key_of(c[i]) != layout_type::no_key;
+      ++counts[here < n ? here : n - 1];
+      at = layout_type::link_of(c[v.t.slots - 2]);
+    }
+    return GPUHASH_OK;
+  }
+
+  skip_options options_;
+  uint32_t per_chunk_;
+  pool pool_;
+  room_ledger free_;  // CUDA: chunks of the pool
+};
+
+}  // namespace gpuhash

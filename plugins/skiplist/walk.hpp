@@ -1,0 +1,254 @@
+// skiplist: what one lane does on its own, with ordinary loops. Neighbours and ranges beside writers; building a table.
+//
+// Ranges and neighbours read chunk after chunk. What is taken from one chunk is taken between two looks at the same even
+// version (or from a zombie's heir), so that each chunk is a snapshot; a range of several chunks is as many snapshots.
+#pragma once
+#include "layout.hpp"
+#include "libgpuhash/drive/io.hpp"
+#include "libgpuhash/kit/ordered.hpp"
+#include "libgpuhash/tile/mutant.hpp"
+
+GH_BEGIN
+
+enum neighbor_kind : u32 { at_least = 0, above = 1, at_most = 2, below = 3 };
+
+template <class Mem, class Table>
+struct skip_walk {
+  using F = typename Table::format;
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  const Table& t;
+
+  GH_FN static word load(const word* p) { return Mem::template load<order::relaxed>(p); }
+
+  // The chunk of level 0 that encloses k. *low: a key that it reaches down to, and which is above 0 unless it is the first.
+  GH_FN u32 descend(key k, key* low) const {
+    u32 level = Mem::template load<order::relaxed>(t.top);
+    u32 at = Table::head(level);
+    *low = 0;
+    for (;;) {
+      const word* const c = t.chunk(at);
+      const word next = load(c + t.slots - 2);
+      const u32 link = Table::link_of(next);
+      if (Table::is_gone(link) || k > F::key_of(next)) {
+        if (Table::target(link) == none) {  // linked, and not to be seen yet
+          Mem::relax();
+          Mem::fence();
+          continue;
+        }
+        Mem::fence();
+        if (!Table::is_gone(link)) *low = key(F::key_of(next) + 1);
+        at = Table::target(link);
+        continue;
+      }
+      if (level == 0) return at;
+      word down{};
+      bool any = false;
+      for (u32 i = 0; i < t.entries(); ++i) {
+        const word w = load(c + i);
+        if (F::key_of(w) <= k) {
+          down = w;
+          any = true;
+        }
+      }
+      if (!any) {
+        Mem::relax();
+        Mem::fence();
+        continue;
+      }
+      *low = F::key_of(down);
+      at = u32(F::value_of(down));
+      --level;
+    }
+  }
+
+  // Call look(entry) for the entries of chunk `at` in order, again and again until nobody has written it meanwhile; start()
+  // comes before each time. Returns NEXT; a zombie's is returned at once.
+  template <class Start, class Look>
+  GH_FN word snapshot(u32 at, Start start, Look look) const {
+    const word* const c = t.chunk(at);
+    for (;; Mem::relax()) {
+      const word before = load(c + t.slots - 1);
+      Mem::fence();
+      const word next = load(c + t.slots - 2);
+      if (Table::is_gone(Table::link_of(next)) && Table::target(Table::link_of(next)) != none) return next;
+      if (Table::is_locked(before)) continue;
+      start();
+      for (u32 i = 0; i < t.entries(); ++i) {
+        const word w = load(c + i);
+        if (F::key_of(w) != Table::no_key) look(w);
+      }
+      Mem::fence();
+      if (load(c + t.slots - 1) == before) return next;
+    }
+  }
+
+  // Pairs with low <= key < high in ascending order (or to the end), at most `most` of them: emit(i, key, value) for the
+  // i-th, more than once where a chunk has to be read again. Returns how many there are.
+  template <class Emit>
+  GH_FN u64 range(key low, key high, bool to_end, u64 most, Emit emit) const {
+    u64 n = 0;
+    key from = low;
+    if (from < dead_key<key> && (to_end || from < high) && most) {
+      key ignored = 0;
+      u32 at = descend(from, &ignored);
+      for (;;) {
+        u64 here = 0;
+        const word next = snapshot(
+            at, [&] { here = n; },
+            [&](word w) {
+              const key k = F::key_of(w);
+              if (k < from || (!to_end && k >= high) || here == most) return;
+              emit(here++, k, F::value_of(w));
+            });
+        const u32 link = Table::link_of(next);
+        if (Table::is_gone(link)) {  // its heir has what was here, and more to the left of it
+          Mem::fence();
+          at = Table::target(link);
+          continue;
+        }
+        const key max = F::key_of(next);
+        if (from > max) {  // a zombie's heir may have been split
+          at = Table::target(link);
+          continue;
+        }
+        n = here;
+        if (n == most || link == none || (!to_end && high <= max)) break;
+        from = key(max + 1);
+        at = Table::target(link);
+      }
+    }
+    for (u32 s = 2; s-- > 0 && n < most;) {  // the side keys: ~0-1, then ~0
+      const key k = key(~key(0) - s);
+      if (k < low || (!to_end && k >= high)) continue;
+      const word w = load(t.side + s);
+      if (F::key_of(w) != empty_key<key>) emit(n++, k, F::value_of(w));
+    }
+    return n;
+  }
+
+  struct pair {
+    bool there;
+    key k;
+    value v;
+  };
+  GH_FN pair least(key from) const {  // not below
+    pair p{false, 0, 0};
+    range(from, 0, true, 1, [&](u64, key k, value v) { p = {true, k, v}; });
+    return p;
+  }
+  GH_FN pair greatest(key up_to) const {  // not above
+    for (u32 s = 0; s < 2; ++s) {
+      const key k = key(~key(0) - s);
+      const word w = load(t.side + s);
+      if (k <= up_to && F::key_of(w) != empty_key<key>) return {true, k, F::value_of(w)};
+    }
+    if (up_to >= dead_key<key>) up_to = key(dead_key<key> - 1);
+    for (key bound = up_to;;) {
+      key low = 0;
+      u32 at = descend(bound, &low);
+      pair p{false, 0, 0};
+      for (;;) {
+        const word next = snapshot(
+            at, [&] { p = {false, 0, 0}; },
+            [&](word w) {
+              if (F::key_of(w) <= bound) p = {true, F::key_of(w), F::value_of(w)};
+            });
+        const u32 link = Table::link_of(next);
+        if (!Table::is_gone(link) && bound <= F::key_of(next)) break;
+        Mem::fence();
+        if (!Table::is_gone(link)) low = key(F::key_of(next) + 1);
+        at = Table::target(link);
+      }
+      if (p.there || low == 0) return p;
+      bound = key(low - 1);  // this chunk has nothing from low to bound
+    }
+  }
+  GH_FN pair neighbor(u32 which, key k) const {
+    if (which == at_least) return least(k);
+    if (which == at_most) return greatest(k);
+    if (which == above) return k == empty_key<key> ? pair{false, 0, 0} : least(key(k + 1));
+    return k == 0 ? pair{false, 0, 0} : greatest(key(k - 1));
+  }
+
+  GH_FN void write_neighbor(const ordered_request& q, size_t i) const {
+    const pair p = neighbor(q.which, t.encode(read_element<key>(q.low, q.key_bytes, i)));
+    if (q.found) q.found[i] = p.there;
+    if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, i, p.there ? t.decode(p.k) : key(0));
+    if (q.out_values) write_element<value>(q.out_values, q.value_bytes, i, p.there ? p.v : value(0));
+  }
+  GH_FN void write_range(const ordered_request& q, size_t i) const {
+    const key low = q.low ? t.encode(read_element<key>(q.low, q.key_bytes, i)) : key(0);
+    const key high = q.high ? t.encode(read_element<key>(q.high, q.key_bytes, i)) : key(0);
+    const u64 first = q.offsets ? q.offsets[i] : u64(i) * q.most;
+    u64 most = q.most;
+    if (q.offsets) most = q.offsets[i + 1] - first < most ? q.offsets[i + 1] - first : most;
+    const u64 n = range(low, high, q.high == nullptr, most, [&](u64 j, key k, value v) {
+      if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, first + j, t.decode(k));
+      if (q.out_values) write_element<value>(q.out_values, q.value_bytes, first + j, v);
+    });
+    if (q.counts) q.counts[i] = n;
+  }
+};
+
+// The shape of a table that is built at once: every chunk but the last of a level has `per` entries.
+struct dense_shape {
+  u32 levels = 0;  // that have entries
+  u64 chunks[most_levels] = {};
+  u64 before[most_levels] = {};  // chunks of the levels below, heads left out
+  u64 span[most_levels] = {};    // pairs under a chunk
+  u64 all = 0;                   // chunks that are no heads
+
+  static dense_shape of(u64 n, u32 per, u32 most) {  // on the host
+    dense_shape s;
+    u64 entries = n;
+    u64 span = per;
+    for (; s.levels < most; ++s.levels, span *= per) {
+      const u32 l = s.levels;
+      s.chunks[l] = entries ? (entries + per - 1) / per : 1;
+      s.before[l] = s.all;
+      s.span[l] = span;
+      s.all += s.chunks[l] - 1;
+      entries = s.chunks[l];
+      if (entries == 1) {
+        ++s.levels;
+        break;
+      }
+    }
+    return s;
+  }
+};
+
+// Write the j-th chunk of level l, of a table of n pairs whose keys ascend.
+template <class Mem, class Table>
+GH_FN void write_dense(const Table& t, const dense_shape& s, u32 l, u64 j, u64 n, const void* keys, const void* values,
+                       u32 key_bytes, u32 value_bytes, u32 per) {
+  using F = typename Table::format;
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  const auto handle = [&](u32 level, u64 number) {
+    return number ? t.handle_of(u32(t.levels + s.before[level] + number - 1)) : Table::head(level);
+  };
+  const auto low = [&](u32 level, u64 number) {
+    return number ? t.encode(read_element<key>(keys, key_bytes, number * s.span[level])) : key(0);
+  };
+  word* const c = t.chunk(handle(l, j));
+  const u64 all = l ? s.chunks[l - 1] : n;
+  for (u32 i = 0; i < t.entries(); ++i) {
+    const u64 e = j * per + i;
+    word w = empty_word<F>();
+    if (i < per && e < all)
+      w = l ? F::make(low(l - 1, e), handle(l - 1, e))
+            : F::make(t.encode(read_element<key>(keys, key_bytes, e)),
+                      values ? read_element<value>(values, value_bytes, e) : value(0));
+    Mem::template store<order::relaxed>(c + i, w);
+  }
+  const bool last = j + 1 == s.chunks[l];
+  Mem::template store<order::relaxed>(
+      c + t.slots - 2, Table::next_word(last ? Table::no_key : key(low(l, j + 1) - 1), last ? none : handle(l, j + 1)));
+  Mem::template store<order::relaxed>(c + t.slots - 1, Table::fresh_lock(l));
+}
+
+GH_END
