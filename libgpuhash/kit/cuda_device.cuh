@@ -91,7 +91,6 @@ inline int keep_while(void* graph, void (*gone)(void*), void* note) {
 inline int follow_in_graph(void* s, void* e) {
   return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), cudaEventWaitExternal));
 }
-inline int wait_for_all() { return int(cudaDeviceSynchronize()); }
 inline bool has_wide_cas(int ordinal) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 9;
@@ -123,7 +122,6 @@ inline constexpr device_api cuda_device = {
     .captured_by = cuda_detail::captured_by,
     .keep_while = cuda_detail::keep_while,
     .follow_in_graph = cuda_detail::follow_in_graph,
-    .wait_for_all = cuda_detail::wait_for_all,
 };
 
 }  // namespace gpuhash

@@ -35,7 +35,6 @@ struct device_api {
   // Calls gone(note) when the graph and what was made from it are no more, on any thread. gone must not call the device.
   int (*keep_while)(void* graph, void (*gone)(void* note), void* note);
   int (*follow_in_graph)(void* stream, void* event);  // each launch waits for what was recorded last before it
-  int (*wait_for_all)();                              // for all work of the device
 };
 
 }  // namespace gpuhash

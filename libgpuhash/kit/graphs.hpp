@@ -2,8 +2,9 @@
 //
 //   C1  A graph has the addresses of the table's storage. While one lives the storage stays where it is: what would move
 //       it is refused.
-//   C2  Nobody tells the library of a launch. So whatever needs the table to itself first waits for all of the device's
-//       work; and a launch first waits for what needed the table to itself before (stream_gate::capture).
+//   C2  Nobody tells the library of a launch, and waiting for all of the device's work would break any capture that goes on
+//       meanwhile. So a launch follows what needed the table to itself before (stream_gate::before_capture); but whoever
+//       needs the table to itself after a launch has to order that, by the stream or by waiting for it, as gpuhash.h says.
 //   C3  Launches of writing batches may run at any time, so that no reading batch is alone while such a graph lives.
 //
 // The device says when a graph and all that was made from it are gone, maybe after the table is.

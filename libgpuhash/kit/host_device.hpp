@@ -86,7 +86,6 @@ inline constexpr device_api host_device = {
     .captured_by = [](void*, void** graph) { return *graph = nullptr, 0; },
     .keep_while = [](void*, void (*)(void*), void*) { return 1; },
     .follow_in_graph = [](void*, void*) { return 1; },
-    .wait_for_all = [] { return 0; },
 };
 
 }  // namespace gpuhash

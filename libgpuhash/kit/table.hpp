@@ -233,8 +233,7 @@ class table {
     exclusive(table& t, void* stream) : t_(t), stream_(stream) {
       if (t_.on_cuda()) {
         t_.launch_.lock();
-        error = t_.graphs_.any() ? t_.api_.wait_for_all() : 0;  // C2
-        if (!error) error = t_.gate_.before_exclusive(stream);
+        error = t_.gate_.before_exclusive(stream);
       } else {
         t_.host_gate_.lock();
       }

@@ -535,7 +535,6 @@ inline constexpr device_api fake_api = {
     .captured_by = [](void*, void** graph) { return *graph = nullptr, 0; },
     .keep_while = [](void*, void (*)(void*), void*) { return error_device; },
     .follow_in_graph = [](void*, void*) { return error_device; },
-    .wait_for_all = [] { return 0; },
 };
 
 }  // namespace gpuhash::kit_sim

@@ -273,6 +273,15 @@ typedef struct gpuhash_batch {
 } gpuhash_batch;
 #define GPUHASH_BATCH_INIT {sizeof(gpuhash_batch), 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL}
 
+/* CUDA graphs. A batch on a stream that is being captured goes into the graph, if the table has grow 0 or the batch is a
+ * find or count, and no counts are asked for; all else answers GPUHASH_INVALID_ARGUMENT there, and the capture goes on.
+ *   - While such a graph lives the table's storage does not move: reserve, shrink and flush answer INVALID_ARGUMENT, and a
+ *     table that would have to grow answers FULL. Destroy the graph and what was instantiated from it to change that.
+ *   - A launch runs beside other batches, and after every call before it that had the table to itself (export, clear, ...).
+ *     The library does not see launches: order such a call after a launch yourself, by giving it the launch's stream or by
+ *     waiting for that first; and wait for the last launch before the table is destroyed.
+ *   - Elements of a launch that find no room say so in their status bytes, and the next call that waits says so. */
+
 /* execute: an element whose op code is none of 0 to 5, or ACCUMULATE in a table without values or of a backend without
  * that trait, is left out and gets the status GPUHASH_ELEMENT_BAD_OP; all others are carried out. The call then says
  * GPUHASH_INVALID_ARGUMENT, unless it has something worse to say. */
