@@ -55,7 +55,7 @@ _DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whicheve
 def usable_stream(stream: Any, device: int) -> int:
     """The handle of a stream that was named; refused if it is of another device, or if the driver does not know it."""
     handle = stream_handle(stream)
-    if handle > _DEFAULT_STREAMS:
+    if handle > _DEFAULT_STREAMS and not _cuda.is_capturing(handle):  # a capture would not survive the question
         try:
             found = int(_cuda.call("cuStreamGetDevice", handle))
         except DeviceError as error:

@@ -2,8 +2,11 @@
 
 import re
 import tomllib
+from pathlib import Path
 
 import pytest
+
+import pygpuhash
 
 from .conftest import ROOT, must, require
 
@@ -70,3 +73,18 @@ def test_kit_headers_keep_their_layout(prefix):
     assert (include / "plugin.h").exists()
     assert (include / "kit" / "libgpuhash" / "tile" / "tile.hpp").exists()
     assert f"-I{include}/kit" in prefix.flags("--cflags", package="gpuhash-kit")
+
+
+def test_host_code_calls_no_device_code():
+    """A call of device code from host templates compiles, without a word, to exit(1)."""
+    require("objdump")
+    modules = sorted((Path(pygpuhash.__file__).parent / "gpuhash" / "plugins-v1").glob("*.so"))
+    assert modules
+    for path in modules:
+        function, callers = "", set()
+        for line in must("objdump", "-dC", "--no-show-raw-insn", "-j", ".text", path).splitlines():
+            if line.endswith(">:"):
+                function = line.split("<", 1)[1]
+            elif "<exit@plt>" in line and "libcudart_static" not in function:
+                callers.add(function)
+        assert callers == set(), path
