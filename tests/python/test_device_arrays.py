@@ -425,7 +425,7 @@ def test_arrays_of_our_own_on_two_streams(table, cuda):
 
 
 def test_the_arrays_of_a_library_that_must_not_be_written(table, cuda, monkeypatch):
-    fake_libraries.jax(monkeypatch, cuda)
+    fake_libraries.jax(monkeypatch, cuda).config.jax_enable_x64 = True
     kind = fake_libraries.exchange_type("ArrayImpl", "jaxlib")
     keys, out = kind(KEYS), kind(np.zeros_like(KEYS))
     with pytest.raises(TypeError, match="JAX array, which cannot be written"):
