@@ -462,8 +462,11 @@ cdef class Library:
     cdef dict dtypes                # of PyTorch, by numpy's, as keyword arguments
     cdef bint writable              # its arrays may be written to
 
-    cdef bint current_stream(self, object array, int32_t device, uintptr_t *stream) except -1:
-        """The stream on which the library would launch work now: then the array is ready for it. False: unknown."""
+    cdef bint current_stream(self, int32_t device, uintptr_t *stream) except -1:
+        """The stream on which the library would launch work now: its arrays are ready for it. False: unknown.
+
+        An array of our own brings its stream, which is left as it is.
+        """
         cdef void *found = NULL
         if self.way == EXCHANGE:
             if self.exchange.current_stream(ON_CUDA, device, &found) != 0:
@@ -472,8 +475,6 @@ cdef class Library:
             stream[0] = <uintptr_t>found
         elif self.way == CUPY:
             stream[0] = self.stream_of(device).ptr
-        else:
-            stream[0] = array.stream
         return True
 
     cdef bint look(self, object array, object dtype, int code, uintptr_t stream, Seen *seen) except -1:
@@ -1084,14 +1085,14 @@ cdef class CoreTable:
         cdef object store = self._value_store if out_dtype is self.value_dtype else out_dtype
         if library is None or self.key_dtype is not self._key_store or store is not out_dtype:
             return None
-        cdef uintptr_t s = 0
-        if not library.current_stream(keys, self._ordinal, &s):
+        cdef uintptr_t s = keys.stream if library.way == OWN else 0
+        cdef Seen k, other
+        if not library.look(keys, self.key_dtype, self.key_code, s, &k) or k.device != self._ordinal:
+            return None
+        if not library.current_stream(self._ordinal, &s):
             return None
         cdef object owner = stream if stream is not None else self._stream
         if owner is not None and handle_of(owner) != s:
-            return None
-        cdef Seen k, other
-        if not library.look(keys, self.key_dtype, self.key_code, s, &k) or k.device != self._ordinal:
             return None
         cdef gpuhash_batch batch
         cdef gpuhash_counts counts

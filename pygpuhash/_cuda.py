@@ -9,6 +9,7 @@ All work is done in the device's primary context, the one that the CUDA runtime 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import math
@@ -216,7 +217,7 @@ class DeviceArray:
 
     def __del__(self) -> None:
         if getattr(self, "_owned", False) and not sys.is_finalizing():
-            with relaxed(), current(self.device):
+            with contextlib.suppress(DeviceError), relaxed(), current(self.device), told:  # of a device that has failed
                 self.buffer.close(stream_at(self.stream))
 
     @property

@@ -27,7 +27,8 @@ class ndarray:
         self.data = SimpleNamespace(ptr=self.array.ctypes.data, device_id=ndarray.device)
         self.size = self.array.size
 
-    device = 0
+    device = 0  # where new arrays are
+    current_device = 0
 
     def __len__(self):
         return len(self.array)
@@ -100,7 +101,7 @@ class Stream:
 Stream.null = Stream(0)
 
 
-def cupy(monkeypatch, current_device=0):
+def cupy(monkeypatch):
     module = ModuleType("cupy")
     module.ndarray = ndarray
     module.empty = ndarray
@@ -110,7 +111,7 @@ def cupy(monkeypatch, current_device=0):
     module.asnumpy = lambda a: a.array.copy()
     module.cuda = SimpleNamespace(
         get_current_stream=lambda device=-1: Stream(Stream.current),
-        runtime=SimpleNamespace(getDevice=lambda: current_device),
+        runtime=SimpleNamespace(getDevice=lambda: ndarray.current_device),
         Stream=Stream,
     )
     monkeypatch.setitem(sys.modules, "cupy", module)
@@ -227,11 +228,11 @@ def exchange_type(name="Tensor", module="torch", major=1):
         if Array.refuses:  # PyTorch sets an exception as well, which a function of ctypes cannot
             return -1
         t = out.contents
-        t.data, t.kind, t.device, t.ndim = array.array.ctypes.data, array.kind, array.device, array.array.ndim
+        t.data, t.byte_offset = array.array.ctypes.data - 16, 16  # as of a slice
+        t.kind, t.device, t.ndim = array.kind, array.device, array.array.ndim
         dtype = array.array.dtype
         t.dtype = Dtype(code_of(dtype), 8 * dtype.itemsize, 1)
         t.shape, t.strides = ctypes.addressof(array.sizes), ctypes.addressof(array.steps)
-        t.byte_offset = 0
         return 0
 
     def current(kind, device, out):

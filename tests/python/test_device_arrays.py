@@ -415,6 +415,46 @@ def test_a_library_that_cuts_what_it_converts(cuda, monkeypatch):
         _device._stored_view(Array(0, 0, np.arange(3, dtype="u4")), u8, u8, 0, 0, "keys")
 
 
+def test_arrays_of_our_own_on_two_streams(table, cuda):
+    """What the short path takes is ready on the stream of the call; the rest is waited for."""
+    keys = _cuda.from_host(KEYS, 0)
+    values = _cuda.DeviceArray((100,), np.uint64, 0, 7)
+    _cuda.copy(values.ptr, KEYS.ctypes.data, KEYS.nbytes, 7)  # not done yet
+    assert table.insert(keys, values).get().all()
+    assert np.array_equal(table.find(keys)[0].get(), KEYS)
+
+
+def test_the_arrays_of_a_library_that_must_not_be_written(table, cuda, monkeypatch):
+    fake_libraries.jax(monkeypatch, cuda).config.jax_enable_x64 = True
+    kind = fake_libraries.exchange_type("ArrayImpl", "jaxlib")
+    keys, out = kind(KEYS), kind(np.zeros_like(KEYS))
+    with pytest.raises(TypeError, match="JAX array, which cannot be written"):
+        table.find(keys, out=out)
+    assert not out.array.any()
+
+
+def test_narrow_values_of_whole_keys(backend, cupy):
+    values = np.arange(-50, 50, dtype="i1")
+    with make(backend, value_dtype="int8") as table:
+        table.insert(KEYS, values)
+        keys, out = cupy.asarray(KEYS), cupy.asarray(np.zeros(100, "i1"))
+        assert np.array_equal(table.find(keys)[0].array, values)
+        assert np.array_equal(table.find(keys, out=out)[0].array, values)
+        assert fake_libraries.asked  # by the long path: the library writes 4 bytes for each
+
+
+def test_another_current_device_than_that_of_the_results(table, cuda, monkeypatch):
+    """CuPy makes arrays on its current device."""
+    cupy = fake_libraries.cupy(monkeypatch)
+    monkeypatch.setattr(cupy.ndarray, "current_device", 1)
+    keys = cupy.asarray(KEYS)
+    table.insert(KEYS, KEYS)
+    assert np.array_equal(table.find(keys)[0].array, KEYS)
+    assert fake_libraries.asked  # the long path, which makes the table's device current
+    out, found = cupy.asarray(KEYS * 0), cupy.asarray(np.zeros(100, bool))
+    short(lambda: table.find(keys, out=out, found=found))
+
+
 def test_find_all(backend, cupy):
     if backend != "slab_hash":
         with make(backend) as table, pytest.raises(gh.Unsupported):
