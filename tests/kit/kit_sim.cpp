@@ -1,6 +1,6 @@
 // The kit under deterministic simulation: kit_sim STRUCTURE DEVICE PLAN FIRST LAST [options]
 //
-//   STRUCTURE  linear_probe, slab_hash
+//   STRUCTURE  linear_probe, slab_hash, stadium
 //   DEVICE     cuda (the fake one), cpu
 //   PLAN       plain; memory: some allocations fail; faults: a call of the device fails (cuda)
 //   FIRST LAST seeds
@@ -21,6 +21,7 @@
 #include "tests/kit/workload.hpp"
 // after it: it sorts
 #include "plugins/slab_hash/table.hpp"
+#include "plugins/stadium/structure.hpp"
 
 namespace gpuhash {
 
@@ -62,6 +63,13 @@ table* make_one(const run_options& r, const table_options& o, gpuhash_status* st
     slab_options so;
     so.buckets = o.buckets, so.slab_bytes = o.slab_bytes, so.light = o.light, so.duplicates = o.duplicates;
     auto t = std::make_unique<slab_hash_table<F>>(table::setup{o.config, &fake_api, fake_engines<slab_memory>()}, so);
+    *status = t->create(err);
+    return *status == GPUHASH_OK ? t.release() : nullptr;
+  }
+  if (r.stadium) {
+    stadium_options so;
+    so.log_bits = o.log_bits, so.probe_limit = o.probe_limit == 128 ? 16 : 4096;
+    auto t = std::make_unique<stadium>(table::setup{o.config, &fake_api, fake_stadium_engines()}, so);
     *status = t->create(err);
     return *status == GPUHASH_OK ? t.release() : nullptr;
   }
@@ -112,6 +120,7 @@ table_options draw_options(const run_options& r) {
     if (w.one_in(2)) o.probe_limit = 128;
     o.row = 1u << w.below(4);
     o.by_mask = w.one_in(4);
+    if (r.stadium) o.log_bits = 1 + w.below(3);
   }
   return o;
 }
@@ -182,7 +191,8 @@ table* make_table(const run_options& r, const table_options& o, gpuhash_status* 
 int simulate(int argc, char** argv) {
   if (argc < 6) {
     fprintf(stderr,
-            "usage: kit_sim linear_probe|slab_hash cuda|cpu plain|memory|faults FIRST LAST [--at I|all] [--steps N] "
+            "usage: kit_sim linear_probe|slab_hash|stadium cuda|cpu plain|memory|faults FIRST LAST [--at I|all] "
+            "[--steps N] "
             "[--all] [--trace]\n");
     return 2;
   }
@@ -191,6 +201,7 @@ int simulate(int argc, char** argv) {
   host = &api;
   run_options r;
   r.slab = !strcmp(argv[1], "slab_hash");
+  r.stadium = !strcmp(argv[1], "stadium");
   r.cuda = !strcmp(argv[2], "cuda");
   r.what = !strcmp(argv[3], "memory") ? plan::memory : !strcmp(argv[3], "faults") ? plan::faults : plan::plain;
   const uint64_t first = strtoull(argv[4], nullptr, 10), last = strtoull(argv[5], nullptr, 10);
