@@ -168,7 +168,8 @@ def check_ops(ops, bint accumulates):
             raise errors.InvalidArgument(f"ops[{i}] is {p[i]}, which execute does not have: use the codes of "
                                          "pygpuhash.Op from NOP (0) to ERASE (5)")
         if p[i] == GPUHASH_OP_ACCUMULATE and not accumulates:
-            raise errors.InvalidArgument(f"ops[{i}] is ACCUMULATE (3), but this table has no numbers for values")
+            raise errors.InvalidArgument(f"ops[{i}] is ACCUMULATE (3), but this table is a set "
+                                         "(value_dtype=None), or its values are no single numbers")
 
 
 cdef bint plain(object array, object dtype) noexcept:

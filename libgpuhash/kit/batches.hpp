@@ -66,6 +66,9 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (b.op == GPUHASH_OP_ACCUMULATE && !config_.value_bytes)
     return host->fail(err, GPUHASH_UNSUPPORTED,
                       "accumulate needs values, and this table is a set; create it with value_bytes 4 or 8");
+  if (b.op == GPUHASH_OP_ACCUMULATE && config_.value_bytes > 8)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "accumulate joins values of 4 or 8 bytes, and this table's have %u",
+                      config_.value_bytes);
   if (const gpuhash_status s = refuse(b, err)) return s;
   on_device scope(*this);
   if (scope.error) return fault(err, scope.error, "choosing the table's device");

@@ -51,9 +51,6 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
                 batch.value_type);
   if (table.value_bytes == 0 && batch.op == GPUHASH_OP_ACCUMULATE)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "accumulate needs values, but the table is a set (value_bytes is 0)");
-  if (table.value_bytes > 8 && batch.op == GPUHASH_OP_ACCUMULATE)
-    return fail(err, GPUHASH_UNSUPPORTED, "accumulate joins values of 4 or 8 bytes, and this table's have %u",
-                table.value_bytes);
   return GPUHASH_OK;
 }
 

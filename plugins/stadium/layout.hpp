@@ -1,7 +1,7 @@
 // stadium: the bytes of the table.
 //
 //   ticket-board   | group 0 | group 1 | ... | group G-1 |    one 64-bit word each, G is a prime
-//                  |t|t|t|t|t|t|t|t|                          8 tickets of 8 bits, or 16 of 4, or 32 of 2
+//                  |t|t|t|t|t|t|t|t|                          8 tickets of 8 bits, or 4 of 16, 16 of 4, 32 of 2
 //   slots          | key | value | key | value | ...          one slot for each ticket, in the order of the tickets
 //
 //   ticket         | info ... | state |                       state: the two low bits
@@ -10,8 +10,8 @@
 //     live  11     the slot holds a key
 //     dead  10     the slot held a key that was erased
 //
-// The info bits come from the key: 6 in a ticket of 8 bits, 2 of 4, none of 2. Two states fit one bit, and four are
-// needed, so there is no ticket of 1 bit. A key's path is a sequence of groups: the first by the high half of a product
+// The info bits come from the key: 6 in a ticket of 8 bits, 14 of 16, 2 of 4, none of 2. Two states fit one bit, and four
+// are needed, so there is no ticket of 1 bit. A key's path is a sequence of groups: the first by the high half of a product
 // with its hash, each next one the key's own stride further on, around the end. G is a prime, so a path meets every group.
 //
 // A slot's key is written once. A value of 4 or 8 bytes is one word, read and written at once whatever the key's size; a

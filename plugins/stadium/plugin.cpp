@@ -13,7 +13,7 @@ namespace {
 constexpr uint32_t most_bytes = 256;  // of a key, or of a value
 
 constexpr gpuhash_option_info option_list[] = {
-    {"ticket", "8|4|2", "bits of a ticket: two for its state, the others from the key"},
+    {"ticket", "8|16|4|2", "bits of a ticket: two for its state, the others from the key. Default: 8, in a file 16"},
     {"probe_limit", "16 to 2147483648",
      "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
      "filled above 0.9"},
@@ -31,12 +31,14 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
   if (ticket && !strcmp(ticket, "1"))
     return host->fail(err, GPUHASH_UNSUPPORTED,
                       "option ticket=1: a ticket holds one of four states (never, busy, live, dead), which take two "
-                      "bits; choose one of 8|4|2");
-  uint32_t width = 0;
-  gpuhash_status s = option_word(c, "ticket", "8|4|2", &width, err);
+                      "bits; choose one of 8|16|4|2");
+  const char* const placement = option_text(c, "placement");
+  uint32_t width = placement && !strcmp(placement, "file") ? 1 : 0;
+  gpuhash_status s = option_word(c, "ticket", "8|16|4|2", &width, err);
   if (!s) s = option_number(c, "probe_limit", 16, 1ull << 31, false, &o.probe_limit, err);
   if (s) return s;
-  o.log_bits = 3 - width;
+  constexpr uint32_t log_bits[] = {3, 4, 2, 1};
+  o.log_bits = log_bits[width];
   // A table that may not grow takes as many keys as it says, however long the last of them has to look.
   if (!o.probe_limit && c.grow && c.max_load_factor <= 0.9) o.probe_limit = 4096;
   return GPUHASH_OK;

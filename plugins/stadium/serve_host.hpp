@@ -249,11 +249,14 @@ class alignas(64) stadium_reader {
     for (u32 o = 0; o < n_open; ++o) go_on(t, b.of[open[o]], b.seen[open[o]]);
   }
   // A visit that decided nothing, and answered `absent` so far.
-  void go_on(const stadium_table& t, visit& v, const look& seen) {
+  // It is copied first and changed then: a copy of what was written just now would wait for it.
+  void go_on(const stadium_table& t, const visit& from, const look& seen) {
+    visit& v = waiting_[n_waiting_];
+    v = from;
     value* const out =
         S::value_size && q_.out_values && q_.kind == find ? static_cast<value*>(q_.out_values) + v.element : nullptr;
     bool found = false;
-    if (seen.rest(t, v, out, &found) == verdict::next) waiting_[n_waiting_++] = v;
+    n_waiting_ += seen.rest(t, v, out, &found) == verdict::next;
     if (!found) return;
     if (q_.status) q_.status[v.element] = yes;
     if (q_.kind == count) static_cast<u64*>(q_.out_values)[v.element] = 1;

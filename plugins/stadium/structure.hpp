@@ -136,8 +136,11 @@ class stadium final : public table {
     scratch tickets(*this, t.groups * sizeof(u64), stream);
     scratch slots(*this, t.cells() * t.stride, stream);
     if (!tickets || !slots) return no_memory(err, tickets.bytes() + slots.bytes());
-    if (const int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream))
-      return fault(err, e, "initialising the table");
+    int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
+    // Nobody reads a slot that was not written. But on the CPU memory comes into being when it is touched, which the team
+    // does faster than a batch of inserts.
+    if (!e && !on_cuda()) e = api_.fill(slots.get(), 0, slots.bytes(), stream);
+    if (e) return fault(err, e, "initialising the table");
     t.tickets = tickets.as<u64>();
     t.place_slots(slots.get());
     tickets.swap(out->tickets);

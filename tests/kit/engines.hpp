@@ -8,12 +8,15 @@
 #include "plugins/hive/layout.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "plugins/slab_hash/layout.hpp"
+#include "plugins/stadium/engines.hpp"
+#include "plugins/stadium/layout.hpp"
 #include "tests/kit/fake_device.hpp"
 
 // Of plugin_host.cpp, built with an instruction set of this name: a namespace for each structure.
 extern "C" const gpuhash::engine* gpuhash_hive_engines_sim_hive();
 extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_sim_linear_probe();
 extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_sim_slab_hash();
+extern "C" const gpuhash::engine* gpuhash_stadium_engines_sim_stadium();
 
 namespace gpuhash::kit_sim {
 
@@ -80,6 +83,22 @@ struct slab_memory {
       t.heap.bitmaps[s] = the_device.real(t.heap.bitmaps[s]);
     }
     t.heap.note = the_device.real(t.heap.note);
+    return t;
+  }
+};
+
+struct stadium_memory {
+  using layout = stadium_table;
+  static const engine* real_engines() { return gpuhash_stadium_engines_sim_stadium(); }
+  template <class Each>
+  static void each_block(const layout& t, Each each) {
+    each(t.tickets, t.groups * sizeof(u64));
+    each(t.slots, t.cells() * t.stride);
+  }
+  static layout translated(layout t) {
+    t.tickets = the_device.real(t.tickets);
+    t.place_slots(the_device.real(t.slots));
+    t.nothing = the_device.real(t.nothing);
     return t;
   }
 };
@@ -305,6 +324,20 @@ const engine* fake_engines() {
       of.template operator()<format_set32>(set32{}), of.template operator()<format_pair32>(pair32{}),
       of.template operator()<format_set64>(set64{}), of.template operator()<format_pair64>(pair64{})};
   std::copy(now, now + format_count, all);
+  return all;
+}
+
+// By the sizes of keys and values instead of slot formats.
+inline const engine* fake_stadium_engines() {
+  static engine all[stadium_engines];
+  const auto put = []<int... id>(std::integer_sequence<int, id...>) {
+    const auto of = []<int one>() {
+      using E = fake_engine<stadium_memory, one>;
+      return engine{E::run, E::collect, nullptr, nullptr, the_device.cuda ? nullptr : E::rebuild};
+    };
+    ((all[id] = of.template operator()<id>()), ...);
+  };
+  put(std::make_integer_sequence<int, int(stadium_engines)>());
   return all;
 }
 

@@ -1,6 +1,6 @@
 // The kit under deterministic simulation: kit_sim STRUCTURE DEVICE PLAN FIRST LAST [options]
 //
-//   STRUCTURE  hive, linear_probe, slab_hash
+//   STRUCTURE  hive, linear_probe, slab_hash, stadium
 //   DEVICE     cuda (the fake one), cpu
 //   PLAN       plain; memory: some allocations fail; faults: a call of the device fails (cuda)
 //   FIRST LAST seeds
@@ -22,6 +22,7 @@
 // after it: it sorts
 #include "plugins/hive/table.hpp"
 #include "plugins/slab_hash/table.hpp"
+#include "plugins/stadium/structure.hpp"
 
 namespace gpuhash {
 
@@ -76,6 +77,13 @@ table* make_one(const run_options& r, const table_options& o, gpuhash_status* st
     *status = t->create(err);
     return *status == GPUHASH_OK ? t.release() : nullptr;
   }
+  if (r.stadium) {
+    stadium_options so;
+    so.log_bits = o.log_bits, so.probe_limit = o.probe_limit == 128 ? 16 : 4096;
+    auto t = std::make_unique<stadium>(table::setup{o.config, &fake_api, fake_stadium_engines()}, so);
+    *status = t->create(err);
+    return *status == GPUHASH_OK ? t.release() : nullptr;
+  }
   linear_options lo;
   lo.row = o.row, lo.by_mask = o.by_mask, lo.probe_limit = o.probe_limit;
   auto t = std::make_unique<flat_table<linear_structure, F>>(
@@ -123,6 +131,7 @@ table_options draw_options(const run_options& r) {
     if (w.one_in(2)) o.probe_limit = 128;
     o.row = 1u << w.below(4);
     o.by_mask = w.one_in(4);
+    if (r.stadium) o.log_bits = 1 + w.below(3);
   }
   return o;
 }
@@ -192,10 +201,9 @@ table* make_table(const run_options& r, const table_options& o, gpuhash_status* 
 
 int simulate(int argc, char** argv) {
   if (argc < 6) {
-    fprintf(
-        stderr,
-        "usage: kit_sim hive|linear_probe|slab_hash cuda|cpu plain|memory|faults FIRST LAST [--at I|all] [--steps N] "
-        "[--all] [--trace]\n");
+    fprintf(stderr,
+            "usage: kit_sim hive|linear_probe|slab_hash|stadium cuda|cpu plain|memory|faults FIRST LAST [--at I|all] "
+            "[--steps N] [--all] [--trace]\n");
     return 2;
   }
   static gpuhash_host_api api{};
@@ -204,6 +212,7 @@ int simulate(int argc, char** argv) {
   run_options r;
   r.slab = !strcmp(argv[1], "slab_hash");
   r.hive = !strcmp(argv[1], "hive");
+  r.stadium = !strcmp(argv[1], "stadium");
   r.cuda = !strcmp(argv[2], "cuda");
   r.what = !strcmp(argv[3], "memory") ? plan::memory : !strcmp(argv[3], "faults") ? plan::faults : plan::plain;
   const uint64_t first = strtoull(argv[4], nullptr, 10), last = strtoull(argv[5], nullptr, 10);

@@ -20,7 +20,7 @@ BUILD = ROOT / "tests" / "kit" / ".build"
 FLAGS = ["-std=c++20", "-O1", "-g1", "-Wno-missing-field-initializers", "-Wno-unknown-pragmas"]
 if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
-STRUCTURES = ("hive", "linear_probe", "slab_hash")
+STRUCTURES = ("hive", "linear_probe", "slab_hash", "stadium")
 
 # Constants at their extremes: rebuilds of many steps, batches of many parts.
 EXTREMES = ("-DGPUHASH_REBUILD_STEP=64", "-DGPUHASH_STATUS_PART=200")

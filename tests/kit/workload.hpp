@@ -25,7 +25,7 @@ namespace gpuhash::kit_sim {
 enum class plan { plain, memory, faults };
 
 struct run_options {
-  bool cuda = true, slab = false, hive = false;
+  bool cuda = true, slab = false, hive = false, stadium = false;
   plan what = plan::plain;
   uint64_t at = 0;  // memory, faults: which allocation or call fails first; 0: drawn
 };
@@ -37,6 +37,7 @@ struct table_options {
   uint32_t by_mask = 0;
   uint64_t buckets = 0;
   uint32_t slab_bytes = 128, light = 0, duplicates = 0;
+  uint32_t log_bits = 3;
   uint32_t threads = 1, streams = 1;  // streams: of each thread
   uint32_t keys = 97;                 // of each owner; a prime
 };

@@ -65,7 +65,7 @@ def same(got, expected) -> None:
     assert got.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("ticket", [8, 4, 2])
+@pytest.mark.parametrize("ticket", [16, 8, 4, 2])
 def test_every_operation(case, ticket):
     _, _, keys, values = case
     half = N // 2
@@ -187,6 +187,15 @@ def test_accumulate_takes_single_numbers():
                 t.accumulate([1], np.zeros((), dtype))
             with pytest.raises(gh.InvalidArgument, match=r"ops\[0\] is ACCUMULATE"):
                 t.execute([gh.Op.ACCUMULATE], [1])
+
+
+def test_the_library_refuses_to_accumulate_wide_values():
+    keys, values = np.arange(4, dtype="u8"), np.ones((4, 4), "u4")
+    with gh.Table("stadium", value_dtype=("u4", 4), device="cpu") as t:
+        failure = t._raw(3, 4, keys.ctypes.data, values.ctypes.data)
+        assert isinstance(failure, gh.Unsupported)
+        assert "values of 4 or 8 bytes, and this table's have 16" in str(failure)
+        assert len(t) == 0
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def crashed_system(path):
     patch(path, BOOT, b"another boot".ljust(40, b"\0"))
 
 
-@pytest.mark.parametrize("ticket", [8, 4, 2])
+@pytest.mark.parametrize("ticket", [16, 8, 4, 2])
 @pytest.mark.parametrize("value_dtype", ["i8", ("u4", 16), None])
 def test_reopened_by_its_path(path, ticket, value_dtype):
     def again():
@@ -169,7 +169,7 @@ def test_damaged_header(filled, at):
 def test_other_sizes(filled):
     refuses(gh.InvalidArgument, "keys of 8 bytes and values of 8, and 4 and 8", filled, key_dtype="u4")
     refuses(gh.InvalidArgument, "keys of 8 bytes and values of 8, and 8 and 64", filled, value_dtype=("u4", 16))
-    refuses(gh.InvalidArgument, "tickets of 8 bits.*pass ticket=8", filled, ticket=4)
+    refuses(gh.InvalidArgument, "tickets of 16 bits.*pass ticket=16", filled, ticket=4)
 
 
 def test_no_permission(filled):
