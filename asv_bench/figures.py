@@ -8,10 +8,10 @@
     python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7
 
 hive reproduces figures 6 and 7 of M. S. H. Polak, D. Troendle, B. Jang, "Hive Hash Table"; linear_probe reproduces
-D. Farrell, "A Simple GPU Hash Table" (2020); slab_hash reproduces section VI of S. Ashkiani, M. Farach-Colton, J. D. Owens,
-"A Dynamic Hash Table for the GPU" (2018). Where the paper compares with another static table, the comparison here is with
-linear_probe at the same utilisation. Writes <output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg.
-Every result is verified.
+D. Farrell, "A Simple GPU Hash Table" (2020); slab_hash reproduces section VI of S. Ashkiani, M. Farach-Colton,
+J. D. Owens, "A Dynamic Hash Table for the GPU" (2018). Where the paper compares with another static table, the
+comparison here is with linear_probe at the same utilisation. Writes
+<output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
 """
 
 from __future__ import annotations
