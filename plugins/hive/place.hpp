@@ -115,7 +115,7 @@ struct hive_hand {
       for (u32 way = 0; way < t.ways; ++way)
         if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
       if (evict(home, pair, used, busy)) return placed{placed::done, used}.packed();
-      if (!evict_second(k, home, round, used, busy)) break;
+      evict_second(k, home, round, used, busy);
     }
     const placed last = put_in_stash(home, pair);
     used += last.used;
@@ -194,22 +194,22 @@ struct hive_hand {
   }
 
   // No victim can go anywhere. Make a slot of another bucket vacant where one of them could go then.
-  GH_FN bool evict_second(key k, index home, u32 round, u32& used, bool& busy) const {
+  GH_FN void evict_second(key k, index home, u32 round, u32& used, bool& busy) const {
     for (u32 n = 0; n < second_victims * t.ways; ++n) {
       const index b = t.bucket_of(k, home, n % t.ways);
       const u32 drawn = u32(mix(u32(k) + round * 64 + n));
       const word seen = Mem::template load<order::acquire>(t.bucket(b) + (drawn & (bucket_slots() - 1)));
-      if (!is_live<F>(seen)) return true;  // it was erased
+      if (!is_live<F>(seen)) return;  // it was erased
       const key v = F::key_of(seen);
       const index v_home = t.home(v);
       for (u32 way = 0; way < t.ways; ++way) {
         const index c = t.bucket_of(v, v_home, way);
         if (c == b) continue;
+        if (free_slot(c) && !GH_MUTANT(early_second)) return;  // H2: nobody leaves a home that is not full
         for (u32 i = 0; i < bucket_slots(); ++i)
-          if (move_victim(t.lock_of(home), c, t.bucket(c) + i, vacant<F>(), used, busy)) return true;
+          if (move_victim(t.lock_of(home), c, t.bucket(c) + i, vacant<F>(), used, busy)) return;
       }
     }
-    return false;
   }
 
   // Move the key in this slot of bucket b, which has no EMPTY slot, to another of its buckets, and leave `instead` there.

@@ -1,0 +1,115 @@
+"""hive near the end of its room: loads that it has to reach, keys that all collide, dead slots, stashes of any size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+KEYS = np.random.default_rng(5).permutation(1 << 20).astype(np.uint32)
+
+
+def table(n: int, **options: object) -> gh.Table:
+    known = {"key_dtype": "uint32", "value_dtype": "uint32", "device": "cpu", "grow": False, "seed": 7}
+    return gh.Table("hive", capacity=n, **(known | options))
+
+
+def fill(t: gh.Table, keys: np.ndarray) -> np.ndarray:
+    """Which of these keys found room."""
+    status = np.zeros(len(keys), np.uint8)
+    try:
+        t.insert(keys, keys)
+        return np.ones(len(keys), bool)
+    except gh.TableFull:
+        del status
+        return t.find(keys)[1]
+
+
+@pytest.mark.parametrize(("bucket", "ways", "load"), [(8, 2, 0.95), (8, 3, 0.97), (16, 2, 0.97), (32, 2, 0.97)])
+def test_load_without_a_stash(bucket: int, ways: int, load: float) -> None:
+    with table(100_000, bucket=bucket, ways=ways, stash=0, max_load_factor=load) as t:
+        assert fill(t, KEYS[:100_000]).all()
+        assert t.stats()["stash_slots"] == 0
+        assert 0.01 < t.stats()["outside"] < 0.5
+        values, found = t.find(KEYS[:100_000])
+        assert found.all()
+        assert (values == KEYS[:100_000]).all()
+        assert not t.find(KEYS[200_000:300_000])[1].any()
+        t.check()
+
+
+def test_overfull_table_keeps_what_it_took() -> None:
+    """More keys than slots: those that found no room say so, and all others are there."""
+    with table(20_000, max_load_factor=1.0) as t:
+        keys = KEYS[:30_000]
+        there = fill(t, keys)
+        slots = t.stats()["slots"]
+        assert 0.97 * slots < there.sum() <= slots
+        assert t.stats()["stashed"] > 0
+        assert len(t) == there.sum()
+        t.check()
+        assert t.erase(keys[there][:5000]).all()
+        assert len(t) == there.sum() - 5000
+        absent = keys[~there][:3000]
+        again = fill(t, absent)  # dead slots take other keys
+        assert again.mean() > 0.5
+        t.check()
+
+
+def test_keys_that_all_collide_are_bounded() -> None:
+    """Keys of one home and one other bucket: as many as two buckets and a path of the stash hold, then FULL."""
+    with table(64, stash=0.25, max_load_factor=0.9) as t:
+        room = t.stats()["slots"]
+        there = fill(t, np.arange(1, 4000, dtype=np.uint32))
+        assert there.sum() <= room
+        assert t.stats()["stashed"] <= t.stats()["stash_slots"]
+        t.check()
+
+
+def test_ageing_at_a_high_load() -> None:
+    """Rounds of erasing and inserting others: dead slots are taken again, and nothing is lost or doubled."""
+    rng = np.random.default_rng(3)
+    n = 20_000
+    with table(n, max_load_factor=0.9) as t:
+        there = set(KEYS[:n].tolist())
+        assert fill(t, KEYS[:n]).all()
+        for _ in range(30):
+            old = rng.choice(np.fromiter(there, np.uint32, len(there)), 1000, replace=False)
+            assert t.erase(old).all()
+            there -= set(old.tolist())
+            fresh = rng.choice(KEYS[n:], 1000, replace=False)
+            before = np.fromiter((k in there for k in fresh.tolist()), bool, len(fresh))
+            found = fill(t, fresh)
+            there |= set(fresh[found].tolist())
+            assert found.mean() > 0.95
+            assert found[before].all()
+        keys = np.fromiter(there, np.uint32, len(there))
+        assert t.find(keys)[1].all()
+        assert len(t) == len(there)
+        t.check()
+
+
+def test_sets_and_wide_pairs_at_a_high_load() -> None:
+    for key, value in [("uint32", None), ("uint64", None), ("uint64", "uint64"), ("uint32", "uint64")]:
+        with table(30_000, key_dtype=key, value_dtype=value, max_load_factor=0.95) as t:
+            keys = KEYS[:30_000].astype(key)
+            assert (t.insert(keys, keys) if value else t.insert(keys)).all()
+            assert t.erase(keys[::3]).all()
+            assert (keys[::3].size + len(t)) == 30_000
+            assert not t.find(keys[::3])[1].any() if value else not t.contains(keys[::3]).any()
+            t.check()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bucket": 12}, "option bucket=12"),
+        ({"ways": 4}, "option ways=4"),
+        ({"stash": 0.5}, "option stash=0.5"),
+        ({"segment": "half"}, "option segment=half"),
+    ],
+)
+def test_bad_options_are_refused(options: dict, words: str) -> None:
+    with pytest.raises(gh.InvalidArgument, match=words):
+        table(100, **options)
