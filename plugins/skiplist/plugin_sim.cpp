@@ -239,7 +239,7 @@ std::vector<std::pair<std::string, std::string>> programs() {
 
 const registration skiplist{{
     .name = "skiplist",
-    .formats = {"pair32", "pair64"},
+    .formats = {"pair32"},
     .layouts = {"p4", "p2", "p1", "p4s", "p4h", "p4c"},
     .widths = {4},
     .letters = "isafec",
@@ -258,6 +258,9 @@ const registration skiplist{{
     },
     .programs = programs(),
     .triple_formats = {"pair32"},
+    .most_preemptions = 2,
+    .most_preemptions_weak = 1,
+    .most_runs = 200,
 }};
 
 }  // namespace
