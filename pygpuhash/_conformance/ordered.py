@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,17 +29,14 @@ class _Model:
 
     def __init__(self, keys: Array, values: Array | None) -> None:
         order = np.argsort(_sort_key(keys), kind="stable")
-        self.keys, self.values = keys[order], None if values is None else values[order]
+        self.keys = keys[order]
+        self.values: Any = None if values is None else values[order]
         self.rank = _sort_key(self.keys)
 
     def neighbor(self, which: str, asked: Array) -> tuple[Array, Array | None, Array]:
         ranks = _sort_key(asked)
-        at = {
-            "lower_bound": lambda: np.searchsorted(self.rank, ranks, "left"),
-            "successor": lambda: np.searchsorted(self.rank, ranks, "right"),
-            "floor": lambda: np.searchsorted(self.rank, ranks, "right") - 1,
-            "predecessor": lambda: np.searchsorted(self.rank, ranks, "left") - 1,
-        }[which]()
+        side: Literal["left", "right"] = "left" if which in ("lower_bound", "predecessor") else "right"
+        at = np.searchsorted(self.rank, ranks, side) - (which in ("floor", "predecessor"))
         found = (at >= 0) & (at < len(self.keys))
         if not len(self.keys):
             zeros = np.zeros(len(asked), self.keys.dtype)
