@@ -18,10 +18,10 @@ def _sort_key(keys: Array) -> Array:
     bits = keys.view(f"u{keys.dtype.itemsize}")
     top = bits.dtype.type(1) << bits.dtype.type(8 * keys.dtype.itemsize - 1)
     if keys.dtype.kind in "imM":
-        return bits ^ top
+        return np.asarray(bits ^ top)
     if keys.dtype.kind == "f":
-        return np.where(bits & top, ~bits, bits | top)
-    return bits
+        return np.asarray(np.where(bits & top, ~bits, bits | top))
+    return np.asarray(bits)
 
 
 class _Model:
