@@ -255,6 +255,8 @@ class CoreTable:
     @overload
     def count(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> NDArray[np.int64]: ...
     @overload
+    def __getitem__(self, keys: slice, /) -> tuple[NDArray[Any], NDArray[Any] | None]: ...
+    @overload
     def __getitem__(self, keys: Scalar, /) -> Any: ...
     @overload
     def __getitem__(self, keys: Column, /) -> NDArray[Any]: ...
@@ -284,7 +286,21 @@ class CoreTable:
     def _find_all(
         self, n: int, keys: int, offsets: int, values: int, room: int, stream: int = 0
     ) -> Exception | None: ...
-    def _lower_bound(self, n: int, keys: int, out_keys: int, out_values: int, found: int, stream: int = 0) -> None: ...
+    def _neighbors(
+        self, which: int, n: int, keys: int, out_keys: int, out_values: int, found: int, stream: int = 0
+    ) -> None: ...
+    def _range_pairs(
+        self,
+        n: int,
+        low: int,
+        high: int,
+        offsets: int,
+        room: int,
+        out_keys: int,
+        out_values: int,
+        counts: int,
+        stream: int = 0,
+    ) -> None: ...
     def _range(
         self, n: int, low: int, high: int, limit: int, out_keys: int, out_values: int, counts: int, stream: int = 0
     ) -> None: ...

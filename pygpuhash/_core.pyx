@@ -1401,6 +1401,8 @@ cdef class CoreTable:
             if self._one(GPUHASH_OP_FIND, &key, NULL, &value):
                 return self._scalar(&value)
             raise KeyError(f"{keys!r} is not in the table")
+        if isinstance(keys, slice):
+            return self._slice(keys)
         if self.value_dtype is None:
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
         values, found = self._batch(GPUHASH_OP_FIND, keys, None, None, None, None, None, self.value_dtype)
@@ -1452,18 +1454,6 @@ cdef class CoreTable:
         self._leave()
         return None if status == GPUHASH_OK else exception(status, &err)
 
-    def _lower_bound(self, size_t n, uintptr_t keys, uintptr_t out_keys, uintptr_t out_values, uintptr_t found,
-                     uintptr_t stream=0):
-        cdef gpuhash_error err
-        cdef gpuhash_status status
-        start_error(&err)
-        self._enter()
-        with nogil:
-            status = gpuhash_lower_bound(self.handle, n, <void *>keys, <void *>out_keys, <void *>out_values,
-                                         <uint8_t *>found, <void *>stream, &err)
-        self._leave()
-        check(status, &err)
-
     def _range(self, size_t n, uintptr_t low, uintptr_t high, size_t limit, uintptr_t out_keys, uintptr_t out_values,
                uintptr_t counts, uintptr_t stream=0):
         cdef gpuhash_error err
@@ -1473,6 +1463,35 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_range(self.handle, n, <void *>low, <void *>high, limit, <void *>out_keys,
                                    <void *>out_values, <uint64_t *>counts, <void *>stream, &err)
+        self._leave()
+        check(status, &err)
+
+    def _neighbors(self, uint32_t which, size_t n, uintptr_t keys, uintptr_t out_keys, uintptr_t out_values,
+                   uintptr_t found, uintptr_t stream=0):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            if which == 0:
+                status = gpuhash_lower_bound(self.handle, n, <void *>keys, <void *>out_keys, <void *>out_values,
+                                             <uint8_t *>found, <void *>stream, &err)
+            else:
+                status = gpuhash_neighbors(self.handle, which, n, <void *>keys, <void *>out_keys, <void *>out_values,
+                                           <uint8_t *>found, <void *>stream, &err)
+        self._leave()
+        check(status, &err)
+
+    def _range_pairs(self, size_t n, uintptr_t low, uintptr_t high, uintptr_t offsets, size_t room,
+                     uintptr_t out_keys, uintptr_t out_values, uintptr_t counts, uintptr_t stream=0):
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_range_pairs(self.handle, n, <void *>low, <void *>high, <uint64_t *>offsets, room,
+                                         <void *>out_keys, <void *>out_values, <uint64_t *>counts, <void *>stream,
+                                         &err)
         self._leave()
         check(status, &err)
 

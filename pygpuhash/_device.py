@@ -36,7 +36,7 @@ __all__ = [
     "fail",
     "find_all",
     "give",
-    "lower_bound",
+    "neighbors",
     "range_of",
     "stream_handle",
     "to_host",
@@ -357,8 +357,8 @@ def _head(values: Any, n: int, call: _Call) -> Any:
     return array
 
 
-def lower_bound(table: Any, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
-    """`Table.lower_bound` for device arrays: (keys, values, found)."""
+def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
+    """`Table.lower_bound` and its like for device arrays: (keys, values, found)."""
     call = _Call(table, keys, stream)
     call.check(table.key_dtype, table.value_dtype)
     with _cuda.current(call.device):
@@ -368,7 +368,7 @@ def lower_bound(table: Any, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
             (None, None) if table._value_store is None else call.room(k.shape, table._value_store, "values")
         )
         found, f = call.room(k.shape, np.dtype(bool), "found")
-        table._lower_bound(k.size, k.ptr, ok.ptr, ov.ptr if ov else 0, f.ptr, call.stream)
+        table._neighbors(which, k.size, k.ptr, ok.ptr, ov.ptr if ov else 0, f.ptr, call.stream)
         values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
         return call.result(out_keys, table.key_dtype, "keys"), values, give(keys, found)
 

@@ -196,6 +196,11 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
                                     void *out_values, size_t max_values, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_lower_bound(gpuhash_table *table, size_t n, const void *keys, void *out_keys,
                                        void *out_values, uint8_t *found, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_neighbors(gpuhash_table *table, uint32_t which, size_t n, const void *keys, void *out_keys,
+                                     void *out_values, uint8_t *found, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_range_pairs(gpuhash_table *table, size_t n, const void *low, const void *high,
+                                       const uint64_t *offsets, size_t max_pairs, void *out_keys, void *out_values,
+                                       uint64_t *counts, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
                                  size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
                                  void *stream, gpuhash_error *err)

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _memory, _records, _tensors, registry
+from pygpuhash import (
+    _arguments,
+    _arrays,
+    _core,
+    _cuda,
+    _device,
+    _devices,
+    _memory,
+    _ordered,
+    _records,
+    _tensors,
+    registry,
+)
 from pygpuhash._arguments import whole
 from pygpuhash._stage import Stage
 from pygpuhash.errors import GpuHashError, InvalidArgument, OptionNotFound, Unsupported
@@ -121,6 +133,10 @@ class Table(_core.CoreTable):
         )
         kind, ordinal = _devices.best_device(str(name)) if device == "auto" else _devices.parse_device(device)
         options = {key: _arguments.option(key, value) for key, value in backend_options.items()}
+        if keys.kind in "imMf" and "order" not in options:
+            order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(str(name))["options"]))
+            if order is not None:
+                options["order"] = order
         arguments = (
             str(name),
             kind,
@@ -292,40 +308,57 @@ class Table(_core.CoreTable):
             if int(offsets.get()[-1]) <= need:  # refused for another reason than pairs inserted in between
                 raise failure
 
-    def lower_bound(self, keys: Values, *, stream: Stream = None) -> tuple[NDArray[Any], NDArray[Any] | None, Mask]:
-        """The smallest key at or above each of `keys` (trait "ordered"): (keys, values, found)."""
-        if _arrays.on_device(keys):
-            return _device.lower_bound(self, keys, stream)
-        stored, stage = self._host_keys(keys, "keys"), self._stage(stream)
-        out_keys = stage.room(stored.shape, self._key_store)
-        out_values = None if self._value_store is None else stage.room(stored.shape, self._value_store)
-        found = stage.room(stored.shape, np.uint8)
-        values_ptr = 0 if out_values is None else out_values.ptr
-        self._lower_bound(stored.size, stage.upload(stored), out_keys.ptr, values_ptr, found.ptr, stage.stream)
-        values = None if out_values is None else _arrays.from_store(out_values.get(), self.value_dtype)
-        return _arrays.from_store(out_keys.get(), self.key_dtype), values, found.get() == 1
+    # ---- in the order of the keys (trait "ordered")
 
-    def range(
-        self, low: Values, high: Values, limit: int, *, stream: Stream = None
-    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64]]:
-        """Up to `limit` pairs with low[i] <= key < high[i], ascending (trait "ordered").
+    # Keys, and the ends of ranges with a limit, may also be arrays on the table's CUDA device; then so are the results.
 
-        Returns (keys, values, counts): keys and values of shape (n, limit), of which row i has counts[i] entries.
+    def lower_bound(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any, Any]:
+        """The smallest key at or above each of `keys`: (keys, values, found), one-dimensional.
+
+        Where there is none, found is False, and key and value are 0. Raises `Unsupported` where the backend keeps no
+        order.
         """
-        if _arrays.on_device(low):
-            return _device.range_of(self, low, high, whole("limit", limit, 2**63 - 1, least=1), stream)
-        lows, highs, stage = self._host_keys(low, "low"), self._host_keys(high, "high"), self._stage(stream)
-        if lows.shape != highs.shape:
-            raise ValueError(f"low has shape {lows.shape}, high {highs.shape}: pass one of each per range")
-        shape = (lows.size, whole("limit", limit, 2**63 - 1, least=1))
-        out_keys = stage.room(shape, self._key_store)
-        out_values = None if self._value_store is None else stage.room(shape, self._value_store)
-        counts = stage.room(lows.size, _OFFSET)
-        values_ptr = 0 if out_values is None else out_values.ptr
-        low_ptr, high_ptr = stage.upload(lows), stage.upload(highs)
-        self._range(lows.size, low_ptr, high_ptr, limit, out_keys.ptr, values_ptr, counts.ptr, stage.stream)
-        values = None if out_values is None else _arrays.from_store(out_values.get(), self.value_dtype)
-        return _arrays.from_store(out_keys.get(), self.key_dtype), values, counts.get()
+        return _ordered.neighbors(self, _ordered.AT_LEAST, keys, stream)
+
+    def floor(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any, Any]:
+        """The largest key at or below each of `keys`, as `lower_bound` returns it."""
+        return _ordered.neighbors(self, _ordered.AT_MOST, keys, stream)
+
+    def successor(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any, Any]:
+        """The smallest key above each of `keys`, which need not be in the table, as `lower_bound` returns it."""
+        return _ordered.neighbors(self, _ordered.ABOVE, keys, stream)
+
+    def predecessor(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any, Any]:
+        """The largest key below each of `keys`, which need not be in the table, as `lower_bound` returns it."""
+        return _ordered.neighbors(self, _ordered.BELOW, keys, stream)
+
+    def min(self) -> tuple[Any, Any]:
+        """(key, value) of the smallest key; value None for a set. Raises `ValueError` for an empty table."""
+        return _ordered.extreme(self, False)
+
+    def max(self) -> tuple[Any, Any]:
+        """(key, value) of the largest key; value None for a set. Raises `ValueError` for an empty table."""
+        return _ordered.extreme(self, True)
+
+    def range(self, low: Any, high: Any, limit: int | None = None, *, stream: Stream = None) -> tuple[Any, Any, Any]:
+        """Pairs with low[i] <= key < high[i], ascending; none where low[i] >= high[i].
+
+        With `limit`, at most so many of each range: (keys, values, counts), keys and values of shape (n, limit), of
+        which row i has counts[i] entries. Without it (host arrays only) all of them: (keys, values, offsets), those of
+        range i at [offsets[i] : offsets[i + 1]]. Either end may be None then: the range goes on to that end of the
+        table. Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not.
+        """
+        return _ordered.ranges(self, low, high, limit, stream)
+
+    def _slice(self, keys: slice) -> tuple[Any, Any]:
+        # t[low:high]: (keys, values) of one range
+        if keys.step is not None:
+            raise TypeError(f"t[low:high] takes no step, and {keys.step!r} was given")
+        for end in (keys.start, keys.stop):
+            if end is not None and np.ndim(end) != 0:
+                raise TypeError("t[low:high] takes two numbers: for several ranges use range(low, high)")
+        found, values, _ = _ordered.pairs(self, keys.start, keys.stop, None)
+        return found, values
 
     def _host_keys(self, keys: Any, what: str) -> np.ndarray[Any, Any]:
         if _arrays.on_device(keys):

@@ -90,6 +90,10 @@ struct structure {
   std::vector<std::string> triple_formats = {};
   // Layouts whose operations are not letters: layout and its letters.
   std::vector<std::pair<std::string, std::string>> letters_in = {};
+  // Where every interleaving is more than can be afforded: preemptions of a run (negative: any number), in weak memory, and
+  // runs of a program (0: any number). The sets of programs are not exhaustive then.
+  int most_preemptions = -1, most_preemptions_weak = -1;
+  u64 most_runs = 0;
 
   bool has(const std::string& layout, char letter) const {
     for (const auto& [name, own] : letters_in)

@@ -13,7 +13,7 @@ struct ordered_request {
   size_t n;
   const void* low;   // keys of neighbours; of ranges NULL: from the first key on
   const void* high;  // of ranges: excluded; NULL: to the last key
-  size_t most;       // pairs of a range
+  size_t most;       // pairs of a range; with offsets, of all of them
   void* out_keys;    // may be NULL
   void* out_values;  // may be NULL
   uint8_t* found;    // may be NULL

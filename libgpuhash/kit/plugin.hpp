@@ -173,28 +173,41 @@ struct vtable {
   static void fill_ordered(gpuhash_backend_v1& b) {
     b.lower_bound = [](void* t, size_t n, const void* keys, void* out_keys, void* out_values, uint8_t* found,
                        void* stream, gpuhash_error* e) {
-      ordered_request q{};
-      q.n = n;
-      q.low = keys;
-      q.out_keys = out_keys;
-      q.out_values = out_values;
-      q.found = found;
-      q.stream = stream;
-      return guarded(e, [&] { return of(t).neighbors(q, e); });
+      return neighbors(t, GPUHASH_AT_LEAST, n, keys, out_keys, out_values, found, stream, e);
     };
+    b.neighbors = neighbors;
     b.range = [](void* t, size_t n, const void* low, const void* high, size_t most, void* out_keys, void* out_values,
                  uint64_t* counts, void* stream, gpuhash_error* e) {
-      ordered_request q{};
-      q.n = n;
-      q.low = low;
-      q.high = high;
+      ordered_request q = between(n, low, high, out_keys, out_values, counts, stream);
       q.most = most;
-      q.out_keys = out_keys;
-      q.out_values = out_values;
-      q.counts = counts;
-      q.stream = stream;
       return guarded(e, [&] { return of(t).ranges(q, e); });
     };
+    b.range_pairs = [](void* t, size_t n, const void* low, const void* high, const uint64_t* offsets, size_t max_pairs,
+                       void* out_keys, void* out_values, uint64_t* counts, void* stream, gpuhash_error* e) {
+      ordered_request q = between(n, low, high, out_keys, out_values, counts, stream);
+      q.most = offsets ? max_pairs : ~size_t(0);
+      q.offsets = offsets;
+      return guarded(e, [&] { return of(t).ranges(q, e); });
+    };
+  }
+  static gpuhash_status neighbors(void* t, uint32_t which, size_t n, const void* keys, void* out_keys, void* out_values,
+                                  uint8_t* found, void* stream, gpuhash_error* e) {
+    ordered_request q = between(n, keys, nullptr, out_keys, out_values, nullptr, stream);
+    q.which = which;
+    q.found = found;
+    return guarded(e, [&] { return of(t).neighbors(q, e); });
+  }
+  static ordered_request between(size_t n, const void* low, const void* high, void* out_keys, void* out_values,
+                                 uint64_t* counts, void* stream) {
+    ordered_request q{};
+    q.n = n;
+    q.low = low;
+    q.high = high;
+    q.out_keys = out_keys;
+    q.out_values = out_values;
+    q.counts = counts;
+    q.stream = stream;
+    return q;
   }
 };
 

@@ -219,6 +219,8 @@ class campaign {
     set_report r{name, weak ? "weak" : "sc", a_.mode.empty() ? "dfs" : a_.mode, {}};
     options how = a_.how;
     how.mode = r.mode;
+    if (how.bound < 0) how.bound = weak ? s_.most_preemptions_weak : s_.most_preemptions;
+    if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
     set(s_, {weak, a_.format, a_.letters}, [&](const task& t) {
       if (i++ % a_.shards == a_.shard) r.sum.add(explore(t, how));

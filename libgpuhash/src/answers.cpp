@@ -235,6 +235,14 @@ gpuhash_status ask_lower_bound(const gpuhash_table& table, size_t n, const void*
   return check_status_bytes(table, "lower_bound", "found", found, n, status, err);
 }
 
+gpuhash_status ask_neighbors(const gpuhash_table& table, uint32_t which, size_t n, const void* keys, void* out_keys,
+                             void* out_values, uint8_t* found, void* stream, gpuhash_error* err) {
+  const auto status = ask(*table.type, "neighbors", err, [&](gpuhash_error* said) {
+    return table.type->api.neighbors(table.impl, which, n, keys, out_keys, out_values, found, stream, said);
+  });
+  return check_status_bytes(table, "neighbors", "found", found, n, status, err);
+}
+
 gpuhash_status ask_range(const gpuhash_table& table, size_t n, const void* low, const void* high, size_t max_per_range,
                          void* out_keys, void* out_values, uint64_t* counts, void* stream, gpuhash_error* err) {
   const auto status = ask(*table.type, "range", err, [&](gpuhash_error* said) {

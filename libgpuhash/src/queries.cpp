@@ -65,3 +65,53 @@ extern "C" gpuhash_status gpuhash_range(gpuhash_table* table, size_t n, const vo
   if (n == 0) return GPUHASH_OK;
   return ask_range(*table, n, low, high, max_per_range, out_keys, out_values, counts, stream, err);
 }
+
+extern "C" gpuhash_status gpuhash_neighbors(gpuhash_table* table, uint32_t which, size_t n, const void* keys,
+                                            void* out_keys, void* out_values, uint8_t* found, void* stream,
+                                            gpuhash_error* err) {
+  if (const auto status = check_call(table, GPUHASH_TRAIT_ORDERED, "neighbors", stream, err)) return status;
+  if (table->type->api.neighbors == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have neighbors, but lower_bound and range",
+                table->type->name.c_str());
+  if (which > GPUHASH_BELOW)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "which is %u; pass GPUHASH_AT_LEAST (0) to GPUHASH_BELOW (3)", which);
+  array_check check(table->device, err);
+  check.need({"keys", keys, n, table->key_bytes, false});
+  check.take({"out_keys", out_keys, n, table->key_bytes, true});
+  check.take({"out_values", out_values, n, table->value_bytes, true});
+  check.take({"found", found, n, 1, true});
+  if (const auto status = check.result()) return status;
+  if (n == 0) return GPUHASH_OK;
+  return ask_neighbors(*table, which, n, keys, out_keys, out_values, found, stream, err);
+}
+
+extern "C" gpuhash_status gpuhash_range_pairs(gpuhash_table* table, size_t n, const void* low, const void* high,
+                                              const uint64_t* offsets, size_t max_pairs, void* out_keys,
+                                              void* out_values, uint64_t* counts, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, GPUHASH_TRAIT_ORDERED, "range_pairs", stream, err)) return status;
+  if (table->type->api.range_pairs == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have range_pairs, but lower_bound and range",
+                table->type->name.c_str());
+  if (n == SIZE_MAX) return fail(err, GPUHASH_INVALID_ARGUMENT, "n is %zu, and offsets has n + 1 entries", n);
+  array_check check(table->device, err);
+  check.take({"low", low, n, table->key_bytes, false});
+  check.take({"high", high, n, table->key_bytes, false});
+  if (offsets != nullptr) {
+    check.take({"offsets", offsets, n + 1, sizeof(uint64_t), false});
+    check.take({"out_keys", out_keys, max_pairs, table->key_bytes, true});
+    check.take({"out_values", out_values, max_pairs, table->value_bytes, true});
+    check.take({"counts", counts, n, sizeof(uint64_t), true});
+  } else {
+    check.need({"counts", counts, n, sizeof(uint64_t), true});
+  }
+  if (const auto status = check.result()) return status;
+  if (n == 0) return GPUHASH_OK;
+  if (offsets == nullptr) {
+    out_keys = nullptr;
+    out_values = nullptr;
+  }
+  return ask(*table->type, "range_pairs", err, [&](gpuhash_error* said) {
+    return table->type->api.range_pairs(table->impl, n, low, high, offsets, max_pairs, out_keys, out_values, counts,
+                                        stream, said);
+  });
+}

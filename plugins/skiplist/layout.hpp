@@ -63,6 +63,7 @@ struct skip_table {
   u32 capacity;     // chunks
   u32 merge_below;  // entries
   u32 raise_below;  // of 2^16: p_chunk
+  key sign;         // the highest bit of the user's keys, which may be narrower than these
   u32 order;        // of the user's keys
   u32 segments;
   u32 first[most_segments];  // number of the first chunk of a segment
@@ -93,12 +94,15 @@ struct skip_table {
   GH_FN bool raises(key k) const { return (u64(k) * 0x9e3779b97f4a7c15ull >> 48) < raise_below; }
 
   // User keys are mapped to unsigned numbers of the same order; floats as IEEE 754's totalOrder has them.
-  static constexpr key sign = key(1) << (8 * sizeof(key) - 1);
   GH_FN key encode(key k) const {
-    return order == order_unsigned ? k : order == order_float && (k & sign) ? key(~k) : key(k ^ sign);
+    return order == order_unsigned              ? k
+           : order == order_float && (k & sign) ? key(~k & (sign | (sign - 1)))
+                                                : key(k ^ sign);
   }
   GH_FN key decode(key k) const {
-    return order == order_unsigned ? k : order == order_float && !(k & sign) ? key(~k) : key(k ^ sign);
+    return order == order_unsigned               ? k
+           : order == order_float && !(k & sign) ? key(~k & (sign | (sign - 1)))
+                                                 : key(k ^ sign);
   }
   GH_FN index home(key) const { return 0; }
 

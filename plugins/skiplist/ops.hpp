@@ -190,7 +190,7 @@ struct skip_op {
   static constexpr bool writing = Kind == mixed || (Kind != find && Kind != count);
   static constexpr bool has_slow = writing;
   static constexpr int cuda_blocks = writing ? 3 : 0;  // updates need 80 registers
-  static constexpr bool many_rows = true;  // no operation ends at the first row, but in a tiny table
+  static constexpr bool many_rows = true;              // no operation ends at the first row, but in a tiny table
 
   u32 at;      // the chunk to visit
   u32 zombie;  // the one that led here, or none
@@ -227,12 +227,17 @@ struct skip_op {
     const u32 kd = kind();
     if (kd == nop) return verdict::done;
     const u32 link = table::link_of(next);
-    const bool dead = table::is_gone(link) && !GH_MUTANT(zombie_read);
+    const bool dead = table::is_gone(link);
+    if (GH_MUTANT(zombie_read) && kd == find && level == goal && tile.any(below) && F::key_of(entry) == sought) {
+      res.status = yes;
+      res.value = F::value_of(entry);
+      return verdict::done;
+    }
     if (dead || sought > F::key_of(next)) {
       if (table::target(link) == none) return wait();  // linked, and not to be seen yet
       if (dead) {
         if (!Alone) Mem::fence();  // the chunk that took it over holds its entries by now
-        if (writing && zombie != none && !GH_MUTANT(long_way)) shorten(t, link);
+        if (writing && zombie != none) shorten(t, link);
       }
       zombie = dead ? at : none;
       return move(table::target(link), level);

@@ -154,11 +154,11 @@ int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void*
 
 // ---- ordered queries, and building -----------------------------------------------------------------------------------
 
-template <class Table>
+template <class Table, bool Up>
 __global__ void __launch_bounds__(block_threads)
     serve_neighbors(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
-  if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_neighbor(q, i);
+  if (i < q.n) skip_walk<cuda_mem, Table>{t}.template write_neighbor<Up>(q, i);
 }
 template <class Table>
 __global__ void __launch_bounds__(block_threads)
@@ -168,7 +168,8 @@ __global__ void __launch_bounds__(block_threads)
 }
 template <class F>
 int neighbors(const void* table, const ordered_request& q) {
-  return launch(serve_neighbors<skip_table<F>>, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
+  const auto kernel = q.which <= above ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>;
+  return launch(kernel, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
                 *static_cast<const skip_table<F>*>(table), q);
 }
 template <class F>

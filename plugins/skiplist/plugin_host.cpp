@@ -65,7 +65,8 @@ template <class F>
 int neighbors(const void* table, const ordered_request& q) {
   const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
   in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) walk.write_neighbor(q, i);
+    for (size_t i = begin; i < end; ++i)
+      q.which <= above ? walk.template write_neighbor<true>(q, i) : walk.template write_neighbor<false>(q, i);
   });
   return 0;
 }

@@ -209,19 +209,19 @@ class skip_model final : public model {
 std::vector<scene> scenes() {
   const std::vector<std::pair<u32, u32>> one{{4, 4}};
   return {
-      {"empty", "p4", "", {0, 1}, one},
-      {"one chunk", "p4", "i1=9", {0, 2}, one},
-      {"full chunk", "p4", "i2=9,i4=9", {1, 3}, one, "isfe", 2},
-      {"full chunk, present", "p4", "i2=9,i1=8", {1, 3}, one, "isfe", 2},
-      {"two chunks", "p4", "i2=9,i4=9,i6=9", {2, 4}, one, "ife", 2},
-      {"merge", "p4", "i2=9,i4=9,i6=9,e2", {4, 6}, one, "ife", 2},
-      {"last chunk of the pool", "p1", "i2=9,i4=9", {1, 3}, one, "ife", 2},
-      {"pool exhausted", "p0", "i2=9,i4=9", {1, 2}, one, "isfe"},
-      {"full level 1", "p4", "i2=9,i4=9,i6=9,i8=9,e6,i7=9", {7, 9}, one, "ife", 1},
-      {"two segments", "p4s", "i2=9,i4=9,i6=9", {4, 7}, one, "ie", 2},
-      {"not named above", "p4h", "i2=9,i4=9,i6=9", {3, 4}, one, "ife", 2},
-      {"side keys", "p2", "iz=7", {34, 35}, one},
-      {"counted", "p4c", "i2=9,i1=8", {1, 3}, one, "ie"},
+      {"empty", "p4", "", {0, 1}, one, "ife"},
+      {"one chunk", "p4", "i1=9", {0, 2}, one, ""},
+      {"full chunk", "p4", "i2=9,i4=9", {1, 3}, one, ""},
+      {"full chunk, present", "p4", "i2=9,i1=8", {1, 3}, one, ""},
+      {"two chunks", "p4", "i2=9,i4=9,i6=9", {2, 4}, one, ""},
+      {"merge", "p4", "i2=9,i4=9,i6=9,e2", {4, 6}, one, "ife", 1},
+      {"last chunk of the pool", "p1", "i2=9,i4=9", {1, 3}, one, ""},
+      {"pool exhausted", "p0", "i2=9,i4=9", {1, 2}, one, "ife", 2},
+      {"full level 1", "p4", "i2=9,i4=9,i6=9,i8=9,e6,i7=9", {7, 9}, one, ""},
+      {"two segments", "p4s", "i2=9,i4=9,i6=9", {4, 7}, one, ""},
+      {"not named above", "p4h", "i2=9,i4=9,i6=9", {3, 4}, one, ""},
+      {"side keys", "p2", "iz=7", {34, 35}, one, ""},
+      {"counted", "p4c", "i2=9,i1=8", {1, 3}, one, ""},
   };
 }
 
@@ -239,8 +239,8 @@ std::vector<std::pair<std::string, std::string>> programs() {
 
 const registration skiplist{{
     .name = "skiplist",
-    .formats = {"pair32", "pair64"},
-    .layouts = {"p4", "p2", "p1", "p4s", "p4h", "p4c"},
+    .formats = {"pair32"},
+    .layouts = {"p4", "p2", "p1", "p0", "p4s", "p4h", "p4c"},
     .widths = {4},
     .letters = "isafec",
     .fillers = n_keys,
@@ -249,7 +249,7 @@ const registration skiplist{{
                 mutant::unfenced_look, mutant::early_link, mutant::zombie_read, mutant::no_zombie, mutant::lost_next,
                 mutant::kept_max, mutant::moved_kept, mutant::wrong_unlock, mutant::unchecked_enclosing,
                 mutant::locked_no_memory, mutant::first_entry_removed, mutant::split_next, mutant::split_entry,
-                mutant::strictly_below, mutant::long_way},
+                mutant::strictly_below},
     .scenes = scenes(),
     .failures = 1,
     .make = [](const std::string& format) -> std::unique_ptr<model> {
@@ -258,6 +258,9 @@ const registration skiplist{{
     },
     .programs = programs(),
     .triple_formats = {"pair32"},
+    .most_preemptions = 2,
+    .most_preemptions_weak = 1,
+    .most_runs = 100,
 }};
 
 }  // namespace

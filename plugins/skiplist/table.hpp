@@ -110,6 +110,7 @@ class skiplist_table final : public table {
     if (t.merge_below < 1) t.merge_below = 1;
     t.raise_below = uint32_t(options_.p_chunk * 65536);
     t.order = options_.order;
+    t.sign = typename F::key(1) << (8 * config_.key_bytes - 1);
     to.shared = take(shared_bytes, stream);
     if (!to.shared.p) return no_memory(err, shared_bytes);
     t.top = static_cast<u32*>(to.shared.p);
@@ -196,7 +197,8 @@ class skiplist_table final : public table {
   }
   gpuhash_status add_chunks(double more, uint64_t keys, void* stream, gpuhash_error* err) {
     // Segments are few: where they run out, one takes the place of all.
-    if (pool_.layout.segments + 2 > most_segments) return rebuild(keys > pool_.limit ? keys : 2 * pool_.limit, stream, err);
+    if (pool_.layout.segments + 2 > most_segments)
+      return rebuild(keys > pool_.limit ? keys : 2 * pool_.limit, stream, err);
     uint32_t taken = 0;
     if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
     // What others asked for in vain is not handed out.

@@ -165,15 +165,20 @@ struct skip_walk {
       bound = key(low - 1);  // this chunk has nothing from low to bound
     }
   }
-  GH_FN pair neighbor(u32 which, key k) const {
+  // at_least and above; at_most and below
+  GH_FN pair up(u32 which, key k) const {
     if (which == at_least) return least(k);
+    return k == empty_key<key> ? pair{false, 0, 0} : least(key(k + 1));
+  }
+  GH_FN pair down(u32 which, key k) const {
     if (which == at_most) return greatest(k);
-    if (which == above) return k == empty_key<key> ? pair{false, 0, 0} : least(key(k + 1));
     return k == 0 ? pair{false, 0, 0} : greatest(key(k - 1));
   }
 
+  template <bool Up>
   GH_FN void write_neighbor(const ordered_request& q, size_t i) const {
-    const pair p = neighbor(q.which, t.encode(read_element<key>(q.low, q.key_bytes, i)));
+    const key k = t.encode(read_element<key>(q.low, q.key_bytes, i));
+    const pair p = Up ? up(q.which, k) : down(q.which, k);
     if (q.found) q.found[i] = p.there;
     if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, i, p.there ? t.decode(p.k) : key(0));
     if (q.out_values) write_element<value>(q.out_values, q.value_bytes, i, p.there ? p.v : value(0));
@@ -181,10 +186,17 @@ struct skip_walk {
   GH_FN void write_range(const ordered_request& q, size_t i) const {
     const key low = q.low ? t.encode(read_element<key>(q.low, q.key_bytes, i)) : key(0);
     const key high = q.high ? t.encode(read_element<key>(q.high, q.key_bytes, i)) : key(0);
-    const u64 first = q.offsets ? q.offsets[i] : u64(i) * q.most;
-    u64 most = q.most;
-    if (q.offsets) most = q.offsets[i + 1] - first < most ? q.offsets[i + 1] - first : most;
+    u64 first = u64(i) * q.most;
+    u64 room = q.most;
+    if (q.offsets) {  // the caller's, who may have put anything there
+      first = q.offsets[i];
+      const u64 end = q.offsets[i + 1] < q.most ? q.offsets[i + 1] : q.most;
+      room = first < end ? end - first : 0;
+    }
+    // With offsets all pairs are counted, so that the caller knows whether there was room for them.
+    const u64 most = q.offsets ? ~u64(0) : q.most;
     const u64 n = range(low, high, q.high == nullptr, most, [&](u64 j, key k, value v) {
+      if (j >= room) return;
       if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, first + j, t.decode(k));
       if (q.out_values) write_element<value>(q.out_values, q.value_bytes, first + j, v);
     });

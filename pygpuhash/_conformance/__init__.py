@@ -4,6 +4,7 @@ harness.py      targets, checks, failures, and the run of all checks
 arrays.py       keys, values, bit patterns
 contents.py     lifecycle, widths, batch sizes, bit patterns, duplicates of a batch
 meaning.py      accumulate, execute, several values per key
+ordered.py      neighbours, ranges and slices against a sorted list
 room.py         full tables, growth, ageing, maintenance, memory
 concurrency.py  several threads on one table
 differential.py random programs of operations against a dict
@@ -13,7 +14,7 @@ A check is a function of a `Target`, registered by `@check`. Only a trait that t
 skipped.
 """
 
-from pygpuhash._conformance import concurrency, contents, differential, meaning, room, wide
+from pygpuhash._conformance import concurrency, contents, differential, meaning, ordered, room, wide
 from pygpuhash._conformance.harness import CHECKS, Failure, Outcome, Target, run
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "contents",
     "differential",
     "meaning",
+    "ordered",
     "room",
     "run",
     "wide",

@@ -16,6 +16,7 @@ SHAPES = {
     "linear_probe": [{"row": 1, "indexing": "mask", "hash": "blog"}, {"row": 16}],
     "stadium": [{"ticket": 2}],
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
+    "skiplist": [{"chunk": 8, "merge": 0.5}, {"chunk": 32, "p_chunk": 0.5}],
 }
 # The instruction sets below this processor's widest, on checks that reach every kernel and take little time.
 NARROWER = [isa for isa in ("avx2", "baseline") if platform.machine() == "x86_64"]
@@ -28,6 +29,7 @@ OF_KERNELS += [
     "growth",
     "maintenance",
     "wide-batches",
+    "ordered-answers",
 ]
 USABLE = [row for row in gh.backends() if row.state == "usable"]
 

@@ -231,13 +231,14 @@ MISTAKES = [
     Mistake("not poisoned", TABLE, "  poisoned_ = true;", "  poisoned_ = !PLANTED;"),
     # slab_hash
     Mistake(
-        "units in hand not counted",
+        "units always certain",
         SLAB,
-        "return linked + (K < most_in_hand ? K : most_in_hand);",
-        "return linked + (K < most_in_hand ? K : most_in_hand) * (PLANTED ? 0 : 1);",
+        "return !doubt_ && taken() <= sure_;",
+        "return !doubt_ && (PLANTED || taken() <= sure_);",
     ),
-    Mistake("units always certain", SLAB, "return !doubt_ && taken() <= sure_;", "return !doubt_ && (PLANTED || taken() <= sure_);"),
-    Mistake("no doubt", SLAB, "return !doubt_ && taken() <= sure_;", "return (PLANTED || !doubt_) && taken() <= sure_;"),
+    Mistake(
+        "no doubt", SLAB, "return !doubt_ && taken() <= sure_;", "return (PLANTED || !doubt_) && taken() <= sure_;"
+    ),
     Mistake("the heap of before is sure", SLAB, "      sure_ = old_sure;", "      if (!PLANTED) sure_ = old_sure;"),
     Mistake("the old heap leaks", SLAB, "    old_heap.drop(stream);", "    if (!PLANTED) old_heap.drop(stream);"),
     Mistake(

@@ -18,6 +18,7 @@ PLUGINS = explore.plugins()
 STRUCTURES = ["gate", *(name for name, explored in PLUGINS.items() if explored)]
 UNEXPLORED = [name for name, explored in PLUGINS.items() if not explored]
 EXHAUSTIVE = {"written", "pairs", "asymmetric", "triples"}
+BOUNDED = {"skiplist"}  # an update makes too many accesses for every interleaving: preemptions and runs are limited
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -32,7 +33,7 @@ def test_no_violation(explorer: Explorer, summary: Summary, structure: str) -> N
     for (programs, memory, mode), lines in sets.items():
         total = {key: sum(line[key] for line in lines) for key in ("count", "schedules", "violations", "seconds")}
         exhaustive = all(line["exhaustive"] for line in lines)
-        bound = "none" if mode == "dfs" else "-"
+        bound = "-" if mode != "dfs" else "1, 2" if structure in BOUNDED else "none"
         reach = "exhaustive" if exhaustive else "not exhaustive"
         rate = total["schedules"] / total["seconds"]
         summary.sets.append(
@@ -43,7 +44,7 @@ def test_no_violation(explorer: Explorer, summary: Summary, structure: str) -> N
         for line in lines:
             assert line["violations"] == 0, f"{line['why']}\nreplay: {line['replay']}"
         assert total["count"] > 0
-        assert exhaustive == (programs in EXHAUSTIVE)
+        assert exhaustive == (programs in EXHAUSTIVE and structure not in BOUNDED)
 
 
 def test_a_structure_without_simulator_build_is_not_explored(summary: Summary) -> None:

@@ -321,10 +321,30 @@ GPUHASH_API gpuhash_status gpuhash_find_all(gpuhash_table *table, size_t n, cons
 /* Smallest key >= keys[i] with its value (trait ORDERED). */
 GPUHASH_API gpuhash_status gpuhash_lower_bound(gpuhash_table *table, size_t n, const void *keys, void *out_keys,
                                                void *out_values, uint8_t *found, void *stream, gpuhash_error *err);
+/* The key that is next to each of keys (trait ORDERED, ordered plugins since 1.2; older ones are UNSUPPORTED), with its
+ * value. found[i] is 0, and the other outputs are 0, where there is none. out_keys, out_values and found may be NULL. */
+enum gpuhash_neighbor {
+  GPUHASH_AT_LEAST = 0, /* the smallest key >= keys[i], as lower_bound */
+  GPUHASH_ABOVE = 1,    /* the smallest key > keys[i]: its successor */
+  GPUHASH_AT_MOST = 2,  /* the largest key <= keys[i] */
+  GPUHASH_BELOW = 3     /* the largest key < keys[i]: its predecessor */
+};
+GPUHASH_API gpuhash_status gpuhash_neighbors(gpuhash_table *table, uint32_t which, size_t n, const void *keys,
+                                             void *out_keys, void *out_values, uint8_t *found, void *stream,
+                                             gpuhash_error *err);
 /* Up to max_per_range pairs with low[i] <= key < high[i], ascending (trait ORDERED). counts receives n entries. */
 GPUHASH_API gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
                                          size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
                                          void *stream, gpuhash_error *err);
+
+/* Ranges of any length (trait ORDERED, ordered plugins since 1.2). low NULL: from the smallest key on; high NULL: up to and
+ * with the largest key. With offsets NULL the pairs are counted: counts receives n entries. With offsets, n + 1 ascending
+ * numbers, the pairs of range i go to out[offsets[i] .. offsets[i + 1]), as many as there is room for; none go beyond
+ * max_pairs. counts may then be NULL, or receives how many pairs the range has by now: writers beside the call may have
+ * made them fewer than there is room for, or more, of which the first are there. */
+GPUHASH_API gpuhash_status gpuhash_range_pairs(gpuhash_table *table, size_t n, const void *low, const void *high,
+                                               const uint64_t *offsets, size_t max_pairs, void *out_keys,
+                                               void *out_values, uint64_t *counts, void *stream, gpuhash_error *err);
 
 /* ---- exclusive operations: they wait for the table's running batches and hold back new ones --------------------- */
 

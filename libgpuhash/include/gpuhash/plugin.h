@@ -21,7 +21,7 @@
 #include "gpuhash/gpuhash.h"
 
 #define GPUHASH_PLUGIN_ABI_MAJOR 1u
-#define GPUHASH_PLUGIN_ABI_MINOR 1u
+#define GPUHASH_PLUGIN_ABI_MINOR 2u
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,6 +95,15 @@ typedef struct gpuhash_backend_v1 {
   /* Set by a plugin that offers slab allocation on its own; NULL elsewhere. */
   const struct gpuhash_slab_api_v1 *slab;
   gpuhash_status (*flush_range)(void *table, uint64_t first, uint64_t count, void *stream, gpuhash_error *err);
+
+  /* Since 1.2. */
+
+  /* Trait ORDERED, or NULL: gpuhash_neighbors and gpuhash_range_pairs. */
+  gpuhash_status (*neighbors)(void *table, uint32_t which, size_t n, const void *keys, void *out_keys, void *out_values,
+                              uint8_t *found, void *stream, gpuhash_error *err);
+  gpuhash_status (*range_pairs)(void *table, size_t n, const void *low, const void *high, const uint64_t *offsets,
+                                size_t max_pairs, void *out_keys, void *out_values, uint64_t *counts, void *stream,
+                                gpuhash_error *err);
 } gpuhash_backend_v1;
 
 /* The stand-alone allocator of gpuhash.h, as a plugin provides it. */

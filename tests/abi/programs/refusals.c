@@ -294,6 +294,15 @@ static void queries(void) {
   REFUSED(INVALID, "overlaps high", gpuhash_range(t, 2, keys, values, 4, values, NULL, more, NULL, &err));
   REFUSED(INVALID, "4 ranges of up to", gpuhash_range(t, 4, keys, values, huge, outputs, NULL, more, NULL, &err));
   REFUSED(INVALID, "has no streams", gpuhash_range(t, 2, keys, values, 4, outputs, NULL, more, a_stream, &err));
+  /* This plugin is ordered and has no entry of ABI 1.2. */
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have neighbors, but lower_bound and range",
+          gpuhash_neighbors(t, GPUHASH_BELOW, n, keys, outputs, NULL, status, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have range_pairs, but lower_bound and range",
+          gpuhash_range_pairs(t, 2, keys, values, NULL, 0, NULL, NULL, more, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have neighbors",
+          gpuhash_neighbors(toy, GPUHASH_BELOW, n, keys, outputs, NULL, status, NULL, &err));
+  REFUSED(INVALID, "table is NULL", gpuhash_neighbors(NULL, 0, n, keys, outputs, NULL, status, NULL, &err));
+  REFUSED(INVALID, "table is NULL", gpuhash_range_pairs(NULL, 2, NULL, NULL, NULL, 0, NULL, NULL, more, NULL, &err));
   gpuhash_table_destroy(toy);
   gpuhash_table_destroy(t);
 }

@@ -1,0 +1,157 @@
+"""Ordered verbs: what is refused and how, and what the conformance suite does not ask."""
+
+from __future__ import annotations
+
+import bisect
+import random
+import threading
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+
+@pytest.fixture
+def table():
+    with gh.Table("skiplist", key_dtype="int32", value_dtype="uint32", device="cpu") as t:
+        keys = np.arange(-50, 50, 5, dtype="i4")
+        t.insert(keys, np.arange(len(keys), dtype="u4"))
+        yield t
+
+
+def test_unordered_backends_say_so():
+    with gh.Table("linear_probe", device="cpu") as t:
+        for call in (lambda: t.successor([1]), lambda: t.range([1], [2]), t.min, lambda: t[1:2]):
+            with pytest.raises(gh.Unsupported, match="does not have"):
+                call()
+
+
+def test_slices(table):
+    keys, values = table[-12:11]
+    assert keys.tolist() == [-10, -5, 0, 5, 10]
+    assert values.tolist() == [8, 9, 10, 11, 12]
+    assert table[:-45][0].tolist() == [-50]
+    assert table[44:][0].tolist() == [45]
+    assert len(table[:][0]) == len(table)
+    assert table[10:-10][0].size == 0
+    with pytest.raises(TypeError, match="takes no step"):
+        table[0:10:2]
+    with pytest.raises(TypeError, match="takes two numbers"):
+        table[[0, 1] : [2, 3]]
+
+
+def test_ends_and_neighbours(table):
+    assert table.min() == (-50, 0)
+    assert table.max() == (45, 19)
+    keys, values, found = table.successor([-50, 44, 45])
+    assert keys.tolist() == [-45, 45, 0]
+    assert values.tolist() == [1, 19, 0]
+    assert found.tolist() == [True, True, False]
+    assert table.predecessor([-50, -49, 100])[0].tolist() == [0, -50, 45]
+    table.clear()
+    with pytest.raises(ValueError, match="empty"):
+        table.min()
+
+
+def test_bad_input(table):
+    with pytest.raises(ValueError, match="pass one of each per range"):
+        table.range([1, 2], [3])
+    with pytest.raises(gh.InvalidArgument, match="limit"):
+        table.range([1], [3], 0)
+    with pytest.raises(TypeError):
+        table.successor(["a"])
+    with pytest.raises(gh.InvalidArgument, match="choose one of unsigned"):
+        gh.Table("skiplist", order="descending", device="cpu")
+    with pytest.raises(gh.InvalidArgument, match="p_chunk=2"):
+        gh.Table("skiplist", p_chunk=2, device="cpu")
+    with gh.Table("skiplist", key_dtype="float16", device="cpu") as t, pytest.raises(gh.Unsupported, match="float16"):
+        t.min()
+
+
+def test_many_ranges_of_any_length(table):
+    keys, values, offsets = table.range([-50, 0, 7], [-40, 0, 100])
+    assert offsets.tolist() == [0, 2, 2, 10]
+    assert keys.tolist() == [-50, -45, *range(10, 50, 5)]
+    assert len(values) == len(keys)
+    none, _, offsets = table.range(np.zeros(0, "i4"), np.zeros(0, "i4"))
+    assert none.size == 0
+    assert offsets.tolist() == [0]
+
+
+@pytest.mark.parametrize("chunk", [8, 16, 32])
+@pytest.mark.parametrize("p_chunk", [0, 0.3, 1])
+def test_random_operations_against_a_sorted_list(chunk, p_chunk):
+    rng = random.Random(chunk * 10 + int(p_chunk * 10))
+    held: list[int] = []
+    with gh.Table("skiplist", key_dtype="u8", value_dtype=None, chunk=chunk, p_chunk=p_chunk, device="cpu") as t:
+        for _ in range(60):
+            some = [rng.randrange(3000) for _ in range(200)]
+            batch = np.array(some, "u8")
+            if rng.random() < 0.55:
+                t.insert(batch)
+                held = sorted(set(held) | set(some))
+            else:
+                t.erase(batch)
+                held = sorted(set(held) - set(some))
+            asked = [rng.randrange(3100) for _ in range(20)]
+            keys, _, found = t.successor(np.array(asked, "u8"))
+            for a, k, f in zip(asked, keys.tolist(), found.tolist(), strict=True):
+                i = bisect.bisect_right(held, a)
+                assert f == (i < len(held))
+                assert not f or k == held[i]
+        t.check()
+        assert t.keys().tolist() == held
+
+
+def test_ageing_leaves_bounded_memory():
+    """A window of keys that moves on: zombies fill the pool, and are reclaimed without the table growing for ever."""
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", capacity=2000, device="cpu") as t:
+        most = 0
+        for r in range(300):
+            new = np.arange(r * 200 + 2000, r * 200 + 2200, dtype="u4")
+            t.insert(new, new)
+            if r >= 5:
+                t.erase(new - np.uint32(1000))
+            most = max(most, t.nbytes)
+        assert len(t) == 1000
+        t.check()
+        assert most < 40 * 2000
+        t.flush()
+        assert t.stats()["zombies"] == 0
+
+
+def test_a_full_pool_says_no_memory_and_goes_on():
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", capacity=100, grow=False, device="cpu") as t:
+        keys = np.random.default_rng(1).permutation(100_000).astype("u4")
+        assert t.insert(keys[:100], keys[:100]).all()
+        with pytest.raises(gh.TableFull, match="no free chunk") as caught:
+            t.insert(keys[100:], keys[100:])
+        status = caught.value.status
+        assert set(status.tolist()) == {1, 3}
+        assert t.contains(keys[100:]).tolist() == (status == 1).tolist()
+        t.check()
+        there = np.concatenate([keys[:100], keys[100:][status == 1]])
+        assert t.erase(there).all()
+        t.flush()
+        assert t.insert(keys[:100], keys[:100]).all()
+        t.reserve(100_000)
+        t.insert(keys, keys)
+        assert len(t) == len(keys)
+
+
+def test_threads_on_one_chunk():
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u8", device="cpu", threads=1) as t:
+        rounds, keys = 300, np.arange(12, dtype="u4")
+
+        def work() -> None:
+            for _ in range(rounds):
+                t.accumulate(keys, np.ones(12, "u8"))
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert t.find(keys)[0].tolist() == [4 * rounds] * 12
+        t.check()
