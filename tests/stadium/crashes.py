@@ -2,8 +2,8 @@
 
 Every round, a child opens the table and inserts batches of keys that nobody has inserted before, telling its parent of
 each that has finished; the parent kills it, opens the table, and looks. Tables begin small, so that kills fall into
-growth too. At the end it prints how many rounds there were, how many kills came when a batch had been inserted in part, and how
-many pairs were found.
+growth too. At the end it prints how many rounds there were, how many kills came when a batch had been inserted in part,
+and how many pairs were found.
 """
 
 from __future__ import annotations
