@@ -38,7 +38,8 @@ struct hive_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = true;
-  static constexpr int least_blocks = sizeof(key) == 8 || Kind == mixed ? 2 : 3;  // CUDA: more of them would have to spill registers
+  static constexpr int least_blocks =
+      sizeof(key) == 8 || Kind == mixed ? 2 : 3;  // CUDA: more of them would have to spill registers
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
 
