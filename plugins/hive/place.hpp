@@ -254,7 +254,7 @@ struct hive_hand {
       }
       if (take_other) unlock(other, other_version);
     }
-    if (take_own && !(GH_MUTANT(early_unlock) && other_version & 1)) unlock(own, own_version);
+    if (take_own && !(GH_MUTANT(early_unlock) && won)) unlock(own, own_version);
     busy |= !won;
     return won;
   }
