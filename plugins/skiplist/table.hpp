@@ -59,7 +59,9 @@ class skiplist_table final : public table {
   const void* layout() const override { return &pool_.layout; }
   uint64_t cells() const override { return pool_.layout.capacity; }
   uint32_t line_cells() const override { return 1; }
-  uint64_t slots() const override { return uint64_t(pool_.layout.capacity - pool_.layout.levels) * per_chunk_; }
+  uint64_t slots() const override {  // as if all chunks were of level 0, whose head is one of them
+    return uint64_t(pool_.layout.capacity - pool_.layout.levels + 1) * per_chunk_;
+  }
   uint64_t limit() const override { return pool_.limit; }
   uint64_t bytes() const override {
     uint64_t all = pool_.shared.bytes;

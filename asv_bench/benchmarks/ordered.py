@@ -1,0 +1,67 @@
+"""Nanoseconds per key of ordered queries beside those of sorted arrays: numpy.searchsorted, and bisect on a list."""
+
+import bisect
+
+import numpy as np
+from harness.devices import device
+from harness.keys import random_keys
+
+import pygpuhash as gh
+
+from .common import REPEATS
+
+RANGE = 16
+
+
+class Ordered:
+    """A skiplist on the CPU; every result is compared with what a sorted array says."""
+
+    params = ([1 << 18, 1 << 22, 1 << 24], ["find", "lower_bound", "range", "flush", "searchsorted", "bisect"])
+    param_names = ("keys", "what")
+    timeout = 600
+
+    def setup(self, n, what):
+        self.on = device("cpu")
+        self.keys = random_keys(np, np.arange(n), 4)
+        self.sorted = np.sort(self.keys)
+        self.asked = np.random.default_rng(2).permutation(self.keys)[: 1 << 20]
+        self.table = None
+        if what not in ("searchsorted", "bisect"):
+            self.table = gh.Table("skiplist", key_dtype="uint32", value_dtype="uint32", capacity=n, device="cpu")
+            self.table.insert(self.keys, self.keys)
+
+    def teardown(self, n, what):
+        if self.table is not None:
+            self.table.close()
+
+    def track_ns_per_key(self, n, what):
+        work, keys = self.work(what)
+        return min(self.on.time(work) for _ in range(REPEATS)) / keys * 1e9
+
+    track_ns_per_key.unit = "ns/key"
+
+    def work(self, what):
+        """What is timed, and by how many keys its time is divided."""
+        table, asked, n = self.table, self.asked, len(self.keys)
+        if what == "find":
+            values, found = table.find(asked)
+            assert found.all()
+            assert (values == asked).all()
+            return lambda: table.find(asked), len(asked)
+        if what == "lower_bound":
+            assert (table.lower_bound(asked)[0] == asked).all()
+            return lambda: table.lower_bound(asked), len(asked)
+        if what == "range":
+            at = np.searchsorted(self.sorted, asked)
+            at = at[at < n - RANGE][: 1 << 16]
+            low, high = self.sorted[at], self.sorted[at + RANGE]
+            keys, _, counts = table.range(low, high, RANGE)
+            assert (counts == RANGE).all()
+            assert (keys == self.sorted[at[:, None] + np.arange(RANGE)]).all()
+            return lambda: table.range(low, high, RANGE), len(low) * RANGE
+        if what == "flush":
+            return table.flush, n
+        if what == "searchsorted":
+            return lambda: np.searchsorted(self.sorted, asked), len(asked)
+        few, held = asked[: 1 << 16].tolist(), self.sorted.tolist()
+        return lambda: [bisect.bisect_left(held, k) for k in few], len(few)
