@@ -10,9 +10,9 @@
 
 hive reproduces figures 6 and 7 of M. S. H. Polak, D. Troendle, B. Jang, "Hive Hash Table"; linear_probe reproduces
 D. Farrell, "A Simple GPU Hash Table" (2020); slab_hash reproduces section VI of S. Ashkiani, M. Farach-Colton,
-J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces parts (a) and (c) of figure 19 of F. Khorasani and others,
-"Stadium Hashing" (2015), for tables in device memory. Where the slab paper compares with another static table, the
-comparison here is with linear_probe at the same utilisation. Writes
+J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces parts (a) and (c) of figure 19 of
+F. Khorasani and others, "Stadium Hashing" (2015), for tables in device memory. Where the slab paper compares with
+another static table, the comparison here is with linear_probe at the same utilisation. Writes
 <output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
 """
 
