@@ -22,6 +22,9 @@ gpuhash_status parse(const gpuhash_config& c, skip_options& o, gpuhash_error* er
   if (!s) s = option_real(c, "p_chunk", 0, 1, &o.p_chunk, err);
   if (!s) s = option_real(c, "merge", 0, 0.5, &o.merge, err);
   o.chunk = chunk ? 4u << chunk : c.device.kind == GPUHASH_CUDA ? 8 : 16;
+  if (!s && o.chunk == 32 && c.device.kind == GPUHASH_CUDA && (c.key_bytes == 8 || c.value_bytes == 8))
+    return host->fail(err, GPUHASH_UNSUPPORTED,
+                      "chunk=32 of keys or values of 8 bytes has more words than a warp reads at once; use 8 or 16");
   return s;
 }
 
