@@ -253,12 +253,14 @@ inline gpuhash_status table::ask_ordered(ordered_request& q, int (*serve)(const 
     host_gate_.unlock_shared();
     return GPUHASH_OK;
   }
+  if (const gpuhash_status s = refuse_capture(q.stream, err)) return s;
   std::lock_guard<kit_mutex> lock(launch_);
-  bool alone = false;
-  int e = gate_.before_batch(q.stream, false, &alone);
-  q.alone = alone;
+  stream_gate::turn turn{false};
+  int e = gate_.before_batch(q.stream, &turn);
+  turn.alone &= !graphs_.any_that_write();  // C3
+  q.alone = turn.alone;
   if (!e) e = serve(layout(), q);
-  if (!e) e = gate_.after_batch(q.stream, false, alone);
+  if (!e) e = gate_.after_batch(q.stream, turn);
   return e ? fault(err, e, "an ordered query") : gpuhash_status(GPUHASH_OK);
 }
 inline gpuhash_status table::neighbors(ordered_request q, gpuhash_error* err) {

@@ -524,7 +524,7 @@ class Ordered:
         bytes_ = np.dtype(dtype).itemsize * n
         return np.frombuffer((ctypes.c_char * bytes_).from_address(address), dtype)
 
-    def _lower_bound(self, n, keys, out_keys, out_values, found, stream):
+    def _neighbors(self, which, n, keys, out_keys, out_values, found, stream):
         up = (self.at(keys, n, "u4") + 9) // 10 * 10
         self.at(out_keys, n, "u4")[:] = up
         self.at(out_values, n, "f8")[:] = up + 1
@@ -542,7 +542,7 @@ def test_lower_bound_and_range(cupy):
     from pygpuhash import _device
 
     keys = cupy.asarray(np.array([[3, 10], [95, 101]], "u2"))
-    found_keys, values, found = _device.lower_bound(Ordered(), keys, None)
+    found_keys, values, found = _device.neighbors(Ordered(), 0, keys, None)
     assert found_keys.array.tolist() == [[10, 10], [100, 110]]
     assert found_keys.dtype == np.uint16
     assert values.array.tolist() == [[11, 11], [101, 111]]
@@ -558,4 +558,4 @@ def test_lower_bound_and_range(cupy):
     with pytest.raises(gh.InvalidArgument, match="high on the host"):
         _device.range_of(Ordered(), low, np.array([1, 2], "u2"), 2, None)
     with pytest.raises(TypeError, match="uint16 results need CuPy, PyTorch or JAX"):
-        _device.lower_bound(Ordered(), _cuda.from_host(np.zeros(3, "u4"), 0), None)
+        _device.neighbors(Ordered(), 0, _cuda.from_host(np.zeros(3, "u4"), 0), None)
