@@ -64,6 +64,13 @@ struct host_pass {
     for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<!reads>(static_cast<const char*>(line) + b);
   }
 
+  // Where a value comes from is hidden, so that the compiler does not read the caller's array again instead of keeping it.
+  template <class T>
+  GH_FN static T read_once(T v) {
+    asm("" : "+r"(v));
+    return v;
+  }
+
   // What element i answers, or seems to if the operation is not done: then it is overwritten later.
   GH_FN void deposit(size_t i, const result<F>& r, bool done = true) {
     if (q.status) q.status[i] = u8(r.status);
@@ -80,11 +87,11 @@ struct host_pass {
   // Start the operation of element i, or serve it at once, and return false, if its key lives in a side slot.
   GH_FN bool start(Op& op, size_t i, key k, index home) {
     typename F::value v = 0;
-    if constexpr (takes_values) v = read_value<F>(q, i);
+    if constexpr (takes_values) v = read_once(read_value<F>(q, i));
     return start(op, i, k, home, v, joiner_of(q));
   }
   GH_FN bool start(Op& op, size_t i, key k, index home, typename F::value v, joiner how) {
-    const u32 kd = kind == mixed ? read_op(q, i) : kind;
+    const u32 kd = kind == mixed ? read_once(read_op(q, i)) : kind;
     if constexpr (table::side_slots)
       if (__builtin_expect(is_side_key(k), 0)) {
         deposit(i, serve_side<F, host_mem>(t.side, kd, how, k, v));
@@ -156,13 +163,14 @@ template <class Find>
 [[gnu::noinline]] void look_up(const typename Find::table& t, const request& q, home_block<typename Find::table>& to,
                                size_t b, u32 many) {
   const host_pass<Find> p{t, q};
+  for (u32 j = 0; j < many; ++j) to.key[j] = read_key<typename Find::F>(p.q, b + j);
+  asm volatile("" : : "r"(to.key) : "memory");  // from here on the caller's array is not read again
   for (u32 j = 0; j < many; ++j) {
-    auto k = read_key<typename Find::F>(p.q, b + j);
-    if constexpr (requires { p.t.encode(k); }) k = p.t.encode(k);  // an ordered table's own order
+    auto k = to.key[j];
+    if constexpr (requires { p.t.encode(k); }) k = to.key[j] = p.t.encode(k);  // an ordered table's own order
     const auto home = p.t.home(k);
     Find op;
     op.start(p.t, find, 0, 0, home);
-    to.key[j] = k;
     to.home[j] = home;
     to.line[j] = op.line(p.t);
   }
@@ -220,7 +228,7 @@ class alignas(64) host_driver {
     u8 leader[block_size], tail[block_size], next[block_size] = {}, status[block_size], latest[2 * block_size] = {};
     u64 leads = 0;  // bit j: others follow number j
     for (u32 j = 0; j < many; ++j) {
-      values[j] = read_value<F>(p.q, b + j);
+      values[j] = pass::read_once(read_value<F>(p.q, b + j));
       u8& last = latest[now.home[j] % (2 * block_size)];
       bool follows = (last < j) & (now.key[last] == now.key[j]);  // 0 if there is none: number 0 might as well be it
       asm("" : "+r"(follows));                                    // not worth a branch

@@ -227,7 +227,7 @@ def test_an_op_code_that_execute_does_not_have(code, at):
 def test_accumulate_in_execute_on_a_set():
     keys = np.arange(4, dtype=np.uint64)
     with gh.Table("linear_probe", value_dtype=None, device="cpu") as table:
-        with pytest.raises(ValueError, match=r"ops\[2\] is ACCUMULATE \(3\), but this table has no numbers for values"):
+        with pytest.raises(ValueError, match=r"ops\[2\] is ACCUMULATE \(3\), but this table is a set"):
             table.execute(np.array([1, 1, 3, 1], np.uint8), keys)
         assert len(table) == 0
 
