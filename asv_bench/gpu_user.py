@@ -229,6 +229,7 @@ def second_gpu() -> Iterator[Figure]:
 def jax_arrays() -> Iterator[Figure]:
     """JAX arrays in; a default of get; every value of every key."""
     jax = module("jax")
+    jax.config.update("jax_enable_x64", True)  # or it has no int64, which counts and offsets are
     keys = jax.numpy.arange(1000, dtype="uint32")
     with gh.Table("linear_probe", device="cuda:0", **U4) as t:
         fresh = t.insert(keys, keys)

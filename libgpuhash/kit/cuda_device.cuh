@@ -74,13 +74,17 @@ inline int make_stream(void** s) {
   return int(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s), cudaStreamNonBlocking));
 }
 inline void drop_stream(void* s) { cudaStreamDestroy(cudaStream_t(s)); }
-inline int captured_by(void* s, void** graph) {
+inline int captured_by(void* s, void** graph, const char** forbids) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaGraph_t into = nullptr;
   const cudaError_t e = cudaStreamGetCaptureInfo(cudaStream_t(s), &status, nullptr, &into, nullptr, nullptr, nullptr);
-  if (e != cudaSuccess) cudaGetLastError();
   *graph = status == cudaStreamCaptureStatusActive ? into : nullptr;
-  return e ? int(e) : status == cudaStreamCaptureStatusInvalidated ? int(cudaErrorStreamCaptureInvalidated) : 0;
+  const bool of_captures = e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorStreamCaptureWrongThread;
+  if (of_captures) cudaGetLastError();
+  *forbids = of_captures                                    ? cudaGetErrorString(e)
+             : status == cudaStreamCaptureStatusInvalidated ? cudaGetErrorString(cudaErrorStreamCaptureInvalidated)
+                                                            : nullptr;
+  return of_captures ? 0 : int(e);
 }
 inline int keep_while(void* graph, void (*gone)(void*), void* note) {
   cudaUserObject_t object = nullptr;

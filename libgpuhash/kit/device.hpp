@@ -30,8 +30,9 @@ struct device_api {
   int (*make_stream)(void** stream);  // of the table's own: ordered after nothing but what it follows
   void (*drop_stream)(void* stream);  // its work goes on
 
-  // CUDA graphs. *graph: where the stream's work is captured instead of done; NULL: nowhere.
-  int (*captured_by)(void* stream, void** graph);
+  // CUDA graphs. *graph: where the stream's work is captured instead of done; NULL: nowhere. *forbids: what a capture that
+  // goes on, or that has failed, says against the use of this stream; NULL: nothing.
+  int (*captured_by)(void* stream, void** graph, const char** forbids);
   // Calls gone(note) when the graph and what was made from it are no more, on any thread. gone must not call the device.
   int (*keep_while)(void* graph, void (*gone)(void* note), void* note);
   int (*follow_in_graph)(void* stream, void* event);  // each launch waits for what was recorded last before it

@@ -83,7 +83,7 @@ inline constexpr device_api host_device = {
     .stream_id = [](void*, uint64_t* id) { return *id = 0, 0; },
     .make_stream = [](void** s) { return *s = nullptr, 0; },
     .drop_stream = [](void*) {},
-    .captured_by = [](void*, void** graph) { return *graph = nullptr, 0; },
+    .captured_by = [](void*, void** graph, const char** forbids) { return *graph = nullptr, *forbids = nullptr, 0; },
     .keep_while = [](void*, void (*)(void*), void*) { return 1; },
     .follow_in_graph = [](void*, void*) { return 1; },
 };

@@ -102,7 +102,10 @@ struct vtable {
                         "capability 9.0 and x86-64-v2 have it); use 4-byte keys and values, a set, or another device",
                         c->key_bytes, c->value_bytes, cuda ? "cuda" : "cpu", c->device.ordinal);
     void* graph = nullptr;
-    if (api->captured_by(c->stream, &graph) || graph)
+    const char* forbids = nullptr;
+    if (const int e = api->captured_by(c->stream, &graph, &forbids))
+      return host->fail(err, GPUHASH_DEVICE_ERROR, "the device has failed: %s", api->error_text(e));
+    if (graph || forbids)
       return host->fail(
           err, GPUHASH_INVALID_ARGUMENT,
           "the stream %p is being captured into a CUDA graph, or a capture forbids its use: create the table "

@@ -130,7 +130,10 @@ class slab_allocator {
   }
   gpuhash_status refuse_capture(void* stream, gpuhash_error* err) const {
     void* graph = nullptr;
-    if (!api_.captured_by(stream, &graph) && !graph) return GPUHASH_OK;
+    const char* forbids = nullptr;
+    if (const int e = api_.captured_by(stream, &graph, &forbids))
+      return failed(e, "asking whether a stream is captured", err);
+    if (!graph && !forbids) return GPUHASH_OK;
     return host->fail(
         err, GPUHASH_INVALID_ARGUMENT,
         "the stream is being captured into a CUDA graph, or a capture forbids its use; slabs are allocated "

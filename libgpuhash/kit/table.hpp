@@ -290,8 +290,8 @@ class table {
   gpuhash_status queue(part& p, totals* counters, gpuhash_error* err);
   gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);
   gpuhash_status capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err);
-  gpuhash_status captured_by(void* stream, void** graph, gpuhash_error* err) const;
-  gpuhash_status refuse_capture(void* stream, gpuhash_error* err) const;
+  gpuhash_status captured_by(void* stream, void** graph, gpuhash_error* err);
+  gpuhash_status refuse_capture(void* stream, gpuhash_error* err);
   gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;
 
   // growth.hpp

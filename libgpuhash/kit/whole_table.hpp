@@ -56,12 +56,14 @@ inline gpuhash_status table::bad_ops(uint64_t n, gpuhash_error* err) {
                     (unsigned long long)n);
 }
 
-inline gpuhash_status table::captured_by(void* stream, void** graph, gpuhash_error* err) const {
-  const int e = api_.captured_by(stream, graph);
-  if (!e) return GPUHASH_OK;
-  return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the stream %p cannot be used now: %s", stream, api_.error_text(e));
+inline gpuhash_status table::captured_by(void* stream, void** graph, gpuhash_error* err) {
+  const char* forbids = nullptr;
+  if (const int e = api_.captured_by(stream, graph, &forbids))
+    return fault(err, e, "asking whether a stream is captured");
+  if (!forbids) return GPUHASH_OK;
+  return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the stream %p cannot be used now: %s", stream, forbids);
 }
-inline gpuhash_status table::refuse_capture(void* stream, gpuhash_error* err) const {
+inline gpuhash_status table::refuse_capture(void* stream, gpuhash_error* err) {
   void* graph = nullptr;
   if (!on_cuda() || stream == own_stream_) return GPUHASH_OK;
   if (const gpuhash_status s = captured_by(stream, &graph, err)) return s;

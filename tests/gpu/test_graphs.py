@@ -238,7 +238,7 @@ def test_plain_batches_and_replays_are_ordered(backend, lib):
 
 
 def test_a_full_table_tells_after_the_replay(backend, lib):
-    n = 4096
+    n = 1 << 18  # more than a heap of one memory block for each super block holds
     keys, values, _, mask, _ = arrays(lib, n)
     lib.copy(keys, lib.array(np.arange(n)))
     with make(backend, capacity=64) as table:

@@ -532,7 +532,7 @@ inline constexpr device_api fake_api = {
     .stream_id = [](void* s, uint64_t* id) { return the_device.stream_id(s, id); },
     .make_stream = [](void** s) { return the_device.make_own_stream(s); },
     .drop_stream = [](void* s) { the_device.destroy_stream(s, false); },
-    .captured_by = [](void*, void** graph) { return *graph = nullptr, 0; },
+    .captured_by = [](void*, void** graph, const char** forbids) { return *graph = nullptr, *forbids = nullptr, 0; },
     .keep_while = [](void*, void (*)(void*), void*) { return error_device; },
     .follow_in_graph = [](void*, void*) { return error_device; },
 };

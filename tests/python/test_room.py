@@ -13,7 +13,7 @@ def test_one_exception_for_elements_without_room(backend):
         with pytest.raises(gh.TableFull) as caught:
             table.insert(KEYS, KEYS)
         full = caught.value
-        assert isinstance(full, gh.NoMemory) == (backend in ("slab_hash", "skiplist"))  # theirs is a heap, which is full
+        assert isinstance(full, gh.NoMemory) == (backend in ("slab_hash", "skiplist"))  # of a heap
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert full.failed.dtype == bool
         assert full.failed.sum() == len(KEYS) - len(table) > 0
