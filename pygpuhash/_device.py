@@ -91,14 +91,22 @@ class DeviceView:
 def view(array: Any, device: int, stream: int, what: str) -> DeviceView:
     """Memory of a device array, ready for `stream`."""
     if hasattr(array, "__dlpack__"):
+        # Asked first: PyTorch exports nothing of a device that is not the current one.
+        kind, there = array.__dlpack_device__() if hasattr(array, "__dlpack_device__") else (0, device)
+        if kind == _core.CUDA and there != device:
+            raise _elsewhere(what, int(there), device)
         found, ordinal, strides, order_bytes = _from_dlpack(array, stream, what)
     else:
         found, ordinal, strides, order_bytes = _from_interface(array, device, stream, what)
     if ordinal is not None and ordinal != device:
-        raise InvalidArgument(f"{what} are on cuda:{ordinal}, the table on cuda:{device}: copy them there first")
+        raise _elsewhere(what, ordinal, device)
     if strides is not None and not _contiguous(found.shape, strides, order_bytes):
         raise ValueError(f"{what} are strided: pass a C-contiguous copy, for example {what}.copy()")
     return found
+
+
+def _elsewhere(what: str, there: int, device: int) -> InvalidArgument:
+    return InvalidArgument(f"{what} are on cuda:{there}, the table on cuda:{device}: copy them there first")
 
 
 def _from_dlpack(array: Any, stream: int, what: str) -> tuple[DeviceView, int | None, Any, int]:
@@ -406,7 +414,8 @@ def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any)
         with _cuda.current(device), _working_on(values, device, s):
             found = found.reshape(tuple(found.shape) + (1,) * (len(values.shape) - len(found.shape)))  # of rows
             if name != "torch":
-                return array.where(found, values, default).astype(values.dtype)
+                one = default[()] if isinstance(default, np.ndarray) else default  # CuPy takes scalars, not host arrays
+                return array.where(found, values, one).astype(values.dtype)
             if isinstance(default, np.ndarray):
                 return values.masked_fill_(~found, default.item())
             return array.where(found, values, default.to(values.dtype))
