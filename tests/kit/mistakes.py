@@ -42,14 +42,16 @@ MISTAKES = [
         "if (!api_.finished(barrier_.event))",
         "if (!PLANTED && !api_.finished(barrier_.event))",
     ),
-    Mistake("writers beside readers", GATE, "if (writes && l.reads_alone)", "if (!PLANTED && writes && l.reads_alone)"),
-    Mistake("alone beside writers", GATE, "*alone = false;", "*alone = PLANTED;"),
-    Mistake("writers not remembered", GATE, "l->writes |= writes;", "l->writes |= writes && !PLANTED;"),
+    Mistake(
+        "writers beside readers", GATE, "if (t->writes && l.reads_alone)", "if (!PLANTED && t->writes && l.reads_alone)"
+    ),
+    Mistake("alone beside writers", GATE, "t->alone = false;", "t->alone = PLANTED;"),
+    Mistake("writers not remembered", GATE, "l.writes |= t.writes;", "l.writes |= t.writes && !PLANTED;"),
     Mistake(
         "readers not remembered",
         GATE,
-        "l->reads_alone |= !writes && alone;",
-        "l->reads_alone |= !writes && alone && !PLANTED;",
+        "l.reads_alone |= !t.writes && t.alone;",
+        "l.reads_alone |= !t.writes && t.alone && !PLANTED;",
     ),
     Mistake("exclusive beside batches", GATE, "if (l.id != id)", "if (!PLANTED && l.id != id)"),
     Mistake(
@@ -59,8 +61,8 @@ MISTAKES = [
     Mistake(
         "event not recorded",
         GATE,
-        "return api_.record(l->event, stream);",
-        "return PLANTED ? 0 : api_.record(l->event, stream);",
+        "return api_.record(l.event, stream);",
+        "return PLANTED ? 0 : api_.record(l.event, stream);",
     ),
     Mistake(
         "barrier not recorded",
@@ -132,7 +134,12 @@ MISTAKES = [
         "    sum.yes += p.sum.yes;",
         "    sum.yes = (PLANTED ? 0 : sum.yes) + p.sum.yes;",
     ),
-    Mistake("unwatched batches forgotten", BATCHES, "unwatched_ = true;", "unwatched_ = !PLANTED;"),
+    Mistake(
+        "unwatched batches forgotten",
+        BATCHES,
+        "&& !counters) unwatched_ = true;",
+        "&& !counters) unwatched_ = !PLANTED;",
+    ),
     Mistake(
         "counters not emptied", BATCHES, "int e = counters ? api_.fill", "int e = counters && !PLANTED ? api_.fill"
     ),
@@ -233,12 +240,10 @@ MISTAKES = [
     Mistake(
         "units always certain",
         SLAB,
-        "return !doubt_ && taken() <= sure_;",
-        "return !doubt_ && (PLANTED || taken() <= sure_);",
+        "taken() <= sure_; }",
+        "(PLANTED || taken() <= sure_); }",
     ),
-    Mistake(
-        "no doubt", SLAB, "return !doubt_ && taken() <= sure_;", "return (PLANTED || !doubt_) && taken() <= sure_;"
-    ),
+    Mistake("no doubt", SLAB, "override { return !doubt_ &&", "override { return (PLANTED || !doubt_) &&"),
     Mistake("the heap of before is sure", SLAB, "      sure_ = old_sure;", "      if (!PLANTED) sure_ = old_sure;"),
     Mistake("the old heap leaks", SLAB, "    old_heap.drop(stream);", "    if (!PLANTED) old_heap.drop(stream);"),
     Mistake(
