@@ -43,7 +43,7 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   if (p.q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
   uint64_t adding = 0;
   for (size_t done = 0; done < p.window;) {
-    uint8_t ops[4096];
+    uint8_t ops[1 << 16];  // each piece of which is waited for
     const size_t n = p.window - done < sizeof(ops) ? p.window - done : sizeof(ops);
     int e = api_.copy(ops, p.q.ops + done, n, p.q.stream);
     if (!e) e = api_.wait(p.q.stream);

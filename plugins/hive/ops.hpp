@@ -39,7 +39,7 @@ struct hive_op {
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = true;
   // CUDA: more blocks of them would have to spill registers.
-  static constexpr int cuda_blocks = sizeof(key) == 8 || Kind == mixed ? 2 : 3;
+  static constexpr int cuda_blocks = sizeof(key) == 8 || Kind == mixed || !F::has_value ? 2 : 3;
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
 

@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(block_threads)
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.template write_neighbor<Up>(q, i);
 }
 template <class Table>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 3)  // more blocks would have to spill
     serve_ranges(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_range(q, i);

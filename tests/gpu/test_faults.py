@@ -58,7 +58,7 @@ print("closed")
 @pytest.mark.parametrize("backend", ["linear_probe", "slab_hash"])
 def test_a_fault_of_the_device(backend, when):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, backend, when], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-P", "-c", SCRIPT, backend, when], capture_output=True, text=True, timeout=60, check=False
     )
     lines = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
     told = {"DeviceError", "Poisoned"}

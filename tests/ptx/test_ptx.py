@@ -7,7 +7,7 @@ import pytest
 
 from . import lint
 
-LAYOUT = (120, frozenset({24, 32, 40, 48, 56, 64, 80}))  # a request as test programs of this file have it
+LAYOUT = {120: frozenset({24, 32, 40, 48, 56, 64, 80})}  # a request as test programs of this file have it
 TABLE, REQUEST = 0, 1
 
 
@@ -162,7 +162,7 @@ def test_planted_faults_in_real_kernels(plugin, nvcc):
     layout = lint.request_layout()
     seen = 0
     for one in lint.kernels_of(ptx)[::7]:
-        flow = lint.Flow(one, *layout)
+        flow = lint.Flow(one, layout)
         for i, statement in enumerate(one.body):
             if not re.match(r"(ld|st)\.relaxed\.gpu\.global", statement):
                 continue

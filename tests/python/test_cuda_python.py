@@ -28,7 +28,7 @@ def cuda(monkeypatch):
 
 
 def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
 # ---- the real packages -----------------------------------------------------------------------------------------------

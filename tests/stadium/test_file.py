@@ -196,7 +196,7 @@ def test_one_table_at_a_time(filled):
     with table(filled) as t:
         refuses(gh.InvalidArgument, "is open in another table", filled)
         program = f"import pygpuhash as gh; gh.Table('stadium', placement='file', path={str(filled)!r}, device='cpu')"
-        other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        other = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
         assert other.returncode
         assert "is open in another table, of this process or another one" in other.stderr
         t.reserve(100_000)  # into a new file

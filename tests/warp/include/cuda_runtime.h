@@ -9,7 +9,10 @@ enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
-  cudaErrorInvalidDevice = 101
+  cudaErrorInvalidDevice = 101,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureWrongThread = 908
 };
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;
@@ -17,8 +20,23 @@ enum {
   cudaMemcpyDefault = 4,
   cudaEventDisableTiming = 2,
   cudaStreamNonBlocking = 1,
+  cudaEventWaitExternal = 1,
+  cudaUserObjectNoDestructorSync = 1,
+  cudaGraphUserObjectMove = 1,
   cudaDevAttrComputeCapabilityMajor = 75
 };
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal,
+  cudaStreamCaptureModeThreadLocal,
+  cudaStreamCaptureModeRelaxed
+};
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone,
+  cudaStreamCaptureStatusActive,
+  cudaStreamCaptureStatusInvalidated
+};
+using cudaGraph_t = struct CUgraph_st*;
+using cudaUserObject_t = struct CUuserObject_st*;
 struct cudaDeviceProp {
   int major, minor;
 };
@@ -30,6 +48,18 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) { return *p =
 inline cudaError_t cudaDeviceGetAttribute(int* v, int, int) { return *v = 9, cudaSuccess; }
 inline cudaError_t cudaGetDevice(int* d) { return *d = 0, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+// Nothing is ever captured.
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
+inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* s, unsigned long long*, cudaGraph_t*,
+                                            const void*, const void*, size_t*) {
+  return *s = cudaStreamCaptureStatusNone, cudaSuccess;
+}
+inline cudaError_t cudaUserObjectCreate(cudaUserObject_t*, void*, void (*)(void*), unsigned, unsigned) {
+  return cudaErrorInvalidValue;
+}
+inline cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned) {
+  return cudaErrorInvalidValue;
+}
 inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
   *p = aligned_alloc(256, (n + 255) / 256 * 256);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
