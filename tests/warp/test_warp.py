@@ -21,7 +21,10 @@ def run(program, *arguments, **env):
     )
 
 
-@pytest.mark.parametrize("structure", STRUCTURES)
+# hive's evictions take minutes here: a lane at a time, each access a choice of the scheduler.
+@pytest.mark.parametrize(
+    "structure", [pytest.param(s, marks=pytest.mark.slow if s == "hive" else ()) for s in STRUCTURES]
+)
 def test_kernels(warps, structure):
     """Batches of all kinds, formats and shapes against a model; a failure names the seed."""
     done = run(warps[structure], ROUNDS, SEED)
