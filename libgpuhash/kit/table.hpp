@@ -36,8 +36,8 @@ extern const gpuhash_host_api* host;  // set by plugin init (kit/plugin.hpp)
 inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
 inline constexpr size_t few_elements = 1024;
 struct header {
-  unsigned char side[side_bytes];
-  totals sum[total_stripes];  // the CPU uses the first
+  alignas(side_bytes / 2) unsigned char side[side_bytes];  // words of 16 bytes are read as such
+  totals sum[total_stripes];                               // the CPU uses the first
   // CUDA, for whoever has the table to itself, so that looking at a batch never fails for lack of memory:
   totals batch[total_stripes];
   uint8_t status[few_elements];
