@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_results", "dtype_name", "give", "library", "read"]
+__all__ = ["check_results", "dtype_name", "give", "library_of", "read"]
 
 _MODULES = {"torch": "Tensor", "jax": "Array"}
 
 
-def library(array: Any) -> str | None:
+def library_of(array: Any) -> str | None:
     """ "torch", "jax", or None: whose array this is."""
     for name, kind in _MODULES.items():
         module = sys.modules.get(name)
