@@ -128,11 +128,9 @@ class TestX86:
 
     @pytest.mark.parametrize("backend", BACKENDS)
     def test_processor_without_wide_swaps(self, x86, backend):
-        """The first x86-64 processors: pairs of 16 bytes are refused, and nothing else."""
+        """The first x86-64 processors: pairs of 16 bytes are refused where they are swapped, and nothing else."""
         machine = x86("Nehalem,-cx16")
-        out = machine.run(machine.program(HERE / "without_wide_swaps.c"), backend)
-        assert "which cpu:0 lacks" in out
-        assert " 0 failed" in out
+        assert " 0 failed" in machine.run(machine.program(HERE / "without_wide_swaps.c"), backend)
 
 
 class TestAArch64:
