@@ -386,10 +386,10 @@ struct host_engines {
   }
   static const engine* all() {
     static constexpr engine table[format_count] = {
-        {run<set32>, collect_on_host<Table<set32>>, nullptr, nullptr},
-        {run<pair32>, collect_on_host<Table<pair32>>, nullptr, nullptr},
-        {run<set64>, collect_on_host<Table<set64>>, nullptr, nullptr},
-        {run<pair64>, collect_on_host<Table<pair64>>, nullptr, nullptr},
+        {run<set32>, collect_on_host<Table<set32>>},
+        {run<pair32>, collect_on_host<Table<pair32>>},
+        {run<set64>, collect_on_host<Table<set64>>},
+        {run<pair64>, collect_on_host<Table<pair64>>},
     };
     return table;
   }

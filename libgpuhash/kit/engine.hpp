@@ -58,20 +58,20 @@ struct engine {
 
   // Chaining only, else NULL. The table is held exclusively.
   // Compact the chains of cells lo..hi and give their spare units back; adds to *sum.
-  int (*flush)(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void* stream);
+  int (*flush)(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void* stream) = nullptr;
   // Write the values of key i from out_values[offsets[i]] on.
-  int (*values_of)(const void* table, const request& q, const uint64_t* offsets);
+  int (*values_of)(const void* table, const request& q, const uint64_t* offsets) = nullptr;
 
   // CPU, or NULL. Fill the empty table `to` with the live pairs of `from`, faster than by inserting them. Adds the slots
   // used to sum->used, and pairs without a place to sum->failed. Nobody else uses either table. False: nothing was done,
   // these two are not for this way.
-  bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads);
+  bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads) = nullptr;
   // CUDA, or NULL. The same, asynchronously; adds to sum[0 .. total_stripes) in device memory. *moves false: nothing was
   // queued. Returns 0 or a CUDA error code.
-  int (*move)(const void* from, const void* to, totals* sum, bool* moves, void* stream);
+  int (*move)(const void* from, const void* to, totals* sum, bool* moves, void* stream) = nullptr;
 
   // Ordered structures only, else NULL (kit/ordered.hpp).
-  const struct ordered_engine* ordered;
+  const struct ordered_engine* ordered = nullptr;
 };
 
 // Slot formats, as engines and tables number them.

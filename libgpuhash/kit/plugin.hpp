@@ -40,7 +40,7 @@ inline void take_services(const gpuhash_host_api& api) {
                                               : host_services::as_needed;
 }
 
-// The kernels of a backend for this processor: the widest instruction set that it has.
+// The kernels of a backend for this processor: the widest instruction set that it has. NULL: the module has none for it.
 struct host_engines_of {
   const engine* (*baseline)();
   const engine* (*avx2)();
@@ -57,8 +57,8 @@ inline const engine* choose_host_engines(const host_engines_of& e) {
   // For comparing instruction sets; a set that the processor lacks is never taken.
   const char* most = secure_getenv("GPUHASH_ISA");
   const bool no_v4 = most && strcmp(most, "avx512"), no_v3 = no_v4 && strcmp(most, "avx2");
-  if (v4 && !no_v4) return e.avx512();
-  if (v3 && !no_v3) return e.avx2();
+  if (e.avx512 && v4 && !no_v4) return e.avx512();
+  if (e.avx2 && v3 && !no_v3) return e.avx2();
 #endif
   return e.baseline();
 }
@@ -231,21 +231,28 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
 
 }  // namespace gpuhash
 
-// Declares the kernels of backend `name`, as plugin_host.cpp and plugin_cuda.cu define them.
-#if defined(__x86_64__)
-#define GPUHASH_HOST_ENGINES(name)                                                                            \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline();                                      \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx2();                                          \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx512();                                        \
-  static const gpuhash::engine* host_engines_here() {                                                         \
-    return gpuhash::choose_host_engines(                                                                      \
-        {gpuhash_##name##_engines_baseline, gpuhash_##name##_engines_avx2, gpuhash_##name##_engines_avx512}); \
-  }
+// A module without objects for an instruction set defines GPUHASH_WITHOUT_AVX2 or GPUHASH_WITHOUT_AVX512.
+#if defined(GPUHASH_WITHOUT_AVX2) || !defined(__x86_64__)
+#define GPUHASH_IF_AVX2(engines) nullptr
 #else
-#define GPUHASH_HOST_ENGINES(name)                                       \
-  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline(); \
-  static const gpuhash::engine* host_engines_here() { return gpuhash_##name##_engines_baseline(); }
+#define GPUHASH_IF_AVX2(engines) engines
 #endif
+#if defined(GPUHASH_WITHOUT_AVX512) || !defined(__x86_64__)
+#define GPUHASH_IF_AVX512(engines) nullptr
+#else
+#define GPUHASH_IF_AVX512(engines) engines
+#endif
+
+// Declares the kernels of backend `name`, as plugin_host.cpp and plugin_cuda.cu define them.
+#define GPUHASH_HOST_ENGINES(name)                                                             \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_baseline();                       \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx2();                           \
+  extern "C" const gpuhash::engine* gpuhash_##name##_engines_avx512();                         \
+  static const gpuhash::engine* host_engines_here() {                                          \
+    return gpuhash::choose_host_engines({gpuhash_##name##_engines_baseline,                    \
+                                         GPUHASH_IF_AVX2(gpuhash_##name##_engines_avx2),       \
+                                         GPUHASH_IF_AVX512(gpuhash_##name##_engines_avx512)}); \
+  }
 #if GPUHASH_WITH_CUDA
 #define GPUHASH_CUDA_ENGINES(name)                                                            \
   extern "C" const gpuhash::engine* gpuhash_##name##_engines_cuda();                          \

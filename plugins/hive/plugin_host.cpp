@@ -40,10 +40,10 @@ int run(const void* table, const request& q, totals* sum) {
 
 // constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
 static constinit const engine engines[format_count] = {
-    {run<set32>, collect_on_host<hive_table<set32>>, nullptr, nullptr, nullptr},
-    {run<pair32>, collect_on_host<hive_table<pair32>>, nullptr, nullptr, nullptr},
-    {run<set64>, collect_on_host<hive_table<set64>>, nullptr, nullptr, nullptr},
-    {run<pair64>, collect_on_host<hive_table<pair64>>, nullptr, nullptr, nullptr},
+    {run<set32>, collect_on_host<hive_table<set32>>},
+    {run<pair32>, collect_on_host<hive_table<pair32>>},
+    {run<set64>, collect_on_host<hive_table<set64>>},
+    {run<pair64>, collect_on_host<hive_table<pair64>>},
 };
 
 GH_END

@@ -101,7 +101,7 @@ class skiplist_table final : public table {
         chunks, options_.chunk);
   }
 
-  // Fresh, empty storage for so many keys.
+  // Fresh, empty storage for so many keys. If it fails, or throws, the caller gives back what there is of it.
   gpuhash_status place(uint64_t keys, pool& to, void* stream, gpuhash_error* err) {
     to = {};
     layout_type& t = to.layout;
@@ -118,10 +118,8 @@ class skiplist_table final : public table {
     t.top = static_cast<u32*>(to.shared.p);
     t.taken = reinterpret_cast<u32*>(static_cast<char*>(to.shared.p) + taken_at);
     const uint64_t n = keys < 64 ? 64 : keys;
-    gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, n, stream, err);
-    if (s == GPUHASH_OK) s = reset(to, stream, err);
-    if (s != GPUHASH_OK) drop_all(to, stream);
-    return s;
+    const gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, n, stream, err);
+    return s ? s : reset(to, stream, err);
   }
   // So many more chunks, which are enough for so many keys. Those that are there stay where they are.
   gpuhash_status widen_pool(pool& to, double more, uint64_t keys, void* stream, gpuhash_error* err) {
@@ -175,6 +173,12 @@ class skiplist_table final : public table {
     for (block& b : p.segment) drop(b, stream);
     p.layout = {};
   }
+  struct spare_pool {  // for as long as a call lasts, on the call's stream
+    skiplist_table& of;
+    void* stream;
+    pool it{};
+    ~spare_pool() { of.drop_all(it, stream); }
+  };
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     for (const block& b : pool_.segment)
       if (b.p)
@@ -253,23 +257,19 @@ class skiplist_table final : public table {
     scratch values_there(*this, config_.value_bytes ? size_t(live) * kb : 0, stream);
     scratch counter(*this, sizeof(uint64_t), stream);
     if (!keys_there || !values_there || !counter) return no_memory(err, keys_there.bytes() + values_there.bytes());
-    pool fresh;
-    gpuhash_status s = place(keys, fresh, stream, err);
+    spare_pool fresh{*this, stream};
+    gpuhash_status s = place(keys, fresh.it, stream, err);
     if (s) return s;
     int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
     if (!e && live)
       e = engine_->collect(layout(), cell_order{}, 0, cells(), keys_there.get(), values_there.get(), kb, kb,
                            counter.as<uint64_t>(), threads(), stream);
     if (!e && live)
-      e = engine_->ordered->build(&fresh.layout, size_t(live), keys_there.get(), values_there.get(), kb, kb, dense(),
+      e = engine_->ordered->build(&fresh.it.layout, size_t(live), keys_there.get(), values_there.get(), kb, kb, dense(),
                                   threads(), stream);
     if (!e) e = api_.wait(stream);
-    if (e) {
-      drop_all(fresh, stream);
-      return fault(err, e, "rebuilding the table");
-    }
-    std::swap(fresh, pool_);
-    drop_all(fresh, stream);
+    if (e) return fault(err, e, "rebuilding the table");
+    std::swap(fresh.it, pool_);
     s = write_used(now, live, stream, err);
     const gpuhash_status counted = recount(stream, err);
     return s ? s : counted;

@@ -96,7 +96,7 @@ int collect_slots(const void* table, cell_order order, uint64_t lo, uint64_t hi,
 
 template <class S>
 constexpr engine engine_of() {
-  return {run_batch<S>, collect_slots, nullptr, nullptr, nullptr};
+  return {run_batch<S>, collect_slots};
 }
 static const engine engines[stadium_engines] = {engine_of<small_pair<u32, 0>>(), engine_of<small_pair<u32, 4>>(),
                                                 engine_of<small_pair<u32, 8>>(), engine_of<small_pair<u64, 0>>(),

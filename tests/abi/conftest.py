@@ -1,7 +1,7 @@
 """An installed prefix to compile C programs against, and the plugins and programs of this directory.
 
-The prefix is built with meson, without CUDA, in build/tests-abi. GPUHASH_PREFIX names one that exists already, for
-example that of a `meson install`; the tests then also cover what that build has (CUDA code in the modules).
+The prefix is the one that the package was built with, if no source has changed since, or else one that is built with
+meson, without CUDA, in build/tests-abi. GPUHASH_PREFIX names another one, for example that of a `meson install`.
 """
 
 import fcntl
@@ -90,16 +90,31 @@ def build_prefix(folder: Path, *options: str) -> Path:
     return prefix
 
 
-@pytest.fixture(scope="session")
-def prefix() -> Prefix:
+def package_prefix() -> Path | None:
+    """The prefix that setup.py has installed into last, if that was after every change of a source."""
+    sources = [ROOT / "meson.build", ROOT / "meson.options"]
+    for folder in ("libgpuhash", "plugins"):
+        sources += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    changed = max(path.stat().st_mtime for path in sources)
+    prefixes = [path for path in ROOT.glob("build/meson-*/prefix") if path.stat().st_mtime > changed]
+    return max(prefixes, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def native_prefix() -> Prefix:
     """The installed library under test."""
-    require("cc")
-    require("pkg-config")
     given = os.environ.get("GPUHASH_PREFIX")
-    path = Path(given) if given else build_prefix(ROOT / "build" / "tests-abi")
+    path = Path(given) if given else package_prefix() or build_prefix(ROOT / "build" / "tests-abi")
     libraries = list(path.glob("lib*/**/libgpuhash.so.0"))
     assert len(libraries) == 1, f"{path} has {len(libraries)} libgpuhash.so.0; is it a prefix of meson install?"
     return Prefix(path, libraries[0].parent)
+
+
+@pytest.fixture(scope="session")
+def prefix() -> Prefix:
+    """The installed library under test, and what is needed to compile against it."""
+    require("cc")
+    require("pkg-config")
+    return native_prefix()
 
 
 @pytest.fixture(scope="session")

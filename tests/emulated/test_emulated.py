@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ..abi.conftest import ROOT, STRICT, Prefix, build_prefix, must, require
+from ..abi.conftest import ROOT, STRICT, Prefix, build_prefix, must, native_prefix, require
 
 HERE = Path(__file__).resolve().parent
 BACKENDS = sorted(p.parent.name for p in (ROOT / "plugins").glob("*/plugin.cpp"))
@@ -68,7 +68,7 @@ def prefix_at(path: Path) -> Prefix:
 @pytest.fixture(scope="session")
 def native() -> Prefix:
     require("cc")
-    return prefix_at(build_prefix(ROOT / "build" / "tests-abi"))
+    return native_prefix()
 
 
 @pytest.fixture(scope="session")

@@ -40,13 +40,13 @@ find_clang || {
 } >&2 || true
 find_clang || { echo "tests/sanitizers/run.sh needs clang with its sanitizers: clang, libclang-rt" >&2; exit 2; }
 
-# build SANITIZERS PROGRAMS [ARGUMENTS FOR THE COMPILER]: into build/sanitizers/SANITIZERS.
+# build SANITIZERS PROGRAMS INSTRUCTION_SETS [ARGUMENTS FOR THE COMPILER]: into build/sanitizers/SANITIZERS.
 build() {
   folder=build/sanitizers/${1//,/-}
   if [[ ! -e $folder/build.ninja ]]; then
     rm -rf "$folder"
     meson setup "$folder" . -Dcuda=disabled -Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false \
-      -Db_sanitize="$1" -Dcpp_args="-frelaxed-template-template-args ${3-}" >/dev/null
+      -Db_sanitize="$1" -Disas="$3" -Dcpp_args="-frelaxed-template-template-args ${4-}" >/dev/null
   fi
   ninja -C "$folder" --quiet
   local program
@@ -67,7 +67,7 @@ exercise() {
 run_address() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  build "$1" "hammer faults"
+  build "$1" "hammer faults" avx512
   exercise hammer baseline
   exercise hammer avx512
   exercise faults baseline
@@ -75,7 +75,7 @@ run_address() {
 
 run_thread() {
   # clang does not define __SANITIZE_THREAD__, by which the tile chooses row loads that ThreadSanitizer sees.
-  build thread hammer -D__SANITIZE_THREAD__=1
+  build thread hammer "" -D__SANITIZE_THREAD__=1
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   exercise hammer baseline
   GPUHASH_TEST_JOIN=always exercise hammer baseline
