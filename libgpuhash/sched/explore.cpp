@@ -27,6 +27,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
+  --quick            triples: in the formats pair32 and set64 only
   --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
@@ -37,7 +38,7 @@ struct arguments {
   options how;
   u64 count = 2000, shard = 0, shards = 1;
   double seconds = 0;
-  bool json = false, list = false;
+  bool json = false, list = false, quick = false;
 };
 
 u64 number(const std::string& name, const std::string& s) {
@@ -89,6 +90,8 @@ arguments parse(int argc, char** argv) {
       a.how.watch_all = true;
     else if (name == "--json")
       a.json = true;
+    else if (name == "--quick")
+      a.quick = true;
     else if (name == "--list")
       a.list = true;
     else if (name == "--shard") {
@@ -222,7 +225,9 @@ class campaign {
     if (how.bound < 0) how.bound = weak ? s_.most_preemptions_weak : s_.most_preemptions;
     if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
+    const bool some = a_.quick && set == triples;
     set(s_, {weak, a_.format, a_.letters}, [&](const task& t) {
+      if (some && t.format != "pair32" && t.format != "set64") return true;
       if (i++ % a_.shards == a_.shard) r.sum.add(explore(t, how));
       return r.sum.violations == 0;
     });

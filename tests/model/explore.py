@@ -12,6 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,13 +45,24 @@ def source_hash(command: list[str]) -> str:
 
 def build(name: str, sources: list[str], definitions: list[str] | None = None) -> Path:
     """Compile ``sources`` into ``.build/<hash>/<name>`` unless it is there; return its path."""
-    command = [*compiler(), *FLAGS, *(definitions or []), *sources]
-    target = BUILD / source_hash(command) / name
+    command = [*compiler(), *FLAGS, *(definitions or [])]
+    folder = BUILD / source_hash([*command, *sources])
+    target = folder / name
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        # Names of this process, and a rename at the end, so that two builds at the same time do no harm.
+        objects = [folder / f"{name}.{k}.{os.getpid()}.o" for k in range(len(sources))]
         fresh = target.with_suffix(f".{os.getpid()}")
-        subprocess.run([*command, "-o", str(fresh)], cwd=ROOT, check=True)
-        fresh.rename(target)  # in one step, so that two builds at the same time do no harm
+
+        def compile_one(source: str, to: Path) -> None:
+            subprocess.run([*command, "-c", source, "-o", str(to)], cwd=ROOT, check=True)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compile_one, sources, objects))
+        subprocess.run([*command, *map(str, objects), "-o", str(fresh)], cwd=ROOT, check=True)
+        for path in objects:
+            path.unlink()
+        fresh.rename(target)
     return target
 
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-RANDOM_PROGRAMS = int(os.environ.get("GPUHASH_EXPLORE_COUNT", "10000"))
+RANDOM_PROGRAMS = os.environ.get("GPUHASH_EXPLORE_COUNT", "4000")
+QUICK = ("--quick", "--count", RANDOM_PROGRAMS)
+EVERYTHING = ("--count", "10000")
 
 
 @dataclass
@@ -51,12 +53,9 @@ class Explorer:
             self.started[arguments] = self.pool.submit(self, *arguments)
         return self.started[arguments]
 
-    def shards(self, structure: str) -> list[Future[Answer]]:
-        """Everything about one structure, cut into a piece per core."""
-        return [
-            self.start(structure, "--json", "--count", str(RANDOM_PROGRAMS), "--shard", f"{k}/{self.cores}")
-            for k in range(self.cores)
-        ]
+    def shards(self, structure: str, how: tuple[str, ...] = QUICK) -> list[Future[Answer]]:
+        """All programs of one structure, cut into a piece per core."""
+        return [self.start(structure, "--json", *how, "--shard", f"{k}/{self.cores}") for k in range(self.cores)]
 
     def hunt(self, structure: str, mutant: str) -> Future[Answer]:
-        return self.start(structure, "--mutant", mutant, "--json", "--count", str(RANDOM_PROGRAMS))
+        return self.start(structure, "--mutant", mutant, "--json", *QUICK)

@@ -12,7 +12,7 @@ from typing import Any
 
 import explore
 import pytest
-from runs import Explorer, Summary
+from runs import EVERYTHING, QUICK, Explorer, Summary
 
 PLUGINS = explore.plugins()
 STRUCTURES = ["gate", *(name for name, explored in PLUGINS.items() if explored)]
@@ -23,8 +23,18 @@ BOUNDED = {"skiplist"}  # an update makes too many accesses for every interleavi
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_no_violation(explorer: Explorer, summary: Summary, structure: str) -> None:
+    explore_all(explorer, summary, structure, QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_no_violation_in_any_format(explorer: Explorer, summary: Summary, structure: str) -> None:
+    explore_all(explorer, summary, structure, EVERYTHING)
+
+
+def explore_all(explorer: Explorer, summary: Summary, structure: str, how: tuple[str, ...]) -> None:
     sets: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
-    for shard in explorer.shards(structure):
+    for shard in explorer.shards(structure, how):
         answer = shard.result()
         assert answer.status in (0, 1), answer.errors
         for line in answer.lines:
