@@ -45,8 +45,8 @@ build() {
   folder=build/sanitizers/${1//,/-}
   if [[ ! -e $folder/build.ninja ]]; then
     rm -rf "$folder"
-    meson setup "$folder" . -Dcuda=disabled -Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false \
-      -Db_sanitize="$1" -Disas="$3" -Dcpp_args="-frelaxed-template-template-args ${4-}" >/dev/null
+    meson setup "$folder" . -Dcuda=disabled -Dbuildtype=plain -Doptimization=1 -Db_lundef=false -Db_sanitize="$1" \
+      -Disas="$3" -Dcpp_args="-frelaxed-template-template-args -gline-tables-only ${4-}" >/dev/null
   fi
   ninja -C "$folder" --quiet
   local program
