@@ -223,22 +223,24 @@ struct fake_engine {
       return 0;
     }
     if (const int e = the_device.fault("a launch")) return e;
-    auto b = std::make_shared<batch>();
-    b->seen = *static_cast<const layout*>(table);
-    b->q = q;
-    b->sum = sum + the_world.below(total_stripes);
-    if (q.batch_sum) b->q.batch_sum = q.batch_sum + the_world.below(total_stripes);
-    const device::stream_ref s = the_device.of(q.stream, "a launch");
-    the_device.enqueue(s, [b, s] {
-      if (the_device.injected) return true;          // after a device error no kernel runs
-      if (!b->begun) return b->begin(by(s)), false;  // the start is a step of its own, and so is the end
-      if (b->done < b->n || b->n == 0) {
-        const bool last = b->go_on();
-        if (!last || b->n) return false;
-      }
-      b->use();
-      b->end();
-      return true;
+    batch one;
+    one.seen = *static_cast<const layout*>(table);
+    one.q = q;
+    one.sum = sum + the_world.below(total_stripes);
+    if (q.batch_sum) one.q.batch_sum = q.batch_sum + the_world.below(total_stripes);
+    the_device.enqueue_kernel(the_device.of(q.stream, "a launch"), [one](const device::stream_ref& s) {
+      auto b = std::make_shared<batch>(one);
+      return [b, s] {
+        if (the_device.injected) return true;          // after a device error no kernel runs
+        if (!b->begun) return b->begin(by(s)), false;  // the start is a step of its own, and so is the end
+        if (b->done < b->n || b->n == 0) {
+          const bool last = b->go_on();
+          if (!last || b->n) return false;
+        }
+        b->use();
+        b->end();
+        return true;
+      };
     });
     return 0;
   }

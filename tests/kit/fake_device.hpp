@@ -4,6 +4,7 @@
 //             queued, as CUDA allows; its handle may come back as another stream's.
 //   memory    handed out in the order of a stream, and taken back in the order of a stream. It holds rubbish before and
 //             after. The host cannot touch device memory: the addresses that it sees are mapped to nothing.
+//   graphs    a stream that is captured takes kernels, and waits for events, into a graph; nothing else may be asked of it.
 //   races     an access by a stream or a thread has to be ordered (vector clocks) after whatever it conflicts with.
 //   faults    the n-th call of the device fails, or allocations from the n-th on.
 #pragma once
@@ -46,6 +47,7 @@ class device {
     streams_.clear();
     handles_.clear();
     events_.clear();
+    graphs_.clear();
     actors_ = most_fibers;
     calls = allocations = injected = injected_memory = 0;
     fail_call = fail_memory_from = fail_memory_to = 0;
@@ -120,6 +122,7 @@ class device {
 
   // ---- streams ------------------------------------------------------------------------------------------------------
   struct event;
+  struct graph;
   struct token {
     bool done = false;
     vector_clock clock;
@@ -137,6 +140,7 @@ class device {
     vector_clock clock;
     bool destroyed = false;
     bool of_the_test = true;  // or the table's own
+    graph* into = nullptr;    // it is being captured into this
   };
   using stream_ref = std::shared_ptr<stream>;
 
@@ -170,10 +174,12 @@ class device {
     return handles_[slot];
   }
   void enqueue(const stream_ref& s, std::function<bool()> step, std::shared_ptr<token> after = nullptr) {
+    if (s->into) the_world.violation("a stream that is captured is asked for what a graph does not take");
     s->queue.push_back({std::move(step), std::move(after), the_world.clock(), false});
     ++the_world.clock().at[the_world.me()];
   }
   void drain(const stream_ref& s) {
+    if (s->into) the_world.violation("somebody waits for a stream that is captured");
     the_world.wait_for("a stream", [&] { return s->queue.empty(); });
     the_world.clock().join(s->clock);
   }
@@ -212,6 +218,66 @@ class device {
     size_t n = 0;
     for (const auto& e : events_) n += !e->dropped;
     return n;
+  }
+
+  // ---- graphs -------------------------------------------------------------------------------------------------------
+  using kernel = std::function<std::function<bool()>(const stream_ref&)>;  // the steps of a run of it on a stream
+  struct graph {
+    struct node {
+      kernel run;
+      const event* after;  // or a wait for what was recorded last when the graph is launched
+    };
+    struct note {
+      void (*gone)(void*);
+      void* of;
+    };
+    std::vector<node> nodes;
+    std::vector<note> notes;
+  };
+  void enqueue_kernel(const stream_ref& s, kernel k) {
+    if (s->into)
+      s->into->nodes.push_back({std::move(k), nullptr});
+    else
+      enqueue(s, k(s));
+  }
+  graph& begin_capture(void* h) {
+    const stream_ref s = of(h, "the begin of a capture");
+    graphs_.push_back(std::make_unique<graph>());
+    return *(s->into = graphs_.back().get());
+  }
+  void end_capture(void* h) { of(h, "the end of a capture")->into = nullptr; }
+  void launch(const graph& g, void* h) {
+    const stream_ref s = of(h, "the launch of a graph");
+    for (const graph::node& n : g.nodes) {
+      if (n.after && n.after->dropped) the_world.violation("a graph waits for an event that is no more");
+      if (n.run)
+        enqueue(s, n.run(s));
+      else if (n.after->last)
+        enqueue(s, nullptr, n.after->last);
+    }
+  }
+  // Its launches have been waited for.
+  void destroy_graph(graph& g) {
+    for (const graph::note& n : g.notes) n.gone(n.of);
+    g = {};
+  }
+  int captured_by(void* h, void** into, const char** forbids) {
+    *into = nullptr, *forbids = nullptr;
+    if (const int e = fault("captured_by")) return e;
+    if (cuda) *into = of(h, "captured_by")->into;
+    return 0;
+  }
+  int keep_while(void* into, void (*gone)(void*), void* note) {
+    if (const int e = fault("keep_while")) return e;
+    static_cast<graph*>(into)->notes.push_back({gone, note});
+    return 0;
+  }
+  int follow_in_graph(void* h, void* e) {
+    if (const int bad = fault("follow_in_graph")) return bad;
+    const stream_ref s = of(h, "follow_in_graph");
+    if (!s->into) the_world.violation("follow_in_graph is called for a stream that is not captured");
+    s->into->nodes.push_back({nullptr, &event_of(e, "follow_in_graph")});
+    return 0;
   }
 
   // ---- faults -------------------------------------------------------------------------------------------------------
@@ -496,6 +562,7 @@ class device {
   std::vector<stream_ref> streams_;
   std::vector<stream_ref> handles_;
   std::vector<std::unique_ptr<event>> events_;
+  std::vector<std::unique_ptr<graph>> graphs_;
   uint32_t actors_ = most_fibers;
   int current_[most_fibers] = {};
   uint32_t host_copies_[most_fibers] = {};
@@ -532,9 +599,10 @@ inline constexpr device_api fake_api = {
     .stream_id = [](void* s, uint64_t* id) { return the_device.stream_id(s, id); },
     .make_stream = [](void** s) { return the_device.make_own_stream(s); },
     .drop_stream = [](void* s) { the_device.destroy_stream(s, false); },
-    .captured_by = [](void*, void** graph, const char** forbids) { return *graph = nullptr, *forbids = nullptr, 0; },
-    .keep_while = [](void*, void (*)(void*), void*) { return error_device; },
-    .follow_in_graph = [](void*, void*) { return error_device; },
+    .captured_by = [](void* s, void** graph,
+                      const char** forbids) { return the_device.captured_by(s, graph, forbids); },
+    .keep_while = [](void* graph, void (*gone)(void*), void* note) { return the_device.keep_while(graph, gone, note); },
+    .follow_in_graph = [](void* s, void* e) { return the_device.follow_in_graph(s, e); },
 };
 
 }  // namespace gpuhash::kit_sim

@@ -19,6 +19,7 @@ class Mistake(NamedTuple):
 
 
 GATE = "libgpuhash/kit/gate.hpp"
+GRAPHS = "libgpuhash/kit/graphs.hpp"
 ROOM = "libgpuhash/kit/room.hpp"
 BATCHES = "libgpuhash/kit/batches.hpp"
 GROWTH = "libgpuhash/kit/growth.hpp"
@@ -266,6 +267,69 @@ MISTAKES = [
         HEAP,
         "if (!e) e = api_.fill(heap_.bitmaps[s], 0,",
         "if (!e && !PLANTED) e = api_.fill(heap_.bitmaps[s], 0,",
+    ),
+    # CUDA graphs
+    Mistake(
+        "launches pass the barrier",
+        GATE,
+        "if (const int e = api_.follow_in_graph(stream, barrier_.event)) return e;",
+        "if (const int e = PLANTED ? 0 : api_.follow_in_graph(stream, barrier_.event)) return e;",
+    ),
+    Mistake(
+        "launches beside readers", GATE, "if (writes && l.reads_alone)", "if (!PLANTED && writes && l.reads_alone)"
+    ),
+    Mistake(
+        "alone beside launches",
+        BATCHES,
+        "turn.alone &= !graphs_.any_that_write();  // C3",
+        "turn.alone &= PLANTED || !graphs_.any_that_write();  // C3",
+    ),
+    Mistake(
+        "storage moves under a graph", WHOLE, "if (!graphs_.any()) return", "if (PLANTED || !graphs_.any()) return"
+    ),
+    Mistake(
+        "growing batches in a graph",
+        BATCHES,
+        '  if (growing)\n    return host->fail(\n        err, GPUHASH_INVALID_ARGUMENT,\n        "the stream is being',
+        "  if (growing && !PLANTED)\n    return host->fail(\n        err, GPUHASH_INVALID_ARGUMENT,\n        "
+        '"the stream is being',
+    ),
+    Mistake(
+        "counts in a graph",
+        BATCHES,
+        '  if (counts)\n    return host->fail(err, GPUHASH_INVALID_ARGUMENT,\n                      "the stream is',
+        "  if (counts && !PLANTED)\n    return host->fail(err, GPUHASH_INVALID_ARGUMENT,\n                      "
+        '"the stream is',
+    ),
+    Mistake(
+        "exclusive operations in a capture",
+        WHOLE,
+        "  if (!graph) return GPUHASH_OK;",
+        "  if (PLANTED || !graph) return GPUHASH_OK;",
+    ),
+    Mistake(
+        "graphs that never end",
+        GRAPHS,
+        "    n->of->batches.fetch_sub(1, std::memory_order_release);",
+        "    if (!PLANTED) n->of->batches.fetch_sub(1, std::memory_order_release);",
+    ),
+    Mistake(
+        "writers of a graph not counted",
+        GRAPHS,
+        "counts_->writers.fetch_add(writes,",
+        "counts_->writers.fetch_add(writes && !PLANTED,",
+    ),
+    Mistake(
+        "graphs not remembered",
+        BATCHES,
+        "int e = graphs_.add(api_, graph, writes);",
+        "int e = PLANTED ? 0 : graphs_.add(api_, graph, writes);",
+    ),
+    Mistake(
+        "captured batches not reported",
+        BATCHES,
+        "  if (adds(q.kind)) unwatched_ = true;\n  if (!e) return GPUHASH_OK;",
+        "  if (adds(q.kind) && !PLANTED) unwatched_ = true;\n  if (!e) return GPUHASH_OK;",
     ),
 ]
 

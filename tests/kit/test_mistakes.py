@@ -21,6 +21,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(EXTREMES, folder)
 
 
+def test_every_mistake_has_its_place(tmp_path: Path) -> None:
+    plant(ROOT, tmp_path)
+    assert (tmp_path / "libgpuhash/kit/gate.hpp").read_text().count("kit_sim::planted") > 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, len(MISTAKES) + 1), ids=[mistake.name for mistake in MISTAKES])
 def test_mistake_is_found(planted: Path, number: int) -> None:

@@ -14,6 +14,8 @@
 //   W6  What a table holds is what the model holds: size, export, check().
 //   W7  A table grows for what is asked of it, and not once for each that asks.
 //   W8  All memory and every event goes back; after a device error every call says POISONED.
+//   W9  Batches that are captured into a graph do at each launch what they do otherwise. While the graph lives, the table
+//       stays where it is. What a graph does not take is refused.
 #pragma once
 #include <algorithm>
 
@@ -80,12 +82,14 @@ class workload {
       const uint32_t actions = 4 + w.below(24);
       run_threads([this, actions](uint32_t t) { act(t, actions); });
       if (broken_) break;
-      switch (w.below(7)) {
+      switch (w.below(8)) {
         case 0: look_at_everything(); break;
-        case 1: clear(); break;
+        case 1: clear(owners_[0].stream); break;
         case 2: updates_only(); break;
         case 3: rush(); break;
+        case 4: use_graph(); break;
       }
+      if (graph_) break;  // it outlives the table
     }
     if (!broken_ && !w.one_in(4)) look_at_everything();
     if (!broken_ && !o_.config.grow) info();
@@ -112,7 +116,7 @@ class workload {
     std::vector<uint8_t> ops;
     void *keys = nullptr, *in = nullptr, *out = nullptr, *status = nullptr, *codes = nullptr;
     gpuhash_status said = GPUHASH_OK;
-    bool counted = false, may_fail = false;
+    bool counted = false, may_fail = false, captured = false;
     gpuhash_counts counts{};
   };
   struct owner {
@@ -134,6 +138,9 @@ class workload {
   shared_cell shared_[shared_keys];
   bool broken_ = false;
   bool updating_ = false;
+  device::graph* graph_ = nullptr;
+  std::vector<batch> captured_;  // its batches
+  owner* captured_of_ = nullptr;
   gpuhash_error err_[most_fibers];
   std::vector<int> said_;
   uint64_t told_ = 0, silent_ = 0;  // elements of batches that nobody waited for: reported, and left out
@@ -295,9 +302,14 @@ class workload {
       o.retry.pop_back();
       return launch(o, std::move(b));
     }
+    batch b = draw_batch(o, draw_op(), !updating_ && w.one_in(8));
+    if (!b.numbers.empty()) launch(o, std::move(b));
+  }
+  batch draw_batch(owner& o, uint32_t op, bool shared) {
+    world& w = the_world;
     batch b;
-    b.shared = !updating_ && w.one_in(8);
-    b.op = draw_op();
+    b.shared = shared;
+    b.op = op;
     const uint32_t universe = b.shared ? shared_keys : o_.keys;
     if (b.shared)
       b.op = w.one_in(3) ? GPUHASH_OP_FIND : has_values() && !o_.duplicates ? GPUHASH_OP_ACCUMULATE : GPUHASH_OP_INSERT;
@@ -313,8 +325,7 @@ class workload {
       if (updating_ && !o.cells[x].count) continue;
       b.numbers.push_back(x);
     }
-    if (b.numbers.empty()) return;
-    launch(o, std::move(b));
+    return b;
   }
   uint64_t draw_value(const batch& b, size_t who, uint32_t number) {
     if (o_.duplicates || (b.shared && b.op == GPUHASH_OP_INSERT))
@@ -338,9 +349,9 @@ class workload {
            op == GPUHASH_OP_INSERT_MULTI;
   }
 
-  void launch(owner& o, batch b) {
+  // Arrays for a batch, and what goes to the table.
+  gpuhash_batch prepare(owner& o, batch& b, bool with_status) {
     world& w = the_world;
-    if (!o.before.empty()) settle(o);  // nothing orders the new stream after the old one
     const size_t n = b.numbers.size(), who = b.shared ? owners_.size() : index_of(o);
     const uint32_t kb = o_.config.key_bytes, vb = o_.config.value_bytes;
     b.keys = the_device.user_memory(n * kb);
@@ -365,28 +376,36 @@ class workload {
     }
     if ((vb && (b.op == GPUHASH_OP_FIND || mixes)) || b.op == GPUHASH_OP_COUNT)
       b.out = the_device.user_memory(n * (b.op == GPUHASH_OP_COUNT ? 8 : vb));
-    // Without a status array nobody can tell which elements found no room, so that only a run in which none may do so can
-    // go on after it.
-    const bool sure = o_.config.grow && run_.what == plan::plain;
-    if (!sure || !w.one_in(4)) b.status = the_device.user_memory(n);
-    b.counted = w.one_in(3);
-
+    if (with_status) b.status = the_device.user_memory(n);
     gpuhash_batch q = GPUHASH_BATCH_INIT;
     q.op = b.op, q.n = n, q.keys = b.keys, q.values = b.in, q.out_values = b.out;
     q.out_status = static_cast<uint8_t*>(b.status), q.ops = static_cast<const uint8_t*>(b.codes);
     q.stream = o.stream;
-    if (b.counted) q.counts = &b.counts;
-    elements += n;
-    const uint64_t before = the_device.injected_memory;
+    return q;
+  }
+  static const char* name_of(uint32_t op) {
     static const char* const names[] = {"nop",   "insert",       "assign", "accumulate", "find",
                                         "erase", "insert_multi", "count",  "erase_all",  "execute"};
-    const gpuhash_status s = b.said = call(names[b.op], [&](gpuhash_error* e) { return table_->run(q, e); });
+    return names[op];
+  }
+  void launch(owner& o, batch b) {
+    world& w = the_world;
+    if (!o.before.empty()) settle(o);  // nothing orders the new stream after the old one
+    // Without a status array nobody can tell which elements found no room, so that only a run in which none may do so can
+    // go on after it.
+    const bool sure = o_.config.grow && run_.what == plan::plain, mixes = b.op == GPUHASH_OP_EXECUTE;
+    gpuhash_batch q = prepare(o, b, !sure || !w.one_in(4));
+    b.counted = w.one_in(3);
+    if (b.counted) q.counts = &b.counts;
+    elements += q.n;
+    const uint64_t before = the_device.injected_memory;
+    const gpuhash_status s = b.said = call(name_of(b.op), [&](gpuhash_error* e) { return table_->run(q, e); });
     if (broken_ || the_device.injected) return;
     b.may_fail = !o_.config.grow || the_device.injected_memory != before || the_device.injected;
     if (s != GPUHASH_OK) {
       const bool plausible = s == GPUHASH_FULL || s == GPUHASH_NO_MEMORY;
       if (!plausible || !(adds(b.op) || mixes || (s == GPUHASH_NO_MEMORY && b.may_fail)))
-        w.violation("a batch (%s) says %d: %s", names[b.op], int(s), err().message);
+        w.violation("a batch (%s) says %d: %s", name_of(b.op), int(s), err().message);
       if (!b.may_fail) w.violation("W2: a growing table says %d while memory can be had: %s", int(s), err().message);
     }
     o.queued.push_back(std::move(b));
@@ -404,6 +423,7 @@ class workload {
     for (batch& b : all) replay(o, b);
   }
   void free_arrays(batch& b) {
+    if (b.captured) return;
     for (void** p : {&b.keys, &b.in, &b.out, &b.status, &b.codes})
       if (*p) {
         the_device.free_user(*p);
@@ -590,8 +610,7 @@ class workload {
     o.before.push_back(the_device.destroy_stream(o.stream));
     o.stream = the_device.make_stream();
   }
-  void clear() {
-    void* const s = owners_[0].stream;
+  void clear(void* s) {
     must(call("clear", [&](gpuhash_error* e) { return table_->clear(s, e); }), "clear");
     if (over()) return;
     for (owner& o : owners_) settle_later(o);
@@ -653,7 +672,7 @@ class workload {
   // W7: an empty table is filled by all threads at once.
   void rush() {
     if (!o_.config.grow || run_.what != plan::plain) return;
-    clear();
+    clear(owners_[0].stream);
     if (over()) return;
     may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(nullptr, e); });
     run_threads([this](uint32_t t) {
@@ -720,6 +739,95 @@ class workload {
     }
   }
 
+  // W9: some batches are captured into a graph. One stream launches it while the others go on.
+  void use_graph() {
+    world& w = the_world;
+    owner& o = owners_[w.below(owners_.size())];
+    if (!run_.cuda || !o.stream || run_.what == plan::faults) return;
+    for (owner& each : owners_) each.retry.clear();
+    settle(o);
+    if (over()) return;
+    device::graph& g = the_device.begin_capture(o.stream);
+    captured_of_ = &o;
+    refused_in_capture(o);
+    if (!over() && !g.nodes.empty()) w.violation("W9: what was refused is in the graph");
+    for (uint32_t n = 1 + w.below(3); n > 0 && !over(); --n) capture(o);
+    the_device.end_capture(o.stream);
+    graph_ = &g;
+    if (over()) return;
+    const uint32_t launches = 1 + w.below(4), thread = uint32_t(index_of(o)) / o_.streams;
+    run_threads([&](uint32_t t) {
+      for (uint32_t i = 0; i < launches && !over(); ++i) {
+        // What adds to a growing table may want it to itself, which its caller would have to order after the launches.
+        owner& other = own_of(t);
+        if (o_.config.grow)
+          launch(other, draw_batch(other, removing_ops[w.below(3)], false));
+        else
+          act_on_present(t, w.below(3));
+        if (t == thread && !over()) launch_graph();
+      }
+    });
+    for (owner& each : owners_) settle(each);
+    if (!over()) refused_while_it_lives();
+    // A launch follows what had the table to itself, also on another stream; and that follows a launch on its own stream.
+    for (uint32_t n = w.below(3); n > 0 && !over(); --n) {
+      clear(owners_[w.below(owners_.size())].stream);
+      if (!over()) launch_graph();
+    }
+    if (!over() && w.one_in(2)) end_graph();
+    if (!over() && !graph_)
+      may_lack_room("reserve", [&](gpuhash_error* e) { return table_->reserve(100, nullptr, e); });
+  }
+  static constexpr uint32_t removing_ops[] = {GPUHASH_OP_FIND, GPUHASH_OP_COUNT, GPUHASH_OP_ERASE};
+  void capture(owner& o) {
+    // A growing table takes no batch that adds into a graph.
+    batch b = draw_batch(o, o_.config.grow ? removing_ops[the_world.below(3)] : draw_op(), false);
+    b.captured = true;
+    const gpuhash_batch q = prepare(o, b, true);
+    must(call("capture", [&](gpuhash_error* e) { return table_->run(q, e); }), "a captured batch");
+    b.may_fail = !o_.config.grow;
+    captured_.push_back(std::move(b));
+  }
+  void launch_graph() {
+    owner& o = *captured_of_;
+    settle(o);
+    if (over()) return;
+    the_device.launch(*graph_, o.stream);
+    o.queued = captured_;
+    settle(o);
+  }
+  void end_graph() {
+    the_device.destroy_graph(*graph_);
+    graph_ = nullptr;
+    for (batch& b : captured_) b.captured = false, free_arrays(b);
+    captured_.clear();
+  }
+  template <class Call>
+  void refused(const char* name, Call c) {
+    const gpuhash_status s = call(name, c);
+    if (!over() && s != GPUHASH_INVALID_ARGUMENT) the_world.violation("W9: %s says %d", name, int(s));
+  }
+  void refused_in_capture(owner& o) {
+    const uint32_t choice = the_world.below(8);
+    if (choice == 0) refused("reserve", [&](gpuhash_error* e) { return table_->reserve(5000, o.stream, e); });
+    if (choice == 1) refused("clear", [&](gpuhash_error* e) { return table_->clear(o.stream, e); });
+    if (choice == 2) info();
+    if (choice < 3 || choice > 4) return;
+    batch b = draw_batch(o, choice == 3 ? GPUHASH_OP_INSERT : GPUHASH_OP_FIND, false);
+    gpuhash_batch q = prepare(o, b, true);
+    if (choice == 4) q.counts = &b.counts;
+    if (choice == 4 || o_.config.grow) refused("a batch", [&](gpuhash_error* e) { return table_->run(q, e); });
+    free_arrays(b);
+  }
+  void refused_while_it_lives() {
+    void* const s = owners_[0].stream;
+    switch (the_world.below(3)) {
+      case 0: refused("reserve", [&](gpuhash_error* e) { return table_->reserve(5000, s, e); }); break;
+      case 1: refused("shrink", [&](gpuhash_error* e) { return table_->shrink(s, e); }); break;
+      case 2: refused("flush", [&](gpuhash_error* e) { return table_->flush(0, ~uint64_t(0), s, e); }); break;
+    }
+  }
+
   void destroy() {
     // A table that met a device error says so from then on.
     if (broken_ && !the_device.sticky) {
@@ -748,6 +856,7 @@ class workload {
     the_device.drain_all();
     if (!broken_)
       for (owner& o : owners_) settle(o);
+    if (graph_) end_graph();
     if (const size_t n = the_device.held(device::owner::table))
       the_world.violation("W8: %zu blocks of memory are never given back", n);
     if (const size_t n = the_device.held(device::owner::resource))
