@@ -18,7 +18,7 @@ GH_BEGIN
 
 // How long somebody looks for a place before the stash has to take the key. A search that goes on for one victim more, or
 // one round more, costs time and no correctness.
-#if defined(GPUHASH_SIM)
+#if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
 inline constexpr u32 eviction_rounds = 1, second_victims = 1;
 #else
 inline constexpr u32 eviction_rounds = 8, second_victims = 2;
