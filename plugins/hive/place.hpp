@@ -25,7 +25,11 @@ inline constexpr u32 eviction_rounds = 8, second_victims = 2;
 #endif
 // A swap that was lost, or a lock that another tile holds, is no reason to say that there is no room; but tiles that stand
 // in each other's way do not try for ever.
+#if defined(GPUHASH_EMULATED_WARP)  // where each access is a choice of a scheduler
+inline constexpr u32 most_retries = 4;
+#else
 inline constexpr u32 most_retries = 64;
+#endif
 
 struct placed {
   enum { no_room, done, retry };

@@ -63,13 +63,8 @@ struct table_for_kind : hive_table<F> {
 };
 template <class Tile, u32 Kind>
 struct write_op : wide_op<Tile, Kind == find ? find : mixed> {
-  using base = wide_op<Tile, Kind == find ? find : mixed>;
-  using F = typename base::F;
-  using table = table_for_kind<F>;
+  using table = table_for_kind<typename Tile::format>;
   static constexpr u32 fixed_kind = Kind;
-  void start(const table& t, u32, typename F::key k, typename F::value v, typename F::index home) {
-    base::start(t, t.kind, k, v, home);
-  }
 };
 
 template <class F, int R>

@@ -311,20 +311,22 @@ class hive final : public table {
 
   // ---- linear hashing -------------------------------------------------------------------------------------------------
 
-  // Have so many segments, or one packed anew each if there are so many. Where memory for all of them is not to be had, or
-  // pairs would not fit, as many as that allows; then the answer is not OK unless the table became smaller.
+  // Have so many segments, or pack all of them if there are so many. Fails only before it begins. Segments whose pairs would
+  // not fit into fewer stay as they are.
   gpuhash_status stretch(uint64_t wanted, const totals& now, gpuhash_error* err) {
+    if (wanted > shape_.segments() && !have(*ground_, with_segments(shape_, wanted))) {
+      have(*ground_, shape_);
+      return no_memory(err, with_segments(shape_, wanted).bytes);
+    }
     int64_t used = now.used;
-    bool enough = true;
     if (wanted == shape_.segments()) used += repack_all();
-    while (enough && shape_.segments() < wanted) enough = split_up_to(wanted, used);
+    while (shape_.segments() < wanted) used += split_up_to(wanted);
     while (shape_.segments() > wanted && merge_down_to(wanted, used)) {
     }
     used += segment_worker<F>(layout_).drain_stash();
     used += fit_stash();
-    have(*ground_, shape_);  // less than before
-    const gpuhash_status s = write_used(now, uint64_t(used), nullptr, err);
-    return enough || s ? s : no_memory(err, with_segments(shape_, wanted).bytes);
+    have(*ground_, shape_);  // less than before, or as much
+    return write_used(now, uint64_t(used), nullptr, err);
   }
 
   // Work on segments first .. last-1, in parallel: one(worker, buffers, i) says how many more slots are used then.
@@ -348,21 +350,17 @@ class hive final : public table {
     });
   }
 
-  // Up to the end of this round. False: there is no memory, and nothing has changed.
-  bool split_up_to(uint64_t wanted, int64_t& used) {
+  // Up to the end of this round, in memory that is there. The change of the slots used.
+  int64_t split_up_to(uint64_t wanted) {
     const uint64_t level = shape_.level(), to = wanted < 2 * level ? wanted : 2 * level;
     const shape larger = with_segments(shape_, to);
-    if (!have(*ground_, larger)) {
-      have(*ground_, shape_);
-      return false;
-    }
     for (uint64_t i = shape_.locks; i < larger.locks; ++i) layout_.locks[i] = ~0u;
     const index bit = index(1) << shape_.round;
-    used += on_segments(shape_.split, to - level, [level, bit](const auto& worker, auto& b, uint64_t s) {
+    const int64_t change = on_segments(shape_.split, to - level, [level, bit](const auto& worker, auto& b, uint64_t s) {
       return worker.split(s, s + level, bit, b);
     });
     shape_ = larger, bind_sizes(shape_, layout_);
-    return true;
+    return change;
   }
 
   // Down to the beginning of this round. False: that is as far as it goes.

@@ -171,32 +171,34 @@ def test_threads_that_insert_find_and_erase_while_it_grows() -> None:
         assert t.stats()["segments"] > 2 * begin
 
 
-def test_keys_that_collide_grow_within_bounds() -> None:
-    """Keys that no split tells apart: some find no room, the table says so, and it did not grow without end."""
-    with table(IN_PLACE, stash=0) as t:
-        # The seed is known, and the hash is a bijection: keys of one segment for a long time are found by trying.
-        keys = np.arange(1, 3_000_000, dtype=np.uint32)
-        few = same_bucket(keys)
-        assert len(few) > 40
-        before = t.stats()["segments"]
-        with pytest.raises(gh.GpuHashError):
-            for _ in range(6):
-                t.insert(few, few)
-                few = np.concatenate([few, few + np.uint32(3_000_000)])
-            raise gh.TableFull("there was room for all")
-        t.check()
-        assert t.stats()["segments"] >= before
-
-
-def same_bucket(keys: np.ndarray) -> np.ndarray:
-    """Keys with the same high half of their hash, for a table with seed 3."""
+def hashes(keys: np.ndarray) -> np.ndarray:
+    """The first hash of keys of 4 bytes, in a table with seed 3."""
     k = keys ^ np.uint32(3)
     k ^= k >> np.uint32(16)
     k *= np.uint32(0x85EBCA6B)
     k ^= k >> np.uint32(13)
     k *= np.uint32(0xC2B2AE35)
-    k ^= k >> np.uint32(16)
-    return keys[k >> np.uint32(16) == 77]
+    return k ^ k >> np.uint32(16)
+
+
+def test_segments_that_are_too_full_are_not_merged() -> None:
+    """All keys in one segment of the first round and what it was split into: the others give way, these stay."""
+    keys = np.arange(1, 3_000_000, dtype=np.uint32)
+    with table(IN_PLACE) as t:
+        base = int(t.stats()["segments"])
+        assert base < 32
+        few = keys[hashes(keys).astype(np.uint64) * np.uint64(base) >> np.uint64(32) == 5][:125_000]
+        t.reserve(4_000_000)
+        grown = t.stats()["segments"]
+        assert t.insert(few, few).all()
+        assert t.stats()["segments"] == grown
+        t.shrink()
+        assert 2 * base < t.stats()["segments"] < grown / 2
+        same(t, few, few, np.arange(1 << 31, (1 << 31) + 1000, dtype=np.uint32))
+        assert t.erase(few[::2]).all()
+        t.shrink()  # so few keys are rebuilt
+        assert t.stats()["segments"] < base
+        same(t, few[1::2], few[1::2], few[::2])
 
 
 def in_a_process_with(limit: str, amount: int, body: str) -> str:
@@ -205,7 +207,7 @@ def in_a_process_with(limit: str, amount: int, body: str) -> str:
         import resource
         import numpy as np, pygpuhash as gh
         gh.Table("hive", capacity=10, key_dtype="uint32", value_dtype="uint32", device="cpu").close()
-        keys = np.random.default_rng(1).permutation(1 << 22).astype(np.uint32)
+        keys = np.random.default_rng(1).permutation(1 << 21).astype(np.uint32)
         def bounded():
             field = {{"AS": 0, "DATA": 5}}["{limit}"]
             now = int(open("/proc/self/statm").read().split()[field]) * resource.getpagesize()
@@ -223,7 +225,7 @@ def in_a_process_with(limit: str, amount: int, body: str) -> str:
 def test_growth_that_fails_for_lack_of_memory_leaves_the_table_as_it_was() -> None:
     said = in_a_process_with(
         "DATA",
-        24 << 20,
+        12 << 20,
         """
         t = table(120_000)
         t.insert(keys[:100_000], keys[:100_000])
