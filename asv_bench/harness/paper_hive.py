@@ -95,8 +95,7 @@ def bulk_query(settings: Settings) -> Figure:
 
 
 def resizing(settings: Settings) -> Figure:
-    """Time of each batch while a table grows from 2^16 keys, and rates of expansion and contraction; where it is against
-    a rebuild (``segment=whole``)."""
+    """Time of each batch while a table grows, and rates of growing and shrinking; segment=whole: by rebuilds."""
     on, xp = settings.device, settings.device.xp
     n = settings.n or (1 << 26 if settings.on_cuda else 1 << 24)
     batch = 1 << 16

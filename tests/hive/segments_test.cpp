@@ -168,6 +168,20 @@ class world {
   u32 erasures_ = 0;
 };
 
+// Every pair stays in the old segment, which is as full after the split as before.
+template <class F>
+void one_sided(u64 side) {
+  using key = typename F::key;
+  std::mt19937_64 random(5);
+  world<F> w(3, 2, 1, 64);
+  for (uint32_t failed = 0; failed < 50;) {
+    const key k = key(random());
+    if (!is_side_key(k) && (hash(k, 77) & 1) == side) failed += !w.insert(k, typename F::value(k));
+  }
+  w.split_one();
+  w.split_one();
+}
+
 template <class F>
 void up_and_down(uint32_t slot_bits, uint32_t ways, uint32_t base, bool with_memory) {
   using key = typename F::key;
@@ -214,6 +228,8 @@ void up_and_down(uint32_t slot_bits, uint32_t ways, uint32_t base, bool with_mem
 
 int main() {
   using namespace gpuhash;
+  one_sided<pair32>(0);
+  one_sided<pair64>(1);
   for (const bool with_memory : {true, false}) {
     up_and_down<pair32>(3, 2, 1, with_memory);
     up_and_down<set32>(2, 3, 3, with_memory);

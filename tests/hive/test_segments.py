@@ -93,9 +93,7 @@ def mutated(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             both = f"({on} ? ({m.wrong}) : ({m.right}))"
         text = text.replace(m.right, both, 1)
     variable = 'getenv("GPUHASH_MISTAKE")'
-    switch = f"#include <stdlib.h>
-static const int mistake = {variable} ? atoi({variable}) : 0;
-"
+    switch = f"#include <stdlib.h>\nstatic const int mistake = {variable} ? atoi({variable}) : 0;\n"
     (root / "plugins" / "hive").mkdir(parents=True)
     (root / "plugins" / "hive" / "segments.hpp").write_text(
         text.replace("#pragma once\n", "#pragma once\n" + switch, 1)
