@@ -123,17 +123,23 @@ struct hive_table {
   GH_FN index second_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
   // The bit of k in the word filter_of(home).
   GH_FN u32 filter_bit(key k, index home) const { return 1u << ((u32(home) & 3) * 8 + (u32(second_hash(k)) & 7)); }
-  // Bucket number `way` of k: 0 is its home. Of the table, or of the segment if `home` is.
+  // Bucket number `way` of k: 0 is its home.
   GH_FN index bucket_of(key k, index home, u32 way) const {
     if (way == 0) return home;
-    const index own = place_of(index(hash(k, seed))), first = home - own, g = second_hash(k);
+    const index h = index(hash(k, seed));  // not by `home`, which in a tile without work is not the key's
+    return segment_of(h) * segment_buckets + bucket_among(k, place_of(h), way);
+  }
+  // The same among the buckets of k's segment, of which `own` is its home.
+  GH_FN index bucket_among(key k, index own, u32 way) const {
+    if (way == 0) return own;
+    const index g = second_hash(k);
     index b = reduce(g, segment_buckets);
     b = b == own ? following(b) : b;
-    if (way == 1) return first + b;
+    if (way == 1) return b;
     index c = reduce(index(mix(key(g + key(0x9e3779b9u)))), segment_buckets);
     c = c == own || c == b ? following(c) : c;
     c = c == own || c == b ? following(c) : c;
-    return first + c;
+    return c;
   }
   // The stash slot that k is looked for at first.
   GH_FN u32 stash_start(key k) const { return reduce(u32(mix(u32(second_hash(k)))), stash_slots); }

@@ -217,10 +217,10 @@ class segment_worker {
       const index own = t_.place_of(index(hash(k, t_.seed)));
       const auto enter = [&](uint32_t way) {
         if (way) filter[own >> 2] &= ~t_.filter_bit(k, own);
-        return t_.bucket_of(k, own, way);
+        return t_.bucket_among(k, own, way);
       };
       for (uint32_t way = 0; way < t_.ways; ++way) {
-        const uint64_t b = t_.bucket_of(k, own, way);
+        const uint64_t b = t_.bucket_among(k, own, way);
         if (taken[b] == bucket_slots) continue;
         image[(b << t_.slot_bits) + taken[b]++] = w;
         enter(way);
@@ -228,7 +228,7 @@ class segment_worker {
       }
       drawn = drawn * 1664525u + 1013904223u;  // numbers without quality, for which a slot needs none
       uint32_t way = (drawn >> 16) % t_.ways;
-      if (t_.bucket_of(k, own, way) == left) way = (way + 1) % t_.ways;
+      if (t_.bucket_among(k, own, way) == left) way = (way + 1) % t_.ways;
       const index b = enter(way);
       word& slot = image[(uint64_t(b) << t_.slot_bits) + (drawn >> 24) % bucket_slots];
       const word out = slot;
