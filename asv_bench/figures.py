@@ -1,6 +1,7 @@
 """The figures of the papers, measured here: data and a plot from one command each.
 
     python -m asv_bench.figures hive load               load at the first element without room, by bucket, ways, stash
+    python -m asv_bench.figures hive resizing           batches while the table grows; expansion, contraction, rebuilds
     python -m asv_bench.figures hive 6                  inserts against n at load 0.95; 7: finds
     python -m asv_bench.figures linear_probe table      time of each batch of inserts against the load factor
     python -m asv_bench.figures linear_probe probe      probe lengths at load 0.50 and 0.97

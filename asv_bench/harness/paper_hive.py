@@ -1,7 +1,8 @@
-"""Polak, Troendle, Jang, "Hive Hash Table": the load that is reached, and figures 6 and 7."""
+"""Polak, Troendle, Jang, "Hive Hash Table": the load that is reached, figures 6 and 7, and growth and shrinking."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,4 +94,50 @@ def bulk_query(settings: Settings) -> Figure:
     return _over_sizes(settings, "find_hit", "Figure 7: finds")
 
 
-FIGURES = {"load": achieved_load, "6": bulk_insert, "7": bulk_query}
+def resizing(settings: Settings) -> Figure:
+    """Time of each batch while a table grows, and rates of growing and shrinking; segment=whole: by rebuilds."""
+    on, xp = settings.device, settings.device.xp
+    n = settings.n or (1 << 26 if settings.on_cuda else 1 << 24)
+    batch = 1 << 16
+    rows: list[dict[str, Any]] = []
+    for segment in ("auto", "whole"):
+        options = {"segment": segment} | settings.options
+        table = gh.Table(
+            "hive",
+            key_dtype="uint32",
+            value_dtype="uint32",
+            capacity=1 << 16,
+            device=on.name,
+            threads=settings.threads,
+            seed=1,
+            **options,
+        )
+
+        times = []
+        for first in range(0, n, batch):
+            values = xp.arange(first, first + batch, dtype=np.uint32)
+            keys = random_keys(xp, values, 4)
+            on.wait()
+            times.append(on.time(partial(table.insert, keys, values)))
+            rows.append({"segment": segment, "phase": "batch", "keys": first + batch, "ms": times[-1] * 1e3})
+        median, longest = float(np.median(times)), max(times)
+        rows.append({"segment": segment, "phase": "pause", "keys": n, "ms": (longest - median) * 1e3})
+        small = int(table.info["slots"])
+        seconds = on.time(partial(table.reserve, 4 * n))
+        large = int(table.info["slots"])
+        if large < 2 * small:
+            raise Wrong(f"a table of {small} slots has {large} after a reserve of {4 * n} keys")
+        rows.append({"segment": segment, "phase": "expansion", "keys": n, "M_per_s": (large - small) / seconds / 1e6})
+        seconds = on.time(table.shrink)
+        left = int(table.info["slots"])
+        if len(table) != n or left > large // 2:
+            raise Wrong(f"a table of {len(table)} keys has {left} slots after a shrink")
+        rows.append({"segment": segment, "phase": "contraction", "keys": n, "M_per_s": (large - left) / seconds / 1e6})
+        table.check()
+        table.close()
+    note = f"batches of {batch:,} keys of 4 + 4 bytes; rates in slots that come or go"
+    chart = Chart("Batches while the table grows", "keys", "ms", note)
+    return Figure(rows, series([row for row in rows if row["phase"] == "batch"], chart, "keys", "ms", ["segment"]))
+
+
+FIGURES = {"resizing": resizing, "load": achieved_load, "6": bulk_insert, "7": bulk_query}

@@ -91,7 +91,8 @@ struct host_pass {
     return start(op, i, k, home, v, joiner_of(q));
   }
   GH_FN bool start(Op& op, size_t i, key k, index home, typename F::value v, joiner how) {
-    const u32 kd = kind == mixed ? read_once(read_op(q, i)) : kind;
+    u32 kd = kind == mixed ? read_once(read_op(q, i)) : kind;
+    if constexpr (requires { t.kind; }) kd = t.kind;  // of any batch that writes
     if constexpr (table::side_slots)
       if (__builtin_expect(is_side_key(k), 0)) {
         deposit(i, serve_side<F, host_mem>(t.side, kd, how, k, v));

@@ -93,7 +93,7 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   // A rebuild in place is enough where it frees as much as growing would.
   const bool in_place = dead > used / 2 && most >= live + p.need;
   const bool far_too_small = p.need == p.window && p.q.n / 4 > most;
-  const uint64_t wanted = in_place ? most : far_too_small ? 4 * most : 2 * most;
+  const uint64_t wanted = in_place ? most : far_too_small ? 4 * most : next_limit(most, used + p.need);
   gpuhash_status s = resize(wanted, p.q.stream, err);
   const uint64_t least = live + p.need > most ? live + p.need : most;
   if (s == GPUHASH_NO_MEMORY && least < wanted) s = resize(least, p.q.stream, err);

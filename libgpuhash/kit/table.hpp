@@ -91,6 +91,11 @@ class table {
   virtual gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;
   // Would a rebuild for so many keys take less memory?
   virtual bool smaller_for(uint64_t keys) const = 0;
+  // How many keys the table is to have room for next, which has room for `most` and needs it for `least`.
+  virtual uint64_t next_limit(uint64_t most, uint64_t least) const {
+    (void)least;
+    return 2 * most;
+  }
   virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) {  // reserve
     return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
   }

@@ -1,7 +1,7 @@
 // hive: the bytes of the table.
 //
 //   slots    | bucket 0 | bucket 1 | ... | bucket N-1 |    B slots each (8, 16 or 32), a power of two; 128-byte aligned
-//   stash    | slot | slot | ... |                         a small table of slots behind them, probed linearly
+//   stash    | slot | slot | ... |                         a small table of slots, probed linearly
 //   locks    | u32 | u32 | ... |                           of home buckets; bucket b has word b mod their number
 //   filter   | u8 | u8 | ... |                             of home buckets, four bytes to a word
 //   note     | u32 |                                       was anything ever stashed?
@@ -15,8 +15,8 @@
 // outside of its home.
 //
 // Invariants (cited in ops.hpp and place.hpp, tested by check and by the explorer):
-//   H1  A slot never becomes EMPTY again until an exclusive rebuild. Erase leaves k's tombstone, a relocation that failed or
-//       made room leaves the tombstone of no key, {DEAD, DEAD}.
+//   H1  A slot never becomes EMPTY again until its segment is packed, exclusively. Erase leaves k's tombstone, a relocation
+//       that failed or made room leaves the tombstone of no key, {DEAD, DEAD}.
 //   H2  While the home of k has an EMPTY slot, k is in its home or nowhere, and comes to it by a swap of the first EMPTY
 //       slot.
 //   H3  Before k appears outside of its home, its home's filter bit is cleared. No bit is set again.
@@ -78,8 +78,10 @@ struct hive_table {
   u32* note;  // ~0: nothing was ever stashed
   word* side;
   u64 seed;
-  index segments;         // of the table, and
-  index segment_buckets;  // of each
+  index base;             // segments of round 0
+  index split;            // so many segments of this round are split in two
+  index segment_buckets;  // of each segment
+  u32 round;              // in which there were base << round segments at first
   u32 slot_bits;          // log2 of B
   u32 ways;               // buckets of a key: 2 or 3
   u32 lock_mask;
@@ -90,13 +92,15 @@ struct hive_table {
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
   static constexpr bool side_slots = true;
 
-  GH_FN u64 buckets() const { return u64(segments) * segment_buckets; }
+  GH_FN u64 segments() const { return (u64(base) << round) + split; }
+  GH_FN u64 buckets() const { return segments() * segment_buckets; }
   GH_FN u64 bucket_cells() const { return buckets() << slot_bits; }
   // Every slot, the stash's included, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return bucket_cells() + stash_slots; }
+  GH_FN word* cell(u64 i) const { return i < bucket_cells() ? slots + i : stash + (i - bucket_cells()); }
   template <class Mem, class Emit>
   GH_FN void each_live(u64 i, Emit emit) const {
-    const word w = Mem::template load<order::relaxed>(slots + i);
+    const word w = Mem::template load<order::relaxed>(cell(i));
     if (is_live<F>(w)) emit(F::key_of(w), F::value_of(w));
   }
 
@@ -104,10 +108,17 @@ struct hive_table {
   GH_FN u32* lock_of(index b) const { return locks + (u32(b) & lock_mask); }
   GH_FN u32* filter_of(index home) const { return filter + (home >> 2); }
 
-  // The segment is the high part of hash * segments, and the low part says where in it the home is.
+  // The segment of a hash by linear hashing: of round 0 the high part of hash * base, the low part of which says where in the
+  // segment the home is; and for each later round another low bit of the hash.
+  GH_FN index segment_of(index h) const {
+    const index s = reduce(h, base) + base * (h & ((index(1) << round) - 1));
+    return s + (s < split ? base * (h & index(1) << round) : 0);
+  }
+  // The home among the buckets of its segment.
+  GH_FN index place_of(index h) const { return reduce(index(h * base), segment_buckets); }
   GH_FN index home(key k) const {
     const index h = index(hash(k, seed));
-    return reduce(h, segments) * segment_buckets + reduce(index(h * segments), segment_buckets);
+    return segment_of(h) * segment_buckets + place_of(h);
   }
   GH_FN index second_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
   // The bit of k in the word filter_of(home).
@@ -115,15 +126,20 @@ struct hive_table {
   // Bucket number `way` of k: 0 is its home.
   GH_FN index bucket_of(key k, index home, u32 way) const {
     if (way == 0) return home;
-    const index first = reduce(index(hash(k, seed)), segments) * segment_buckets;
-    const index own = home - first, g = second_hash(k);
+    const index h = index(hash(k, seed));  // not by `home`, which in a tile without work is not the key's
+    return segment_of(h) * segment_buckets + bucket_among(k, place_of(h), way);
+  }
+  // The same among the buckets of k's segment, of which `own` is its home.
+  GH_FN index bucket_among(key k, index own, u32 way) const {
+    if (way == 0) return own;
+    const index g = second_hash(k);
     index b = reduce(g, segment_buckets);
     b = b == own ? following(b) : b;
-    if (way == 1) return first + b;
+    if (way == 1) return b;
     index c = reduce(index(mix(key(g + key(0x9e3779b9u)))), segment_buckets);
     c = c == own || c == b ? following(c) : c;
     c = c == own || c == b ? following(c) : c;
-    return first + c;
+    return c;
   }
   // The stash slot that k is looked for at first.
   GH_FN u32 stash_start(key k) const { return reduce(u32(mix(u32(second_hash(k)))), stash_slots); }

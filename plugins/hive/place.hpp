@@ -18,14 +18,18 @@ GH_BEGIN
 
 // How long somebody looks for a place before the stash has to take the key. A search that goes on for one victim more, or
 // one round more, costs time and no correctness.
-#if defined(GPUHASH_SIM)
+#if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
 inline constexpr u32 eviction_rounds = 1, second_victims = 1;
 #else
 inline constexpr u32 eviction_rounds = 8, second_victims = 2;
 #endif
 // A swap that was lost, or a lock that another tile holds, is no reason to say that there is no room; but tiles that stand
 // in each other's way do not try for ever.
+#if defined(GPUHASH_EMULATED_WARP)  // where each access is a choice of a scheduler
+inline constexpr u32 most_retries = 4;
+#else
 inline constexpr u32 most_retries = 64;
+#endif
 
 struct placed {
   enum { no_room, done, retry };

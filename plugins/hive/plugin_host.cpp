@@ -28,13 +28,61 @@ struct hive_host_tile : host_tile<F, R> {
 template <class Tile, u32 Kind>
 using host_op = hive_op<hive_host_tile<typename Tile::format, Tile::slots>, Kind>;
 
+// Buckets of several cache lines: their visits are functions of their own, since one at each place of the driver takes long
+// to compile, and to call it takes little next to reading the lines.
+template <class Tile, u32 Kind>
+struct wide_op : host_op<Tile, Kind> {
+  using base = host_op<Tile, Kind>;
+  using F = typename base::F;
+  struct tile_type {
+    struct row {};  // visit reads it
+    row load(const typename F::word*) const { return {}; }
+  };
+  verdict step(tile_type&, const typename base::table& t, joiner j, typename tile_type::row, bool) {
+    return visit(*this, t, j);
+  }
+  verdict slow(tile_type&, const typename base::table& t, joiner j, bool go) {
+    typename base::tile_type tile{};
+    return base::slow(tile, t, j, go);
+  }
+
+ private:
+  [[gnu::noinline]] static verdict visit(base& op, const typename base::table& t, joiner j) {
+    typename base::tile_type tile{};
+    base copy = op;  // which lives in registers
+    const verdict d = copy.step(tile, t, j, tile.load(copy.line(t)), true);
+    op = copy;
+    return d;
+  }
+};
+
+// Batches of any one kind that writes go through one driver, to which the table says the kind.
+template <class F>
+struct table_for_kind : hive_table<F> {
+  u32 kind;
+};
+template <class Tile, u32 Kind>
+struct write_op : wide_op<Tile, Kind == find ? find : mixed> {
+  using table = table_for_kind<typename Tile::format>;
+  static constexpr u32 fixed_kind = Kind;
+};
+
+template <class F, int R>
+int run_wide(const void* table, const request& q, totals* sum) {
+  using tile = host_tile<F, R>;
+  if (q.kind == find) return run_on_host<wide_op<tile, find>, wide_op<tile, find>>(table, q, sum);
+  if (q.kind == count) return run_on_host<wide_op<tile, count>, wide_op<tile, find>>(table, q, sum);
+  if (q.kind == mixed) return run_on_host<wide_op<tile, mixed>, wide_op<tile, find>>(table, q, sum);
+  const table_for_kind<F> t{*static_cast<const hive_table<F>*>(table), q.kind};
+  return run_on_host<write_op<tile, insert>, write_op<tile, find>>(&t, q, sum);
+}
+
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
-  constexpr u32 slot = sizeof(typename F::word);
   switch (static_cast<const hive_table<F>*>(table)->slot_bits) {
-    case 3: return host_engines<hive_table, host_op, 8 * slot>::template run<F>(table, q, sum);
-    case 4: return host_engines<hive_table, host_op, 16 * slot>::template run<F>(table, q, sum);
-    default: return host_engines<hive_table, host_op, 32 * slot>::template run<F>(table, q, sum);
+    case 3: return host_engines<hive_table, host_op, 8 * sizeof(typename F::word)>::template run<F>(table, q, sum);
+    case 4: return run_wide<F, 16>(table, q, sum);
+    default: return run_wide<F, 32>(table, q, sum);
   }
 }
 

@@ -120,7 +120,7 @@ class hive_model final : public model {
     const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
     counted_ = has('c'), hive_mem::straight = has('s');
     t_.seed = seed;
-    t_.segments = 1, t_.segment_buckets = n_buckets;
+    t_.base = 1, t_.segment_buckets = n_buckets;
     t_.slot_bits = 1, t_.ways = u32(layout[1] - '0');
     t_.lock_mask = has('l') ? 0 : n_buckets - 1;
     t_.stash_slots = has('n') ? 0 : 2, t_.stash_path = 2;

@@ -15,8 +15,10 @@ struct hive_store final : store {
 
   hive_store(format_id format, u64 keys, u32 bucket, u32 ways) {
     const u64 n = keys / bucket < least_buckets ? u64(least_buckets) : keys / bucket;
-    t.seed = 12345, t.segments = n < 32 ? 1 : 2;
-    t.segment_buckets = typename F::index((n + t.segments - 1) / t.segments);
+    t.seed = 12345, t.base = 1;
+    if (n >= 48) t.round = 1;  // two segments,
+    t.segment_buckets = typename F::index((n + t.segments() - 1) / t.segments());
+    t.split = n >= 96;  // of which one is split
     t.slot_bits = u32(__builtin_ctz(bucket)), t.ways = ways, t.lock_mask = 15;
     t.stash_slots = 16, t.stash_path = 16;
     slots_.resize(t.cells() * sizeof(word) / 16 + 10);

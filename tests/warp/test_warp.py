@@ -21,7 +21,7 @@ def run(program, *arguments, **env):
     )
 
 
-# hive's evictions take minutes here: a lane at a time, each access a choice of the scheduler.
+# hive's evictions take most of a minute here: a lane at a time, each access a choice of the scheduler.
 @pytest.mark.parametrize(
     "structure", [pytest.param(s, marks=pytest.mark.slow if s == "hive" else ()) for s in STRUCTURES]
 )
