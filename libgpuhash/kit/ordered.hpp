@@ -37,6 +37,7 @@ struct build_request {
   // What sort finds out:
   uint64_t fresh;       // keys that are not there yet, those of the side slots left out
   uint64_t fresh_side;  // those of the side slots
+  bool sorted;          // CUDA: the batch was not in order
 };
 
 // Every entry returns 0 or a CUDA error code; on CUDA the work is queued.

@@ -88,7 +88,8 @@ int build(const void* table, size_t n, const void* keys, const void* values, uin
   for (u32 l = 0; l < s.levels; ++l)
     in_pieces(threads, size_t(s.chunks[l]), collect_cut, [&](size_t begin, size_t end) {
       for (size_t j = begin; j < end; ++j)
-        write_dense<host_mem>(t, s, l, j, n, keys, values, key_bytes, value_bytes, per);
+        for (u32 i = 0; i < t.slots; ++i)
+          write_dense<host_mem>(t, s, l, j, i, n, keys, values, key_bytes, value_bytes, per);
     });
   *t.top = s.levels - 1;
   *t.taken = u32(t.levels + s.all);

@@ -23,9 +23,9 @@ struct skip_options {
 // When a rebuild takes a batch over: build_auto by these sizes. A smaller batch is served as fast key by key, and one
 // that is small beside the table would be merged with more pairs than that is worth.
 enum build_choice : uint32_t { build_auto, build_always, build_never };
-inline constexpr uint64_t least_built = 1 << 14;
+inline constexpr uint64_t least_built = 1 << 12;
 inline constexpr uint64_t least_built_on_cuda = 1 << 18;
-inline constexpr uint64_t most_merged = 8;  // pairs of the table per element
+inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
 
 template <class F>
 class skiplist_table final : public table {
