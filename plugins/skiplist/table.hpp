@@ -169,10 +169,10 @@ class skiplist_table final : public table {
   // Heads that lead to nothing, into chunks that are empty otherwise.
   gpuhash_status reset(pool& to, void* stream, gpuhash_error* err) {
     const layout_type& t = to.layout;
-    std::vector<word> heads(size_t(t.levels) * t.slots);
-    write_heads(t, heads.data());
+    word heads[most_levels * 32];  // not of the heap, which may be exhausted
+    write_heads(t, heads);
     const u32 counts[2] = {0, t.levels};
-    int e = api_.copy(t.segment[0], heads.data(), heads.size() * sizeof(word), stream);
+    int e = api_.copy(t.segment[0], heads, size_t(t.levels) * t.slots * sizeof(word), stream);
     if (!e) e = api_.copy(t.top, &counts[0], sizeof(u32), stream);
     if (!e) e = api_.copy(t.taken, &counts[1], sizeof(u32), stream);
     if (!e) e = api_.wait(stream);  // the heads go with this frame
@@ -309,6 +309,16 @@ class skiplist_table final : public table {
     if (on_cuda()) return offered_;
     return uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
   }
+  // As if these chunks had never been handed out.
+  gpuhash_status wipe(uint32_t chunks, void* stream, gpuhash_error* err) {
+    const layout_type& t = pool_.layout;
+    for (uint32_t s = 0; s < t.segments && t.first[s] < chunks; ++s) {
+      const uint32_t end = s + 1 < t.segments && t.first[s + 1] < chunks ? t.first[s + 1] : chunks;
+      if (const int e = api_.fill(t.segment[s], 0xff, (end - t.first[s]) * chunk_bytes(), stream))
+        return fault(err, e, "clearing chunks");
+    }
+    return reset(pool_, stream, err);
+  }
   gpuhash_status build_from(const request& q, totals* sum, bool* done, gpuhash_error* err) override {
     void* const stream = q.stream;
     constexpr uint32_t half = sizeof(typename F::key);
@@ -342,24 +352,25 @@ class skiplist_table final : public table {
     scratch keys(*this, all * half, stream);
     scratch values(*this, config_.value_bytes ? all * half : 0, stream);
     if (!keys || !values) return no_memory(err, keys.bytes() + values.bytes());
-    // Chunks that nobody has used yet can be built where they are.
+    // All pairs are in arrays by now: where they fit, their chunks can be written over.
     uint32_t taken = 0;
     if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
-    const bool in_place = taken == pool_.layout.levels &&
-                          dense_shape_chunks(all) + pool_.layout.levels <= pool_.layout.capacity && all <= limit();
+    const bool in_place =
+        all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
     pool fresh;
     if (!in_place)
       if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh, stream, err)) return s;
     layout_type target = (in_place ? pool_ : fresh).layout;
     target.order = order_unsigned;
     *done = true;  // from here on nothing runs out
-    e = engine.merge(layout(), b, keys.get(), values.get());
-    if (!e && all)
+    gpuhash_status s = in_place ? wipe(taken, stream, err) : gpuhash_status(GPUHASH_OK);
+    if (!s) e = engine.merge(layout(), b, keys.get(), values.get());
+    if (!s && !e && all)
       e = engine.build(&target, size_t(all), keys.get(), values.get(), half, half, dense(), threads(), stream);
     if (!e) e = api_.wait(stream);
-    if (e) {
+    if (s || e) {
       drop_all(fresh, stream);
-      return fault(err, e, "building the table from a batch");
+      return s ? s : fault(err, e, "building the table from a batch");
     }
     if (!in_place) {
       std::swap(fresh, pool_);
@@ -369,7 +380,7 @@ class skiplist_table final : public table {
     now.live += int64_t(b.fresh + b.fresh_side);
     now.used = int64_t(all);
     sum->yes = b.fresh + b.fresh_side;
-    const gpuhash_status s = write_totals(now, stream, err);
+    s = write_totals(now, stream, err);
     const gpuhash_status counted = recount(stream, err);
     return s ? s : counted;
   }
