@@ -37,7 +37,18 @@ struct build_request {
   // What sort finds out:
   uint64_t fresh;       // keys that are not there yet, those of the side slots left out
   uint64_t fresh_side;  // those of the side slots
-  bool sorted;          // CUDA: the batch was not in order
+  bool moved;           // CUDA: the batch was not in order, and its sorted keys lie beside where they were
+};
+
+// The work space of a batch on CUDA, as its kernels get it.
+struct batch_arrays {
+  void* keys;
+  uint32_t* element;
+  uint64_t* fresh;   // 1: the first element of a key that the table lacks
+  uint64_t* before;  // n + 1 of them
+  uint64_t* found;   // two words: a key is less than the one before it; side keys that are not there yet
+  const void* old_keys;
+  uint64_t old, n;
 };
 
 // Every entry returns 0 or a CUDA error code; on CUDA the work is queued.
