@@ -15,8 +15,8 @@ D. Farrell, "A Simple GPU Hash Table" (2020); skiplist reproduces figures 8 to 1
 "A GPU-Friendly Skiplist Algorithm" (2017), but not table II, since blocks have 8 warps here; slab_hash reproduces
 section VI of S. Ashkiani, M. Farach-Colton, J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces
 parts (a) and (c) of figure 19 of F. Khorasani and others, "Stadium Hashing" (2015), for tables in device memory. Where
-the slab paper compares with another static table, the comparison here is with linear_probe at the same utilisation. Writes
-<output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
+the slab paper compares with another static table, the comparison here is with linear_probe at the same utilisation.
+Writes <output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
 """
 
 from __future__ import annotations
