@@ -5,16 +5,19 @@
     python -m asv_bench.figures hive 6                  inserts against n at load 0.95; 7: finds
     python -m asv_bench.figures linear_probe table      time of each batch of inserts against the load factor
     python -m asv_bench.figures linear_probe probe      probe lengths at load 0.50 and 0.97
+    python -m asv_bench.figures skiplist 8              ratio to a skiplist with a node per key (CPU)
+    python -m asv_bench.figures skiplist 9              mixtures against the range of keys; 10: single ones; memory
     python -m asv_bench.figures slab_hash 4a            build rate against memory utilisation
     python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7
     python -m asv_bench.figures stadium 19              rates by the sizes of keys, values and tickets
 
 hive reproduces figures 6 and 7 of M. S. H. Polak, D. Troendle, B. Jang, "Hive Hash Table"; linear_probe reproduces
-D. Farrell, "A Simple GPU Hash Table" (2020); slab_hash reproduces section VI of S. Ashkiani, M. Farach-Colton,
-J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces parts (a) and (c) of figure 19 of
-F. Khorasani and others, "Stadium Hashing" (2015), for tables in device memory. Where the slab paper compares with
-another static table, the comparison here is with linear_probe at the same utilisation. Writes
-<output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
+D. Farrell, "A Simple GPU Hash Table" (2020); skiplist reproduces figures 8 to 10 of N. Moscovici, N. Cohen, E. Petrank,
+"A GPU-Friendly Skiplist Algorithm" (2017), but not table II, since blocks have 8 warps here; slab_hash reproduces
+section VI of S. Ashkiani, M. Farach-Colton, J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces
+parts (a) and (c) of figure 19 of F. Khorasani and others, "Stadium Hashing" (2015), for tables in device memory. Where
+the slab paper compares with another static table, the comparison here is with linear_probe at the same utilisation.
+Writes <output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from pathlib import Path
 
 import pygpuhash as gh
 
-from .harness import paper_hive, paper_linear_probe, paper_slab_hash, paper_stadium
+from .harness import paper_hive, paper_linear_probe, paper_skiplist, paper_slab_hash, paper_stadium
 from .harness.devices import Unavailable, available, device
 from .harness.figure import Figure, Settings
 from .harness.results import RESULTS, circumstances, machine_name, write_csv
@@ -36,6 +39,7 @@ from .report import option
 FIGURES: dict[str, dict[str, Callable[[Settings], Figure]]] = {
     "hive": paper_hive.FIGURES,
     "linear_probe": paper_linear_probe.FIGURES,
+    "skiplist": paper_skiplist.FIGURES,
     "slab_hash": paper_slab_hash.FIGURES,
     "stadium": paper_stadium.FIGURES,
 }

@@ -80,6 +80,12 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     if (graph) return capture(q, graph, growing, b.counts != nullptr, err);
   }
   totals sum{};
+  if (may_build(q)) {
+    bool done = false;
+    const gpuhash_status s = run_by_building(q, &sum, &done, err);
+    if (b.counts && done) *b.counts = {sum.yes, 0};
+    if (s || done) return s;
+  }
   uint64_t slots_then = 0;
   gpuhash_status grown = GPUHASH_OK;  // of the last attempt to grow; err says why it failed
   for (size_t done = 0; done < b.n;) {
@@ -116,6 +122,20 @@ gpuhash_status without_throwing(gpuhash_error* err, Call call) {
   } catch (const std::bad_alloc&) {
     return host->fail(err, GPUHASH_NO_MEMORY, "no memory for the table's own records");
   }
+}
+
+// The whole batch by a rebuild. Where memory runs out for that it is served like any other.
+inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool* done, gpuhash_error* err) {
+  exclusive hold(*this, q.stream);
+  if (hold.error) return fault(err, hold.error, "waiting for running batches");
+  if (graphs_.any()) return GPUHASH_OK;  // C1, C2
+  const gpuhash_status s = without_throwing(err, [&] { return build_from(q, sum, done, err); });
+  if (s != GPUHASH_NO_MEMORY || *done) return s;
+  if (err) {
+    err->code = GPUHASH_OK;
+    err->message[0] = 0;
+  }
+  return GPUHASH_OK;
 }
 
 // ---- CPU --------------------------------------------------------------------------------------------------------------

@@ -203,14 +203,20 @@ inline gpuhash_status table::move_at_once(const move& m, bool* done, totals* sum
 }
 
 inline gpuhash_status table::write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err) {
+  totals now = before;
+  now.used = int64_t(used);
+  if (const gpuhash_status s = write_totals(now, stream, err)) return s;
+  ++rebuilds_;
+  return GPUHASH_OK;
+}
+
+inline gpuhash_status table::write_totals(const totals& now, void* stream, gpuhash_error* err) {
   totals after[total_stripes] = {};
-  after[0] = before;
-  after[0].used = int64_t(used);
+  after[0] = now;
   int e = api_.copy(head()->sum, after, sizeof(after), stream);
   if (!e) e = api_.wait(stream);
   if (e) return fault(err, e, "rebuilding the table");
-  ++rebuilds_;
-  room_.recount(used, limit());
+  room_.recount(uint64_t(now.used), limit());
   return GPUHASH_OK;
 }
 

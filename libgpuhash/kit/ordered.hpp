@@ -26,6 +26,31 @@ struct ordered_request {
   void* stream;
 };
 
+// A batch of insert, insert_or_assign or accumulate that a rebuild takes over: its keys are sorted, and merged with the pairs
+// that are there. It takes effect in the order of its elements. Keys are those of the table's own order (encoded).
+struct build_request {
+  const request* batch;
+  const void* old_keys;  // ascending; a word's half each, as those that are written
+  const void* old_values;
+  size_t old;
+  void* work;  // work_bytes, from the first call to the last
+  // What sort finds out:
+  uint64_t fresh;       // keys that are not there yet, those of the side slots left out
+  uint64_t fresh_side;  // those of the side slots
+  bool moved;           // CUDA: the batch was not in order, and its sorted keys lie beside where they were
+};
+
+// The work space of a batch on CUDA, as its kernels get it.
+struct batch_arrays {
+  void* keys;
+  uint32_t* element;
+  uint64_t* fresh;   // 1: the first element of a key that the table lacks
+  uint64_t* before;  // n + 1 of them
+  uint64_t* found;   // two words: a key is less than the one before it; side keys that are not there yet
+  const void* old_keys;
+  uint64_t old, n;
+};
+
 // Every entry returns 0 or a CUDA error code; on CUDA the work is queued.
 struct ordered_engine {
   int (*neighbors)(const void* table, const ordered_request& q);
@@ -33,6 +58,13 @@ struct ordered_engine {
   // Chunks of an empty table for n pairs whose keys ascend, `per` entries to a chunk.
   int (*build)(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes,
                uint32_t value_bytes, uint32_t per, uint32_t threads, void* stream);
+
+  // Building from a batch, nobody else about. Only kinds whose bit is set in built_kinds. sort waits, and changes nothing
+  // outside of `work`; merge writes all pairs in order, the batch's statuses, and the side slots.
+  uint32_t built_kinds;
+  size_t (*work_bytes)(const build_request& b);
+  int (*sort)(const void* table, build_request& b);
+  int (*merge)(const void* table, const build_request& b, void* keys, void* values);
 };
 
 }  // namespace gpuhash

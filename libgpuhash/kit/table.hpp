@@ -110,6 +110,15 @@ class table {
   virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out
     return GPUHASH_OK;
   }
+  // Might a rebuild take this batch over? By batches, with nothing held: what build_from sees may differ.
+  virtual bool may_build(const request&) { return false; }
+  // Serve the batch by a rebuild, if that pays and there is memory for it; or leave *done false, and nothing has happened.
+  virtual gpuhash_status build_from(const request&, totals* sum, bool* done, gpuhash_error* err) {
+    (void)sum;
+    (void)done;
+    (void)err;
+    return GPUHASH_OK;
+  }
   virtual gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {  // flush
     if (first || count != ~uint64_t(0))
       return host->fail(err, GPUHASH_UNSUPPORTED, "this backend flushes as a whole; call gpuhash_flush");
@@ -197,6 +206,7 @@ class table {
   gpuhash_status read_totals(totals* out, void* stream, gpuhash_error* err);
   // After a rebuild: what is there now takes so many slots.
   gpuhash_status write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err);
+  gpuhash_status write_totals(const totals& now, void* stream, gpuhash_error* err);
 
   uint64_t taken() const { return room_.taken(); }                     // slots that are used or claimed
   void forget_claims(uint64_t used) { room_.recount(used, limit()); }  // used is what is used, and nothing runs
@@ -289,6 +299,7 @@ class table {
   static request part_of(request q, size_t first, size_t n);
   gpuhash_status run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err);
   void serve(part& p);
+  gpuhash_status run_by_building(const request& q, totals* sum, bool* done, gpuhash_error* err);
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);
   gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);

@@ -83,6 +83,10 @@ struct cuda_tile {
   GH_FN u32 ballot(bool b) const {  // of the tile's lanes
     return W == 1 ? u32(b) : (__ballot_sync(full_warp, b) >> shift) & tile_mask;
   }
+  template <class T>
+  GH_FN static T from_first(T x) {  // what the tile's first lane has
+    return shuffle(x, 0, W);
+  }
   GH_FN row load(const word* line) const {
     row r;
     if (holds()) r.part.load(line + lane * S);

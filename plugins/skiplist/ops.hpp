@@ -215,7 +215,7 @@ struct skip_op {
     routes = 0;
     child = none;
     seen = empty_word<F>();
-    search(t, a_key, 0);
+    search(same_for_all(read_top(t)), a_key, 0);
   }
   GH_FN word* line(const table& t) const { return t.chunk(at); }
 
@@ -223,6 +223,11 @@ struct skip_op {
     const word next = tile.slot(row, R - 2), lock = tile.slot(row, R - 1);
     const auto below = tile.at_most(row, sought, 0, R - 2);
     const word entry = tile.last_word(row, below);
+    word last_look = lock;
+    if constexpr (has_lanes && !Alone && !in_kinds(Kind, adding_kinds)) {
+      if (looked) last_look = look_at_lock(t);
+      last_look = same_for_all(last_look);
+    }
     if (!go) return verdict::done;
     const u32 kd = kind();
     if (kd == nop) return verdict::done;
@@ -257,16 +262,17 @@ struct skip_op {
       return verdict::done;
     }
     if (writing && in_kinds(kd, adding_kinds)) return verdict::slow;
-    return Alone ? verdict::done : look_again(t, lock);
+    return Alone ? verdict::done : look_again(t, last_look);
   }
 
   GH_FN verdict slow(Tile& tile, const table& t, joiner j, bool go) {
     const u128 r = tile.once(go, [&] {
       const auto a = routes ? route(t) : update(t, j);
-      return u128{u64(u32(a.what)) << 32 | a.child, u64(a.low)};
+      return u128{u64(u32(a.what) << 8 | read_top(t)) << 32 | a.child, u64(a.low)};
     });
     if (!go) return verdict::done;
-    const deed what = deed(u32(r.lo >> 32));
+    const deed what = deed(u32(r.lo >> 40));
+    const u32 top = u32(r.lo >> 32) & 255;
     if (what == deed::lost) return verdict::again;
     if (!routes) {
       const u32 kd = kind();
@@ -281,13 +287,23 @@ struct skip_op {
     if (up >= t.levels || (what == deed::raise && !t.raises(low))) return verdict::done;
     routes = u8(what);
     child = u32(r.lo);
-    search(t, low, up);
+    search(top, low, up);
     return verdict::next;
   }
 
  private:
-  GH_FN void search(const table& t, key for_key, u32 to_level) {
-    const u32 top = Mem::template load<order::relaxed>(t.top);
+  // Lanes of a tile that load the same word one after the other need not see the same.
+  static constexpr bool has_lanes = requires { Tile::from_first(u32(0)); };
+  template <class T>
+  GH_FN static T same_for_all(T x) {
+    if constexpr (has_lanes)
+      return Tile::from_first(x);
+    else
+      return x;
+  }
+  GH_FN static u32 read_top(const table& t) { return Mem::template load<order::relaxed>(t.top); }
+
+  GH_FN void search(u32 top, key for_key, u32 to_level) {
     sought = for_key;
     goal = u8(to_level);
     level = u8(top < to_level ? to_level : top);
@@ -313,12 +329,15 @@ struct skip_op {
     return verdict::again;
   }
   // The key is not in the row, which is no snapshot: entries may have moved past the loads. It counts for a row that comes
-  // after one look at LOCK and before another.
+  // after one look at LOCK and before another, which a tile of several lanes has taken by now.
+  GH_FN word look_at_lock(const table& t) const {
+    if (!GH_MUTANT(unfenced_look)) Mem::fence();
+    return Mem::template load<order::relaxed>(t.chunk(at) + R - 1);
+  }
   GH_FN verdict look_again(const table& t, word lock) {
     if (GH_MUTANT(one_look_at_chunk)) return verdict::done;
     if (looked) {
-      if (!GH_MUTANT(unfenced_look)) Mem::fence();
-      lock = Mem::template load<order::relaxed>(t.chunk(at) + R - 1);
+      if constexpr (!has_lanes) lock = look_at_lock(t);
       if (lock == seen) return verdict::done;
     }
     if (table::is_locked(lock)) return wait();

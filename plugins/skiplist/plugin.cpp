@@ -13,6 +13,8 @@ constexpr gpuhash_option_info option_list[] = {
     {"chunk", "auto|8|16|32", "words of a chunk, two of which are no entries. auto: 16, or 8 on CUDA"},
     {"p_chunk", "0 to 1", "which part of the chunks is named one level up; default 1"},
     {"merge", "0 to 0.5", "a chunk less full than that takes over the next one's entries, if they fit; default 1/3"},
+    {"build", "auto|always|never",
+     "when a batch is sorted and merged with the whole table at once. auto: large ones, on CUDA in tables that grow"},
 };
 
 gpuhash_status parse(const gpuhash_config& c, skip_options& o, gpuhash_error* err) {
@@ -21,6 +23,7 @@ gpuhash_status parse(const gpuhash_config& c, skip_options& o, gpuhash_error* er
   if (!s) s = option_word(c, "chunk", "auto|8|16|32", &chunk, err);
   if (!s) s = option_real(c, "p_chunk", 0, 1, &o.p_chunk, err);
   if (!s) s = option_real(c, "merge", 0, 0.5, &o.merge, err);
+  if (!s) s = option_word(c, "build", "auto|always|never", &o.build, err);
   o.chunk = chunk ? 4u << chunk : c.device.kind == GPUHASH_CUDA ? 8 : 16;
   if (!s && o.chunk == 32 && c.device.kind == GPUHASH_CUDA && (c.key_bytes == 8 || c.value_bytes == 8))
     return host->fail(err, GPUHASH_UNSUPPORTED,

@@ -2,9 +2,7 @@
 //
 // A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while nobody writes read through L1, where the
 // upper levels then stay, and take a miss for what it is. Neighbours and ranges are served by a thread each.
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
-
+#include "build.cuh"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
@@ -178,13 +176,16 @@ int ranges(const void* table, const ordered_request& q) {
                 *static_cast<const skip_table<F>*>(table), q);
 }
 
+// A thread for each word of a level.
 template <class Table>
 __global__ void __launch_bounds__(block_threads)
     build_level(const __grid_constant__ Table t, const __grid_constant__ dense_shape s, u32 level, u64 n,
                 const void* keys, const void* values, u32 key_bytes, u32 value_bytes, u32 per) {
-  const u64 j = blockIdx.x * u64(block_threads) + threadIdx.x;
-  if (j < s.chunks[level]) write_dense<cuda_mem>(t, s, level, j, n, keys, values, key_bytes, value_bytes, per);
-  if (j == 0 && level == 0) {
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  const u64 chunk = i / t.slots;
+  if (chunk < s.chunks[level])
+    write_dense<cuda_mem>(t, s, level, chunk, u32(i % t.slots), n, keys, values, key_bytes, value_bytes, per);
+  if (i == 0 && level == 0) {
     cuda_mem::store<order::relaxed>(t.top, s.levels - 1);
     cuda_mem::store<order::relaxed>(t.taken, u32(t.levels + s.all));
   }
@@ -196,13 +197,17 @@ int build(const void* table, size_t n, const void* keys, const void* values, uin
   const dense_shape s = dense_shape::of(n, per, t.levels);
   int e = 0;
   for (u32 l = 0; !e && l < s.levels; ++l)
-    e = launch(build_level<skip_table<F>>, (s.chunks[l] + block_threads - 1) / block_threads, block_threads, stream, t,
-               s, l, u64(n), keys, values, key_bytes, value_bytes, per);
+    e = launch(build_level<skip_table<F>>, blocks_for(s.chunks[l] * t.slots), block_threads, stream, t, s, l, u64(n),
+               keys, values, key_bytes, value_bytes, per);
   return e;
 }
 
+// accumulate is served key by key: many operands of one key would be a single thread's to add.
+inline constexpr u32 built_here = 1u << insert | 1u << assign;
+
 template <class F>
-static const ordered_engine ordered_of = {neighbors<F>, ranges<F>, build<F>};
+static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,      built_here,
+                                          batch_work<F>, sort_batch<F>, merge_batch<F>};
 template <class F>
 constexpr engine one() {
   return {run<F>, collect<F>, nullptr, nullptr, nullptr, nullptr, &ordered_of<F>};

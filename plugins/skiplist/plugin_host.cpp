@@ -1,6 +1,7 @@
 // The kernels of skiplist for the CPU. Compiled once per instruction set, with GPUHASH_ISA naming it.
 #include <vector>
 
+#include "build.hpp"
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 #include "walk.hpp"
@@ -87,15 +88,38 @@ int build(const void* table, size_t n, const void* keys, const void* values, uin
   for (u32 l = 0; l < s.levels; ++l)
     in_pieces(threads, size_t(s.chunks[l]), collect_cut, [&](size_t begin, size_t end) {
       for (size_t j = begin; j < end; ++j)
-        write_dense<host_mem>(t, s, l, j, n, keys, values, key_bytes, value_bytes, per);
+        for (u32 i = 0; i < t.slots; ++i)
+          write_dense<host_mem>(t, s, l, j, i, n, keys, values, key_bytes, value_bytes, per);
     });
   *t.top = s.levels - 1;
   *t.taken = u32(t.levels + s.all);
   return 0;
 }
 
+// A batch that a rebuild takes over (build.hpp).
 template <class F>
-constinit const ordered_engine ordered_of = {neighbors<F>, ranges<F>, build<F>};
+size_t work_bytes(const build_request& b) {
+  return batch_builder<F>::work_bytes(b.batch->n);
+}
+template <class F>
+int sort_batch(const void* table, build_request& b) {
+  batch_builder<F> builder(*static_cast<const skip_table<F>*>(table), b);
+  builder.sort();
+  builder.count(b);
+  return 0;
+}
+template <class F>
+int merge_batch(const void* table, const build_request& b, void* keys, void* values) {
+  batch_builder<F>(*static_cast<const skip_table<F>*>(table), b)
+      .merge(static_cast<typename F::key*>(keys), static_cast<typename F::value*>(values));
+  return 0;
+}
+
+inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
+
+template <class F>
+constinit const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,      built_here,
+                                             work_bytes<F>, sort_batch<F>, merge_batch<F>};
 
 template <class F>
 constexpr engine one() {

@@ -17,7 +17,15 @@ struct skip_options {
   double p_chunk = 1.0;    // how many of the new chunks are named one level up
   double merge = 1.0 / 3;  // of a chunk's entries: fewer are merged with the next chunk's
   uint32_t order = order_unsigned;
+  uint32_t build = 0;  // build_choice
 };
+
+// When a rebuild takes a batch over: build_auto by these sizes. A smaller batch is served as fast key by key, and one
+// that is small beside the table would be merged with more pairs than that is worth.
+enum build_choice : uint32_t { build_auto, build_always, build_never };
+inline constexpr uint64_t least_built = 1 << 12;
+inline constexpr uint64_t least_built_on_cuda = 1 << 18;
+inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
 
 template <class F>
 class skiplist_table final : public table {
@@ -159,10 +167,10 @@ class skiplist_table final : public table {
   // Heads that lead to nothing, into chunks that are empty otherwise.
   gpuhash_status reset(pool& to, void* stream, gpuhash_error* err) {
     const layout_type& t = to.layout;
-    std::vector<word> heads(size_t(t.levels) * t.slots);
-    write_heads(t, heads.data());
+    word heads[most_levels * 32];  // not of the heap, which may be exhausted
+    write_heads(t, heads);
     const u32 counts[2] = {0, t.levels};
-    int e = api_.copy(t.segment[0], heads.data(), heads.size() * sizeof(word), stream);
+    int e = api_.copy(t.segment[0], heads, size_t(t.levels) * t.slots * sizeof(word), stream);
     if (!e) e = api_.copy(t.top, &counts[0], sizeof(u32), stream);
     if (!e) e = api_.copy(t.taken, &counts[1], sizeof(u32), stream);
     if (!e) e = api_.wait(stream);  // the heads go with this frame
@@ -184,6 +192,7 @@ class skiplist_table final : public table {
       if (b.p)
         if (const int e = api_.fill(b.p, 0xff, b.bytes, stream)) return fault(err, e, "clearing the table");
     doubt();
+    offered_ = 0;
     return reset(pool_, stream, err);
   }
 
@@ -251,6 +260,7 @@ class skiplist_table final : public table {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     const uint64_t live = uint64_t(now.used);  // those of the side slots stay where they are
+    offered_ = live;
     if (keys < live) keys = live;
     const uint32_t kb = sizeof(typename F::key);
     scratch keys_there(*this, size_t(live) * kb, stream);
@@ -278,6 +288,101 @@ class skiplist_table final : public table {
     if (first || count != ~uint64_t(0))
       return host->fail(err, GPUHASH_UNSUPPORTED, "a skiplist is compacted as a whole; call gpuhash_flush");
     return rebuild(pool_.limit, stream, err);
+  }
+
+  // ---- a batch that a rebuild takes over --------------------------------------------------------------------------------
+
+  bool may_build(const request& q) override {
+    const bool may = pays(q);
+    if (!may && adds(q.kind)) offered_ += q.n;
+    return may;
+  }
+  bool pays(const request& q) const {
+    if (options_.build == build_never || !(engine_->ordered->built_kinds >> q.kind & 1) || q.n >> 32) return false;
+    if (options_.build == build_always) return true;
+    // On CUDA it waits for what runs, as a table does only where it grows.
+    if (on_cuda() && !config_.grow) return false;
+    return q.n >= (on_cuda() ? least_built_on_cuda : least_built) && most_there() <= most_merged * q.n;
+  }
+  // Pairs that there may be, without waiting for anybody.
+  uint64_t most_there() const {
+    if (on_cuda()) return offered_;
+    return uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
+  }
+  // As if these chunks had never been handed out.
+  gpuhash_status wipe(uint32_t chunks, void* stream, gpuhash_error* err) {
+    const layout_type& t = pool_.layout;
+    for (uint32_t s = 0; s < t.segments && t.first[s] < chunks; ++s) {
+      const uint32_t end = s + 1 < t.segments && t.first[s + 1] < chunks ? t.first[s + 1] : chunks;
+      if (const int e = api_.fill(t.segment[s], 0xff, (end - t.first[s]) * chunk_bytes(), stream))
+        return fault(err, e, "clearing chunks");
+    }
+    return reset(pool_, stream, err);
+  }
+  gpuhash_status build_from(const request& q, totals* sum, bool* done, gpuhash_error* err) override {
+    void* const stream = q.stream;
+    constexpr uint32_t half = sizeof(typename F::key);
+    const ordered_engine& engine = *engine_->ordered;
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    const uint64_t old = uint64_t(now.used);
+    offered_ = old + q.n;
+    if (options_.build == build_auto && old > most_merged * q.n) return GPUHASH_OK;
+    build_request b{};
+    b.batch = &q;
+    b.old = old;
+    layout_type plain = pool_.layout;  // in which keys stay encoded
+    plain.order = order_unsigned;
+    scratch work(*this, engine.work_bytes(b), stream);
+    scratch old_keys(*this, old * half, stream);
+    scratch old_values(*this, config_.value_bytes ? old * half : 0, stream);
+    scratch counter(*this, sizeof(uint64_t), stream);
+    if (!work || !old_keys || !old_values || !counter) return no_memory(err, work.bytes() + old_keys.bytes());
+    b.work = work.get();
+    b.old_keys = old_keys.get();
+    b.old_values = old_values.get();
+    int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
+    if (!e && old)
+      e = engine_->collect(&plain, cell_order{}, 0, cells(), old_keys.get(), old_values.get(), half, half,
+                           counter.as<uint64_t>(), threads(), stream);
+    if (!e) e = engine.sort(layout(), b);
+    if (e) return fault(err, e, "sorting a batch");
+    const uint64_t all = old + b.fresh;
+    if (!config_.grow && all > limit()) return GPUHASH_OK;  // some will find no room, and say so
+    scratch keys(*this, all * half, stream);
+    scratch values(*this, config_.value_bytes ? all * half : 0, stream);
+    if (!keys || !values) return no_memory(err, keys.bytes() + values.bytes());
+    // All pairs are in arrays by now: where they fit, their chunks can be written over.
+    uint32_t taken = 0;
+    if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
+    const bool in_place =
+        all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
+    pool fresh;
+    if (!in_place)
+      if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh, stream, err)) return s;
+    layout_type target = (in_place ? pool_ : fresh).layout;
+    target.order = order_unsigned;
+    *done = true;  // from here on nothing runs out
+    gpuhash_status s = in_place ? wipe(taken, stream, err) : gpuhash_status(GPUHASH_OK);
+    if (!s) e = engine.merge(layout(), b, keys.get(), values.get());
+    if (!s && !e && all)
+      e = engine.build(&target, size_t(all), keys.get(), values.get(), half, half, dense(), threads(), stream);
+    if (!e) e = api_.wait(stream);
+    if (s || e) {
+      drop_all(fresh, stream);
+      return s ? s : fault(err, e, "building the table from a batch");
+    }
+    if (!in_place) {
+      std::swap(fresh, pool_);
+      drop_all(fresh, stream);
+      ++rebuilds_;
+    }
+    now.live += int64_t(b.fresh + b.fresh_side);
+    now.used = int64_t(all);
+    sum->yes = b.fresh + b.fresh_side;
+    s = write_totals(now, stream, err);
+    const gpuhash_status counted = recount(stream, err);
+    return s ? s : counted;
   }
 
   // ---- room for a batch -----------------------------------------------------------------------------------------------
@@ -374,6 +479,8 @@ class skiplist_table final : public table {
   uint32_t per_chunk_;
   pool pool_;
   room_ledger free_;  // CUDA: chunks of the pool
+  kit_atomic<uint64_t> offered_{
+      0};  // elements of batches that may have added keys, since it was known how many there are
 };
 
 }  // namespace gpuhash

@@ -232,35 +232,32 @@ struct dense_shape {
   }
 };
 
-// Write the j-th chunk of level l, of a table of n pairs whose keys ascend.
+// Write word i of the j-th chunk of level l, of a table of n pairs whose keys ascend.
 template <class Mem, class Table>
-GH_FN void write_dense(const Table& t, const dense_shape& s, u32 l, u64 j, u64 n, const void* keys, const void* values,
-                       u32 key_bytes, u32 value_bytes, u32 per) {
+GH_FN void write_dense(const Table& t, const dense_shape& s, u32 l, u64 j, u32 i, u64 n, const void* keys,
+                       const void* values, u32 key_bytes, u32 value_bytes, u32 per) {
   using F = typename Table::format;
   using key = typename F::key;
   using value = typename F::value;
-  using word = typename F::word;
   const auto handle = [&](u32 level, u64 number) {
     return number ? t.handle_of(u32(t.levels + s.before[level] + number - 1)) : Table::head(level);
   };
   const auto low = [&](u32 level, u64 number) {
     return number ? t.encode(read_element<key>(keys, key_bytes, number * s.span[level])) : key(0);
   };
-  word* const c = t.chunk(handle(l, j));
-  const u64 all = l ? s.chunks[l - 1] : n;
-  for (u32 i = 0; i < t.entries(); ++i) {
-    const u64 e = j * per + i;
-    word w = empty_word<F>();
-    if (i < per && e < all)
-      w = l ? F::make(low(l - 1, e), handle(l - 1, e))
-            : F::make(t.encode(read_element<key>(keys, key_bytes, e)),
-                      values ? read_element<value>(values, value_bytes, e) : value(0));
-    Mem::template store<order::relaxed>(c + i, w);
+  typename F::word w = empty_word<F>();
+  const u64 e = j * per + i;
+  if (i + 1 == t.slots) {
+    w = Table::fresh_lock(l);
+  } else if (i + 2 == t.slots) {
+    const bool last = j + 1 == s.chunks[l];
+    w = Table::next_word(last ? Table::no_key : key(low(l, j + 1) - 1), last ? none : handle(l, j + 1));
+  } else if (i < per && e < (l ? s.chunks[l - 1] : n)) {
+    w = l ? F::make(low(l - 1, e), handle(l - 1, e))
+          : F::make(t.encode(read_element<key>(keys, key_bytes, e)),
+                    values ? read_element<value>(values, value_bytes, e) : value(0));
   }
-  const bool last = j + 1 == s.chunks[l];
-  Mem::template store<order::relaxed>(
-      c + t.slots - 2, Table::next_word(last ? Table::no_key : key(low(l, j + 1) - 1), last ? none : handle(l, j + 1)));
-  Mem::template store<order::relaxed>(c + t.slots - 1, Table::fresh_lock(l));
+  Mem::template store<order::relaxed>(t.chunk(handle(l, j)) + i, w);
 }
 
 GH_END

@@ -12,8 +12,8 @@ The rules, for every kernel of every plugin:
 4. No kernel has a stack frame or spills, but those that allowances.json names, up to the bytes it names.
 
 What is table memory follows from where an address comes from. The kernels take their table as a struct by value, and
-everything that belongs to a batch by plain pointers: parameters, or fields of `request`, whose offsets the host
-compiler tells. A small data flow follows these pointers through the registers. A pointer survives what address
+everything that belongs to a batch by plain pointers: parameters, or fields of `request` and its like, whose offsets the
+host compiler tells. A small data flow follows these pointers through the registers. A pointer survives what address
 arithmetic is made of (mov, cvta, add, sub, or, selp, shfl, the addend of mad, splitting into halves and joining them)
 and ends in anything else: a hash, or an index that is scaled, is no pointer. What is loaded from memory is no pointer
 either, so an address that is computed from it alone has no origin, and rule 3 refuses it. All paths through a kernel
@@ -44,10 +44,11 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWANCES = Path(__file__).with_name("allowances.json")
 CACHE = ROOT / "build" / "ptx"
 
-# Fields of `request` and `ordered_request` that are pointers into the memory of a batch.
+# Fields of these structs that are pointers into the memory of a batch.
 REQUEST_POINTERS = {
     "request": ("n_there", "keys", "values", "out_values", "status", "ops", "batch_sum"),
     "ordered_request": ("low", "high", "out_keys", "out_values", "found", "counts", "offsets"),
+    "batch_arrays": ("keys", "element", "fresh", "before", "found", "old_keys"),
 }
 # The pointers of each, by the size of the struct.
 Layout = dict[int, frozenset[int]]

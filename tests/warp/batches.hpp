@@ -53,6 +53,7 @@ struct store {
   const void* layout = nullptr;
   u64 cells = 0;
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
+  bool whole = false;                  // cells are collected all at once
   vector<totals> sum = vector<totals>(total_stripes);
   virtual ~store() = default;
   virtual int64_t used() const = 0;                       // slots that are not empty
@@ -171,11 +172,13 @@ inline std::multimap<u64, u64> contents(const store& s) {
   const u32 value_bytes = s.value_bytes ? s.value_bytes : 8;
   const cell_order backwards{cells, cells - 1, 1};
   // In two steps: where the first ends is not a multiple of anything.
-  const u64 middle = cells / 3 + 1 < cells ? cells / 3 + 1 : cells;
-  for (const auto& [lo, hi] : {std::pair<u64, u64>{0, middle}, {middle, cells}})
+  const u64 middle = !s.whole && cells / 3 + 1 < cells ? cells / 3 + 1 : cells;
+  for (const auto& [lo, hi] : {std::pair<u64, u64>{0, middle}, {middle, cells}}) {
+    if (s.whole && lo) continue;
     SAME(s.run->collect(s.layout, backwards, lo, hi, keys.data(), s.value_bytes ? values.data() : nullptr, s.key_bytes,
                         value_bytes, reinterpret_cast<uint64_t*>(&n), 1, nullptr),
          0);
+  }
   std::multimap<u64, u64> found;
   for (size_t i = 0; i < n; ++i)
     found.emplace(unpacked(keys, s.key_bytes, i), s.value_bytes ? unpacked(values, value_bytes, i) : 0);

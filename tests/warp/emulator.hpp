@@ -267,6 +267,7 @@ inline void __syncthreads(GH_HERE) { emulated::meet(emulated::meeting::block, ~0
 
 inline int __ffs(unsigned v) { return __builtin_ffs(int(v)); }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
+inline int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }
 
 template <class T>
 T atomicAdd(T* p, T v) {
@@ -280,6 +281,13 @@ T atomicMin(T* p, T v) {
   emulated::machine::the().pause();
   const T before = *p;
   *p = v < before ? v : before;
+  return before;
+}
+template <class T>
+T atomicMax(T* p, T v) {
+  emulated::machine::the().pause();
+  const T before = *p;
+  *p = before < v ? v : before;
   return before;
 }
 template <class T>

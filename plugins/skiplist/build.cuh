@@ -1,0 +1,245 @@
+// skiplist on CUDA: a batch is sorted, and merged with the pairs of the table. A thread for each element, and each pair.
+//
+// What build.hpp does with pieces is done here by ranks. `before[i]` counts the keys before sorted element i that the table
+// lacks; so such a key's place is that, and as many pairs of the table as have a smaller key.
+#pragma once
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "layout.hpp"
+#include "libgpuhash/drive/cuda.cuh"
+#include "libgpuhash/kit/ordered.hpp"
+
+GH_BEGIN
+
+inline u64* as_u64(uint64_t* p) { return reinterpret_cast<u64*>(p); }
+GH_FN u64* as_device(uint64_t* p) { return reinterpret_cast<u64*>(p); }
+
+// The work space of a batch with the types of its table's format.
+template <class F>
+struct sorted_batch {
+  using key = typename F::key;
+  const batch_arrays& a;
+
+  GH_FN key* keys() const { return static_cast<key*>(a.keys); }
+  GH_FN const key* old_keys() const { return static_cast<const key*>(a.old_keys); }
+  // The first of n ascending keys that is not below k.
+  GH_FN static u64 lower(const key* keys, u64 n, key k) {
+    u64 begin = 0;
+    while (begin < n) {
+      const u64 middle = begin + (n - begin) / 2;
+      const bool below = keys[middle] < k;
+      begin = below ? middle + 1 : begin;
+      n = below ? n : middle;
+    }
+    return begin;
+  }
+  GH_FN u64 lower(key k) const { return lower(keys(), a.n, k); }
+  GH_FN u64 old_lower(key k) const { return lower(old_keys(), a.old, k); }
+  GH_FN bool is_old(u64 at, key k) const { return at < a.old && old_keys()[at] == k; }
+  GH_FN bool is_first(u64 i) const { return i == 0 || keys()[i - 1] != keys()[i]; }
+  GH_FN bool is_last(u64 i) const { return i + 1 == a.n || keys()[i + 1] != keys()[i]; }
+};
+
+struct batch_space : batch_arrays {
+  void* other_keys;  // the same, once they are sorted
+  uint32_t* other_element;
+  void* work;  // of CUB
+  size_t work_bytes;
+};
+// Where the arrays of a batch lie from `work` on, and how many bytes there are.
+template <class F>
+batch_space arrays_of(const build_request& b, void* work, size_t* bytes) {
+  using key = typename F::key;
+  const u32 n = u32(b.batch->n);
+  uintptr_t at = uintptr_t(work);
+  const auto part = [&](size_t size) {
+    void* const here = reinterpret_cast<void*>(at);
+    at += (size + 255) / 256 * 256;
+    return here;
+  };
+  batch_space a{};
+  a.keys = part(n * sizeof(key));
+  a.element = static_cast<uint32_t*>(part(n * sizeof(u32)));
+  a.other_keys = part(n * sizeof(key));
+  a.other_element = static_cast<uint32_t*>(part(n * sizeof(u32)));
+  a.fresh = static_cast<uint64_t*>(part((n + size_t(1)) * sizeof(u64)));
+  a.before = static_cast<uint64_t*>(part((n + size_t(1)) * sizeof(u64)));
+  a.found = static_cast<uint64_t*>(part(2 * sizeof(u64)));
+  a.old_keys = b.old_keys;
+  a.old = b.old;
+  a.n = n;
+  size_t adding = 0;
+  cub::DeviceRadixSort::SortPairs(nullptr, a.work_bytes, static_cast<key*>(a.keys), static_cast<key*>(a.other_keys),
+                                  a.element, a.other_element, n, 0, int(8 * sizeof(key)), cudaStream_t(nullptr));
+  cub::DeviceScan::ExclusiveSum(nullptr, adding, as_u64(a.fresh), as_u64(a.before), n, cudaStream_t(nullptr));
+  if (a.work_bytes < adding) a.work_bytes = adding;
+  a.work = part(a.work_bytes);
+  *bytes = at - uintptr_t(work);
+  return a;
+}
+
+template <class F>
+GH_FN bool side_is_there(const skip_table<F>& t, typename F::key k) {
+  const auto w = cuda_mem::load<order::relaxed>(t.side + (k == dead_key<typename F::key>));
+  return F::key_of(w) != empty_key<typename F::key>;
+}
+
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    load_batch(const __grid_constant__ skip_table<F> t, const __grid_constant__ request q,
+               const __grid_constant__ batch_arrays a) {
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  if (i >= a.n) return;
+  sorted_batch<F>{a}.keys()[i] = t.encode(read_key<F>(q, i));
+  a.element[i] = u32(i);
+}
+template <class F>
+__global__ void __launch_bounds__(block_threads) look_for_falls(const __grid_constant__ batch_arrays a) {
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  const auto* const keys = sorted_batch<F>{a}.keys();
+  const bool falls = i > 0 && i < a.n && keys[i] < keys[i - 1];
+  if (__any_sync(full_warp, falls) && threadIdx.x % 32 == 0) atomicMax(as_device(a.found), u64(1));
+}
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    mark_fresh(const __grid_constant__ skip_table<F> t, const __grid_constant__ batch_arrays a) {
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  if (i >= a.n) return;
+  const sorted_batch<F> b{a};
+  const auto k = b.keys()[i];
+  bool fresh = b.is_first(i);
+  if (is_side_key(k)) {
+    if (fresh && !side_is_there(t, k)) atomicAdd(as_device(a.found) + 1, u64(1));
+    fresh = false;
+  } else if (fresh) {
+    fresh = !b.is_old(b.old_lower(k), k);
+  }
+  a.fresh[i] = fresh;
+}
+// before[n]: all of them.
+template <class F>
+__global__ void __launch_bounds__(block_threads) add_last(const __grid_constant__ batch_arrays a) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) a.before[a.n] = a.before[a.n - 1] + a.fresh[a.n - 1];
+}
+
+// What the elements of a batch leave behind, and their statuses.
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    merge_elements(const __grid_constant__ skip_table<F> t, const __grid_constant__ request q,
+                   const __grid_constant__ batch_arrays a, typename F::key* keys, typename F::value* values) {
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  if (i >= a.n) return;
+  const sorted_batch<F> b{a};
+  const auto k = b.keys()[i];
+  const u32 element = a.element[i];
+  const bool first = b.is_first(i);
+  const bool in_side = is_side_key(k);
+  const bool adds = in_side ? first && !side_is_there(t, k) : a.fresh[i] != 0;
+  if (q.status) q.status[element] = u8(adds ? yes : no);
+  const bool assigns = q.kind == assign && b.is_last(i);
+  if (in_side || !(adds || assigns)) return;
+  const u64 old = b.old_lower(k);
+  // Of a key that is not there, before[i + 1] counts it, too.
+  const u64 to = a.before[i + 1] + old - !b.is_old(old, k);
+  if (adds) keys[to] = k;
+  if (values && (q.kind == assign ? assigns : adds)) values[to] = read_value<F>(q, element);
+}
+// The pairs that were there.
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    merge_old(const __grid_constant__ request q, const __grid_constant__ batch_arrays a,
+              const typename F::value* old_values, typename F::key* keys, typename F::value* values) {
+  const u64 j = blockIdx.x * u64(block_threads) + threadIdx.x;
+  if (j >= a.old) return;
+  const sorted_batch<F> b{a};
+  const auto k = b.old_keys()[j];
+  const u64 i = b.lower(k);
+  const u64 to = j + a.before[i];
+  keys[to] = k;
+  const bool assigned = q.kind == assign && i < a.n && b.keys()[i] == k;
+  if (values && !assigned) values[to] = old_values[j];
+}
+// The side slots, after their elements have looked at them: a thread each.
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    merge_side(const __grid_constant__ skip_table<F> t, const __grid_constant__ request q,
+               const __grid_constant__ batch_arrays a) {
+  using key = typename F::key;
+  if (blockIdx.x > 0 || threadIdx.x > 1) return;
+  const key k = key(~key(0) - threadIdx.x);
+  const sorted_batch<F> b{a};
+  const u64 begin = b.lower(k);
+  const u64 end = threadIdx.x ? b.lower(empty_key<key>) : a.n;
+  if (begin == end || (q.kind == insert && side_is_there(t, k))) return;
+  const auto v = read_value<F>(q, a.element[q.kind == insert ? begin : end - 1]);
+  cuda_mem::store<order::relaxed>(t.side + threadIdx.x, F::make(key(1), v));
+}
+
+inline u64 blocks_for(u64 n) { return (n + block_threads - 1) / block_threads; }
+
+template <class F>
+size_t batch_work(const build_request& b) {
+  size_t bytes = 0;
+  arrays_of<F>(b, nullptr, &bytes);
+  return bytes;
+}
+// The arrays with the keys in order: where they were, or beside it.
+template <class F>
+batch_space in_order(const build_request& b) {
+  size_t bytes = 0;
+  batch_space a = arrays_of<F>(b, b.work, &bytes);
+  if (b.moved) {
+    a.keys = a.other_keys;
+    a.element = a.other_element;
+  }
+  return a;
+}
+template <class F>
+int sort_batch(const void* table, build_request& b) {
+  using key = typename F::key;
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  void* const stream = b.batch->stream;
+  const cudaStream_t s = cudaStream_t(stream);
+  b.moved = false;
+  batch_space a = in_order<F>(b);
+  const auto read = [&](uint64_t* to, const uint64_t* from) {
+    const int e = int(cudaMemcpyAsync(to, from, sizeof(*to), cudaMemcpyDefault, s));
+    return e ? e : int(cudaStreamSynchronize(s));
+  };
+  const u64 blocks = blocks_for(a.n);
+  uint64_t falls = 0;
+  int e = int(cudaMemsetAsync(a.found, 0, 2 * sizeof(u64), s));
+  if (!e) e = launch(load_batch<F>, blocks, block_threads, stream, t, *b.batch, a);
+  if (!e) e = launch(look_for_falls<F>, blocks, block_threads, stream, a);
+  if (!e) e = read(&falls, a.found);
+  if (!e && falls) {
+    e = int(cub::DeviceRadixSort::SortPairs(a.work, a.work_bytes, static_cast<key*>(a.keys),
+                                            static_cast<key*>(a.other_keys), a.element, a.other_element, u32(a.n), 0,
+                                            int(8 * sizeof(key)), s));
+    b.moved = true;
+    a = in_order<F>(b);
+  }
+  if (!e) e = launch(mark_fresh<F>, blocks, block_threads, stream, t, a);
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(a.work, a.work_bytes, as_u64(a.fresh), as_u64(a.before), u32(a.n), s));
+  if (!e) e = launch(add_last<F>, 1, block_threads, stream, a);
+  if (!e) e = read(&b.fresh, a.before + a.n);
+  if (!e) e = read(&b.fresh_side, a.found + 1);
+  return e;
+}
+template <class F>
+int merge_batch(const void* table, const build_request& b, void* keys, void* values) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  auto* const to_keys = static_cast<typename F::key*>(keys);
+  auto* const to_values = static_cast<typename F::value*>(values);
+  void* const stream = b.batch->stream;
+  const batch_space a = in_order<F>(b);
+  int e = launch(merge_elements<F>, blocks_for(a.n), block_threads, stream, t, *b.batch, a, to_keys, to_values);
+  if (!e && b.old)
+    e = launch(merge_old<F>, blocks_for(b.old), block_threads, stream, *b.batch, a,
+               static_cast<const typename F::value*>(b.old_values), to_keys, to_values);
+  if (!e) e = launch(merge_side<F>, 1, block_threads, stream, t, *b.batch, a);
+  return e;
+}
+
+GH_END

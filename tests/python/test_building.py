@@ -1,0 +1,247 @@
+"""Batches of inserts that a skiplist sorts and merges with all of its pairs at once, and those that it does not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+OPERATIONS = ["insert", "insert_or_assign", "accumulate"]
+
+
+def serially(operation: str, held: dict, keys: np.ndarray, values: np.ndarray) -> list[bool]:
+    """What each element answers, and what `held` is afterwards, one element after the other."""
+    fresh = []
+    for k, v in zip(keys.tolist(), values.tolist(), strict=True):
+        fresh.append(k not in held)
+        if operation == "insert":
+            held.setdefault(k, v)
+        elif operation == "insert_or_assign":
+            held[k] = v
+        else:
+            held[k] = held.get(k, 0) + v
+    return fresh
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("value_dtype", ["u4", "i8", None])
+@pytest.mark.parametrize("key_dtype", ["u4", "i4", "f4", "u8", "i8", "f8"])
+def test_a_batch_takes_effect_in_its_order(key_dtype: str, value_dtype: str | None, threads: int) -> None:
+    rng = np.random.default_rng(threads)
+    fields = {"key_dtype": key_dtype, "value_dtype": value_dtype, "threads": threads, "device": "cpu"}
+    with gh.Table("skiplist", build="always", chunk=8, **fields) as t:
+        held: dict = {}
+        # Few keys many times, many keys, in order, backwards; small beside what is there, and large.
+        for i, (n, span, arrange) in enumerate(
+            [(300, 7, None), (20_000, 40_000, None), (9_000, 5_000, np.sort), (5, 10**6, None), (9_000, 10**5, np.flip)]
+        ):
+            keys = (rng.integers(0, span, n) - (0 if key_dtype[0] == "u" else span // 2)).astype(key_dtype)
+            if key_dtype[0] != "f":  # the last three of the order, two of which live in side slots
+                keys[rng.integers(0, n, 4)] = np.iinfo(key_dtype).max - rng.integers(0, 3, 4).astype(key_dtype)
+            keys = arrange(np.sort(keys)) if arrange else keys
+            values = rng.integers(0, 1000, n).astype(value_dtype or "u4")
+            operation = OPERATIONS[i % 3] if value_dtype else "insert"
+            expected = serially(operation, held, keys, values)
+            fresh = getattr(t, operation)(keys, values) if value_dtype else t.insert(keys)
+            assert fresh.tolist() == expected
+            t.check()
+            exported = t.export()
+            assert exported[0].tolist() == sorted(held)
+            assert value_dtype is None or exported[1].tolist() == [held[k] for k in sorted(held)]
+            assert len(t) == len(held)
+
+
+def test_keys_with_equal_digits_and_one_that_differs() -> None:
+    """Passes of the sort are left out where no two keys differ."""
+    base = np.uint64(0x1234_5678_0000_0000)
+    for digit in range(8):
+        keys = base + (np.arange(256, dtype="u8")[::-1] << np.uint64(8 * digit))
+        with gh.Table("skiplist", key_dtype="u8", value_dtype="u8", build="always", device="cpu") as t:
+            assert t.insert(keys, keys).all()
+            assert t.keys().tolist() == sorted(keys.tolist())
+
+
+def fill(keys: np.ndarray, **options: object) -> float:
+    """How full the chunks are after one insert: a table that was built leaves one entry of a chunk free."""
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", chunk=16, **options) as t:
+        t.insert(keys, keys)
+        t.check()
+        return t.stats()["fill"]
+
+
+def test_large_batches_are_built_at_once_unless_told_otherwise() -> None:
+    keys = np.random.default_rng(1).permutation(20_000).astype("u4")
+    dense = 13 / 14
+    assert fill(keys) == pytest.approx(dense, abs=0.01)
+    assert fill(keys, build="never") < 0.8
+    assert fill(keys[:1000]) < 0.8
+    assert fill(keys[:1000], build="always") == pytest.approx(dense, abs=0.02)
+
+
+def test_batches_that_are_small_beside_the_table_are_not() -> None:
+    keys = np.random.default_rng(2).permutation(80_000).astype("u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", capacity=200_000, chunk=16) as t:
+        t.insert(keys[:50_000], keys[:50_000])
+        dense = t.stats()["fill"]
+        t.insert(keys[50_000:55_000], keys[50_000:55_000])
+        assert t.stats()["fill"] < dense  # chunks were split
+        t.insert(keys[55_000:], keys[55_000:])
+        assert t.stats()["fill"] == pytest.approx(13 / 14, abs=0.01)
+        t.check()
+        assert len(t) == len(keys)
+        assert (t.find(keys)[0] == keys).all()
+
+
+def test_fewer_levels_than_before() -> None:
+    """A table that has shrunk is built over: what was above its new top is as in an empty table."""
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", chunk=8, build="always") as t:
+        keys = np.arange(50_000, dtype="u4")
+        t.insert(keys, keys)
+        t.erase(keys[10:])
+        t.insert(keys[:20], keys[:20])
+        t.check()
+        assert t.stats()["levels"] < 4
+        assert t.stats()["zombies"] == 0
+        assert t.keys().tolist() == list(range(20))
+        t.clear()
+        t.insert(keys, keys)
+        t.check()
+        assert len(t) == len(keys)
+
+
+def test_a_table_that_may_not_grow_takes_what_fits() -> None:
+    keys = np.random.default_rng(3).permutation(50_000).astype("u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", capacity=5_000, grow=False) as t:
+        with pytest.raises(gh.TableFull) as caught:
+            t.insert(keys, keys)
+        taken = caught.value.status == 1
+        assert 5_000 <= taken.sum() < len(keys)
+        assert (t.contains(keys) == taken).all()
+        t.check()
+        before = t.nbytes
+        t.clear()
+        assert t.insert(keys[:5_000], keys[:5_000]).all()
+        t.check()
+        assert t.nbytes == before
+
+
+def test_beside_other_threads() -> None:
+    """A batch that is built has the table to itself; others wait, and lose nothing."""
+    rounds, n = 6, 6_000
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u8", device="cpu", threads=1) as t:
+        keys = np.arange(n, dtype="u4")
+
+        def work(step: int) -> None:
+            for _ in range(rounds):
+                t.accumulate(keys[::step], np.ones(n, "u8")[::step].copy())
+                assert t.contains(keys[::step]).all()
+
+        threads = [threading.Thread(target=work, args=(step,)) for step in (1, 1, 7, 100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expected = rounds * (2 + (keys % 7 == 0).astype("u8") + (keys % 100 == 0))
+        assert (t.find(keys)[0] == expected).all()
+        t.check()
+
+
+# ---- at length -------------------------------------------------------------------------------------------------------
+
+
+def mixed_rounds(rounds: int, batch: int, span: int, seed: int, choose: Callable[[np.random.Generator], str]) -> None:
+    """Random batches against arrays that have the value and the presence of each possible key."""
+    rng = np.random.default_rng(seed)
+    there, value = np.zeros(span, bool), np.zeros(span, "u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu") as t:
+        for r in range(rounds):
+            keys = rng.choice(span, batch, replace=False).astype("u4")
+            values = rng.integers(0, 1 << 32, batch, dtype="u4")
+            operation = choose(rng)
+            was = there[keys]
+            if operation == "erase":
+                assert (t.erase(keys) == was).all()
+                there[keys] = False
+            elif operation == "find":
+                got, found = t.find(keys)
+                assert (found == was).all()
+                assert (got[was] == value[keys][was]).all()
+            else:
+                assert (getattr(t, operation)(keys, values) == ~was).all()
+                changed = ~was if operation == "insert" else np.ones(batch, bool)
+                value[keys[changed]] = values[changed]
+                there[keys] = True
+            if r % 8 == 0:
+                low, high = np.sort(rng.integers(0, span, 2))
+                held = np.flatnonzero(there)
+                some = t[int(low) : int(high)]
+                expected = held[(held >= low) & (held < high)]
+                assert (some[0] == expected).all()
+                assert (some[1] == value[expected]).all()
+                asked = rng.integers(0, span, 100).astype("u4")
+                at = np.searchsorted(held, asked, "right")
+                above = at < len(held)
+                got, _, found = t.successor(asked)
+                assert (found == above).all()
+                assert (got[above] == held[at[above]]).all()
+        t.check()
+        assert (t.keys() == np.flatnonzero(there)).all()
+
+
+def any_operation(rng: np.random.Generator) -> str:
+    return str(rng.choice(["insert", "insert_or_assign", "erase", "find"], p=[0.3, 0.1, 0.4, 0.2]))
+
+
+def test_mixed_operations_against_a_sorted_reference() -> None:
+    mixed_rounds(rounds=60, batch=3_000, span=40_000, seed=1, choose=any_operation)
+
+
+@pytest.mark.slow
+def test_ten_million_mixed_operations_against_a_sorted_reference() -> None:
+    mixed_rounds(rounds=1_000, batch=10_000, span=200_000, seed=2, choose=any_operation)
+
+
+def age(rounds: int, n: int, part: int) -> None:
+    """Random keys leave and others come, so that the table has n keys all the time."""
+    rng = np.random.default_rng(rounds)
+    fields = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu"}
+    with gh.Table("skiplist", capacity=n, **fields) as t:
+        keys = rng.choice(1 << 32, n, replace=False).astype("u4")
+        t.insert(keys, keys)
+        fresh = t.nbytes
+        most = fresh
+        for r in range(rounds):
+            gone = rng.choice(n, part, replace=False)
+            assert t.erase(keys[gone]).all()
+            new = np.setdiff1d(rng.integers(0, 1 << 32, 2 * part, dtype="u4"), keys)
+            keys[gone] = rng.permutation(new)[:part]
+            assert t.insert(keys[gone], keys[gone]).all()
+            most = max(most, t.nbytes)
+            if r % 50 == 0:
+                assert (t.keys() == np.sort(keys)).all()
+        t.check()
+        assert len(t) == n
+        assert (t.find(keys)[0] == keys).all()
+        assert most <= 4 * fresh
+        t.flush()
+        assert t.stats()["zombies"] == 0
+        assert t.stats()["fill"] == pytest.approx(
+            (t.stats()["chunk_entries"] - 1) / t.stats()["chunk_entries"], abs=0.02
+        )
+        t.shrink()
+        t.check()
+        assert t.nbytes <= 1.05 * fresh
+        assert (t.keys() == np.sort(keys)).all()
+
+
+def test_ageing_at_constant_size() -> None:
+    age(rounds=100, n=5_000, part=500)
+
+
+@pytest.mark.slow
+def test_ageing_for_a_thousand_rounds_at_constant_size() -> None:
+    age(rounds=1_000, n=50_000, part=5_000)

@@ -1,0 +1,210 @@
+// The CUDA kernels of skiplist on emulated warps: skiplist [ROUNDS [FIRST SEED]]
+#include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/kit/ordered.hpp"
+#include "plugins/skiplist/check.hpp"
+#include "tests/warp/rounds.hpp"
+
+extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda();
+
+namespace warp_test {
+namespace {
+
+template <class F>
+struct skip_store final : store {
+  static constexpr u32 levels = 8;
+  skip_table<F> t{};
+  vector<u128> memory, side_;
+  u32 top = 0, taken = levels;
+
+  skip_store(format_id format, u64 keys, u32 chunk) {
+    const u64 chunks = levels + 2 * keys / (chunk / 2 - 1) + 2;
+    memory.resize(chunks * chunk * sizeof(typename F::word) / 16 + 10);
+    memset(memory.data(), 0xff, memory.size() * 16);
+    side_.resize(4);
+    memset(side_.data(), 0xff, 64);
+    t.side = reinterpret_cast<typename F::word*>(side_.data());
+    t.top = &top;
+    t.taken = &taken;
+    t.slots = chunk;
+    t.levels = levels;
+    t.capacity = u32(chunks);
+    t.merge_below = (chunk - 2) / 3;
+    t.raise_below = 1u << 16;
+    t.segments = 1;
+    t.segment[0] =
+        reinterpret_cast<typename F::word*>((reinterpret_cast<uintptr_t>(memory.data()) + 127) & ~uintptr_t(127));
+    write_heads(t, t.segment[0]);
+    run = gpuhash_skiplist_engines_cuda() + format;
+    layout = &t;
+    cells = chunks;
+    whole = true;
+    key_bytes = sizeof(typename F::key);
+    value_bytes = sizeof(typename F::value);
+  }
+  int64_t used() const override {
+    skip_check<F> check(t);
+    const std::string broken = check.run();
+    if (!broken.empty()) wrong("%s", broken.c_str());
+    return int64_t(check.live);
+  }
+  void beside(std::multimap<u64, u64>& found) const override {
+    for (int i = 0; i < 2; ++i)
+      if (F::key_of(t.side[i]) != empty_key<typename F::key>)
+        found.emplace(typename F::key(empty_key<typename F::key> - typename F::key(i)), F::value_of(t.side[i]));
+  }
+};
+
+template <class F>
+void add(vector<shape>& to, const char* name, format_id format, const vector<u32>& chunks) {
+  for (const u32 chunk : chunks)
+    to.push_back({std::string(name) + " chunk " + std::to_string(chunk),
+                  sizeof(typename F::key),
+                  sizeof(typename F::value),
+                  {insert, assign, accumulate, find, erase, count, mixed},
+                  no_memory,
+                  [=](u64 keys) { return std::make_unique<skip_store<F>>(format, keys, chunk); }});
+}
+
+// A batch that a rebuild takes over, as skiplist_table::build_from does it, in the order of the batch. `from` is left alone.
+template <class F>
+std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format, const batch& b, vector<u8>& status) {
+  constexpr u32 half = sizeof(typename F::key);
+  const ordered_engine& e = *from.run->ordered;
+  const auto keys = packed(b.keys, half);
+  const auto values = packed(b.values, half);
+  request q{};
+  q.kind = b.kind;
+  q.n = b.n();
+  q.keys = keys.data();
+  q.values = b.values.empty() ? nullptr : values.data();
+  q.status = status.data();
+  q.key_bytes = q.value_bytes = half;
+  build_request r{};
+  r.batch = &q;
+  r.old = u64(from.used());
+  vector<unsigned char> old_keys(r.old * half + 16), old_values(r.old * half + 16);
+  uint64_t n = 0;
+  SAME(from.run->collect(&from.t, cell_order{}, 0, from.cells, old_keys.data(), old_values.data(), half, half, &n, 1,
+                         nullptr),
+       0);
+  SAME(n, r.old);
+  r.old_keys = old_keys.data();
+  r.old_values = old_values.data();
+  vector<u64> work(e.work_bytes(r) / 8 + 2, 0x1234567890abcdefu);
+  r.work = work.data();
+  auto to = std::make_unique<skip_store<F>>(format, r.old + b.n() + 60, from.t.slots);
+  to->side_ = from.side_;
+  to->t.side = reinterpret_cast<typename F::word*>(to->side_.data());
+  SAME(e.sort(&to->t, r), 0);
+  const u64 all = r.old + r.fresh;
+  vector<unsigned char> new_keys(all * half + 16, untouched), new_values(all * half + 16, untouched);
+  SAME(e.merge(&to->t, r, new_keys.data(), new_values.data()), 0);
+  for (size_t i = all * half; i < new_keys.size(); ++i) SAME(new_keys[i] + new_values[i], 2 * untouched);
+  SAME(e.build(&to->t, all, new_keys.data(), new_values.data(), half, half, from.t.entries() - 1, 1, nullptr), 0);
+  to->sum[0].live = from.live() + int64_t(r.fresh + r.fresh_side);
+  to->sum[0].used = int64_t(all);
+  return to;
+}
+
+template <class F>
+void building(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{std::string(name) + " building", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "batches at once");
+  random_numbers random{seed};
+  auto t = std::make_unique<skip_store<F>>(format, 10, chunk);
+  std::map<u64, u64> m;
+  for (int round = 0; round < 8; ++round) {
+    const vector<u64> pool = key_pool(s, round % 3 ? 700 : 8);
+    batch b = random_batch(s, random, pool, round % 2 ? u32(assign) : u32(insert), 700);
+    if (round > 4) std::sort(b.keys.begin(), b.keys.end());
+    vector<u8> status(b.n() + 8, untouched);
+    t = built(*t, format, b, status);
+    for (size_t i = 0; i < b.n(); ++i) {
+      const u64 v = b.values.empty() ? 0 : b.values[i];
+      const bool absent = m.emplace(b.keys[i], v).second;
+      if (b.kind == assign) m[b.keys[i]] = v;
+      if (status[i] != absent) wrong("round %d: element %zu has status %u", round, i, status[i]);
+    }
+    for (size_t i = b.n(); i < status.size(); ++i) SAME(status[i], untouched);
+    std::multimap<u64, u64> expected(m.begin(), m.end());
+    if (contents(*t) != expected) wrong("round %d: other pairs than expected", round);
+    SAME(t->live(), m.size());
+    t->used();  // and the invariants
+  }
+}
+
+// Neighbours and ranges against the model.
+template <class F>
+void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{std::string(name) + " ordered", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "ordered queries");
+  random_numbers random{seed};
+  skip_store<F> t(format, 600, chunk);
+  model m;
+  const vector<u64> pool = key_pool(s, 400);
+  batch b = random_batch(s, random, pool, insert, 300);
+  check(t, m, b);
+  batch gone = random_batch(s, random, pool, erase, 150);
+  check(t, m, gone);
+  std::map<u64, u64> held;
+  for (const auto& [k, one] : m)
+    if (one.alive) held[k] = one.value;
+  constexpr u32 half = sizeof(typename F::key), n = 100, most = 5;
+  vector<u64> low(n), high(n);
+  for (u32 i = 0; i < n; ++i) {
+    low[i] = pool[random.below(pool.size())] - random.below(2);
+    high[i] = pool[random.below(pool.size())];
+  }
+  const auto lows = packed(low, half), highs = packed(high, half);
+  vector<unsigned char> keys(n * most * half + 8), values(keys.size());
+  vector<u8> found(n);
+  vector<uint64_t> counts(n);
+  ordered_request q{};
+  q.n = n;
+  q.low = lows.data();
+  q.out_keys = keys.data();
+  q.out_values = values.data();
+  q.found = found.data();
+  q.counts = counts.data();
+  q.key_bytes = q.value_bytes = half;
+  for (q.which = 0; q.which < 4; ++q.which) {
+    SAME(t.run->ordered->neighbors(&t.t, q), 0);
+    for (u32 i = 0; i < n; ++i) {
+      const bool up = q.which < 2;
+      const u64 asked = unpacked(lows, half, i);
+      auto at = q.which == 0 || q.which == 3 ? held.lower_bound(asked) : held.upper_bound(asked);
+      const bool there = up ? at != held.end() : at != held.begin();
+      if (!up && there) --at;
+      SAME(found[i], there);
+      SAME(unpacked(keys, half, i), there ? at->first : 0);
+      SAME(unpacked(values, half, i), there ? at->second : 0);
+    }
+  }
+  q.high = highs.data();
+  q.most = most;
+  SAME(t.run->ordered->ranges(&t.t, q), 0);
+  for (u32 i = 0; i < n; ++i) {
+    u64 here = 0;
+    for (auto at = held.lower_bound(unpacked(lows, half, i)); at != held.end() && at->first < high[i] && here < most;
+         ++at, ++here) {
+      SAME(unpacked(keys, half, i * most + here), at->first);
+      SAME(unpacked(values, half, i * most + here), at->second);
+    }
+    SAME(counts[i], here);
+  }
+}
+}  // namespace
+}  // namespace warp_test
+
+int main(int argc, char** argv) {
+  using namespace warp_test;
+  vector<shape> shapes;
+  add<pair32>(shapes, "pair32", format_pair32, {8, 16, 32});
+  add<pair64>(shapes, "pair64", format_pair64, {8, 16});
+  return run_all(shapes, argc, argv, [](u64 seed) {
+    building<pair32>("pair32", format_pair32, 8, seed);
+    building<pair64>("pair64", format_pair64, 16, seed);
+    ordered_answers<pair32>("pair32", format_pair32, 8, seed);
+    ordered_answers<pair64>("pair64", format_pair64, 16, seed);
+  });
+}
