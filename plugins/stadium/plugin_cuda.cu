@@ -7,6 +7,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "serve_rows.cuh"
 
 GH_BEGIN
 
@@ -98,10 +99,11 @@ template <class S>
 constexpr engine engine_of() {
   return {run_batch<S>, collect_slots, nullptr, nullptr, nullptr};
 }
-static const engine engines[stadium_engines] = {engine_of<small_pair<u32, 0>>(), engine_of<small_pair<u32, 4>>(),
-                                                engine_of<small_pair<u32, 8>>(), engine_of<small_pair<u64, 0>>(),
-                                                engine_of<small_pair<u64, 4>>(), engine_of<small_pair<u64, 8>>(),
-                                                engine_of<wide_pair>()};
+static const engine engines[stadium_engines] = {
+    engine_of<small_pair<u32, 0>>(), engine_of<small_pair<u32, 4>>(),
+    engine_of<small_pair<u32, 8>>(), engine_of<small_pair<u64, 0>>(),
+    engine_of<small_pair<u64, 4>>(), engine_of<small_pair<u64, 8>>(),
+    engine_of<wide_pair>(),          {run_row_batch, collect_rows, nullptr, nullptr, nullptr}};
 
 GH_END
 
