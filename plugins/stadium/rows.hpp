@@ -147,15 +147,15 @@ struct row_op {
   GH_FN bool update(const stadium_table& t, V* value, const void* from, joiner j) {
     u32* const lock = t.locks + (cell(t) & t.lock_mask);
     const bool locks = !GH_MUTANT(unlocked_value) && !(GH_MUTANT(unlocked_assign) && kind() == assign);
-    if (locks && Mem::template cas<order::acq_rel>(lock, 0u, 1u) != 0) {
+    if (locks && Mem::template load<order::relaxed>(lock) != 0) {
       Mem::relax();
       return false;
     }
+    if (locks && Mem::template cas<order::acq_rel>(lock, 0u, 1u) != 0) return false;
     V v = from ? *static_cast<const V*>(from) : V(0);
     if (kind() == accumulate) v = join(j, Mem::template load<order::relaxed>(value), v);
     Mem::template store<order::relaxed>(value, v);
-    if (locks && GH_MUTANT(relaxed_unlock)) Mem::template store<order::relaxed>(lock, 0u);
-    if (locks && !GH_MUTANT(relaxed_unlock)) Mem::template store<order::release>(lock, 0u);
+    if (locks) Mem::template store<order::release>(lock, 0u);
     return true;
   }
 };
