@@ -28,6 +28,14 @@ inline uint64_t group_limit() {
   return bytes;
 }
 
+// May so many bytes be asked for at all? Asking for more than there is may end in the death of some process instead of a
+// refusal.
+inline bool may_pin(uint64_t bytes) {
+  const uint64_t available = meminfo("MemAvailable");
+  const uint64_t most = group_limit();
+  return (!available || bytes <= available) && (!most || bytes <= most);
+}
+
 inline gpuhash_status no_pinned_memory(uint64_t bytes, const char* said, gpuhash_error* err) {
   char limit[96] = "";
   if (const uint64_t most = group_limit())

@@ -163,6 +163,8 @@ class stadium final : public table {
   static constexpr uint64_t most_locks = 1 << 16;
   gpuhash_status lay_out_behind_bus(place* out, void* stream, gpuhash_error* err) {
     stadium_table& t = out->layout;
+    block slots{nullptr, t.cells() * t.stride};
+    if (!may_pin(slots.bytes)) return no_pinned_memory(slots.bytes, "more than there is", err);
     uint64_t n_locks = 64;
     while (n_locks < most_locks && n_locks < t.cells()) n_locks *= 2;
     scratch tickets(*this, t.groups * sizeof(u64), stream);
@@ -171,7 +173,6 @@ class stadium final : public table {
     int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
     if (!e) e = api_.fill(locks.get(), 0, locks.bytes(), stream);
     if (e) return fault(err, e, "initialising the table");
-    block slots{nullptr, t.cells() * t.stride};
     if (const int refused = api_.allocate_pinned(&slots.p, slots.bytes))
       return no_pinned_memory(slots.bytes, api_.error_text(refused), err);
     t.tickets = tickets.as<u64>();
