@@ -21,8 +21,15 @@
 
 GH_BEGIN
 
-inline constexpr u32 list_chunk = 1u << 24;  // elements that are put into order at a time
-inline constexpr u32 windows_at_most = 1u << 16;
+// Tests reach what happens at larger sizes by smaller ones.
+#ifndef GPUHASH_LIST_CHUNK
+#define GPUHASH_LIST_CHUNK (1u << 24)
+#endif
+#ifndef GPUHASH_WINDOWS_AT_MOST
+#define GPUHASH_WINDOWS_AT_MOST (1u << 16)
+#endif
+inline constexpr u32 list_chunk = GPUHASH_LIST_CHUNK;  // elements that are put into order at a time
+inline constexpr u32 windows_at_most = GPUHASH_WINDOWS_AT_MOST;
 inline constexpr u32 settled = ~0u;  // in place of a window: nothing is left to do
 
 // ---- rows ------------------------------------------------------------------------------------------------------------
@@ -297,9 +304,10 @@ inline row_lists lists_for(const stadium_table& t, const request& q) {
 template <u32 Kind>
 int run_rows(const stadium_table& t, const request& q, totals* sum) {
   const row_lists l = lists_for(t, q);
+  const size_t chunk = l.memory ? list_chunk : size_t(1) << 30;
   int e = 0;
-  for (size_t first = 0; first < q.n && !e; first += list_chunk) {
-    const u32 many = u32(q.n - first < list_chunk ? q.n - first : list_chunk);
+  for (size_t first = 0; first < q.n && !e; first += chunk) {
+    const u32 many = u32(q.n - first < chunk ? q.n - first : chunk);
     const u64 blocks = blocks_for(many);
     if (!l.memory) {
       e = launch(serve_rows<Kind>, blocks, block_threads, q.stream, t, q, first, many, nullptr, nullptr, sum);

@@ -55,6 +55,7 @@ struct store {
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
   vector<totals> sum = vector<totals>(total_stripes);
   bool in_order = true;  // elements are served by the block of their number
+  bool joins = true;     // accumulate joins equal keys of a block before they reach the table
   virtual ~store() = default;
   virtual int64_t used() const = 0;                       // slots that are not empty
   virtual void beside(std::multimap<u64, u64>&) const {}  // pairs that are in no cell
@@ -271,17 +272,19 @@ inline bool explains(const batch& b, const store& s, vector<size_t> left, state 
     const u32 kind = b.kind == mixed ? b.ops[e] : b.kind;
     const answer a = apply(b, kind, operand(b, e), to);
     if (a.status != b.status[e] || (a.value != b.out[e] && (s.value_bytes || kind == count))) continue;
-    if (to == from && kind != nop && !tried.insert({kind, a.value}).second) continue;
+    const bool looks = kind != assign && kind != accumulate;
+    if (to == from && looks && kind != nop && !tried.insert({kind, a.value}).second) continue;
     vector<size_t> rest = left;
     rest.erase(rest.begin() + long(i));
     if (explains(b, s, rest, to, end)) return true;
-    if (to == from) return false;  // it changed nothing, so that it might as well come first
+    // Unless it writes, it changed nothing, so that it might as well come first.
+    if (to == from && looks) return false;
   }
   return false;
 }
 
 // The same for accumulate, whose order does not matter: one element says yes if the key was absent, the others no.
-inline bool explains_sum(const batch& b, const vector<size_t>& elements, state from, const state& end) {
+inline bool explains_sum(const batch& b, const store& s, const vector<size_t>& elements, state from, const state& end) {
   size_t fresh = 0;
   state to = from;
   for (const size_t e : elements) {
@@ -294,7 +297,11 @@ inline bool explains_sum(const batch& b, const vector<size_t>& elements, state f
       const u64 v = operand(b, e);
       if (is_nan(b, v) == nan_now) to = {true, to.alive ? join_bits(b, to.value, v) : v};
     }
-  return fresh == size_t(!from.alive) && to == end;
+  if (fresh != size_t(!from.alive)) return false;
+  // Where operands are not joined, the first one to come may be a NaN, which stays.
+  bool some_nan = false;
+  for (const size_t e : elements) some_nan |= is_nan(b, operand(b, e)) && operand(b, e) == end.value;
+  return to == end || (!s.joins && some_nan && !from.alive && end.alive);
 }
 
 // Run a batch and check every answer of it against the model, which then holds what the table does.
@@ -323,7 +330,7 @@ inline totals check(store& s, model& m, batch& b) {
     const state from = m.count(k) ? m[k] : state{};
     // Who of joined elements says yes, if one of them is a NaN, is not told from the sum.
     const bool sums = b.kind == accumulate && (elements.size() > 3 || (b.type == 2 && b.combine != 0));
-    const bool good = sums ? explains_sum(b, elements, from, end) : explains(b, s, elements, from, end);
+    const bool good = sums ? explains_sum(b, s, elements, from, end) : explains(b, s, elements, from, end);
     if (!good) {
       const size_t e = elements[0];
       wrong(

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
 
+ROWS = "plugins/stadium/serve_rows.cuh"
+
 
 class Mutant(NamedTuple):
     """One planted mistake."""
@@ -78,5 +80,21 @@ MUTANTS = [
     Mutant("units-past-the-end", ALLOC, "lane < need", "lane <= need"),
     Mutant("units-not-wiped", ALLOC, "good && wipe", "false"),
     Mutant("missing-per-lane", ALLOC, "lane == 0", "lane <= 1"),
+    # rows behind a bus
+    Mutant("rows-past-the-end", ROWS, "j < many && i < n", "j < many && i < n + 3"),
+    Mutant("first-piece-decides", ROWS, "!(__ballot_sync(full_warp, differs) & group)", "!differs"),
+    Mutant(
+        "rows-of-all-groups", ROWS, "__ballot_sync(full_warp, differs) & group", "__ballot_sync(full_warp, differs)"
+    ),
+    Mutant("rows-nobody-wants", ROWS, "(wanted >> whose & 1) && at < t.stride", "at < t.stride"),
+    Mutant("pieces-past-the-row", ROWS, "(wanted >> whose & 1) && at < t.stride", "(wanted >> whose & 1) != 0"),
+    Mutant("rank-forgotten", ROWS, "starts[window[j]] + rank[j]", "starts[window[j]]"),
+    Mutant("settled-says-yes", ROWS, "answer(t, q, i, e.kind, no)", "answer(t, q, i, e.kind, yes)"),
+    Mutant("settled-is-listed", ROWS, "window[j] != settled", "true"),
+    Mutant("lists-of-the-first-chunk", ROWS, "first + (in_list ? list[j] : j)", "(in_list ? list[j] : first + j)"),
+    Mutant("windows-before", ROWS, "k < threadIdx.x", "k <= threadIdx.x"),
+    Mutant("operand-of-element-0", ROWS, "at * t.value_bytes", "0"),
+    Mutant("wide-values-stay", ROWS, "compares && equal && o.replaces(t)", "false"),
+    Mutant("published-twice", ROWS, "if (writes_row) o.publish(t);", "if (writes_row || compares) o.publish(t);"),
     Mutant("sum-not-prefix", ALLOC, "threadIdx.x % 32 >= d ? below : 0", "below"),
 ]

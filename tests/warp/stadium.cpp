@@ -1,4 +1,6 @@
 // The CUDA kernels of stadium on emulated warps: stadium [ROUNDS [FIRST SEED]]
+#include <cuda_runtime.h>
+
 #include "plugins/stadium/engines.hpp"
 #include "plugins/stadium/layout.hpp"
 #include "plugins/stadium/primes.hpp"
@@ -28,6 +30,7 @@ struct stadium_store final : store {
     t.place_slots(memory.data());
     run = gpuhash_stadium_engines_cuda() + number, layout = &t, cells = t.cells();
     key_bytes = key, value_bytes = value;
+    joins = false;
   }
   // Slots behind a bus: served in order of the batch, or in order of windows of 256 bytes from so many elements on.
   void place_behind_bus(u64 ordered_from) {
@@ -138,6 +141,9 @@ int main(int argc, char** argv) {
   add_rows(shapes, "8+4 rows, from 300 on in windows", 8, 4, 1, 300);
   add_rows(shapes, "4+8 rows in windows", 4, 8, 3, 1);
   return run_all(shapes, argc, argv, [](u64 seed) {
+    memory_is_out = true;  // no lists: batches are served as they come
+    wide_rows(seed, 8, 16, 1);
+    memory_is_out = false;
     wide_rows(seed, 12, 20, 0);
     wide_rows(seed, 16, 64, 1);
     wide_rows(seed, 64, 256, 1);

@@ -60,7 +60,9 @@ inline cudaError_t cudaUserObjectCreate(cudaUserObject_t*, void*, void (*)(void*
 inline cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned) {
   return cudaErrorInvalidValue;
 }
+inline bool memory_is_out = false;  // set by tests
 inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
+  if (memory_is_out) return cudaErrorMemoryAllocation;
   *p = aligned_alloc(256, (n + 255) / 256 * 256);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
