@@ -1,4 +1,4 @@
-"""Khorasani et al. 2015: figures 15, 17 and 19, and what batches of a table in host memory take by their size.
+"""Khorasani et al. 2015: figures 13, 15, 17 and 19, and what batches of a table in host memory take by their size.
 
 Figure 19 (a) and (c) are tables in device memory; `--option placement=host` makes (b) and (d) of it.
 """
@@ -229,6 +229,75 @@ def batches(settings: Settings) -> Figure:
     return Figure(rows, series(rows, chart, "batch", "M_per_s", ["operation", "order"]))
 
 
+# ---- collaborative lanes ---------------------------------------------------------------------------------------------
+
+SAMPLES = 50
+FULL_LOAD = 0.95
+
+
+def _filling(settings: Settings, keys: Any, values: Any, inserts: str) -> list[float]:
+    """Seconds of each of 50 batches of inserts, up to a load of 0.95; medians over the repetitions."""
+    on, n = settings.device, len(keys)
+    part = n // SAMPLES
+    mask = on.xp.empty(part, bool)
+    seconds: list[list[float]] = [[] for _ in range(SAMPLES)]
+    for r in range(settings.repeats + 1):
+        with gh.Table(
+            "stadium",
+            capacity=n,
+            key_dtype="u8",
+            value_dtype="u8",
+            max_load_factor=FULL_LOAD,
+            grow=False,
+            device=on.name,
+            threads=settings.threads,
+            seed=1,
+            inserts=inserts,
+            **settings.options,
+        ) as table:
+            for s in range(SAMPLES):
+                k, v = keys[s * part : (s + 1) * part], values[s * part : (s + 1) * part]
+                one = on.time(lambda t=table, k=k, v=v: t.insert(k, v, out=mask))
+                _checked("insert", mask, part, "figure 13")
+                if r:  # the first one does not count
+                    seconds[s].append(one)
+    return [statistics.median(s) for s in seconds]
+
+
+def hybrid(settings: Settings) -> Figure:
+    """Figure 13: time of clStash minus that of Stash by the load, and the load from which clStash is the faster one.
+
+    The load is the second root of a polynomial of second order through the differences, as in the paper: the value for
+    the options `inserts=hybrid, hybrid_from=...`.
+    """
+    n = (settings.n or (1 << 26 if settings.on_cuda else 1 << 20)) // SAMPLES * SAMPLES
+    keys, values = _pairs_of(settings, n)
+    stash, clstash = (_filling(settings, keys, values, how) for how in ("stash", "clstash"))
+    loads = [FULL_LOAD * (s + 0.5) / SAMPLES for s in range(SAMPLES)]
+    rows = [
+        {
+            "load": load,
+            "stash_M_per_s": n / SAMPLES / one / 1e6,
+            "clstash_M_per_s": n / SAMPLES / other / 1e6,
+            "difference_us": (one - other) * 1e6,
+            "series": "Stash - clStash",
+        }
+        for load, one, other in zip(loads, stash, clstash, strict=True)
+    ]
+    curve = np.polynomial.Polynomial.fit(loads, [float(r["difference_us"]) for r in rows], 2)
+    roots = sorted(float(x.real) for x in curve.roots() if abs(x.imag) < 1e-9 and 0 <= x.real <= FULL_LOAD)
+    said = f"{roots[-1]:.3f}" if roots else "no load: one of them is the faster one throughout"
+    chart = Chart(
+        "clStash against Stash",
+        "load",
+        "us saved",
+        f"{n:,} pairs of 8+8 bytes in {SAMPLES} batches, median of {settings.repeats}; hybrid_from: {said}",
+    )
+    summary = [{"hybrid_from": said, "faster at the end": "clstash" if rows[-1]["difference_us"] > 0 else "stash"}]
+    summary_rows = [{k: v for k, v in row.items() if k != "series"} for row in rows[4::5]]
+    return Figure(rows, series(rows, chart, "load", "difference_us", ["series"]), summary_rows + summary)
+
+
 # ---- concurrency -----------------------------------------------------------------------------------------------------
 
 
@@ -283,4 +352,4 @@ def concurrency(settings: Settings) -> Figure:
     return Figure(rows, series(rows, chart, "keys", "efficiency", ["operation"]))
 
 
-FIGURES = {"15": concurrency, "17": out_of_core, "19": sizes, "batches": batches}
+FIGURES = {"13": hybrid, "15": concurrency, "17": out_of_core, "19": sizes, "batches": batches}

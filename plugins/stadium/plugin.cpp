@@ -29,6 +29,11 @@ constexpr gpuhash_option_info option_list[] = {
      "65536"},
     {"window", "256 to 1099511627776, a power of two",
      "placement=host: bytes of a window of the slots, inside of which a batch is in no order. Default: 2097152"},
+    {"inserts", "stash|clstash|hybrid",
+     "CUDA: how warps serve inserts. stash: an element for each thread; clstash: threads share a stack of jobs; "
+     "hybrid: "
+     "clstash from a load of hybrid_from on. The CPU keeps many inserts under way at any time. Default: stash"},
+    {"hybrid_from", "0 to 1", "inserts=hybrid: the load; python -m asv_bench.figures stadium 13 measures it"},
     {"repair", "0|1", "placement=file: 1 rebuilds a table of which a crash of the system has left parts"},
 };
 
@@ -82,6 +87,25 @@ gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuh
   return GPUHASH_OK;
 }
 
+gpuhash_status parse_inserts(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
+  uint32_t how = 0;
+  double from = 0;
+  gpuhash_status s = option_word(c, "inserts", "stash|clstash|hybrid", &how, err);
+  if (!s) s = option_real(c, "hybrid_from", 0, 1, &from, err);
+  if (s) return s;
+  const bool has_load = option_text(c, "hybrid_from") != nullptr;
+  if (has_load != (how == 2))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "options inserts=hybrid and hybrid_from need each other: python -m asv_bench.figures stadium 13 "
+                      "measures the load");
+  const char* const placement = option_text(c, "placement");
+  if (how && placement && !strcmp(placement, "host"))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "option inserts is for slots in the device's memory; leave it out with placement=host");
+  o.stack_from = how == 0 ? 2 : how == 1 ? 0 : from;
+  return GPUHASH_OK;
+}
+
 gpuhash_status check_bytes(const char* what, uint32_t bytes, gpuhash_error* err) {
   if (bytes <= most_bytes) return GPUHASH_OK;
   return host->fail(err, GPUHASH_UNSUPPORTED, "%s is %u; stadium takes multiples of 4 up to %u", what, bytes,
@@ -96,6 +120,7 @@ gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) 
   stadium_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
   if (const gpuhash_status bad = parse_placement(s.config, o, err)) return bad;
+  if (const gpuhash_status bad = parse_inserts(s.config, o, err)) return bad;
   auto t = std::make_unique<stadium>(s, o);
   const gpuhash_status status = t->create(err);
   if (status == GPUHASH_OK) *out = t.release();

@@ -22,6 +22,7 @@ struct stadium_options {
   bool pinned = false;              // CUDA: slots in memory of the host
   uint64_t ordered_from = 1 << 16;  // of pinned slots: elements of a batch that is put in order of windows; 0: none is
   uint32_t window_shift = 21;
+  double stack_from = 2;  // CUDA: load from which inserts are served by stacks of jobs; 2: at none
 };
 
 class stadium final : public table {
@@ -80,6 +81,10 @@ class stadium final : public table {
   }
   uint64_t limit() const override { return storage_.limit; }
   bool exact_widths() const override { return true; }
+  void tune(request& q) const override {
+    const bool by_stack = double(taken()) >= options_.stack_from * double(storage_.layout.cells());
+    q.tile = by_stack ? stack_of_warp : 0;
+  }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
   bool certain(uint64_t) override { return finds_room(storage_.layout); }
   // A path of so many full groups does not come about below a load factor of 0.9 unless keys are chosen for it: less than

@@ -18,8 +18,14 @@ SHAPES = {
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
     "skiplist": [{"chunk": 8, "merge": 0.5}, {"chunk": 32, "p_chunk": 0.5}],
 }
-# Shapes that only a GPU has: slots in host memory, in the order of batches and in order of small windows.
-ON_CUDA = {"stadium": [{"placement": "host"}, {"placement": "host", "ordered_from": 1, "window": 256, "ticket": 4}]}
+# Shapes that only a GPU has: slots in host memory, in the order of batches and in order of small windows; stacks of jobs.
+ON_CUDA = {
+    "stadium": [
+        {"placement": "host"},
+        {"placement": "host", "ordered_from": 1, "window": 256, "ticket": 4},
+        {"inserts": "clstash"},
+    ]
+}
 # The instruction sets below this processor's widest, on checks that reach every kernel and take little time.
 NARROWER = [isa for isa in ("avx2", "baseline") if platform.machine() == "x86_64"]
 OF_KERNELS = ["widths", "batch-sizes", "every-pattern", "duplicates-in-a-batch", "accumulate", "accumulate-nan"]

@@ -70,6 +70,11 @@ def test_on_the_cpu_host_memory_is_ram():
         ({"placement": "host", "path": "x"}, "options path, file and repair need placement=file"),
         ({"window": 4096}, "options ordered_from and window need placement=host"),
         ({"ordered_from": 0}, "options ordered_from and window need placement=host"),
+        ({"inserts": "hybrid"}, "inserts=hybrid and hybrid_from need each other"),
+        ({"inserts": "clstash", "hybrid_from": 0.8}, "inserts=hybrid and hybrid_from need each other"),
+        ({"inserts": "hybrid", "hybrid_from": 1.5}, "hybrid_from=1.5: give a number from 0 to 1"),
+        ({"inserts": "clstash", "placement": "host"}, "inserts is for slots in the device's memory"),
+        ({"inserts": "all"}, "inserts=all: choose one of stash|clstash|hybrid"),
         ({"placement": "hosts"}, "placement=hosts: choose one of device|ram|file|host"),
     ],
 )

@@ -47,6 +47,7 @@ struct random_numbers {
 
 inline constexpr u8 untouched = 0xee;
 
+struct batch;
 // One table as the engine sees it.
 struct store {
   const engine* run = nullptr;
@@ -54,11 +55,11 @@ struct store {
   u64 cells = 0;
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
   vector<totals> sum = vector<totals>(total_stripes);
-  bool in_order = true;  // elements are served by the block of their number
-  bool joins = true;     // accumulate joins equal keys of a block before they reach the table
+  bool joins = true;  // accumulate joins equal keys of a block before they reach the table
   virtual ~store() = default;
-  virtual int64_t used() const = 0;                       // slots that are not empty
-  virtual void beside(std::multimap<u64, u64>&) const {}  // pairs that are in no cell
+  virtual bool in_order(const batch&) const { return true; }  // are elements served by the block of their number?
+  virtual int64_t used() const = 0;                           // slots that are not empty
+  virtual void beside(std::multimap<u64, u64>&) const {}      // pairs that are in no cell
   int64_t live() const {
     int64_t n = 0;
     for (const totals& s : sum) n += s.live;
@@ -136,7 +137,7 @@ inline totals serve(store& s, batch& b) {
     const bool bad = b.kind == mixed && !has_op(s, b.ops[i]);
     if (bad ? status[i] != bad_op : status[i] > no_memory)
       wrong("element %zu (key %llx) has status %u", i, b.keys[i], status[i]);
-    totals& stripe = expected[s.in_order ? i / 256 % total_stripes : 0];
+    totals& stripe = expected[s.in_order(b) ? i / 256 % total_stripes : 0];
     const bool failed = !bad && status[i] > yes;
     stripe.yes += status[i] == yes, stripe.failed += failed, stripe.bad_ops += bad;
     all.yes += status[i] == yes, all.failed += failed;
@@ -145,7 +146,7 @@ inline totals serve(store& s, batch& b) {
     if (status[i] != untouched) wrong("status %zu of %zu was written", i, n);
   for (size_t i = n * out_bytes; i < out.size(); ++i)
     if (out[i] != untouched) wrong("value byte %zu of %zu was written", i, n * out_bytes);
-  if (!s.in_order) {  // all that can be said of stripes is what they add up to
+  if (!s.in_order(b)) {  // all that can be said of stripes is what they add up to
     for (vector<totals>* all_of : {&s.sum, &sum, &batch_sum})
       for (unsigned i = 1; i < total_stripes; ++i) {
         totals& from = (*all_of)[i];

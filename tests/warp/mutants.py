@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
 
-ROWS = "plugins/stadium/serve_rows.cuh"
+ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 
 
 class Mutant(NamedTuple):
@@ -80,6 +80,7 @@ MUTANTS = [
     Mutant("units-past-the-end", ALLOC, "lane < need", "lane <= need"),
     Mutant("units-not-wiped", ALLOC, "good && wipe", "false"),
     Mutant("missing-per-lane", ALLOC, "lane == 0", "lane <= 1"),
+    Mutant("sum-not-prefix", ALLOC, "threadIdx.x % 32 >= d ? below : 0", "below"),
     # rows behind a bus
     Mutant("rows-past-the-end", ROWS, "j < many && i < n", "j < many && i < n + 3"),
     Mutant("first-piece-decides", ROWS, "!(__ballot_sync(full_warp, differs) & group)", "!differs"),
@@ -96,5 +97,11 @@ MUTANTS = [
     Mutant("operand-of-element-0", ROWS, "at * t.value_bytes", "0"),
     Mutant("wide-values-stay", ROWS, "compares && equal && o.replaces(t)", "false"),
     Mutant("published-twice", ROWS, "if (writes_row) o.publish(t);", "if (writes_row || compares) o.publish(t);"),
-    Mutant("sum-not-prefix", ALLOC, "threadIdx.x % 32 >= d ? below : 0", "below"),
+    # a stack of jobs
+    Mutant("stack-not-emptied", STACK, "top || next < many", "top >= 32 || next < many"),
+    Mutant("jobs-in-one-place", STACK, "stack[top + __popc(rest & ((1u << lane) - 1))]", "stack[top]"),
+    Mutant("jobs-of-other-warps", STACK, "stacks.of[threadIdx.x / 32]", "stacks.of[0]"),
+    Mutant("run-past-the-end", STACK, "mine.element < many", "true"),
+    Mutant("job-of-a-neighbour", STACK, "stack[top - takes + lane]", "stack[top - takes]"),
+    Mutant("failed-by-stack", STACK, "failed += lacks_room(o.res.status);", ";"),
 ]

@@ -37,11 +37,15 @@ struct stadium_store final : store {
     const slot_shape shape = row_shape_of(t.key_bytes, t.value_bytes);
     t.value_at = shape.value_at, t.stride = shape.stride;
     t.by_rows = true, t.log_lanes = log_lanes_of(t.stride), t.window_shift = 8, t.ordered_from = ordered_from;
-    in_order = ordered_from == 0;
     locks.resize(4);
     t.locks = locks.data(), t.lock_mask = 3;
     memory.assign(t.cells() * t.stride / 16 + 1, u128{0x5a5a5a5a5a5a5a5a, 0x5a5a5a5a5a5a5a5a});
     t.place_slots(memory.data());
+  }
+  bool in_order(const batch& b) const override {
+    const bool by_stack =
+        run != gpuhash_stadium_engines_cuda() + stadium_rows && b.kind == insert && b.tile == stack_of_warp;
+    return !by_stack && !(t.by_rows && t.ordered_from);
   }
   int64_t used() const override {
     int64_t n = 0;
