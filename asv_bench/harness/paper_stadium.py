@@ -285,7 +285,8 @@ def hybrid(settings: Settings) -> Figure:
         for load, one, other in zip(loads, stash, clstash, strict=True)
     ]
     curve = np.polynomial.Polynomial.fit(loads, [float(r["difference_us"]) for r in rows], 2)
-    roots = sorted(float(x.real) for x in curve.roots() if abs(x.imag) < 1e-9 and 0 <= x.real <= FULL_LOAD)
+    roots = [float(x.real) for x in curve.roots() if abs(x.imag) < 1e-9 and 0 <= x.real <= FULL_LOAD]
+    roots = sorted(x for x in roots if curve.deriv()(x) > 0)  # from there on clStash is the faster one
     said = f"{roots[-1]:.3f}" if roots else "no load: one of them is the faster one throughout"
     chart = Chart(
         "clStash against Stash",

@@ -50,7 +50,7 @@ class stadium final : public table {
       if (const gpuhash_status s = lay_out(config_.capacity, &now, stream, err)) return s;
       if (now.file)
         if (const gpuhash_status s = now.file->publish(err)) return s;
-      storage_ = now;
+      use(now);
       if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
     }
     rebuilds_ = 0;
@@ -82,8 +82,8 @@ class stadium final : public table {
   uint64_t limit() const override { return storage_.limit; }
   bool exact_widths() const override { return true; }
   void tune(request& q) const override {
-    const bool by_stack = double(taken()) >= options_.stack_from * double(storage_.layout.cells());
-    q.tile = by_stack ? stack_of_warp : 0;
+    const bool may = options_.stack_from <= 1;
+    q.tile = may && taken() >= stack_at_.load(std::memory_order_relaxed) ? stack_of_warp : 0;
   }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
   bool certain(uint64_t) override { return finds_room(storage_.layout); }
@@ -217,7 +217,7 @@ class stadium final : public table {
     now.layout.tickets = now.file->tickets();
     now.layout.place_slots(now.file->slots());
     take_groups(&now);
-    storage_ = now;
+    use(now);
     storage_.file->begin_writing();
     if (killed || options_.repair) bury_unfinished(now.layout);
     if (options_.repair) bury_misplaced(now.layout);
@@ -261,6 +261,10 @@ class stadium final : public table {
     return sum;
   }
 
+  void use(const place& p) {
+    storage_ = p;
+    stack_at_.store(uint64_t(options_.stack_from * double(p.layout.cells())), std::memory_order_relaxed);
+  }
   void drop_storage(place& p, void* stream) {
     drop(p.tickets, stream);
     drop(p.slots, stream);
@@ -297,7 +301,7 @@ class stadium final : public table {
     place fresh;
     if (const gpuhash_status s = lay_out(keys, &fresh, stream, err)) return s;
     place before = storage_;
-    storage_ = fresh;
+    use(fresh);
     const uint64_t cells = before.layout.cells();
     const uint64_t step = step_of(before.layout);
     gpuhash_status s = move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
@@ -305,7 +309,7 @@ class stadium final : public table {
     if (s == GPUHASH_OK) {
       drop_storage(before, stream);
     } else {
-      storage_ = before;
+      use(before);
       drop_storage(fresh, stream);
     }
     return s;
@@ -426,6 +430,7 @@ class stadium final : public table {
 
   stadium_options options_;
   place storage_;
+  kit_atomic<uint64_t> stack_at_{0};  // taken slots from which inserts are served by stacks; read beside rebuilds
 };
 
 }  // namespace gpuhash

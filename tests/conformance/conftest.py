@@ -18,7 +18,7 @@ SHAPES = {
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
     "skiplist": [{"chunk": 8, "merge": 0.5}, {"chunk": 32, "p_chunk": 0.5}],
 }
-# Shapes that only a GPU has: slots in host memory, in the order of batches and in order of small windows; stacks of jobs.
+# Shapes that only a GPU has: slots in host memory, as batches come and in order of small windows; stacks of jobs.
 ON_CUDA = {
     "stadium": [
         {"placement": "host"},
