@@ -73,6 +73,29 @@ void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_b
                 }});
 }
 
+// Inserts by stacks of jobs into a table that is too small, and those that found no room again.
+void full_by_stack(u64 seed) {
+  where = "full by stack, seed " + std::to_string(seed);
+  emulated::machine::the().seed = seed;
+  for (const bool with_sum : {true, false}) {
+    stadium_store s(4, 4, stadium_engine(4, 4), 3, 60);
+    batch b;
+    b.kind = insert, b.key_bytes = b.value_bytes = 4, b.tile = stack_of_warp, b.with_sum = with_sum;
+    for (u64 k = 0; k < 700; ++k) {
+      b.keys.push_back(k % 300 * 0x9e3779b1 & 0xffffffff);
+      b.values.push_back(k % 300);
+    }
+    model m;
+    const totals first = check(s, m, b);
+    if (!first.failed || !first.yes) wrong("%llu inserted, %llu failed", (u64)first.yes, (u64)first.failed);
+    b.only_failed = true;
+    const vector<u8> before = b.status;
+    const totals second = serve(s, b);
+    SAME(second.failed, first.failed);
+    for (size_t i = 0; i < before.size(); ++i) SAME(b.status[i], before[i]);
+  }
+}
+
 // Rows of several pieces: keys and values whose every word says whose they are.
 void wide_rows(u64 seed, u32 key_bytes, u32 value_bytes, u64 ordered_from) {
   where = "rows of " + std::to_string(key_bytes) + "+" + std::to_string(value_bytes) + " seed " + std::to_string(seed);
@@ -145,6 +168,7 @@ int main(int argc, char** argv) {
   add_rows(shapes, "8+4 rows, from 300 on in windows", 8, 4, 1, 300);
   add_rows(shapes, "4+8 rows in windows", 4, 8, 3, 1);
   return run_all(shapes, argc, argv, [](u64 seed) {
+    full_by_stack(seed);
     memory_is_out = true;  // no lists: batches are served as they come
     wide_rows(seed, 8, 16, 1);
     memory_is_out = false;
