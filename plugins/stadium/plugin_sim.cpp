@@ -349,7 +349,6 @@ class stadium_model final : public model {
   template <u32 Kind>
   reply serve_rows(const op& o) {
     const key k = keys_[o.key];
-    const u64 operand = o.value;  // of which a value of 4 bytes is the first half
     value found = 0;
     row_op<explored_mem, Kind> run;
     start_rows(run, o);
@@ -362,9 +361,14 @@ class stadium_model final : public model {
     }
     while (!run.done) {
       const wish w = run.look(t_);
-      if (w == wish::compare) run.compared(t_, row_is_of(run.cell(t_), k, &found), &operand, joiner{});
+      if (w == wish::compare) run.compared(t_, row_is_of(run.cell(t_), k, &found));
+      if (w == wish::update && run.lock(t_)) {
+        const u64 before = o.kind == accumulate ? run.value(t_) : 0;
+        run.unlock(t_, run.changed(t_, before, o.value, joiner{}));
+        run.updated();
+      }
       if (w == wish::write) {
-        write_row(run.cell(t_), k, operand);
+        write_row(run.cell(t_), k, value(o.value));
         run.publish(t_);
       }
     }

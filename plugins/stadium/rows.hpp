@@ -20,7 +20,8 @@ GH_BEGIN
 enum class wish : u32 {
   nothing,  // it has gone on, has to look again, or is done
   compare,  // is the slot's key mine? Answer by compared(); values are copied before that
-  write     // write key and value, then call publish()
+  write,    // write key and value, then call publish()
+  update    // it is: change the value under its lock
 };
 
 template <class Mem, u32 Kind>
@@ -34,6 +35,7 @@ struct row_op {
   u32 own_kind;
   u32 place;  // in the group: the slot that was asked for
   bool looked;
+  bool matched;  // the slot is the key's, and its value is to be changed
   bool done;
   outcome_of res;
 
@@ -49,12 +51,13 @@ struct row_op {
     same = seen = 0;
     own_kind = kd;
     place = 0;
-    looked = done = false;
+    looked = matched = done = false;
     res = {no, 0, 0};
   }
 
   // One visit of the group's word, up to the next slot of it that has to be touched.
   GH_FN wish look(const stadium_table& t) {
+    if (matched) return wish::update;
     if (!looked) {
       seen = Mem::template load<order::acquire>(t.tickets + at);
       same = t.equal(seen, mine);
@@ -94,29 +97,52 @@ struct row_op {
     return verdict::next;
   }
 
-  // Is the value to be written as a part of the row, before compared()? Wider values may be torn (docs/adr/0013).
+  // Is the value to be written by the driver, before compared()? Wider values may be torn (docs/adr/0013).
   GH_FN bool replaces(const stadium_table& t) const { return kind() == assign && t.value_bytes > 8; }
 
-  GH_FN void compared(const stadium_table& t, bool equal, const void* operand, joiner j) {
+  GH_FN void compared(const stadium_table& t, bool equal) {
     if (!equal) {
       same = GH_MUTANT(rows_first_match_only) ? 0 : same & (same - 1);
       return;
     }
     const u32 kd = kind();
-    done = true;
-    if (kd == find || kd == count) {
-      res.status = yes;
-    } else if (kd == erase) {
-      const u64 before =
-          Mem::template fetch_and<order::relaxed>(t.tickets + at, ~(u64(live ^ dead) << t.shift_of(place)));
-      const bool won = t.state_at(before, place) == live || GH_MUTANT(stadium_blind_erase);
-      res = {won ? u32(yes) : u32(no), won ? -1 : 0, 0};
-    } else if (kd == assign || kd == accumulate) {
-      const u32 bytes = t.value_bytes;
-      if (bytes == 4) done = update(t, value_words(t, cell(t)), operand, j);
-      if (bytes == 8) done = update(t, long_value(t, cell(t)), operand, j);
-    }
+    matched = (kd == assign || kd == accumulate) && (t.value_bytes == 4 || t.value_bytes == 8);
+    done = !matched;
+    if (kd == find || kd == count) res.status = yes;
+    if (kd != erase) return;
+    const u64 before =
+        Mem::template fetch_and<order::relaxed>(t.tickets + at, ~(u64(live ^ dead) << t.shift_of(place)));
+    const bool won = t.state_at(before, place) == live || GH_MUTANT(stadium_blind_erase);
+    res = {won ? u32(yes) : u32(no), won ? -1 : 0, 0};
   }
+
+  // B1. False: another one has the lock, and this one tries again.
+  GH_FN bool lock(const stadium_table& t) const {
+    if (!locks()) return true;
+    u32* const its = lock_of(t);
+    if (Mem::template load<order::relaxed>(its) != 0) {
+      Mem::relax();
+      return false;
+    }
+    return Mem::template cas<order::acq_rel>(its, 0u, 1u) == 0;
+  }
+  GH_FN u64 value(const stadium_table& t) const {
+    if (t.value_bytes == 4) return Mem::template load<order::relaxed>(value_words(t, cell(t)));
+    return Mem::template load<order::relaxed>(long_value(t, cell(t)));
+  }
+  // What this operation makes of a value.
+  GH_FN u64 changed(const stadium_table& t, u64 v, u64 operand, joiner j) const {
+    if (kind() == assign) return operand;
+    return t.value_bytes == 4 ? join(j, u32(v), u32(operand)) : join(j, v, operand);
+  }
+  GH_FN void unlock(const stadium_table& t, u64 v) const {
+    if (t.value_bytes == 4)
+      Mem::template store<order::relaxed>(value_words(t, cell(t)), u32(v));
+    else
+      Mem::template store<order::relaxed>(long_value(t, cell(t)), v);
+    if (locks()) Mem::template store<order::release>(lock_of(t), 0u);
+  }
+  GH_FN void updated() { done = true; }
 
   GH_FN void publish(const stadium_table& t) {
     Mem::template fetch_or<order::release>(t.tickets + at, u64(live ^ busy) << t.shift_of(place));
@@ -142,22 +168,8 @@ struct row_op {
     place = i;
     return wish::write;
   }
-  // B1. False: another one has the lock, and this one tries again.
-  template <class V>
-  GH_FN bool update(const stadium_table& t, V* value, const void* from, joiner j) {
-    u32* const lock = t.locks + (cell(t) & t.lock_mask);
-    const bool locks = !GH_MUTANT(unlocked_value) && !(GH_MUTANT(unlocked_assign) && kind() == assign);
-    if (locks && Mem::template load<order::relaxed>(lock) != 0) {
-      Mem::relax();
-      return false;
-    }
-    if (locks && Mem::template cas<order::acq_rel>(lock, 0u, 1u) != 0) return false;
-    V v = from ? *static_cast<const V*>(from) : V(0);
-    if (kind() == accumulate) v = join(j, Mem::template load<order::relaxed>(value), v);
-    Mem::template store<order::relaxed>(value, v);
-    if (locks) Mem::template store<order::release>(lock, 0u);
-    return true;
-  }
+  GH_FN u32* lock_of(const stadium_table& t) const { return t.locks + (cell(t) & t.lock_mask); }
+  GH_FN bool locks() const { return !GH_MUTANT(unlocked_value) && !(GH_MUTANT(unlocked_assign) && kind() == assign); }
 };
 
 GH_END

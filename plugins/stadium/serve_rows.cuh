@@ -171,6 +171,33 @@ GH_FN void answer(const stadium_table& t, const request& q, size_t i, u32 kind, 
     for (u32 w = 0; w < t.value_bytes / 4; ++w) out[w] = 0;
 }
 
+// Change the values that lanes want to change. Lanes with the same one take its lock together, once: a frequent key would
+// else take a trip over the bus for each of its elements. Those that do not get it try again in the next round.
+template <class Op>
+GH_FN void update_values(const stadium_table& t, Op& o, bool wants, u64 operand, joiner j) {
+  const u32 lane = threadIdx.x % 32;
+  const u64 cell = o.cell(t);
+  for (u32 left = __ballot_sync(full_warp, wants); left;) {
+    const u32 lead = u32(__ffs(left)) - 1;
+    const u64 its = shuffle(u64(cell), lead, 32);
+    const u32 peers = __ballot_sync(full_warp, wants && cell == its);
+    left &= ~peers;
+    const bool locked = shuffle(u32(lane == lead && o.lock(t)), lead, 32) != 0;
+    if (!locked) continue;
+    u64 v = 0;
+    if (lane == lead) v = o.value(t);
+    for (u32 rest = peers; rest; rest &= rest - 1) {  // the value goes from lane to lane
+      const u32 from = u32(__ffs(rest)) - 1;
+      if (lane == from) v = o.changed(t, v, operand, j);
+      const u32 next = rest & (rest - 1) ? u32(__ffs(rest & (rest - 1))) - 1 : lead;
+      const u64 now = shuffle(v, from, 32);
+      if (lane == next) v = now;
+    }
+    if (lane == lead) o.unlock(t, v);
+    if (wants && cell == its) o.updated();
+  }
+}
+
 // Elements first.. of the batch, `many` of them or as many as there are: by number, or listed.
 template <u32 Kind>
 __global__ void __launch_bounds__(block_threads, Kind == find ? 5 : 4)
@@ -184,8 +211,10 @@ __global__ void __launch_bounds__(block_threads, Kind == find ? 5 : 4)
   const size_t at = mine ? i : 0;
   const joiner joins{q.combine, q.value_type, false, nullptr};
   const row_element e = element_of<Kind>(t, q, at);
-  const unsigned char* const operand =
-      q.values ? static_cast<const unsigned char*>(q.values) + at * t.value_bytes : nullptr;
+  const u64 operand = t.value_bytes == 4 || t.value_bytes == 8
+                          ? word_of_row(t, q, at, t.value_at) |
+                                (t.value_bytes == 8 ? u64(word_of_row(t, q, at, t.value_at + 4)) << 32 : 0)
+                          : 0;
   row_op<mapped_mem, Kind> o;
   o.start(t, e.kind, e.hash);
   bool busy_still = mine && !e.bad && e.kind != nop;
@@ -199,9 +228,10 @@ __global__ void __launch_bounds__(block_threads, Kind == find ? 5 : 4)
         const bool replaces = compares && equal && o.replaces(t);
         if (__any_sync(full_warp, replaces)) write_rows(t, q, replaces, o.cell(t), at, true);
       }
-      if (compares) o.compared(t, equal, operand, joins);
+      if (compares) o.compared(t, equal);
     }
     if constexpr (Kind != find) {
+      if (__any_sync(full_warp, w == wish::update)) update_values(t, o, w == wish::update, operand, joins);
       const bool writes_row = w == wish::write;
       if (__any_sync(full_warp, writes_row)) {
         write_rows(t, q, writes_row, o.cell(t), at, false);

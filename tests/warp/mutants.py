@@ -94,7 +94,7 @@ MUTANTS = [
     Mutant("settled-is-listed", ROWS, "window[j] != settled", "true"),
     Mutant("lists-of-the-first-chunk", ROWS, "first + (in_list ? list[j] : j)", "(in_list ? list[j] : first + j)"),
     Mutant("windows-before", ROWS, "k < threadIdx.x", "k <= threadIdx.x"),
-    Mutant("operand-of-element-0", ROWS, "at * t.value_bytes", "0"),
+    Mutant("value-of-the-lead-only", ROWS, "if (lane == next) v = now;", "if (lane == lead) v = now;"),
     Mutant("wide-values-stay", ROWS, "compares && equal && o.replaces(t)", "false"),
     Mutant("published-twice", ROWS, "if (writes_row) o.publish(t);", "if (writes_row || compares) o.publish(t);"),
     # a stack of jobs
