@@ -86,7 +86,7 @@ struct row_op {
   // Where look() will want to touch a slot first, as far as tickets alone say. `slow`: in slot `place` of group `at`.
   // `done`: nowhere, and the key is absent. `next`: call it again.
   GH_FN verdict look_ahead(const stadium_table& t) {
-    const u64 word = Mem::template load<order::acquire>(t.tickets + at);
+    const u64 word = Mem::template load<order::relaxed>(t.tickets + at);  // no slot is read on the strength of it
     const u64 maybe = t.equal(word, mine);
     const u64 open = t.equal(word, 0);
     place = t.first(maybe ? maybe : open ? open : u64(1) << 63);
