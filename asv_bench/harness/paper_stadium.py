@@ -1,4 +1,7 @@
-"""Khorasani et al. 2015, figure 19: rates by the sizes of keys and values, and by the size of tickets."""
+"""Khorasani et al. 2015: figures 13, 15, 17 and 19, and what batches of a table in host memory take by their size.
+
+Figure 19 (a) and (c) are tables in device memory; `--option placement=host` makes (b) and (d) of it.
+"""
 
 from __future__ import annotations
 
@@ -99,4 +102,255 @@ def _rate(rows: list[dict[str, Any]], like: dict[str, Any], ticket: int) -> floa
     return float(statistics.median(found))
 
 
-FIGURES = {"19": sizes}
+# ---- tables in host memory -------------------------------------------------------------------------------------------
+
+ORDERS = {"in windows": {"ordered_from": "1"}, "as they come": {"ordered_from": "0"}}  # the latter is the paper's
+OUT_OF_CORE_LOAD = 0.8
+
+
+def _pairs_of(settings: Settings, n: int) -> tuple[Any, Any]:
+    """Pairs 0..n-1 of 8 and 8 bytes, in no order that the table knows."""
+    return _elements(settings.device.xp, 0, n, 8), _elements(settings.device.xp, 7, n, 8)
+
+
+def _host_table(settings: Settings, n: int, ticket: int, order: str) -> gh.Table:
+    """An empty table for n pairs of 8 and 8 bytes, at load 0.8."""
+    return gh.Table(
+        "stadium",
+        capacity=n,
+        key_dtype="u8",
+        value_dtype="u8",
+        max_load_factor=OUT_OF_CORE_LOAD,
+        grow=False,
+        device=settings.device.name,
+        threads=settings.threads,
+        seed=1,
+        placement="host",
+        ticket=str(ticket),
+        **(ORDERS[order] | settings.options),
+    )
+
+
+def _checked(what: str, mask: Any, yes: int, figure: str) -> None:
+    if int(mask.sum()) != yes:
+        raise Wrong(f"{figure}: {what} says yes {int(mask.sum())} times, expected {yes}")
+
+
+def out_of_core(settings: Settings) -> Figure:
+    """Figure 17: rates of a table in host memory by the number of pairs; everything in one batch, load 0.8."""
+    on, xp = settings.device, settings.device.xp
+    most = settings.n or (1 << 27 if settings.on_cuda else 1 << 20)
+    rows: list[dict[str, Any]] = []
+    for n in (most >> 4, most >> 2, most):
+        keys, values = _pairs_of(settings, n)
+        half = xp.concatenate([keys[: n // 2], _elements(xp, n, n - n // 2, 8)])
+        mask = xp.empty(n, bool)
+        for order in ORDERS:
+            for ticket in TICKETS:
+                seconds: dict[str, list[float]] = {"insert": [], "retrieve": [], "retrieve, half absent": []}
+                with _host_table(settings, n, ticket, order) as table:
+                    for _ in range(settings.repeats + 1):  # the first one does not count
+                        table.clear()
+                        seconds["insert"].append(
+                            on.time(lambda t=table, k=keys, v=values, m=mask: t.insert(k, v, out=m))
+                        )
+                        _checked("insert", mask, n, "figure 17")
+                        seconds["retrieve"].append(on.time(lambda t=table, k=keys, m=mask: t.find(k, found=m)))
+                        _checked("retrieve", mask, n, "figure 17")
+                        seconds["retrieve, half absent"].append(
+                            on.time(lambda t=table, k=half, m=mask: t.find(k, found=m))
+                        )
+                        _checked("retrieve, half absent", mask, n // 2, "figure 17")
+                    if not bool((table.find(keys)[0] == values).all()):
+                        raise Wrong("figure 17: stadium found other values than were inserted")
+                common = {"order": order, "ticket": ticket, "keys": n}
+                rows += [{"operation": name, **common, **rates(n, all_[1:])} for name, all_ in seconds.items()]
+    chart = Chart(
+        "Table in host memory",
+        "pairs",
+        "M/s",
+        f"8+8 bytes, load {OUT_OF_CORE_LOAD}, median of {settings.repeats}",
+    )
+    return Figure(rows, series(rows, chart, "keys", "M_per_s", ["operation", "order", "ticket"]))
+
+
+def batches(settings: Settings) -> Figure:
+    """Rates of a table in host memory by the size of batches, in both orders: where `ordered_from` should lie."""
+    on, xp = settings.device, settings.device.xp
+    n = settings.n or (1 << 28 if settings.on_cuda else 1 << 20)
+    keys, values = _pairs_of(settings, n)
+    rows: list[dict[str, Any]] = []
+    for order in ORDERS:
+        # Filled in windows in any case, which takes less time.
+        settings_filled = {"ordered_from": "1"} if order == "in windows" else {"ordered_from": str(n // 2)}
+        with gh.Table(
+            "stadium",
+            capacity=n,
+            key_dtype="u8",
+            value_dtype="u8",
+            max_load_factor=OUT_OF_CORE_LOAD,
+            grow=False,
+            device=on.name,
+            threads=settings.threads,
+            seed=1,
+            placement="host",
+            **(settings_filled | settings.options),
+        ) as table:
+            table.insert(keys[: n // 2], values[: n // 2])
+            done = n // 2
+            for size in (1 << p for p in range(10, 26, 3) if (1 << p) < n // 8):
+                seconds: dict[str, list[float]] = {"insert": [], "hit": [], "miss": []}
+                mask = xp.empty(size, bool)
+                for r in range(settings.repeats + 1):
+                    at = (r * size * 7919) % (n // 2 - size)
+                    hit, fresh = keys[at : at + size], keys[done : done + size]
+                    miss = _elements(xp, n + at, size, 8)
+                    seconds["hit"].append(on.time(lambda t=table, k=hit, m=mask: t.find(k, found=m)))
+                    _checked("hit", mask, size, "batches")
+                    seconds["miss"].append(on.time(lambda t=table, k=miss, m=mask: t.find(k, found=m)))
+                    _checked("miss", mask, 0, "batches")
+                    if done + size > n:
+                        continue
+                    fresh_values = values[done : done + size]
+                    seconds["insert"].append(
+                        on.time(lambda t=table, k=fresh, v=fresh_values, m=mask: t.insert(k, v, out=m))
+                    )
+                    _checked("insert", mask, size, "batches")
+                    done += size
+                for name, all_ in seconds.items():
+                    if len(all_) > 1:
+                        rows.append({"operation": name, "order": order, "batch": size, **rates(size, all_[1:])})
+    chart = Chart(
+        "Batches of a table in host memory",
+        "keys of a batch",
+        "M/s",
+        f"8+8 bytes, {n:,} pairs, median of {settings.repeats}",
+    )
+    return Figure(rows, series(rows, chart, "batch", "M_per_s", ["operation", "order"]))
+
+
+# ---- collaborative lanes ---------------------------------------------------------------------------------------------
+
+SAMPLES = 50
+FULL_LOAD = 0.95
+
+
+def _filling(settings: Settings, keys: Any, values: Any, inserts: str) -> list[float]:
+    """Seconds of each of 50 batches of inserts, up to a load of 0.95; medians over the repetitions."""
+    on, n = settings.device, len(keys)
+    part = n // SAMPLES
+    mask = on.xp.empty(part, bool)
+    seconds: list[list[float]] = [[] for _ in range(SAMPLES)]
+    for r in range(settings.repeats + 1):
+        with gh.Table(
+            "stadium",
+            capacity=n,
+            key_dtype="u8",
+            value_dtype="u8",
+            max_load_factor=FULL_LOAD,
+            grow=False,
+            device=on.name,
+            threads=settings.threads,
+            seed=1,
+            inserts=inserts,
+            **settings.options,
+        ) as table:
+            for s in range(SAMPLES):
+                k, v = keys[s * part : (s + 1) * part], values[s * part : (s + 1) * part]
+                one = on.time(lambda t=table, k=k, v=v: t.insert(k, v, out=mask))
+                _checked("insert", mask, part, "figure 13")
+                if r:  # the first one does not count
+                    seconds[s].append(one)
+    return [statistics.median(s) for s in seconds]
+
+
+def hybrid(settings: Settings) -> Figure:
+    """Figure 13: time of clStash minus that of Stash by the load, and the load from which clStash is the faster one.
+
+    The load is the second root of a polynomial of second order through the differences, as in the paper: the value for
+    the options `inserts=hybrid, hybrid_from=...`.
+    """
+    n = (settings.n or (1 << 26 if settings.on_cuda else 1 << 20)) // SAMPLES * SAMPLES
+    keys, values = _pairs_of(settings, n)
+    stash, clstash = (_filling(settings, keys, values, how) for how in ("stash", "clstash"))
+    loads = [FULL_LOAD * (s + 0.5) / SAMPLES for s in range(SAMPLES)]
+    rows = [
+        {
+            "load": load,
+            "stash_M_per_s": n / SAMPLES / one / 1e6,
+            "clstash_M_per_s": n / SAMPLES / other / 1e6,
+            "difference_us": (one - other) * 1e6,
+            "series": "Stash - clStash",
+        }
+        for load, one, other in zip(loads, stash, clstash, strict=True)
+    ]
+    curve = np.polynomial.Polynomial.fit(loads, [float(r["difference_us"]) for r in rows], 2)
+    roots = [float(x.real) for x in curve.roots() if abs(x.imag) < 1e-9 and 0 <= x.real <= FULL_LOAD]
+    roots = sorted(x for x in roots if curve.deriv()(x) > 0)  # from there on clStash is the faster one
+    said = f"{roots[-1]:.3f}" if roots else "no load: one of them is the faster one throughout"
+    chart = Chart(
+        "clStash against Stash",
+        "load",
+        "us saved",
+        f"{n:,} pairs of 8+8 bytes in {SAMPLES} batches, median of {settings.repeats}; hybrid_from: {said}",
+    )
+    summary = [{"hybrid_from": said, "faster at the end": "clstash" if rows[-1]["difference_us"] > 0 else "stash"}]
+    summary_rows = [{k: v for k, v in row.items() if k != "series"} for row in rows[4::5]]
+    return Figure(rows, series(rows, chart, "load", "difference_us", ["series"]), summary_rows + summary)
+
+
+# ---- concurrency -----------------------------------------------------------------------------------------------------
+
+
+def concurrency(settings: Settings) -> Figure:
+    """Figure 15: time of a batch of inserts and one of finds, over that of one batch of both; load 0.8."""
+    on, xp = settings.device, settings.device.xp
+    most = settings.n or (1 << 25 if settings.on_cuda else 1 << 20)
+    rows = []
+    for n in (most >> 2, most):
+        keys, values = _pairs_of(settings, n)
+        ops = xp.zeros(n, "u1")
+        ops[: n // 2] = int(gh.Op.FIND)
+        ops[n // 2 :] = int(gh.Op.INSERT)
+        order = xp.asarray(np.random.default_rng(1).permutation(n))
+        mixed_keys, mixed_values, mixed_ops = keys[order], values[order], ops[order]
+        apart, both = [], []
+        for _ in range(settings.repeats + 1):
+            for together in (False, True):
+                with gh.Table(
+                    "stadium",
+                    capacity=n,
+                    key_dtype="u8",
+                    value_dtype="u8",
+                    max_load_factor=OUT_OF_CORE_LOAD,
+                    grow=False,
+                    device=on.name,
+                    threads=settings.threads,
+                    seed=1,
+                    **settings.options,
+                ) as table:
+                    table.insert(keys[: n // 2], values[: n // 2])
+                    if together:
+                        both.append(
+                            on.time(lambda t=table, o=mixed_ops, k=mixed_keys, v=mixed_values: t.execute(o, k, v))
+                        )
+                    else:
+                        later, then = keys[n // 2 :], values[n // 2 :]
+                        one = on.time(lambda t=table, k=later, v=then: t.insert(k, v))
+                        apart.append(one + on.time(lambda t=table, k=keys[: n // 2]: t.find(k)))
+                    if len(table) != n or not bool((table.find(keys)[0] == values).all()):
+                        raise Wrong("figure 15: stadium lost pairs")
+        rows.append(
+            {
+                "keys": n,
+                "apart_ms": statistics.median(apart[1:]) * 1e3,
+                "together_ms": statistics.median(both[1:]) * 1e3,
+                "efficiency": statistics.median(apart[1:]) / statistics.median(both[1:]),
+                "operation": "insert and find",
+            }
+        )
+    chart = Chart("Concurrency efficiency", "pairs", "apart / together", f"8+8 bytes, median of {settings.repeats}")
+    return Figure(rows, series(rows, chart, "keys", "efficiency", ["operation"]))
+
+
+FIGURES = {"13": hybrid, "15": concurrency, "17": out_of_core, "19": sizes, "batches": batches}

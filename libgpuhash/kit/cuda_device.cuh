@@ -95,6 +95,12 @@ inline int keep_while(void* graph, void (*gone)(void*), void* note) {
 inline int follow_in_graph(void* s, void* e) {
   return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), cudaEventWaitExternal));
 }
+inline int allocate_pinned(void** p, size_t bytes) {
+  const cudaError_t e = cudaHostAlloc(p, bytes, cudaHostAllocMapped | cudaHostAllocPortable);
+  if (e != cudaSuccess) cudaGetLastError();
+  return int(e);
+}
+inline int release_pinned(void* p) { return int(cudaFreeHost(p)); }
 inline bool has_wide_cas(int ordinal) {
   int major = 0;
   return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal) == cudaSuccess && major >= 9;
@@ -126,6 +132,8 @@ inline constexpr device_api cuda_device = {
     .captured_by = cuda_detail::captured_by,
     .keep_while = cuda_detail::keep_while,
     .follow_in_graph = cuda_detail::follow_in_graph,
+    .allocate_pinned = cuda_detail::allocate_pinned,
+    .release_pinned = cuda_detail::release_pinned,
 };
 
 }  // namespace gpuhash

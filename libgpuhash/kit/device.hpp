@@ -36,6 +36,11 @@ struct device_api {
   // Calls gone(note) when the graph and what was made from it are no more, on any thread. gone must not call the device.
   int (*keep_while)(void* graph, void (*gone)(void* note), void* note);
   int (*follow_in_graph)(void* stream, void* event);  // each launch waits for what was recorded last before it
+
+  // CUDA: memory of the host that kernels may access at the address that the host uses. It comes and goes at once, in the
+  // order of no stream.
+  int (*allocate_pinned)(void** p, size_t bytes);
+  int (*release_pinned)(void* p);
 };
 
 }  // namespace gpuhash

@@ -86,6 +86,8 @@ inline constexpr device_api host_device = {
     .captured_by = [](void*, void** graph, const char** forbids) { return *graph = nullptr, *forbids = nullptr, 0; },
     .keep_while = [](void*, void (*)(void*), void*) { return 1; },
     .follow_in_graph = [](void*, void*) { return 1; },
+    .allocate_pinned = [](void**, size_t) { return 1; },  // of a CUDA device
+    .release_pinned = [](void*) { return 1; },
 };
 
 }  // namespace gpuhash

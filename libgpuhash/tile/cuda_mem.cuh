@@ -190,6 +190,81 @@ struct cuda_mem {
   GH_FN static void relax() { __nanosleep(32); }
 };
 
+// Pinned host memory that the device reaches over a bus, and what orders accesses of it: of system scope. Atomic operations
+// are for words in the device's own memory.
+struct mapped_mem : cuda_mem {
+  template <order O>
+  GH_FN static u32 load(const u32* p) {
+    static_assert(O == order::relaxed);
+    u32 v;
+    asm volatile("ld.relaxed.sys.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+  }
+  template <order O>
+  GH_FN static u64 load(const u64* p) {
+    u64 v;
+    if constexpr (O == order::acquire)
+      asm volatile("ld.acquire.sys.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+    else
+      asm volatile("ld.relaxed.sys.global.u64 %0,[%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+  }
+  template <order O>
+  GH_FN static void store(u32* p, u32 v) {
+    if constexpr (O == order::release)
+      asm volatile("st.release.sys.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
+    else
+      asm volatile("st.relaxed.sys.global.u32 [%0],%1;" ::"l"(p), "r"(v) : "memory");
+  }
+  template <order O>
+  GH_FN static void store(u64* p, u64 v) {
+    static_assert(O == order::relaxed);
+    asm volatile("st.relaxed.sys.global.u64 [%0],%1;" ::"l"(p), "l"(v) : "memory");
+  }
+  template <order O>
+  GH_FN static u32 cas(u32* p, u32 e, u32 d) {
+    static_assert(O == order::acq_rel);
+    u32 r;
+    asm volatile("atom.acq_rel.sys.global.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "l"(p), "r"(e), "r"(d) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u64 cas(u64* p, u64 e, u64 d) {
+    static_assert(O == order::relaxed);
+    return cuda_mem::cas<O>(p, e, d);
+  }
+  template <order O>
+  GH_FN static u64 fetch_or(u64* p, u64 v) {
+    static_assert(O == order::release);
+    u64 r;
+    asm volatile("atom.release.sys.global.or.b64 %0,[%1],%2;" : "=l"(r) : "l"(p), "l"(v) : "memory");
+    return r;
+  }
+  // Several words by one instruction, each of which is read or written at once.
+  GH_FN static void load_two(const u32* p, u32* to) {
+    asm volatile("ld.relaxed.sys.global.v2.u32 {%0,%1},[%2];" : "=r"(to[0]), "=r"(to[1]) : "l"(p) : "memory");
+  }
+  GH_FN static void load_two(const u64* p, u64* to) {
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0,%1},[%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(p) : "memory");
+  }
+  GH_FN static void load_four(const u32* p, u32* to) {
+    asm volatile("ld.relaxed.sys.global.v4.u32 {%0,%1,%2,%3},[%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(p)
+                 : "memory");
+  }
+  GH_FN static void store_two(u32* p, const u32* v) {
+    asm volatile("st.relaxed.sys.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(v[0]), "r"(v[1]) : "memory");
+  }
+  GH_FN static void store_two(u64* p, const u64* v) {
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0],{%1,%2};" ::"l"(p), "l"(v[0]), "l"(v[1]) : "memory");
+  }
+  GH_FN static void store_four(u32* p, const u32* v) {
+    asm volatile("st.relaxed.sys.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+                 : "memory");
+  }
+};
+
 // A variable that the threads of a block share.
 #define GH_BLOCK_MEMORY(type, name) __shared__ type name
 

@@ -46,6 +46,8 @@ struct stadium_table {
   unsigned char* slots;
   unsigned char* values;         // slots + value_at, for values that are read and written in words of 4 bytes
   unsigned char* long_values;    // the same, for values of 8 bytes. Every pointer has accesses of one size
+  unsigned char* long_slots;     // slots, where all accesses of a slot have 8 bytes (rows.hpp)
+  u32* locks;                    // of values that lie behind a bus (rows.hpp)
   const unsigned char* nothing;  // 16 bytes that are no slot's, for reads without a branch
   u64 seed;
   u64 groups;       // a prime
@@ -56,6 +58,12 @@ struct stadium_table {
   u32 key_bytes, value_bytes;
   u32 value_at;  // bytes from a slot's start to its value
   u32 stride;    // bytes from a slot to the next
+  // Of slots in host memory that CUDA reaches over a bus (rows.hpp, serve_rows.cuh).
+  bool by_rows;      // this is such a table
+  u32 log_lanes;     // 1 << log_lanes lanes of a warp share a row
+  u32 lock_mask;     // locks - 1
+  u32 window_shift;  // a window of the slots has 1 << window_shift bytes
+  u64 ordered_from;  // elements of a batch that is served in the order of windows; 0: no batch is
 
   static constexpr u32 kinds =
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
@@ -68,6 +76,7 @@ struct stadium_table {
     slots = static_cast<unsigned char*>(p);
     values = slots + value_at;
     long_values = slots + value_at;
+    long_slots = slots;
   }
   GH_FN u32 shift_of(u32 i) const { return i << log_bits; }
   GH_FN u32 state_at(u64 word, u32 i) const { return u32(word >> shift_of(i)) & 3; }
@@ -102,6 +111,17 @@ constexpr slot_shape shape_of(u32 key_bytes, u32 value_bytes) {
   const u32 unit = key_bytes == 8 || value_bytes == 8 ? 8 : 4;
   const u32 at = value_bytes == 8 ? (key_bytes + 7) / 8 * 8 : key_bytes;
   return {at, (at + value_bytes + unit - 1) / unit * unit};
+}
+// The same for rows, which cross a bus in pieces of 16 bytes, or whole if they have 4 or 8.
+constexpr slot_shape row_shape_of(u32 key_bytes, u32 value_bytes) {
+  const u32 at = value_bytes == 8 ? (key_bytes + 7) / 8 * 8 : key_bytes;
+  const u32 bytes = at + value_bytes;
+  return {at, bytes <= 8 ? bytes : (bytes + 15) / 16 * 16};
+}
+constexpr u32 log_lanes_of(u32 stride) {
+  u32 log = 0;
+  while (16u << log < stride) ++log;
+  return log;
 }
 
 GH_END

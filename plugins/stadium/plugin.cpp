@@ -17,12 +17,23 @@ constexpr gpuhash_option_info option_list[] = {
     {"probe_limit", "16 to 2147483648",
      "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
      "filled above 0.9"},
-    {"placement", "device|ram|file",
+    {"placement", "device|ram|file|host",
      "where the slots are: device, the memory of the table's device; ram, the same on the CPU; file, a file that is "
-     "mapped "
-     "into memory (CPU)"},
+     "mapped into memory (CPU); host, pinned memory of the host, with the tickets in the device's (CUDA; on the CPU "
+     "the "
+     "same as ram)"},
     {"path", "a file name", "placement=file: where the table is, and stays when it is closed"},
     {"file", "auto|new|existing", "placement=file: whether the file may exist, must not, or has to. Default: auto"},
+    {"ordered_from", "0 to 1099511627776",
+     "placement=host: batches of so many elements are served in order of the slots' addresses; 0: none is. Default: "
+     "65536"},
+    {"window", "256 to 1099511627776, a power of two",
+     "placement=host: bytes of a window of the slots, inside of which a batch is in no order. Default: 2097152"},
+    {"inserts", "stash|clstash|hybrid",
+     "CUDA: how warps serve inserts. stash: an element for each thread; clstash: threads share a stack of jobs; "
+     "hybrid: "
+     "clstash from a load of hybrid_from on. The CPU keeps many inserts under way at any time. Default: stash"},
+    {"hybrid_from", "0 to 1", "inserts=hybrid: the load; python -m asv_bench.figures stadium 13 measures it"},
     {"repair", "0|1", "placement=file: 1 rebuilds a table of which a crash of the system has left parts"},
 };
 
@@ -47,18 +58,21 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
 gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
   const char* const placement = option_text(c, "placement");
   const char* const path = option_text(c, "path");
-  if (placement && !strcmp(placement, "host"))
-    return host->fail(err, GPUHASH_UNSUPPORTED,
-                      "option placement=host: tables of a CUDA device in host memory are not supported yet; use "
-                      "placement=device, or the CPU device with placement=ram or file");
   uint32_t where = 0;
   uint32_t file = 0;
   uint32_t repair = 0;
-  gpuhash_status s = option_word(c, "placement", "device|ram|file", &where, err);
+  uint64_t window = uint64_t(1) << o.window_shift;
+  gpuhash_status s = option_word(c, "placement", "device|ram|file|host", &where, err);
   if (!s) s = option_word(c, "file", "auto|new|existing", &file, err);
   if (!s) s = option_word(c, "repair", "0|1", &repair, err);
+  if (!s) s = option_number(c, "ordered_from", 0, 1ull << 40, false, &o.ordered_from, err);
+  if (!s) s = option_number(c, "window", 256, 1ull << 40, true, &window, err);
   if (s) return s;
-  if (where != 0 && c.device.kind != GPUHASH_CPU)
+  if (where != 3 && (option_text(c, "ordered_from") || option_text(c, "window")))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options ordered_from and window need placement=host");
+  o.window_shift = uint32_t(__builtin_ctzll(window));
+  o.pinned = where == 3 && c.device.kind == GPUHASH_CUDA;
+  if (where != 0 && where != 3 && c.device.kind != GPUHASH_CPU)
     return host->fail(err, GPUHASH_UNSUPPORTED, "option placement=%s is for the CPU; this table is on a CUDA device",
                       placement);
   if (where != 2 && (path || option_text(c, "file") || repair))
@@ -70,6 +84,25 @@ gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuh
   if (where == 2 && o.path.empty()) o.path = path;
   o.file = file == 1 ? stadium_options::fresh : file == 2 ? stadium_options::there : stadium_options::as_is;
   o.repair = repair;
+  return GPUHASH_OK;
+}
+
+gpuhash_status parse_inserts(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
+  uint32_t how = 0;
+  double from = 0;
+  gpuhash_status s = option_word(c, "inserts", "stash|clstash|hybrid", &how, err);
+  if (!s) s = option_real(c, "hybrid_from", 0, 1, &from, err);
+  if (s) return s;
+  const bool has_load = option_text(c, "hybrid_from") != nullptr;
+  if (has_load != (how == 2))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "options inserts=hybrid and hybrid_from need each other: python -m asv_bench.figures stadium 13 "
+                      "measures the load");
+  const char* const placement = option_text(c, "placement");
+  if (how && placement && !strcmp(placement, "host"))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "option inserts is for slots in the device's memory; leave it out with placement=host");
+  o.stack_from = how == 0 ? 2 : how == 1 ? 0 : from;
   return GPUHASH_OK;
 }
 
@@ -87,6 +120,7 @@ gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) 
   stadium_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
   if (const gpuhash_status bad = parse_placement(s.config, o, err)) return bad;
+  if (const gpuhash_status bad = parse_inserts(s.config, o, err)) return bad;
   auto t = std::make_unique<stadium>(s, o);
   const gpuhash_status status = t->create(err);
   if (status == GPUHASH_OK) *out = t.release();

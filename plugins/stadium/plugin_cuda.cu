@@ -7,6 +7,8 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "serve_rows.cuh"
+#include "serve_stack.cuh"
 
 GH_BEGIN
 
@@ -64,6 +66,8 @@ int launch_batch(const void* table, const request& q, totals* sum) {
 template <class S>
 int run_batch(const void* table, const request& q, totals* sum) {
   if (q.kind == find || q.kind == count) return launch_batch<S, find>(table, q, sum);
+  if (q.kind == insert && q.tile == stack_of_warp)
+    return run_by_stack<S>(*static_cast<const stadium_table*>(table), q, sum);
   if (q.kind == insert) return launch_batch<S, insert>(table, q, sum);
   return launch_batch<S, mixed>(table, q, sum);
 }
@@ -98,10 +102,11 @@ template <class S>
 constexpr engine engine_of() {
   return {run_batch<S>, collect_slots};
 }
-static const engine engines[stadium_engines] = {engine_of<small_pair<u32, 0>>(), engine_of<small_pair<u32, 4>>(),
-                                                engine_of<small_pair<u32, 8>>(), engine_of<small_pair<u64, 0>>(),
-                                                engine_of<small_pair<u64, 4>>(), engine_of<small_pair<u64, 8>>(),
-                                                engine_of<wide_pair>()};
+static const engine engines[stadium_engines] = {
+    engine_of<small_pair<u32, 0>>(), engine_of<small_pair<u32, 4>>(),
+    engine_of<small_pair<u32, 8>>(), engine_of<small_pair<u64, 0>>(),
+    engine_of<small_pair<u64, 4>>(), engine_of<small_pair<u64, 8>>(),
+    engine_of<wide_pair>(),          {run_row_batch, collect_rows, nullptr, nullptr, nullptr}};
 
 GH_END
 

@@ -3,6 +3,7 @@
 #include "libgpuhash/drive/sim.hpp"
 
 #include "ops.hpp"
+#include "rows.hpp"
 
 namespace gpuhash::sim {
 namespace {
@@ -46,7 +47,13 @@ struct explored_mem : mem {
           return mem::cas<O>(p, now, T(now | booked)) == now ? expected : T(~expected);
         }
       }
+    if (GH_MUTANT(relaxed_lock)) return mem::cas<order::relaxed>(p, expected, desired);
     return mem::cas<O>(p, expected, desired);
+  }
+  template <order O, class T>
+  static void store(T* p, T v) {
+    if (GH_MUTANT(relaxed_unlock)) return mem::store<order::relaxed>(p, v);
+    mem::store<O>(p, v);
   }
   template <order O, class T>
   static T fetch_or(T* p, T v) {
@@ -117,12 +124,13 @@ class stadium_model final : public model {
 
  public:
   // t8, t4, t2: bits of a ticket. l8: paths of two of the three groups. A trailing c: counters are kept in memory, as
-  // drivers do. w8: wide keys and values.
+  // drivers do. w8: wide keys and values. r8: rows behind a bus.
   void build(const std::string& layout, u64 seed) override {
     wide_ = layout[0] == 'w';
+    rows_ = layout[0] == 'r';
     const u32 key_bytes = wide_ ? 4 * wide_words : sizeof(key);
     const u32 value_bytes = wide_ ? 4 * wide_words : F::has_value ? sizeof(value) : 0;
-    const slot_shape shape = shape_of(key_bytes, value_bytes);
+    const slot_shape shape = (rows_ ? row_shape_of : shape_of)(key_bytes, value_bytes);
     t_ = {};
     t_.log_bits = layout[1] == '8' ? 3 : layout[1] == '4' ? 2 : 1;
     t_.log_tickets = 6 - t_.log_bits;
@@ -137,6 +145,10 @@ class stadium_model final : public model {
     t_.tickets = the_machine.place<u64>(n_groups);
     t_.place_slots(the_machine.place<unsigned char>(u32(t_.cells()) * t_.stride));
     t_.nothing = the_machine.place<unsigned char>(16);
+    t_.by_rows = rows_;
+    t_.lock_mask = 0;  // one lock, for which all keys compete
+    t_.locks = the_machine.place<u32>(1);
+    *t_.locks = 0;
     board = t_.tickets;
     table_here = &t_;
     // Groups of two slots: the tickets behind them have been dead for ever.
@@ -150,6 +162,7 @@ class stadium_model final : public model {
   }
 
   reply run(const op& o) override {
+    if (rows_) return o.by_mixed || (o.kind != find && o.kind != count) ? serve_rows<mixed>(o) : serve_rows<find>(o);
     if (!wide_) return serve_key<small>(o, keys_[o.key]);
     u32 words[wide_words];
     for (u32& w : words) w = u32(keys_[o.key]);
@@ -260,6 +273,7 @@ class stadium_model final : public model {
       const u64 slot = group * group_slots + (cell & ((1u << t_.log_tickets) - 1));
       return (byte % t_.stride < t_.key_bytes ? "key " : "value ") + std::to_string(slot);
     }
+    if (p == t_.locks) return "lock";
     return p == counters_.live ? "live" : "used";
   }
   std::string show(const void* p, u128 w) const override {
@@ -331,6 +345,75 @@ class stadium_model final : public model {
     }
   }
 
+  // By the kernels of rows, as batches in order of windows are: tickets first. Those of mixed kernels come as they are.
+  template <u32 Kind>
+  reply serve_rows(const op& o) {
+    const key k = keys_[o.key];
+    value found = 0;
+    row_op<explored_mem, Kind> run;
+    start_rows(run, o);
+    if (!o.by_mixed) {
+      verdict d;
+      do d = run.look_ahead(t_);
+      while (d == verdict::next);
+      if (d == verdict::done) return {no, 0, 0, 0};
+      start_rows(run, o);
+    }
+    while (!run.done) {
+      const wish w = run.look(t_);
+      if (w == wish::compare) run.compared(t_, row_is_of(run.cell(t_), k, &found));
+      if (w == wish::update && run.lock(t_)) {
+        const u64 before = o.kind == accumulate ? run.value(t_) : 0;
+        run.unlock(t_, run.changed(t_, before, o.value, joiner{}));
+        run.updated();
+      }
+      if (w == wish::write) {
+        write_row(run.cell(t_), k, value(o.value));
+        run.publish(t_);
+      }
+    }
+    const auto& r = run.res;
+    const u64 answer = o.kind == count ? u64(r.status == yes) : o.kind == find && r.status == yes ? u64(found) : 0;
+    return {r.status, r.live, r.used, answer};
+  }
+  template <class Op>
+  void start_rows(Op& run, const op& o) {
+    run.start(t_, o.kind, hash_of(keys_[o.key]));
+    if (GH_MUTANT(short_path) && !adds(o.kind) && run.left > 1) --run.left;
+    if (GH_MUTANT(long_path) && adds(o.kind)) ++run.left;
+  }
+  // A row is no snapshot. Where the value has 8 bytes all accesses have.
+  bool row_is_of(u64 cell, key k, value* found) {
+    const unsigned char* const row = t_.slots + cell * t_.stride;
+    unsigned char bytes[16] = {};
+    for (u32 at = 0; at < t_.key_bytes + t_.value_bytes; at += t_.value_bytes == 8 ? 8 : 4)
+      if (t_.value_bytes == 8) {
+        const u64 w = explored_mem::load<order::relaxed>(reinterpret_cast<const u64*>(row + at));
+        memcpy(bytes + at, &w, 8);
+      } else {
+        const u32 w = explored_mem::load<order::relaxed>(reinterpret_cast<const u32*>(row + at));
+        memcpy(bytes + at, &w, 4);
+      }
+    if (t_.value_bytes) memcpy(found, bytes + t_.value_at, sizeof(value));
+    return memcmp(bytes, &k, sizeof(key)) == 0;
+  }
+  void write_row(u64 cell, key k, value v) {
+    unsigned char* const row = t_.slots + cell * t_.stride;
+    unsigned char bytes[16] = {};
+    memcpy(bytes, &k, sizeof(key));
+    if (t_.value_bytes) memcpy(bytes + t_.value_at, &v, sizeof(value));
+    for (u32 at = 0; at < t_.key_bytes + t_.value_bytes; at += t_.value_bytes == 8 ? 8 : 4)
+      if (t_.value_bytes == 8) {
+        u64 w;
+        memcpy(&w, bytes + at, 8);
+        explored_mem::store<order::relaxed>(reinterpret_cast<u64*>(row + at), w);
+      } else {
+        u32 w;
+        memcpy(&w, bytes + at, 4);
+        explored_mem::store<order::relaxed>(reinterpret_cast<u32*>(row + at), w);
+      }
+  }
+
   u64 ticket(u32 c) const { return t_.tickets[c / group_slots] >> t_.shift_of(c % group_slots) & ticket_mask(); }
   u32 state(u32 c) const { return u32(ticket(c)) & 3; }
   bool has_room(u32 g) const {
@@ -383,6 +466,7 @@ class stadium_model final : public model {
   stadium_table t_;
   key keys_[n_keys] = {};
   bool wide_ = false;
+  bool rows_ = false;
   bool counted_ = false;
   counters counters_;
   std::string broken_history_;
@@ -403,6 +487,8 @@ std::vector<scene> scenes() {
       {"narrow tickets", "t4", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
       {"states only", "t2", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
       {"wide", "w8", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
+      {"rows", "r8", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
+      {"rows, present", "r8", "i0=8,i1=7", {0, 1}, {{0, 0}}, "safe", 1},
       {"counted", "t8c", "i0=8", {0, 1}, {{0, 0}}, "ife", 2},
   };
 }
@@ -410,18 +496,24 @@ std::vector<scene> scenes() {
 const registration stadium{{
     .name = "stadium",
     .formats = all_formats,
-    .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8"},
+    .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8", "r8"},
     .widths = {0},
     .letters = "isafec",
     .fillers = n_keys,
     .side_keys = false,
-    .mutants = {mutant::booked_as_live,      mutant::state_before_info,   mutant::rebooked_slot,
-                mutant::cleared_by_erase,    mutant::dead_ends_path,      mutant::stadium_no_wait,
-                mutant::stadium_info_is_key, mutant::stadium_blind_erase, mutant::relaxed_ticket,
-                mutant::relaxed_look,        mutant::stored_booking,      mutant::stored_ticket,
-                mutant::stored_erase,        mutant::lost_booking,        mutant::late_booking,
-                mutant::stored_sum,          mutant::short_path,          mutant::long_path,
-                mutant::first_match_only,    mutant::hasty_look},
+    .mutants = {mutant::booked_as_live,      mutant::state_before_info,
+                mutant::rebooked_slot,       mutant::cleared_by_erase,
+                mutant::dead_ends_path,      mutant::stadium_no_wait,
+                mutant::stadium_info_is_key, mutant::stadium_blind_erase,
+                mutant::relaxed_ticket,      mutant::relaxed_look,
+                mutant::stored_booking,      mutant::stored_ticket,
+                mutant::stored_erase,        mutant::lost_booking,
+                mutant::late_booking,        mutant::stored_sum,
+                mutant::short_path,          mutant::long_path,
+                mutant::first_match_only,    mutant::hasty_look,
+                mutant::settled_unseen,      mutant::rows_first_match_only,
+                mutant::unlocked_value,      mutant::unlocked_assign,
+                mutant::relaxed_lock,        mutant::relaxed_unlock},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<stadium_model>,

@@ -7,6 +7,7 @@
 #include "layout.hpp"
 #include "libgpuhash/kit/table.hpp"
 #include "pair.hpp"
+#include "pinned.hpp"
 #include "primes.hpp"
 #include "table_file.hpp"
 
@@ -18,12 +19,16 @@ struct stadium_options {
   std::string path;                           // of the file that holds the table; empty: it is in memory
   enum { as_is, fresh, there } file = as_is;  // either, has to be new, has to exist
   bool repair = false;
+  bool pinned = false;              // CUDA: slots in memory of the host
+  uint64_t ordered_from = 1 << 16;  // of pinned slots: elements of a batch that is put in order of windows; 0: none is
+  uint32_t window_shift = 21;
+  double stack_from = 2;  // CUDA: load from which inserts are served by stacks of jobs; 2: at none
 };
 
 class stadium final : public table {
  public:
   stadium(const setup& s, const stadium_options& o) : table(s), options_(o) {
-    engine_ = s.engines + stadium_engine(config_.key_bytes, config_.value_bytes);
+    engine_ = s.engines + (o.pinned ? stadium_rows : stadium_engine(config_.key_bytes, config_.value_bytes));
   }
   ~stadium() override {
     dismantle([this](void* stream) {
@@ -45,7 +50,7 @@ class stadium final : public table {
       if (const gpuhash_status s = lay_out(config_.capacity, &now, stream, err)) return s;
       if (now.file)
         if (const gpuhash_status s = now.file->publish(err)) return s;
-      storage_ = now;
+      use(now);
       if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
     }
     rebuilds_ = 0;
@@ -61,6 +66,8 @@ class stadium final : public table {
     uint64_t limit = 0;
     block tickets;
     block slots;
+    block pinned_slots;                // instead of slots
+    block locks;                       // of values in pinned slots
     std::shared_ptr<table_file> file;  // instead of the two blocks
   };
 
@@ -69,10 +76,15 @@ class stadium final : public table {
   uint64_t cells() const override { return storage_.layout.cells(); }
   uint32_t line_cells() const override { return 1u << storage_.layout.log_tickets; }
   uint64_t bytes() const override {
-    return storage_.file ? storage_.file->bytes() : storage_.tickets.bytes + storage_.slots.bytes;
+    if (storage_.file) return storage_.file->bytes();
+    return storage_.tickets.bytes + storage_.slots.bytes + storage_.pinned_slots.bytes + storage_.locks.bytes;
   }
   uint64_t limit() const override { return storage_.limit; }
   bool exact_widths() const override { return true; }
+  void tune(request& q) const override {
+    const bool may = options_.stack_from <= 1;
+    q.tile = may && taken() >= stack_at_.load(std::memory_order_relaxed) ? stack_of_warp : 0;
+  }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
   bool certain(uint64_t) override { return finds_room(storage_.layout); }
   // A path of so many full groups does not come about below a load factor of 0.9 unless keys are chosen for it: less than
@@ -100,7 +112,7 @@ class stadium final : public table {
 
   // What does not depend on the number of groups.
   stadium_table without_storage() const {
-    const slot_shape shape = shape_of(config_.key_bytes, config_.value_bytes);
+    const auto shape = (options_.pinned ? row_shape_of : shape_of)(config_.key_bytes, config_.value_bytes);
     stadium_table t{};
     t.log_bits = options_.log_bits;
     t.log_tickets = 6 - options_.log_bits;
@@ -111,6 +123,10 @@ class stadium final : public table {
     t.value_bytes = config_.value_bytes;
     t.value_at = shape.value_at;
     t.stride = shape.stride;
+    t.by_rows = options_.pinned;
+    t.log_lanes = log_lanes_of(t.stride);
+    t.window_shift = options_.window_shift;
+    t.ordered_from = options_.ordered_from;
     return t;
   }
   void take_groups(place* p) const {
@@ -129,6 +145,7 @@ class stadium final : public table {
                         "capacity %llu is too large for this table's layout; ask for fewer keys",
                         (unsigned long long)keys);
     take_groups(out);
+    if (options_.pinned) return lay_out_behind_bus(out, stream, err);
     return options_.path.empty() ? lay_out_in_memory(out, stream, err) : lay_out_in_file(out, err);
   }
   gpuhash_status lay_out_in_memory(place* out, void* stream, gpuhash_error* err) {
@@ -145,6 +162,31 @@ class stadium final : public table {
     t.place_slots(slots.get());
     tickets.swap(out->tickets);
     slots.swap(out->slots);
+    return GPUHASH_OK;
+  }
+  // Tickets and locks in the device's memory, slots in the host's.
+  static constexpr uint64_t most_locks = 1 << 16;
+  gpuhash_status lay_out_behind_bus(place* out, void* stream, gpuhash_error* err) {
+    stadium_table& t = out->layout;
+    block slots{nullptr, t.cells() * t.stride};
+    if (!may_pin(slots.bytes)) return no_pinned_memory(slots.bytes, "more than there is", err);
+    uint64_t n_locks = 64;
+    while (n_locks < most_locks && n_locks < t.cells()) n_locks *= 2;
+    scratch tickets(*this, t.groups * sizeof(u64), stream);
+    scratch locks(*this, n_locks * sizeof(u32), stream);
+    if (!tickets || !locks) return no_memory(err, tickets.bytes() + locks.bytes());
+    int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
+    if (!e) e = api_.fill(locks.get(), 0, locks.bytes(), stream);
+    if (e) return fault(err, e, "initialising the table");
+    if (const int refused = api_.allocate_pinned(&slots.p, slots.bytes))
+      return no_pinned_memory(slots.bytes, api_.error_text(refused), err);
+    t.tickets = tickets.as<u64>();
+    t.locks = locks.as<u32>();
+    t.lock_mask = u32(n_locks - 1);
+    t.place_slots(slots.p);
+    tickets.swap(out->tickets);
+    locks.swap(out->locks);
+    out->pinned_slots = slots;
     return GPUHASH_OK;
   }
   gpuhash_status lay_out_in_file(place* out, gpuhash_error* err) {
@@ -175,7 +217,7 @@ class stadium final : public table {
     now.layout.tickets = now.file->tickets();
     now.layout.place_slots(now.file->slots());
     take_groups(&now);
-    storage_ = now;
+    use(now);
     storage_.file->begin_writing();
     if (killed || options_.repair) bury_unfinished(now.layout);
     if (options_.repair) bury_misplaced(now.layout);
@@ -219,9 +261,19 @@ class stadium final : public table {
     return sum;
   }
 
+  void use(const place& p) {
+    storage_ = p;
+    stack_at_.store(uint64_t(options_.stack_from * double(p.layout.cells())), std::memory_order_relaxed);
+  }
   void drop_storage(place& p, void* stream) {
     drop(p.tickets, stream);
     drop(p.slots, stream);
+    drop(p.locks, stream);
+    if (p.pinned_slots.p) {
+      api_.wait(stream);  // whatever used them on other streams has ended: the table is held exclusively
+      api_.release_pinned(p.pinned_slots.p);
+      p.pinned_slots = {};
+    }
     p.file.reset();
   }
 
@@ -238,19 +290,26 @@ class stadium final : public table {
       if (s != GPUHASH_FULL) return s;
     }
   }
+  // Cells that are moved at a time. Wide pairs do not take more memory in between than others.
+  static uint64_t step_of(const stadium_table& t) {
+    constexpr uint64_t most_bytes = uint64_t(1) << 30;
+    uint64_t step = rebuild_step;
+    while (step * t.stride > most_bytes && step > 4096) step /= 2;
+    return step < t.cells() ? step : t.cells();
+  }
   gpuhash_status move_to(uint64_t keys, uint64_t live, uint64_t* moved, void* stream, gpuhash_error* err) {
     place fresh;
     if (const gpuhash_status s = lay_out(keys, &fresh, stream, err)) return s;
     place before = storage_;
-    storage_ = fresh;
+    use(fresh);
     const uint64_t cells = before.layout.cells();
-    const uint64_t step = cells < rebuild_step ? cells : rebuild_step;
+    const uint64_t step = step_of(before.layout);
     gpuhash_status s = move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
     if (s == GPUHASH_OK && fresh.file) s = fresh.file->publish(err);
     if (s == GPUHASH_OK) {
       drop_storage(before, stream);
     } else {
-      storage_ = before;
+      use(before);
       drop_storage(fresh, stream);
     }
     return s;
@@ -266,18 +325,19 @@ class stadium final : public table {
   gpuhash_status view(host_view& v, gpuhash_error* err) {
     v.layout = storage_.layout;
     if (!on_cuda()) return GPUHASH_OK;
-    v.memory.reset(new (std::nothrow) u64[bytes() / sizeof(u64) + 1]);
-    if (!v.memory) return no_memory(err, bytes());
+    const uint64_t copied = storage_.tickets.bytes + storage_.slots.bytes;
+    v.memory.reset(new (std::nothrow) u64[copied / sizeof(u64) + 1]);
+    if (!v.memory) return no_memory(err, copied);
     v.layout.tickets = v.memory.get();
-    v.layout.place_slots(v.memory.get() + v.layout.groups);
+    if (!options_.pinned) v.layout.place_slots(v.memory.get() + v.layout.groups);
     int e = api_.copy(v.layout.tickets, storage_.tickets.p, storage_.tickets.bytes, own_stream_);
-    if (!e) e = api_.copy(v.layout.slots, storage_.slots.p, storage_.slots.bytes, own_stream_);
+    if (!e && !options_.pinned) e = api_.copy(v.layout.slots, storage_.slots.p, storage_.slots.bytes, own_stream_);
     if (!e) e = api_.wait(own_stream_);
     return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
   }
 
   static u64 hash_of_slot(const stadium_table& t, const unsigned char* slot) {
-    if (stadium_engine(t.key_bytes, t.value_bytes) == stadium_wide)
+    if (t.by_rows || stadium_engine(t.key_bytes, t.value_bytes) == stadium_wide)
       return wide_pair::hash_of(t, reinterpret_cast<const u32*>(slot));
     if (t.key_bytes == 8) return small_pair<u64, 0>::hash_of(t, *reinterpret_cast<const u64*>(slot));
     return small_pair<u32, 0>::hash_of(t, *reinterpret_cast<const u32*>(slot));
@@ -370,6 +430,7 @@ class stadium final : public table {
 
   stadium_options options_;
   place storage_;
+  kit_atomic<uint64_t> stack_at_{0};  // taken slots from which inserts are served by stacks; read beside rebuilds
 };
 
 }  // namespace gpuhash

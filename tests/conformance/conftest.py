@@ -18,6 +18,14 @@ SHAPES = {
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
     "skiplist": [{"chunk": 8, "merge": 0.5}, {"chunk": 32, "p_chunk": 0.5}],
 }
+# Shapes that only a GPU has: slots in host memory, as batches come and in order of small windows; stacks of jobs.
+ON_CUDA = {
+    "stadium": [
+        {"placement": "host"},
+        {"placement": "host", "ordered_from": 1, "window": 256, "ticket": 4},
+        {"inserts": "clstash"},
+    ]
+}
 # The instruction sets below this processor's widest, on checks that reach every kernel and take little time.
 NARROWER = [isa for isa in ("avx2", "baseline") if platform.machine() == "x86_64"]
 OF_KERNELS = ["widths", "batch-sizes", "every-pattern", "duplicates-in-a-batch", "accumulate", "accumulate-nan"]
@@ -37,8 +45,13 @@ USABLE = [row for row in gh.backends() if row.state == "usable"]
 def _cases(device: str) -> list[tuple[str, str, dict]]:
     """Every shape on the first device of a kind; on a second one, which runs the same code, the default."""
     kind, _, second = device.partition(":")
-    shapes = {} if second else SHAPES
-    return [(row.name, device, o) for row in USABLE if kind in row.devices for o in [{}, *shapes.get(row.name, [])]]
+    shapes = [] if second else [SHAPES] if kind == "cpu" else [SHAPES, ON_CUDA]
+    return [
+        (row.name, device, o)
+        for row in USABLE
+        if kind in row.devices
+        for o in [{}, *(shape for more in shapes for shape in more.get(row.name, []))]
+    ]
 
 
 def pytest_generate_tests(metafunc):

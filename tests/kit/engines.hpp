@@ -94,6 +94,7 @@ struct stadium_memory {
   static void each_block(const layout& t, Each each) {
     each(t.tickets, t.groups * sizeof(u64));
     each(t.slots, t.cells() * t.stride);
+    if (t.by_rows) each(t.locks, (u64(t.lock_mask) + 1) * sizeof(u32));
   }
   static layout translated(layout t) {
     t.tickets = the_device.real(t.tickets);

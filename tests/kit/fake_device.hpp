@@ -33,6 +33,7 @@ class device {
     owner whose;
     bool returned = false;  // the owner has given it back
     bool freed = false;     // and the stream has got there
+    bool pinned = false;    // memory of the host, which sees it as it is
     const char* wrote = "its allocation";
     vector_clock by[4];  // last access of each actor, by kind of access
   };
@@ -377,6 +378,26 @@ class device {
     });
     return 0;
   }
+  int allocate_pinned(void** p, size_t bytes) {
+    the_world.point();
+    if (out_of_memory()) return error_no_memory;
+    block& b = make_block(bytes, owner::table);
+    b.pinned = true;
+    *p = visible(b);
+    memset(real(b), 0xa5, bytes);
+    touch_host(*p, bytes, access::write, "allocate_pinned");
+    return 0;
+  }
+  // Whatever used it has ended: nothing orders a stream before this.
+  int release_pinned(void* p) {
+    the_world.point();
+    block& b = find(p, 1, "release_pinned");
+    if (!b.pinned || b.returned) the_world.violation("release_pinned is given memory that is not pinned");
+    touch_host(p, b.bytes, access::write, "release_pinned");
+    b.returned = b.freed = true;
+    memset(real(b), 0xdd, b.bytes);
+    return 0;
+  }
   int fill(void* p, int byte, size_t bytes, void* h) {
     if (const int e = fault("fill")) return e;
     if (bytes == 0) return 0;
@@ -541,7 +562,9 @@ class device {
     blocks_.push_back({at, bytes, whose});
     return blocks_.back();
   }
-  void* visible(const block& b) const { return reinterpret_cast<void*>((cuda ? arena_seen : arena_real) + b.at); }
+  void* visible(const block& b) const {
+    return reinterpret_cast<void*>((cuda && !b.pinned ? arena_seen : arena_real) + b.at);
+  }
   static unsigned char* real(const block& b) { return reinterpret_cast<unsigned char*>(arena_real + b.at); }
   block& find(const void* p, size_t bytes, const char* who) {
     const uintptr_t a = reinterpret_cast<uintptr_t>(p);
@@ -551,7 +574,8 @@ class device {
       const size_t middle = (low + high) / 2;
       (blocks_[middle].at <= at ? low : high) = middle;
     }
-    if (!is_device(p) || blocks_.empty() || at < blocks_[low].at || at - blocks_[low].at + bytes > blocks_[low].bytes)
+    const bool seen = is_device(p) || (!blocks_.empty() && blocks_[low].pinned);
+    if (!seen || blocks_.empty() || at < blocks_[low].at || at - blocks_[low].at + bytes > blocks_[low].bytes)
       the_world.violation("%s is given memory that the device has not handed out (%p, %zu bytes)", who, p, bytes);
     if (blocks_[low].freed && !injected) the_world.violation("%s uses memory that is free", who);
     return blocks_[low];
@@ -603,6 +627,8 @@ inline constexpr device_api fake_api = {
                       const char** forbids) { return the_device.captured_by(s, graph, forbids); },
     .keep_while = [](void* graph, void (*gone)(void*), void* note) { return the_device.keep_while(graph, gone, note); },
     .follow_in_graph = [](void* s, void* e) { return the_device.follow_in_graph(s, e); },
+    .allocate_pinned = [](void** p, size_t bytes) { return the_device.allocate_pinned(p, bytes); },
+    .release_pinned = [](void* p) { return the_device.release_pinned(p); },
 };
 
 }  // namespace gpuhash::kit_sim

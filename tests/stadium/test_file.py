@@ -252,11 +252,6 @@ def test_options_that_do_not_fit(options, words):
         gh.Table("stadium", device="cpu", **options)
 
 
-def test_host_memory_of_a_gpu_is_not_there_yet():
-    with pytest.raises(gh.Unsupported, match=r"placement=host.*not supported yet"):
-        gh.Table("stadium", device="cpu", placement="host")
-
-
 def crash(path, rounds, seed):
     print("seed", seed)
     command = [sys.executable, str(CRASHES), str(path), str(rounds), str(seed)]

@@ -18,6 +18,8 @@ STRUCTURES = ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"]
 FLAGS = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 # Pragmas are nvcc's; lanes beyond a row carry words that nobody reads.
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
+# Sizes at which stadium puts batches into order piece by piece, and joins windows.
+FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_MOST=64"]
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 

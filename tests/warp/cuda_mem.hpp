@@ -57,6 +57,24 @@ struct cuda_mem {
   static void relax() { pause(); }
 };
 
+// Several words by one instruction are no snapshot either.
+struct mapped_mem : cuda_mem {
+  template <class T>
+  static void load_two(const T* p, T* to) {
+    for (int i = 0; i < 2; ++i) to[i] = load<order::relaxed>(p + i);
+  }
+  static void load_four(const u32* p, u32* to) {
+    for (int i = 0; i < 4; ++i) to[i] = load<order::relaxed>(p + i);
+  }
+  template <class T>
+  static void store_two(T* p, const T* v) {
+    for (int i = 0; i < 2; ++i) store<order::relaxed>(p + i, v[i]);
+  }
+  static void store_four(u32* p, const u32* v) {
+    for (int i = 0; i < 4; ++i) store<order::relaxed>(p + i, v[i]);
+  }
+};
+
 #define GH_BLOCK_MEMORY(type, name) type& name = block_memory<type>()
 template <class T>
 T& block_memory() {

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
 
+ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
+
 
 class Mutant(NamedTuple):
     """One planted mistake."""
@@ -79,4 +81,27 @@ MUTANTS = [
     Mutant("units-not-wiped", ALLOC, "good && wipe", "false"),
     Mutant("missing-per-lane", ALLOC, "lane == 0", "lane <= 1"),
     Mutant("sum-not-prefix", ALLOC, "threadIdx.x % 32 >= d ? below : 0", "below"),
+    # rows behind a bus
+    Mutant("rows-past-the-end", ROWS, "j < many && i < n", "j < many && i < n + 3"),
+    Mutant("first-piece-decides", ROWS, "!(__ballot_sync(full_warp, differs) & group)", "!differs"),
+    Mutant(
+        "rows-of-all-groups", ROWS, "__ballot_sync(full_warp, differs) & group", "__ballot_sync(full_warp, differs)"
+    ),
+    Mutant("rows-nobody-wants", ROWS, "(wanted >> whose & 1) && at < t.stride", "at < t.stride"),
+    Mutant("pieces-past-the-row", ROWS, "(wanted >> whose & 1) && at < t.stride", "(wanted >> whose & 1) != 0"),
+    Mutant("rank-forgotten", ROWS, "starts[window[j]] + rank[j]", "starts[window[j]]"),
+    Mutant("settled-says-yes", ROWS, "answer(t, q, i, e.kind, no)", "answer(t, q, i, e.kind, yes)"),
+    Mutant("settled-is-listed", ROWS, "window[j] != settled", "true"),
+    Mutant("lists-of-the-first-chunk", ROWS, "first + (in_list ? list[j] : j)", "(in_list ? list[j] : first + j)"),
+    Mutant("windows-before", ROWS, "k < threadIdx.x", "k <= threadIdx.x"),
+    Mutant("value-of-the-lead-only", ROWS, "if (lane == next) v = now;", "if (lane == lead) v = now;"),
+    Mutant("wide-values-stay", ROWS, "compares && equal && o.replaces(t)", "false"),
+    Mutant("published-twice", ROWS, "if (writes_row) o.publish(t);", "if (writes_row || compares) o.publish(t);"),
+    # a stack of jobs
+    Mutant("stack-not-emptied", STACK, "top || next < many", "top >= 32 || next < many"),
+    Mutant("jobs-in-one-place", STACK, "stack[top + __popc(rest & ((1u << lane) - 1))]", "stack[top]"),
+    Mutant("jobs-of-other-warps", STACK, "stacks.of[threadIdx.x / 32]", "stacks.of[0]"),
+    Mutant("run-past-the-end", STACK, "mine.element < many", "true"),
+    Mutant("job-of-a-neighbour", STACK, "stack[top - takes + lane]", "stack[top - takes]"),
+    Mutant("failed-by-stack", STACK, "failed += lacks_room(o.res.status);", ";"),
 ]

@@ -140,7 +140,7 @@ inline void no_room(const shape& s, u64 seed) {
     for (size_t i = 0; i < b.n(); ++i) by_key[b.keys[i]].push_back(i);
     for (const auto& [k, elements] : by_key) {
       const bool good = kind == accumulate && elements.size() > 3
-                            ? explains_sum(again, elements, {}, end[k])
+                            ? explains_sum(again, *larger, elements, {}, end[k])
                             : (again.out.assign(b.n(), 0), explains(again, *larger, elements, {}, end[k]));
       if (!good) wrong("kind %u: after the retry no order explains key %llx", kind, k);
     }

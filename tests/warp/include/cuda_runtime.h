@@ -60,10 +60,15 @@ inline cudaError_t cudaUserObjectCreate(cudaUserObject_t*, void*, void (*)(void*
 inline cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned) {
   return cudaErrorInvalidValue;
 }
+inline bool memory_is_out = false;  // set by tests
 inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
+  if (memory_is_out) return cudaErrorMemoryAllocation;
   *p = aligned_alloc(256, (n + 255) / 256 * 256);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
+enum { cudaHostAllocPortable = 1, cudaHostAllocMapped = 2 };
+inline cudaError_t cudaHostAlloc(void** p, size_t n, unsigned) { return cudaMallocAsync(p, n, nullptr); }
+inline cudaError_t cudaFreeHost(void* p) { return free(p), cudaSuccess; }
 inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return free(p), cudaSuccess; }
 inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) {
   return memset(p, byte, n), cudaSuccess;

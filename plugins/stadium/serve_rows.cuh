@@ -1,0 +1,405 @@
+// stadium on CUDA with slots in host memory: who serves which key, in which order, and how rows cross the bus.
+//
+// A thread has an element and looks at its tickets. Where its operation wants a slot, the warp reads or writes the row
+// together: a row of up to 16 bytes by one lane, a longer one in pieces of 16 bytes by as many lanes, so that one
+// instruction asks for the whole of it. All lanes take part in every round, with full-warp masks.
+//
+// Rows of a large table that are read in random order cost a translation of their address each, which is many times what
+// the bus would give. So a large batch is put into the order of windows of the slots first:
+//
+//   place     each element looks at tickets, until they say which slot it will touch; that slot's window is counted.
+//             Elements whose keys the tickets know to be absent are done here, and no row is read for them
+//   start     the windows' counts become positions
+//   list      element numbers, in the order of their windows
+//   serve     the threads of the grid take elements in that order. Results go where the elements are
+//
+// Where there is no memory for the lists, a batch is served as it came.
+#pragma once
+#include "libgpuhash/drive/cuda.cuh"
+#include "libgpuhash/kit/cuda_device.cuh"
+#include "rows.hpp"
+
+GH_BEGIN
+
+// Tests reach what happens at larger sizes by smaller ones.
+#ifndef GPUHASH_LIST_CHUNK
+#define GPUHASH_LIST_CHUNK (1u << 24)
+#endif
+#ifndef GPUHASH_WINDOWS_AT_MOST
+#define GPUHASH_WINDOWS_AT_MOST (1u << 16)
+#endif
+inline constexpr u32 list_chunk = GPUHASH_LIST_CHUNK;  // elements that are put into order at a time
+inline constexpr u32 windows_at_most = GPUHASH_WINDOWS_AT_MOST;
+inline constexpr u32 settled = ~0u;  // in place of a window: nothing is left to do
+
+// ---- rows ------------------------------------------------------------------------------------------------------------
+
+struct row_piece {
+  u32 w[4];
+};
+GH_FN row_piece load_piece(const stadium_table& t, u64 byte) {
+  row_piece p{};
+  const u32* const words = reinterpret_cast<const u32*>(t.slots + byte);
+  if (t.value_bytes == 8) {
+    u64 two[2];
+    mapped_mem::load_two(reinterpret_cast<const u64*>(t.long_slots + byte), two);
+    for (int i = 0; i < 4; ++i) p.w[i] = u32(two[i / 2] >> 32 * (i % 2));
+  } else if (t.stride == 4) {
+    p.w[0] = mapped_mem::load<order::relaxed>(words);
+  } else if (t.stride == 8) {
+    mapped_mem::load_two(words, p.w);
+  } else {
+    mapped_mem::load_four(words, p.w);
+  }
+  return p;
+}
+GH_FN void store_piece(const stadium_table& t, u64 byte, const row_piece& p) {
+  u32* const words = reinterpret_cast<u32*>(t.slots + byte);
+  if (t.value_bytes == 8) {
+    const u64 two[2] = {p.w[0] | u64(p.w[1]) << 32, p.w[2] | u64(p.w[3]) << 32};
+    mapped_mem::store_two(reinterpret_cast<u64*>(t.long_slots + byte), two);
+  } else if (t.stride == 4) {
+    mapped_mem::store<order::relaxed>(words, p.w[0]);
+  } else if (t.stride == 8) {
+    mapped_mem::store_two(words, p.w);
+  } else {
+    mapped_mem::store_four(words, p.w);
+  }
+}
+
+// Word `at` (in bytes) of a row that holds this key and value: of the caller's arrays, or 0.
+GH_FN u32 word_of_row(const stadium_table& t, const request& q, size_t element, u32 at) {
+  const u32* const keys = static_cast<const u32*>(q.keys) + element * (t.key_bytes / 4);
+  const u32* const values = static_cast<const u32*>(q.values) + element * (t.value_bytes / 4);
+  if (at < t.key_bytes) return keys[at / 4];
+  if (q.values && at >= t.value_at && at < t.value_at + t.value_bytes) return values[(at - t.value_at) / 4];
+  return 0;
+}
+
+// Calls f(whose, there, at): in each round the lanes of a group have the pieces of the row of lane `whose`; mine begins `at`
+// bytes into it, and there says whether there is such a row, and such a piece of it.
+template <class F>
+GH_FN void each_round(const stadium_table& t, bool wants, F f) {
+  const u32 lanes = 1u << t.log_lanes;
+  const u32 lane = threadIdx.x % 32;
+  const u32 at = (lane & (lanes - 1)) * 16;
+  const u32 wanted = __ballot_sync(full_warp, wants);
+  for (u32 r = 0; r < lanes; ++r) {
+    const u32 whose = (lane & ~(lanes - 1)) | r;
+    f(whose, (wanted >> whose & 1) && at < t.stride, at);
+  }
+}
+
+// Is the key in the row of `cell` that of the element? copies: then its value is written to the caller's array.
+GH_FN bool compare_rows(const stadium_table& t, const request& q, bool wants, u64 cell, size_t element, bool copies) {
+  const u32 lanes = 1u << t.log_lanes;
+  const u32 lane = threadIdx.x % 32;
+  const u32 group = u32((u64(1) << lanes) - 1) << (lane & ~(lanes - 1));
+  bool equal = false;
+  each_round(t, wants, [&](u32 whose, bool there, u32 at) {
+    const u64 its_cell = shuffle(u64(cell), whose, 32);
+    const size_t its_element = shuffle(u64(element), whose, 32);
+    const bool its_copies = shuffle(u32(copies), whose, 32) != 0;
+    row_piece p{};
+    if (there && (at < t.key_bytes || its_copies)) p = load_piece(t, its_cell * t.stride + at);
+    const u32* const key = static_cast<const u32*>(q.keys) + its_element * (t.key_bytes / 4);
+    bool differs = false;
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w)
+      if (there && at + w * 4 < t.key_bytes) differs |= p.w[w] != key[at / 4 + w];
+    const bool same = !(__ballot_sync(full_warp, differs) & group);
+    u32* const out = static_cast<u32*>(q.out_values) + its_element * (t.value_bytes / 4);
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w) {
+      const u32 byte = at + w * 4;
+      if (there && same && its_copies && byte >= t.value_at && byte < t.value_at + t.value_bytes)
+        out[(byte - t.value_at) / 4] = p.w[w];
+    }
+    if (whose == lane) equal = wants && same;
+  });
+  return equal;
+}
+
+// Write the element's key and value to the row of `cell`; or its value only.
+GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 cell, size_t element, bool value_only) {
+  each_round(t, wants, [&](u32 whose, bool there, u32 at) {
+    const u64 its_cell = shuffle(u64(cell), whose, 32);
+    const size_t its_element = shuffle(u64(element), whose, 32);
+    if (!there) return;
+    row_piece p{};
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w) p.w[w] = word_of_row(t, q, its_element, at + w * 4);
+    const u64 byte = its_cell * t.stride + at;
+    if (!value_only || at >= t.value_at) {
+      store_piece(t, byte, p);
+      return;
+    }
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w)
+      if (at + w * 4 >= t.value_at)
+        mapped_mem::store<order::relaxed>(reinterpret_cast<u32*>(t.slots + byte) + w, p.w[w]);
+  });
+}
+
+// ---- elements --------------------------------------------------------------------------------------------------------
+
+// What an element is to this kernel.
+struct row_element {
+  u32 kind;
+  bool bad;     // its op code is none
+  bool copies;  // a find whose value is asked for
+  u64 hash;
+};
+template <u32 Kind>
+GH_FN row_element element_of(const stadium_table& t, const request& q, size_t i) {
+  row_element e{q.kind, false, false, wide_pair::hash_of(t, wide_pair::read_key(t, q.keys, i))};
+  if constexpr (Kind == mixed)
+    if (q.kind == mixed) {
+      e.kind = q.ops[i];
+      e.bad = e.kind > erase || (e.kind == accumulate && t.value_bytes != 4 && t.value_bytes != 8);
+    }
+  e.copies = e.kind == find && q.out_values && t.value_bytes;
+  return e;
+}
+GH_FN void answer(const stadium_table& t, const request& q, size_t i, u32 kind, u32 status) {
+  if (q.status) q.status[i] = u8(status);
+  if (!q.out_values) return;
+  u32* const out = static_cast<u32*>(q.out_values) + i * (t.value_bytes / 4);
+  if (q.kind == count)
+    static_cast<u64*>(q.out_values)[i] = status == yes;
+  else if (kind != find || status != yes)
+    for (u32 w = 0; w < t.value_bytes / 4; ++w) out[w] = 0;
+}
+
+// Change the values that lanes want to change. Lanes with the same one take its lock together, once: a frequent key would
+// else take a trip over the bus for each of its elements. Those that do not get it try again in the next round.
+template <class Op>
+GH_FN void update_values(const stadium_table& t, Op& o, bool wants, u64 operand, joiner j) {
+  const u32 lane = threadIdx.x % 32;
+  const u64 cell = o.cell(t);
+  for (u32 left = __ballot_sync(full_warp, wants); left;) {
+    const u32 lead = u32(__ffs(left)) - 1;
+    const u64 its = shuffle(u64(cell), lead, 32);
+    const u32 peers = __ballot_sync(full_warp, wants && cell == its);
+    left &= ~peers;
+    const bool locked = shuffle(u32(lane == lead && o.lock(t)), lead, 32) != 0;
+    if (!locked) continue;
+    u64 v = 0;
+    if (lane == lead) v = o.value(t);
+    for (u32 rest = peers; rest; rest &= rest - 1) {  // the value goes from lane to lane
+      const u32 from = u32(__ffs(rest)) - 1;
+      if (lane == from) v = o.changed(t, v, operand, j);
+      const u32 next = rest & (rest - 1) ? u32(__ffs(rest & (rest - 1))) - 1 : lead;
+      const u64 now = shuffle(v, from, 32);
+      if (lane == next) v = now;
+    }
+    if (lane == lead) o.unlock(t, v);
+    if (wants && cell == its) o.updated();
+  }
+}
+
+// Elements first.. of the batch, `many` of them or as many as there are: by number, or listed.
+template <u32 Kind>
+__global__ void __launch_bounds__(block_threads, Kind == find ? 5 : 4)
+    serve_rows(const __grid_constant__ stadium_table t, const __grid_constant__ request q, size_t first, u32 many,
+               const u32* list, const u32* listed, totals* sum) {
+  const size_t n = q.n_there ? *q.n_there : q.n;
+  const u32 j = blockIdx.x * block_threads + threadIdx.x;
+  const bool in_list = list && j < *listed;
+  const size_t i = first + (in_list ? list[j] : j);
+  const bool mine = (list ? in_list : j < many && i < n) && has_work(q, i);
+  const size_t at = mine ? i : 0;
+  const joiner joins{q.combine, q.value_type, false, nullptr};
+  const row_element e = element_of<Kind>(t, q, at);
+  const u64 operand = t.value_bytes == 4 || t.value_bytes == 8
+                          ? word_of_row(t, q, at, t.value_at) |
+                                (t.value_bytes == 8 ? u64(word_of_row(t, q, at, t.value_at + 4)) << 32 : 0)
+                          : 0;
+  row_op<mapped_mem, Kind> o;
+  o.start(t, e.kind, e.hash);
+  bool busy_still = mine && !e.bad && e.kind != nop;
+  while (__any_sync(full_warp, busy_still)) {
+    const wish w = busy_still ? o.look(t) : wish::nothing;
+    const bool compares = w == wish::compare;
+    if (__any_sync(full_warp, compares)) {
+      __syncwarp();  // what a lane has acquired, the lanes that read its row have (shuffles and votes order no memory)
+      const bool equal = compare_rows(t, q, compares, o.cell(t), at, e.copies);
+      if constexpr (Kind == mixed) {
+        const bool replaces = compares && equal && o.replaces(t);
+        if (__any_sync(full_warp, replaces)) write_rows(t, q, replaces, o.cell(t), at, true);
+      }
+      if (compares) o.compared(t, equal);
+    }
+    if constexpr (Kind != find) {
+      if (__any_sync(full_warp, w == wish::update)) update_values(t, o, w == wish::update, operand, joins);
+      const bool writes_row = w == wish::write;
+      if (__any_sync(full_warp, writes_row)) {
+        write_rows(t, q, writes_row, o.cell(t), at, false);
+        __syncwarp();  // B3
+        if (writes_row) o.publish(t);
+      }
+    }
+    busy_still = busy_still && !o.done;
+  }
+
+  if (e.bad) o.res.status = bad_op;
+  if (mine) answer(t, q, i, e.kind, o.res.status);
+  if (Kind != find || q.batch_sum)
+    add_totals<Kind == mixed>(sum, q.batch_sum, o.res.live, o.res.used, mine && o.res.status == yes,
+                              mine && lacks_room(o.res.status), mine && e.bad);
+}
+
+// window[j], rank[j]: where element first + j belongs, and how many of its window came before it.
+template <u32 Kind>
+__global__ void __launch_bounds__(block_threads)
+    place_elements(const __grid_constant__ stadium_table t, const __grid_constant__ request q, size_t first, u32 many,
+                   u32 shift, u32* window, u32* rank, u32* counts) {
+  const size_t n = q.n_there ? *q.n_there : q.n;
+  const u32 j = blockIdx.x * block_threads + threadIdx.x;
+  if (j >= many) return;
+  const size_t i = first + j;
+  if (i >= n || !has_work(q, i)) {
+    window[j] = settled;
+    return;
+  }
+  const row_element e = element_of<Kind>(t, q, i);
+  row_op<mapped_mem, Kind> o;
+  o.start(t, e.kind, e.hash);
+  verdict d = e.bad || e.kind == nop ? verdict::slow : verdict::next;
+  while (d == verdict::next) d = o.look_ahead(t);
+  if (d == verdict::done) {
+    answer(t, q, i, e.kind, no);
+    window[j] = settled;
+    return;
+  }
+  const u32 its = u32(o.cell(t) * t.stride >> shift);
+  window[j] = its;
+  rank[j] = atomicAdd(counts + its, 1u);
+}
+
+struct row_sums {
+  u32 of[block_threads];
+};
+// counts[w] becomes what lies before window w, counts[windows] all of them. One block.
+__global__ void __launch_bounds__(block_threads) start_windows(u32* counts, u32 windows) {
+  GH_BLOCK_MEMORY(row_sums, sums);
+  const u32 part = (windows + block_threads - 1) / block_threads;
+  const u32 begin = threadIdx.x * part < windows ? threadIdx.x * part : windows;
+  const u32 end = begin + part < windows ? begin + part : windows;
+  u32 sum = 0;
+  for (u32 w = begin; w < end; ++w) sum += counts[w];
+  sums.of[threadIdx.x] = sum;
+  __syncthreads();
+  u32 before = 0;
+  for (u32 k = 0; k < threadIdx.x; ++k) before += sums.of[k];
+  for (u32 w = begin; w < end; ++w) {
+    const u32 here = counts[w];
+    counts[w] = before;
+    before += here;
+  }
+  if (threadIdx.x == block_threads - 1) counts[windows] = before;
+}
+
+__global__ void __launch_bounds__(block_threads)
+    list_elements(u32 many, const u32* window, const u32* rank, const u32* starts, u32* list) {
+  const u32 j = blockIdx.x * block_threads + threadIdx.x;
+  if (j < many && window[j] != settled) list[starts[window[j]] + rank[j]] = j;
+}
+
+// ---- batches ---------------------------------------------------------------------------------------------------------
+
+inline u64 blocks_for(u64 elements) { return (elements + block_threads - 1) / block_threads; }
+
+// Memory for the lists of one chunk.
+struct row_lists {
+  void* memory = nullptr;
+  u32 windows = 0;
+  u32 shift = 0;
+  u32* counts() const { return static_cast<u32*>(memory); }
+  u32* window() const { return counts() + windows + 1; }
+  u32* rank(u32 many) const { return window() + many; }
+  u32* list(u32 many) const { return rank(many) + many; }
+};
+inline row_lists lists_for(const stadium_table& t, const request& q) {
+  row_lists l;
+  if (!t.ordered_from || q.n < t.ordered_from) return l;
+  const u64 bytes = t.cells() * t.stride;
+  for (l.shift = t.window_shift; bytes >> l.shift >= windows_at_most;) ++l.shift;
+  l.windows = u32(bytes >> l.shift) + 1;
+  const size_t many = q.n < list_chunk ? q.n : list_chunk;
+  if (cuda_detail::allocate(&l.memory, (l.windows + 1 + 3 * many) * sizeof(u32), q.stream)) l.memory = nullptr;
+  return l;
+}
+
+template <u32 Kind>
+int run_rows(const stadium_table& t, const request& q, totals* sum) {
+  const row_lists l = lists_for(t, q);
+  const size_t chunk = l.memory ? list_chunk : size_t(1) << 30;
+  int e = 0;
+  for (size_t first = 0; first < q.n && !e; first += chunk) {
+    const u32 many = u32(q.n - first < chunk ? q.n - first : chunk);
+    const u64 blocks = blocks_for(many);
+    if (!l.memory) {
+      e = launch(serve_rows<Kind>, blocks, block_threads, q.stream, t, q, first, many, nullptr, nullptr, sum);
+      continue;
+    }
+    e = cuda_detail::fill(l.counts(), 0, (l.windows + 1) * sizeof(u32), q.stream);
+    if (!e)
+      e = launch(place_elements<Kind>, blocks, block_threads, q.stream, t, q, first, many, l.shift, l.window(),
+                 l.rank(many), l.counts());
+    if (!e) e = launch(start_windows, 1, block_threads, q.stream, l.counts(), l.windows);
+    if (!e)
+      e = launch(list_elements, blocks, block_threads, q.stream, many, l.window(), l.rank(many), l.counts(),
+                 l.list(many));
+    if (!e)
+      e = launch(serve_rows<Kind>, blocks, block_threads, q.stream, t, q, first, many, l.list(many),
+                 l.counts() + l.windows, sum);
+  }
+  if (l.memory) {
+    const int freed = cuda_detail::release(l.memory, q.stream);
+    if (!e) e = freed;
+  }
+  return e;
+}
+inline int run_row_batch(const void* table, const request& q, totals* sum) {
+  const auto& t = *static_cast<const stadium_table*>(table);
+  return q.kind == find || q.kind == count ? run_rows<find>(t, q, sum) : run_rows<mixed>(t, q, sum);
+}
+
+// The live rows of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
+__global__ void __launch_bounds__(block_threads)
+    collect_live_rows(const __grid_constant__ stadium_table t, cell_order order, u64 lo, u64 hi, u32* keys, u32* values,
+                      u64* n) {
+  const u64 at_order = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
+  const u64 cell = cell_at(order, at_order < hi ? at_order : lo);
+  const u64 group = cell >> t.log_tickets;
+  const u64 word = mapped_mem::load<order::acquire>(t.tickets + group);
+  const bool mine = at_order < hi && t.state_at(word, u32(cell - (group << t.log_tickets))) == live;
+  const u32 lane = threadIdx.x % 32;
+  const u32 all = __ballot_sync(full_warp, mine);
+  u64 to = 0;
+  if (lane == 0 && all) to = atomicAdd(n, u64(__popc(all)));
+  to = shuffle(to, 0, 32) + __popc(all & ((1u << lane) - 1));
+  each_round(t, mine, [&](u32 whose, bool there, u32 at) {
+    const u64 its_cell = shuffle(u64(cell), whose, 32);
+    const u64 its = shuffle(u64(to), whose, 32);
+    if (!there) return;
+    const row_piece p = load_piece(t, its_cell * t.stride + at);
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w) {
+      const u32 byte = at + w * 4;
+      if (keys && byte < t.key_bytes) keys[its * (t.key_bytes / 4) + byte / 4] = p.w[w];
+      if (values && byte >= t.value_at && byte < t.value_at + t.value_bytes)
+        values[its * (t.value_bytes / 4) + (byte - t.value_at) / 4] = p.w[w];
+    }
+  });
+}
+inline int collect_rows(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
+                        uint32_t, uint32_t, uint64_t* n, uint32_t, void* stream) {
+  const u64 blocks = blocks_for(hi - lo);
+  if (!blocks) return 0;
+  return launch(collect_live_rows, blocks, block_threads, stream, *static_cast<const stadium_table*>(table), order, lo,
+                hi, static_cast<u32*>(keys), static_cast<u32*>(values), reinterpret_cast<u64*>(n));
+}
+
+GH_END
