@@ -101,7 +101,7 @@ def resizing(settings: Settings) -> Figure:
     batch = 1 << 16
     rows: list[dict[str, Any]] = []
     for segment in ("auto", "whole"):
-        options = {"segment": segment} | settings.options
+        options: dict[str, Any] = {"segment": segment} | settings.options
         table = gh.Table(
             "hive",
             key_dtype="uint32",
