@@ -323,7 +323,7 @@ struct row_lists {
 inline row_lists lists_for(const stadium_table& t, const request& q) {
   row_lists l;
   if (!t.ordered_from || q.n < t.ordered_from) return l;
-  const u64 bytes = t.cells() * t.stride;
+  const u64 bytes = (t.groups << t.log_tickets) * t.stride;
   for (l.shift = t.window_shift; bytes >> l.shift >= windows_at_most;) ++l.shift;
   l.windows = u32(bytes >> l.shift) + 1;
   const size_t many = q.n < list_chunk ? q.n : list_chunk;
