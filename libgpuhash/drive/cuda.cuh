@@ -18,8 +18,8 @@ inline constexpr u32 block_threads = 256;
 template <bool Mixed>
 GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad) {
   const u32 lane = threadIdx.x % 32;
-  int mine = __reduce_add_sync(full_warp, live);
-  const int used_here = __reduce_add_sync(full_warp, used);
+  int mine = warp_sum(live);
+  const int used_here = warp_sum(used);
   const int good_here = batch_sum ? __popc(__ballot_sync(full_warp, good)) : 0;
   const int failed_here = __popc(__ballot_sync(full_warp, failed));
   int bad_here = 0;
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   bool carries = mine;
   if constexpr (Op::fixed_kind == mixed) {
     kd = q.ops[mine_at];
-    carries = mine && is_op<F>(kd);
+    carries = mine && is_op(q, kd);
   }
   const auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     if (carries && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
   if constexpr (Op::fixed_kind == accumulate) equal->share_status(mine, first, res);
   bool bad = false;
-  if constexpr (Op::fixed_kind == mixed) bad = mine && !is_op<F>(kd);
+  if constexpr (Op::fixed_kind == mixed) bad = mine && !is_op(q, kd);
   if (bad) res.status = bad_op;
   if (mine) write_result(q, i, res);
   constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
@@ -206,8 +206,8 @@ int run_on_cuda(const void* table, const request& q, totals* sum) {
 
 // What a thread of a rebuild did, added up.
 GH_FN void add_moved(totals* sum, u32 used, u32 failed) {
-  const u32 all_used = __reduce_add_sync(full_warp, used);
-  const u32 all_failed = __reduce_add_sync(full_warp, failed);
+  const u32 all_used = warp_sum(used);
+  const u32 all_failed = warp_sum(failed);
   if (threadIdx.x % 32) return;
   totals& mine = sum[blockIdx.x % total_stripes];
   if (all_used) atomicAdd(reinterpret_cast<u64*>(&mine.used), u64(all_used));

@@ -33,12 +33,9 @@ GH_FN typename F::value read_value(const request& q, size_t i) {
     return q.values ? read_element<typename F::value>(q.values, q.value_bytes, i) : 0;
 }
 
-// The op code of element i of a mixed batch. One that a table of format F does not have is a NOP here; on the CPU the core
-// refuses it, on CUDA it is only seen here, and the driver says bad_op.
-template <class F>
-GH_FN bool is_op(u32 code) {
-  return code <= erase && (F::has_value || code != accumulate);
-}
+// The op code of element i of a mixed batch. One that the table does not have is a NOP here; on the CPU the core refuses
+// it, on CUDA it is only seen here, and the driver says bad_op. (The slots of a set may have values all the same.)
+GH_FN bool is_op(const request& q, u32 code) { return code <= erase && !(q.is_set && code == accumulate); }
 GH_FN u32 read_op(const request& q, size_t i) {
   const u32 code = q.ops[i];
   return code <= erase ? code : u32(nop);

@@ -24,6 +24,7 @@ inline request table::request_for(const gpuhash_batch& b) const {
   q.kind = b.op;
   q.combine = b.combine;
   q.value_type = b.value_type;
+  q.is_set = config_.value_bytes == 0;
   q.n = b.n;
   q.keys = b.keys;
   q.values = b.values;

@@ -18,6 +18,7 @@ struct totals {
 struct request {
   uint32_t kind;  // tile/types.hpp
   uint32_t combine, value_type;
+  uint32_t is_set;  // 1: the table has no values
   size_t n;
   const uint64_t*
       n_there;  // if set, the number of elements lies there (device memory on CUDA) and n is its upper bound

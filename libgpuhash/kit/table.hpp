@@ -208,6 +208,12 @@ class table {
   gpuhash_status write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err);
   gpuhash_status write_totals(const totals& now, void* stream, gpuhash_error* err);
 
+  uint64_t used_on_host() {  // slots used, between batches; CPU
+    host_gate_.lock_shared();
+    const int64_t used = __atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED);
+    host_gate_.unlock_shared();
+    return uint64_t(used);
+  }
   uint64_t taken() const { return room_.taken(); }                     // slots that are used or claimed
   void forget_claims(uint64_t used) { room_.recount(used, limit()); }  // used is what is used, and nothing runs
 

@@ -44,6 +44,17 @@ struct lane_words {
   }
 };
 
+// The sum over a warp's lanes. Devices below 8.0 have no instruction for it.
+template <class T>
+GH_FN T warp_sum(T x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  for (int apart = 16; apart > 0; apart /= 2) x += __shfl_xor_sync(full_warp, x, apart);
+  return x;
+#else
+  return T(__reduce_add_sync(full_warp, x));
+#endif
+}
+
 // A tile of one lane has nothing to exchange.
 GH_FN u32 shuffle(u32 v, u32 lane, u32 width) {
   return width == 1 ? v : __shfl_sync(full_warp, v, int(lane), int(width));

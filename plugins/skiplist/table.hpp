@@ -297,18 +297,15 @@ class skiplist_table final : public table {
     if (!may && adds(q.kind)) offered_ += q.n;
     return may;
   }
-  bool pays(const request& q) const {
+  bool pays(const request& q) {
     if (options_.build == build_never || !(engine_->ordered->built_kinds >> q.kind & 1) || q.n >> 32) return false;
     if (options_.build == build_always) return true;
     // On CUDA it waits for what runs, as a table does only where it grows.
     if (on_cuda() && !config_.grow) return false;
     return q.n >= (on_cuda() ? least_built_on_cuda : least_built) && most_there() <= most_merged * q.n;
   }
-  // Pairs that there may be, without waiting for anybody.
-  uint64_t most_there() const {
-    if (on_cuda()) return offered_;
-    return uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
-  }
+  // Pairs that there may be; on CUDA, without waiting for anybody.
+  uint64_t most_there() { return on_cuda() ? uint64_t(offered_) : used_on_host(); }
   // As if these chunks had never been handed out.
   gpuhash_status wipe(uint32_t chunks, void* stream, gpuhash_error* err) {
     const layout_type& t = pool_.layout;

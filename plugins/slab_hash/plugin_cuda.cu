@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(block_threads)
     flush_chains(const __grid_constant__ Table t, u64 lo, u64 hi, totals* sum) {
   const u64 b = lo + blockIdx.x * u64(block_threads) + threadIdx.x;
   const int dropped = b < hi ? int(flush_bucket<cuda_mem>(t, typename Table::index(b))) : 0;
-  const int all = __reduce_add_sync(full_warp, dropped);
+  const int all = warp_sum(dropped);
   if (all && threadIdx.x % 32 == 0) atomicAdd(reinterpret_cast<u64*>(&sum->used), u64(-(long long)all));
 }
 template <class F>

@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(block_threads, S::wide ? 4 : 5)
     __syncwarp();
   }
 
-  const u32 all_added = __reduce_add_sync(full_warp, added);
-  const u32 all_failed = __reduce_add_sync(full_warp, failed);
+  const u32 all_added = warp_sum(added);
+  const u32 all_failed = warp_sum(failed);
   if (lane) return;
   const u32 stripe = blockIdx.x % total_stripes;
   const auto add = [](auto* to, u32 value) {

@@ -110,6 +110,7 @@ inline totals serve(store& s, batch& b) {
 
   request q{};
   q.kind = b.kind, q.combine = b.combine, q.value_type = b.type;
+  q.is_set = s.value_bytes == 0;
   q.n = b.by_pointer ? n + 300 : n;
   if (b.by_pointer) q.n_there = &there;
   q.keys = keys.data();

@@ -21,14 +21,14 @@ class Mutant(NamedTuple):
 
 MUTANTS = [
     # totals
-    Mutant("stripe", DRIVE, "blockIdx.x % total_stripes", "0"),
-    Mutant("failed-is-yes", DRIVE, "lane == 3 ? failed_here : 0", "lane == 3 ? good_here : 0"),
-    Mutant("yes-in-the-table", DRIVE, "lane != 2", "true"),
+    Mutant("stripe", DRIVE, "(sum + stripe)", "(sum)"),
+    Mutant("failed-is-yes", DRIVE, "__popc(__ballot_sync(full_warp, failed))", "good_here"),
+    Mutant("yes-in-the-table", DRIVE, "lane < 2 || (lane > 2 && !batch_sum)", "lane < 3 || !batch_sum"),
     Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
-    Mutant("extra-lanes-counted", DRIVE, "mine && res.status > yes", "res.status > yes || !mine"),
+    Mutant("extra-lanes-counted", DRIVE, "mine && lacks_room(res.status)", "lacks_room(res.status) || !mine"),
     # whose element
     Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),
-    Mutant("retry-of-everything", "libgpuhash/drive/io.hpp", "!q.only_failed || q.status[i] > yes", "true"),
+    Mutant("retry-of-everything", "libgpuhash/drive/io.hpp", "!q.only_failed || lacks_room(q.status[i])", "true"),
     Mutant("length-on-the-device", DRIVE, "q.n_there ? *q.n_there : q.n", "q.n"),
     Mutant("value-of-another-lane", DRIVE, "a_value = shuffle(v, from, W)", "a_value = shuffle(v, 0, W)"),
     Mutant("kind-of-another-lane", DRIVE, "shuffle(kd, from, W)", "kd"),
@@ -63,7 +63,7 @@ MUTANTS = [
     # cells
     Mutant("cells-overlap", DRIVE, "up_to - mine", "up_to"),
     Mutant("cells-above", DRIVE, "lane >= d ? below : 0", "below"),
-    Mutant("cell-past-the-end", DRIVE, "i < hi", "i <= hi"),
+    Mutant("cell-past-the-end", DRIVE, "at_order < hi", "at_order <= hi"),
     # the tile
     Mutant("lanes-of-another-tile", TILE, "__ballot_sync(full_warp, b) >> shift", "__ballot_sync(full_warp, b)"),
     Mutant("swap-by-first-lane", TILE, "go && lane == lead(h)", "go && lane == 0"),

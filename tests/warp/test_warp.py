@@ -40,11 +40,8 @@ def test_kernels(warps, structure):
 # ---- planted mistakes ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def mutated_warps():
-    """Programs with every planted mistake, of which the variable GPUHASH_WARP_MUTANT switches one on."""
-    root = BUILD / "mutated"
-    shutil.rmtree(root, ignore_errors=True)
+def plant(root):
+    """A copy of the sources with every mistake planted, of which the variable GPUHASH_WARP_MUTANT switches one on."""
     for path in sources(ROOT):
         target = root / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -61,6 +58,18 @@ def mutated_warps():
         else:
             mutated = f"({active} ? ({m.wrong}) : ({m.right}))"
         path.write_text(text.replace(m.right, mutated))
+
+
+def test_every_mistake_has_its_place(tmp_path):
+    plant(tmp_path)
+    assert (tmp_path / "libgpuhash/drive/cuda.cuh").read_text().count("emulated::mutant") > 20
+
+
+@pytest.fixture(scope="session")
+def mutated_warps():
+    root = BUILD / "mutated"
+    shutil.rmtree(root, ignore_errors=True)
+    plant(root)
     return build_all(root)
 
 
