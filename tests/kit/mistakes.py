@@ -198,14 +198,14 @@ MISTAKES = [
     Mistake(
         "no recount after a rebuild",
         GROWTH,
-        "++rebuilds_;\n  room_.recount(used, limit());",
-        "++rebuilds_;\n  if (!PLANTED) room_.recount(used, limit());",
+        "room_.recount(uint64_t(now.used), limit());",
+        "if (!PLANTED) room_.recount(uint64_t(now.used), limit());",
     ),
     Mistake(
         "used slots lost by a rebuild",
         GROWTH,
-        "after[0].used = int64_t(used);",
-        "after[0].used = int64_t(used) - PLANTED;",
+        "now.used = int64_t(used);",
+        "now.used = int64_t(used) - PLANTED;",
     ),
     # storage
     Mistake(
