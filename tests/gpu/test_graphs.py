@@ -1,6 +1,7 @@
 """CUDA graphs: what is captured from PyTorch and CuPy does, each time it is replayed, what a plain call would do."""
 
 import contextlib
+import gc
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ class TorchGraph:
         return self.torch.as_tensor(values, device="cuda")
 
     def capture(self, work, mode="global"):
+        gc.collect()
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph, capture_error_mode=mode):
             work()
@@ -67,6 +69,7 @@ class CupyGraph:
             "thread_local": modes.streamCaptureModeThreadLocal,
             "relaxed": modes.streamCaptureModeRelaxed,
         }[mode]
+        gc.collect()  # a graph of an earlier test that is collected in a capture ends it
         self.stream.begin_capture(number)
         try:
             work()
