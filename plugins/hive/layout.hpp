@@ -109,10 +109,14 @@ struct hive_table {
   GH_FN u32* filter_of(index home) const { return filter + (home >> 2); }
 
   // The segment of a hash by linear hashing: of round 0 the high part of hash * base, the low part of which says where in the
-  // segment the home is; and for each later round another low bit of the hash.
+  // segment the home is; and for each later round another low bit of the hash. On CUDA segments are not split (table.hpp).
   GH_FN index segment_of(index h) const {
+#if defined(__CUDACC__)
+    return reduce(h, base);
+#else
     const index s = reduce(h, base) + base * (h & ((index(1) << round) - 1));
     return s + (s < split ? base * (h & index(1) << round) : 0);
+#endif
   }
   // The home among the buckets of its segment.
   GH_FN index place_of(index h) const { return reduce(index(h * base), segment_buckets); }
@@ -126,8 +130,9 @@ struct hive_table {
   // Bucket number `way` of k: 0 is its home.
   GH_FN index bucket_of(key k, index home, u32 way) const {
     if (way == 0) return home;
-    const index h = index(hash(k, seed));  // not by `home`, which in a tile without work is not the key's
-    return segment_of(h) * segment_buckets + bucket_among(k, place_of(h), way);
+    // Not from `home` alone, which in a tile without work is not the key's.
+    const index first = segment_of(index(hash(k, seed))) * segment_buckets;
+    return first + bucket_among(k, home - first, way);
   }
   // The same among the buckets of k's segment, of which `own` is its home.
   GH_FN index bucket_among(key k, index own, u32 way) const {

@@ -128,7 +128,7 @@ class hive final : public table {
     if (wanted > 1e15) return s;
     const uint64_t buckets = uint64_t(wanted) < least_buckets ? uint64_t(least_buckets) : uint64_t(wanted);
     const uint64_t segments = whole ? 1 : buckets / most;
-    while (segments >> (s.round + 1) >= least_segments) ++s.round;
+    while (stretches_ && segments >> (s.round + 1) >= least_segments) ++s.round;
     s.base = segments >> s.round;
     const uint64_t unit = whole ? 1 : 4;  // of buckets: no two segments share a word of the filter
     s.segment_buckets = (buckets + s.segments() - 1) / s.segments();

@@ -28,7 +28,8 @@ struct hive_memory {
   static const engine* real_engines() { return gpuhash_hive_engines_sim_hive(); }
   template <class Each>
   static void each_block(const layout& t, Each each) {
-    each(t.slots, t.cells() * sizeof(typename F::word));
+    each(t.slots, t.bucket_cells() * sizeof(typename F::word));
+    each(t.stash, t.stash_slots * sizeof(typename F::word));
     each(t.locks, (uint64_t(t.lock_mask) + 1) * sizeof(u32));
     each(t.filter, (t.buckets() + 3) / 4 * sizeof(u32));
     each(t.note, sizeof(u32));
@@ -36,7 +37,7 @@ struct hive_memory {
   }
   static layout translated(layout t) {
     t.slots = the_device.real(t.slots);
-    t.stash = t.slots + t.bucket_cells();
+    t.stash = the_device.real(t.stash);
     t.locks = the_device.real(t.locks);
     t.filter = the_device.real(t.filter);
     t.note = the_device.real(t.note);

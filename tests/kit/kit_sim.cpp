@@ -209,6 +209,8 @@ int simulate(int argc, char** argv) {
   }
   static gpuhash_host_api api{};
   api.fail = fail;
+  static constexpr gpuhash_memory systems{sizeof(gpuhash_memory), nullptr, nullptr, nullptr};  // which nobody uses here
+  api.host_memory = &systems;
   host = &api;
   run_options r;
   r.slab = !strcmp(argv[1], "slab_hash");

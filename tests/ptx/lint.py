@@ -136,6 +136,19 @@ def demangle(names: list[str]) -> dict[str, str]:
     return dict(zip(names, done.stdout.splitlines(), strict=True))
 
 
+def parameter_types(function: str) -> list[str]:
+    """The types of a function's parameters, from its name as C++ spells it; none if it has no parameters."""
+    found, depth, end = [], 0, len(function) - 1
+    for at in range(end, -1, -1):
+        depth += (function[at] in ")>") - (function[at] in "(<")
+        if depth == 0 or (depth == 1 and function[at] == ","):
+            found.append(function[at + 1 : end].strip())
+            end = at
+        if depth == 0:
+            break
+    return found[::-1] if function.endswith(")") else []
+
+
 # ---- reading PTX -----------------------------------------------------------------------------------------------------
 
 
@@ -153,10 +166,11 @@ class Origin:
 
 @dataclass
 class Kernel:
-    """One kernel: the sizes of its struct parameters (0 for plain ones), and its instructions."""
+    """One kernel: the sizes of its struct parameters (0 for plain ones), all their types, and its instructions."""
 
     name: str
     sizes: list[int] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)  # where they are known
     body: list[str] = field(default_factory=list)
 
 
@@ -260,8 +274,10 @@ class Flow:
         return frozenset(found)
 
     def is_request(self, o: Origin) -> bool:
-        """Is this a field of the request?"""
-        return self.kernel.sizes[o.parameter] in self.layout
+        """Is this a field of the request? Where types are not known their sizes tell."""
+        types = self.kernel.types
+        named = not types or types[o.parameter].rpartition("::")[2] in REQUEST_POINTERS
+        return named and self.kernel.sizes[o.parameter] in self.layout
 
     def of_batch(self, o: Origin) -> bool:
         """Does the pointer lead into the memory of a batch?"""
@@ -366,6 +382,7 @@ def lint_ptx(plugin: str, ptx: str, report: str, layout: Layout, allowed: dict[s
         name = names[kernel.name]
         if name.startswith("void cub::"):  # sorts and sums the arrays of a rebuild; no table is among them
             continue
+        kernel.types = parameter_types(name) if name != kernel.name else []
         flow = Flow(kernel, layout)
         result.kernels += 1
         result.accesses += sum(1 for s in kernel.body if ACCESS.match(s) and not s.startswith("ld.param"))

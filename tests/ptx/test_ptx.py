@@ -138,6 +138,21 @@ def test_scalars_of_the_request_are_no_pointers():
     assert "unknown origin" in problem
 
 
+def test_types_of_parameters():
+    name = "void g::serve<g::op<g::tile<g::(g::kind)3>, 2>(g::op<g::tile<g::pair, 8>>::table, g::request, int*)"
+    assert lint.parameter_types(name) == ["g::op<g::tile<g::pair, 8>>::table", "g::request", "int*"]
+    assert lint.parameter_types("serve") == []
+
+
+def test_a_table_of_the_size_of_a_request_is_no_request():
+    one = lint.kernels_of(kernel("ld.param.u64 %rd1, [serve_param_0+8];"))[0]
+    one.sizes = [120, 120]
+    field = lint.Origin(0, 8)
+    assert lint.Flow(one, LAYOUT).is_request(field)
+    one.types = ["g::table<g::pair32>", "g::request"]
+    assert not lint.Flow(one, LAYOUT).is_request(field)
+
+
 def test_kernels_that_read_alone():
     name = "_ZN7gpuhash6device5serveINS0_9cuda_tileINS0_6pair32ELi8ELi4ELb1EEEEEvv"
     if "cuda_tile<" not in lint.demangle([name])[name]:
