@@ -354,10 +354,10 @@ class skiplist_table final : public table {
     if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
     const bool in_place =
         all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
-    pool fresh;
+    spare_pool fresh{*this, stream};
     if (!in_place)
-      if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh, stream, err)) return s;
-    layout_type target = (in_place ? pool_ : fresh).layout;
+      if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh.it, stream, err)) return s;
+    layout_type target = (in_place ? pool_ : fresh.it).layout;
     target.order = order_unsigned;
     *done = true;  // from here on nothing runs out
     gpuhash_status s = in_place ? wipe(taken, stream, err) : gpuhash_status(GPUHASH_OK);
@@ -365,13 +365,9 @@ class skiplist_table final : public table {
     if (!s && !e && all)
       e = engine.build(&target, size_t(all), keys.get(), values.get(), half, half, dense(), threads(), stream);
     if (!e) e = api_.wait(stream);
-    if (s || e) {
-      drop_all(fresh, stream);
-      return s ? s : fault(err, e, "building the table from a batch");
-    }
+    if (s || e) return s ? s : fault(err, e, "building the table from a batch");
     if (!in_place) {
-      std::swap(fresh, pool_);
-      drop_all(fresh, stream);
+      std::swap(fresh.it, pool_);
       ++rebuilds_;
     }
     now.live += int64_t(b.fresh + b.fresh_side);

@@ -94,21 +94,20 @@ namespace {
 constexpr size_t n_keys = 3000;
 
 struct subject {
-  explicit subject(const backend& of, bool several) : b(of), multi(several) {}
+  subject(const backend& of, const gpuhash_option* a_shape) : b(of), shape(a_shape) {}
 
   const backend& b;
   gpuhash_table* t = nullptr;
   counted_memory memory;
   gpuhash_memory resource = memory.resource();
   std::map<uint64_t, uint64_t> model;
-  const bool multi;
+  const gpuhash_option* const shape;  // NULL: the default
 
   gpuhash_status create(gpuhash_error* err) {
     gpuhash_config config = GPUHASH_CONFIG_INIT;
-    const gpuhash_option duplicates = {"duplicates", "1"};
     config.backend = b.name.c_str(), config.seed = 7, config.threads = 1;
     config.memory = &resource;
-    if (multi) config.options = &duplicates, config.n_options = 1;
+    if (shape) config.options = shape, config.n_options = 1;
     return gpuhash_table_create(&config, &t, err);
   }
   ~subject() {
@@ -244,8 +243,8 @@ const std::vector<call> calls = {
 };
 
 // A life in which the i-th allocation of call `which` fails. False: there was no i-th.
-bool live_through(const backend& b, size_t which, long i, bool own_memory, bool multi) {
-  subject s(b, multi);
+bool live_through(const backend& b, size_t which, long i, bool own_memory, const gpuhash_option* shape) {
+  subject s(b, shape);
   const auto arm = [&] { own_memory ? void(s.memory.fail_in = i) : s.arm(i); };
   const auto happened = [&] { return own_memory ? s.memory.fail_in < 0 : s.blown(); };
   gpuhash_error err = GPUHASH_ERROR_INIT;
@@ -281,12 +280,15 @@ bool live_through(const backend& b, size_t which, long i, bool own_memory, bool 
 }
 
 size_t every_allocation(const backend& b) {
+  static constexpr gpuhash_option duplicates = {"duplicates", "1"}, built = {"build", "always"};
+  static constexpr const gpuhash_option* shapes[] = {nullptr, &duplicates, &built};
   size_t planted = 0;
   for (const bool own_memory : {false, true})
-    for (const bool multi : {false, true}) {
-      if (multi && !(b.traits & GPUHASH_TRAIT_MULTI)) continue;
+    for (const gpuhash_option* shape : shapes) {
+      if (shape == &duplicates && !(b.traits & GPUHASH_TRAIT_MULTI)) continue;
+      if (shape == &built && !(b.traits & GPUHASH_TRAIT_ORDERED)) continue;
       for (size_t which = 0; which <= calls.size(); ++which)
-        for (long i = 0; live_through(b, which, i, own_memory, multi); ++i)
+        for (long i = 0; live_through(b, which, i, own_memory, shape); ++i)
           if (++planted > 100000) wrong("%s: no end of allocations", b.name.c_str());
     }
   return planted;
