@@ -135,7 +135,7 @@ def output(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) ->
         return output(out, base, shape + inner, what)
     array = out
     if not isinstance(out, np.ndarray):
-        library = _tensors.library_of(out)
+        library = _tensors.array_library(out)
         if library == "jax":
             raise TypeError(f"{what} is a JAX array, which cannot be written: leave it out")
         if library is None:
@@ -175,7 +175,7 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
 
 def _from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
     """An object that is not numpy's: a tensor, a column of a data frame, anything that numpy or DLPack can read."""
-    library = _tensors.library_of(given)
+    library = _tensors.array_library(given)
     if library is not None:
         return _tensors.read(given, library, what)
     nulls = getattr(given, "null_count", 0)  # an attribute of Arrow's arrays, a method of polars'

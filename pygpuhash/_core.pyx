@@ -1010,7 +1010,7 @@ cdef class CoreTable:
         if self._kind != GPUHASH_CPU or (type(keys) is not ndarray and _arrays.on_device(keys)):
             return _device.batch(self, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
         if type(keys) is not ndarray:
-            library = _tensors.library_of(keys)
+            library = _tensors.array_library(keys)
             _tensors.check_results(library, out_dtype)
         cdef Array k = self._input(keys, self.key_dtype, self._key_store, self.key_twin, "keys")
         cdef size_t n = PyArray_SIZE(k)

@@ -560,7 +560,7 @@ def _host_batch(
             "the stream is being captured into a graph, and host arrays are copied now: pass device arrays, or call "
             "outside of the capture"
         )
-    library = _tensors.library_of(keys)
+    library = _tensors.array_library(keys)
     _tensors.check_results(library, out_dtype)
     host = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")
     shape = host.shape

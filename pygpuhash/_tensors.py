@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["check_results", "dtype_name", "give", "library_of", "read"]
+__all__ = ["array_library", "check_results", "dtype_name", "give", "read"]
 
 _MODULES = {"torch": "Tensor", "jax": "Array"}
 
 
-def library_of(array: Any) -> str | None:
+def array_library(array: Any) -> str | None:
     """ "torch", "jax", or None: whose array this is."""
     for name, kind in _MODULES.items():
         module = sys.modules.get(name)

@@ -252,7 +252,7 @@ class Table(_core.CoreTable):
                 error.status = status.reshape(stored.shape)
                 mask[...] = error.status == 1
             raise
-        library = _tensors.library_of(keys)
+        library = _tensors.array_library(keys)
         if out is not None:
             return out
         if library is not None:
@@ -272,7 +272,7 @@ class Table(_core.CoreTable):
         """
         if _arrays.on_device(keys):
             return _device.find_all(self, keys, stream)
-        stored, library = self._host_keys(keys, "keys"), _tensors.library_of(keys)
+        stored, library = self._host_keys(keys, "keys"), _tensors.array_library(keys)
         for dtype in (_OFFSET, self.value_dtype):
             _tensors.check_results(library, dtype)
         step = _core.piece() if self._kind == _core.CPU else max(stored.size, 1)
@@ -377,7 +377,7 @@ class Table(_core.CoreTable):
         numpy arrays, or arrays of the library of `like`: of a CUDA array, for a table on its device, or of a tensor on
         the CPU. The table is read in one call, which Ctrl-C does not end.
         """
-        library = None if like is None or _arrays.on_device(like) else _tensors.library_of(like)
+        library = None if like is None or _arrays.on_device(like) else _tensors.array_library(like)
         if library is not None:
             for dtype in (self.key_dtype, self.value_dtype):
                 _tensors.check_results(library, dtype)
@@ -491,7 +491,7 @@ class Table(_core.CoreTable):
     def _get(self, keys: Any, default: Any, stream: Any) -> Any:
         if self.value_dtype is None:
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
-        library = _tensors.library_of(keys)
+        library = _tensors.array_library(keys)
         if library is not None and not _arrays.on_device(keys):
             _tensors.check_results(library, self.value_dtype)
             values = self.get(_tensors.read(keys, library, "keys"), default, stream=stream)

@@ -33,20 +33,20 @@ class Classic:
     def __init__(self, settings: Settings, nodes: int) -> None:
         if settings.on_cuda:
             raise Unavailable("the classic skiplist runs on the CPU only: use --device cpu for this figure")
-        self.library, self.threads = _library(), settings.threads or len(_cpus())
-        self.list = self.library.classic_make(nodes)
+        self.functions, self.threads = _library(), settings.threads or len(_cpus())
+        self.list = self.functions.classic_make(nodes)
         if not self.list:
             raise Unavailable(f"no memory for a skiplist of {nodes:,} nodes; ask for fewer elements with --n")
 
     def close(self) -> None:
         """Free the list."""
-        self.library.classic_drop(self.list)
+        self.functions.classic_drop(self.list)
 
     def serve(self, ops: Any, keys: Any) -> Any:
         """Status of each operation, 0 or 1."""
         status = np.empty(len(keys), np.uint8)
         at = [array.ctypes.data_as(ctypes.c_void_p) for array in (ops, keys, status)]
-        self.library.classic_serve(self.list, ctypes.c_size_t(len(keys)), *at, self.threads)
+        self.functions.classic_serve(self.list, ctypes.c_size_t(len(keys)), *at, self.threads)
         if int(status.max(initial=0)) > 1:
             raise Wrong("the classic skiplist ran out of nodes")
         return status

@@ -138,13 +138,13 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     carries = mine && first == threadIdx.x;
   }
 
-  // The tile: its lanes' elements, one after the other. todo has a bit for each that no operation has taken yet.
-  u32 todo = tile.ballot(carries && !(Op::table::side_slots && is_side_key(k)));
+  // The tile: its lanes' elements, one after the other. untaken has a bit for each that no operation has taken yet.
+  u32 untaken = tile.ballot(carries && !(Op::table::side_slots && is_side_key(k)));
   Op op[P];
   u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
   auto take = [&](int p, bool wanted) {
-    const bool some = todo != 0;
-    const u32 from = some ? __ffs(todo) - 1 : 0;
+    const bool some = untaken != 0;
+    const u32 from = some ? __ffs(untaken) - 1 : 0;
     typename F::value a_value{};
     if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, W);
     const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
     op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
     owner[p] = wanted ? (some ? from : u32(W)) : owner[p];
-    todo = wanted ? todo & (todo - 1) : todo;
+    untaken = wanted ? untaken & (untaken - 1) : untaken;
   };
 #pragma unroll
   for (int p = 0; p < P; ++p) {

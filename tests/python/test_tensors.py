@@ -241,7 +241,7 @@ def test_the_rules_for_tensors_without_pytorch(monkeypatch):
     """Tensors in, tensors out, where PyTorch is not installed, too."""
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=StandIn, from_numpy=StandIn))
     keys, out, found = StandIn(np.arange(4)), StandIn(np.zeros(4, np.int64)), StandIn(np.zeros(4, bool))
-    assert _tensors.library_of(keys) == "torch"
+    assert _tensors.array_library(keys) == "torch"
     with gh.Table(device="cpu") as table:
         assert isinstance(table.insert(keys, keys), StandIn)
         values, mask = table.find(keys)

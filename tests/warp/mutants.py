@@ -29,12 +29,13 @@ MUTANTS = [
     # whose element
     Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),
     Mutant("retry-of-everything", "libgpuhash/drive/io.hpp", "!q.only_failed || lacks_room(q.status[i])", "true"),
+    Mutant("accumulate-in-a-set", "libgpuhash/drive/io.hpp", "q.is_set && code == accumulate", "false"),
     Mutant("length-on-the-device", DRIVE, "q.n_there ? *q.n_there : q.n", "q.n"),
     Mutant("value-of-another-lane", DRIVE, "a_value = shuffle(v, from, W)", "a_value = shuffle(v, 0, W)"),
     Mutant("kind-of-another-lane", DRIVE, "shuffle(kd, from, W)", "kd"),
     Mutant("home-of-another-lane", DRIVE, "shuffle(home, from, W)", "home"),
     Mutant("result-to-every-lane", DRIVE, "finished && tile.lane == owner[p]", "finished"),
-    Mutant("elements-skipped", DRIVE, "todo & (todo - 1)", "todo & (todo - 1) & (todo - 2)"),
+    Mutant("elements-skipped", DRIVE, "untaken & (untaken - 1)", "untaken & (untaken - 1) & (untaken - 2)"),
     Mutant("side-keys-in-the-table", DRIVE, "carries && !(Op::table::side_slots && is_side_key(k))", "carries"),
     Mutant("side-keys-of-followers", DRIVE, "carries && is_side_key(k)", "mine && is_side_key(k)"),
     # go
