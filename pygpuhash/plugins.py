@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["hive", "linear_probe", "slab_hash", "stadium"]
+__all__ = ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"]
 
 _PLUGINS = Path(__file__).parent / "gpuhash" / "plugins-v1"
 
@@ -17,6 +17,11 @@ def hive() -> str:
 def linear_probe() -> str:
     """Open addressing with linear probing over rows of slots."""
     return str(_PLUGINS / "gpuhash_linear_probe.so")
+
+
+def skiplist() -> str:
+    """Keys in order: chunks of sorted entries, reached through levels of such chunks."""
+    return str(_PLUGINS / "gpuhash_skiplist.so")
 
 
 def slab_hash() -> str:

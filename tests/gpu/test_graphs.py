@@ -11,7 +11,7 @@ import pygpuhash as gh
 pytestmark = pytest.mark.gpu
 
 KEYS, BATCH, REPLAYS = 1 << 14, 256, 100_000
-BACKENDS = ["linear_probe", "slab_hash"]
+BACKENDS = ["linear_probe", "slab_hash", "hive", "skiplist", "stadium"]
 MODES = ["global", "thread_local", "relaxed"]
 
 

@@ -12,7 +12,7 @@ from pygpuhash import _core, _cuda, _device
 pytestmark = pytest.mark.gpu2
 
 N = 100_000
-BACKENDS = ["linear_probe", "slab_hash"]
+BACKENDS = ["linear_probe", "slab_hash", "hive", "skiplist", "stadium"]
 
 
 class Cupy:
