@@ -13,30 +13,29 @@ GH_BEGIN
 
 inline constexpr u32 block_threads = 256;
 
-// One atomic instruction per warp. Not per block: warps that wait for each other at the end keep new ones away. Only mixed
-// batches have op codes, which may be bad.
-template <bool Mixed>
-GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad) {
+// Add what a warp has summed up. One atomic instruction per warp, not per block: warps that wait for each other at the end
+// keep new ones away.
+GH_FN void add_sums(totals* sum, totals* batch_sum, int live, int used, int good, int failed, int bad) {
   const u32 lane = threadIdx.x % 32;
-  int mine = warp_sum(live);
-  const int used_here = warp_sum(used);
-  const int good_here = batch_sum ? __popc(__ballot_sync(full_warp, good)) : 0;
-  const int failed_here = __popc(__ballot_sync(full_warp, failed));
-  int bad_here = 0;
-  if constexpr (Mixed) bad_here = __popc(__ballot_sync(full_warp, bad));
   // The counters of totals lie one after the other, 8 bytes each.
-  mine = lane == 0   ? mine
-         : lane == 1 ? used_here
-         : lane == 2 ? good_here
-         : lane == 3 ? failed_here
-         : lane == 4 ? bad_here
-                     : 0;
+  const int mine = lane == 0 ? live : lane == 1 ? used : lane == 2 ? good : lane == 3 ? failed : lane == 4 ? bad : 0;
   if (!mine) return;
   const u32 stripe = blockIdx.x % total_stripes;
   // What failed in a batch that somebody looks at is that one's to report.
   if (lane < 2 || (lane > 2 && !batch_sum))
     atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
   if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum + stripe) + lane, u64((long long)mine));
+}
+// What each lane's element did. Only mixed batches have op codes, which may be bad.
+template <bool Mixed>
+GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 good, u32 failed, u32 bad) {
+  const int live_here = warp_sum(live);
+  const int used_here = warp_sum(used);
+  const int good_here = batch_sum ? __popc(__ballot_sync(full_warp, good)) : 0;
+  const int failed_here = __popc(__ballot_sync(full_warp, failed));
+  int bad_here = 0;
+  if constexpr (Mixed) bad_here = __popc(__ballot_sync(full_warp, bad));
+  add_sums(sum, batch_sum, live_here, used_here, good_here, failed_here, bad_here);
 }
 
 // accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the

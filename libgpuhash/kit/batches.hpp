@@ -230,7 +230,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
       doubt();
     }
     *ran = true;
-    if (const gpuhash_status s = queue(p, counters, err)) return s;
+    if (const gpuhash_status s = queue(p, counters, false, err)) return s;
   }
   const gpuhash_status s = look_at(p, counters, err);
   if (counters && !s) room_.settle(c, uint64_t(p.sum.used));
@@ -261,7 +261,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
       if (poisoned_) return poisoned(err);
     }
     const bool sure = c.granted && certain(p.q.n);
-    if (sure && !look) return queue(p, nullptr, err);
+    if (sure && !look) return queue(p, nullptr, true, err);
     if (!sure) doubt();  // nobody counts what this part takes
   }
   // A retry has to know which elements to leave alone.
@@ -271,7 +271,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     p.q.n = p.q.n < most ? p.q.n : most;
     p.q.status = many.get() ? many.as<uint8_t>() : head()->status;
   }
-  gpuhash_status s = queue(p, head()->batch, err);
+  gpuhash_status s = queue(p, head()->batch, true, err);
   if (!s) s = look_at(p, head()->batch, err);
   room_.settle(c, uint64_t(p.sum.used));
   while (growing && !s && p.sum.failed && *grown == GPUHASH_OK) {
@@ -280,27 +280,46 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     doubt();
     p.q.only_failed = 1;
     const int64_t used_before = p.sum.used;
-    s = queue(p, head()->batch, err);
+    s = queue(p, head()->batch, true, err);
     if (!s) s = look_at(p, head()->batch, err);
     room_.settle({}, uint64_t(p.sum.used - used_before));
   }
   return poisoned_ && !s ? *grown : s;
 }
 
-// Under launch_.
-inline gpuhash_status table::queue(part& p, totals* counters, gpuhash_error* err) {
+// By parts of the table, if that pays, and there is memory for it. held: the table is held exclusively. Batches that do not
+// need it are held back by that; but this one keeps the whole device busy.
+inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
+  if (!engine_->parts || q.parts == parts_never || graphs_.any()) return 0;  // C2
+  const uint64_t bytes = engine_->parts->memory(layout(), q);
+  if (!bytes) return 0;
+  scratch work(*this, bytes, q.stream);
+  if (!work) return 0;
+  *queued = true;
+  int e = held ? 0 : gate_.before_exclusive(q.stream);
+  if (!e) e = engine_->parts->run(layout(), q, head()->sum, work.get());
+  if (!e && !held) e = gate_.after_exclusive(q.stream);
+  return e;
+}
+
+// Under launch_. held: and the table is held exclusively.
+inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash_error* err) {
   const bool writes = p.q.kind != GPUHASH_OP_FIND && p.q.kind != GPUHASH_OP_COUNT;
   p.slots = slots();
   p.growths = growths_;
   request q = p.q;
   q.batch_sum = counters;
   int e = counters ? api_.fill(counters, 0, sizeof(totals) * total_stripes, q.stream) : 0;
-  stream_gate::turn turn{writes};
-  if (!e) e = gate_.before_batch(q.stream, &turn);
-  turn.alone &= !graphs_.any_that_write();  // C3
-  q.alone = turn.alone;
-  if (!e) e = engine_->run(layout(), q, head()->sum);
-  if (!e) e = gate_.after_batch(q.stream, turn);
+  bool by_parts = false;
+  if (!e && writes) e = queue_by_parts(q, held, &by_parts);
+  if (!by_parts) {
+    stream_gate::turn turn{writes};
+    if (!e) e = gate_.before_batch(q.stream, &turn);
+    turn.alone &= !graphs_.any_that_write();  // C3
+    q.alone = turn.alone;
+    if (!e) e = engine_->run(layout(), q, head()->sum);
+    if (!e) e = gate_.after_batch(q.stream, turn);
+  }
   if (adds(q.kind) && !counters) unwatched_ = true;
   return e ? fault(err, e, "running a batch") : gpuhash_status(GPUHASH_OK);
 }

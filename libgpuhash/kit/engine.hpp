@@ -35,6 +35,7 @@ struct request {
   uint32_t in_flight;               // CUDA: keys in flight per tile; 0: the engine's choice
   uint32_t only_failed;             // 1: serve only elements whose status byte says that they were not carried out
   uint32_t alone;                   // 1: no batch that writes runs at the same time (kit/gate)
+  uint32_t parts;                   // CUDA: may the batch be divided by parts of the table? (kit/parts.hpp)
 };
 
 // In which order cells are collected. Homes ascend with the hash: pairs that leave one table in the order of its cells
@@ -73,6 +74,8 @@ struct engine {
 
   // Ordered structures only, else NULL (kit/ordered.hpp).
   const struct ordered_engine* ordered = nullptr;
+  // CUDA, or NULL: large batches by parts of the table (kit/parts.hpp).
+  const struct parts_engine* parts = nullptr;
 };
 
 // Slot formats, as engines and tables number them.

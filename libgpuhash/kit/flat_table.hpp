@@ -59,7 +59,10 @@ class flat_table final : public table {
   uint64_t limit() const override { return at_.limit; }
   bool smaller_for(uint64_t keys) const override { return bytes_for(keys) < storage_.bytes; }
   bool certain(uint64_t) override { return S::finds_room(at_.layout, config_.max_load_factor); }
-  void tune(request& q) const override { q.in_flight = options_.in_flight; }
+  void tune(request& q) const override {
+    q.in_flight = options_.in_flight;
+    q.parts = options_.parts;
+  }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     const int e = api_.fill(storage_.p, 0xff, storage_.bytes, stream);
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);

@@ -66,15 +66,15 @@ GH_FN V join_operands(joiner j, V a, V b) {
 }
 
 // May this operand be joined with others before it reaches the table? Not if it is so large a number to add, or an infinity
-// or NaN, that the sum of operands might leave the range where the stored value would have kept it inside: 2^16 operands
-// that may be joined add up to less than half of the largest number.
+// or NaN, that the sum of operands might leave the range where the stored value would have kept it inside: 2^log_many
+// operands that may be joined add up to less than half of the largest number.
 template <class V>
-GH_FN bool may_join_first(joiner j, V v) {
+GH_FN bool may_join_first(joiner j, V v, u32 log_many = 16) {
   if constexpr (sizeof(V) == 8)
-    if (j.narrow) return may_join_first<u32>(j, u32(v));
+    if (j.narrow) return may_join_first<u32>(j, u32(v), log_many);
   if (j.type != 2 || j.combine != 0) return true;
   constexpr u32 fraction_bits = sizeof(V) == 4 ? 23 : 52, exponents = sizeof(V) == 4 ? 255 : 2047;
-  return u32(v >> fraction_bits & exponents) < exponents - 18;
+  return u32(v >> fraction_bits & exponents) < exponents - log_many - 2;
 }
 
 // The word that an operation wants to leave in the slot of key k.

@@ -25,6 +25,7 @@
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
 #include "libgpuhash/kit/ordered.hpp"
+#include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
 #include "libgpuhash/kit/sync.hpp"
 #include "libgpuhash/kit/team.hpp"
@@ -309,7 +310,8 @@ class table {
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);
   gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
-  gpuhash_status queue(part& p, totals* counters, gpuhash_error* err);
+  gpuhash_status queue(part& p, totals* counters, bool held, gpuhash_error* err);
+  int queue_by_parts(const request& q, bool held, bool* queued);
   gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);
   gpuhash_status capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err);
   gpuhash_status captured_by(void* stream, void** graph, gpuhash_error* err);

@@ -15,19 +15,19 @@ GH_BEGIN
 inline constexpr u32 full_warp = 0xffffffffu;
 
 // S words of a lane, 16 bytes a load.
-template <class Word, int S, bool Weak>
+template <class Word, int S, bool Weak, class Mem = cuda_mem>
 struct lane_words {
   Word w[S];
   GH_FN void load(const Word* p) {
     if constexpr (sizeof(Word) == 8 && S % 2 == 0) {
 #pragma unroll
-      for (int i = 0; i < S; i += 2) cuda_mem::load_two<Weak>(p + i, w + i);
+      for (int i = 0; i < S; i += 2) Mem::template load_two<Weak>(p + i, w + i);
     } else if constexpr (sizeof(Word) == 4 && S % 4 == 0) {
 #pragma unroll
-      for (int i = 0; i < S; i += 4) cuda_mem::load_four<Weak>(p + i, w + i);
+      for (int i = 0; i < S; i += 4) Mem::template load_four<Weak>(p + i, w + i);
     } else {
 #pragma unroll
-      for (int i = 0; i < S; ++i) w[i] = cuda_mem::load<order::relaxed>(p + i);
+      for (int i = 0; i < S; ++i) w[i] = Mem::template load<order::relaxed>(p + i);
     }
   }
   GH_FN void load_acquire(const Word* p) {
@@ -67,10 +67,10 @@ GH_FN u128 shuffle(u128 v, u32 lane, u32 width) { return {shuffle(v.lo, lane, wi
 // R slots read by W lanes. W * 16 bytes is the row, except in narrow tiles whose row is smaller than 16 bytes.
 template <class F, int R,
           int W = (R * int(sizeof(typename F::word)) >= 16 ? R * int(sizeof(typename F::word)) / 16 : 1),
-          bool Weak = false>
+          bool Weak = false, class Mem = cuda_mem>
 struct cuda_tile {
   using format = F;
-  using mem = cuda_mem;
+  using mem = Mem;
   using word = typename F::word;
   using value = typename F::value;
   static constexpr int slots = R, lanes = W;
@@ -79,7 +79,7 @@ struct cuda_tile {
   static constexpr u32 tile_mask = W == 32 ? full_warp : (1u << W) - 1;
 
   struct row {
-    lane_words<word, S, Weak> part;
+    lane_words<word, S, Weak, Mem> part;
   };
   struct hits {
     u32 lanes;   // lanes of the tile that have a hit; the same in all of them

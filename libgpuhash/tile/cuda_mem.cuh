@@ -185,9 +185,91 @@ struct cuda_mem {
                  : "l"(p)
                  : "memory");
   }
+  // 16 bytes of slots from the block's memory, each slot written at once.
+  GH_FN static void store_row(u32* p, const u32* v) {
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+                 : "memory");
+  }
+  GH_FN static void store_row(u64* p, const u64* v) {
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0],{%1,%2};" ::"l"(p), "l"(v[0]), "l"(v[1]) : "memory");
+  }
+  GH_FN static void store_row(u128* p, const u128* v) { store<order::relaxed>(p, *v); }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
   GH_FN static void relax() { __nanosleep(32); }
+};
+
+// A part of a table in the memory of a block, which only the block's threads know of.
+struct block_mem {
+  template <class T>
+  GH_FN static u32 place(const T* p) {
+    return u32(__cvta_generic_to_shared(p));
+  }
+  template <order O>
+  GH_FN static u32 load(const u32* p) {
+    static_assert(O == order::relaxed);
+    u32 v;
+    asm volatile("ld.relaxed.cta.shared.u32 %0,[%1];" : "=r"(v) : "r"(place(p)) : "memory");
+    return v;
+  }
+  template <order O>
+  GH_FN static u64 load(const u64* p) {
+    static_assert(O == order::relaxed);
+    u64 v;
+    asm volatile("ld.relaxed.cta.shared.u64 %0,[%1];" : "=l"(v) : "r"(place(p)) : "memory");
+    return v;
+  }
+  template <order O>
+  GH_FN static u128 load(const u128* p) {
+    static_assert(O == order::relaxed);
+    u128 v{};
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 x; ld.relaxed.cta.shared.b128 x,[%2]; mov.b128 {%0,%1},x;}"
+                 : "=l"(v.lo), "=l"(v.hi)
+                 : "r"(place(p))
+                 : "memory");
+#endif
+    return v;
+  }
+  template <bool>
+  GH_FN static void load_two(const u64* p, u64* to) {
+    asm volatile("ld.relaxed.cta.shared.v2.u64 {%0,%1},[%2];" : "=l"(to[0]), "=l"(to[1]) : "r"(place(p)) : "memory");
+  }
+  template <bool>
+  GH_FN static void load_four(const u32* p, u32* to) {
+    asm volatile("ld.relaxed.cta.shared.v4.u32 {%0,%1,%2,%3},[%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(place(p))
+                 : "memory");
+  }
+  template <order O>
+  GH_FN static u32 cas(u32* p, u32 e, u32 d) {
+    static_assert(O == order::relaxed);
+    u32 r;
+    asm volatile("atom.relaxed.cta.shared.cas.b32 %0,[%1],%2,%3;" : "=r"(r) : "r"(place(p)), "r"(e), "r"(d) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u64 cas(u64* p, u64 e, u64 d) {
+    static_assert(O == order::relaxed);
+    u64 r;
+    asm volatile("atom.relaxed.cta.shared.cas.b64 %0,[%1],%2,%3;" : "=l"(r) : "r"(place(p)), "l"(e), "l"(d) : "memory");
+    return r;
+  }
+  template <order O>
+  GH_FN static u128 cas(u128* p, u128 e, u128 d) {
+    static_assert(O == order::relaxed);
+    u128 r = e;
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{.reg .b128 e,d,r; mov.b128 e,{%3,%4}; mov.b128 d,{%5,%6}; atom.relaxed.cta.shared.cas.b128 r,[%2],e,d; "
+        "mov.b128 {%0,%1},r;}"
+        : "=l"(r.lo), "=l"(r.hi)
+        : "r"(place(p)), "l"(e.lo), "l"(e.hi), "l"(d.lo), "l"(d.hi)
+        : "memory");
+#endif
+    return r;
+  }
 };
 
 // Pinned host memory that the device reaches over a bus, and what orders accesses of it: of system scope. Atomic operations
@@ -265,14 +347,36 @@ struct mapped_mem : cuda_mem {
   }
 };
 
-// A variable that the threads of a block share.
+// A variable that the threads of a block share; and as much memory as the launch says.
 #define GH_BLOCK_MEMORY(type, name) __shared__ type name
+#define GH_DYNAMIC_MEMORY(type, name)                                     \
+  extern __shared__ __align__(16) unsigned char gpuhash_dynamic_memory[]; \
+  type* const name = reinterpret_cast<type*>(gpuhash_dynamic_memory)
+
+// Of the current device: multiprocessors, and bytes of memory that a block may have.
+inline u32 attribute_of_device(cudaDeviceAttr which) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) || cudaDeviceGetAttribute(&value, which, device)) return 0;
+  return u32(value);
+}
+inline u32 multiprocessors() { return attribute_of_device(cudaDevAttrMultiProcessorCount); }
+inline u32 block_bytes_at_most() { return attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
 
 // Queue a kernel. Returns 0 or a CUDA error code.
 template <class... P>
 int launch(void (*kernel)(P...), u64 blocks, u32 threads, void* stream, const std::type_identity_t<P>&... arguments) {
   if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
   kernel<<<u32(blocks), threads, 0, cudaStream_t(stream)>>>(arguments...);
+  return int(cudaGetLastError());
+}
+// The same with so much dynamic memory for each block.
+template <class... P>
+int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
+                const std::type_identity_t<P>&... arguments) {
+  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
+  constexpr auto at_most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (const cudaError_t e = cudaFuncSetAttribute(kernel, at_most, int(bytes))) return int(e);
+  kernel<<<u32(blocks), threads, bytes, cudaStream_t(stream)>>>(arguments...);
   return int(cudaGetLastError());
 }
 

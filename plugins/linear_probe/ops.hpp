@@ -48,8 +48,9 @@ struct linear_op {
     if constexpr (Aligned) {
       at = home << (t.group_bits - line_bits), first = 0;
     } else {
-      const u32 up = t.group_bits > line_bits ? t.group_bits - line_bits : 0;
-      const u32 down = t.group_bits < line_bits ? line_bits - t.group_bits : 0;
+      const int wider = int(t.group_bits) - int(line_bits);
+      const u32 up = wider > 0 ? u32(wider) : 0;
+      const u32 down = wider < 0 ? u32(-wider) : 0;
       at = home << up >> down;
       first = u32(home & ((index(1) << down) - 1)) << t.group_bits;
     }

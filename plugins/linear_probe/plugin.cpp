@@ -16,6 +16,10 @@ constexpr gpuhash_option_info option_list[] = {
      "slots of a path after which an insert reports FULL. Default: 131072, or the whole table if it may not grow or is "
      "filled above 0.9"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find and insert"},
+    {"parts", "auto|always|never",
+     "CUDA: divide a batch that adds or erases by parts of the table, each of which a block serves in its own memory. "
+     "auto: "
+     "batches that are large beside the table"},
 };
 
 gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* err) {
@@ -25,6 +29,7 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   if (!s) s = option_word(c, "indexing", "multiply|mask", &o.by_mask, err);
   if (!s) s = option_number(c, "probe_limit", 128, 1ull << 31, false, &o.probe_limit, err);
   if (!s) s = option_word(c, "in_flight", "auto|1|2", &flight, err);
+  if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   if (s) return s;
   o.in_flight = flight;
   // A table that may not grow takes as many keys as it says, however long the last of them has to look.

@@ -6,6 +6,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "parts.cuh"
 #include "rebuild.cuh"
 
 GH_BEGIN
@@ -43,7 +44,8 @@ int run(const void* table, const request& q, totals* sum) {
 
 template <class F>
 constexpr engine one() {
-  return {run<F>, collect_on_cuda<linear_table<F>>, nullptr, nullptr, nullptr, move_on_cuda<F>};
+  return {run<F>,  collect_on_cuda<linear_table<F>>, nullptr, nullptr, nullptr, move_on_cuda<F>,
+          nullptr, &parts_of<linear_parts<F>>};
 }
 static const engine engines[format_count] = {
     one<set32>(),

@@ -50,6 +50,8 @@ REQUEST_POINTERS = {
     "ordered_request": ("low", "high", "out_keys", "out_values", "found", "counts", "offsets"),
     "batch_arrays": ("keys", "element", "fresh", "before", "found", "old_keys"),
 }
+# All that these point to belongs to a batch.
+WORK = {"parts_work"}
 # The pointers of each, by the size of the struct.
 Layout = dict[int, frozenset[int]]
 
@@ -281,7 +283,9 @@ class Flow:
 
     def of_batch(self, o: Origin) -> bool:
         """Does the pointer lead into the memory of a batch?"""
-        return self.is_request(o) or self.kernel.sizes[o.parameter] == 0
+        types = self.kernel.types
+        work = bool(types) and types[o.parameter].partition("<")[0].rpartition("::")[2] in WORK
+        return work or self.is_request(o) or self.kernel.sizes[o.parameter] == 0
 
 
 # ---- the rules -------------------------------------------------------------------------------------------------------

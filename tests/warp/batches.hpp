@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/tile/types.hpp"
 #include "tests/warp/emulator.hpp"
 
@@ -76,6 +77,7 @@ struct batch {
   u32 combine = 0, type = 0;
   u32 tile = 0, in_flight = 0;
   bool only_failed = false, with_sum = true, by_pointer = false;
+  bool by_parts = false, told = true;  // told: with a status array
   u32 key_bytes = 8, value_bytes = 8;
   size_t n() const { return keys.size(); }
 };
@@ -121,13 +123,24 @@ inline totals serve(store& s, batch& b) {
   q.key_bytes = b.key_bytes, q.value_bytes = b.value_bytes;
   q.batch_sum = b.with_sum ? batch_sum.data() : nullptr;
   q.tile = b.tile, q.in_flight = b.in_flight, q.only_failed = b.only_failed;
-  SAME(s.run->run(s.layout, q, s.sum.data()), 0);
+  if (b.by_parts) {
+    q.out_values = nullptr;
+    q.parts = parts_always;
+    if (!b.told) q.status = nullptr;
+    const u64 bytes = s.run->parts->memory(s.layout, q);
+    if (!bytes) wrong("a batch of %zu elements is not for parts", n);
+    vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
+    SAME(s.run->parts->run(s.layout, q, s.sum.data(), memory.data()), 0);
+  } else {
+    SAME(s.run->run(s.layout, q, s.sum.data()), 0);
+  }
 
   b.status.assign(status.begin(), status.begin() + long(n));
   b.out.assign(n, 0);
   totals all{};
   vector<totals> expected(total_stripes);
-  for (size_t i = 0; i < n; ++i) {
+  const bool in_order = !b.by_parts && s.in_order(b);
+  for (size_t i = 0; i < n && q.status; ++i) {
     b.out[i] = q.out_values ? unpacked(out, out_bytes, i) : 0;
     if (b.only_failed && before[i] <= yes) {
       if (status[i] != before[i])
@@ -139,7 +152,7 @@ inline totals serve(store& s, batch& b) {
     const bool bad = b.kind == mixed && !has_op(s, b.ops[i]);
     if (bad ? status[i] != bad_op : status[i] > no_memory)
       wrong("element %zu (key %llx) has status %u", i, b.keys[i], status[i]);
-    totals& stripe = expected[s.in_order(b) ? i / 256 % total_stripes : 0];
+    totals& stripe = expected[in_order ? i / 256 % total_stripes : 0];
     const bool failed = !bad && status[i] > yes;
     stripe.yes += status[i] == yes, stripe.failed += failed, stripe.bad_ops += bad;
     all.yes += status[i] == yes, all.failed += failed;
@@ -148,7 +161,7 @@ inline totals serve(store& s, batch& b) {
     if (status[i] != untouched) wrong("status %zu of %zu was written", i, n);
   for (size_t i = n * out_bytes; i < out.size(); ++i)
     if (out[i] != untouched) wrong("value byte %zu of %zu was written", i, n * out_bytes);
-  if (!s.in_order(b)) {  // all that can be said of stripes is what they add up to
+  if (!in_order) {  // all that can be said of stripes is what they add up to
     for (vector<totals>* all_of : {&s.sum, &sum, &batch_sum})
       for (unsigned i = 1; i < total_stripes; ++i) {
         totals& from = (*all_of)[i];
@@ -158,7 +171,10 @@ inline totals serve(store& s, batch& b) {
         from = {};
       }
   }
-  const bool reads = b.kind == find || b.kind == count;
+  if (!q.status) {  // what the elements answered is only known in sum
+    all.yes = batch_sum[0].yes, all.failed = batch_sum[0].failed;
+    expected[0].yes = all.yes, expected[0].failed = all.failed;
+  }
   for (unsigned i = 0; i < total_stripes; ++i) {
     const int64_t live = s.sum[i].live - sum[i].live, used = s.sum[i].used - sum[i].used;
     const int64_t failed = int64_t(s.sum[i].failed - sum[i].failed);
@@ -306,7 +322,7 @@ inline bool explains_sum(const batch& b, const store& s, const vector<size_t>& e
   // Where operands are not joined, the first one to come may be a NaN, which stays.
   bool some_nan = false;
   for (const size_t e : elements) some_nan |= is_nan(b, operand(b, e)) && operand(b, e) == end.value;
-  return to == end || (!s.joins && some_nan && !from.alive && end.alive);
+  return to == end || ((!s.joins || b.n() > 256) && some_nan && !from.alive && end.alive);
 }
 
 // Run a batch and check every answer of it against the model, which then holds what the table does.
@@ -322,7 +338,7 @@ inline totals check(store& s, model& m, batch& b) {
   std::map<u64, u64> now;
   for (const auto& [k, v] : contents(s))
     if (!now.emplace(k, v).second) wrong("key %llx has two pairs", k);
-  if (b.kind == accumulate)
+  if (b.kind == accumulate && !b.by_parts)
     for (size_t i = 0; i < b.n(); ++i)  // joined, so that a failure is everybody's
       for (size_t j = i + 1; j < b.n() && j < i / 256 * 256 + 256; ++j)
         if (b.keys[i] == b.keys[j] && (b.status[i] > yes) != (b.status[j] > yes))

@@ -20,6 +20,8 @@ FLAGS = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
 # Sizes at which stadium puts batches into order piece by piece, and joins windows.
 FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_MOST=64"]
+# The driver of large batches in small.
+FLAGS += ["-DGPUHASH_PART_THREADS=64", "-DGPUHASH_PART_SAMPLES=128", "-DGPUHASH_PART_SLACK=0", "-DGPUHASH_PART_CHUNK=900"]
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 

@@ -52,10 +52,16 @@ struct cuda_mem {
   }
   static void acquire_two(const u64* p, u64* to) { load_two<false>(p, to); }
   static void acquire_four(const u32* p, u32* to) { load_four<false>(p, to); }
+  template <class T>
+  static void store_row(T* p, const T* v) {
+    for (unsigned i = 0; i < 16 / sizeof(T); ++i) store<order::relaxed>(p + i, v[i]);
+  }
   static bool allocation_fails() { return false; }
   static void fence() { pause(); }
   static void relax() { pause(); }
 };
+
+using block_mem = cuda_mem;
 
 // Several words by one instruction are no snapshot either.
 struct mapped_mem : cuda_mem {
@@ -82,12 +88,22 @@ T& block_memory() {
   return *static_cast<T*>(emulated::machine::the().block_memory(&key, sizeof(T)));
 }
 
+#define GH_DYNAMIC_MEMORY(type, name) type* const name = static_cast<type*>(emulated::machine::the().dynamic_memory())
+inline u32 multiprocessors() { return 2; }
+inline u32 block_bytes_at_most() { return 1u << 20; }
+
 template <class... P>
 int launch(void (*kernel)(P...), u64 blocks, u32 threads, void*, const std::type_identity_t<P>&... arguments) {
   emulated::machine& m = emulated::machine::the();
   m.run(unsigned(blocks), threads, [&] { kernel(arguments...); });
   m.seed += 0x10001;  // the next launch in another order
   return 0;
+}
+template <class... P>
+int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
+                const std::type_identity_t<P>&... arguments) {
+  emulated::machine::the().dynamic_bytes = bytes;
+  return launch(kernel, blocks, threads, stream, arguments...);
 }
 
 GH_END

@@ -116,6 +116,13 @@ class machine {
     return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p.data()) + 15) & ~uintptr_t(15));
   }
 
+  // What a launch gives each block.
+  size_t dynamic_bytes = 0;
+  void* dynamic_memory() {
+    static const char key = 0;
+    return block_memory(&key, dynamic_bytes);
+  }
+
   thread* now = nullptr;
 
  private:

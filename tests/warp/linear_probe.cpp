@@ -51,7 +51,8 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   F::has_value ? u32(sizeof(typename F::value)) : 0,
                   {insert, assign, accumulate, find, erase, count, mixed},
                   full,
-                  [=](u64 keys) { return std::make_unique<linear_store<F>>(format, keys, row); }});
+                  [=](u64 keys) { return std::make_unique<linear_store<F>>(format, keys, row); },
+                  true});
   }
 }
 }  // namespace

@@ -14,6 +14,7 @@ struct shape {
   vector<u32> kinds;
   u32 failure;                                           // what elements answer that find no room
   std::function<std::unique_ptr<store>(u64 keys)> make;  // with room for so many, and few more
+  bool parts = false;                                    // can it take a batch by parts?
 };
 
 inline const vector<u32> all_sizes = {1, 31, 32, 33, 64, 255, 256, 257, 300, 511, 513, 700};
@@ -175,6 +176,74 @@ inline void many_blocks(const shape& s, u64 seed) {
   }
 }
 
+// Batches by parts of the table, among others.
+inline void parts_of_tables(const shape& s, u64 seed) {
+  title(s, seed, "by parts");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 60 + random.below(1500));
+  const bool tight = random.below(3) == 0;
+  auto t = s.make(tight ? pool.size() : pool.size() * 2);
+  model m;
+  const auto renew = [&] {
+    m.clear();
+    t = s.make(tight ? pool.size() : pool.size() * 2);
+  };
+  for (int round = 0; round < 6; ++round) {
+    constexpr u32 kinds[] = {insert, assign, accumulate, erase};
+    const u32 kind = kinds[random.below(4)];
+    batch b = random_batch(s, random, pool, kind, 1 + random.below(2200));
+    if (kind == accumulate && !s.value_bytes) continue;
+    b.by_parts = random.below(4) != 0;
+    b.by_pointer = false;
+    const bool floats = kind == accumulate && b.type == 2;
+    if (floats) renew();
+    check(*t, m, b);
+    if (floats) renew();
+  }
+}
+
+// Without a status array: what is in the table then, and the sums.
+inline void untold_parts(const shape& s, u64 seed) {
+  title(s, seed, "by parts, untold");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 60 + random.below(1500));
+  auto t = s.make(pool.size() * 2);
+  std::map<u64, u64> before;
+  for (const u32 kind : {u32(insert), u32(assign), u32(accumulate), u32(insert), u32(erase)}) {
+    if (kind == accumulate && !s.value_bytes) continue;
+    batch b = random_batch(s, random, pool, kind, 1 + random.below(2200));
+    b.type = b.combine = 0;
+    b.by_parts = true, b.told = false, b.by_pointer = false, b.with_sum = true;
+    const totals sum = serve(*t, b);
+    std::map<u64, u64> after;
+    for (const auto& [k, v] : contents(*t))
+      if (!after.emplace(k, v).second) wrong("key %llx has two pairs", k);
+    std::map<u64, std::multiset<u64>> given;
+    for (size_t i = 0; i < b.n(); ++i) given[b.keys[i]].insert(operand(b, i));
+    int64_t fresh = 0;
+    for (const auto& [k, values] : given) {
+      const bool was = before.count(k), is = after.count(k);
+      fresh += kind == erase ? was : !was;
+      if (is != (kind != erase)) wrong("kind %u: key %llx is %s", kind, k, is ? "there" : "absent");
+      if (kind == erase || !s.value_bytes) continue;
+      u64 total = was ? before[k] : 0;
+      for (const u64 v : values) total += v;
+      if (b.value_bytes == 4) total &= 0xffffffff;
+      const bool right = kind == accumulate      ? after[k] == total
+                         : kind == insert && was ? after[k] == before[k]
+                                                 : values.count(after[k]) != 0;
+      if (!right) wrong("kind %u: key %llx has the value %llx", kind, k, after[k]);
+    }
+    for (const auto& [k, v] : before)
+      if (!given.count(k) && (!after.count(k) || after[k] != v)) wrong("key %llx, which nobody named, changed", k);
+    SAME(sum.yes, fresh);
+    SAME(sum.failed, 0);
+    SAME(sum.live, kind == erase ? -fresh : fresh);
+    SAME(t->live(), after.size());
+    before = after;
+  }
+}
+
 inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std::function<void(u64)>& more) {
   const u64 rounds = argc > 1 ? u64(atoll(argv[1])) : 3, first = argc > 2 ? u64(atoll(argv[2])) : 1;
   for (const shape& s : shapes)
@@ -182,6 +251,10 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
       any_batches(s, seed * 1000);
       if (seed == first) no_room(s, seed * 1000 + 1);
       if (seed == first) hot_keys(s, seed * 1000 + 2);
+      if (s.parts) {
+        for (u64 more = 0; more < 4; ++more) parts_of_tables(s, seed * 1000 + 100 + more);
+        untold_parts(s, seed * 1000 + 200);
+      }
       if (seed == first && &s == &shapes[0]) many_blocks(s, seed * 1000 + 3);
     }
   for (u64 seed = first; seed < first + rounds; ++seed) more(seed);

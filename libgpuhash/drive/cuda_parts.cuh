@@ -1,0 +1,622 @@
+// The CUDA driver for large batches: who serves which part of the table.
+//
+// One element at a time, a table is bound by random accesses of memory. A batch that is large beside its table is divided
+// by parts of the table that fit into the memory of a block; then each block reads its part, carries out what belongs there,
+// and writes the part back. Memory is accessed in long runs only. The table is held exclusively meanwhile.
+//
+//   sample        which keys are frequent, from a few thousand elements
+//   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
+//                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
+//   serve_parts   a block for each part: ops.hpp, on a table that lies in the block's memory
+//   serve_rest    one at a time, in the table itself: frequent keys, elements that their bin had no room for, and those
+//                 whose path leaves their part
+//   tell_failed   what is joined fails together
+//
+// Parts says of a structure:
+//   using table, F                       its layout and slot format. t.slots: t.n_slots slots, which are cut into parts of
+//                                        2^part_bits; both multiples of 16 bytes
+//   op<Tile>                             its operation of any kind
+//   static bool applies(t)               may this table be divided at all?
+//   static u32 least_bits(t)             the smallest part_bits
+//   static u64 slot_of(t, home)          where a path begins
+//   static table local(t, slots, n)      a part of n slots as a table
+//   static index local_home(t, slot)     a home there that begins at this slot
+//   static bool left(op)                 did the path of a finished operation leave the part, so that nothing was done?
+#pragma once
+#include "libgpuhash/drive/cuda.cuh"
+#include "libgpuhash/kit/parts.hpp"
+
+GH_BEGIN
+
+// Sizes that tests make smaller, so that small batches meet all that large ones do.
+#ifndef GPUHASH_PART_THREADS
+#define GPUHASH_PART_THREADS 512
+#endif
+#ifndef GPUHASH_PART_SAMPLES
+#define GPUHASH_PART_SAMPLES 8192
+#endif
+#ifndef GPUHASH_PART_SLACK
+#define GPUHASH_PART_SLACK 32
+#endif
+#ifndef GPUHASH_PART_CHUNK
+#define GPUHASH_PART_CHUNK (u64(1) << 27)
+#endif
+inline constexpr u32 part_threads = GPUHASH_PART_THREADS;  // of a block, and the most bins of a pass
+inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
+inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are divided at a time
+inline constexpr u32 frequent_slots = 2048;              // rows of two
+inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the side slots
+inline constexpr u32 frequent_least = 3;                 // samples of one key
+inline constexpr u32 nobody = ~0u;
+inline constexpr u32 part_bytes = 64 * 1024;
+inline constexpr u32 parts_wanted = 512;  // enough for all multiprocessors
+
+// Elements on their way. `at` are their numbers in the batch, if anybody asks for statuses.
+template <class F>
+struct part_list {
+  typename F::word* word;
+  u32* at;
+  u32* n;
+};
+
+template <class F>
+struct parts_work {
+  u64 n;                      // elements
+  u32 part_bits, parts;       // slots of a part are 2^part_bits
+  u32 bin_bits, bins;         // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
+  u32 bin_room, part_room;    // elements
+  u32 blocks;                 // of kernels that stride over their work
+  part_list<F> bin, part;     // a room for each, one after the other
+  part_list<F> rest;          // room for all
+  typename F::key* frequent;  // keys; empty_key where there is none
+  u32* leader;                // an element of each, or nobody
+  u32* last;                  // another element, or nobody
+  typename F::value* joined;
+  u32* failed;  // status of a frequent key that found no room, or 0
+  u32*
+      counted;  // 0: how many frequent keys there are. 1: what most elements will answer. 2: has a frequent key failed?
+};
+
+GH_FN u32 count_of(const u32* n, u32 room) { return *n < room ? *n : room; }
+
+template <class F>
+GH_FN void append(const part_list<F>& list, typename F::word w, u32 at) {
+  const u32 i = atomicAdd(list.n, 1u);
+  list.word[i] = w;
+  if (list.at) list.at[i] = at;
+}
+
+template <class Key>
+GH_FN u32 frequent_row(Key k) {
+  return u32(mix(Key(k ^ Key(0x5bd1e995u)))) & (frequent_slots - 2);
+}
+// Where the key is in the list, or nobody.
+template <class Key>
+GH_FN u32 frequent_slot(const Key* list, Key k) {
+  const u32 row = frequent_row(k);
+  return list[row] == k ? row : list[row + 1] == k ? row + 1 : nobody;
+}
+template <class Key>
+GH_FN u32 side_slot(Key k) {
+  return frequent_slots + u32(empty_key<Key> - k);
+}
+
+// ---- joining -----------------------------------------------------------------------------------------------------------
+
+// What changes nothing when it is joined with another operand.
+template <class V>
+GH_FN V no_operand_of(joiner j) {
+  if constexpr (sizeof(V) == 8)
+    if (j.narrow) return no_operand_of<u32>(j);
+  constexpr V sign = V(1) << (8 * sizeof(V) - 1);
+  if (j.type == 2) return j.combine == 0 ? sign : V(~V(0) >> 1);  // -0, and a NaN
+  if (j.combine == 0) return 0;
+  const V least = j.type == 1 ? sign : V(0);
+  return j.combine == 1 ? V(~least) : least;
+}
+
+template <class V>
+GH_FN void join_into(V* sum, V v, joiner j) {
+  if (j.combine == 0 && j.type != 2) {
+    if (sizeof(V) == 8 && j.narrow)
+      atomicAdd(reinterpret_cast<u32*>(sum), u32(v));
+    else
+      atomicAdd(sum, v);
+    return;
+  }
+  for (V seen = *static_cast<volatile V*>(sum);;) {
+    const V joined = join_operands(j, seen, v);
+    if (joined == seen) return;
+    const V before = atomicCAS(sum, seen, joined);
+    if (before == seen) return;
+    seen = before;
+  }
+}
+
+// Of 2^28 operands that may be joined none takes the sum out of range where the stored value would have kept it inside.
+inline constexpr u32 log_joined = 28;
+static_assert(part_chunk <= 1u << log_joined);
+
+// ---- which keys are frequent ----------------------------------------------------------------------------------------------
+
+// One block. Empties the lists and counters of the work, too.
+template <class F>
+__global__ void __launch_bounds__(part_threads)
+    sample(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
+  using key = typename F::key;
+  constexpr u32 slots = 2 * part_samples;
+  GH_DYNAMIC_MEMORY(key, seen);
+  u32* const times = reinterpret_cast<u32*>(seen + slots);
+  key* const chosen = reinterpret_cast<key*>(times + slots);
+  u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);  // frequent keys, distinct samples
+  const u32 me = threadIdx.x;
+  for (u32 i = me; i < slots; i += part_threads) {
+    seen[i] = empty_key<key>;
+    times[i] = 0;
+  }
+  for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
+  if (me < 2) found[me] = 0;
+  for (u32 i = me; i < w.parts; i += part_threads) w.part.n[i] = 0;
+  for (u32 i = me; w.bin_bits && i < w.bins; i += part_threads) w.bin.n[i] = 0;
+  if (me == 0) *w.rest.n = 0;
+  __syncthreads();
+
+  for (u32 i = me; i < part_samples; i += part_threads) {
+    const key k = read_key<F>(q, size_t(mix(u64(i) + 0x9e3779b97f4a7c15ull) % w.n));
+    if (is_side_key(k)) continue;
+    u32 at = u32(mix(k)) % slots;
+    for (u32 tries = 0; tries < 8; ++tries, at = (at + 1) % slots) {
+      const key before = atomicCAS(seen + at, empty_key<key>, k);
+      if (before != empty_key<key> && before != k) continue;
+      atomicAdd(times + at, 1u);
+      break;
+    }
+  }
+  __syncthreads();
+
+  // The most frequent ones first: a row has room for two.
+  u32 below = ~0u;
+  for (u32 round = 0; round < 3; ++round) {
+    const u32 least = round == 0 ? 64 : round == 1 ? 12 : frequent_least;
+    for (u32 i = me; i < slots; i += part_threads) {
+      const u32 n = times[i];
+      if (n && below == ~0u) atomicAdd(found + 1, 1u);
+      if (n < least || n >= below) continue;
+      const u32 row = frequent_row(seen[i]);
+      for (u32 side = 0; side < 2; ++side)
+        if (atomicCAS(chosen + row + side, empty_key<key>, seen[i]) == empty_key<key>) {
+          atomicAdd(found, 1u);
+          break;
+        }
+    }
+    below = least;
+    __syncthreads();
+  }
+  const typename F::value none = no_operand_of<typename F::value>(joiner_of(q));
+  for (u32 i = me; i < frequent_all; i += part_threads) {
+    w.frequent[i] = i < frequent_slots ? chosen[i] : key(empty_key<key> - key(i - frequent_slots));
+    w.leader[i] = w.last[i] = nobody;
+    w.failed[i] = 0;
+    w.joined[i] = none;
+  }
+  if (me) return;
+  w.counted[0] = found[0];
+  w.counted[1] = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
+  w.counted[2] = 0;
+}
+
+// ---- dividing ------------------------------------------------------------------------------------------------------------
+
+template <class F>
+inline constexpr u32 divided_each = sizeof(typename F::word) == 16 ? 4 : 8;  // elements of a thread
+template <class F>
+inline constexpr u32 divided_tile = divided_each<F> * part_threads;
+
+template <class F>
+struct divide_memory {
+  typename F::word word[divided_tile<F>];
+  u32 at[divided_tile<F>];
+  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32];
+  typename F::key frequent[frequent_slots];  // from here on for the first pass
+  typename F::value joined[frequent_all];
+  u32 leader[frequent_all], last[frequent_all];
+};
+
+// Second: from the bins of the first pass into those of the parts.
+template <class Parts, bool Second>
+__global__ void __launch_bounds__(part_threads)
+    divide(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+           const __grid_constant__ parts_work<typename Parts::F> w) {
+  using F = typename Parts::F;
+  using word = typename F::word;
+  constexpr u32 each = divided_each<F>, tile = divided_tile<F>;
+  GH_DYNAMIC_MEMORY(divide_memory<F>, all);
+  divide_memory<F>& here = *all;
+  const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
+  const joiner j = joiner_of(q);
+  const bool some_frequent = !Second && w.counted[0] != 0;
+  const u32 usual = w.counted[1];
+  if constexpr (!Second) {
+    for (u32 i = me; i < frequent_all; i += part_threads) {
+      if (i < frequent_slots) here.frequent[i] = w.frequent[i];
+      here.joined[i] = no_operand_of<typename F::value>(j);
+      here.leader[i] = here.last[i] = nobody;
+    }
+  }
+
+  const bool to_parts = Second || w.bin_bits == 0;
+  const part_list<F>& to = to_parts ? w.part : w.bin;
+  const u32 room = to_parts ? w.part_room : w.bin_room;
+  const u32 shift = to_parts ? 0 : w.bin_bits;
+  const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
+  const u64 tiles = Second ? u64(w.bins) * per_bin : (w.n + tile - 1) / tile;
+  for (u64 g = blockIdx.x; g < tiles; g += w.blocks) {
+    // Elements from .. from + many - 1; their bins begin with `first`.
+    u64 from = g * tile;
+    u32 first = 0;
+    u32 bins = to_parts ? w.parts : w.bins;
+    u64 end = w.n;
+    if constexpr (Second) {
+      const u32 bin = u32(g / per_bin);
+      from = u64(bin) * w.bin_room + g % per_bin * tile;
+      end = u64(bin) * w.bin_room + count_of(w.bin.n + bin, w.bin_room);
+      first = bin << w.bin_bits;
+      bins = first + (1u << w.bin_bits) < w.parts ? 1u << w.bin_bits : w.parts - first;
+      if (from >= end) continue;  // the same for the whole block
+    }
+    const u32 many = u32(end - from < tile ? end - from : tile);
+    const auto bin_of = [&](word e) {
+      return (u32(Parts::slot_of(t, t.home(F::key_of(e))) >> w.part_bits) >> shift) - first;
+    };
+
+    if (me < bins) here.count[me] = 0;
+    __syncthreads();
+    word mine[each];
+    u32 place[each];  // bin and rank in it
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * part_threads + me;
+      place[i] = nobody;
+      if (x >= many) continue;
+      if constexpr (Second) {
+        mine[i] = w.bin.word[from + x];
+      } else {
+        const size_t at = size_t(from + x);
+        const auto k = read_key<F>(q, at);
+        const auto v = read_value<F>(q, at);
+        mine[i] = F::make(k, v);
+        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(here.frequent, k) : nobody;
+        if (q.kind == accumulate && slot != nobody && !may_join_first(j, v, log_joined)) {
+          slot = nobody;
+          if (is_side_key(k)) {
+            append(w.rest, mine[i], u32(at));
+            continue;
+          }
+        }
+        if (q.status) q.status[at] = u8(slot == nobody ? usual : u32(no));
+        if (slot != nobody) {
+          u32 leads = static_cast<volatile u32*>(here.leader)[slot];
+          if (leads == nobody) leads = atomicCAS(here.leader + slot, nobody, u32(at));
+          if (leads != nobody && q.kind == assign) here.last[slot] = u32(at);
+          if (q.kind == accumulate) join_into(here.joined + slot, v, j);
+          continue;
+        }
+      }
+      const u32 bin = bin_of(mine[i]);
+      place[i] = bin << 16 | atomicAdd(here.count + bin, 1u);
+    }
+    __syncthreads();
+
+    // Where each bin begins in this block's memory, and in its room.
+    const u32 own = me < bins ? here.count[me] : 0;
+    u32 up_to = own;
+#pragma unroll
+    for (u32 d = 1; d < 32; d *= 2) {
+      const u32 below = __shfl_up_sync(full_warp, up_to, d);
+      up_to += lane >= d ? below : 0;
+    }
+    if (lane == 31) here.of_warp[warp] = up_to;
+    __syncthreads();
+    u32 total = 0, before = 0;
+#pragma unroll
+    for (u32 i = 0; i < part_threads / 32; ++i) {
+      before += i < warp ? here.of_warp[i] : 0;
+      total += here.of_warp[i];
+    }
+    if (me < bins) {
+      const u32 start = before + up_to - own;
+      here.count[me] = start;
+      here.base[me] = (own ? atomicAdd(to.n + first + me, own) : 0) - start;
+    }
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      if (place[i] == nobody) continue;
+      const u32 at = here.count[place[i] >> 16] + (place[i] & 0xffff);
+      here.word[at] = mine[i];
+      if (w.rest.at) {
+        const u64 x = from + i * part_threads + me;
+        here.at[at] = Second ? w.bin.at[x] : u32(x);
+      }
+    }
+    __syncthreads();
+    for (u32 x = me; x < total; x += part_threads) {
+      const word e = here.word[x];
+      const u32 at = w.rest.at ? here.at[x] : 0;
+      const u32 bin = bin_of(e), pos = here.base[bin] + x;
+      if (pos >= room) {
+        append(w.rest, e, at);
+        continue;
+      }
+      const u64 i = u64(first + bin) * room + pos;
+      to.word[i] = e;
+      if (to.at) to.at[i] = at;
+    }
+    __syncthreads();
+  }
+
+  if constexpr (!Second) {
+    __syncthreads();
+    for (u32 i = me; i < frequent_all; i += part_threads) {
+      const u32 leads = here.leader[i];
+      if (leads == nobody) continue;
+      const u32 before = atomicCAS(w.leader + i, nobody, leads);
+      if (q.kind == assign) {
+        if (before != nobody) w.last[i] = leads;
+        if (here.last[i] != nobody) w.last[i] = here.last[i];
+      }
+      if (q.kind == accumulate) join_into(w.joined + i, here.joined[i], j);
+    }
+  }
+}
+
+// ---- serving -------------------------------------------------------------------------------------------------------------
+
+// A row of 16 bytes, and one lane that serves it alone.
+template <class F, class Mem>
+using lone_tile = cuda_tile<F, 16 / int(sizeof(typename F::word)), 1, false, Mem>;
+
+template <class Op, class Table>
+GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
+                     typename Op::index home, joiner j) {
+  typename Op::tile_type tile;
+  op.start(t, kind, k, v, home);
+  for (verdict d = verdict::next; d != verdict::done;) d = op.step(tile, t, j, tile.load(op.line(t)), true);
+}
+
+template <class Parts>
+__global__ void __launch_bounds__(part_threads)
+    serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  using F = typename Parts::F;
+  using word = typename F::word;
+  using op_type = typename Parts::template op<lone_tile<F, block_mem>>;
+  constexpr u32 wide = 16 / sizeof(word);  // words of 16 bytes
+  GH_DYNAMIC_MEMORY(word, slots);
+  const u32 part = blockIdx.x, me = threadIdx.x;
+  const u32 n = count_of(w.part.n + part, w.part_room);
+  if (n == 0) return;  // the whole block
+  const u64 begin = u64(part) << w.part_bits, all = t.n_slots;
+  const u32 size = u32(all - begin < u64(1) << w.part_bits ? all - begin : u64(1) << w.part_bits);
+  for (u32 i = me * wide; i < size; i += part_threads * wide) {
+    lane_words<word, int(wide), false> some;
+    some.load(t.slots + begin + i);
+#pragma unroll
+    for (u32 x = 0; x < wide; ++x) slots[i + x] = some.w[x];
+  }
+  __syncthreads();
+
+  const auto local = Parts::local(t, slots, size);
+  const joiner j = joiner_of(q);
+  const u32 usual = w.counted[1];
+  int live = 0, used = 0;
+  u32 good = 0;
+  for (u32 x = me; x < n; x += part_threads) {
+    const u64 i = u64(part) * w.part_room + x;
+    const word e = w.part.word[i];
+    const auto k = F::key_of(e);
+    op_type op;
+    const u64 slot = Parts::slot_of(t, t.home(k)) - begin;
+    serve_one(op, local, q.kind, k, F::value_of(e), Parts::local_home(t, slot), j);
+    const u32 at = w.part.at ? w.part.at[i] : 0;
+    if (Parts::left(op)) {
+      append(w.rest, e, at);
+      continue;
+    }
+    live += op.res.live;
+    used += op.res.used;
+    good += op.res.status == yes;
+    if (q.status && op.res.status != usual) q.status[at] = u8(op.res.status);
+  }
+  __syncthreads();
+  for (u32 i = me * wide; i < size; i += part_threads * wide) cuda_mem::store_row(t.slots + begin + i, slots + i);
+  add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), 0, 0);
+}
+
+// What element, or frequent key, i of the rest is.
+template <class Parts>
+__global__ void __launch_bounds__(block_threads, 4)
+    serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+               const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  using F = typename Parts::F;
+  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>>;
+  const joiner j = joiner_of(q);
+  const u32 listed = *w.rest.n;
+  int live = 0, used = 0;
+  u32 good = 0, lost = 0;
+  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < u64(listed) + frequent_all;
+       i += u64(w.blocks) * block_threads) {
+    const u32 slot = i < listed ? nobody : u32(i - listed);
+    typename F::key k;
+    typename F::value v{};
+    u32 at = 0;
+    if (slot == nobody) {
+      k = F::key_of(w.rest.word[i]), v = F::value_of(w.rest.word[i]);
+      if (w.rest.at) at = w.rest.at[i];
+    } else {
+      k = w.frequent[slot], at = w.leader[slot];
+      if (at == nobody) continue;
+      const u32 last = w.last[slot];
+      v = q.kind == accumulate ? w.joined[slot] : read_value<F>(q, q.kind == assign && last != nobody ? last : at);
+    }
+    op_type op;
+    if (is_side_key(k))
+      op.res = serve_side<F, cuda_mem>(t.side, q.kind, j, k, v);
+    else
+      serve_one(op, t, q.kind, k, v, t.home(k), j);
+    live += op.res.live;
+    used += op.res.used;
+    good += op.res.status == yes;
+    if (q.status) q.status[at] = u8(op.res.status);
+    if (!lacks_room(op.res.status)) continue;
+    if (slot == nobody) {
+      ++lost;
+    } else {
+      w.failed[slot] = op.res.status;
+      w.counted[2] = 1;
+    }
+  }
+  add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
+}
+
+// A frequent key that found no room: so say all its elements that were joined.
+template <class Parts>
+__global__ void __launch_bounds__(block_threads)
+    tell_failed(const __grid_constant__ request q, const __grid_constant__ parts_work<typename Parts::F> w,
+                totals* sum) {
+  using F = typename Parts::F;
+  if (w.counted[2] == 0) return;
+  const joiner j = joiner_of(q);
+  u32 lost = 0;
+  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < w.n; i += u64(w.blocks) * block_threads) {
+    const auto k = read_key<F>(q, i);
+    if (is_side_key(k)) continue;  // they have always room
+    const u32 slot = frequent_slot(w.frequent, k);
+    if (slot == nobody || !w.failed[slot]) continue;
+    if (q.kind == accumulate && !may_join_first(j, read_value<F>(q, i), log_joined)) continue;
+    ++lost;
+    if (q.status) q.status[i] = u8(w.failed[slot]);
+  }
+  add_sums(sum, q.batch_sum, 0, 0, 0, warp_sum(int(lost)), 0);
+}
+
+// ---- the host's side -----------------------------------------------------------------------------------------------------
+
+template <class F>
+constexpr size_t sample_bytes() {
+  return 2 * part_samples * (sizeof(typename F::key) + sizeof(u32)) + frequent_slots * sizeof(typename F::key) + 16;
+}
+
+// Memory of a work, from `base` on; base 0 asks how much.
+class part_memory {
+ public:
+  explicit part_memory(void* base) : base_(static_cast<char*>(base)) {}
+  template <class T>
+  T* take(u64 n) {
+    T* const p = reinterpret_cast<T*>(base_ + used_);
+    used_ += (n * sizeof(T) + 255) & ~u64(255);
+    return p;
+  }
+  u64 used() const { return used_; }
+
+ private:
+  char* base_;
+  u64 used_ = 0;
+};
+
+inline u32 room_for(u64 n, u64 bins) {
+  const u64 mean = (n + bins - 1) / bins;
+  u64 root = 1;
+  while (root * root < mean) root *= 2;
+  return u32(mean + mean / 16 + 4 * root + u64(GPUHASH_PART_SLACK));
+}
+
+// False: this batch is for the driver that serves one element after the other.
+template <class Parts>
+bool plan_parts(const typename Parts::table& t, const request& q, void* memory, parts_work<typename Parts::F>* out,
+                u64* bytes) {
+  using F = typename Parts::F;
+  using word = typename F::word;
+  if (!in_kinds(q.kind, 1u << insert | 1u << assign | 1u << accumulate | 1u << erase)) return false;
+  if (q.only_failed || q.n_there || q.out_values || q.n == 0 || !Parts::applies(t)) return false;
+  if (block_bytes_at_most() < sizeof(divide_memory<F>) || block_bytes_at_most() < sample_bytes<F>()) return false;
+  const u64 slots = t.n_slots;
+  parts_work<F> w{};
+  w.n = q.n < part_chunk ? q.n : part_chunk;
+  if (q.parts == parts_auto && (w.n < parts_least || w.n < slots / parts_least_share)) return false;
+  w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
+  const u32 least = Parts::least_bits(t);
+  while (w.part_bits > least && slots >> w.part_bits < parts_wanted) --w.part_bits;
+  const u64 parts = (slots + (u64(1) << w.part_bits) - 1) >> w.part_bits;
+  if (parts > u64(part_threads) * part_threads) return false;
+  w.parts = u32(parts);
+  // Two passes with about as many bins each.
+  while (w.parts > part_threads && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
+  w.bins = u32(((parts - 1) >> w.bin_bits) + 1);
+  w.bin_room = w.bin_bits ? room_for(w.n, w.bins) : 0;
+  w.part_room = room_for(w.n, w.parts);
+  w.blocks = 2 * multiprocessors();
+
+  part_memory m(memory);
+  const bool told = q.status != nullptr;
+  const auto list = [&](u64 n, u64 counters) {
+    part_list<F> l{};
+    l.word = m.take<word>(n);
+    l.at = told ? m.take<u32>(n) : nullptr;
+    l.n = m.take<u32>(counters);
+    return l;
+  };
+  w.bin = list(u64(w.bins) * w.bin_room, w.bins);
+  w.part = list(u64(w.parts) * w.part_room, w.parts);
+  w.rest = list(w.n, 1);
+  w.frequent = m.take<typename F::key>(frequent_all);
+  w.leader = m.take<u32>(frequent_all);
+  w.last = m.take<u32>(frequent_all);
+  w.joined = m.take<typename F::value>(frequent_all);
+  w.failed = m.take<u32>(frequent_all);
+  w.counted = m.take<u32>(4);
+  *bytes = m.used();
+  *out = w;
+  return true;
+}
+
+template <class Parts>
+uint64_t memory_for_parts(const void* table, const request& q) {
+  parts_work<typename Parts::F> w{};
+  u64 bytes = 0;
+  return plan_parts<Parts>(*static_cast<const typename Parts::table*>(table), q, nullptr, &w, &bytes) ? bytes : 0;
+}
+
+// The batch in chunks, each of which has the memory to itself.
+template <class Parts>
+int run_by_parts(const void* table, const request& given, totals* sum, void* memory) {
+  using F = typename Parts::F;
+  const auto& t = *static_cast<const typename Parts::table*>(table);
+  parts_work<F> w{};
+  u64 bytes = 0;
+  plan_parts<Parts>(t, given, memory, &w, &bytes);
+  const size_t part_memory_bytes = (size_t(1) << w.part_bits) * sizeof(typename F::word);
+  for (u64 done = 0; done < given.n; done += part_chunk) {
+    request q = given;
+    q.n = given.n - done < part_chunk ? given.n - done : part_chunk;
+    q.keys = static_cast<const char*>(q.keys) + done * q.key_bytes;
+    if (q.values) q.values = static_cast<const char*>(q.values) + done * q.value_bytes;
+    if (q.status) q.status += done;
+    w.n = q.n;
+    int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
+    if (!e) e = launch_with(divide<Parts, false>, w.blocks, part_threads, sizeof(divide_memory<F>), q.stream, t, q, w);
+    if (!e && w.bin_bits)
+      e = launch_with(divide<Parts, true>, w.blocks, part_threads, offsetof(divide_memory<F>, frequent), q.stream, t, q,
+                      w);
+    if (!e) e = launch_with(serve_parts<Parts>, w.parts, part_threads, part_memory_bytes, q.stream, t, q, w, sum);
+    if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
+    if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
+    if (e) return e;
+  }
+  return 0;
+}
+
+template <class Parts>
+inline constexpr parts_engine parts_of = {memory_for_parts<Parts>, run_by_parts<Parts>};
+
+GH_END

@@ -1,0 +1,43 @@
+// linear_probe: what the driver of large batches has to know (drive/cuda_parts.cuh).
+//
+// A path goes from its home upwards. So the slots from a multiple of 2^part_bits on are a table of their own, until a path
+// comes to their end.
+#pragma once
+#include "libgpuhash/drive/cuda_parts.cuh"
+#include "ops.hpp"
+
+GH_BEGIN
+
+template <class Format>
+struct linear_parts {
+  using F = Format;
+  using table = linear_table<F>;
+  using index = typename F::index;
+  template <class Tile>
+  using op = linear_op<Tile, mixed>;
+
+  static bool applies(const table& t) {  // I4: no path that stays in its part comes to its limit
+    constexpr u64 most = part_bytes / sizeof(typename F::word);
+    return t.probe_limit >= (t.n_slots < most ? t.n_slots : most);
+  }
+  static u32 least_bits(const table& t) {
+    const u32 widest_bits = u32(__builtin_ctz(t.widest));
+    return t.group_bits > widest_bits ? t.group_bits : widest_bits;
+  }
+  GH_FN static u64 slot_of(const table& t, index home) { return u64(home) << t.group_bits; }
+  GH_FN static table local(const table& t, typename F::word* slots, u32 n) {
+    table part = t;
+    part.slots = slots;
+    part.n_slots = n;
+    part.widest = 1u << (32 - __clz(n - 1));  // so that the limit is the end, wherever the home is
+    part.probe_limit = n;
+    return part;
+  }
+  GH_FN static index local_home(const table& t, u64 slot) { return index(slot >> t.group_bits); }
+  template <class Op>
+  GH_FN static bool left(const Op& op) {
+    return op.left == 0;
+  }
+};
+
+GH_END
