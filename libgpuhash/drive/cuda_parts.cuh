@@ -8,14 +8,16 @@
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
 //   serve_parts   a block for each part: ops.hpp, on a table that lies in the block's memory
-//   serve_rest    one at a time, in the table itself: frequent keys, elements that their bin had no room for, and those
-//                 whose path leaves their part
+//   serve_rest    one at a time, in the table itself: frequent keys, and at last what is left
 //   tell_failed   what is joined fails together
+//
+// Left are elements that their bin had no room for, and those whose path leaves their part. They go the same way a second
+// time: among them keys are frequent that were not among all.
 //
 // Parts says of a structure:
 //   using table, F                       its layout and slot format. t.slots: t.n_slots slots, which are cut into parts of
 //                                        2^part_bits; both multiples of 16 bytes
-//   op<Tile>                             its operation of any kind
+//   op<Tile, Kind>                       its operations
 //   static bool applies(t)               may this table be divided at all?
 //   static u32 least_bits(t)             the smallest part_bits
 //   static u64 slot_of(t, home)          where a path begins
@@ -38,6 +40,9 @@ GH_BEGIN
 #ifndef GPUHASH_PART_SLACK
 #define GPUHASH_PART_SLACK 32
 #endif
+#ifndef GPUHASH_PART_REST
+#define GPUHASH_PART_REST 64
+#endif
 #ifndef GPUHASH_PART_CHUNK
 #define GPUHASH_PART_CHUNK (u64(1) << 27)
 #endif
@@ -48,10 +53,11 @@ inline constexpr u32 frequent_slots = 2048;              // rows of two
 inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the side slots
 inline constexpr u32 frequent_least = 3;                 // samples of one key
 inline constexpr u32 nobody = ~0u;
+inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
 inline constexpr u32 parts_wanted = 512;  // enough for all multiprocessors
 
-// Elements on their way. `at` are their numbers in the batch, if anybody asks for statuses.
+// Elements on their way. `at` are their numbers in the batch.
 template <class F>
 struct part_list {
   typename F::word* word;
@@ -66,16 +72,33 @@ struct parts_work {
   u32 bin_bits, bins;         // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
   u32 bin_room, part_room;    // elements
   u32 blocks;                 // of kernels that stride over their work
+  bool again;                 // the second time, for those of `source`; else for all of the batch
+  part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
   part_list<F> rest;          // room for all
   typename F::key* frequent;  // keys; empty_key where there is none
-  u32* leader;                // an element of each, or nobody
+  u32* leader;                // an element of each, by its place in the source, or nobody
   u32* last;                  // another element, or nobody
   typename F::value* joined;
   u32* failed;  // status of a frequent key that found no room, or 0
-  u32*
-      counted;  // 0: how many frequent keys there are. 1: what most elements will answer. 2: has a frequent key failed?
+  // 0: how many frequent keys there are. 1: what most elements will answer. 2: has a frequent key failed? 3: are there so
+  // many elements that they are divided?
+  u32* counted;
 };
+
+// Element x of the source.
+template <class F>
+GH_FN u64 elements(const parts_work<F>& w) {
+  return w.again ? *w.source.n : w.n;
+}
+template <class F>
+GH_FN typename F::word element_at(const request& q, const parts_work<F>& w, u64 x) {
+  return w.again ? w.source.word[x] : F::make(read_key<F>(q, x), read_value<F>(q, x));
+}
+template <class F>
+GH_FN u32 number_at(const parts_work<F>& w, u64 x) {  // in the batch
+  return !w.again ? u32(x) : w.source.at ? w.source.at[x] : 0;
+}
 
 GH_FN u32 count_of(const u32* n, u32 room) { return *n < room ? *n : room; }
 
@@ -117,7 +140,7 @@ GH_FN V no_operand_of(joiner j) {
 
 template <class V>
 GH_FN void join_into(V* sum, V v, joiner j) {
-  if (j.combine == 0 && j.type != 2) {
+  if (adds_integers(j)) {
     if (sizeof(V) == 8 && j.narrow)
       atomicAdd(reinterpret_cast<u32*>(sum), u32(v));
     else
@@ -159,10 +182,12 @@ __global__ void __launch_bounds__(part_threads)
   for (u32 i = me; i < w.parts; i += part_threads) w.part.n[i] = 0;
   for (u32 i = me; w.bin_bits && i < w.bins; i += part_threads) w.bin.n[i] = 0;
   if (me == 0) *w.rest.n = 0;
+  const u64 n = elements(w);
+  const bool divides = !w.again || n > w.n / rest_share;
   __syncthreads();
 
-  for (u32 i = me; i < part_samples; i += part_threads) {
-    const key k = read_key<F>(q, size_t(mix(u64(i) + 0x9e3779b97f4a7c15ull) % w.n));
+  for (u32 i = me; divides && i < part_samples; i += part_threads) {
+    const key k = F::key_of(element_at(q, w, mix(u64(i) + 0x9e3779b97f4a7c15ull) % n));
     if (is_side_key(k)) continue;
     u32 at = u32(mix(k)) % slots;
     for (u32 tries = 0; tries < 8; ++tries, at = (at + 1) % slots) {
@@ -203,6 +228,7 @@ __global__ void __launch_bounds__(part_threads)
   w.counted[0] = found[0];
   w.counted[1] = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.counted[2] = 0;
+  w.counted[3] = divides;
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -233,6 +259,8 @@ __global__ void __launch_bounds__(part_threads)
   GH_DYNAMIC_MEMORY(divide_memory<F>, all);
   divide_memory<F>& here = *all;
   const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
+  if (!w.counted[3]) return;
+  const u64 n = elements(w);
   const joiner j = joiner_of(q);
   const bool some_frequent = !Second && w.counted[0] != 0;
   const u32 usual = w.counted[1];
@@ -249,13 +277,13 @@ __global__ void __launch_bounds__(part_threads)
   const u32 room = to_parts ? w.part_room : w.bin_room;
   const u32 shift = to_parts ? 0 : w.bin_bits;
   const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
-  const u64 tiles = Second ? u64(w.bins) * per_bin : (w.n + tile - 1) / tile;
+  const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
   for (u64 g = blockIdx.x; g < tiles; g += w.blocks) {
     // Elements from .. from + many - 1; their bins begin with `first`.
     u64 from = g * tile;
     u32 first = 0;
     u32 bins = to_parts ? w.parts : w.bins;
-    u64 end = w.n;
+    u64 end = n;
     if constexpr (Second) {
       const u32 bin = u32(g / per_bin);
       from = u64(bin) * w.bin_room + g % per_bin * tile;
@@ -281,23 +309,24 @@ __global__ void __launch_bounds__(part_threads)
       if constexpr (Second) {
         mine[i] = w.bin.word[from + x];
       } else {
-        const size_t at = size_t(from + x);
-        const auto k = read_key<F>(q, at);
-        const auto v = read_value<F>(q, at);
-        mine[i] = F::make(k, v);
+        mine[i] = element_at(q, w, from + x);
+        const auto k = F::key_of(mine[i]);
+        const auto v = F::value_of(mine[i]);
+        const u32 at = number_at(w, from + x);
         u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(here.frequent, k) : nobody;
         if (q.kind == accumulate && slot != nobody && !may_join_first(j, v, log_joined)) {
           slot = nobody;
           if (is_side_key(k)) {
-            append(w.rest, mine[i], u32(at));
+            append(w.rest, mine[i], at);
             continue;
           }
         }
         if (q.status) q.status[at] = u8(slot == nobody ? usual : u32(no));
         if (slot != nobody) {
+          const u32 place_of_it = u32(from + x);
           u32 leads = static_cast<volatile u32*>(here.leader)[slot];
-          if (leads == nobody) leads = atomicCAS(here.leader + slot, nobody, u32(at));
-          if (leads != nobody && q.kind == assign) here.last[slot] = u32(at);
+          if (leads == nobody) leads = atomicCAS(here.leader + slot, nobody, place_of_it);
+          if (leads != nobody && q.kind == assign) here.last[slot] = place_of_it;
           if (q.kind == accumulate) join_into(here.joined + slot, v, j);
           continue;
         }
@@ -336,7 +365,7 @@ __global__ void __launch_bounds__(part_threads)
       here.word[at] = mine[i];
       if (w.rest.at) {
         const u64 x = from + i * part_threads + me;
-        here.at[at] = Second ? w.bin.at[x] : u32(x);
+        here.at[at] = Second ? w.bin.at[x] : number_at(w, x);
       }
     }
     __syncthreads();
@@ -372,9 +401,9 @@ __global__ void __launch_bounds__(part_threads)
 
 // ---- serving -------------------------------------------------------------------------------------------------------------
 
-// A row of 16 bytes, and one lane that serves it alone.
+// A row of 32 bytes, and one lane that serves it alone.
 template <class F, class Mem>
-using lone_tile = cuda_tile<F, 16 / int(sizeof(typename F::word)), 1, false, Mem>;
+using lone_tile = cuda_tile<F, 32 / int(sizeof(typename F::word)), 1, false, Mem>;
 
 template <class Op, class Table>
 GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
@@ -384,16 +413,17 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
   for (verdict d = verdict::next; d != verdict::done;) d = op.step(tile, t, j, tile.load(op.line(t)), true);
 }
 
-template <class Parts>
+template <class Parts, u32 Kind>
 __global__ void __launch_bounds__(part_threads)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
   using word = typename F::word;
-  using op_type = typename Parts::template op<lone_tile<F, block_mem>>;
+  using op_type = typename Parts::template op<lone_tile<F, block_mem>, Kind>;
   constexpr u32 wide = 16 / sizeof(word);  // words of 16 bytes
   GH_DYNAMIC_MEMORY(word, slots);
   const u32 part = blockIdx.x, me = threadIdx.x;
+  if (!w.counted[3]) return;
   const u32 n = count_of(w.part.n + part, w.part_room);
   if (n == 0) return;  // the whole block
   const u64 begin = u64(part) << w.part_bits, all = t.n_slots;
@@ -402,7 +432,7 @@ __global__ void __launch_bounds__(part_threads)
     lane_words<word, int(wide), false> some;
     some.load(t.slots + begin + i);
 #pragma unroll
-    for (u32 x = 0; x < wide; ++x) slots[i + x] = some.w[x];
+    for (u32 x = 0; x < wide; ++x) block_mem::store<order::relaxed>(slots + i + x, some.w[x]);
   }
   __syncthreads();
 
@@ -417,7 +447,7 @@ __global__ void __launch_bounds__(part_threads)
     const auto k = F::key_of(e);
     op_type op;
     const u64 slot = Parts::slot_of(t, t.home(k)) - begin;
-    serve_one(op, local, q.kind, k, F::value_of(e), Parts::local_home(t, slot), j);
+    serve_one(op, local, Kind, k, F::value_of(e), Parts::local_home(t, slot), j);
     const u32 at = w.part.at ? w.part.at[i] : 0;
     if (Parts::left(op)) {
       append(w.rest, e, at);
@@ -429,19 +459,24 @@ __global__ void __launch_bounds__(part_threads)
     if (q.status && op.res.status != usual) q.status[at] = u8(op.res.status);
   }
   __syncthreads();
-  for (u32 i = me * wide; i < size; i += part_threads * wide) cuda_mem::store_row(t.slots + begin + i, slots + i);
+  for (u32 i = me * wide; i < size; i += part_threads * wide) {
+    lane_words<word, int(wide), false, block_mem> some;
+    some.load(slots + i);
+    cuda_mem::store_row(t.slots + begin + i, some.w);
+  }
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), 0, 0);
 }
 
-// What element, or frequent key, i of the rest is.
+// The first time the frequent keys only: what else is left goes the same way again.
 template <class Parts>
 __global__ void __launch_bounds__(block_threads, 4)
     serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
-  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>>;
+  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
   const joiner j = joiner_of(q);
-  const u32 listed = *w.rest.n;
+  const part_list<F>& list = w.counted[3] ? w.rest : w.source;
+  const u32 listed = w.again ? *list.n : 0;
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < u64(listed) + frequent_all;
@@ -451,13 +486,16 @@ __global__ void __launch_bounds__(block_threads, 4)
     typename F::value v{};
     u32 at = 0;
     if (slot == nobody) {
-      k = F::key_of(w.rest.word[i]), v = F::value_of(w.rest.word[i]);
-      if (w.rest.at) at = w.rest.at[i];
+      k = F::key_of(list.word[i]);
+      v = F::value_of(list.word[i]);
+      if (list.at) at = list.at[i];
     } else {
-      k = w.frequent[slot], at = w.leader[slot];
-      if (at == nobody) continue;
-      const u32 last = w.last[slot];
-      v = q.kind == accumulate ? w.joined[slot] : read_value<F>(q, q.kind == assign && last != nobody ? last : at);
+      const u32 leads = w.leader[slot], last = w.last[slot];
+      if (leads == nobody) continue;
+      k = w.frequent[slot];
+      at = number_at(w, leads);
+      v = q.kind == accumulate ? w.joined[slot]
+                               : F::value_of(element_at(q, w, q.kind == assign && last != nobody ? last : leads));
     }
     op_type op;
     if (is_side_key(k))
@@ -487,15 +525,16 @@ __global__ void __launch_bounds__(block_threads)
   using F = typename Parts::F;
   if (w.counted[2] == 0) return;
   const joiner j = joiner_of(q);
+  const u64 n = elements(w);
   u32 lost = 0;
-  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < w.n; i += u64(w.blocks) * block_threads) {
-    const auto k = read_key<F>(q, i);
-    if (is_side_key(k)) continue;  // they have always room
-    const u32 slot = frequent_slot(w.frequent, k);
+  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
+    const auto e = element_at(q, w, i);
+    if (is_side_key(F::key_of(e))) continue;  // they have always room
+    const u32 slot = frequent_slot(w.frequent, F::key_of(e));
     if (slot == nobody || !w.failed[slot]) continue;
-    if (q.kind == accumulate && !may_join_first(j, read_value<F>(q, i), log_joined)) continue;
+    if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
     ++lost;
-    if (q.status) q.status[i] = u8(w.failed[slot]);
+    if (q.status) q.status[number_at(w, i)] = u8(w.failed[slot]);
   }
   add_sums(sum, q.batch_sum, 0, 0, 0, warp_sum(int(lost)), 0);
 }
@@ -569,6 +608,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.bin = list(u64(w.bins) * w.bin_room, w.bins);
   w.part = list(u64(w.parts) * w.part_room, w.parts);
   w.rest = list(w.n, 1);
+  w.source = list(w.n, 1);
   w.frequent = m.take<typename F::key>(frequent_all);
   w.leader = m.take<u32>(frequent_all);
   w.last = m.take<u32>(frequent_all);
@@ -587,6 +627,14 @@ uint64_t memory_for_parts(const void* table, const request& q) {
   return plan_parts<Parts>(*static_cast<const typename Parts::table*>(table), q, nullptr, &w, &bytes) ? bytes : 0;
 }
 
+template <class Parts>
+auto serve_parts_of(u32 kind) {
+  return kind == insert       ? serve_parts<Parts, insert>
+         : kind == assign     ? serve_parts<Parts, assign>
+         : kind == accumulate ? serve_parts<Parts, accumulate>
+                              : serve_parts<Parts, erase>;
+}
+
 // The batch in chunks, each of which has the memory to itself.
 template <class Parts>
 int run_by_parts(const void* table, const request& given, totals* sum, void* memory) {
@@ -595,7 +643,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   parts_work<F> w{};
   u64 bytes = 0;
   plan_parts<Parts>(t, given, memory, &w, &bytes);
-  const size_t part_memory_bytes = (size_t(1) << w.part_bits) * sizeof(typename F::word);
+  const size_t bytes_of_part = (size_t(1) << w.part_bits) * sizeof(typename F::word);
   for (u64 done = 0; done < given.n; done += part_chunk) {
     request q = given;
     q.n = given.n - done < part_chunk ? given.n - done : part_chunk;
@@ -603,15 +651,21 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
     if (q.values) q.values = static_cast<const char*>(q.values) + done * q.value_bytes;
     if (q.status) q.status += done;
     w.n = q.n;
-    int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
-    if (!e) e = launch_with(divide<Parts, false>, w.blocks, part_threads, sizeof(divide_memory<F>), q.stream, t, q, w);
-    if (!e && w.bin_bits)
-      e = launch_with(divide<Parts, true>, w.blocks, part_threads, offsetof(divide_memory<F>, frequent), q.stream, t, q,
-                      w);
-    if (!e) e = launch_with(serve_parts<Parts>, w.parts, part_threads, part_memory_bytes, q.stream, t, q, w, sum);
-    if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
-    if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
-    if (e) return e;
+    for (const bool again : {false, true}) {
+      w.again = again;
+      std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
+      int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
+      if (!e)
+        e = launch_with(divide<Parts, false>, w.blocks, part_threads, sizeof(divide_memory<F>), q.stream, t, q, w);
+      if (!e && w.bin_bits)
+        e = launch_with(divide<Parts, true>, w.blocks, part_threads, offsetof(divide_memory<F>, frequent), q.stream, t,
+                        q, w);
+      if (!e)
+        e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, part_threads, bytes_of_part, q.stream, t, q, w, sum);
+      if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
+      if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
+      if (e) return e;
+    }
   }
   return 0;
 }

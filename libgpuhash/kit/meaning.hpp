@@ -25,6 +25,7 @@ GH_FN To bits_as(From from) {
   __builtin_memcpy(&to, &from, sizeof(to));
   return to;
 }
+GH_FN bool adds_integers(joiner j) { return j.combine == 0 && j.type != 2; }
 // a is the stored value, b the operand. A NaN operand of min and max loses, a stored NaN stays.
 template <class V>
 GH_FN V join(joiner j, V a, V b) {

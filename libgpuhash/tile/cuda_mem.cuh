@@ -199,11 +199,37 @@ struct cuda_mem {
   GH_FN static void relax() { __nanosleep(32); }
 };
 
-// A part of a table in the memory of a block, which only the block's threads know of.
+// A part of a table in the memory of a block, which only the block's threads know of. Rows of 128 bytes begin in the same
+// bank, and paths begin where rows do: so the 16 bytes of a row are permuted, by the number of the row. The part begins at a
+// multiple of 1,024 bytes.
 struct block_mem {
+  static constexpr bool only_values_change = true;  // of slots that have a key, while a batch accumulates
   template <class T>
   GH_FN static u32 place(const T* p) {
-    return u32(__cvta_generic_to_shared(p));
+    const u32 at = u32(__cvta_generic_to_shared(p));
+    return at ^ (at >> 3 & 0x70);
+  }
+  GH_FN static void store_at(u32 at, u32 v) {
+    asm volatile("st.relaxed.cta.shared.u32 [%0],%1;" ::"r"(at), "r"(v) : "memory");
+  }
+  GH_FN static void store_at(u32 at, u64 v) {
+    asm volatile("st.relaxed.cta.shared.u64 [%0],%1;" ::"r"(at), "l"(v) : "memory");
+  }
+  GH_FN static void store_at(u32 at, u128 v) {
+    asm volatile("st.relaxed.cta.shared.v2.u64 [%0],{%1,%2};" ::"r"(at), "l"(v.lo), "l"(v.hi) : "memory");
+  }
+  template <class F>
+  GH_FN static void add_value(typename F::word* p, typename F::value v, bool narrow) {
+    const u32 at = place(p) + u32(sizeof(v));  // the value is the upper half
+    if (sizeof(v) == 4 || narrow)
+      asm volatile("red.relaxed.cta.shared.add.u32 [%0],%1;" ::"r"(at), "r"(u32(v)) : "memory");
+    else
+      asm volatile("red.relaxed.cta.shared.add.u64 [%0],%1;" ::"r"(at), "l"(u64(v)) : "memory");
+  }
+  template <order O, class T>
+  GH_FN static void store(T* p, T v) {  // before anybody reads it
+    static_assert(O == order::relaxed);
+    store_at(place(p), v);
   }
   template <order O>
   GH_FN static u32 load(const u32* p) {
@@ -349,8 +375,8 @@ struct mapped_mem : cuda_mem {
 
 // A variable that the threads of a block share; and as much memory as the launch says.
 #define GH_BLOCK_MEMORY(type, name) __shared__ type name
-#define GH_DYNAMIC_MEMORY(type, name)                                     \
-  extern __shared__ __align__(16) unsigned char gpuhash_dynamic_memory[]; \
+#define GH_DYNAMIC_MEMORY(type, name)                                       \
+  extern __shared__ __align__(1024) unsigned char gpuhash_dynamic_memory[]; \
   type* const name = reinterpret_cast<type*>(gpuhash_dynamic_memory)
 
 // Of the current device: multiprocessors, and bytes of memory that a block may have.

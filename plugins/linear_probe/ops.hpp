@@ -80,9 +80,13 @@ struct linear_op {
     const u32 kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
+    if constexpr (Kind == accumulate && requires { Tile::mem::only_values_change; }) {  // but for EMPTY slots
+      won = alive && adds_integers(j);
+      tile.add(go && won, line(t), row, live, v, j.narrow);
+    }
     if constexpr (Kind != find &&
                   Kind != count)  // I2: the first EMPTY slot of the path, or the slot that is k's already
-      won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
+      won |= tile.cas(go && writing && !won, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
 
     // All of the following are selects, not branches: tiles of a warp step together.
     const bool retry = writing && !won, ended = ends || kd == nop, moves = !retry && !ended;

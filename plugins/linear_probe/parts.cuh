@@ -13,12 +13,13 @@ struct linear_parts {
   using F = Format;
   using table = linear_table<F>;
   using index = typename F::index;
-  template <class Tile>
-  using op = linear_op<Tile, mixed>;
+  template <class Tile, u32 Kind>
+  using op = linear_op<Tile, Kind, true>;
 
-  static bool applies(const table& t) {  // I4: no path that stays in its part comes to its limit
+  // I4: no path that stays in its part comes to its limit. And groups are whole rows.
+  static bool applies(const table& t) {
     constexpr u64 most = part_bytes / sizeof(typename F::word);
-    return t.probe_limit >= (t.n_slots < most ? t.n_slots : most);
+    return t.probe_limit >= (t.n_slots < most ? t.n_slots : most) && lone_tile<F, cuda_mem>::slots <= 1 << t.group_bits;
   }
   static u32 least_bits(const table& t) {
     const u32 widest_bits = u32(__builtin_ctz(t.widest));

@@ -61,7 +61,15 @@ struct cuda_mem {
   static void relax() { pause(); }
 };
 
-using block_mem = cuda_mem;
+struct block_mem : cuda_mem {
+  static constexpr bool only_values_change = true;
+  template <class F>
+  static void add_value(typename F::word* p, typename F::value v, bool narrow) {
+    pause();
+    const auto sum = F::value_of(*p) + v;
+    *p = F::make(F::key_of(*p), narrow ? typename F::value(u32(sum)) : sum);
+  }
+};
 
 // Several words by one instruction are no snapshot either.
 struct mapped_mem : cuda_mem {

@@ -52,7 +52,7 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   {insert, assign, accumulate, find, erase, count, mixed},
                   full,
                   [=](u64 keys) { return std::make_unique<linear_store<F>>(format, keys, row); },
-                  true});
+                  row * sizeof(typename F::word) >= 32});
   }
 }
 }  // namespace
