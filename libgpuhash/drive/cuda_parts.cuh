@@ -55,7 +55,7 @@ inline constexpr u32 frequent_least = 3;                 // samples of one key
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
-inline constexpr u32 parts_wanted = 512;  // enough for all multiprocessors
+inline constexpr u32 parts_wanted = 2048;  // so that all multiprocessors have work to the end
 
 // Elements on their way. `at` are their numbers in the batch.
 template <class F>
@@ -439,24 +439,35 @@ __global__ void __launch_bounds__(part_threads)
   const auto local = Parts::local(t, slots, size);
   const joiner j = joiner_of(q);
   const u32 usual = w.counted[1];
+  // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
+  // The next but one comes from memory meanwhile.
+  const word* const mine = w.part.word + u64(part) * w.part_room;
   int live = 0, used = 0;
   u32 good = 0;
-  for (u32 x = me; x < n; x += part_threads) {
-    const u64 i = u64(part) * w.part_room + x;
-    const word e = w.part.word[i];
-    const auto k = F::key_of(e);
-    op_type op;
-    const u64 slot = Parts::slot_of(t, t.home(k)) - begin;
-    serve_one(op, local, Kind, k, F::value_of(e), Parts::local_home(t, slot), j);
-    const u32 at = w.part.at ? w.part.at[i] : 0;
+  typename op_type::tile_type tile;
+  op_type op;
+  word e{}, ahead{};
+  const auto start = [&](word next) {
+    e = next;
+    const u64 slot = Parts::slot_of(t, t.home(F::key_of(e))) - begin;
+    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, slot));
+  };
+  if (me < n) start(mine[me]);
+  if (me + part_threads < n) ahead = mine[me + part_threads];
+  for (u32 x = me; x < n;) {
+    if (op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
+    const u32 at = w.part.at ? w.part.at[u64(part) * w.part_room + x] : 0;
     if (Parts::left(op)) {
       append(w.rest, e, at);
-      continue;
+    } else {
+      live += op.res.live;
+      used += op.res.used;
+      good += op.res.status == yes;
+      if (q.status && op.res.status != usual) q.status[at] = u8(op.res.status);
     }
-    live += op.res.live;
-    used += op.res.used;
-    good += op.res.status == yes;
-    if (q.status && op.res.status != usual) q.status[at] = u8(op.res.status);
+    x += part_threads;
+    if (x < n) start(ahead);
+    if (x + part_threads < n) ahead = mine[x + part_threads];
   }
   __syncthreads();
   for (u32 i = me * wide; i < size; i += part_threads * wide) {
