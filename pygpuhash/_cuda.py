@@ -14,6 +14,7 @@ import functools
 import importlib
 import math
 import sys
+import threading
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,21 @@ _FILLED_BY_THE_HOST = (
 # ---- cuda-python -----------------------------------------------------------------------------------------------------
 
 
+# One thread at a time: these modules take the place of others in sys.modules while they are being imported, and Python
+# hands such a one to a second thread before it is complete. Held for an import only: results are cached.
+_importing = threading.RLock()
+
+
+def _imported(name: str) -> Any:
+    with _importing:
+        return importlib.import_module(name)
+
+
 @functools.cache
 def core() -> Any:
     """The module cuda.core."""
     try:
-        return importlib.import_module("cuda.core")
+        return _imported("cuda.core")
     except ImportError as error:
         raise DeviceError(f"cuda-python is not installed ({error}): pip install 'cuda-core>=0.5'") from error
 
@@ -61,7 +72,7 @@ def core() -> Any:
 def driver() -> Any:
     """The driver's functions, of cuda.bindings. Each returns (status, results...), which `call` takes apart."""
     try:
-        return importlib.import_module("cuda.bindings.driver")
+        return _imported("cuda.bindings.driver")
     except ImportError as error:
         raise DeviceError(f"cuda-python is not installed ({error}): pip install 'cuda-bindings==13.*'") from error
 

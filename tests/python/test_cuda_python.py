@@ -96,6 +96,39 @@ def test_packages_that_are_missing(monkeypatch):
         function.cache_clear()
 
 
+# As the real ones, cuda.core puts another module in its place before that one is complete.
+REPLACES_ITSELF = """
+import sys, time
+from types import ModuleType
+fresh = sys.modules[__name__] = ModuleType("another")
+time.sleep(0.3)
+fresh.Device = fresh.CUresult = int
+"""
+TWO_THREADS = """
+import threading
+from pygpuhash import _cuda
+found = {}
+def ask(who):
+    found[who] = hasattr(_cuda.core(), "Device") and hasattr(_cuda.driver(), "CUresult")
+threads = [threading.Thread(target=ask, args=(who,)) for who in range(4)]
+for thread in threads:
+    thread.start()
+    thread.join(0.1)  # the first is in the middle of its import
+for thread in threads:
+    thread.join()
+print(*found.values())
+"""
+
+
+def test_threads_wait_for_the_import_of_another(tmp_path):
+    for name in ("cuda", "cuda/core", "cuda/bindings"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "cuda/core/__init__.py").write_text(REPLACES_ITSELF)
+    (tmp_path / "cuda/bindings/driver.py").write_text(REPLACES_ITSELF)
+    assert run(f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{TWO_THREADS}") == ["True"] * 4
+
+
 def test_the_versions_are_told(monkeypatch):
     assert re.fullmatch(
         r"(cuda-core [\d.]+|no cuda-core), (cuda-bindings [\d.]+|no cuda-bindings)",

@@ -1,5 +1,6 @@
 """Backends announced by Python distributions: entry points, their errors, and names that two distributions share."""
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import registry
+from pygpuhash import plugins, registry
 
 CLASS = """
     class Backend:
@@ -257,6 +258,14 @@ def test_this_distributions_backend():
     assert {4, 8} <= set(found.key_widths)
     assert {0, 4, 8} <= set(found.value_widths)
     assert {"insert", "accumulate", "grow"} <= found.traits
+
+
+def test_every_built_in_is_an_entry_point():
+    modules = {path.stem.removeprefix("gpuhash_"): str(path) for path in Path(plugins._PLUGINS).glob("gpuhash_*.so")}
+    points = importlib.metadata.distribution("gpuhash").entry_points.select(group="pygpuhash.backends")
+    assert modules
+    assert {point.name: point.load()() for point in points} == modules
+    assert {point.name: point.load().__name__ for point in points} == {name: name for name in plugins.__all__}
 
 
 def test_a_module_that_is_no_plugin_is_listed_as_broken(tmp_path):
