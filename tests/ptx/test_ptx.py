@@ -1,9 +1,7 @@
 """The PTX lint over every plugin, and proof that the lint notices what it is for."""
 
 import json
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,17 +19,10 @@ def nvcc():
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def linted(nvcc):
-    """The results of all plugins, to come: they are compiled side by side."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {plugin: pool.submit(lint.lint, plugin, nvcc=nvcc) for plugin in lint.plugins()}
-
-
 @pytest.mark.parametrize("plugin", lint.plugins())
-def test_kernels(plugin, linted):
+def test_kernels(plugin, nvcc):
     """Not marked slow, although compiling takes longer: what it finds has to stop a merge."""
-    result = linted[plugin].result()
+    result = lint.lint(plugin, nvcc=nvcc)
     print(result.line())
     assert result.problems == []
     assert result.accesses > 5 * result.kernels
