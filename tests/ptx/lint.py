@@ -90,7 +90,8 @@ class Compiled:
 
 def ptx_of_the_build(source: Path, arch: str, files: list[Path]) -> Path | None:
     """What the package's build has made of a plugin, for this architecture alone and after every change of `files`."""
-    changed = max(file.stat().st_mtime for file in [*files, *ROOT.glob("meson.build"), *ROOT.glob("plugins/meson.build")])
+    recipes = [*ROOT.glob("meson.build"), *ROOT.glob("plugins/meson.build")]
+    changed = max(file.stat().st_mtime for file in [*files, *recipes])
     for kept in ROOT.glob(f"build/meson-*-cuda/plugins/gpuhash_{source.parent.name}.so.p/{source.stem}.ptx"):
         settings = kept.parents[2] / "gpuhash-settings"
         if kept.stat().st_mtime > changed and f"-Dgpu_archs={arch}" in settings.read_text().splitlines():
@@ -111,12 +112,11 @@ def compile_plugin(source: Path, arch: str, nvcc: Path) -> Compiled:
         CACHE.mkdir(parents=True, exist_ok=True)
         for old in CACHE.glob(f"{source.parent.name}-*"):
             old.unlink()
-        built = ptx_of_the_build(source, arch, files)
-        if built:
+        if built := ptx_of_the_build(source, arch, files):
             shutil.copy(built, ptx)
-        flags = ["-std=c++20", "--expt-relaxed-constexpr", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1"]
-        flags += [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}", f"-I{source.parent}"]
-        if not built:
+        else:
+            flags = ["-std=c++20", "--expt-relaxed-constexpr", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1"]
+            flags += [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}", f"-I{source.parent}"]
             run(nvcc, *flags, f"-gencode=arch=compute_{arch},code=compute_{arch}", "-ptx", source, "-o", ptx)
         ptxas = nvcc.with_name("ptxas")
         report.write_text(run(ptxas, "--verbose", f"--gpu-name=sm_{arch}", ptx, "-o", os.devnull))
