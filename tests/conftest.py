@@ -18,8 +18,60 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # Seconds that a test may take, its fixtures included, before the run ends with its name and all stacks. 0: any.
 LIMIT = float(os.environ.get("GPUHASH_TEST_LIMIT", "120"))
 SLOW_LIMIT = 30 * LIMIT  # of tests that are marked slow, or whose fixtures compile something first
-COMPILING = {"prefix", "explorer", "nvcc", "warps"}
+COMPILING = {"prefix", "explorer", "nvcc", "warps", "kit"}
 WATCHDOG = pytest.StashKey[subprocess.Popen]()
+LINES: dict[str, list[str]] = {}  # of the summary, by section
+
+
+# ---- several processes: pytest -n -----------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Tests of one xdist_group share fixtures that take long, and stay in one process."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "loadgroup"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """What `-n auto` is: the CPUs of this process; a few do, since tests have threads of their own."""
+    from pygpuhash import devices
+
+    return min(devices()[0].units, 8)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("gpu") or item.get_closest_marker("gpu2"):
+            item.add_marker(pytest.mark.xdist_group("gpu"))  # one process at a time has a device's memory
+
+
+# ---- sections of the summary ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def say(request):
+    """say(section, line): a line for pytest's summary, whichever process the test runs in."""
+    return lambda section, line: request.node.user_properties.append((f"summary: {section}", line))
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "teardown":  # it has what all phases have said
+        for name, line in report.user_properties:
+            if name.startswith("summary: "):
+                LINES.setdefault(name.removeprefix("summary: "), []).append(line)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for section, lines in sorted(LINES.items()):
+        terminalreporter.section(section)
+        for line in lines:
+            terminalreporter.write_line(line)
+
+
+# ---- time limits -----------------------------------------------------------------------------------------------------
 
 
 def pytest_configure(config):

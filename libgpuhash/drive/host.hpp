@@ -35,6 +35,17 @@ struct waiting_op {
   size_t element;
 };
 
+// Batches of several kinds through one driver, to which the table says the kind. Where each kind's own driver would win
+// little, it is not worth the time that it takes to compile.
+template <class Table>
+struct table_of_kind : Table {
+  u32 kind;
+};
+template <class Mixed>
+struct op_of_kind : Mixed {
+  using table = table_of_kind<typename Mixed::table>;
+};
+
 // A table that is small enough to be copied; or else the table itself.
 template <class Table>
 using own_copy = std::conditional_t<sizeof(Table) <= 128, const Table, const Table&>;
@@ -91,8 +102,9 @@ struct host_pass {
     return start(op, i, k, home, v, joiner_of(q));
   }
   GH_FN bool start(Op& op, size_t i, key k, index home, typename F::value v, joiner how) {
-    u32 kd = kind == mixed ? read_once(read_op(q, i)) : kind;
-    if constexpr (requires { t.kind; }) kd = t.kind;  // of any batch that writes
+    u32 kd = kind;
+    if constexpr (requires { t.kind; }) kd = t.kind;
+    if (kd == mixed) kd = read_once(read_op(q, i));
     if constexpr (table::side_slots)
       if (__builtin_expect(is_side_key(k), 0)) {
         deposit(i, serve_side<F, host_mem>(t.side, kd, how, k, v));
@@ -183,7 +195,7 @@ class alignas(64) host_driver {
   using pass = host_pass<Op>;
   using F = typename Op::F;
   using table = typename Op::table;
-  using block = home_block<table>;
+  using block = home_block<typename Find::table>;
   using waiting = waiting_op<Op>;
 
   // Copies: the originals may share a cache line with what another thread writes all the time.
@@ -195,6 +207,15 @@ class alignas(64) host_driver {
   waiting list_[waiting_room];
   block ring_[blocks_ahead + 1];
 
+  static constexpr bool kind_of_table = requires(const table& t) { t.kind; };
+  static constexpr bool may_join = Op::fixed_kind == accumulate || (kind_of_table && Op::fixed_kind == mixed);
+  bool joins() const {
+    if constexpr (kind_of_table)
+      return t_.kind == accumulate;
+    else
+      return true;
+  }
+
   static u32 size_at(size_t b, size_t end) { return u32(end - b < block_size ? end - b : block_size); }
 
   void finish(const pass& p, u32 n) {
@@ -205,8 +226,8 @@ class alignas(64) host_driver {
 
   // Visit the home lines of a block and ask for those of another one.
   [[gnu::noinline]] void serve_block(size_t b, u32 many, const block& now, const block& later) {
-    if constexpr (Op::fixed_kind == accumulate)
-      if (join_) return serve_joined(b, many, now, later);
+    if constexpr (may_join)
+      if (join_ && joins()) return serve_joined(b, many, now, later);
     pass p{t_, q_};
     u32 n = n_;
     p.serve_all(
@@ -321,6 +342,9 @@ class alignas(64) host_driver {
   }
 };
 
+// Kinds that host_engines may have share a driver.
+inline constexpr u32 writing_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << erase | 1u << mixed;
+
 template <class Op, class Find>
 int run_on_host(const void* table, const request& q, totals* sum) {
   const size_t n = q.n_there ? *q.n_there : q.n;
@@ -359,8 +383,8 @@ int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t h
 }
 
 // The engines of a structure: Op<Tile, Kind> over Table<F>, one per slot format. A visit reads Bytes of the table: one
-// cache line, unless that is too narrow a view of it.
-template <template <class> class Table, template <class, u32> class Op, u32 Bytes = 64>
+// cache line, unless that is too narrow a view of it. Shared: the kinds that go through one driver.
+template <template <class> class Table, template <class, u32> class Op, u32 Bytes = 64, u32 Shared = 0>
 struct host_engines {
   template <class F>
   static int run(const void* t, const request& q, totals* sum) {
@@ -380,7 +404,11 @@ struct host_engines {
   }
   template <class Tile, u32 Kind>
   static int one(const void* t, const request& q, totals* sum) {
-    if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds))
+    if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds & Shared)) {
+      const table_of_kind<Table<typename Tile::format>> with{*static_cast<const Table<typename Tile::format>*>(t),
+                                                             Kind};
+      return run_on_host<op_of_kind<Op<Tile, mixed>>, Op<Tile, find>>(&with, q, sum);
+    } else if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds))
       return run_on_host<Op<Tile, Kind>, Op<Tile, find>>(t, q, sum);
     else
       return -1;

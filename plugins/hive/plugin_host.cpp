@@ -56,25 +56,13 @@ struct wide_op : host_op<Tile, Kind> {
   }
 };
 
-// Batches of any one kind that writes go through one driver, to which the table says the kind.
-template <class F>
-struct table_for_kind : hive_table<F> {
-  u32 kind;
-};
-template <class Tile, u32 Kind>
-struct write_op : wide_op<Tile, Kind == find ? find : mixed> {
-  using table = table_for_kind<typename Tile::format>;
-  static constexpr u32 fixed_kind = Kind;
-};
-
 template <class F, int R>
 int run_wide(const void* table, const request& q, totals* sum) {
   using tile = host_tile<F, R>;
   if (q.kind == find) return run_on_host<wide_op<tile, find>, wide_op<tile, find>>(table, q, sum);
   if (q.kind == count) return run_on_host<wide_op<tile, count>, wide_op<tile, find>>(table, q, sum);
-  if (q.kind == mixed) return run_on_host<wide_op<tile, mixed>, wide_op<tile, find>>(table, q, sum);
-  const table_for_kind<F> t{*static_cast<const hive_table<F>*>(table), q.kind};
-  return run_on_host<write_op<tile, insert>, write_op<tile, find>>(&t, q, sum);
+  const table_of_kind<hive_table<F>> t{*static_cast<const hive_table<F>*>(table), q.kind};
+  return run_on_host<op_of_kind<wide_op<tile, mixed>>, wide_op<tile, find>>(&t, q, sum);
 }
 
 template <class F>

@@ -10,14 +10,17 @@ GH_BEGIN
 
 template <class Tile, u32 Kind>
 using op_of_skiplist = skip_op<Tile, Kind>;
+// What an update does beyond its search is one function for all kinds anyhow.
+template <u32 Bytes>
+using engines_of = host_engines<skip_table, op_of_skiplist, Bytes, writing_kinds>;
 
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
   constexpr u32 word = sizeof(typename F::word);
   switch (static_cast<const skip_table<F>*>(table)->slots) {
-    case 8: return host_engines<skip_table, op_of_skiplist, 8 * word>::template run<F>(table, q, sum);
-    case 16: return host_engines<skip_table, op_of_skiplist, 16 * word>::template run<F>(table, q, sum);
-    case 32: return host_engines<skip_table, op_of_skiplist, 32 * word>::template run<F>(table, q, sum);
+    case 8: return engines_of<8 * word>::template run<F>(table, q, sum);
+    case 16: return engines_of<16 * word>::template run<F>(table, q, sum);
+    case 32: return engines_of<32 * word>::template run<F>(table, q, sum);
   }
   return -1;
 }

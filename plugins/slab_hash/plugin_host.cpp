@@ -20,7 +20,8 @@ int run(const void* table, const request& q, totals* sum) {
   const auto t = static_cast<const slab_table<F>*>(table)->without_heap();
   if (t.slab_slots * sizeof(typename F::word) == 128)
     return host_engines<small_table, op_of_slabs, 128>::template run<F>(&t, q, sum);
-  return host_engines<small_table, op_of_lines>::template run<F>(&t, q, sum);
+  // Slabs of another size than the default's.
+  return host_engines<small_table, op_of_lines, 64, writing_kinds>::template run<F>(&t, q, sum);
 }
 
 constexpr cut walk_cut = {1024, 512, 16384};  // chains

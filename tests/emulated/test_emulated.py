@@ -133,6 +133,7 @@ class TestX86:
         assert " 0 failed" in machine.run(machine.program(HERE / "without_wide_swaps.c"), backend)
 
 
+@pytest.mark.xdist_group("AArch64")
 class TestAArch64:
     """The path without vector instructions, compiled for another processor whose memory is weakly ordered."""
 

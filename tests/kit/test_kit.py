@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from simulator import EXTREMES, STRUCTURES, build
 
+pytestmark = pytest.mark.xdist_group("kit")
+
 STEPS = 1_000_000
 
 

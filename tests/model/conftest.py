@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,25 +13,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import explore
 from runs import Explorer, Summary
 
-SUMMARY = pytest.StashKey[Summary]()
 
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SUMMARY] = Summary()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    summary = terminalreporter.config.stash[SUMMARY]
-    for title, lines in (("explorer", summary.sets), ("mutants", summary.mutants), ("explorer notes", summary.notes)):
-        if lines:
-            terminalreporter.section(title)
-            for line in lines:
-                terminalreporter.write_line(line)
-
-
-@pytest.fixture(scope="session")
-def summary(pytestconfig: pytest.Config) -> Summary:
-    return pytestconfig.stash[SUMMARY]
+@pytest.fixture
+def summary(say: Callable[[str, str], None]) -> Iterator[Summary]:
+    lines = Summary()
+    yield lines
+    for section, said in (("explorer", lines.sets), ("mutants", lines.mutants), ("explorer notes", lines.notes)):
+        for line in said:
+            say(section, line)
 
 
 @pytest.fixture(scope="session")

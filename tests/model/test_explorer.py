@@ -14,6 +14,8 @@ import explore
 import pytest
 from runs import EVERYTHING, QUICK, Explorer, Summary
 
+pytestmark = pytest.mark.xdist_group("explorer")
+
 PLUGINS = explore.plugins()
 STRUCTURES = ["gate", *(name for name, explored in PLUGINS.items() if explored)]
 UNEXPLORED = [name for name, explored in PLUGINS.items() if not explored]

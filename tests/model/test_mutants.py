@@ -8,6 +8,8 @@ import explore
 import pytest
 from runs import Explorer, Summary
 
+pytestmark = pytest.mark.xdist_group("explorer")
+
 ENTRY = re.compile(r'^M\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.MULTILINE)
 
 

@@ -9,6 +9,8 @@ import explore
 import pytest
 from runs import Explorer, Summary
 
+pytestmark = pytest.mark.xdist_group("explorer")
+
 FULL = "i2=9,i4=9,i5=9"
 
 

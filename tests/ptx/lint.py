@@ -90,21 +90,36 @@ class Compiled:
     report: str
 
 
+def ptx_of_the_build(source: Path, arch: str, files: list[Path]) -> Path | None:
+    """What the package's build has made of a plugin, for this architecture alone and after every change of `files`."""
+    recipes = [*ROOT.glob("meson.build"), *ROOT.glob("plugins/meson.build")]
+    changed = max(file.stat().st_mtime for file in [*files, *recipes])
+    for kept in ROOT.glob(f"build/meson-*-cuda/plugins/gpuhash_{source.parent.name}.so.p/{source.stem}.ptx"):
+        settings = kept.parents[2] / "gpuhash-settings"
+        if kept.stat().st_mtime > changed and f"-Dgpu_archs={arch}" in settings.read_text().splitlines():
+            return kept
+    return None
+
+
 def compile_plugin(source: Path, arch: str, nvcc: Path) -> Compiled:
     """PTX and report; kept in the build folder for as long as no source changes."""
     digest = hashlib.sha256(f"{arch}{run(nvcc, '--version')}".encode())
-    for file in sorted([*ROOT.glob("libgpuhash/**/*"), *source.parent.glob("*")]):
-        if file.suffix in {".h", ".hpp", ".cuh", ".cu"}:
-            digest.update(file.read_bytes())
+    files = sorted([*ROOT.glob("libgpuhash/**/*"), *source.parent.glob("*")])
+    files = [file for file in files if file.suffix in {".h", ".hpp", ".cuh", ".cu"}]
+    for file in files:
+        digest.update(file.read_bytes())
     kept = CACHE / f"{source.parent.name}-{digest.hexdigest()[:16]}"
     ptx, report = kept.with_suffix(".ptx"), kept.with_suffix(".txt")
     if not report.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         for old in CACHE.glob(f"{source.parent.name}-*"):
             old.unlink()
-        flags = ["-std=c++20", "--expt-relaxed-constexpr", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1"]
-        flags += [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}", f"-I{source.parent}"]
-        run(nvcc, *flags, f"-gencode=arch=compute_{arch},code=compute_{arch}", "-ptx", source, "-o", ptx)
+        if built := ptx_of_the_build(source, arch, files):
+            shutil.copy(built, ptx)
+        else:
+            flags = ["-std=c++20", "--expt-relaxed-constexpr", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1"]
+            flags += [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}", f"-I{source.parent}"]
+            run(nvcc, *flags, f"-gencode=arch=compute_{arch},code=compute_{arch}", "-ptx", source, "-o", ptx)
         ptxas = nvcc.with_name("ptxas")
         report.write_text(run(ptxas, "--verbose", f"--gpu-name=sm_{arch}", ptx, "-o", os.devnull))
     return Compiled(ptx.read_text(), report.read_text())

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,17 +20,10 @@ def nvcc():
         pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session")
-def linted(nvcc):
-    """The results of all plugins, to come: they are compiled side by side."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {plugin: pool.submit(lint.lint, plugin, nvcc=nvcc) for plugin in lint.plugins()}
-
-
 @pytest.mark.parametrize("plugin", lint.plugins())
-def test_kernels(plugin, linted):
+def test_kernels(plugin, nvcc):
     """Not marked slow, although compiling takes longer: what it finds has to stop a merge."""
-    result = linted[plugin].result()
+    result = lint.lint(plugin, nvcc=nvcc)
     print(result.line())
     assert result.problems == []
     assert result.accesses > 5 * result.kernels
@@ -41,6 +33,22 @@ def test_allowances_name_plugins_and_bytes():
     allowances = json.loads(lint.ALLOWANCES.read_text())
     assert set(allowances) <= set(lint.plugins())
     assert all(type(n) is int and n > 0 for kernels in allowances.values() for n in kernels.values())
+
+
+def test_ptx_of_the_build_is_read_until_a_source_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(lint, "ROOT", tmp_path)
+    source = tmp_path / "plugins" / "some" / "plugin_cuda.cu"
+    kept = tmp_path / "build" / "meson-linux-cuda" / "plugins" / "gpuhash_some.so.p" / "plugin_cuda.ptx"
+    for path in (source, tmp_path / "plugins" / "meson.build", kept):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (kept.parents[2] / "gpuhash-settings").write_text("-Dcuda=enabled\n-Dgpu_archs=90\n")
+    now = source.stat().st_mtime
+    os.utime(kept, (now + 5, now + 5))
+    assert lint.ptx_of_the_build(source, "90", [source]) == kept
+    assert lint.ptx_of_the_build(source, "9", [source]) is None
+    os.utime(source, (now + 9, now + 9))
+    assert lint.ptx_of_the_build(source, "90", [source]) is None
 
 
 # ---- the lint itself -------------------------------------------------------------------------------------------------

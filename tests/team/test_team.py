@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("team")
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["tests/team/team_test.cpp", *(f"libgpuhash/src/{name}.cpp" for name in ("team", "fork", "cpus", "error"))]
 FLAGS = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I.", "-Ilibgpuhash/include", "-pthread"]

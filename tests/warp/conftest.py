@@ -60,15 +60,20 @@ def build(root: Path, structure: str) -> Path:
     return target
 
 
-def build_all(root: Path) -> dict[str, Path]:
-    """The programs of all structures, two at a time."""
+def require_compiler() -> None:
     if shutil.which(shlex.split(os.environ.get("CXX", "g++"))[0]) is None:
         pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+
+
+def build_all(root: Path) -> dict[str, Path]:
+    """The programs of all structures, two at a time."""
+    require_compiler()
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(STRUCTURES, pool.map(lambda s: build(root, s), STRUCTURES), strict=True))
 
 
-@pytest.fixture(scope="session")
-def warps() -> dict[str, Path]:
-    """Programs by structure."""
-    return build_all(ROOT)
+@pytest.fixture
+def warps(structure: str) -> Path:
+    """The program of a test's structure: of no other one, since each takes long to compile."""
+    require_compiler()
+    return build(ROOT, structure)

@@ -27,7 +27,7 @@ def run(program, *arguments, **env):
 )
 def test_kernels(warps, structure):
     """Batches of all kinds, formats and shapes against a model; a failure names the seed."""
-    done = run(warps[structure], ROUNDS, SEED)
+    done = run(warps, ROUNDS, SEED)
     print(done.stdout, end="")
     assert done.returncode == 0, done.stderr
     said = re.search(r"(\d+) shapes, (\d+) steps, (\d+) collectives, nothing wrong", done.stdout)
@@ -74,12 +74,14 @@ def mutated_warps():
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("mutated warps")
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_without_a_mistake_switched_on(mutated_warps, structure):
     assert run(mutated_warps[structure], "1").returncode == 0
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("mutated warps")
 @pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name for m in MUTANTS])
 def test_mistake_is_noticed(mutated_warps, number):
     said = []
