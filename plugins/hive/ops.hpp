@@ -12,7 +12,8 @@
 //     M1  the load of an EMPTY slot of the home that was EMPTY at a second look, too: the home was not full before the
 //         second look began, so k has not left it during the first (H2), which would have shown it.
 //     M2  the load of the home's filter bit, not cleared, after the home was read: k has never been outside (H3). Had it been
-//         relocated while the home was read, then the bit had been cleared before.
+//         relocated while the home was read, then the bit had been cleared before. On CUDA asked beside writers whether or
+//         not the home has an EMPTY slot (absent).
 //     M3  anywhere between two looks at the lock of k's home that show it free and the same: meanwhile k has not moved (H4),
 //         and each of its buckets and the stash was read. (k was erased at some moment, or never there.)
 //   M1 and M2 need what a tile reads to be ordered after what an evictor did before it wrote that: rows are read with
@@ -47,11 +48,10 @@ struct hive_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = true;
-  // CUDA: more blocks of them would have to spill registers.
-  static constexpr int cuda_blocks = !in_kinds(Kind, adding_kinds) && Kind != mixed       ? 3
-                                     : sizeof(key) == 4 && F::has_value && Kind == insert ? 3
-                                                                                          : 2;
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
+  static constexpr bool small = sizeof(key) == 4 && F::has_value;
+  // CUDA: more blocks of them would have to spill registers.
+  static constexpr int cuda_blocks = !may_add ? (sizeof(key) == 4 && Alone ? 5 : 3) : Kind == insert && small ? 3 : 2;
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
   static constexpr bool homes_first = true;
 
@@ -153,17 +153,18 @@ struct hive_op {
     });
     const bool mine = go && (version & 1 || (GH_MUTANT(impatient_miss) && !adding));
 
-    // All rows and the note are on their way at once.
+    // All rows and the note are on their way at once. Alone, the rows are as they were.
     typename Tile::row rows[most_ways];
     HIVE_UNROLL
-    for (u32 w = 0; w < most_ways; ++w) rows[w] = tile.look(mine && w < t.ways, t.bucket(t.bucket_of(k, home, w)));
+    for (u32 w = 0; w < most_ways; ++w)
+      rows[w] = tile.look(mine && !Alone && w < t.ways, t.bucket(t.bucket_of(k, home, w)));
     const bool noted = tile.once(mine, [&] { return u32(hand.has_stash()); }) != 0;
 
     bool alive = false, lost = false;
     value seen = 0;
     HIVE_UNROLL
     for (u32 w = 0; w < most_ways; ++w) {
-      if (w >= t.ways) continue;  // the same for all tiles
+      if (Alone || w >= t.ways) continue;  // the same for all tiles
       const auto live = tile.with_key(rows[w], k, 0);
       const bool here = mine && !alive && tile.any(live);
       value at_live = 0;

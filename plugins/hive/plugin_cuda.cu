@@ -77,7 +77,7 @@ int run_buckets(const void* t, const request& q, totals* sum) {
   switch (q.kind) {
     case find: return q.alone ? serve<F, find, R, 4, true>(t, q, sum) : serve<F, find, R, 1>(t, q, sum);
     case count: return q.alone ? serve<F, count, R, 4, true>(t, q, sum) : serve<F, count, R, 1>(t, q, sum);
-    case insert: return serve<F, insert, R, 1>(t, q, sum);
+    case insert: return serve<F, insert, R, 2>(t, q, sum);
     case assign: return serve<F, assign, R, 1>(t, q, sum);
     case accumulate: return serve<F, accumulate, R, 1>(t, q, sum);
     case erase: return serve<F, erase, R, 1>(t, q, sum);
