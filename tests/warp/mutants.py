@@ -51,7 +51,6 @@ MUTANTS = [
     # homes first
     Mutant("home-without-go", HOMES, "carried >> (first + p) & 1", "true"),
     Mutant("home-of-every-lane", HOMES, "carries && tile.lane == first + p", "carries"),
-    Mutant("absent-after-a-lost-swap", HOMES, "left && beyond", "left"),
     Mutant("one-for-all-tiles", HOMES, "bit_number<tiles>(waiting, tile.shift / W)", "bit_number<tiles>(waiting, 0)"),
     Mutant("answer-of-the-idle", HOMES, "busy && d == verdict::done", "d == verdict::done"),
     Mutant("answer-of-a-neighbour", HOMES, "rank * W % 32", "rank % 32"),
