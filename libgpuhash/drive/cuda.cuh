@@ -4,6 +4,7 @@
 // in flight at a time. All tiles of a warp step together (tile/cuda.cuh), one row visit each; a tile that finishes an
 // element takes its next one in the same loop, and the loop ends when no tile of the warp has work.
 #pragma once
+#include "libgpuhash/drive/cuda_homes.cuh"
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/kit/side.hpp"
@@ -137,51 +138,56 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     carries = mine && first == threadIdx.x;
   }
 
-  // The tile: its lanes' elements, one after the other. untaken has a bit for each that no operation has taken yet.
-  u32 untaken = tile.ballot(carries && !(Op::table::side_slots && is_side_key(k)));
-  Op op[P];
-  u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
-  auto take = [&](int p, bool wanted) {
-    const bool some = untaken != 0;
-    const u32 from = some ? __ffs(untaken) - 1 : 0;
-    typename F::value a_value{};
-    if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, W);
-    const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
-    Op fresh;
-    fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
-    op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
-    owner[p] = wanted ? (some ? from : u32(W)) : owner[p];
-    untaken = wanted ? untaken & (untaken - 1) : untaken;
-  };
-#pragma unroll
-  for (int p = 0; p < P; ++p) {
-    op[p].start(t, nop, typename F::key{}, typename F::value{}, decltype(t.home(k)){});
-    take(p, true);
-  }
-
-  bool busy;
-  do {
-    typename tile_type::row row[P];
-#pragma unroll
-    for (int p = 0; p < P; ++p) row[p] = tile.load(op[p].line(t));
-    busy = false;
+  const bool in_table = carries && !(Op::table::side_slots && is_side_key(k));
+  if constexpr (starts_with_homes<Op>()) {
+    res = serve_homes<Op, P>(tile, t, j, in_table, kd, k, v, home);
+  } else {
+    // The tile: its lanes' elements, one after the other. untaken has a bit for each that no operation has taken yet.
+    u32 untaken = tile.ballot(in_table);
+    Op op[P];
+    u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
+    auto take = [&](int p, bool wanted) {
+      const bool some = untaken != 0;
+      const u32 from = some ? __ffs(untaken) - 1 : 0;
+      typename F::value a_value{};
+      if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, W);
+      const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
+      Op fresh;
+      fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
+      op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
+      owner[p] = wanted ? (some ? from : u32(W)) : owner[p];
+      untaken = wanted ? untaken & (untaken - 1) : untaken;
+    };
 #pragma unroll
     for (int p = 0; p < P; ++p) {
-      const bool active = owner[p] < W;
-      verdict d = op[p].step(tile, t, j, row[p], active);
-      if constexpr (Op::has_slow) {
-        const bool slow = active && d == verdict::slow;
-        if (__any_sync(full_warp, slow)) {
-          const verdict after = op[p].slow(tile, t, j, slow);
-          d = slow ? after : d;
-        }
-      }
-      const bool finished = active && d == verdict::done;
-      res = finished && tile.lane == owner[p] ? op[p].res : res;
-      take(p, finished);
-      busy |= owner[p] < W;
+      op[p].start(t, nop, typename F::key{}, typename F::value{}, decltype(t.home(k)){});
+      take(p, true);
     }
-  } while (__any_sync(full_warp, busy));
+
+    bool busy;
+    do {
+      typename tile_type::row row[P];
+#pragma unroll
+      for (int p = 0; p < P; ++p) row[p] = tile.load(op[p].line(t));
+      busy = false;
+#pragma unroll
+      for (int p = 0; p < P; ++p) {
+        const bool active = owner[p] < W;
+        verdict d = op[p].step(tile, t, j, row[p], active);
+        if constexpr (Op::has_slow) {
+          const bool slow = active && d == verdict::slow;
+          if (__any_sync(full_warp, slow)) {
+            const verdict after = op[p].slow(tile, t, j, slow);
+            d = slow ? after : d;
+          }
+        }
+        const bool finished = active && d == verdict::done;
+        res = finished && tile.lane == owner[p] ? op[p].res : res;
+        take(p, finished);
+        busy |= owner[p] < W;
+      }
+    } while (__any_sync(full_warp, busy));
+  }
 
   if constexpr (Op::table::side_slots)
     if (carries && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);

@@ -133,6 +133,8 @@ struct cuda_mem {
     u32 r;
     if constexpr (O == order::relaxed)
       asm volatile("atom.relaxed.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
+    else if constexpr (O == order::acquire)
+      asm volatile("atom.acquire.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
     else
       asm volatile("atom.acq_rel.gpu.global.and.b32 %0,[%1],%2;" : "=r"(r) : "l"(p), "r"(v) : "memory");
     return r;

@@ -12,7 +12,8 @@
 //     M1  the load of an EMPTY slot of the home that was EMPTY at a second look, too: the home was not full before the
 //         second look began, so k has not left it during the first (H2), which would have shown it.
 //     M2  the load of the home's filter bit, not cleared, after the home was read: k has never been outside (H3). Had it been
-//         relocated while the home was read, then the bit had been cleared before.
+//         relocated while the home was read, then the bit had been cleared before. On CUDA asked beside writers whether or
+//         not the home has an EMPTY slot (absent).
 //     M3  anywhere between two looks at the lock of k's home that show it free and the same: meanwhile k has not moved (H4),
 //         and each of its buckets and the stash was read. (k was erased at some moment, or never there.)
 //   M1 and M2 need what a tile reads to be ordered after what an evictor did before it wrote that: rows are read with
@@ -24,8 +25,17 @@
 
 GH_BEGIN
 
-// One operation. Kind is a kind, or `mixed` when each element has its own. Tile: with look(go, line), a load for those that
-// go, and loads that acquire. A row is a bucket.
+// One operation. Kind is a kind, or `mixed` when each element has its own. A row is a bucket. Beside what every tile has, a
+// tile of hive has
+//   row  look(go, line)                     a load for those that go
+//   bool lanes_ask()                        does the driver ask absent() after the visit of a home?
+//   row  either(bool, row a, row b)         a or b
+//   bool some(bool)                         does any of the tiles that run together say so?
+//   bool searches()                         are these two there?
+//   void search(go, row 0, row 1, hits (&found)[2], act)     the slots of which act(row's number, word) says true, asked by the
+//                                                            lanes that hold them, all at once
+//   T    once_at(go, row, hits, act)        act(word, slot's number) of the first hit, by the lane that holds it
+// Its rows are loaded with acquire where Kind may be certain of a miss.
 template <class Tile, u32 Kind, bool Alone = false>
 struct hive_op {
   using F = typename Tile::format;
@@ -38,10 +48,12 @@ struct hive_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = true;
-  // CUDA: more blocks of them would have to spill registers.
-  static constexpr int cuda_blocks = sizeof(key) == 8 || Kind == mixed || !F::has_value ? 2 : 3;
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
+  static constexpr bool small = sizeof(key) == 4 && F::has_value;
+  // CUDA: more blocks of them would have to spill registers.
+  static constexpr int cuda_blocks = !may_add ? (sizeof(key) == 4 && Alone ? 5 : 3) : Kind == insert && small ? 3 : 2;
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
+  static constexpr bool homes_first = true;
 
   key k;
   value v;
@@ -63,6 +75,13 @@ struct hive_op {
   }
 
   GH_FN word* line(const table& t) const { return t.bucket(at); }
+
+  // For drivers that visit homes first (drive/cuda_homes.cuh).
+  GH_FN void after_home(const table& t) { way = 1, at = t.bucket_of(k, home, 1); }
+  GH_FN static bool absent(const table& t, u32 kd, key a_key, index a_home) {  // M2
+    if constexpr (!may_look) return false;
+    return !in_kinds(kd, adding_kinds) && !hive_hand<typename Tile::mem, table>{t}.lies_outside(a_key, a_home);
+  }
 
   GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
     const u32 kd = kind();
@@ -89,10 +108,11 @@ struct hive_op {
     const bool retry = writing && !won;
 
     const bool misses = !ends && kd != nop && !adding;
-    const bool again = misses && has_open && !Alone && !looked && !GH_MUTANT(one_glance);  // M1
-    bool in_home = misses && has_open && !again;
+    const bool by_lane = Tile::lanes_ask() && !Alone;
+    const bool again = misses && has_open && !by_lane && !Alone && !looked && !GH_MUTANT(one_glance);  // M1
+    bool in_home = misses && has_open && !by_lane && !again;
     if constexpr (may_look) {  // M2
-      const bool asks = misses && at_home && !has_open;
+      const bool asks = misses && at_home && !has_open && !Tile::lanes_ask();
       const u32 outside =
           tile.once(go && asks, [&] { return u32(hive_hand<typename Tile::mem, table>{t}.lies_outside(k, home)); });
       in_home |= asks && !outside;
@@ -129,72 +149,72 @@ struct hive_op {
     u32* const lock = t.lock_of(home);
 
     const u32 version = Alone ? 1 : tile.once(go, [&] {
-      const u32 seen = hand.version(lock);
-      return adding && (seen & 1) && !GH_MUTANT(unlocked_home) ? hand.try_lock(lock) : seen;
+      return adding && !GH_MUTANT(unlocked_home) ? hand.lock(lock) : hand.version(lock);
     });
     const bool mine = go && (version & 1 || (GH_MUTANT(impatient_miss) && !adding));
 
-    bool alive = false, lost = false, has_spot = false, has_open = false;
+    // All rows and the note are on their way at once. Alone, the rows are as they were.
+    typename Tile::row rows[most_ways];
+    HIVE_UNROLL
+    for (u32 w = 0; w < most_ways; ++w)
+      rows[w] = tile.look(mine && !Alone && w < t.ways, t.bucket(t.bucket_of(k, home, w)));
+    const bool noted = tile.once(mine, [&] { return u32(hand.has_stash()); }) != 0;
+
+    bool alive = false, lost = false;
     value seen = 0;
-    typename Tile::row first{}, second{};
-    typename Tile::hits spot{}, open{};
+    HIVE_UNROLL
     for (u32 w = 0; w < most_ways; ++w) {
-      if (w >= t.ways) break;  // the same for all tiles
-      const index b = t.bucket_of(k, home, w);
-      const auto row = tile.look(mine, t.bucket(b));
-      const auto live = tile.with_key(row, k, 0);
+      if (Alone || w >= t.ways) continue;  // the same for all tiles
+      const auto live = tile.with_key(rows[w], k, 0);
       const bool here = mine && !alive && tile.any(live);
       value at_live = 0;
-      if constexpr (Kind == mixed || Kind == find || Kind == accumulate) at_live = tile.value_at(row, live);
+      if constexpr (Kind == mixed || Kind == find || Kind == accumulate) at_live = tile.value_at(rows[w], live);
       const bool writing = here && writes(kd, true);
       bool won = false;
       if constexpr (Kind != find && Kind != count)
-        won = tile.cas(writing, t.bucket(b), row, live, wanted<F>(kd, j, true, at_live, k, v));
+        won =
+            tile.cas(writing, t.bucket(t.bucket_of(k, home, w)), rows[w], live, wanted<F>(kd, j, true, at_live, k, v));
       alive |= here, lost |= writing && !won, seen = here ? at_live : seen;
-      if constexpr (may_add) {
-        if (w == 0) {
-          first = row;
-          spot = tile.with_key(row, dead_key<key>, 0);
-          if constexpr (F::has_value) {  // H6: its own tombstone before any other
-            const auto own = tile.with_word(row, tombstone<F>(k), 0);
-            spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
-          }
-          has_spot = tile.any(spot);
-        }
-        if (w == 1) {
-          second = row;
-          open = tile.with_key(row, empty_key<key>, 0);
-          has_open = tile.any(open);
-        }
+    }
+
+    const bool search_stash = mine && !alive && noted;
+    if (tile.some(search_stash)) {
+      const u32 stashed = tile.once(search_stash, [&] { return hand.find_in_stash(k); });
+      const bool in_stash = search_stash && stashed;
+      const word there = tile.once(in_stash, [&] { return hand.serve_in_stash(stashed - 1, kd, j, k, v); });
+      if (in_stash) {
+        alive = F::key_of(there) == k, lost = !alive;
+        seen = alive ? F::value_of(there) : value(0);
       }
     }
 
-    const u32 stashed = tile.once(mine && !alive, [&] { return hand.find_in_stash(k); });
-    const bool in_stash = mine && !alive && stashed;
-    const word there = tile.once(in_stash, [&] { return hand.serve_in_stash(stashed - 1, kd, j, k, v); });
-    if (in_stash) {
-      alive = F::key_of(there) == k, lost = !alive;
-      seen = alive ? F::value_of(there) : value(0);
-    }
-
-    bool out_of_room = false, out_of_room_for_now = false;
-    u32 used = 0;
+    placed put{placed::done, 0};
     const bool places = mine && adding && !alive && !lost;
     if constexpr (may_add) {
       const word pair = wanted<F>(kd, j, false, value(0), k, v);
-      const bool in_first = places && has_spot, in_second = places && !has_spot && has_open;
-      const bool won_first = tile.cas(in_first, t.bucket(home), first, spot, pair);
+      auto spot = tile.with_key(rows[0], dead_key<key>, 0);
+      if constexpr (F::has_value) {  // H6: its own tombstone before any other
+        const auto own = tile.with_word(rows[0], tombstone<F>(k), 0);
+        spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
+      }
+      const auto open = tile.with_key(rows[1], empty_key<key>, 0);
+      const bool in_first = places && tile.any(spot), in_second = places && !tile.any(spot) && tile.any(open);
       tile.once(in_second, [&] {
         if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
         return 0u;
       });
-      const bool won_second = tile.cas(in_second, t.bucket(t.bucket_of(k, home, 1)), second, open, pair);
+      const index second = t.bucket_of(k, home, 1);
+      const bool won = tile.cas(in_first || in_second, t.bucket(in_first ? home : second),
+                                Tile::either(in_first, rows[0], rows[1]), tile.choose(in_first, spot, open), pair);
+      lost |= (in_first || in_second) && !won;
+      put.used = in_second && won;
       const bool hard = places && !in_first && !in_second;
-      const placed p = placed::unpack(tile.once(hard, [&] { return hand.place(home, pair); }));
-      lost |= (in_first && !won_first) || (in_second && !won_second);
-      out_of_room = hard && p.what == placed::no_room, out_of_room_for_now = hard && p.what == placed::retry;
-      used = hard ? p.used : u32(in_second && won_second);
+      if (tile.some(hard)) {
+        const placed p = find_room(tile, t, hand, hard, home, second, rows, pair);
+        if (hard) put = p;
+      }
     }
+    const bool out_of_room = put.what == placed::no_room, out_of_room_for_now = put.what == placed::retry;
 
     if constexpr (!Alone) {
       const u32 after = tile.once(mine, [&] {
@@ -208,13 +228,41 @@ struct hive_op {
     if (!go) return verdict::done;
     const bool too_often = out_of_room_for_now && retries == most_retries;
     retries += out_of_room_for_now && !too_often;
-    taken += used;
+    taken += put.used;
     way = looked = 0, at = home;
     res.status = alive ? status_of(kd, true) : adding ? u32(out_of_room || too_often ? full : yes) : u32(no);
     res.live = kd == erase ? -int(alive) : int(res.status == yes && adding && !alive);
     res.used = int(taken);
     res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
     return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
+  }
+
+  // Neither bucket of k has a slot for the pair.
+  template <class Hand>
+  GH_FN static placed find_room(Tile& tile, const table& t, const Hand& hand, bool hard, index home, index second,
+                                const typename Tile::row (&rows)[most_ways], word pair) {
+    placed put{placed::no_room, 0};
+    bool wants = hard;
+    u32 used = 0;  // by an eviction that came to nothing in the end
+    if (Tile::searches()) {
+      const bool in_third = t.ways == 3 && tile.any(tile.with_key(rows[2], empty_key<key>, 0));
+      typename Tile::hits can[2];
+      tile.search(hard && !in_third, rows[0], rows[1], can,
+                  [&](u32 w, word seen) { return hand.may_leave(w ? second : home, seen); });
+      const bool first = tile.any(can[0]), found = hard && !in_third && (first || tile.any(can[1]));
+      const index b = first ? home : second;
+      put = placed::unpack(
+          tile.once_at(found, Tile::either(first, rows[0], rows[1]), tile.choose(first, can[0], can[1]),
+                       [&](word victim, u32 slot) { return hand.evict_one(home, b, slot, victim, pair); }));
+      wants = hard && !(found && put.what == placed::done);
+      used = found ? put.used : 0;
+    }
+    if (tile.some(wants)) {
+      const placed p = placed::unpack(
+          tile.once(wants, [&] { return Tile::searches() ? hand.place_later(home, pair) : hand.place(home, pair); }));
+      if (wants) put = p, put.used += used;
+    }
+    return put;
   }
 };
 

@@ -16,6 +16,14 @@ GH_BEGIN
 #define HIVE_RARE inline __attribute__((noinline))
 #endif
 
+#if defined(__CUDACC__)
+#define HIVE_UNROLL _Pragma("unroll")
+#define HIVE_NO_UNROLL _Pragma("unroll 1")
+#else
+#define HIVE_UNROLL
+#define HIVE_NO_UNROLL
+#endif
+
 // How long somebody looks for a place before the stash has to take the key. A search that goes on for one victim more, or
 // one round more, costs time and no correctness.
 #if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
@@ -52,9 +60,17 @@ struct hive_hand {
 
   // The lock's version, which is odd; or an even number: somebody else holds it.
   GH_FN u32 try_lock(u32* lock) const {
-    const u32 seen = Mem::template load<order::relaxed>(lock);  // who waits must not write
+#if !defined(__CUDACC__)  // who waits must not write; on CUDA another round trip would cost more
+    const u32 seen = Mem::template load<order::relaxed>(lock);
     if (!(seen & 1)) return seen;
-    return Mem::template cas<order::acq_rel>(lock, seen, seen - 1) == seen ? seen : 0;
+#endif
+    return Mem::template fetch_and<order::acquire>(lock, ~1u);
+  }
+  // The same, after a wait if somebody holds it.
+  GH_FN u32 lock(u32* lock) const {
+    const u32 seen = try_lock(lock);
+    if (!(seen & 1)) Mem::relax();
+    return seen;
   }
   GH_FN void unlock(u32* lock, u32 version) const { Mem::template store<order::release>(lock, version + 2); }
   // The lock's version as it was, after a wait if somebody holds it.
@@ -73,10 +89,14 @@ struct hive_hand {
 
   // ---- the stash -------------------------------------------------------------------------------------------------------
 
+  // Was anything ever in it?
+  GH_FN bool has_stash() const {
+    return t.stash_slots && !GH_MUTANT(unsearched_stash) && Mem::template load<order::relaxed>(t.note) != ~0u;
+  }
   // 1 + the number of k's slot in the stash; 0: it is not there. With the lock of k's home, or between two looks at it.
   HIVE_RARE u32 find_in_stash(key k) const {
-    if (!t.stash_slots || GH_MUTANT(unsearched_stash) || Mem::template load<order::relaxed>(t.note) == ~0u) return 0;
     u32 at = t.stash_start(k);
+    HIVE_NO_UNROLL
     for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1) {
       const word w = Mem::template load<order::acquire>(t.stash + at);
       if (F::key_of(w) == k) return 1 + at;
@@ -99,12 +119,13 @@ struct hive_hand {
     mark_outside(k, home);
     if (!GH_MUTANT(unsaid_stash)) Mem::template store<order::relaxed>(t.note, 0u);
     u32 at = t.stash_start(k);
-    for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1)
-      for (word seen = Mem::template load<order::relaxed>(t.stash + at); !is_live<F>(seen);) {
-        const word before = Mem::template cas<order::acq_rel>(t.stash + at, seen, pair);
-        if (before == seen) return {placed::done, u32(is_empty<F>(seen))};
-        seen = before;
-      }
+    HIVE_NO_UNROLL
+    for (u32 i = 0; i < t.stash_path; ++i, at = at + 1 == t.stash_slots ? 0 : at + 1) HIVE_NO_UNROLL
+    for (word seen = Mem::template load<order::relaxed>(t.stash + at); !is_live<F>(seen);) {
+      const word before = Mem::template cas<order::acq_rel>(t.stash + at, seen, pair);
+      if (before == seen) return {placed::done, u32(is_empty<F>(seen))};
+      seen = before;
+    }
     return {placed::no_room, 0};
   }
 
@@ -115,19 +136,87 @@ struct hive_hand {
     const key k = F::key_of(pair);
     u32 used = 0;
     bool busy = false;
+    HIVE_NO_UNROLL
     for (u32 round = 0; round < eviction_rounds; ++round) {
+      HIVE_NO_UNROLL
       for (u32 way = 0; way < t.ways; ++way)
         if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
       if (evict(home, pair, used, busy)) return placed{placed::done, used}.packed();
       evict_second(k, home, round, used, busy);
     }
+    return stash_instead(home, pair, used, busy);
+  }
+
+  // Could the key that bucket b shows leave it for the last slot of another of its buckets? Buckets fill from their first slot
+  // on, so that this one is free where any is, unless it is a dead one.
+  GH_FN bool may_leave(index b, word seen) const {
+    const key v = F::key_of(seen);
+    const word last = Mem::template load<order::relaxed>(last_slot(way_out(v, t.home(v), b)));
+    return is_live<F>(seen) && is_free(last);
+  }
+  // Let the pair take this slot of bucket b, one of its own, whose key seems to be able to leave it. No slot of b is EMPTY, and
+  // the caller holds the lock of the pair's home.
+  HIVE_RARE u32 evict_one(index home, index b, u32 slot, word victim, word pair) const {
+    u32 used = 0;
+    bool busy = false;
+    const index v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
+    if (b != home) mark_outside(F::key_of(pair), home);
+    const bool won = relocate(t.lock_of(home), t.bucket(b) + slot, victim, v_home, to, last_slot(to), pair, used, busy);
+    return placed{u32(won ? placed::done : placed::retry), used}.packed();
+  }
+
+  // The same where the lanes of a tile have searched both buckets (hive_op::find_room), for kernels, which have few
+  // registers: a victim after the other, and where there is none that can leave at once, one that can after another one has
+  // left its other bucket.
+  HIVE_RARE u32 place_later(index home, word pair) const {
+    const key k = F::key_of(pair);
+    u32 used = 0;
+    bool busy = false;
+    HIVE_NO_UNROLL
+    for (u32 way = 0; way < t.ways; ++way)
+      if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
+    const u32 victims = t.ways << t.slot_bits;
+    HIVE_NO_UNROLL
+    for (u32 i = 0, steps = 0; i < victims && steps < (1 + eviction_rounds) * victims; ++i, ++steps) {
+      const u32 way = i >> t.slot_bits;
+      if (way) mark_outside(k, home);
+      index b = t.bucket_of(k, home, way);
+      word* slot = t.bucket(b) + (i & (bucket_slots() - 1));
+      word victim = Mem::template load<order::acquire>(slot);
+      if (!is_live<F>(victim)) continue;  // it was erased
+      index v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
+      word* free = free_slot(to);
+      const bool last = free;
+      HIVE_NO_UNROLL
+      for (u32 s = 0; s < bucket_slots() && !free; ++s) {  // H2: nobody leaves a home that is not full
+        const word seen = Mem::template load<order::acquire>(t.bucket(to) + s);
+        if (!may_leave(to, seen)) continue;
+        b = to, slot = t.bucket(b) + s, victim = seen;
+        v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
+        free = last_slot(to), --i;
+      }
+      if (!free) continue;
+      const bool won = relocate(t.lock_of(home), slot, victim, v_home, to, free, last ? pair : vacant<F>(), used, busy);
+      if (won && last) return placed{placed::done, used}.packed();
+    }
+    return stash_instead(home, pair, used, busy);
+  }
+
+ private:
+  // One of v's buckets other than b, which is one.
+  GH_FN index way_out(key v, index v_home, index b) const {
+    const index first = t.bucket_of(v, v_home, 1);
+    return b != v_home ? v_home : first;
+  }
+  GH_FN word* last_slot(index b) const { return t.bucket(b) + bucket_slots() - 1; }
+
+  GH_FN u32 stash_instead(index home, word pair, u32 used, bool busy) const {
     const placed last = put_in_stash(home, pair);
     used += last.used;
     if (GH_MUTANT(dropped_key) && last.what == placed::no_room) return placed{placed::done, used}.packed();
     return placed{last.what == placed::no_room && busy ? u32(placed::retry) : last.what, used}.packed();
   }
 
- private:
   static constexpr bool is_free(word w) { return !is_live<F>(w); }
   GH_FN u32 bucket_slots() const { return 1u << t.slot_bits; }
 
@@ -135,6 +224,7 @@ struct hive_hand {
     const key k = F::key_of(pair);
     const index b = t.bucket_of(k, home, way);
     u32* const held = t.lock_of(home);
+    HIVE_NO_UNROLL
     for (u32 i = 0; i < bucket_slots(); ++i) {
       word* const slot = t.bucket(b) + i;
       word seen = Mem::template load<order::acquire>(slot);
@@ -163,6 +253,7 @@ struct hive_hand {
 
   // A slot of bucket b that is EMPTY or dead; or NULL.
   GH_FN word* free_slot(index b) const {
+    HIVE_NO_UNROLL
     for (u32 i = 0; i < bucket_slots(); ++i)
       if (is_free(Mem::template load<order::acquire>(t.bucket(b) + i))) return t.bucket(b) + i;
     return nullptr;
@@ -172,9 +263,11 @@ struct hive_hand {
   // on, so that this one is free where any is, unless it is a dead one. Loads without branches: their lines arrive together.
   GH_FN u32 likely_victims(index b) const {
     u32 likely = 0;
+    HIVE_NO_UNROLL
     for (u32 i = 0; i < bucket_slots(); ++i) {
       const key v = F::key_of(Mem::template load<order::relaxed>(t.bucket(b) + i));
       const index v_home = t.home(v);
+      HIVE_NO_UNROLL
       for (u32 way = 0; way < t.ways; ++way) {
         const index to = t.bucket_of(v, v_home, way);
         likely |= u32(is_free(Mem::template load<order::relaxed>(t.bucket(to) + bucket_slots() - 1)) && to != b) << i;
@@ -186,11 +279,13 @@ struct hive_hand {
   // Let the pair take the slot of a key of one of its buckets that can go to another of its own. First the likely ones.
   GH_FN bool evict(index home, word pair, u32& used, bool& busy) const {
     const key k = F::key_of(pair);
+    HIVE_NO_UNROLL
     for (u32 n = 0; n < 2 * t.ways; ++n) {
       const u32 way = n < t.ways ? n : n - t.ways;
       const index b = t.bucket_of(k, home, way);
       if (way) mark_outside(k, home);
       const u32 tried = n < t.ways ? likely_victims(b) : ~0u;
+      HIVE_NO_UNROLL
       for (u32 i = 0; i < bucket_slots(); ++i)
         if (tried >> i & 1 && move_victim(t.lock_of(home), b, t.bucket(b) + i, pair, used, busy)) return true;
     }
@@ -199,6 +294,7 @@ struct hive_hand {
 
   // No victim can go anywhere. Make a slot of another bucket vacant where one of them could go then.
   GH_FN void evict_second(key k, index home, u32 round, u32& used, bool& busy) const {
+    HIVE_NO_UNROLL
     for (u32 n = 0; n < second_victims * t.ways; ++n) {
       const index b = t.bucket_of(k, home, n % t.ways);
       const u32 drawn = u32(mix(u32(k) + round * 64 + n));
@@ -206,10 +302,12 @@ struct hive_hand {
       if (!is_live<F>(seen)) return;  // it was erased
       const key v = F::key_of(seen);
       const index v_home = t.home(v);
+      HIVE_NO_UNROLL
       for (u32 way = 0; way < t.ways; ++way) {
         const index c = t.bucket_of(v, v_home, way);
         if (c == b) continue;
         if (free_slot(c) && !GH_MUTANT(early_second)) return;  // H2: nobody leaves a home that is not full
+        HIVE_NO_UNROLL
         for (u32 i = 0; i < bucket_slots(); ++i)
           if (move_victim(t.lock_of(home), c, t.bucket(c) + i, vacant<F>(), used, busy)) return;
       }
@@ -222,6 +320,7 @@ struct hive_hand {
     if (!is_live<F>(victim)) return false;
     const key v = F::key_of(victim);
     const index v_home = t.home(v);
+    HIVE_NO_UNROLL
     for (u32 way = 0; way < t.ways; ++way) {
       const index to = t.bucket_of(v, v_home, way);
       if (to == b) continue;
@@ -244,10 +343,14 @@ struct hive_hand {
     const u32 other_version = take_other ? try_lock(other) : 1;  // H5
     bool won = false;
     if (other_version & 1) {
-      const word seen = Mem::template load<order::acquire>(free);
       // Reserved: a vacant slot of a locked bucket is nobody else's.
-      const bool reserved =
-          is_free(seen) && (seen == vacant<F>() || Mem::template cas<order::acq_rel>(free, seen, vacant<F>()) == seen);
+      word seen = Mem::template cas<order::acq_rel>(free, empty_word<F>(), vacant<F>());
+      bool reserved = is_empty<F>(seen) || seen == vacant<F>();
+      if (!reserved && is_dead<F>(seen)) {
+        const word dead = seen;
+        seen = Mem::template cas<order::acq_rel>(free, dead, vacant<F>());
+        reserved = seen == dead;
+      }
       used += reserved && is_empty<F>(seen) && !GH_MUTANT(uncounted_move);
       if (reserved) {
         if (to != v_home && !GH_MUTANT(unmarked_victim)) mark_outside(F::key_of(victim), v_home);  // H3

@@ -5,6 +5,7 @@
 //   n   no stash
 //   s   operations look at a full home no further, and go straight to the part that is not straight-line code
 //   c   counters in memory, as kernels keep them
+//   g   as on CUDA: misses ask the filter first, and a place is looked for by all lanes of a tile
 #include "libgpuhash/drive/sim.hpp"
 
 #include "ops.hpp"
@@ -19,7 +20,7 @@ struct hive_mem : mem {
   inline static const void *slots, *stash, *behind_slots, *locks, *behind_locks;
   inline static const u32* filter;
   inline static u32 filter_before_row[max_tiles];
-  inline static bool straight;
+  inline static bool straight, together;
 
   template <order O, class T>
   static T load(const T* p) {
@@ -56,6 +57,21 @@ struct hive_tile : sim_tile<F, R> {
       hive_mem::filter_before_row[the_machine.current] = the_machine.load(hive_mem::filter, order::relaxed);
     return read(line);
   }
+  static bool lanes_ask() { return hive_mem::together; }
+  static bool searches() { return hive_mem::together; }
+  static bool some(bool x) { return x; }
+  static row either(bool c, const row& a, const row& b) { return c ? a : b; }
+  template <class Act>
+  void search(bool go, const row& a, const row& b, hits (&found)[2], Act act) {
+    for (u32 w = 0; w < 2; ++w) {
+      found[w].mask = 0;
+      for (u32 i = 0; i < R && go; ++i) found[w].mask |= u32(act(w, (w ? b : a).w[i])) << i;
+    }
+  }
+  template <class Act>
+  u32 once_at(bool go, const row& r, hits h, Act act) {
+    return go ? act(r.w[__builtin_ctz(h.mask)], u32(__builtin_ctz(h.mask))) : 0x5eed5eed;
+  }
   row look(bool go, const word* line) {
     if (go) return read(line);
     row r;
@@ -85,7 +101,8 @@ struct hive_tile : sim_tile<F, R> {
     for (u32 left = (1u << R) - 1; left;) {
       const u32 i = the_machine.next_slot(line, left);
       left &= ~(1u << i);
-      r.w[i] = the_machine.read(line + i, GH_MUTANT(relaxed_row) ? order::relaxed : order::acquire);
+      const bool acquires = !adds(the_machine.current_kind()) && !GH_MUTANT(relaxed_row);
+      r.w[i] = the_machine.read(line + i, acquires ? order::acquire : order::relaxed);
     }
     the_machine.end_row();
     return r;
@@ -103,6 +120,9 @@ struct explored_op : hive_op<hive_tile<typename Tile::format, Tile::slots>, Kind
       return verdict::slow;
     }
     const verdict d = base::step(tile, t, j, row, go);
+    if (go && tile_type::lanes_ask() && way == 0 && d == verdict::next &&
+        base::absent(t, this->kind(), this->k, this->home))
+      return verdict::done;
     if (GH_MUTANT(set_again) && go && way && d == verdict::done && this->res.live < 0)
       hive_mem::fetch_or<order::relaxed>(t.filter_of(this->home), t.filter_bit(this->k, this->home));
     return d;
@@ -118,7 +138,7 @@ class hive_model final : public model {
  public:
   void build(const std::string& layout, u64 seed) override {
     const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
-    counted_ = has('c'), hive_mem::straight = has('s');
+    counted_ = has('c'), hive_mem::straight = has('s'), hive_mem::together = has('g');
     t_.seed = seed;
     t_.base = 1, t_.segment_buckets = n_buckets;
     t_.slot_bits = 1, t_.ways = u32(layout[1] - '0');
@@ -322,13 +342,25 @@ std::vector<std::pair<std::string, std::string>> programs() {
       {"w2s", "i2=9,i3=9,i0=8:e0+i0=2"},
       {"w2", "i0=8,i2=9,i3=9,e0,e2:i0=1+i0=2"},
       {"w3", "i2=9,i3=9,i0=8,i1=8:i4=1+f4,e0"},
+      {"w2g", "i8=9,i5=9,i6=8:i2=1,i0=2+f8"},
+      {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+s8=7,f8"},
+      {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+e8,i8=5"},
+      {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+i8=5,f8"},
+      {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+a8=5,e8"},
+      {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+i1=2"},
+      {"w2gl", "i2=9,i8=9,i5=9,i6=8:i0=1+f8,e8"},
+      {"w2g", "i2=9,i3=9,i6=8,i7=9:i0=1+i9=2"},
+      {"w2g", "i2=9,i3=9,i6=8,i7=9,i9=3,e9:i0=1+i9=2"},
+      {"w2g", "i2=9,i3=9,i6=8,i7=9:i0=1+f6,f7"},
+      {"w2g", "i0=8,i1=8,i2=9,i3=9,i4=7:e4,i4=1+f4"},
+      {"w3g", "i2=9,i3=9,i0=8,i1=8:i4=1+f4,e0"},
   };
 }
 
 const registration hive{{
     .name = "hive",
     .formats = all_formats,
-    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2s", "w2c"},
+    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2s", "w2c", "w2g", "w3g", "w2gl"},
     .widths = {bucket_slots},
     .letters = "isafec",
     .fillers = n_keys,

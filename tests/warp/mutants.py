@@ -6,6 +6,7 @@
 from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
+HOMES = "libgpuhash/drive/cuda_homes.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 
@@ -47,6 +48,16 @@ MUTANTS = [
     # collectives
     Mutant("loop-per-lane", DRIVE, "__any_sync(full_warp, busy)", "busy"),
     Mutant("slow-per-tile", DRIVE, "__any_sync(full_warp, slow)", "slow"),
+    # homes first
+    Mutant("home-without-go", HOMES, "carried >> (first + p) & 1", "true"),
+    Mutant("home-of-every-lane", HOMES, "carries && tile.lane == first + p", "carries"),
+    Mutant("one-for-all-tiles", HOMES, "bit_number<tiles>(waiting, tile.shift / W)", "bit_number<tiles>(waiting, 0)"),
+    Mutant("answer-of-the-idle", HOMES, "busy && d == verdict::done", "d == verdict::done"),
+    Mutant("answer-of-a-neighbour", HOMES, "rank * W % 32", "rank % 32"),
+    Mutant("served-too-many", HOMES, "left && rank < tiles", "left"),
+    Mutant("left-without-go", HOMES, "op.step(tile, t, j, row, busy)", "op.step(tile, t, j, row, true)"),
+    Mutant("left-slow-without-go", HOMES, "op.slow(tile, t, j, slow)", "op.slow(tile, t, j, true)"),
+    Mutant("left-slow-lost", HOMES, "d = slow ? after : d;", "d = verdict::done;"),
     # joined elements
     Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
     Mutant("join-lost-swap", DRIVE, "before == seen", "true"),

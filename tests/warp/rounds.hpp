@@ -1,5 +1,6 @@
 // Rounds of random batches on one store after the other, for every structure.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -51,7 +52,7 @@ inline batch random_batch(const shape& s, random_numbers& random, const vector<u
   b.combine = u32(random.below(3)), b.type = s.value_bytes ? u32(random.below(3)) : 0;
   // Many equal keys where any order of them can be told from the result, few where orders have to be searched.
   const bool few = kind == assign || kind == mixed;
-  const size_t hot = random.below(3) ? pool.size() : 5;
+  const size_t hot = random.below(3) ? pool.size() : std::min<size_t>(pool.size(), 5);
   std::map<u64, int> times;
   while (b.keys.size() < n) {
     const u64 k = pool[random.below(few ? pool.size() : hot)];
