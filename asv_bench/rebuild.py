@@ -7,12 +7,13 @@
     rebuild   `reserve(2 * limit)` of a table that is full to its limit: the pause of growth
     anew      the same pairs, in a shuffled order, inserted through the driver into an empty table of that size
     copy      the old storage copied twice, one after the other, into as much new memory as both copies take: what a
-              rebuild into twice the size reads and writes at least. "fresh" memory comes from the system in between, as a
-              rebuild's does; "touched" memory does not
+              rebuild into twice the size reads and writes at least. "fresh" memory comes from the system in between,
+              as a rebuild's does; "touched" memory does not
 
-Before either, memory of that size was touched and given back, since a virtual machine's first touch of a page may be
-its host's business, and take ten times as long. All in milliseconds, the least of `rounds` that take turns, with the range of the ratio anew / rebuild over the rounds;
-`cpu` is the processor time of the process, which other processes disturb less.
+Before each of these, memory of that size was touched and given back, since a virtual machine's first touch of a page
+may be its host's business, and take ten times as long. All in milliseconds, the least of `rounds` that take turns, with
+the range of the ratio anew / rebuild over the rounds; `cpu` is the processor time of the process, which other processes
+disturb less.
 """
 
 from __future__ import annotations
@@ -102,14 +103,13 @@ def main() -> None:
                 wall = {what: min(r[what][0] for r in rounds) for what in rounds[0]}
                 used = {what: min(r[what][1] for r in rounds) for what in rounds[0]}
                 ratios = sorted(r["anew"][0] / r["rebuild"][0] for r in rounds)
-                print(
-                    f"{backend:<13} 2^{bits}  {threads:>7}  {wall['rebuild'] * 1e3:8.1f}  ({used['rebuild'] * 1e3:7.1f})"
-                    f"   {wall['anew'] * 1e3:8.1f}  ({used['anew'] * 1e3:7.1f})   {wall['fresh'] * 1e3:11.1f}  "
-                    f"{wall['touched'] * 1e3:8.1f}   {wall['anew'] / wall['rebuild']:6.1f} ({ratios[0]:4.1f} to "
-                    f"{ratios[-1]:4.1f})       {used['anew'] / used['rebuild']:9.1f}   "
-                    f"{wall['rebuild'] / wall['fresh']:15.2f}",
-                    flush=True,
-                )
+
+                times = [f"{wall[what] * 1e3:8.1f}  ({used[what] * 1e3:7.1f})" for what in ("rebuild", "anew")]
+                copies = f"{wall['fresh'] * 1e3:11.1f}  {wall['touched'] * 1e3:8.1f}"
+                better = f"{wall['anew'] / wall['rebuild']:6.1f} ({ratios[0]:4.1f} to {ratios[-1]:4.1f})"
+                shares = f"{used['anew'] / used['rebuild']:9.1f}   {wall['rebuild'] / wall['fresh']:15.2f}"
+                line = f"{backend:<13} 2^{bits}  {threads:>7}  {'   '.join(times)}   {copies}"
+                print(f"{line}   {better}       {shares}", flush=True)
 
 
 if __name__ == "__main__":
