@@ -254,3 +254,19 @@ def test_a_rebuild_of_keys_that_share_a_home_does_not_inflate_the_table():
         assert t.capacity < 220_000
         assert (t.find(keys)[0] == keys).all()
         t.check()
+
+
+@pytest.mark.parametrize(
+    ("structure", "options"), [("stadium", {"probe_limit": 16}), ("linear_probe", {"probe_limit": 128})]
+)
+def test_a_rebuild_that_finds_no_place_for_a_pair_tries_a_larger_one(structure, options):
+    """With paths so short that pairs of a full table do not all fit into one of the same size."""
+    keys = np.arange(1, 60_001, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+    with gh.Table(structure, max_load_factor=0.99, device="cpu", seed=3, **options) as t:
+        for part in np.array_split(keys, 30):
+            assert t.insert(part, part.astype("i8")).all()
+            t.flush()
+            t.shrink()
+        assert len(t) == len(keys)
+        assert (t.find(keys)[0] == keys.astype("i8")).all()
+        t.check()
