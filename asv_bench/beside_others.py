@@ -1,20 +1,28 @@
-"""Small batches on a CPU, alone and beside busy processes, by number of threads.
+"""Work on a CPU, alone and beside busy processes: small batches by number of threads, and aggregations by library.
 
-    python -m asv_bench.beside_others [--keys N] [--batches N] [--rounds N] [--busy N]
+    python -m asv_bench.beside_others [--keys N] [--batches N] [--rounds N] [--busy N] [--only batches|aggregations]
 
-Prints a table: seconds of wall-clock and processor time for inserting and finding `batches` batches of `keys` keys, the
-median and the range of `rounds` rounds. The settings take turns, so that what else the machine does meets all of them.
-What it shows is whether threads cost more than they bring where other processes want the cores.
+Prints two tables. Of small batches: seconds of wall-clock and processor time for inserting and finding `batches`
+batches of `keys` keys, the median and the range of `rounds` rounds. The settings take turns, so that what else the
+machine does meets all of them. What it shows is whether threads cost more than they bring where other processes want
+the cores.
+
+Of aggregations: value_counts, dedup and group-by (a sum) of 10^6 64-bit keys, uniform and Zipf(1.05), by this package
+with the default and with one thread, by pandas and by polars (each where it is installed). Each makes its result anew,
+from numpy arrays; results are compared first.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -42,20 +50,107 @@ def measure(arguments: argparse.Namespace, busy: int) -> dict[int | None, list[t
     """Rounds of every setting, with so many busy processes beside."""
     random = np.random.default_rng(0)
     keys = random.permutation(np.arange(arguments.keys * arguments.batches, dtype=np.uint64))
+    results: dict[int | None, list[tuple[float, float]]] = defaultdict(list)
+    settings = [None, *range(1, len(os.sched_getaffinity(0)) + 1)]
+    with busy_beside(busy):
+        for _ in range(arguments.rounds):
+            for threads in settings:
+                results[threads].append(one_run(arguments.backend, keys, arguments.keys, threads))
+    return results
+
+
+def aggregations() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray | None]]]]:
+    """By task and library: functions of keys and values, which return the distinct keys and a number for each."""
+
+    def ours(threads: int | None) -> dict[str, Callable[..., Any]]:
+        def table(values: bool, n: int) -> gh.Table:
+            dtype = np.int64 if values else None
+            return gh.Table(value_dtype=dtype, device="cpu", threads=threads, capacity=n // 4)
+
+        def dedup(k: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, None]:
+            with table(False, len(k)) as t:
+                return k[t.insert(k)], None
+
+        def total(k: np.ndarray, v: Any) -> tuple[np.ndarray, np.ndarray]:
+            with table(True, len(k)) as t:
+                t.accumulate(k, v)
+                return t.export()
+
+        return {"value_counts": lambda k, _: total(k, 1), "dedup": dedup, "group-by": total}
+
+    found = {"gpuhash": ours(None), "gpuhash, 1 thread": ours(1)}
+    with contextlib.suppress(ImportError):
+        import pandas as pd
+
+        def of_series(series: Any) -> tuple[np.ndarray, np.ndarray]:
+            return series.index.to_numpy(), series.to_numpy()
+
+        found["pandas"] = {
+            "value_counts": lambda k, _: of_series(pd.Series(k).value_counts(sort=False)),
+            "dedup": lambda k, _: (pd.unique(k), None),
+            "group-by": lambda k, v: of_series(pd.Series(v).groupby(k, sort=False).sum()),
+        }
+    with contextlib.suppress(ImportError):
+        import polars as pl
+
+        def of_frame(frame: Any) -> tuple[np.ndarray, np.ndarray]:
+            return frame["k"].to_numpy(), frame.to_series(1).to_numpy()
+
+        found["polars"] = {
+            "value_counts": lambda k, _: of_frame(pl.Series("k", k).value_counts()),
+            "dedup": lambda k, _: (pl.Series("k", k).unique().to_numpy(), None),
+            "group-by": lambda k, v: of_frame(pl.DataFrame({"k": k, "v": v}).group_by("k").agg(pl.col("v").sum())),
+        }
+    return {
+        task: {name: tasks[task] for name, tasks in found.items()} for task in ("value_counts", "dedup", "group-by")
+    }
+
+
+def in_order(result: tuple[np.ndarray, np.ndarray | None]) -> list[np.ndarray]:
+    """A result that can be compared with another library's."""
+    keys, numbers = result
+    order = np.argsort(keys)
+    return [keys[order]] if numbers is None else [keys[order], numbers[order].astype(np.int64)]
+
+
+def measure_aggregations(rounds: int, busy: int, n: int = 1_000_000) -> None:
+    """Print a line for each task, kind of keys and library."""
+    random = np.random.default_rng(0)
+    zipf = random.zipf(1.05, n).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # so that they lie anywhere
+    kinds = {"uniform": random.integers(0, n, n, np.uint64), "zipf 1.05": zipf}
+    values = random.integers(0, 100, n)
+    with busy_beside(busy):
+        for task, calls in aggregations().items():
+            for kind, keys in kinds.items():
+                expected = in_order(calls["gpuhash"](keys, values))
+                for call in calls.values():
+                    assert all(map(np.array_equal, expected, in_order(call(keys, values)))), "results differ"
+                times: dict[str, list[float]] = defaultdict(list)
+                for _ in range(rounds):
+                    for name, call in calls.items():
+                        start = time.perf_counter()
+                        call(keys, values)
+                        times[name].append((time.perf_counter() - start) * 1e3)
+                ours = statistics.median(times["gpuhash"])
+                for name, all_times in times.items():
+                    spread = f"({min(all_times):.1f} to {max(all_times):.1f})"
+                    median = statistics.median(all_times)
+                    what = f"{busy:>11}  {task:<12}  {kind:<9}  {name:<17}"
+                    print(f"{what}  {median:8.1f} {spread:<18} {median / ours:8.2f}", flush=True)
+
+
+@contextlib.contextmanager
+def busy_beside(busy: int) -> Iterator[None]:
+    """So many busy processes beside, as long as this lasts."""
     others = [multiprocessing.get_context("spawn").Process(target=burn, daemon=True) for _ in range(busy)]
     for process in others:
         process.start()
     time.sleep(1.0 if busy else 0.0)
-    results: dict[int | None, list[tuple[float, float]]] = defaultdict(list)
-    settings = [None, *range(1, len(os.sched_getaffinity(0)) + 1)]
     try:
-        for _ in range(arguments.rounds):
-            for threads in settings:
-                results[threads].append(one_run(arguments.backend, keys, arguments.keys, threads))
+        yield
     finally:
         for process in others:
             process.terminate()
-    return results
 
 
 def main() -> None:
@@ -66,7 +161,20 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=100, help="batches per run; default: 100")
     parser.add_argument("--rounds", type=int, default=7, help="runs of each setting; default: 7")
     parser.add_argument("--busy", type=int, default=2, help="busy processes of the second part; default: 2")
+    parser.add_argument("--only", choices=("batches", "aggregations"), help="default: both tables")
     arguments = parser.parse_args()
+    if arguments.only != "batches":
+        print(f"10^6 keys; {arguments.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
+        print("busy beside  task          keys       library                  ms (range)             / ours")
+        for busy in (0, arguments.busy):
+            measure_aggregations(arguments.rounds, busy)
+        print()
+    if arguments.only != "aggregations":
+        measure_batches(arguments)
+
+
+def measure_batches(arguments: argparse.Namespace) -> None:
+    """Print the table of small batches."""
     print(f"{arguments.backend}, {arguments.batches} batches of {arguments.keys:,} keys, inserted and found;")
     print(f"{arguments.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
     print("busy beside  threads   wall, s (range)            cpu, s   wall / best")

@@ -64,9 +64,9 @@ struct engine {
   // Write the values of key i from out_values[offsets[i]] on.
   int (*values_of)(const void* table, const request& q, const uint64_t* offsets) = nullptr;
 
-  // CPU, or NULL. Fill the empty table `to` with the live pairs of `from`, faster than by inserting them. Adds the slots
-  // used to sum->used, and pairs without a place to sum->failed. Nobody else uses either table. False: nothing was done,
-  // these two are not for this way.
+  // CPU, or NULL. Fill the empty table `to` (kit/flat_table.hpp: of which every slot has to be written) with `from`'s pairs,
+  // faster than by inserting. Adds the slots used to sum->used, pairs without a place to sum->failed. Nobody else uses
+  // either table. False: nothing was done, these two are not for this way.
   bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads) = nullptr;
   // CUDA, or NULL. The same, asynchronously; adds to sum[0 .. total_stripes) in device memory. *moves false: nothing was
   // queued. Returns 0 or a CUDA error code.

@@ -35,7 +35,9 @@ class flat_table final : public table {
     if (const gpuhash_status s = make_header(stream, err)) return s;
     place now;
     scratch fresh(*this, bytes_for(config_.capacity), stream);
-    if (const gpuhash_status s = lay_out(config_.capacity, fresh, &now, stream, err)) return s;
+    if (const gpuhash_status s = lay_out(config_.capacity, fresh, &now, err)) return s;
+    if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
+      return fault(err, e, "initialising the table");
     take_place(now, fresh);
     if (const gpuhash_status s = recount_empty(stream, err)) return s;
     if (const int e = api_.wait(stream)) return fault(err, e, "initialising the table");
@@ -78,16 +80,14 @@ class flat_table final : public table {
     return n > ~uint64_t(0) / sizeof(word) ? 0 : n * sizeof(word);
   }
 
-  // Fresh, empty slots in memory of bytes_for(keys).
-  gpuhash_status lay_out(uint64_t keys, const scratch& fresh, place* out, void* stream, gpuhash_error* err) {
+  // Slots in memory of bytes_for(keys), which is as it was.
+  gpuhash_status lay_out(uint64_t keys, const scratch& fresh, place* out, gpuhash_error* err) {
     const uint64_t n = bytes_for(keys) / sizeof(word);
     if (n == 0)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "capacity %llu is too large for this table's layout; ask for fewer keys",
                         (unsigned long long)keys);
     if (!fresh) return no_memory(err, fresh.bytes());
-    if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
-      return fault(err, e, "initialising the table");
     out->n_slots = n;
     out->layout = S::bind(options_, fresh.get(), n, head()->side, config_.seed);
     out->limit = uint64_t(double(n) * config_.max_load_factor);
@@ -115,12 +115,13 @@ class flat_table final : public table {
   gpuhash_status move_to(uint64_t keys, uint64_t live, uint64_t* moved, void* stream, gpuhash_error* err) {
     scratch fresh(*this, bytes_for(keys), stream);
     place now;
-    if (const gpuhash_status s = lay_out(keys, fresh, &now, stream, err)) return s;
+    if (const gpuhash_status s = lay_out(keys, fresh, &now, err)) return s;
     const place before = at_;
     at_ = now;
     const uint64_t step = before.n_slots < rebuild_step ? before.n_slots : rebuild_step;
-    const gpuhash_status s =
-        move_pairs({&before.layout, before.n_slots, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
+    const block unfilled = {fresh.get(), fresh.bytes()};
+    const gpuhash_status s = move_pairs(
+        {&before.layout, before.n_slots, step, live, GPUHASH_OP_INSERT, false, unfilled}, moved, stream, err);
     at_ = before;
     if (s == GPUHASH_OK) take_place(now, fresh);
     return s;

@@ -119,7 +119,6 @@ inline gpuhash_status table::no_place(uint64_t keys, gpuhash_error* err) {
 
 inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err) {
   *moved = 0;
-  if (m.cells == 0 || m.live == 0) return GPUHASH_OK;
   for (;;) {
     bool done = false;
     totals sum{};
@@ -131,6 +130,7 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
     if (const gpuhash_status s = more_room(stream, err)) return s;
     if (const gpuhash_status s = empty_storage(stream, err)) return s;
   }
+  if (m.nothing()) return GPUHASH_OK;
   const uint32_t word_half = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
   const uint32_t kb = exact_widths() ? config_.key_bytes : word_half;
   const uint32_t vb = exact_widths() ? config_.value_bytes : config_.value_bytes ? word_half : 0;
@@ -186,8 +186,12 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
 
 // In one pass through both, where the structure has such a way for these two.
 inline gpuhash_status table::move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err) {
-  if (engine_->rebuild) *done = engine_->rebuild(m.from, layout(), sum, threads());
-  if (!engine_->move) return GPUHASH_OK;
+  if (engine_->rebuild && !m.nothing()) *done = engine_->rebuild(m.from, layout(), sum, threads());
+  if (m.unfilled.p && sum->failed) *done = false;  // too many keys in one place for one pass: the driver moves them all
+  if (!*done && m.unfilled.p)
+    if (const int e = api_.fill(m.unfilled.p, 0xff, m.unfilled.bytes, stream))
+      return fault(err, e, "initialising the table");
+  if (!engine_->move || m.nothing()) return GPUHASH_OK;
   totals stripe[total_stripes];
   int e = api_.fill(head()->batch, 0, sizeof(stripe), stream);
   if (!e) e = engine_->move(m.from, layout(), head()->batch, done, stream);

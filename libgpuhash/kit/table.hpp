@@ -225,6 +225,8 @@ class table {
     uint64_t cells, step, live;
     uint32_t kind;
     bool may_add;
+    block unfilled{};  // memory of layout() that engine.rebuild writes; for every other way to move it is emptied first
+    bool nothing() const { return cells == 0 || live == 0; }
   };
   gpuhash_status move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err);
   gpuhash_status move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err);

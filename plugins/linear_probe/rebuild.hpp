@@ -6,9 +6,15 @@
 // slot on, or from where those of the groups before it end. Both tables are read and written in the order of memory, and
 // nothing depends on how long a probe is.
 //
+// A window is put together in the cache, EMPTY slots and all, and then written past the caches: so the new table's memory
+// is touched once, and need not be filled before. What memory allows is what bounds it, and the system, which clears
+// every page of a new table when it is touched.
+//
 // The new table is cut into pieces that threads work on. What runs over the end of a piece is kept, and inserted when all
 // are done.
 #pragma once
+#include <string.h>
+
 #include <new>
 
 #include "layout.hpp"
@@ -16,13 +22,33 @@
 
 GH_BEGIN
 
+// Copy words to memory that nobody will read soon, past the caches. Another thread sees them after stream_done().
+template <class Word>
+inline void stream(Word* to, const Word* from, size_t n) {
+  const size_t bytes = n * sizeof(Word);
+#if defined(__x86_64__)
+  if ((reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes) % 64 == 0) {
+    for (size_t i = 0; i < bytes / 16; ++i)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, _mm_load_si128(reinterpret_cast<const __m128i*>(from) + i));
+    return;
+  }
+#endif
+  memcpy(static_cast<void*>(to), from, bytes);
+}
+inline void stream_done() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 template <class F>
 class linear_rebuild {
   using table = linear_table<F>;
   using key = typename F::key;
   using word = typename F::word;
   using index = typename F::index;
-  static constexpr u32 window_slots = 2048, buffer_size = 4096, most_over = 4096;
+  static constexpr u32 window_slots = 2048, most_read = 4096, most_over = 4096;
+  static_assert(window_slots >= 2 * 16);  // slots of a group at most
 
   const table& from_;
   const table& to_;
@@ -53,9 +79,11 @@ class linear_rebuild {
   void move_piece(u32 p, over& rest, totals& sum) const {
     const u64 begin = p * piece_;
     const u64 end = begin + piece_ < to_.groups ? begin + piece_ : to_.groups;
-    u64 filled = begin << to_.group_bits;  // slots before this one are taken, or belong to nobody any more
-    for (u64 a = begin; a < end; a += step_)
-      move_window(a, a + step_ < end ? a + step_ : end, end << to_.group_bits, filled, rest, sum);
+    window w;
+    for (u64 a = begin; a < end; a += step_) move_window(a, a + step_ < end ? a + step_ : end, w, rest, sum);
+    for (u32 i = 0; i < w.over; ++i) keep(w.slot[i], rest, sum);
+    sum.used -= w.over;
+    stream_done();
   }
 
   // The ordinary insert of a pair whose key is absent, with nobody about.
@@ -79,32 +107,52 @@ class linear_rebuild {
     return key((scaled + n - 1) / n);
   }
 
-  // Pairs whose new home is one of groups a .. b-1; `filled` is where those before them end.
-  void move_window(u64 a, u64 b, u64 piece_end, u64& filled, over& rest, totals& sum) const {
-    word pairs[buffer_size];
-    u32 home[buffer_size];  // from a on
-    u32 at[window_slots + 1] = {};
-    const u32 n = read_window(a, b, pairs, home, rest, sum);
-    for (u32 i = 0; i < n; ++i) ++at[home[i]];
-    for (u64 g = a; g < b; ++g) {
-      const u64 first = g << to_.group_bits;
-      const u32 here = at[g - a];
-      if (filled < first) filled = first;
-      at[g - a] = u32(filled - (a << to_.group_bits));
+  // Slots of the new table from the first of a window on, and what its old slots have to do with them.
+  struct window {
+    alignas(64) word slot[window_slots + most_over + 1];  // the last one is nobody's
+    u32 over = 0;              // so many pairs in front have run over from the windows before
+    u32 n = 0;                 // old slots that were read
+    u32 home[most_read];       // of each of them, in groups of the window; or `nobody`
+    word after[most_read];     // those behind the last home
+    u32 at[window_slots + 1];  // where each group's next pair goes; `nobody` is the last
+  };
+
+  // Pairs whose new home is one of groups a .. b-1.
+  void move_window(u64 a, u64 b, window& w, over& rest, totals& sum) const {
+    constexpr u32 last = window_slots + most_over;
+    const u32 nobody = u32(b - a);
+    const u32 slots = nobody << to_.group_bits;
+    memset(static_cast<void*>(w.slot + w.over), 0xff, sizeof(word) * (slots > w.over ? slots - w.over : 0));
+    memset(w.at, 0, sizeof(w.at[0]) * (nobody + 1));
+    const word* const first = from_.slots + read_homes(a, b, w);
+    const u32 straight = w.n;
+    read_after(a, b, w, rest, sum);
+    for (u32 i = 0; i < w.n; ++i) ++w.at[w.home[i]];
+    u32 filled = w.over;
+    for (u32 g = 0; g < nobody; ++g) {
+      const u32 begin = g << to_.group_bits;
+      const u32 here = w.at[g];
+      if (filled < begin) filled = begin;
+      w.at[g] = filled;
       filled += here;
     }
-    word* const base = to_.slots + (a << to_.group_bits);
-    const u64 room = piece_end - (a << to_.group_bits);
-    for (u32 i = 0; i < n; ++i) {
-      const u32 slot = at[home[i]]++;
-      if (__builtin_expect(slot < room, 1))
-        host_mem::store<order::relaxed>(base + slot, pairs[i]);
-      else
-        keep(pairs[i], rest, sum);
+    sum.used += w.n - w.at[nobody];
+    w.at[nobody] = last;
+    const auto place = [&](u32 home, word pair) __attribute__((always_inline)) {
+      const u32 slot = w.at[home];
+      w.at[home] = slot + (home != nobody);
+      w.slot[slot < last ? slot : last] = pair;
+    };
+    for (u32 i = 0; i < straight; ++i) place(w.home[i], first[i]);
+    for (u32 i = straight; i < w.n; ++i) place(w.home[i], w.after[i - straight]);
+    if (__builtin_expect(filled > last, 0)) {
+      sum.failed += filled - last;
+      sum.used -= filled - last;
+      filled = last;
     }
-    const u64 inside = filled < piece_end ? filled : piece_end;
-    sum.used += n - (filled - inside);
-    filled = inside;
+    stream(to_.slots + (a << to_.group_bits), w.slot, slots);
+    w.over = filled > slots ? filled - slots : 0;
+    memmove(static_cast<void*>(w.slot), w.slot + slots, sizeof(word) * w.over);
   }
 
   static void keep(word w, over& rest, totals& sum) {
@@ -114,29 +162,43 @@ class linear_rebuild {
       ++sum.failed;
   }
 
-  u32 read_window(u64 a, u64 b, word* pairs, u32* home, over& rest, totals& sum) const {
+  // The homes of the pairs in the old slots that are homes of the window's hashes. Returns the first of those slots.
+  u64 read_homes(u64 a, u64 b, window& w) const {
     const key low = first_hash(a, to_.groups);
     const key high = b == u64(to_.groups) ? ~key(0) : key(first_hash(b, to_.groups) - 1);
     const u64 begin = u64(reduce(index(low), from_.groups)) << from_.group_bits;
     const u64 end = (u64(reduce(index(high), from_.groups)) + 1) << from_.group_bits;
-    u32 n = 0;
-    const auto read = [&](u64 i) __attribute__((always_inline)) {
-      const word w = host_mem::load<order::relaxed>(from_.slots + i);
-      const u64 g = u64(to_.home(F::key_of(w))) - a;
-      const bool wanted = is_live<F>(w) & (g < b - a);
-      pairs[n] = w;
-      home[n] = u32(g);
-      n += wanted;
-      if (__builtin_expect(n == buffer_size, 0)) keep(pairs[--n], rest, sum);
-    };
-    for (u64 i = begin; i < end; ++i) read(i);
-    // Behind the last home, and around the end of the table.
-    for (u64 i = end, left = from_.n_slots - (end - begin); left; --left, ++i) {
+    const word* const slots = from_.slots + begin;
+    const table t = to_;
+    w.n = u32(end - begin);
+    for (u32 i = 0; i < w.n; ++i) w.home[i] = home_in(t, slots[i], index(a), u32(b - a));
+    return begin;
+  }
+  GH_FN static u32 home_in(const table& t, word w, index a, u32 nobody) {
+    const key k = F::key_of(w);
+    const index g = reduce(index(hash(k, t.seed)), t.groups) - a;
+    return (k < dead_key<key>)&(g < nobody) ? u32(g) : nobody;
+  }
+
+  // Behind the last home, and around the end of the table.
+  void read_after(u64 a, u64 b, window& w, over& rest, totals& sum) const {
+    const u32 straight = w.n;
+    const u32 nobody = u32(b - a);
+    const key high = b == u64(to_.groups) ? ~key(0) : key(first_hash(b, to_.groups) - 1);
+    u64 i = (u64(reduce(index(high), from_.groups)) + 1) << from_.group_bits;
+    for (u64 left = from_.n_slots - straight; left; --left, ++i) {
       if (i == from_.n_slots) i = 0;
-      if (F::key_of(host_mem::load<order::relaxed>(from_.slots + i)) == empty_key<key>) break;
-      read(i);
+      const word pair = from_.slots[i];
+      if (F::key_of(pair) == empty_key<key>) break;
+      const u32 home = home_in(to_, pair, index(a), nobody);
+      if (home == nobody) continue;
+      if (__builtin_expect(w.n == most_read, 0)) {
+        keep(pair, rest, sum);
+        continue;
+      }
+      w.after[w.n - straight] = pair;
+      w.home[w.n++] = home;
     }
-    return n;
   }
 
   static void add_to(totals* sum, const totals& part) {
@@ -145,6 +207,7 @@ class linear_rebuild {
   }
 
  public:
+  // Writes every slot of `to`, whatever is there.
   static bool run(const void* from, const void* to, totals* sum, uint32_t threads) {
     const table& f = *static_cast<const table*>(from);
     const table& t = *static_cast<const table*>(to);

@@ -1,6 +1,7 @@
 """Strangers' plugins: each mistake that a host can see has its own sentence, which names the module."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,21 @@ def test_wrong_answers_of_an_allocator(program, library_with_mistaken_slab_hash,
     else:
         assert last.startswith("PLUGIN_ERROR\tPLUGIN_ERROR\tbackend 'slab_hash'")
         assert words in last
+
+
+@pytest.mark.parametrize("mistake", ["run_lost_element", "run_status_byte"])
+def test_a_wrong_status_byte_is_found_in_batches_of_any_length(mistaken, mistake):
+    """The first or the last byte of n, which a check of several bytes at a time may pass over."""
+    code = f"""
+import numpy as np, pygpuhash as gh
+with gh.Table({str(mistaken)!r}, device="cpu", capacity=100) as t:
+    missed = []
+    for n in range(1, 100):
+        try:
+            t.insert(np.arange(n, dtype="u8"), 1)
+            missed.append(n)
+        except gh.PluginError as error:
+            assert "which has no meaning" in str(error), error
+print(missed)
+"""
+    assert must(sys.executable, "-P", "-c", code, env={"MISTAKE": mistake}) == "[]\n"

@@ -122,6 +122,27 @@ def test_csv_files(tmp_path):
     assert keyfile.read_keys(str(tmp_path / "b.csv"), None).tolist() == [7, 8]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf7\n8\n", b"7\r\n8\r\n", b"7\n8", b"\n7\n\n8\n\n"])
+def test_how_editors_and_spreadsheets_write_text(tmp_path, name, content):
+    """With a byte-order mark, with the line ends of Windows, without a last line end, with empty lines."""
+    (tmp_path / name).write_bytes(content)
+    assert keyfile.read_keys(str(tmp_path / name), None).tolist() == [7, 8]
+
+
+@pytest.mark.parametrize("column", ["0", "4", "-1", "+1", "1.0", "\N{SUPERSCRIPT TWO}", "", "User Name"])
+def test_columns_that_are_not_there(tmp_path, column):
+    (tmp_path / "a.csv").write_text('id,"user name",n\n7,8,9\n')
+    with pytest.raises(keyfile.InputError, match="has no column"):
+        keyfile.read_keys(str(tmp_path / "a.csv"), column)
+
+
+@pytest.mark.parametrize(("column", "key"), [("1", 7), ("2", 8), ("3", 9), ("user name", 8), ("id", 7)])
+def test_every_column_can_be_chosen(tmp_path, column, key):
+    (tmp_path / "a.csv").write_text('id,"user name",n\n7,8,9\n')
+    assert keyfile.read_keys(str(tmp_path / "a.csv"), column).tolist() == [key]
+
+
 def test_standard_input(run, quick, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("1\n2\n2\n"))
     status, out, _ = run("compare", "--keys", "-", *ON_CPU)

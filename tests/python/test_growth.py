@@ -177,6 +177,22 @@ REBUILDS = [
 ]
 
 
+class UsedMemory:
+    """A memory resource whose blocks are full of live keys: storage has to be written before it is read."""
+
+    def __init__(self):
+        self._arrays = {}
+
+    def allocate(self, nbytes, alignment, stream):
+        array = np.full(nbytes + alignment, 7, np.uint8)
+        address = -(-array.ctypes.data // alignment) * alignment
+        self._arrays[address] = array
+        return address
+
+    def deallocate(self, address, nbytes, alignment, stream):
+        self._arrays.pop(address)[:] = 7
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     ("key", "value"), [("uint32", "uint32"), ("uint32", None), ("uint64", "uint64"), ("uint64", None)]
@@ -193,8 +209,19 @@ def test_rebuilds_of_all_sizes_keep_every_pair(structure, options, key, value, t
     values = rng.integers(0, 2**32, len(keys), dtype=np.uint64).astype(value or key)
     extra = [values] if value else []
     with gh.Table(
-        structure, device="cpu", key_dtype=key, value_dtype=value, seed=5, threads=threads, capacity=n, **options
+        structure,
+        device="cpu",
+        key_dtype=key,
+        value_dtype=value,
+        seed=5,
+        threads=threads,
+        capacity=n,
+        memory=UsedMemory(),
+        **options,
     ) as t:
+        t.flush()  # of nothing
+        assert len(t) == 0
+        t.check()
         t.insert(keys, *extra)
         gone, kept = keys[:2000], keys[2000:]
         t.erase(gone)
@@ -207,4 +234,39 @@ def test_rebuilds_of_all_sizes_keep_every_pair(structure, options, key, value, t
         if value:
             assert (t.find(kept)[0] == values[2000:]).all()
         assert t.insert(gone, *([values[:2000]] if value else [])).all()
+        t.check()
+
+
+def test_a_rebuild_of_keys_that_share_a_home_does_not_inflate_the_table():
+    """More of them than one pass carries along: they are moved one by one, into the size that was asked for."""
+    seed, keys = 5, np.arange(1 << 23, dtype=np.uint32)
+    h = keys ^ np.uint32(seed)  # hash/hash.hpp
+    h = (h ^ h >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    h = (h ^ h >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    keys = keys[(h ^ h >> np.uint32(16)) >> np.uint32(23) == 77]
+    assert len(keys) > 12_000
+    with gh.Table(
+        "linear_probe", device="cpu", key_dtype="uint32", value_dtype="uint32", capacity=65536, seed=seed
+    ) as t:
+        t.insert(keys, keys)
+        assert t.stats()["probe_mean"] > 500  # lines; or else these are not the keys that were meant
+        t.reserve(200_000)
+        assert t.capacity < 220_000
+        assert (t.find(keys)[0] == keys).all()
+        t.check()
+
+
+@pytest.mark.parametrize(
+    ("structure", "options"), [("stadium", {"probe_limit": 16}), ("linear_probe", {"probe_limit": 128})]
+)
+def test_a_rebuild_that_finds_no_place_for_a_pair_tries_a_larger_one(structure, options):
+    """With paths so short that pairs of a full table do not all fit into one of the same size."""
+    keys = np.arange(1, 60_001, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+    with gh.Table(structure, max_load_factor=0.99, device="cpu", seed=3, **options) as t:
+        for part in np.array_split(keys, 30):
+            assert t.insert(part, part.astype("i8")).all()
+            t.flush()
+            t.shrink()
+        assert len(t) == len(keys)
+        assert (t.find(keys)[0] == keys.astype("i8")).all()
         t.check()

@@ -54,6 +54,35 @@ def test_ends_and_neighbours(table):
         table.min()
 
 
+def first_and_last(dtype):
+    """The first and the last key that a dtype has, in the order of its values."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind == "f":  # NaNs lie outside of the infinities, by their sign
+        bits = np.iinfo(f"i{dtype.itemsize}")
+        return np.array([-1, bits.max], bits.dtype).view(dtype)
+    bits = np.iinfo(np.int64 if dtype.kind in "mM" else dtype)
+    return np.array([bits.min, bits.max], bits.dtype).view(dtype)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "datetime64[ns]", "timedelta64[s]"]
+)
+def test_the_first_and_the_last_key_of_a_dtype(dtype):
+    """Alone in the table each is its smallest and its largest; together they are its ends."""
+    ends = first_and_last(dtype)
+    for there in (ends[:1], ends[1:], ends):
+        with gh.Table("skiplist", key_dtype=dtype, value_dtype="u4", device="cpu") as t:
+            t.insert(there, np.arange(len(there), dtype="u4"))
+            assert t.min()[0].tobytes() == there[0].tobytes()
+            assert t.max()[0].tobytes() == there[-1].tobytes()
+            assert t.max()[1] == len(there) - 1
+            keys, values = t[:]
+            assert keys.tobytes() == there.tobytes()
+            assert values.tolist() == list(range(len(there)))
+
+
 def test_bad_input(table):
     with pytest.raises(ValueError, match="pass one of each per range"):
         table.range([1, 2], [3])
@@ -155,3 +184,26 @@ def test_threads_on_one_chunk():
             thread.join()
         assert t.find(keys)[0].tolist() == [4 * rounds] * 12
         t.check()
+
+
+def test_offsets_that_promise_more_room_than_there_is(table):
+    """range_pairs writes within the arrays, whatever the caller's offsets say; it counts all pairs all the same."""
+    room, guard = 6, 0xDEADBEEF
+    low, high = np.array([-50, 0], "i4"), np.array([0, 50], "i4")
+    for places in ([0, 3, 2**40], [0, 2**40, 2**40 + 5], [5, 0, 100], [2**63, 2**63 + 4, 2**64 - 1]):
+        offsets, counts = np.array(places, "u8"), np.zeros(2, "u8")
+        keys = np.full(64, guard, "u4")
+        values = np.full(64, guard, "u4")
+        at = [a.ctypes.data for a in (low, high, offsets)]
+        out = [a.ctypes.data for a in (keys, values, counts)]
+        table._range_pairs(2, *at, room, *out)
+        assert counts.tolist() == [10, 10]
+        assert (keys[room:] == guard).all()
+        assert (values[room:] == guard).all()
+
+
+@pytest.mark.parametrize("which", [4, 5, 2**32 - 1])
+def test_neighbours_that_do_not_exist_are_refused(table, which):
+    keys, found = np.array([0], "i4"), np.zeros(1, "u1")
+    with pytest.raises(gh.InvalidArgument, match=f"which is {which}; pass GPUHASH_AT_LEAST"):
+        table._neighbors(which, 1, keys.ctypes.data, 0, 0, found.ctypes.data, 0)

@@ -214,6 +214,15 @@ def test_dtypes_that_are_refused(dtype, words):
         gh.Table("stadium", key_dtype=dtype)
 
 
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant != 63, reason="this processor's long double is not the one of x87 with its padding"
+)
+@pytest.mark.parametrize("dtype", ["clongdouble", [("a", "longdouble")], [("a", "u4"), ("b", "longdouble", 2)]])
+def test_long_doubles_have_padding(dtype):
+    with pytest.raises(TypeError, match="bytes of padding"):
+        gh.Table("stadium", key_dtype=dtype)
+
+
 def test_sizes_that_are_refused():
     for arguments in ({"key_dtype": ("u4", 65)}, {"value_dtype": ("u4", 65)}):
         with pytest.raises(gh.Unsupported, match="is 260; stadium takes multiples of 4 up to 256"):

@@ -321,3 +321,15 @@ def test_devices():
     assert names[0] == "cpu"
     assert gh.devices()[0].units >= 1
     assert gh.devices()[0].memory_bytes > 0
+
+
+def test_every_element_of_the_path_that_cannot_be_searched_is_named(tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.touch()
+    elements = ["relative", str(tmp_path), str(file), str(tmp_path / "missing"), ""]
+    monkeypatch.setenv("GPUHASH_PLUGIN_PATH", ":".join(elements))
+    assert registry.search_path_faults() == [
+        "'relative' in GPUHASH_PLUGIN_PATH is not absolute and is left out",
+        f"'{file}' in GPUHASH_PLUGIN_PATH is not a directory",
+        f"'{tmp_path / 'missing'}' in GPUHASH_PLUGIN_PATH does not exist",
+    ]

@@ -449,3 +449,31 @@ def test_one_default_for_each_key(table):
     assert table.get([1, 2], 9).tolist() == [10, 9]
     with pytest.raises(ValueError, match=r"."):
         table.get([1, 2, 4], [5, 6, 7, 8, 9])
+
+
+def test_seed_0_is_one_seed_like_any_other():
+    with gh.Table(seed=0, device="cpu") as a, gh.Table(seed=0, device="cpu") as b, gh.Table(seed=1, device="cpu") as c:
+        assert a.info["seed"] == b.info["seed"] != c.info["seed"]
+    with gh.Table(device="cpu") as a, gh.Table(device="cpu") as b:
+        assert a.info["seed"] != b.info["seed"]  # drawn, with 64 bits
+
+
+@pytest.mark.parametrize("structure", ["linear_probe", "slab_hash", "hive", "stadium"])
+def test_where_keys_lie_far_from_home(structure):
+    """At a load at which many visits of a batch have to go on, and some keys of hive are in its stash."""
+    keys = np.arange(1, 200_001, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+    here, away = np.split(keys, 2)
+    with gh.Table(structure, capacity=len(here), max_load_factor=0.98, grow=False, device="cpu", seed=3) as t:
+        here = here[t.insert(here, 1)]
+        assert len(here) > 90_000
+        assert (t.count(here) == 1).all()
+        assert (t.count(away) == 0).all()
+        assert t.contains(here).all()
+        assert not t.contains(away).any()
+        t.accumulate(here, 2)
+        assert (t.find(here)[0] == 3).all()
+        assert not t.insert_or_assign(here, 7).any()
+        assert (t.find(here)[0] == 7).all()
+        assert not t.erase(away).any()
+        assert t.erase(here).all()
+        assert len(t) == 0
