@@ -1,7 +1,11 @@
-// device_api over the CUDA runtime. Memory comes from the device's stream-ordered pool.
+// device_api over the CUDA runtime. Memory comes from a stream-ordered pool of the library's own for each device. It keeps a
+// little of what is given back: the default pool gives all of it to the system at the next wait, and getting a gigabyte
+// anew takes about as long as dividing a batch that needs it.
 #pragma once
 #include <cuda_runtime.h>
 #include <stdio.h>
+
+#include <atomic>
 
 #include "libgpuhash/kit/device.hpp"
 
@@ -44,8 +48,34 @@ inline void leave(int before) {
   const int device = before / capture_modes;
   if (device % 2) cudaSetDevice(device / 2);
 }
+inline constexpr int pools_at_most = 64;    // a device beyond them uses its default pool
+inline constexpr uint64_t share_kept = 32;  // of the device's memory: one part of so many
+inline std::atomic<cudaMemPool_t> pools[pools_at_most];
+// The current device's pool, made on first use and never given back. NULL: its default one.
+inline cudaMemPool_t pool_here() {
+  int device = 0;
+  if (cudaGetDevice(&device) || device >= pools_at_most) return nullptr;
+  if (cudaMemPool_t there = pools[device].load(std::memory_order_acquire)) return there;
+  cudaMemPoolProps of{};
+  of.allocType = cudaMemAllocationTypePinned;  // the only type
+  of.location.type = cudaMemLocationTypeDevice;
+  of.location.id = device;
+  cudaMemPool_t fresh = nullptr, before = nullptr;
+  cudaDeviceProp device_has;
+  if (cudaMemPoolCreate(&fresh, &of) || cudaGetDeviceProperties(&device_has, device)) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  uint64_t kept = device_has.totalGlobalMem / share_kept;
+  cudaMemPoolSetAttribute(fresh, cudaMemPoolAttrReleaseThreshold, &kept);
+  if (pools[device].compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
+  cudaMemPoolDestroy(fresh);  // another thread was faster
+  return before;
+}
 inline int allocate(void** p, size_t bytes, void* s) {
-  const cudaError_t e = cudaMallocAsync(p, bytes, cudaStream_t(s));
+  cudaMemPool_t const pool = pool_here();
+  const cudaError_t e =
+      pool ? cudaMallocFromPoolAsync(p, bytes, pool, cudaStream_t(s)) : cudaMallocAsync(p, bytes, cudaStream_t(s));
   if (e != cudaSuccess) cudaGetLastError();
   return int(e);
 }

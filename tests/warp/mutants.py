@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
+PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 
@@ -58,6 +59,31 @@ MUTANTS = [
     Mutant("left-without-go", HOMES, "op.step(tile, t, j, row, busy)", "op.step(tile, t, j, row, true)"),
     Mutant("left-slow-without-go", HOMES, "op.slow(tile, t, j, slow)", "op.slow(tile, t, j, true)"),
     Mutant("left-slow-lost", HOMES, "d = slow ? after : d;", "d = verdict::done;"),
+    # batches by parts of the table
+    Mutant("sums-of-the-first-block", PARTS, "no_operand_of<typename F::value>(j)", "w.joined[i]"),
+    Mutant("bin-one-longer", PARTS, "pos >= room", "pos > room"),
+    Mutant("full-bin-dropped", PARTS, "*n < room ? *n : room", "*n <= room ? *n : 0"),
+    Mutant("bin-of-the-whole", PARTS, ">> shift) - first", ">> shift)"),
+    Mutant("bins-overlap", PARTS, "atomicAdd(to.n + first + me, own)", "atomicAdd(to.n + first + me, 0u)"),
+    Mutant("staged-over-each-other", PARTS, "before += i < warp ? here.of_warp[i] : 0;", "before += 0;"),
+    Mutant("number-of-another", PARTS, "Second ? w.bin.at[x] : number_at(w, x)", "number_at(w, x)"),
+    Mutant("leaves-its-part", PARTS, "Parts::left(op)", "lacks_room(op.res.status)"),
+    Mutant("left-is-dropped", PARTS, "w.again ? *list.n : 0", "0"),
+    Mutant("left-twice", PARTS, "w.counted[3] ? w.rest : w.source", "w.source"),
+    Mutant("rest-from-the-first", PARTS, "!w.again || n > w.n / rest_share", "true"),
+    Mutant("part-not-written", PARTS, "cuda_mem::store_row(t.slots + begin + i, some.w);", "(void)some;"),
+    Mutant("usual-is-assumed", PARTS, "q.status && op.res.status != usual", "false"),
+    Mutant("joined-say-yes", PARTS, "u8(slot == nobody ? usual : u32(no))", "u8(usual)"),
+    Mutant("leader-of-a-block", PARTS, "atomicCAS(w.leader + i, nobody, leads)", "(w.leader[i] = leads, nobody)"),
+    Mutant("assigned-by-the-leader", PARTS, "q.kind == assign && last != nobody ? last : leads", "leads"),
+    Mutant("side-keys-of-one", PARTS, "frequent_slots + u32(empty_key<Key> - k)", "frequent_slots"),
+    Mutant("joined-fail-alone", PARTS, "w.counted[2] = 1;", "w.counted[2] = 0;"),
+    Mutant("failed-counted-once", PARTS, "if (slot == nobody || !w.failed[slot]) continue;", "if (true) continue;"),
+    Mutant("nan-of-nothing", PARTS, "V(~V(0) >> 1)", "V(0)"),
+    Mutant("chunk-without-its-values", PARTS, "static_cast<const char*>(q.values) + done * q.value_bytes", "q.values"),
+    Mutant("part-from-its-start", LINEAR_PARTS, "index(slot >> t.group_bits)", "index(0)"),
+    Mutant("part-goes-on", LINEAR_PARTS, "part.n_slots = n;", "part.n_slots = n - n / 4;"),
+    Mutant("value-added-twice", "plugins/linear_probe/ops.hpp", "go && writing && !won", "go && writing"),
     # joined elements
     Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
     Mutant("join-lost-swap", DRIVE, "before == seen", "true"),
