@@ -175,7 +175,7 @@ struct cuda_tile {
   }
   // Where memory allows it: add to the value of the first hit, whose key stays.
   GH_FN void add(bool go, word* line, const row&, const hits& h, value v, bool narrow) const {
-    if (go && lane == lead(h)) mem::template add_value<F>(line + lane * S + own_slot(h), v, narrow);
+    if (go && lead(h) == lane) mem::template add_value<F>(line + lane * S + own_slot(h), v, narrow);
   }
   GH_FN bool cas(bool go, word* line, const row& r, const hits& h, word desired) const {
     bool won = false;

@@ -63,7 +63,12 @@ MUTANTS = [
     Mutant("sums-of-the-first-block", PARTS, "no_operand_of<typename F::value>(j)", "w.joined[i]"),
     Mutant("bin-one-longer", PARTS, "pos >= room", "pos > room"),
     Mutant("full-bin-dropped", PARTS, "*n < room ? *n : room", "*n <= room ? *n : 0"),
-    Mutant("bin-of-the-whole", PARTS, ">> shift) - first", ">> shift)"),
+    Mutant(
+        "bin-of-the-whole",
+        PARTS,
+        "return (u32(Parts::slot_of(t, t.home(F::key_of(e))) >> w.part_bits) >> shift) - first;",
+        "return u32(Parts::slot_of(t, t.home(F::key_of(e))) >> w.part_bits) >> shift;",
+    ),
     Mutant("bins-overlap", PARTS, "atomicAdd(to.n + first + me, own)", "atomicAdd(to.n + first + me, 0u)"),
     Mutant("staged-over-each-other", PARTS, "before += i < warp ? here.of_warp[i] : 0;", "before += 0;"),
     Mutant("number-of-another", PARTS, "Second ? w.bin.at[x] : number_at(w, x)", "number_at(w, x)"),

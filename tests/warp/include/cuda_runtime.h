@@ -39,6 +39,15 @@ using cudaGraph_t = struct CUgraph_st*;
 using cudaUserObject_t = struct CUuserObject_st*;
 struct cudaDeviceProp {
   int major, minor;
+  size_t totalGlobalMem = size_t(1) << 30;
+};
+using cudaMemPool_t = struct CUmemPoolHandle_st*;
+enum { cudaMemAllocationTypePinned = 1, cudaMemLocationTypeDevice = 1, cudaMemPoolAttrReleaseThreshold = 4 };
+struct cudaMemPoolProps {
+  int allocType;
+  struct {
+    int type, id;
+  } location;
 };
 
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
@@ -61,6 +70,10 @@ inline cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsi
   return cudaErrorInvalidValue;
 }
 inline bool memory_is_out = false;  // set by tests
+inline cudaError_t cudaMemPoolCreate(cudaMemPool_t*, const cudaMemPoolProps*) { return cudaErrorInvalidValue; }
+inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, int, void*) { return cudaErrorInvalidValue; }
+inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
+inline cudaError_t cudaMallocFromPoolAsync(void**, size_t, cudaMemPool_t, cudaStream_t) { return cudaErrorInvalidValue; }
 inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
   if (memory_is_out) return cudaErrorMemoryAllocation;
   *p = aligned_alloc(256, (n + 255) / 256 * 256);
