@@ -110,6 +110,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   tile_type tile;
   constexpr bool no_operand =
       Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase || Op::fixed_kind == erase_all;
+  if (q.unless && *q.unless) return;
   const joiner j = joiner_of(q);
   const size_t n = q.n_there ? *q.n_there : q.n;
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;

@@ -1,10 +1,11 @@
 // The CUDA driver for large batches: who serves which part of the table.
 //
-// One element at a time, a table is bound by random accesses of memory. A batch that is large beside its table is divided
-// by parts of the table that fit into the memory of a block; then each block reads its part, carries out what belongs there,
+// One element at a time, a table is bound by random accesses of memory, and by the keys that many elements name: those all
+// wait for one slot. A batch that is large beside its table is divided by parts of the table that fit into the memory of a block; then each block reads its part, carries out what belongs there,
 // and writes the part back. Memory is accessed in long runs only. The table is held exclusively meanwhile.
 //
-//   sample        which keys are frequent, from a few thousand elements
+//   sample        which keys are frequent, from a few thousand elements; and is the batch skewed at all? If not, it is served one
+//                 element after the other (request::unless), unless the table says parts=always
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
 //   serve_parts   a block for each part: ops.hpp, on a table that lies in the block's memory
@@ -35,7 +36,7 @@ GH_BEGIN
 #define GPUHASH_PART_THREADS 512
 #endif
 #ifndef GPUHASH_PART_SAMPLES
-#define GPUHASH_PART_SAMPLES 8192
+#define GPUHASH_PART_SAMPLES 4096
 #endif
 #ifndef GPUHASH_PART_SLACK
 #define GPUHASH_PART_SLACK 32
@@ -52,6 +53,8 @@ inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are di
 inline constexpr u32 frequent_slots = 2048;              // rows of two
 inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the side slots
 inline constexpr u32 frequent_least = 3;                 // samples of one key
+inline constexpr u32 skewed_share =
+    8;  // a batch is skewed where this share of the samples is of frequent keys, or of runs
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
@@ -81,8 +84,8 @@ struct parts_work {
   u32* last;                  // another element, or nobody
   typename F::value* joined;
   u32* failed;  // status of a frequent key that found no room, or 0
-  // 0: how many frequent keys there are. 1: what most elements will answer. 2: has a frequent key failed? 3: are there so
-  // many elements that they are divided?
+  // 0: how many frequent keys there are. 1: what most elements will answer. 2: has a frequent key failed? 3: are the elements
+  // divided? 4: were they the first time?
   u32* counted;
 };
 
@@ -171,24 +174,30 @@ __global__ void __launch_bounds__(part_threads)
   GH_DYNAMIC_MEMORY(key, seen);
   u32* const times = reinterpret_cast<u32*>(seen + slots);
   key* const chosen = reinterpret_cast<key*>(times + slots);
-  u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);  // frequent keys, distinct samples
+  // How many: frequent keys, distinct samples, samples of frequent keys, samples that the next element repeats.
+  u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);
   const u32 me = threadIdx.x;
   for (u32 i = me; i < slots; i += part_threads) {
     seen[i] = empty_key<key>;
     times[i] = 0;
   }
   for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
-  if (me < 2) found[me] = 0;
+  if (me < 4) found[me] = 0;
   for (u32 i = me; i < w.parts; i += part_threads) w.part.n[i] = 0;
   for (u32 i = me; w.bin_bits && i < w.bins; i += part_threads) w.bin.n[i] = 0;
   if (me == 0) *w.rest.n = 0;
   const u64 n = elements(w);
-  const bool divides = !w.again || n > w.n / rest_share;
+  const bool samples = !w.again || n > w.n / rest_share;
   __syncthreads();
 
-  for (u32 i = me; divides && i < part_samples; i += part_threads) {
-    const key k = F::key_of(element_at(q, w, mix(u64(i) + 0x9e3779b97f4a7c15ull) % n));
-    if (is_side_key(k)) continue;
+  for (u32 i = me; samples && i < part_samples; i += part_threads) {
+    const u64 x = mix(u64(i) + 0x9e3779b97f4a7c15ull) % n;
+    const key k = F::key_of(element_at(q, w, x));
+    if (x + 1 < n && F::key_of(element_at(q, w, x + 1)) == k) atomicAdd(found + 3, 1u);
+    if (is_side_key(k)) {
+      atomicAdd(found + 2, 1u);
+      continue;
+    }
     u32 at = u32(mix(k)) % slots;
     for (u32 tries = 0; tries < 8; ++tries, at = (at + 1) % slots) {
       const key before = atomicCAS(seen + at, empty_key<key>, k);
@@ -204,13 +213,14 @@ __global__ void __launch_bounds__(part_threads)
   for (u32 round = 0; round < 3; ++round) {
     const u32 least = round == 0 ? 64 : round == 1 ? 12 : frequent_least;
     for (u32 i = me; i < slots; i += part_threads) {
-      const u32 n = times[i];
-      if (n && below == ~0u) atomicAdd(found + 1, 1u);
-      if (n < least || n >= below) continue;
+      const u32 many = times[i];
+      if (many && below == ~0u) atomicAdd(found + 1, 1u);
+      if (many < least || many >= below) continue;
       const u32 row = frequent_row(seen[i]);
       for (u32 side = 0; side < 2; ++side)
         if (atomicCAS(chosen + row + side, empty_key<key>, seen[i]) == empty_key<key>) {
           atomicAdd(found, 1u);
+          atomicAdd(found + 2, many);
           break;
         }
     }
@@ -228,7 +238,9 @@ __global__ void __launch_bounds__(part_threads)
   w.counted[0] = found[0];
   w.counted[1] = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.counted[2] = 0;
-  w.counted[3] = divides;
+  const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
+  if (!w.again) w.counted[4] = skewed || q.parts == parts_always;
+  w.counted[3] = samples && (skewed || w.again || q.parts == parts_always);
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -454,8 +466,9 @@ __global__ void __launch_bounds__(part_threads)
   };
   if (me < n) start(mine[me]);
   if (me + part_threads < n) ahead = mine[me + part_threads];
-  for (u32 x = me; x < n;) {
-    if (op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
+  u32 x = me;
+  while (__any_sync(full_warp, x < n)) {  // a vote, so that the lanes of a warp meet again
+    if (x >= n || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
     const u32 at = w.part.at ? w.part.at[u64(part) * w.part_room + x] : 0;
     if (Parts::left(op)) {
       append(w.rest, e, at);
@@ -593,7 +606,10 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   const u64 slots = t.n_slots;
   parts_work<F> w{};
   w.n = q.n < part_chunk ? q.n : part_chunk;
-  if (q.parts == parts_auto && (w.n < parts_least || w.n < slots / parts_least_share)) return false;
+  if (q.parts == parts_auto) {
+    if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
+    if (w.n < parts_least || w.n < slots / parts_least_share) return false;
+  }
   w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
   const u32 least = Parts::least_bits(t);
   while (w.part_bits > least && slots >> w.part_bits < parts_wanted) --w.part_bits;
@@ -625,7 +641,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.last = m.take<u32>(frequent_all);
   w.joined = m.take<typename F::value>(frequent_all);
   w.failed = m.take<u32>(frequent_all);
-  w.counted = m.take<u32>(4);
+  w.counted = m.take<u32>(5);
   *bytes = m.used();
   *out = w;
   return true;
@@ -648,7 +664,8 @@ auto serve_parts_of(u32 kind) {
 
 // The batch in chunks, each of which has the memory to itself.
 template <class Parts>
-int run_by_parts(const void* table, const request& given, totals* sum, void* memory) {
+int run_by_parts(const void* table, const request& given, totals* sum, void* memory,
+                 int (*otherwise)(const void* table, const request& q, totals* sum)) {
   using F = typename Parts::F;
   const auto& t = *static_cast<const typename Parts::table*>(table);
   parts_work<F> w{};
@@ -662,6 +679,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
     if (q.values) q.values = static_cast<const char*>(q.values) + done * q.value_bytes;
     if (q.status) q.status += done;
     w.n = q.n;
+    // Kernels that find nothing to do end at once.
     for (const bool again : {false, true}) {
       w.again = again;
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
@@ -677,6 +695,9 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
       if (e) return e;
     }
+    if (q.parts == parts_always) continue;
+    q.unless = w.counted + 4;
+    if (const int e = otherwise(table, q, sum)) return e;
   }
   return 0;
 }

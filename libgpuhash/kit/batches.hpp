@@ -297,7 +297,7 @@ inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
   if (!work) return 0;
   *queued = true;
   int e = held ? 0 : gate_.before_exclusive(q.stream);
-  if (!e) e = engine_->parts->run(layout(), q, head()->sum, work.get());
+  if (!e) e = engine_->parts->run(layout(), q, head()->sum, work.get(), engine_->run);
   if (!e && !held) e = gate_.after_exclusive(q.stream);
   return e;
 }

@@ -6,19 +6,25 @@
 
 namespace gpuhash {
 
-// How a request asks for it. auto: where it pays, from what was measured.
+// How a request asks for it. auto: batches of assign and accumulate whose keys are skewed; the others of this size lose
+// little by being asked.
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
 
-// Smaller batches take less time than the launches.
-inline constexpr uint64_t parts_least = uint64_t(1) << 20;
+// A smaller batch takes less time than asking it.
+#ifndef GPUHASH_PARTS_LEAST
+#define GPUHASH_PARTS_LEAST (uint64_t(1) << 21)
+#endif
+inline constexpr uint64_t parts_least = GPUHASH_PARTS_LEAST;
 // A batch of fewer elements than this share of the slots does not pay for reading and writing the table.
-inline constexpr uint64_t parts_least_share = 12;
+inline constexpr uint64_t parts_least_share = 16;
 
 struct parts_engine {
   // Bytes that the batch needs beside the table; 0: this batch is not for this way.
   uint64_t (*memory)(const void* table, const request& q);
   // As engine::run, but the table is held exclusively. `memory` is device memory of so many bytes.
-  int (*run)(const void* table, const request& q, totals* sum, void* memory);
+  // `otherwise` serves a batch that is not divided, once the device knows.
+  int (*run)(const void* table, const request& q, totals* sum, void* memory,
+             int (*otherwise)(const void* table, const request& q, totals* sum));
 };
 
 }  // namespace gpuhash

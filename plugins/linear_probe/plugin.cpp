@@ -17,9 +17,9 @@ constexpr gpuhash_option_info option_list[] = {
      "filled above 0.9"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find and insert"},
     {"parts", "auto|always|never",
-     "CUDA: divide a batch that adds or erases by parts of the table, each of which a block serves in its own memory. "
-     "auto: "
-     "batches that are large beside the table"},
+     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: assigning "
+     "and "
+     "accumulating, where a large batch names some keys again and again"},
 };
 
 gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* err) {

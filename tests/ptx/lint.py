@@ -46,7 +46,7 @@ CACHE = ROOT / "build" / "ptx"
 
 # Fields of these structs that are pointers into the memory of a batch.
 REQUEST_POINTERS = {
-    "request": ("n_there", "keys", "values", "out_values", "status", "ops", "batch_sum"),
+    "request": ("n_there", "keys", "values", "out_values", "status", "ops", "batch_sum", "unless"),
     "ordered_request": ("low", "high", "out_keys", "out_values", "found", "counts", "offsets"),
     "batch_arrays": ("keys", "element", "fresh", "before", "found", "old_keys"),
 }

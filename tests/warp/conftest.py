@@ -22,7 +22,7 @@ FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-fiel
 FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_MOST=64"]
 # The driver of large batches in small.
 FLAGS += ["-DGPUHASH_PART_THREADS=64", "-DGPUHASH_PART_SAMPLES=128", "-DGPUHASH_PART_SLACK=0", "-DGPUHASH_PART_CHUNK=900"]
-FLAGS += ["-DGPUHASH_PART_REST=20"]
+FLAGS += ["-DGPUHASH_PART_REST=20", "-DGPUHASH_PARTS_LEAST=1"]
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 

@@ -203,6 +203,26 @@ inline void parts_of_tables(const shape& s, u64 seed) {
   }
 }
 
+// Keys that many elements name, in a table that is full: all of them say so, and are counted.
+inline void full_parts(const shape& s, u64 seed) {
+  title(s, seed, "by parts, full");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 700);
+  auto t = s.make(60);
+  model m;
+  batch fill = random_batch(s, random, {pool.begin() + 10, pool.end()}, insert, 700);
+  fill.type = fill.combine = 0, fill.by_pointer = false, fill.by_parts = true;
+  check(*t, m, fill);
+  for (const u32 kind : {u32(insert), u32(assign), u32(accumulate)}) {
+    if (kind == accumulate && !s.value_bytes) continue;
+    batch b = random_batch(s, random, {pool.begin(), pool.begin() + 10}, insert, 500);
+    b.kind = kind, b.type = b.combine = 0;
+    b.by_pointer = false, b.by_parts = true, b.with_sum = random.below(2);
+    const totals sum = check(*t, m, b);
+    SAME(sum.failed, 500);
+  }
+}
+
 // Without a status array: what is in the table then, and the sums.
 inline void untold_parts(const shape& s, u64 seed) {
   title(s, seed, "by parts, untold");
@@ -255,6 +275,7 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
       if (s.parts) {
         for (u64 more = 0; more < 4; ++more) parts_of_tables(s, seed * 1000 + 100 + more);
         untold_parts(s, seed * 1000 + 200);
+        full_parts(s, seed * 1000 + 300);
       }
       if (seed == first && &s == &shapes[0]) many_blocks(s, seed * 1000 + 3);
     }
