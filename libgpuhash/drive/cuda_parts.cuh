@@ -41,11 +41,14 @@ GH_BEGIN
 #ifndef GPUHASH_PART_SLACK
 #define GPUHASH_PART_SLACK 32
 #endif
+#ifndef GPUHASH_PART_SLOTS
+#define GPUHASH_PART_SLOTS 256
+#endif
 #ifndef GPUHASH_PART_REST
-#define GPUHASH_PART_REST 64
+#define GPUHASH_PART_REST 1024
 #endif
 #ifndef GPUHASH_PART_CHUNK
-#define GPUHASH_PART_CHUNK (u64(1) << 27)
+#define GPUHASH_PART_CHUNK (u64(1) << 26)
 #endif
 inline constexpr u32 part_threads = GPUHASH_PART_THREADS;  // of a block, and the most bins of a pass
 inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
@@ -58,7 +61,8 @@ inline constexpr u32 skewed_share =
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
-inline constexpr u32 parts_wanted = 2048;  // so that all multiprocessors have work to the end
+inline constexpr u32 parts_wanted = 1024;                     // so that all multiprocessors have work to the end
+inline constexpr u32 part_slots_wanted = GPUHASH_PART_SLOTS;  // at least: of a small part many paths lead out
 
 // Elements on their way. `at` are their numbers in the batch.
 template <class F>
@@ -112,14 +116,16 @@ GH_FN void append(const part_list<F>& list, typename F::word w, u32 at) {
   if (list.at) list.at[i] = at;
 }
 
+// A key that finds no place in its row the first time has another row the second time.
 template <class Key>
-GH_FN u32 frequent_row(Key k) {
-  return u32(mix(Key(k ^ Key(0x5bd1e995u)))) & (frequent_slots - 2);
+GH_FN u32 frequent_row(Key k, bool again) {
+  const auto h = mix(Key(k ^ Key(0x5bd1e995u)));
+  return u32(again ? h >> 16 : h) & (frequent_slots - 2);
 }
 // Where the key is in the list, or nobody.
 template <class Key>
-GH_FN u32 frequent_slot(const Key* list, Key k) {
-  const u32 row = frequent_row(k);
+GH_FN u32 frequent_slot(const Key* list, Key k, bool again) {
+  const u32 row = frequent_row(k, again);
   return list[row] == k ? row : list[row + 1] == k ? row + 1 : nobody;
 }
 template <class Key>
@@ -216,7 +222,7 @@ __global__ void __launch_bounds__(part_threads)
       const u32 many = times[i];
       if (many && below == ~0u) atomicAdd(found + 1, 1u);
       if (many < least || many >= below) continue;
-      const u32 row = frequent_row(seen[i]);
+      const u32 row = frequent_row(seen[i], w.again);
       for (u32 side = 0; side < 2; ++side)
         if (atomicCAS(chosen + row + side, empty_key<key>, seen[i]) == empty_key<key>) {
           atomicAdd(found, 1u);
@@ -325,7 +331,7 @@ __global__ void __launch_bounds__(part_threads)
         const auto k = F::key_of(mine[i]);
         const auto v = F::value_of(mine[i]);
         const u32 at = number_at(w, from + x);
-        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(here.frequent, k) : nobody;
+        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(here.frequent, k, w.again) : nobody;
         if (q.kind == accumulate && slot != nobody && !may_join_first(j, v, log_joined)) {
           slot = nobody;
           if (is_side_key(k)) {
@@ -554,7 +560,7 @@ __global__ void __launch_bounds__(block_threads)
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
     const auto e = element_at(q, w, i);
     if (is_side_key(F::key_of(e))) continue;  // they have always room
-    const u32 slot = frequent_slot(w.frequent, F::key_of(e));
+    const u32 slot = frequent_slot(w.frequent, F::key_of(e), w.again);
     if (slot == nobody || !w.failed[slot]) continue;
     if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
     ++lost;
@@ -612,7 +618,8 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   }
   w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
   const u32 least = Parts::least_bits(t);
-  while (w.part_bits > least && slots >> w.part_bits < parts_wanted) --w.part_bits;
+  while (w.part_bits > least && slots >> w.part_bits < parts_wanted && 1u << w.part_bits > part_slots_wanted)
+    --w.part_bits;
   const u64 parts = (slots + (u64(1) << w.part_bits) - 1) >> w.part_bits;
   if (parts > u64(part_threads) * part_threads) return false;
   w.parts = u32(parts);

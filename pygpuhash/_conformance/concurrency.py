@@ -124,7 +124,7 @@ def _grow_under_finds(target: Target, key: str, value: str | None) -> None:
     keys = rng.permutation(np.unique(np.concatenate([unique_keys(rng, n, key), patterns(key)])))
     values = values_for(keys, value)
     done = 0
-    over = threading.Event()
+    begun, over = threading.Event(), threading.Event()
 
     def write() -> None:
         nonlocal done
@@ -133,13 +133,16 @@ def _grow_under_finds(target: Target, key: str, value: str | None) -> None:
                 part = slice(i, i + step)
                 t.insert(keys[part], None if values is None else values[part])
                 done = min(i + step, len(keys))
+                begun.set()
                 if "flush" in target.traits and i % (10 * step) == 0:
                     t.flush()
         finally:
             over.set()
+            begun.set()
 
     def read(seed: int) -> None:
         mine = np.random.default_rng(seed)
+        begun.wait()  # or it would take the interpreter from a first insert that imports cuda-python
         while not over.is_set():
             at = mine.integers(0, max(done, 1), 300)
             at = at[at < done]

@@ -20,14 +20,15 @@ SHAPES = {
 }
 # On a GPU such chunks are for keys of 4 bytes, and the checks use 8, too.
 ON_CPU = {"skiplist": [{"chunk": 32, "p_chunk": 0.5}]}
-# Shapes that only a GPU has: batches by parts of the table; slots in host memory, as batches come and in order of small windows; stacks of jobs.
+# Shapes that only a GPU has: batches by parts of the table; slots in host memory, as batches come and in order of small
+# windows; stacks of jobs.
 ON_CUDA = {
     "linear_probe": [{"parts": "always"}],
     "stadium": [
         {"placement": "host"},
         {"placement": "host", "ordered_from": 1, "window": 256, "ticket": 4},
         {"inserts": "clstash"},
-    ]
+    ],
 }
 # The instruction sets below this processor's widest, on checks that reach every kernel and take little time.
 NARROWER = [isa for isa in ("avx2", "baseline") if platform.machine() == "x86_64"]

@@ -21,8 +21,13 @@ FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-fiel
 # Sizes at which stadium puts batches into order piece by piece, and joins windows.
 FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_MOST=64"]
 # The driver of large batches in small.
-FLAGS += ["-DGPUHASH_PART_THREADS=64", "-DGPUHASH_PART_SAMPLES=128", "-DGPUHASH_PART_SLACK=0", "-DGPUHASH_PART_CHUNK=900"]
-FLAGS += ["-DGPUHASH_PART_REST=20", "-DGPUHASH_PARTS_LEAST=1"]
+FLAGS += [
+    "-DGPUHASH_PART_THREADS=64",
+    "-DGPUHASH_PART_SAMPLES=128",
+    "-DGPUHASH_PART_SLACK=0",
+    "-DGPUHASH_PART_CHUNK=900",
+]
+FLAGS += ["-DGPUHASH_PART_REST=20", "-DGPUHASH_PARTS_LEAST=1", "-DGPUHASH_PART_SLOTS=16"]
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 
