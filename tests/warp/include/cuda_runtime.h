@@ -73,7 +73,9 @@ inline bool memory_is_out = false;  // set by tests
 inline cudaError_t cudaMemPoolCreate(cudaMemPool_t*, const cudaMemPoolProps*) { return cudaErrorInvalidValue; }
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, int, void*) { return cudaErrorInvalidValue; }
 inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
-inline cudaError_t cudaMallocFromPoolAsync(void**, size_t, cudaMemPool_t, cudaStream_t) { return cudaErrorInvalidValue; }
+inline cudaError_t cudaMallocFromPoolAsync(void**, size_t, cudaMemPool_t, cudaStream_t) {
+  return cudaErrorInvalidValue;
+}
 inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
   if (memory_is_out) return cudaErrorMemoryAllocation;
   *p = aligned_alloc(256, (n + 255) / 256 * 256);
