@@ -1,4 +1,4 @@
-// device_api over the CUDA runtime. Memory comes from a stream-ordered pool of the library's own for each device. It keeps a
+// device_api over the CUDA runtime. Memory comes from a stream-ordered pool for each device, of the module's own. It keeps a
 // little of what is given back: the default pool gives all of it to the system at the next wait, and getting a gigabyte
 // anew takes about as long as dividing a batch that needs it.
 #pragma once
@@ -49,7 +49,7 @@ inline void leave(int before) {
   if (device % 2) cudaSetDevice(device / 2);
 }
 inline constexpr int pools_at_most = 64;    // a device beyond them uses its default pool
-inline constexpr uint64_t share_kept = 32;  // of the device's memory: one part of so many
+inline constexpr uint64_t share_kept = 16;  // of the device's memory, one part of so many, for each module
 inline std::atomic<cudaMemPool_t> pools[pools_at_most];
 // The current device's pool, made on first use and never given back. NULL: its default one.
 inline cudaMemPool_t pool_here() {
