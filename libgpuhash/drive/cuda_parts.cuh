@@ -1,11 +1,12 @@
 // The CUDA driver for large batches: who serves which part of the table.
 //
 // One element at a time, a table is bound by random accesses of memory, and by the keys that many elements name: those all
-// wait for one slot. A batch that is large beside its table is divided by parts of the table that fit into the memory of a block; then each block reads its part, carries out what belongs there,
-// and writes the part back. Memory is accessed in long runs only. The table is held exclusively meanwhile.
+// wait for one slot. A batch that is large beside its table is divided by parts of the table that fit into the memory of a
+// block; then each block reads its part, carries out what belongs there, and writes the part back. Memory is accessed in
+// long runs only. The table is held exclusively meanwhile.
 //
-//   sample        which keys are frequent, from a few thousand elements; and is the batch skewed at all? If not, it is served one
-//                 element after the other (request::unless), unless the table says parts=always
+//   sample        which keys are frequent, from a few thousand elements; and is the batch skewed at all? If not, it is
+//                 served one element after the other (request::unless), unless the table says parts=always
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
 //   serve_parts   a block for each part: ops.hpp, on a table that lies in the block's memory
@@ -56,8 +57,8 @@ inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are di
 inline constexpr u32 frequent_slots = 2048;              // rows of two
 inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the side slots
 inline constexpr u32 frequent_least = 3;                 // samples of one key
-inline constexpr u32 skewed_share =
-    8;  // a batch is skewed where this share of the samples is of frequent keys, or of runs
+// A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
+inline constexpr u32 skewed_share = 8;
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
@@ -70,6 +71,15 @@ struct part_list {
   typename F::word* word;
   u32* at;
   u32* n;
+};
+
+// What the sample says of the elements.
+struct sampled {
+  u32 frequent;       // keys
+  u32 usual;          // what most elements will answer
+  u32 failed;         // 1: a frequent key has found no room
+  u32 divided;        // 1: the elements are divided
+  u32 divided_first;  // 1: those of the batch were
 };
 
 template <class F>
@@ -88,9 +98,7 @@ struct parts_work {
   u32* last;                  // another element, or nobody
   typename F::value* joined;
   u32* failed;  // status of a frequent key that found no room, or 0
-  // 0: how many frequent keys there are. 1: what most elements will answer. 2: has a frequent key failed? 3: are the elements
-  // divided? 4: were they the first time?
-  u32* counted;
+  sampled* found;
 };
 
 // Element x of the source.
@@ -241,12 +249,12 @@ __global__ void __launch_bounds__(part_threads)
     w.joined[i] = none;
   }
   if (me) return;
-  w.counted[0] = found[0];
-  w.counted[1] = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
-  w.counted[2] = 0;
+  w.found->frequent = found[0];
+  w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
+  w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
-  if (!w.again) w.counted[4] = skewed || q.parts == parts_always;
-  w.counted[3] = samples && (skewed || w.again || q.parts == parts_always);
+  if (!w.again) w.found->divided_first = skewed || q.parts == parts_always;
+  w.found->divided = samples && (skewed || w.again || q.parts == parts_always);
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -277,11 +285,11 @@ __global__ void __launch_bounds__(part_threads)
   GH_DYNAMIC_MEMORY(divide_memory<F>, all);
   divide_memory<F>& here = *all;
   const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
-  if (!w.counted[3]) return;
+  if (!w.found->divided) return;
   const u64 n = elements(w);
   const joiner j = joiner_of(q);
-  const bool some_frequent = !Second && w.counted[0] != 0;
-  const u32 usual = w.counted[1];
+  const bool some_frequent = !Second && w.found->frequent != 0;
+  const u32 usual = w.found->usual;
   if constexpr (!Second) {
     for (u32 i = me; i < frequent_all; i += part_threads) {
       if (i < frequent_slots) here.frequent[i] = w.frequent[i];
@@ -441,7 +449,7 @@ __global__ void __launch_bounds__(part_threads)
   constexpr u32 wide = 16 / sizeof(word);  // words of 16 bytes
   GH_DYNAMIC_MEMORY(word, slots);
   const u32 part = blockIdx.x, me = threadIdx.x;
-  if (!w.counted[3]) return;
+  if (!w.found->divided) return;
   const u32 n = count_of(w.part.n + part, w.part_room);
   if (n == 0) return;  // the whole block
   const u64 begin = u64(part) << w.part_bits, all = t.n_slots;
@@ -456,7 +464,7 @@ __global__ void __launch_bounds__(part_threads)
 
   const auto local = Parts::local(t, slots, size);
   const joiner j = joiner_of(q);
-  const u32 usual = w.counted[1];
+  const u32 usual = w.found->usual;
   // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
   // The next but one comes from memory meanwhile.
   const word* const mine = w.part.word + u64(part) * w.part_room;
@@ -505,7 +513,7 @@ __global__ void __launch_bounds__(block_threads, 4)
   using F = typename Parts::F;
   using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
   const joiner j = joiner_of(q);
-  const part_list<F>& list = w.counted[3] ? w.rest : w.source;
+  const part_list<F>& list = w.found->divided ? w.rest : w.source;
   const u32 listed = w.again ? *list.n : 0;
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
@@ -541,7 +549,7 @@ __global__ void __launch_bounds__(block_threads, 4)
       ++lost;
     } else {
       w.failed[slot] = op.res.status;
-      w.counted[2] = 1;
+      w.found->failed = 1;
     }
   }
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
@@ -553,7 +561,7 @@ __global__ void __launch_bounds__(block_threads)
     tell_failed(const __grid_constant__ request q, const __grid_constant__ parts_work<typename Parts::F> w,
                 totals* sum) {
   using F = typename Parts::F;
-  if (w.counted[2] == 0) return;
+  if (w.found->failed == 0) return;
   const joiner j = joiner_of(q);
   const u64 n = elements(w);
   u32 lost = 0;
@@ -648,7 +656,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.last = m.take<u32>(frequent_all);
   w.joined = m.take<typename F::value>(frequent_all);
   w.failed = m.take<u32>(frequent_all);
-  w.counted = m.take<u32>(5);
+  w.found = m.take<sampled>(1);
   *bytes = m.used();
   *out = w;
   return true;
@@ -703,7 +711,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (e) return e;
     }
     if (q.parts == parts_always) continue;
-    q.unless = w.counted + 4;
+    q.unless = &w.found->divided_first;
     if (const int e = otherwise(table, q, sum)) return e;
   }
   return 0;

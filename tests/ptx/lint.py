@@ -318,7 +318,7 @@ def element_bytes(words: list[str]) -> int:
 def broken_rules(kernel: Kernel, name: str, flow: Flow) -> list[str]:
     """Sentences about the accesses of a kernel that break rules 1 to 3."""
     problems: list[str] = []
-    reads_alone = re.search(r"cuda_tile<[^<>]*, true>", name) is not None
+    reads_alone = re.search(r"cuda_tile<[^<>]*, true(, [^<>]*)?>", name) is not None
     sizes: dict[Origin, set[int]] = defaultdict(set)
     for statement in kernel.body:
         if statement.startswith("call"):
