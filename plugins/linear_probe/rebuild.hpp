@@ -177,7 +177,8 @@ class linear_rebuild {
   GH_FN static u32 home_in(const table& t, word w, index a, u32 nobody) {
     const key k = F::key_of(w);
     const index g = reduce(index(hash(k, t.seed)), t.groups) - a;
-    return (k < dead_key<key>)&(g < nobody) ? u32(g) : nobody;
+    const bool stays = int(k < dead_key<key>) & int(g < nobody);  // no branch
+    return stays ? u32(g) : nobody;
   }
 
   // Behind the last home, and around the end of the table.
