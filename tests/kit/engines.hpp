@@ -5,6 +5,7 @@
 
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/kit/parts.hpp"
 #include "plugins/hive/layout.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "plugins/slab_hash/layout.hpp"
@@ -143,6 +144,7 @@ struct fake_engine {
     layout seen;  // as the host wrote it
     request q;    // likewise
     totals* sum;
+    void* work = nullptr;  // by parts: memory beside the table, which is read and written back as a whole
     size_t n = 0, done = 0, piece = 1;
     totals part{};
     uint32_t stripe = 0, batch_stripe = 0;
@@ -158,7 +160,11 @@ struct fake_engine {
       const char* const who = kernel_name(q.kind);
       n = q.n_there ? *the_device.real(q.n_there) : q.n;
       if (n > q.n) the_world.violation("a kernel finds %zu elements where at most %zu were said to be", n, q.n);
-      const access how = !reads() ? access::atomic_write : q.alone ? access::read : access::atomic_read;
+      const access how = work       ? access::write
+                         : !reads() ? access::atomic_write
+                         : q.alone  ? access::read
+                                    : access::atomic_read;
+      r.touch(work, q.n, access::write, who);
       Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, how, who); });
       const size_t key = q.key_bytes, value = q.value_bytes, most = q.n ? q.n : 1;
       if (q.n_there) r.touch(q.n_there, 8, access::read, who);
@@ -176,6 +182,7 @@ struct fake_engine {
       Memory::each_block(seen, [](const void* p, size_t) { the_device.use(p, "a running kernel"); });
       the_device.use(q.keys, "a running kernel (keys)");
       the_device.use(q.status, "a running kernel (status)");
+      the_device.use(work, "a running kernel (by parts)");
     }
     // A piece of it; true when that was the last one.
     bool go_on() {
@@ -213,7 +220,20 @@ struct fake_engine {
     }
   };
 
-  static int run(const void* table, const request& q, totals* sum) {
+  static int run(const void* table, const request& q, totals* sum) { return run_with(table, q, sum, nullptr); }
+  // By parts: now and then, and then not always.
+  static uint64_t parts_memory(const void*, const request& q) {
+    const bool for_parts = !q.only_failed && !q.n_there && !q.out_values && the_world.one_in(3);
+    return for_parts ? q.n : 0;
+  }
+  static int run_by_parts(const void* table, const request& q, totals* sum, void* memory,
+                          int (*otherwise)(const void* table, const request& q, totals* sum)) {
+    if (!memory) the_world.violation("a batch by parts has no memory");
+    return the_world.one_in(4) ? otherwise(table, q, sum) : run_with(table, q, sum, memory);
+  }
+  static constexpr parts_engine parts = {parts_memory, run_by_parts};
+
+  static int run_with(const void* table, const request& q, totals* sum, void* work) {
     if (!the_device.cuda) {
       batch b;
       b.seen = *static_cast<const layout*>(table);
@@ -228,6 +248,7 @@ struct fake_engine {
     batch one;
     one.seen = *static_cast<const layout*>(table);
     one.q = q;
+    one.work = work;
     one.sum = sum + the_world.below(total_stripes);
     if (q.batch_sum) one.q.batch_sum = q.batch_sum + the_world.below(total_stripes);
     the_device.enqueue_kernel(the_device.of(q.stream, "a launch"), [one](const device::stream_ref& s) {
@@ -320,8 +341,14 @@ const engine* fake_engines() {
   const auto of = []<int id>(auto format) {
     using E = fake_engine<Memory<decltype(format)>, id>;
     constexpr bool slabs = Memory<decltype(format)>::slabs, rebuilds = Memory<decltype(format)>::rebuilds;
-    return engine{E::run, E::collect, slabs ? E::flush : nullptr, slabs ? E::values_of : nullptr,
-                  the_device.cuda || !rebuilds ? nullptr : E::rebuild};
+    return engine{E::run,
+                  E::collect,
+                  slabs ? E::flush : nullptr,
+                  slabs ? E::values_of : nullptr,
+                  the_device.cuda || !rebuilds ? nullptr : E::rebuild,
+                  nullptr,
+                  nullptr,
+                  the_device.cuda && !slabs ? &E::parts : nullptr};
   };
   static engine all[format_count];
   const engine now[format_count] = {

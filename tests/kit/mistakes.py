@@ -47,6 +47,12 @@ MISTAKES = [
         "writers beside readers", GATE, "if (t->writes && l.reads_alone)", "if (!PLANTED && t->writes && l.reads_alone)"
     ),
     Mistake("alone beside writers", GATE, "t->alone = false;", "t->alone = PLANTED;"),
+    Mistake("parts beside batches", BATCHES, "int e = held ? 0 : gate_", "int e = held || PLANTED ? 0 : gate_"),
+    Mistake("batches beside parts", BATCHES, "if (!e && !held) e = gate_", "if (!e && !held && !PLANTED) e = gate_"),
+    Mistake(
+        "parts beside graphs", BATCHES, "parts_never || graphs_.any()", "parts_never || (!PLANTED && graphs_.any())"
+    ),
+    Mistake("parts without memory", BATCHES, "if (!work) return 0;", "if (!work && !PLANTED) return 0;"),
     Mistake("writers not remembered", GATE, "l.writes |= t.writes;", "l.writes |= t.writes && !PLANTED;"),
     Mistake(
         "readers not remembered",
