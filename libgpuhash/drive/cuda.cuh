@@ -12,8 +12,6 @@
 
 GH_BEGIN
 
-inline constexpr u32 block_threads = 256;
-
 // Add what a warp has summed up. One atomic instruction per warp, not per block: warps that wait for each other at the end
 // keep new ones away.
 GH_FN void add_sums(totals* sum, totals* batch_sum, int live, int used, int good, int failed, int bad) {

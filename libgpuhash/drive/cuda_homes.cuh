@@ -9,11 +9,24 @@
 //   void after_home(const table&)                      start() has been called; the home was visited, and said verdict::next
 //   static bool absent(const table&, kind, key, home)  the same, asked by the element's own lane, all lanes at once: is it
 //                                                      certain without another visit that the key is absent?
+//
+// Of an operation that only reads, a line says little: there it is, or it is nowhere, or look further. So such an op may
+// have, for visits of which each takes a quarter of the instructions of step():
+//   static bool looks(const table&)                     may it be done so? The same for all elements
+//   static index first_line(const table&, home)         a number for the home's line,
+//   static word* line_at(const table&, index)           which is there
+//   static Glance look<Glance>(tile, table, row, key)   what the words of this lane say (glance)
+// and, where nothing but lines decides about the others, too:
+//   static word* line_after(const table&, word*, u32)   the next line; with what the glance says in the lane that has the
+//                                                       last word of the one before
+//   static u32 most_visits(const table&)
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/tile/cuda.cuh"
 
 GH_BEGIN
+
+inline constexpr u32 block_threads = 256;
 
 template <class Op>
 constexpr bool starts_with_homes() {
@@ -23,13 +36,118 @@ constexpr bool starts_with_homes() {
     return false;
 }
 
-// Which bit of a mask is its n-th one; 32: it has no more than n.
-template <u32 Most>
-GH_FN u32 bit_number(u32 mask, u32 n) {
+// What the words of one lane say of a key.
+template <class Value>
+struct glance {
+  bool live, ends;  // it is there; it is nowhere behind
+  Value seen;       // its value, if live
+  u32 onward;       // for line_after()
+};
+
+template <class Op>
+concept looks_at_homes = requires(const typename Op::table& t) { Op::looks(t); };
+template <class Op>
+concept looks_at_lines = looks_at_homes<Op> && requires(const typename Op::table& t) { Op::most_visits(t); };
+
+// What the homes of all elements of a warp say: this lane's element is `left` where the home does not decide. Rows of four
+// elements of each tile are in flight.
+template <class Op, class Index>
+GH_FN result<typename Op::F> look_at_homes(const typename Op::tile_type& tile, const typename Op::table& t,
+                                           typename Op::key k, Index home, bool* left, u32* onward) {
+  using value = typename Op::value;
+  constexpr u32 W = Op::tile_type::lanes, in_flight = W < 4 ? W : 4;
+  if constexpr (requires { Op::table::stored(k); }) k = Op::table::stored(k);
+  const auto at = Op::first_line(t, home);
+  u32 live = 0, ends = 0;  // a bit for each lane of the warp
+  value seen{};
+#pragma unroll 1
+  for (u32 first = 0; first < W; first += in_flight) {
+    typename Op::tile_type::row row[in_flight];
+    glance<value> g[in_flight];
 #pragma unroll
-  for (u32 i = 1; i < Most; ++i) mask = i <= n ? mask & (mask - 1) : mask;
-  return mask ? u32(__ffs(int(mask)) - 1) : 32;
+    for (u32 p = 0; p < in_flight; ++p) row[p] = tile.load(Op::line_at(t, shuffle(at, first + p, W)));
+#pragma unroll
+    for (u32 p = 0; p < in_flight; ++p) {
+      g[p] = Op::template look<glance<value>>(tile, t, row[p], shuffle(k, first + p, W));
+      const u32 all_live = __ballot_sync(full_warp, g[p].live), all_ends = __ballot_sync(full_warp, g[p].ends);
+      const bool own = tile.lane == first + p;
+      live = own ? all_live : live, ends = own ? all_ends : ends;
+    }
+    const u32 at_live = tile.first_lane(live);  // of the tile; counts for the elements that were looked for just now
+#pragma unroll
+    for (u32 p = 0; p < in_flight; ++p) {
+      const bool own = tile.lane == first + p;
+      if constexpr (Op::F::has_value && Op::fixed_kind == find) {
+        const value x = shuffle(g[p].seen, at_live, W);
+        seen = own ? x : seen;
+      }
+      if constexpr (looks_at_lines<Op>) {
+        const u32 x = shuffle(g[p].onward, Op::tile_type::last_lane, W);
+        *onward = own ? x : *onward;
+      }
+    }
+  }
+  const bool there = tile.own_part(live) != 0;
+  *left = !there && tile.own_part(ends) == 0;
+  const value answer = Op::fixed_kind == count ? value(1) : seen;
+  return {u32(there), 0, 0, there ? answer : value(0)};
 }
+
+// What waits for more than its home, for each warp of a block.
+template <class Op>
+struct waiting_elements {
+  typename Op::word* line;
+  typename Op::key key;
+  typename Op::value value;
+  u32 there;
+};
+
+// Looks for the elements that are left, line after line. A tile takes the next one as soon as it is done with one.
+template <class Op>
+GH_FN void look_further(const typename Op::tile_type& tile, const typename Op::table& t, typename Op::key k,
+                        typename Op::word* line, bool left, result<typename Op::F>* res) {
+  using value = typename Op::value;
+  constexpr u32 W = Op::tile_type::lanes, tiles = 32 / W;
+  const u32 waiting = __ballot_sync(full_warp, left), many = u32(__popc(waiting));
+  if (many == 0) return;
+  if constexpr (requires { Op::table::stored(k); }) k = Op::table::stored(k);
+  using elements = waiting_elements<Op>[block_threads / 32][32];
+  GH_BLOCK_MEMORY(elements, list);
+  auto* const all = list[threadIdx.x / 32];
+  const u32 rank = u32(__popc(waiting & ((1u << threadIdx.x % 32) - 1)));
+  if (left) all[rank] = {line, k, value(0), 0};
+  __syncwarp();
+  const u32 most = Op::most_visits(t);
+  u32 mine = tile.shift / W, visits = 1;  // the home
+  bool busy = mine < many;
+  if (busy) line = all[mine].line, k = all[mine].key;
+  while (__any_sync(full_warp, busy)) {
+    typename Op::tile_type::row row{};
+    if (busy) row = tile.load(line);
+    const auto g = Op::template look<glance<value>>(tile, t, row, k);
+    const u32 all_live = __ballot_sync(full_warp, g.live), all_ends = __ballot_sync(full_warp, g.ends);
+    const u32 onward = shuffle(g.onward, Op::tile_type::last_lane, W);
+    const bool there = tile.own_part(all_live) != 0;
+    if (busy && there && tile.lane == tile.first_lane(all_live)) all[mine].value = g.seen, all[mine].there = 1;
+    ++visits;
+    if (busy && (there || tile.own_part(all_ends) || visits > most)) {
+      mine += tiles, visits = 1;
+      busy = mine < many;
+      if (busy) line = all[mine].line, k = all[mine].key;
+    } else if (busy) {
+      line = Op::line_after(t, line, onward);
+    }
+  }
+  __syncwarp();
+  if (!left || !all[rank].there) return;
+  res->status = yes;
+  res->value = Op::fixed_kind == count ? value(1) : all[rank].value;
+}
+
+// Lanes of each warp of a block whose elements are not served yet.
+struct waiting_lanes {
+  u32 lane[block_threads / 32][32];
+};
 
 // What the element of this lane answered, if `carries`; else `no`.
 template <class Op, int P, class Index>
@@ -46,11 +164,24 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
     op.start(t, a_kind, shuffle(k, from, width), a_value, shuffle(home, from, width));
   };
   result<F> res{no, 0, 0, 0};
+  bool left = carries, beyond = false, glanced = false;
+  if constexpr (looks_at_homes<Op>) glanced = Op::looks(t);
+  if (glanced) {
+    if constexpr (looks_at_homes<Op>) {
+      u32 onward = 0;
+      res = look_at_homes<Op>(tile, t, k, home, &beyond, &onward);
+      left = beyond = beyond && carries;
+      if constexpr (looks_at_lines<Op>) {
+        typename Op::word* next = nullptr;
+        if (left) next = Op::line_after(t, Op::line_at(t, Op::first_line(t, home)), onward);
+        look_further<Op>(tile, t, k, next, left, &res);
+        return res;
+      }
+    }
+  }
   const u32 carried = tile.ballot(carries);
-  bool left = carries, beyond = false;
-
 #pragma unroll 1
-  for (u32 first = 0; first < W; first += in_flight) {
+  for (u32 first = glanced ? W : 0; first < W; first += in_flight) {
     Op op[in_flight];
     typename Op::tile_type::row row[in_flight];
 #pragma unroll
@@ -71,12 +202,18 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
   if constexpr (requires { Op::absent(t, kd, k, home); })
     if (left && beyond) left = !Op::absent(t, kd, k, home);
 
+  GH_BLOCK_MEMORY(waiting_lanes, list);
+  u32* const of_warp = list.lane[threadIdx.x / 32];
   for (u32 waiting; (waiting = __ballot_sync(full_warp, left)) != 0;) {
-    const u32 from = bit_number<tiles>(waiting, tile.shift / W);
-    bool busy = from < 32;
+    const u32 rank = u32(__popc(waiting & ((1u << threadIdx.x % 32) - 1)));
+    if (left) of_warp[rank] = threadIdx.x % 32;
+    __syncwarp();
+    const u32 tile_no = tile.shift / W;
+    bool busy = tile_no < u32(__popc(waiting));
+    const u32 from = busy ? of_warp[tile_no] : 0;
     Op op;
-    begin(op, busy ? from : 0, 32);
-    const bool was_home = shuffle(u32(beyond), busy ? from : 0, 32);
+    begin(op, from, 32);
+    const bool was_home = shuffle(u32(beyond), from, 32);
     if constexpr (requires { op.after_home(t); })
       if (was_home) op.after_home(t);
     result<F> answer{no, 0, 0, 0};
@@ -95,7 +232,6 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
       busy = busy && d != verdict::done;
     } while (__any_sync(full_warp, busy));
 
-    const u32 rank = u32(__popc(waiting & ((1u << threadIdx.x % 32) - 1)));
     const u32 server = rank * W % 32;
     answer = {shuffle(answer.status, server, 32), int(shuffle(u32(answer.live), server, 32)),
               int(shuffle(u32(answer.used), server, 32)), shuffle(answer.value, server, 32)};

@@ -91,8 +91,12 @@ struct cuda_tile {
   GH_FN cuda_tile() : lane(threadIdx.x % W), shift(threadIdx.x % 32 - threadIdx.x % W) {}
   GH_FN bool holds() const { return W * S == R || lane * S < R; }
 
+  static constexpr u32 last_lane = (R - 1) / S;  // has the last word of a row
+
+  GH_FN u32 own_part(u32 all) const { return (all >> shift) & tile_mask; }  // of a bit for each lane of the warp
+  GH_FN u32 first_lane(u32 all) const { return own_part(all) ? __ffs(own_part(all)) - 1 : 0; }
   GH_FN u32 ballot(bool b) const {  // of the tile's lanes
-    return W == 1 ? u32(b) : (__ballot_sync(full_warp, b) >> shift) & tile_mask;
+    return W == 1 ? u32(b) : own_part(__ballot_sync(full_warp, b));
   }
   template <class T>
   GH_FN static T from_first(T x) {  // what the tile's first lane has
@@ -102,6 +106,22 @@ struct cuda_tile {
     row r;
     if (holds()) r.part.load(line + lane * S);
     return r;
+  }
+  // What this lane has of a row.
+  template <class Match>
+  GH_FN bool has(const row& r, u32 end, Match match) const {
+    bool some = false;
+#pragma unroll
+    for (int i = 0; i < S; ++i) some |= match(r.part.w[i]) && lane * S + i < end;
+    return some && holds();
+  }
+  GH_FN static word own_last(const row& r) { return r.part.w[S - 1]; }
+  template <class Match>
+  GH_FN static word first_word(const row& r, Match match) {
+    word x = r.part.w[S - 1];
+#pragma unroll
+    for (int i = S - 2; i >= 0; --i) x = match(r.part.w[i]) ? r.part.w[i] : x;
+    return x;
   }
   template <class Match>
   GH_FN hits where(const row& r, u32 first, u32 end, Match match) const {

@@ -76,7 +76,20 @@ struct hive_op {
 
   GH_FN word* line(const table& t) const { return t.bucket(at); }
 
-  // For drivers that visit homes first (drive/cuda_homes.cuh).
+  // For drivers that visit homes first (drive/cuda_homes.cuh). What step() says of a home, for find and count.
+  GH_FN static bool looks(const table&)
+    requires(Kind == find || Kind == count)
+  {
+    return true;
+  }
+  GH_FN static index first_line(const table&, index a_home) { return a_home; }
+  GH_FN static word* line_at(const table& t, index a_home) { return t.bucket(a_home); }
+  template <class Glance>
+  GH_FN static Glance look(const Tile& tile, const table&, const typename Tile::row& row, key a_key) {
+    const auto live = [a_key](word w) { return F::key_of(w) == a_key; };
+    const auto open = [](word w) { return F::key_of(w) == empty_key<key>; };
+    return {tile.has(row, R, live), Alone && tile.has(row, R, open), F::value_of(tile.first_word(row, live)), 0};
+  }
   GH_FN void after_home(const table& t) { way = 1, at = t.bucket_of(k, home, 1); }
   GH_FN static bool absent(const table& t, u32 kd, key a_key, index a_home) {  // M2
     if constexpr (!may_look) return false;

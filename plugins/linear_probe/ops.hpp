@@ -30,6 +30,7 @@ struct linear_op {
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = false;
   static constexpr bool widest_line = requires { requires Tile::widest == R; };
+  static constexpr bool homes_first = Aligned && (Kind == find || Kind == count);
 
   key k;
   value v;
@@ -46,7 +47,7 @@ struct linear_op {
     constexpr u32 line_bits = __builtin_ctz(R);
     k = a_key, v = a_value, own_kind = kd;
     if constexpr (Aligned) {
-      at = home << (t.group_bits - line_bits), first = 0;
+      at = first_line(t, home), first = 0;
     } else {
       const int wider = int(t.group_bits) - int(line_bits);
       const u32 up = wider > 0 ? u32(wider) : 0;
@@ -59,7 +60,25 @@ struct linear_op {
     res = {no, 0, 0, 0};
   }
 
-  GH_FN word* line(const table& t) const { return t.slots + u64(at) * R; }
+  GH_FN word* line(const table& t) const { return line_at(t, at); }
+  // For drivers that visit homes first (drive/cuda_homes.cuh). What step() says of a home, for find and count.
+  GH_FN static bool looks(const table&)
+    requires(homes_first)
+  {
+    return true;
+  }
+  GH_FN static index first_line(const table& t, index home) { return home << (t.group_bits - __builtin_ctz(R)); }
+  GH_FN static word* line_at(const table& t, index at) { return t.slots + u64(at) * R; }
+  template <class Glance>
+  GH_FN static Glance look(const Tile& tile, const table&, const typename Tile::row& row, key a_key) {
+    const auto live = [a_key](word w) { return F::key_of(w) == a_key; };
+    const auto open = [](word w) { return F::key_of(w) == empty_key<key>; };
+    return {tile.has(row, R, live), tile.has(row, R, open), F::value_of(tile.first_word(row, live)), 0};
+  }
+  GH_FN static word* line_after(const table& t, word* line, u32) {
+    return line + R == t.slots + t.n_slots ? t.slots : line + R;
+  }
+  GH_FN static u32 most_visits(const table& t) { return t.probe_limit / R; }  // some too many do no harm
 
   GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
     constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);

@@ -15,7 +15,7 @@ constexpr gpuhash_option_info option_list[] = {
     {"probe_limit", "128 to 2147483648",
      "slots of a path after which an insert reports FULL. Default: 131072, or the whole table if it may not grow or is "
      "filled above 0.9"},
-    {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find and insert"},
+    {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for insert"},
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: assigning "
      "and "
@@ -34,12 +34,12 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   o.in_flight = flight;
   // A table that may not grow takes as many keys as it says, however long the last of them has to look.
   if (!o.probe_limit) o.probe_limit = c.grow && c.max_load_factor <= 0.9 ? 1u << 17 : 1u << 31;
-  // A group of one cache line is best while most keys lie in it; above a load of 0.6 a GPU does better with two.
+  // A group of one cache line is best while most keys lie in it; above a load of 0.8 a GPU does better with two.
   constexpr uint64_t rows[] = {0, 1, 4, 8, 16};
   o.row = rows[row];
   if (!o.row) {
     const uint32_t slot = c.value_bytes == 0 ? c.key_bytes : c.key_bytes + c.value_bytes == 8 ? 8 : 16;
-    const bool two_lines = c.device.kind == GPUHASH_CUDA && c.max_load_factor > 0.6;
+    const bool two_lines = c.device.kind == GPUHASH_CUDA && c.max_load_factor > 0.8;
     o.row = (two_lines ? 128 : 64) / slot;
   }
   return GPUHASH_OK;

@@ -1,8 +1,9 @@
 // The kernels of linear_probe for CUDA.
 //
 // A visit reads one line: 64 bytes where groups are that wide, 128 bytes where they are wider. Groups narrower than a line
-// (the blog's layout) take lines of 64 bytes that begin before the home. Finding and inserting have 1 or 2 keys in flight
-// per tile; the other kinds have one shape. docs/performance.md has the measurements behind the defaults.
+// (the blog's layout) take lines of 64 bytes that begin before the home, except for finds of groups of 32 bytes. Inserting has
+// 1 or 2 keys in flight per tile; the other kinds have one shape. docs/performance.md has the measurements behind the
+// defaults.
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
@@ -19,9 +20,7 @@ int serve(const void* t, const request& q, totals* sum) {
 template <class F, int Bytes, bool Aligned>
 int run_lines(const void* t, const request& q, totals* sum) {
   switch (q.kind) {
-    case find:  // a tile of 8 lanes leaves too few rows in flight with one key each
-      return (q.in_flight ? q.in_flight == 2 : Bytes == 128) ? serve<F, find, Bytes, Aligned, 2>(t, q, sum)
-                                                             : serve<F, find, Bytes, Aligned, 1>(t, q, sum);
+    case find: return serve<F, find, Bytes, Aligned, 1>(t, q, sum);
     case insert:
       return q.in_flight == 2 ? serve<F, insert, Bytes, Aligned, 2>(t, q, sum)
                               : serve<F, insert, Bytes, Aligned, 1>(t, q, sum);
@@ -39,6 +38,7 @@ int run(const void* table, const request& q, totals* sum) {
   const u32 group_bytes = sizeof(typename F::word) << static_cast<const linear_table<F>*>(table)->group_bits;
   if (group_bytes >= 128) return run_lines<F, 128, true>(table, q, sum);
   if (group_bytes == 64) return run_lines<F, 64, true>(table, q, sum);
+  if (group_bytes == 32 && q.kind == find) return serve<F, find, 32, true, 1>(table, q, sum);
   return run_lines<F, 64, false>(table, q, sum);
 }
 

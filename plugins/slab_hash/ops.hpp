@@ -70,6 +70,28 @@ struct slab_op {
 
   GH_FN word* line(const table&) const { return at; }
 
+  // For drivers that visit homes first (drive/cuda_homes.cuh). What step() says of a home, for find and count of keys that
+  // have one pair.
+  static constexpr bool homes_first = Whole && (Kind == find || Kind == count);
+  GH_FN static bool looks(const table& t)
+    requires(homes_first)
+  {
+    return !t.duplicates;
+  }
+  GH_FN static index first_line(const table&, index home) { return home; }
+  GH_FN static word* line_at(const table& t, index home) { return t.bucket(home); }
+  template <class Glance>
+  GH_FN static Glance look(const Tile& tile, const table&, const typename Tile::row& row, key a_key) {
+    const auto live = [a_key](word w) { return F::key_of(w) == a_key; };
+    const auto open = [](word w) { return F::key_of(w) == empty_key<key>; };
+    const u32 next = table::next_of(tile.own_last(row));
+    const bool chain_ends = tile.lane == Tile::last_lane && next == no_unit;
+    return {tile.has(row, R - 1, live), tile.has(row, R - 1, open) || chain_ends,
+            F::value_of(tile.first_word(row, live)), next};
+  }
+  GH_FN static word* line_after(const table& t, word*, u32 next) { return t.slab(next); }
+  GH_FN static u32 most_visits(const table&) { return ~0u; }
+
   GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {
     constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
     const bool last_line = Whole || (line_no + 1) * R == t.slab_slots;

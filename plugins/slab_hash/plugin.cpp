@@ -27,7 +27,6 @@ constexpr gpuhash_option_info option_list[] = {
     {"duplicates", "0|1", "1: insert_multi may add a key again"},
     {"hash", "murmur|paper", "murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
     {"tile", "auto|32", "CUDA: lanes that serve one element. 32: a warp serves its elements in turn, as in the paper"},
-    {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for find"},
 };
 
 // The fastest slab at this utilisation, as measured (docs/performance.md), that can reach it.
@@ -48,7 +47,6 @@ gpuhash_status parse(const gpuhash_config& c, slab_options& o, gpuhash_error* er
   if (!s) s = option_word(c, "duplicates", "0|1", &o.duplicates, err);
   if (!s) s = option_word(c, "hash", "murmur|paper", &o.hash, err);
   if (!s) s = option_word(c, "tile", "auto|32", &tile, err);
-  if (!s) s = option_word(c, "in_flight", "auto|1|2", &o.in_flight, err);
   o.slab_bytes = slab ? 32u << slab : fitting_slab(c, o.utilization), o.tile = tile ? 32 : 0;
   return s;
 }

@@ -23,7 +23,7 @@ int run_slabs(const void* t, const request& q, totals* sum) {
   switch (q.kind) {
     case find:
       if (whole_warp) return serve<F, find, Bytes, 32, 1>(t, q, sum);
-      return q.in_flight == 2 ? serve<F, find, Bytes, W, 2>(t, q, sum) : serve<F, find, Bytes, W, 1>(t, q, sum);
+      return serve<F, find, Bytes, W, 1>(t, q, sum);
     case insert:
       return whole_warp ? serve<F, insert, Bytes, 32, 1>(t, q, sum) : serve<F, insert, Bytes, W, 1>(t, q, sum);
     case assign:

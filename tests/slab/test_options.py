@@ -15,7 +15,6 @@ OPTIONS = {
     "duplicates": [0, 1],
     "hash": ["murmur", "paper"],
     "tile": ["auto", 32],
-    "in_flight": ["auto", 1, 2],
 }
 
 
@@ -79,7 +78,6 @@ def test_slabs_are_chosen_by_device_width_and_utilization(make, device, value, u
         ({"duplicates": 2}, "duplicates"),
         ({"hash": "md5"}, "murmur"),
         ({"tile": 16}, "auto|32"),
-        ({"in_flight": 3}, "in_flight"),
     ],
 )
 def test_values_that_are_refused(make, options, message):

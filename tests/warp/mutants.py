@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
+LINEAR = "plugins/linear_probe/ops.hpp"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
@@ -52,7 +53,34 @@ MUTANTS = [
     # homes first
     Mutant("home-without-go", HOMES, "carried >> (first + p) & 1", "true"),
     Mutant("home-of-every-lane", HOMES, "carries && tile.lane == first + p", "carries"),
-    Mutant("one-for-all-tiles", HOMES, "bit_number<tiles>(waiting, tile.shift / W)", "bit_number<tiles>(waiting, 0)"),
+    Mutant("one-for-all-tiles", HOMES, "busy ? of_warp[tile_no] : 0", "of_warp[0]"),
+    # looks at homes and at further lines
+    Mutant("glance-at-another-home", HOMES, "shuffle(at, first + p, W)", "shuffle(at, first, W)"),
+    Mutant("glance-for-another-key", HOMES, "shuffle(k, first + p, W)", "k"),
+    Mutant("live-in-another-tile", HOMES, "tile.own_part(live) != 0", "live != 0"),
+    Mutant("never-left", HOMES, "*left = !there && tile.own_part(ends) == 0;", "*left = false;"),
+    Mutant("ends-in-another-tile", HOMES, "!there && tile.own_part(ends) == 0", "!there && ends == 0"),
+    Mutant("value-of-the-first-lane", HOMES, "shuffle(g[p].seen, at_live, W)", "shuffle(g[p].seen, 0, W)"),
+    Mutant("value-of-the-last-row", HOMES, "seen = own ? x : seen;", "seen = x;"),
+    Mutant("value-of-the-absent", HOMES, "there ? answer : value(0)", "answer"),
+    Mutant("count-of-the-seen", HOMES, "Op::fixed_kind == count ? value(1) : seen", "seen"),
+    Mutant("onward-of-this-lane", HOMES, "shuffle(g[p].onward, Op::tile_type::last_lane, W)", "g[p].onward"),
+    Mutant("further-without-go", HOMES, "left = beyond = beyond && carries;", "left = beyond;"),
+    Mutant("further-every-other", HOMES, "mine += tiles, visits = 1;", "mine += 2 * tiles, visits = 1;"),
+    Mutant("further-visits-kept", HOMES, "mine += tiles, visits = 1;", "mine += tiles;"),
+    Mutant("further-by-every-lane", HOMES, "tile.lane == tile.first_lane(all_live)", "true"),
+    Mutant("further-for-the-idle", HOMES, "busy && there", "there"),
+    Mutant("further-for-ever", HOMES, "visits > most", "false"),
+    Mutant("further-past-the-end", HOMES, "there || tile.own_part(all_ends)", "there"),
+    Mutant("further-the-same-line", HOMES, "line = Op::line_after(t, line, onward);", "line = line;"),
+    Mutant("further-onward-of-this-lane", HOMES, "shuffle(g.onward, Op::tile_type::last_lane, W)", "g.onward"),
+    Mutant(
+        "further-count-of-the-seen", HOMES, "Op::fixed_kind == count ? value(1) : all[rank].value", "all[rank].value"
+    ),
+    Mutant("glance-at-no-row", TILE, "some && holds()", "some"),
+    Mutant("glance-past-the-end", TILE, "match(r.part.w[i]) && lane * S + i < end", "match(r.part.w[i])"),
+    Mutant("glance-at-another-word", TILE, "x = match(r.part.w[i]) ? r.part.w[i] : x;", "x = r.part.w[i];"),
+    Mutant("lines-without-end", LINEAR, "line + R == t.slots + t.n_slots ? t.slots : line + R", "line + R"),
     Mutant("answer-of-the-idle", HOMES, "busy && d == verdict::done", "d == verdict::done"),
     Mutant("answer-of-a-neighbour", HOMES, "rank * W % 32", "rank % 32"),
     Mutant("served-too-many", HOMES, "left && rank < tiles", "left"),
@@ -108,9 +136,9 @@ MUTANTS = [
     Mutant("cells-above", DRIVE, "lane >= d ? below : 0", "below"),
     Mutant("cell-past-the-end", DRIVE, "at_order < hi", "at_order <= hi"),
     # the tile
-    Mutant("lanes-of-another-tile", TILE, "__ballot_sync(full_warp, b) >> shift", "__ballot_sync(full_warp, b)"),
+    Mutant("lanes-of-another-tile", TILE, "(all >> shift) & tile_mask", "all & tile_mask"),
     Mutant("swap-by-first-lane", TILE, "go && lane == lead(h)", "go && lane == 0"),
-    Mutant("slots-past-end", TILE, "lane * S + i < end", "true"),
+    Mutant("slots-past-end", TILE, "lane * S + i >= first && lane * S + i < end", "lane * S + i >= first"),
     Mutant("number-of-first", TILE, "__popc(ballot(h.at[i]))", "__popc(ballot(h.at[0]))"),
     Mutant("slot-of-first-lane", TILE, "shuffle(x, i / S, W)", "shuffle(x, 0, W)"),
     Mutant(
