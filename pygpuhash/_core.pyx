@@ -776,10 +776,13 @@ def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_
     return seconds
 
 
-def copy_parts(list parts, uint32_t threads=0):
-    """Copy host memory on several threads: (to, from, bytes, whether to look) of each part.
+COPY_LOOK, COPY_STREAM = 1, 2  # GPUHASH_COPY_...
 
-    Returns the bitwise or of the bytes that were looked at.
+
+def copy_parts(list parts, uint32_t threads=0):
+    """Copy host memory on several threads: (to, from, bytes, flags) of each part.
+
+    Flags: COPY_LOOK, COPY_STREAM. Returns the bitwise or of the bytes that were looked at.
     """
     cdef gpuhash_copy rows[8]
     cdef size_t i, n = len(parts)
@@ -787,11 +790,11 @@ def copy_parts(list parts, uint32_t threads=0):
     if n > 8:
         raise ValueError(f"{n} parts are more than the 8 of one call")
     for i in range(n):
-        to, source, size, look = parts[i]
+        to, source, size, flags = parts[i]
         rows[i].to = <void *><uintptr_t>to
         rows[i].from_ = <void *><uintptr_t>source
         rows[i].bytes = size
-        rows[i].look = look
+        rows[i].flags = flags
     with nogil:
         seen = gpuhash_copy_parts(n, rows, threads)
     return seen

@@ -35,6 +35,7 @@ SLOTS = 3
 CHUNK_BYTES = 16 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
+LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
 _ALIGNMENT = 256
 _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
 
@@ -233,7 +234,7 @@ class _Batch:
         places = self.places(self.sent, end - begin)
         host, device, _, _ = slot.at
         parts = [
-            (host + place, array.ctypes.data + begin * size, (end - begin) * size, False)
+            (host + place, array.ctypes.data + begin * size, (end - begin) * size, 0)
             for array, size, place in zip(self.arrays, self.sent, places, strict=False)
             if array is not None
         ]
@@ -286,10 +287,11 @@ class _Batch:
         n = end - begin
         host = slot.at[2]
         out, told, _ = self.places(self.received, n)
-        parts = [(self.statuses.ctypes.data + begin, host + told, n, True)]
+        past = _core.COPY_STREAM if self.keys.size >= LONG_KEYS else 0
+        parts = [(self.statuses.ctypes.data + begin, host + told, n, past | _core.COPY_LOOK)]
         if self.results is not None:
             size = self.results.itemsize
-            parts.append((self.results.ctypes.data + begin * size, host + out, n * size, False))
+            parts.append((self.results.ctypes.data + begin * size, host + out, n * size, past))
         if _core.copy_parts(parts) > 1 and self.failure is None:
             self.failure = TableFull("the backend found no room for some elements, yet called the batch a success")
         self.collected = i + 1

@@ -232,7 +232,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         void *to
         const void *from_ "from"
         size_t bytes
-        uint32_t look
+        uint32_t flags
 
     uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads)
 

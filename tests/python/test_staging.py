@@ -292,12 +292,15 @@ def test_no_status_of_2_or_above_reads_as_true(backend, status):
         assert mask.view(np.uint8).tolist() == [0, 0, 0, 0]
 
 
-def test_copies_of_host_memory(rng):
-    for sizes in ([0], [1], [100, 7], [1 << 20, 3, 1 << 18]):
+@pytest.mark.parametrize("past_caches", [0, _core.COPY_STREAM])
+@pytest.mark.parametrize("begin", [0, 1, 16, 77])
+def test_copies_of_host_memory(rng, begin, past_caches):
+    for sizes in ([0], [1], [15], [100, 7], [1 << 20, 3, (1 << 18) + 1]):
         sources = [rng.integers(0, 2, n, np.uint8) for n in sizes]
-        targets = [np.full(n + 1, 9, np.uint8) for n in sizes]
+        arrays = [np.full(begin + n + 1, 9, np.uint8) for n in sizes]
+        targets = [a[begin:] for a in arrays]
         parts = [
-            (t.ctypes.data, s.ctypes.data, s.nbytes, i == 0)
+            (t.ctypes.data, s.ctypes.data, s.nbytes, past_caches | (_core.COPY_LOOK if i == 0 else 0))
             for i, (s, t) in enumerate(zip(sources, targets, strict=True))
         ]
         seen = _core.copy_parts(parts, threads=3)
@@ -305,7 +308,8 @@ def test_copies_of_host_memory(rng):
         for source, target in zip(sources, targets, strict=True):
             assert np.array_equal(target[:-1], source)
             assert target[-1] == 9
+        assert all((a[:begin] == 9).all() for a in arrays)
     bad = np.zeros(1 << 20, np.uint8)
     bad[-1] = 6
     target = np.empty_like(bad)  # has to outlive the copy
-    assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, True)]) == 6
+    assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, _core.COPY_LOOK)]) == 6

@@ -388,11 +388,16 @@ GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const 
 
 /* ---- copies of host memory, for staging ------------------------------------------------------------------------ */
 
+enum {
+  GPUHASH_COPY_LOOK = 1,  /* the bytes are looked at on the way */
+  GPUHASH_COPY_STREAM = 2 /* nobody reads them soon: they are written past the caches, where the processor can */
+};
+
 typedef struct gpuhash_copy {
   void *to;
   const void *from;
   size_t bytes;
-  uint32_t look; /* 1: the bytes are looked at on the way */
+  uint32_t flags;
 } gpuhash_copy;
 
 /* Copy n parts, which do not overlap, on at most `threads` of the threads that serve batches on the CPU (0: one for each

@@ -93,7 +93,7 @@ static void copies(void) {
   EXPECT(to[sizeof from] == 9);
   EXPECT(memcmp(there, more, sizeof more) == 0);
   from[sizeof from - 1] = 2;
-  parts[0].look = 1;
+  parts[0].flags = GPUHASH_COPY_LOOK | GPUHASH_COPY_STREAM;
   EXPECT(gpuhash_copy_parts(3, parts, 2) == 7);
   EXPECT(gpuhash_copy_parts(0, NULL, 1) == 0);
 }
