@@ -128,12 +128,9 @@ struct hive_table {
     const index h = first_hash(k);
     return segment_of(h) * segment_buckets + place_of(h);
   }
-  // The hashes of bucket number 0, 1 and 2.
+  // The hashes of bucket number 0 and 1.
   GH_FN index first_hash(key k) const { return by_name() ? named_hash(k, 0) : index(hash(k, seed)); }
   GH_FN index second_hash(key k) const { return by_name() ? named_hash(k, 1) : other_hash(k); }
-  GH_FN index third_hash(key k, index second) const {
-    return by_name() ? named_hash(k, 2) : index(mix(key(second + key(0x9e3779b9u))));
-  }
   // That of the filter and the stash, whichever the others are.
   GH_FN index other_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
   // The bit of k in the word filter_of(home).
@@ -141,33 +138,44 @@ struct hive_table {
   // Bucket number `way` of k: 0 is its home.
   GH_FN index bucket_of(key k, index home, u32 way) const {
     if (way == 0) return home;
+    if (by_name()) return named_bucket(k, home, way);
     // Not from `home` alone, which in a tile without work is not the key's.
-    const index first = segment_of(first_hash(k)) * segment_buckets;
-    return first + bucket_among(k, home - first, way);
+    const index first = segment_of(index(hash(k, seed))) * segment_buckets;
+    return first + choose(home - first, way, other_hash(k), [](index g) { return third_of(g); });
   }
   // The same among the buckets of k's segment, of which `own` is its home.
   GH_FN index bucket_among(key k, index own, u32 way) const {
     if (way == 0) return own;
-    const index g = second_hash(k);
-    index b = reduce(g, segment_buckets);
-    b = b == own ? following(b) : b;
-    if (way == 1) return b;
-    index c = reduce(third_hash(k, g), segment_buckets);
-    c = c == own || c == b ? following(c) : c;
-    c = c == own || c == b ? following(c) : c;
-    return c;
+    return choose(own, way, second_hash(k), [&](index g) { return by_name() ? named_hash(k, 2) : third_of(g); });
   }
   // The stash slot that k is looked for at first.
   GH_FN u32 stash_start(key k) const { return reduce(u32(mix(u32(other_hash(k)))), stash_slots); }
 
  private:
+  // A key's second or third bucket of a segment, of which `own` is its home.
+  template <class Third>
+  GH_FN index choose(index own, u32 way, index second, Third third) const {
+    index b = reduce(second, segment_buckets);
+    b = b == own ? following(b) : b;
+    if (way == 1) return b;
+    index c = reduce(index(third(second)), segment_buckets);
+    c = c == own || c == b ? following(c) : c;
+    c = c == own || c == b ? following(c) : c;
+    return c;
+  }
+  GH_FN static index third_of(index second) { return index(mix(key(second + key(0x9e3779b9u)))); }
 #if defined(__CUDACC__)
   static constexpr bool by_name() { return false; }
   GH_FN static index named_hash(key, u32) { return 0; }
+  GH_FN static index named_bucket(key, index, u32) { return 0; }
 #else
   GH_FN bool by_name() const { return __builtin_expect(functions, 0); }
   [[gnu::noinline, gnu::cold, gnu::pure]] index named_hash(key k, u32 way) const {
     return hash_by(functions >> 4 * way & 15, k, seed << 17 * way | (seed >> 1) >> (63 - 17 * way));
+  }
+  [[gnu::noinline, gnu::cold, gnu::pure]] index named_bucket(key k, index home, u32 way) const {
+    const index first = segment_of(named_hash(k, 0)) * segment_buckets;
+    return first + bucket_among(k, home - first, way);
   }
 #endif
   GH_FN index following(index b) const { return b + 1 == segment_buckets ? 0 : b + 1; }

@@ -65,11 +65,12 @@ MISTAKES = [
     Mistake(
         LAYOUT,
         "third_ignored",
-        "by_name() ? named_hash(k, 2) : index(mix(key(second + key(0x9e3779b9u))))",
-        "index(mix(key(second + key(0x9e3779b9u))))",
+        "by_name() ? named_hash(k, 2) : third_of(g)",
+        "third_of(g)",
     ),
     Mistake(LAYOUT, "second_ignored", "by_name() ? named_hash(k, 1) : other_hash(k)", "other_hash(k)"),
     Mistake(LAYOUT, "same_seed", "seed << 17 * way | (seed >> 1) >> (63 - 17 * way)", "seed"),
+    Mistake(LAYOUT, "segment_of_another_hash", "segment_of(named_hash(k, 0))", "segment_of(named_hash(k, 1))"),
     Mistake(LAYOUT, "same_bucket", "b = b == own ? following(b) : b", "b = b"),
 ]
 
