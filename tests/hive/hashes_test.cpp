@@ -1,7 +1,7 @@
 // The hash functions that hive takes by name, and the buckets of keys by them:
 //   hashes_test < lines "key seed"
 // For each line and each function: the hash of the key's 4 bytes and of its 8. For each pair and triple of functions the
-// buckets of the key's 4 bytes in a table of 64 buckets.
+// buckets of the key's 4 bytes in a table of 64 buckets. They lie in one segment, if there are several.
 #include <stdio.h>
 
 #include "libgpuhash/tile/host.hpp"
@@ -23,6 +23,11 @@ int main() {
           const u32 home = t.home(u32(key));
           printf("%s+%s+%s %u %u %u\n", hash_function_names[a], hash_function_names[b], hash_function_names[c], home,
                  t.bucket_of(u32(key), home, 1), c ? t.bucket_of(u32(key), home, 2) : 64);
+          hive_table<pair32> parted = t;
+          parted.base = 5;
+          const u32 there = parted.home(u32(key)), segment = there / 64;
+          for (u32 way = 1; way < t.ways; ++way)
+            if (parted.bucket_of(u32(key), there, way) / 64 != segment) printf("a bucket in another segment\n");
         }
   }
 }

@@ -274,6 +274,65 @@ def test_without_address_space_it_is_rebuilt(more: int) -> None:
     assert float(said) > 100
 
 
+TOO_MUCH = [(1 << 36, "capacity 68719476736 is too large for this table's layout"), (1 << 62, "overflow the address")]
+
+
+@pytest.mark.parametrize(("n", "words"), TOO_MUCH, ids=["layout", "address"])
+def test_reserve_of_more_than_its_layout_has(n: int, words: str) -> None:
+    """It is refused with a sentence, and the table is as before, and grows."""
+    keys = draw(np.random.default_rng(9), 400_000, "uint32")
+    with table(IN_PLACE) as t:
+        assert t.insert(keys[:100_000], keys[:100_000]).all()
+        before, held = t.stats(), dict(t.info)
+        with pytest.raises(gh.InvalidArgument, match=words):
+            t.reserve(n)
+        assert t.stats() == before
+        assert dict(t.info) == held
+        same(t, keys[:100_000], keys[:100_000], keys[100_000:200_000])
+        assert t.insert(keys[100_000:], keys[100_000:]).all()
+        same(t, keys, keys, np.uint32(1) + keys[:0])
+
+
+def test_reserve_of_more_than_its_address_space() -> None:
+    """Half as much again is had by a rebuild; more than there is is refused, and the table is as before."""
+    said = in_a_process_with(
+        "AS",
+        550 << 20,
+        """
+        bounded()
+        t = table(120_000)
+        t.insert(keys[:100_000], keys[:100_000])
+        before = t.stats()
+        for n in (1 << 30, 1 << 27):
+            try:
+                t.reserve(n)
+                print("reserved", n)
+            except gh.NoMemory as e:
+                assert "bytes for the table could not be allocated" in str(e), e
+            assert t.stats() == before
+        t.check()
+        reserved = []
+        for n in (2_000_000, 8_000_000, 12_000_000, 16_000_000):
+            try:
+                t.reserve(n)
+                reserved.append(n)
+            except gh.NoMemory:
+                pass
+            assert t.capacity >= max(reserved)
+            t.check()
+        values, found = t.find(keys[:100_000])
+        assert found.all() and (values == keys[:100_000]).all()
+        assert not t.find(keys[100_000:200_000])[1].any()
+        more = keys[:1_500_000]
+        t.insert(more, more)
+        t.check()
+        assert t.find(more)[1].all()
+        print(len(reserved))
+        """,
+    )
+    assert 1 <= int(said) <= 4
+
+
 @pytest.mark.slow
 def test_ten_million_operations_while_it_grows_and_shrinks() -> None:
     """Mixed operations while the table grows from 2^12 to 2^22 keys, and shrinks again."""
