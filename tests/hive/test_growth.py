@@ -371,3 +371,51 @@ def test_ten_million_operations_while_it_grows_and_shrinks() -> None:
     steps = np.diff(sizes)
     assert (steps > 0).sum() >= 7, sizes
     assert (steps < 0).sum() >= 4, sizes
+
+
+@pytest.mark.slow
+def test_eight_rounds_of_linear_hashing_up_and_down() -> None:
+    """From 16 segments to 4096 and back, with mixed operations and check() after each doubling and halving."""
+    rng = np.random.default_rng(11)
+    most = 1 << 25
+    key_of = np.arange(most, dtype=np.uint32) * np.uint32(2654435761)  # all different
+    value = key_of.copy()  # of key number i; those of numbers below `live` are there
+    live, done, segments = 0, 0, []
+    with table(IN_PLACE) as t:
+
+        def mixed(n: int) -> None:
+            """Find, assign and erase n keys of the first `live`, and put those that were erased back."""
+            at = rng.permutation(live)[:n]
+            ops = rng.choice(np.array([gh.Op.FIND, gh.Op.ASSIGN, gh.Op.ERASE], np.uint8), len(at))
+            operands = rng.integers(0, 1 << 32, len(at), dtype=np.uint32)
+            values, ok = t.execute(ops, key_of[at], operands)
+            finds, assigns, erases = ops == gh.Op.FIND, ops == gh.Op.ASSIGN, ops == gh.Op.ERASE
+            assert (ok == ~assigns).all()
+            assert (values[finds] == value[at[finds]]).all()
+            value[at[assigns]] = operands[assigns]
+            assert not t.find(key_of[at[erases]])[1].any()
+            assert t.insert(key_of[at[erases]], value[at[erases]]).all()
+
+        for target in [1 << b for b in range(17, 26)] + [1 << b for b in range(24, 16, -1)]:
+            grows, begin, end = target > live, min(live, target), max(live, target)
+            for part in np.array_split(np.arange(begin, end), 8):
+                assert (t.insert(key_of[part], value[part]) if grows else t.erase(key_of[part])).all()
+            live = target
+            if not grows:
+                t.shrink()
+            mixed(600_000)
+            done += min(600_000, live)
+            t.check()
+            assert len(t) == live
+            values, found = t.find(key_of[:live])
+            assert found.all()
+            assert (values == value[:live]).all()
+            assert not t.contains(key_of[live : live + 1_000_000]).any()
+            segments.append(int(t.stats()["segments"]))
+    top = segments.index(max(segments))
+    assert done > 9_000_000
+    assert segments[0] < 32
+    assert segments[-1] < 32
+    assert segments[top] >= 4096
+    assert segments[: top + 1] == sorted(segments[: top + 1])
+    assert segments[top:] == sorted(segments[top:], reverse=True)
