@@ -403,8 +403,8 @@ def test_eight_rounds_of_linear_hashing_up_and_down() -> None:
             live = target
             if not grows:
                 t.shrink()
-            mixed(600_000)
-            done += min(600_000, live)
+            mixed(800_000)
+            done += min(800_000, live)
             t.check()
             assert len(t) == live
             values, found = t.find(key_of[:live])
@@ -413,7 +413,7 @@ def test_eight_rounds_of_linear_hashing_up_and_down() -> None:
             assert not t.contains(key_of[live : live + 1_000_000]).any()
             segments.append(int(t.stats()["segments"]))
     top = segments.index(max(segments))
-    assert done > 9_000_000
+    assert done > 10_000_000
     assert segments[0] < 32
     assert segments[-1] < 32
     assert segments[top] >= 4096
