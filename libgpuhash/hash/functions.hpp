@@ -11,8 +11,8 @@
 // bithash1 and bithash2 are functions of 32 bits. For 8 bytes each half is mixed with what came of the other one. A crc32 of 8
 // bytes is used for both halves of the hash, a crc64 of 4 bytes by its higher half.
 //
-// For the CPU: there the CRCs read tables. All are keyed by a seed before and after, as in hash.hpp. A CRC is linear: with another seed it differs by a constant, so that
-// keys that collide under one seed do so under all of them.
+// All are for the CPU, and keyed by a seed before and after, as in hash.hpp. A CRC is linear: with another seed it differs
+// by a constant, so that keys that collide under one seed do so under all of them.
 #pragma once
 #include "hash.hpp"
 

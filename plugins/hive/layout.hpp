@@ -138,10 +138,9 @@ struct hive_table {
   // Bucket number `way` of k: 0 is its home.
   GH_FN index bucket_of(key k, index home, u32 way) const {
     if (way == 0) return home;
-    if (by_name()) return named_bucket(k, home, way);
     // Not from `home` alone, which in a tile without work is not the key's.
-    const index first = segment_of(index(hash(k, seed))) * segment_buckets;
-    return first + choose(home - first, way, other_hash(k), [](index g) { return third_of(g); });
+    const index first = segment_of(first_hash(k)) * segment_buckets;
+    return first + bucket_among(k, home - first, way);
   }
   // The same among the buckets of k's segment, of which `own` is its home.
   GH_FN index bucket_among(key k, index own, u32 way) const {
@@ -167,15 +166,12 @@ struct hive_table {
 #if defined(__CUDACC__)
   static constexpr bool by_name() { return false; }
   GH_FN static index named_hash(key, u32) { return 0; }
-  GH_FN static index named_bucket(key, index, u32) { return 0; }
 #else
   GH_FN bool by_name() const { return __builtin_expect(functions, 0); }
-  [[gnu::noinline, gnu::cold, gnu::pure]] index named_hash(key k, u32 way) const {
-    return hash_by(functions >> 4 * way & 15, k, seed << 17 * way | (seed >> 1) >> (63 - 17 * way));
-  }
-  [[gnu::noinline, gnu::cold, gnu::pure]] index named_bucket(key k, index home, u32 way) const {
-    const index first = segment_of(named_hash(k, 0)) * segment_buckets;
-    return first + bucket_among(k, home - first, way);
+  GH_FN index named_hash(key k, u32 way) const { return named_hash(k, way, functions, seed); }
+  // A call that is not inlined takes all by value: a table whose address is known to a function would not live in registers.
+  [[gnu::noinline, gnu::cold, gnu::const]] static index named_hash(key k, u32 way, u32 by, u64 seeds) {
+    return hash_by(by >> 4 * way & 15, k, seeds << 17 * way | (seeds >> 1) >> (63 - 17 * way));
   }
 #endif
   GH_FN index following(index b) const { return b + 1 == segment_buckets ? 0 : b + 1; }

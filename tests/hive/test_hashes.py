@@ -61,7 +61,7 @@ MISTAKES = [
         "hash_by(function, k ^ u32(seed))",
     ),
     Mistake(FUNCTIONS, "unkeyed_before", "hash_by(function, k ^ seed)", "hash_by(function, k)"),
-    Mistake(LAYOUT, "one_function", "functions >> 4 * way", "functions"),
+    Mistake(LAYOUT, "one_function", "by >> 4 * way", "by"),
     Mistake(
         LAYOUT,
         "third_ignored",
@@ -69,8 +69,8 @@ MISTAKES = [
         "third_of(g)",
     ),
     Mistake(LAYOUT, "second_ignored", "by_name() ? named_hash(k, 1) : other_hash(k)", "other_hash(k)"),
-    Mistake(LAYOUT, "same_seed", "seed << 17 * way | (seed >> 1) >> (63 - 17 * way)", "seed"),
-    Mistake(LAYOUT, "segment_of_another_hash", "segment_of(named_hash(k, 0))", "segment_of(named_hash(k, 1))"),
+    Mistake(LAYOUT, "same_seed", "seeds << 17 * way | (seeds >> 1) >> (63 - 17 * way)", "seeds"),
+    Mistake(LAYOUT, "segment_of_another_hash", "segment_of(first_hash(k))", "segment_of(second_hash(k))"),
     Mistake(LAYOUT, "same_bucket", "b = b == own ? following(b) : b", "b = b"),
 ]
 
