@@ -1,4 +1,4 @@
-"""Polak, Troendle, Jang, "Hive Hash Table": the load that is reached, figures 6 and 7, and growth and shrinking."""
+"""Polak, Troendle, Jang, "Hive Hash Table": figures 3 and 5 to 9, the load that is reached, growth and shrinking."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ import numpy as np
 
 import pygpuhash as gh
 
+from . import hashes, hive_steps
+from .ceilings import Ceilings, label
+from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
-from .keys import random_keys
-from .runs import TableRun, Wrong
+from .keys import random_keys, shuffled
+from .runs import POISON, TableRun, Wrong
 from .svg import Chart
 
-LOAD = 0.95  # of the paper's tables in figures 6 and 7
+LOAD = 0.95  # of the paper's tables in figures 5 to 8
+LOADS = (0.55, 0.65, 0.75, 0.85, 0.9, 0.95, 0.97)  # of figure 9, and of the sweep
 STEPS = 128
+MIXTURE = (0.5, 0.3, 0.2)  # figure 8: inserts or replaces, finds, erases
+# Figure 5: the default first, then the paper's, and its pairs and triples of what is computed and what is looked up.
+HASHES = (
+    None,
+    "bithash1+bithash2",
+    "murmur+city",
+    "crc32+crc64",
+    "bithash1+bithash2+city",
+    "bithash1+murmur+city",
+    "crc32+crc64+murmur",
+)
 
 
 def achieved_load(settings: Settings) -> Figure:
@@ -69,19 +84,161 @@ def achieved_load(settings: Settings) -> Figure:
     return Figure(rows, series(rows, chart, "bucket", "load_factor", ["ways", "stash"]))
 
 
-def _over_sizes(settings: Settings, operation: str, title: str) -> Figure:
-    sizes = [settings.n] if settings.n else [1 << bits for bits in range(20, 26 if settings.on_cuda else 24)]
+def collision_speedup(settings: Settings) -> Figure:
+    """Figure 3: expected by observed collisions (CSR) of n keys in 512^2 buckets, for each hash function."""
+    buckets, rng = 512**2, np.random.default_rng(1)
+    sizes = [settings.n] if settings.n else [512 << 2 * step for step in range(7)]
     rows: list[dict[str, Any]] = []
+    for n in sizes:
+        random = rng.choice(2**32 - 2, n, replace=False).astype(np.uint32)
+        for what, keys in (("random", random), ("0 .. n-1", np.arange(n, dtype=np.uint32))):
+            expected = hashes.expected_collisions(n, buckets)
+            for name, function in hashes.FUNCTIONS.items():
+                seen = []
+                for seed in range(settings.repeats):  # keyed as a table keys them
+                    low, high = rng.integers(0, 2**32, 2, dtype=np.uint32) if seed else (np.uint32(0), np.uint32(0))
+                    seen.append(hashes.collisions(function(keys ^ low) ^ high, buckets))
+                ratios = [expected / max(y, 1) for y in seen]
+                rows.append(
+                    {
+                        "function": name,
+                        "keys": what,
+                        "n": n,
+                        "csr": float(np.median(ratios)),
+                        "min": min(ratios),
+                        "max": max(ratios),
+                        "collisions": int(np.median(seen)),
+                        "expected": expected,
+                    }
+                )
+    note = f"{buckets:,} buckets, hash mod buckets; median of {settings.repeats} seeds; no collision counts as one"
+    chart = Chart("Figure 3: collision speed-up ratio", "keys", "CSR", note, "log")
+    random_rows = [row for row in rows if row["keys"] == "random"]
+    groups = dict.fromkeys((row["keys"], row["n"], row["expected"]) for row in rows)
+    summary = [
+        {"keys": keys, "n": n, "E[Y]": expected}
+        | {row["function"]: row["csr"] for row in rows if (row["keys"], row["n"]) == (keys, n)}
+        for keys, n, expected in groups
+    ]
+    return Figure(rows, series(random_rows, chart, "n", "csr", ["function"]), summary)
+
+
+def _sizes(settings: Settings) -> list[int]:
+    return [settings.n] if settings.n else [1 << bits for bits in range(20, 26 if settings.on_cuda else 23)]
+
+
+def _with_ceiling(settings: Settings, needs: dict[str, float], n: int, table_bytes: int, rate: float) -> dict[str, Any]:
+    """The ceiling of these accesses in this run, and the share of it that the rate is."""
+    ceilings = Ceilings(settings.device.name, n, min(settings.repeats, 3), settings.threads or 0)
+    seconds = sum(share * float(np.median(ceilings.seconds(what, table_bytes))) for what, share in needs.items())
+    return {"ceiling": 1e-6 / seconds, "ratio": rate * 1e6 * seconds, "accesses": label(needs)}
+
+
+def _over_sizes(settings: Settings, operation: str, title: str) -> Figure:
+    rows: list[dict[str, Any]] = []
+    needs = {"gather8" if operation.startswith("find") else "cas64": 1.0}
     for backend in ("hive", "linear_probe"):
-        for n in sizes:
+        for n in _sizes(settings):
             options = settings.options if backend == "hive" else {}
             run = TableRun(settings.device, backend, LOAD, n, (4, 4), settings.threads, **options)
-            seconds = run.measure([operation], settings.repeats)[operation]
-            rows.append({"backend": backend, "n": n} | rates(run.count(operation), seconds))
+            row = {"backend": backend, "n": n} | rates(n, run.measure([operation], settings.repeats)[operation])
+            rows.append(row | _with_ceiling(settings, needs, n, int(run.table.nbytes), row["M_per_s"]))
             run.table.close()
     note = f"load {LOAD}, keys of 4 + 4 bytes, median of {settings.repeats}"
     chart = Chart(title, "keys", "M keys/s", note, "log")
     return Figure(rows, series(rows, chart, "n", "M_per_s", ["backend"]))
+
+
+def hash_pairs(settings: Settings) -> Figure:
+    """Figure 5: inserts of n keys into an empty table, by the hash functions of its buckets."""
+    if settings.on_cuda:
+        raise Unavailable("hive's hash functions by name are on the CPU only: use --device cpu for this figure")
+    rows: list[dict[str, Any]] = []
+    for n in _sizes(settings):
+        runs = {}
+        for names in HASHES:
+            options = settings.options | ({"hashes": names} if names else {})
+            runs[names or "default"] = TableRun(settings.device, "hive", LOAD, n, (4, 4), settings.threads, **options)
+        seconds: dict[str, list[float]] = {names: [] for names in runs}
+        for repeat in range(settings.repeats + 1):  # in turn, so that a busy moment is not one pair's alone
+            for names, run in runs.items():
+                run.bring_to_start("insert")
+                taken = run.insert()
+                if repeat:
+                    seconds[names].append(taken)
+        for names, run in runs.items():
+            row = {"hashes": names, "n": n} | rates(n, seconds[names])
+            stats = run.table.stats()
+            row |= {"outside": float(stats["outside"]), "stashed": int(stats["stashed"])}
+            rows.append(row | _with_ceiling(settings, {"cas64": 1.0}, n, int(run.table.nbytes), row["M_per_s"]))
+            run.table.close()
+    note = f"load {LOAD}, keys of 4 + 4 bytes, median of {settings.repeats}"
+    chart = Chart("Figure 5: inserts by hash functions", "keys", "M keys/s", note, "log")
+    return Figure(rows, series(rows, chart, "n", "M_per_s", ["hashes"]))
+
+
+def mixture(settings: Settings) -> Figure:
+    """Figure 8: n operations in one batch on a table of n keys: 0.5 insert or replace, 0.3 find, 0.2 erase."""
+    on, xp = settings.device, settings.device.xp
+    rows: list[dict[str, Any]] = []
+    shares = np.cumsum(MIXTURE)
+    for backend in ("hive", "linear_probe"):
+        for n in _sizes(settings):
+            options = settings.options if backend == "hive" else {}
+            run = TableRun(on, backend, LOAD, n, (4, 4), settings.threads, **options)
+            ends = [int(share * n) for share in shares]
+            order = shuffled(xp, n).astype(np.int64)
+            ops = xp.empty(n, np.uint8)
+            for op, begin, end in zip((gh.Op.ASSIGN, gh.Op.FIND, gh.Op.ERASE), [0, *ends], ends, strict=False):
+                ops[order[begin:end]] = int(op)
+            # Half of the inserts are of keys that are not there. With all of them the table is at its load.
+            there, values = xp.sort(order[ends[0] // 2 :]), run.values ^ np.uint32(7)
+            assigns, finds = ops == int(gh.Op.ASSIGN), ops == int(gh.Op.FIND)
+            fresh = xp.zeros(n, bool)
+            fresh[order[: ends[0] // 2]] = True
+            seconds = []
+            for repeat in range(settings.repeats + 1):
+                run.table.clear()
+                run.table.insert(run.keys[there], run.values[there])
+                run.mask.view(np.uint8).fill(POISON)
+                work = partial(run.table.execute, ops, run.keys, values, out=run.out, found=run.mask)
+                taken = on.time(work)
+                status = run.mask.view(np.uint8)
+                right = (status == xp.where(assigns, fresh, True)).all() & (run.out == run.values)[finds].all()
+                if not bool(right) or len(run.table) != ends[1]:
+                    raise Wrong(f"{backend}: a mixture of {n} operations gave a wrong answer")
+                if repeat:
+                    seconds.append(taken)
+            row = {"backend": backend, "n": n} | rates(n, seconds)
+            needs = {"cas64": MIXTURE[0] + MIXTURE[2], "gather8": MIXTURE[1]}
+            rows.append(row | _with_ceiling(settings, needs, n, int(run.table.nbytes), row["M_per_s"]))
+            run.table.close()
+    note = f"0.5 insert or replace, 0.3 find, 0.2 erase, in one batch; load {LOAD}, median of {settings.repeats}"
+    chart = Chart("Figure 8: a mixture", "operations", "M operations/s", note, "log")
+    return Figure(rows, series(rows, chart, "n", "M_per_s", ["backend"]))
+
+
+def insertion_steps(settings: Settings) -> Figure:
+    """Figure 9: the share of each step in the time to fill a table, by the load; locks, evictions, chains."""
+    if settings.on_cuda:
+        raise Unavailable("the steps of inserts are timed by one thread of the CPU: use --device cpu for this figure")
+    n, bucket, ways = settings.n or 1 << 20, *(int(settings.options.get(o, d)) for o, d in (("bucket", 8), ("ways", 2)))
+    rows: list[dict[str, Any]] = []
+    summary: list[dict[str, Any]] = []
+    for load, trials in hive_steps.run(n, bucket, ways, LOADS, settings.repeats).items():
+        line: dict[str, Any] = {"load": load}
+        for step in hive_steps.STEPS:
+            shares = [trial[step] / sum(trial[other] for other in hive_steps.STEPS) for trial in trials]
+            line[step] = float(np.median(shares))
+            rows.append({"load": load, "step": step, "share": line[step], "min": min(shares), "max": max(shares)})
+        counted = trials[0]  # the same in each
+        line |= {f"{what}/insert": counted[what] / counted["inserts"] for what in hive_steps.PER_INSERT}
+        line |= {what: counted[what] for what in ("longest", "stashed", "full", "inserts")}
+        summary.append(line)
+        rows.append(line)
+    note = f"filled from empty to this load, {n:,} slots, one thread; {hive_steps.NOTE}"
+    chart = Chart("Figure 9: time of an insert by its steps", "load factor", "share of time", note)
+    return Figure(rows, series([row for row in rows if "step" in row], chart, "load", "share", ["step"]), summary)
 
 
 def bulk_insert(settings: Settings) -> Figure:
@@ -140,4 +297,13 @@ def resizing(settings: Settings) -> Figure:
     return Figure(rows, series([row for row in rows if row["phase"] == "batch"], chart, "keys", "ms", ["segment"]))
 
 
-FIGURES = {"resizing": resizing, "load": achieved_load, "6": bulk_insert, "7": bulk_query}
+FIGURES = {
+    "load": achieved_load,
+    "resizing": resizing,
+    "3": collision_speedup,
+    "5": hash_pairs,
+    "6": bulk_insert,
+    "7": bulk_query,
+    "8": mixture,
+    "9": insertion_steps,
+}

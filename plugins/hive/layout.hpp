@@ -27,6 +27,9 @@
 //   H7  k has at most one live slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
+#if !defined(__CUDACC__)
+#include "libgpuhash/hash/functions.hpp"
+#endif
 
 GH_BEGIN
 
@@ -84,6 +87,7 @@ struct hive_table {
   u32 round;              // in which there were base << round segments at first
   u32 slot_bits;          // log2 of B
   u32 ways;               // buckets of a key: 2 or 3
+  u32 functions;          // a hash_function for each way, 4 bits each; 0: the structure's own, as on CUDA
   u32 lock_mask;
   u32 stash_slots;  // 0: none
   u32 stash_path;   // slots of the stash from a key's first one on where it may lie
@@ -121,35 +125,55 @@ struct hive_table {
   // The home among the buckets of its segment.
   GH_FN index place_of(index h) const { return reduce(index(h * base), segment_buckets); }
   GH_FN index home(key k) const {
-    const index h = index(hash(k, seed));
+    const index h = first_hash(k);
     return segment_of(h) * segment_buckets + place_of(h);
   }
-  GH_FN index second_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
+  // The hashes of bucket number 0 and 1.
+  GH_FN index first_hash(key k) const { return by_name() ? named_hash(k, 0) : index(hash(k, seed)); }
+  GH_FN index second_hash(key k) const { return by_name() ? named_hash(k, 1) : other_hash(k); }
+  // That of the filter and the stash, whichever the others are.
+  GH_FN index other_hash(key k) const { return index(mix_again(key(k ^ key(seed >> 17)))); }
   // The bit of k in the word filter_of(home).
-  GH_FN u32 filter_bit(key k, index home) const { return 1u << ((u32(home) & 3) * 8 + (u32(second_hash(k)) & 7)); }
+  GH_FN u32 filter_bit(key k, index home) const { return 1u << ((u32(home) & 3) * 8 + (u32(other_hash(k)) & 7)); }
   // Bucket number `way` of k: 0 is its home.
   GH_FN index bucket_of(key k, index home, u32 way) const {
     if (way == 0) return home;
     // Not from `home` alone, which in a tile without work is not the key's.
-    const index first = segment_of(index(hash(k, seed))) * segment_buckets;
+    const index first = segment_of(first_hash(k)) * segment_buckets;
     return first + bucket_among(k, home - first, way);
   }
   // The same among the buckets of k's segment, of which `own` is its home.
   GH_FN index bucket_among(key k, index own, u32 way) const {
     if (way == 0) return own;
-    const index g = second_hash(k);
-    index b = reduce(g, segment_buckets);
+    return choose(own, way, second_hash(k), [&](index g) { return by_name() ? named_hash(k, 2) : third_of(g); });
+  }
+  // The stash slot that k is looked for at first.
+  GH_FN u32 stash_start(key k) const { return reduce(u32(mix(u32(other_hash(k)))), stash_slots); }
+
+ private:
+  // A key's second or third bucket of a segment, of which `own` is its home.
+  template <class Third>
+  GH_FN index choose(index own, u32 way, index second, Third third) const {
+    index b = reduce(second, segment_buckets);
     b = b == own ? following(b) : b;
     if (way == 1) return b;
-    index c = reduce(index(mix(key(g + key(0x9e3779b9u)))), segment_buckets);
+    index c = reduce(index(third(second)), segment_buckets);
     c = c == own || c == b ? following(c) : c;
     c = c == own || c == b ? following(c) : c;
     return c;
   }
-  // The stash slot that k is looked for at first.
-  GH_FN u32 stash_start(key k) const { return reduce(u32(mix(u32(second_hash(k)))), stash_slots); }
-
- private:
+  GH_FN static index third_of(index second) { return index(mix(key(second + key(0x9e3779b9u)))); }
+#if defined(__CUDACC__)
+  static constexpr bool by_name() { return false; }
+  GH_FN static index named_hash(key, u32) { return 0; }
+#else
+  GH_FN bool by_name() const { return __builtin_expect(functions, 0); }
+  GH_FN index named_hash(key k, u32 way) const { return named_hash(k, way, functions, seed); }
+  // A call that is not inlined takes all by value: a table whose address is known to a function would not live in registers.
+  [[gnu::noinline, gnu::cold, gnu::const]] static index named_hash(key k, u32 way, u32 by, u64 seeds) {
+    return hash_by(by >> 4 * way & 15, k, seeds << 17 * way | (seeds >> 1) >> (63 - 17 * way));
+  }
+#endif
   GH_FN index following(index b) const { return b + 1 == segment_buckets ? 0 : b + 1; }
 };
 

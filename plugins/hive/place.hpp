@@ -24,6 +24,12 @@ GH_BEGIN
 #define HIVE_NO_UNROLL
 #endif
 
+// What happens to an insert whose home is full: locked, evicting, moved, stashing, unlocked. Nothing, but in a program that
+// counts and times it (asv_bench/harness/hive_steps.cpp).
+#ifndef HIVE_EVENT
+#define HIVE_EVENT(what)
+#endif
+
 // How long somebody looks for a place before the stash has to take the key. A search that goes on for one victim more, or
 // one round more, costs time and no correctness.
 #if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
@@ -70,9 +76,13 @@ struct hive_hand {
   GH_FN u32 lock(u32* lock) const {
     const u32 seen = try_lock(lock);
     if (!(seen & 1)) Mem::relax();
+    HIVE_EVENT(locked);
     return seen;
   }
-  GH_FN void unlock(u32* lock, u32 version) const { Mem::template store<order::release>(lock, version + 2); }
+  GH_FN void unlock(u32* lock, u32 version) const {
+    HIVE_EVENT(unlocked);
+    Mem::template store<order::release>(lock, version + 2);
+  }
   // The lock's version as it was, after a wait if somebody holds it.
   GH_FN u32 version(u32* lock) const {
     const u32 seen = Mem::template load<order::acquire>(lock);
@@ -115,6 +125,7 @@ struct hive_hand {
   }
   GH_FN placed put_in_stash(index home, word pair) const {
     if (!t.stash_slots) return {placed::no_room, 0};
+    HIVE_EVENT(stashing);
     const key k = F::key_of(pair);
     mark_outside(k, home);
     if (!GH_MUTANT(unsaid_stash)) Mem::template store<order::relaxed>(t.note, 0u);
@@ -141,6 +152,7 @@ struct hive_hand {
       HIVE_NO_UNROLL
       for (u32 way = 0; way < t.ways; ++way)
         if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
+      HIVE_EVENT(evicting);
       if (evict(home, pair, used, busy)) return placed{placed::done, used}.packed();
       evict_second(k, home, round, used, busy);
     }
@@ -357,7 +369,10 @@ struct hive_hand {
         if (GH_MUTANT(published_first)) Mem::template store<order::relaxed>(free, victim);
         if (GH_MUTANT(early_unlock) && take_own) unlock(own, own_version);
         won = Mem::template cas<order::acq_rel>(slot, victim, instead) == victim;
-        if (won) Mem::template store<order::relaxed>(free, victim);
+        if (won) {
+          HIVE_EVENT(moved);
+          Mem::template store<order::relaxed>(free, victim);
+        }
       }
       if (take_other) unlock(other, other_version);
     }

@@ -8,12 +8,47 @@ GPUHASH_CUDA_ENGINES(hive)
 namespace gpuhash {
 namespace {
 
+#define HASH_NAMES "bithash1, bithash2, murmur, city, crc32, crc64"
+
 constexpr gpuhash_option_info option_list[] = {
     {"bucket", "8|16|32", "slots of a bucket; 32 is the paper's. Default: 8"},
     {"ways", "2|3", "buckets that a key may lie in. Default: 2"},
     {"stash", "0 to 0.25", "slots of the stash, by slots of the buckets; 0: none. Default: 1/64"},
     {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
+    {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
 };
+
+// "bithash1+city" to hive_options::functions and ways.
+gpuhash_status parse_hashes(const gpuhash_config& c, hive_options& o, gpuhash_error* err) {
+  const char* const text = option_text(c, "hashes");
+  if (!text) return GPUHASH_OK;
+  uint32_t functions = 0, ways = 0;
+  bool known = true, twice = false;
+  for (const char *name = text, *end = text; known && end; name = end + 1) {
+    end = strchr(name, '+');
+    const size_t length = end ? size_t(end - name) : strlen(name);
+    uint32_t f = by_crc64;
+    while (f && (strlen(hash_function_names[f]) != length || memcmp(hash_function_names[f], name, length))) --f;
+    known = f && ways < most_ways;
+    for (uint32_t way = 0; way < ways; ++way) twice |= (functions >> 4 * way & 15) == f;
+    functions |= f << 4 * ways++;
+  }
+  if (!known || twice || ways < 2)
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "option hashes=%s: give two or three different ones of " HASH_NAMES ", joined by +", text);
+  if (option_text(c, "ways") && ways != o.ways)
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "option hashes=%s names %u functions, and ways=%u asks for %u: leave out ways", text, ways,
+                      uint32_t(o.ways), uint32_t(o.ways));
+  if (c.device.kind == GPUHASH_CUDA)
+    return host->fail(
+        err, GPUHASH_UNSUPPORTED,
+        "option hashes=%s: the kernels for CUDA have hive's own hash functions only; leave out hashes, or "
+        "use device='cpu'",
+        text);
+  o.functions = functions, o.ways = ways;
+  return GPUHASH_OK;
+}
 
 gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* err) {
   uint32_t bucket = 0, ways = 0;
@@ -22,7 +57,7 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   if (!s) s = option_real(c, "stash", 0, 0.25, &o.stash, err);
   if (!s) s = option_word(c, "segment", "auto|whole", &o.whole, err);
   o.bucket = 8u << bucket, o.ways = 2 + ways;
-  return s;
+  return s ? s : parse_hashes(c, o, err);
 }
 
 template <class F>

@@ -167,7 +167,7 @@ class segment_worker {
     for (uint64_t i = 0; i < slots_; ++i) {
       const word w = at[i];
       if (!is_live<F>(w)) continue;
-      const bool goes = index(hash(F::key_of(w), t_.seed)) & bit;
+      const bool goes = t_.first_hash(F::key_of(w)) & bit;
       b.pairs[goes ? go - 1 : stay] = w;
       go -= goes, stay += !goes;
     }
@@ -182,7 +182,7 @@ class segment_worker {
     word* const fresh = slots_of(to);
     for (uint64_t i = 0; i < slots_; ++i) {
       const word w = old[i];
-      const bool live = is_live<F>(w), goes = live && index(hash(F::key_of(w), t_.seed)) & bit;
+      const bool live = is_live<F>(w), goes = live && t_.first_hash(F::key_of(w)) & bit;
       fresh[i] = goes ? w : is_empty<F>(w) ? w : vacant<F>();
       old[i] = goes ? vacant<F>() : w;
     }
@@ -198,7 +198,7 @@ class segment_worker {
     uint32_t rest = 0;
     for (uint32_t i = 0; i < n; ++i) {
       const word w = pairs[i];
-      const uint64_t b = t_.place_of(index(hash(F::key_of(w), t_.seed)));
+      const uint64_t b = t_.place_of(t_.first_hash(F::key_of(w)));
       const bool fits = taken[b] < bucket_slots;
       (fits ? image + (b << t_.slot_bits) + taken[b] : pairs + rest)[0] = w;
       taken[b] = u8(taken[b] + fits), rest += !fits;
@@ -214,7 +214,7 @@ class segment_worker {
     index left = ~index(0);  // the bucket that w was pushed out of
     for (uint32_t step = 0; step <= longest_walk; ++step) {
       const key k = F::key_of(w);
-      const index own = t_.place_of(index(hash(k, t_.seed)));
+      const index own = t_.place_of(t_.first_hash(k));
       const auto enter = [&](uint32_t way) {
         if (way) filter[own >> 2] &= ~t_.filter_bit(k, own);
         return t_.bucket_among(k, own, way);

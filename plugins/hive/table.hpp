@@ -29,6 +29,7 @@ struct hive_options {
   uint64_t ways = 2;        // buckets of a key
   double stash = 1.0 / 64;  // slots of the stash by slots of the buckets; 0: none
   uint32_t whole = 0;       // 1: the table is one segment
+  uint32_t functions = 0;   // hive_table::functions
 };
 
 inline constexpr uint32_t stash_path_slots = 128;  // where in the stash a key may lie
@@ -185,6 +186,7 @@ class hive final : public table {
     t.side = static_cast<word*>(side);
     t.seed = config_.seed;
     t.slot_bits = uint32_t(__builtin_ctzll(options_.bucket)), t.ways = uint32_t(options_.ways);
+    t.functions = options_.functions;
     bind_sizes(s, t);
     bind_stash(s.stash, t);
     return t;

@@ -19,7 +19,11 @@ SHAPES = {
     "skiplist": [{"chunk": 8, "merge": 0.5}],
 }
 # On a GPU such chunks are for keys of 4 bytes, and the checks use 8, too.
-ON_CPU = {"skiplist": [{"chunk": 32, "p_chunk": 0.5}]}
+# hive's hash functions by name are for the CPU.
+ON_CPU = {
+    "skiplist": [{"chunk": 32, "p_chunk": 0.5}],
+    "hive": [{"hashes": "bithash1+bithash2"}, {"hashes": "crc32+city+crc64", "bucket": 16}],
+}
 # Shapes that only a GPU has: batches by parts of the table; slots in host memory, as batches come and in order of small
 # windows; stacks of jobs.
 ON_CUDA = {

@@ -274,6 +274,63 @@ def test_without_address_space_it_is_rebuilt(more: int) -> None:
     assert float(said) > 100
 
 
+TOO_MUCH = [(1 << 36, "capacity 68719476736 is too large for this table's layout"), (1 << 62, "overflow the address")]
+
+
+@pytest.mark.parametrize(("n", "words"), TOO_MUCH, ids=["layout", "address"])
+def test_reserve_of_more_than_its_layout_has(n: int, words: str) -> None:
+    """It is refused with a sentence, and the table is as before, and grows."""
+    keys = draw(np.random.default_rng(9), 400_000, "uint32")
+    with table(IN_PLACE) as t:
+        assert t.insert(keys[:100_000], keys[:100_000]).all()
+        before, held = t.stats(), dict(t.info)
+        with pytest.raises(gh.InvalidArgument, match=words):
+            t.reserve(n)
+        assert t.stats() == before
+        assert dict(t.info) == held
+        same(t, keys[:100_000], keys[:100_000], keys[100_000:200_000])
+        assert t.insert(keys[100_000:], keys[100_000:]).all()
+        same(t, keys, keys, np.uint32(1) + keys[:0])
+
+
+def test_reserve_of_more_than_its_address_space() -> None:
+    """What was reserved is outgrown by a rebuild; what cannot be had at all is refused, and the table is as before."""
+    said = in_a_process_with(
+        "AS",
+        60 << 20,
+        """
+        def unbounded():
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        def whole(present):
+            t.check()
+            values, found = t.find(keys[:present])
+            assert found.all() and (values == keys[:present]).all()
+            assert not t.find(keys[1_900_000:])[1].any()
+        bounded()
+        t = table(120_000)
+        t.insert(keys[:100_000], keys[:100_000])
+        before = t.stats()
+        try:
+            t.reserve(1 << 26)
+            print("reserved")
+        except gh.NoMemory as e:
+            assert "bytes for the table could not be allocated" in str(e), e
+        assert t.stats() == before
+        whole(100_000)
+        unbounded()
+        t.reserve(8_000_000)
+        assert t.capacity >= 8_000_000
+        whole(100_000)
+        t.insert(keys[:1_000_000], keys[:1_000_000])
+        whole(1_000_000)
+        t.shrink()
+        whole(1_000_000)
+        print(t.stats()["segments"])
+        """,
+    )
+    assert float(said) > 100
+
+
 @pytest.mark.slow
 def test_ten_million_operations_while_it_grows_and_shrinks() -> None:
     """Mixed operations while the table grows from 2^12 to 2^22 keys, and shrinks again."""
@@ -314,3 +371,51 @@ def test_ten_million_operations_while_it_grows_and_shrinks() -> None:
     steps = np.diff(sizes)
     assert (steps > 0).sum() >= 7, sizes
     assert (steps < 0).sum() >= 4, sizes
+
+
+@pytest.mark.slow
+def test_eight_rounds_of_linear_hashing_up_and_down() -> None:
+    """To 256 times as many segments and back, with mixed operations and check() after each doubling and halving."""
+    rng = np.random.default_rng(11)
+    most = 1 << 25
+    key_of = np.arange(most, dtype=np.uint32) * np.uint32(2654435761)  # all different
+    value = key_of.copy()  # of key number i; those of numbers below `live` are there
+    live, done, segments = 0, 0, []
+    with table(IN_PLACE) as t:
+        base = int(t.stats()["segments"])
+
+        def mixed(n: int) -> None:
+            """Find, assign and erase n keys of the first `live`, and put those that were erased back."""
+            at = rng.permutation(live)[:n]
+            ops = rng.choice(np.array([gh.Op.FIND, gh.Op.ASSIGN, gh.Op.ERASE], np.uint8), len(at))
+            operands = rng.integers(0, 1 << 32, len(at), dtype=np.uint32)
+            values, ok = t.execute(ops, key_of[at], operands)
+            finds, assigns, erases = ops == gh.Op.FIND, ops == gh.Op.ASSIGN, ops == gh.Op.ERASE
+            assert (ok == ~assigns).all()
+            assert (values[finds] == value[at[finds]]).all()
+            value[at[assigns]] = operands[assigns]
+            assert not t.find(key_of[at[erases]])[1].any()
+            assert t.insert(key_of[at[erases]], value[at[erases]]).all()
+
+        for target in [1 << b for b in range(17, 26)] + [1 << b for b in range(24, 16, -1)]:
+            grows, begin, end = target > live, min(live, target), max(live, target)
+            for part in np.array_split(np.arange(begin, end), 8):
+                assert (t.insert(key_of[part], value[part]) if grows else t.erase(key_of[part])).all()
+            live = target
+            if not grows:
+                t.shrink()
+            mixed(800_000)
+            done += min(800_000, live)
+            t.check()
+            assert len(t) == live
+            values, found = t.find(key_of[:live])
+            assert found.all()
+            assert (values == value[:live]).all()
+            assert not t.contains(key_of[live : live + 1_000_000]).any()
+            segments.append(int(t.stats()["segments"]))
+    top = segments.index(max(segments))
+    assert done > 10_000_000
+    assert segments[top] >= 256 * base, segments
+    assert segments[-1] <= 2 * base, segments
+    assert segments[: top + 1] == sorted(segments[: top + 1])
+    assert segments[top:] == sorted(segments[top:], reverse=True)

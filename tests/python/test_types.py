@@ -121,7 +121,7 @@ def test_the_signature_of_table():
     parameters = inspect.signature(gh.Table).parameters
     assert list(parameters) == [
         *("backend", "key_dtype", "value_dtype", "capacity", "device", "grow", "max_load_factor", "seed", "stream"),
-        *("memory", "threads", "backend_options"),
+        *("memory", "threads", "needs", "backend_options"),
     ]
     assert parameters["value_dtype"].default == "int64"
     assert list(inspect.signature(gh.Table.insert).parameters) == ["self", "keys", "values", "out", "stream"]

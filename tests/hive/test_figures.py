@@ -1,0 +1,84 @@
+"""The commands for the figures of the hive paper, in small: what they count has to agree with what is known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+if not (ROOT / "asv_bench").is_dir():
+    pytest.skip("asv_bench is in a checkout of the repository only", allow_module_level=True)
+# pygpuhash comes first, so that it is the installed one.
+PROGRAM = f"""
+import sys, pygpuhash
+sys.path.append({str(ROOT)!r})
+from asv_bench.figures import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def figure(name: str, folder: Path, *more: str) -> dict[str, Any]:
+    """What `python -m asv_bench.figures hive NAME` writes."""
+    command = [sys.executable, "-P", "-c", PROGRAM, "hive", name, "--repeats", "2", "--threads", "1"]
+    command += ["--output", str(folder), *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    if "needs a C++ compiler" in done.stderr:
+        pytest.skip("there is no C++ compiler on PATH")
+    assert done.returncode == 0, done.stderr
+    written = next(folder.rglob(f"hive-{name}-cpu.json"))
+    assert written.with_suffix(".csv").stat().st_size
+    assert "<svg" in written.with_suffix(".svg").read_text()
+    record: dict[str, Any] = json.loads(written.read_text())
+    return record
+
+
+def test_collision_speedup(tmp_path: Path) -> None:
+    rows = figure("3", tmp_path, "--n", "200000")["rows"]
+    assert len(rows) == 12
+    loads = np.bincount(np.random.default_rng(3).integers(0, 512**2, 200_000), minlength=512**2)
+    drawn = np.maximum(loads - 1, 0).sum()  # the paper's Y of a uniform hash
+    for row in rows:
+        assert row["expected"] == pytest.approx(drawn, rel=0.01)
+        assert row["csr"] == pytest.approx(row["expected"] / max(row["collisions"], 1), rel=0.01)
+        if row["keys"] == "random":
+            assert 0.98 < row["csr"] < 1.02
+        elif row["function"].startswith("crc"):
+            assert row["collisions"] == 0
+
+
+def test_insertion_steps(tmp_path: Path) -> None:
+    record = figure("9", tmp_path, "--n", "65536")
+    lines = record["summary"]
+    assert [line["load"] for line in lines] == [0.55, 0.65, 0.75, 0.85, 0.9, 0.95, 0.97]
+    for line in lines:
+        steps = [row["share"] for row in record["rows"] if row["load"] == line["load"] and "step" in row]
+        assert sum(steps) == pytest.approx(1, abs=0.05)  # medians
+        assert line["inserts"] + line["full"] == int(line["load"] * 65536)
+        assert line["full"] == 0
+        # Who moves a key holds the lock of its own home, at least.
+        assert line["evicting/insert"] <= line["moves/insert"] <= line["locks/insert"]
+        assert line["moves/insert"] <= line["longest"] * line["evicting/insert"]
+    first, last = lines[0], lines[-1]
+    assert first["evicting/insert"] < 0.005 < 0.05 < last["evicting/insert"] < 0.2
+    assert 0.005 < first["locks/insert"] < 0.03 < last["locks/insert"] < 1
+    assert first["home"] > last["home"]
+    assert first["evict"] < last["evict"]
+    assert last["longest"] >= 1
+
+
+@pytest.mark.parametrize("name", ["5", "6", "7", "8"])
+def test_rates_and_ceilings(name: str, tmp_path: Path) -> None:
+    rows = figure(name, tmp_path, "--n", "20000")["rows"]
+    by = "hashes" if name == "5" else "backend"
+    assert len({row[by] for row in rows}) == len(rows) == (7 if name == "5" else 2)
+    for row in rows:
+        assert 0 < row["min"] <= row["M_per_s"] <= row["max"]
+        assert row["ratio"] == pytest.approx(row["M_per_s"] / row["ceiling"])
+        if name == "5":
+            assert 0.1 < row["outside"] < 0.3
