@@ -25,8 +25,8 @@ inline constexpr u32 block_size = 64;                // elements per block: one 
 inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
 inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
 inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
-inline constexpr cut batch_cut = {8192, 4096, 16384, block_size};    // elements that a thread takes at a time
-inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};  // cells
+inline constexpr cut batch_cut = {lone_batch, 4096, 16384, block_size};  // elements that a thread takes at a time
+inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};      // cells
 
 // An operation that has to visit another line, and whose it is.
 template <class Op>
@@ -68,8 +68,13 @@ struct host_pass {
   const request q;
   totals sum{};
   u32 lost = 0;  // compare-and-swaps
-  tile_type tile{};
+  tile_type tile = tile_for(q);
 
+  GH_FN static tile_type tile_for(const request& q) {
+    tile_type made{};
+    if constexpr (requires { made.alone; }) made.alone = q.alone;
+    return made;
+  }
   GH_FN static void prefetch(const void* line) {
     constexpr u32 line_bytes = Op::R * sizeof(typename F::word);
     for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<!reads>(static_cast<const char*>(line) + b);
@@ -361,23 +366,80 @@ int run_on_host(const void* table, const request& q, totals* sum) {
   return 0;
 }
 
-// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
+// Live pairs on their way out of a table: a thread's own, until they are enough to be worth room among those of others.
+template <class F>
+class leaving_pairs {
+  static constexpr u32 most = 512;
+  void* const keys_;
+  void* const values_;
+  const u32 key_bytes_, value_bytes_;
+  uint64_t* const count_;
+  u32 n_ = 0;
+  typename F::key key_[most];
+  typename F::value value_[most];
+
+  template <class T>
+  static void copy(void* to, u32 bytes, u64 at, const T* from, u32 n) {
+    if (bytes == sizeof(T)) {
+      __builtin_memcpy(static_cast<T*>(to) + at, from, n * sizeof(T));
+      return;
+    }
+    for (u32 i = 0; i < n; ++i) write_element<T>(to, bytes, at + i, from[i]);
+  }
+
+ public:
+  leaving_pairs(void* keys, void* values, u32 key_bytes, u32 value_bytes, uint64_t* count)
+      : keys_(keys), values_(values), key_bytes_(key_bytes), value_bytes_(value_bytes), count_(count) {}
+  // Without a branch on whether it is one: half of the slots of a table are empty, and no processor can tell which.
+  GH_FN void add(typename F::key k, typename F::value v, bool is_one = true) {
+    key_[n_] = k;
+    value_[n_] = v;
+    n_ += is_one;
+    if (__builtin_expect(n_ == most, 0)) leave();
+  }
+  [[gnu::noinline]] void leave() {
+    if (n_ == 0) return;
+    const u64 at = __atomic_fetch_add(count_, n_, __ATOMIC_RELAXED);
+    if (keys_) copy(keys_, key_bytes_, at, key_, n_);
+    if (values_) copy(values_, value_bytes_, at, value_, n_);
+    n_ = 0;
+  }
+};
+
+// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about. Lines in an order with a
+// stride are nothing that a processor foresees: where cells are slots, later ones are asked for.
 template <class Table>
 int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
   using F = typename Table::format;
+  constexpr u64 lines_ahead = 16;
   const auto& t = *static_cast<const Table*>(table);
   in_pieces(threads, hi - lo, collect_cut, [&](size_t begin, size_t end) {
-    u64 here = 0;
-    for (u64 i = lo + begin; i < lo + end; ++i)
-      t.template each_live<host_mem>(cell_at(order, i), [&](auto, auto) { ++here; });
-    u64 at = __atomic_fetch_add(n, here, __ATOMIC_RELAXED);
-    for (u64 i = lo + begin; i < lo + end; ++i)
-      t.template each_live<host_mem>(cell_at(order, i), [&](typename F::key k, typename F::value v) {
-        if (keys) write_element<typename F::key>(keys, key_bytes, at, k);
-        if (values) write_element<typename F::value>(values, value_bytes, at, v);
-        ++at;
-      });
+    leaving_pairs<F> out(keys, values, key_bytes, value_bytes, n);
+    const u64 width = order.stride ? order.line_cells : hi - lo;
+    const u64 stride = order.stride ? order.stride % order.lines : 0;
+    const auto after = [&](u64 line) {
+      return line + stride >= order.lines ? line + stride - order.lines : line + stride;
+    };
+    u64 i = lo + begin;
+    u64 line = order.stride ? cell_at(order, i) / width : 0;
+    u64 later = order.stride ? cell_at(order, i + lines_ahead * width) / width : 0;
+    for (u64 here; i < lo + end; i += here, line = after(line), later = after(later)) {
+      const u64 into = order.stride ? i % width : i - lo;
+      const u64 first = order.stride ? line * width + into : i;
+      here = width - into < lo + end - i ? width - into : lo + end - i;
+      if constexpr (requires { Table::cells_are_slots; }) {
+        if (order.stride) host_mem::prefetch<false>(t.slots + later * width);
+        for (u64 c = first; c < first + here; ++c) {
+          const auto w = host_mem::load<::gpuhash::order::relaxed>(t.slots + c);
+          out.add(F::key_of(w), F::value_of(w), is_live<F>(w));
+        }
+      } else {
+        for (u64 c = first; c < first + here; ++c)
+          t.template each_live<host_mem>(c, [&](typename F::key k, typename F::value v) { out.add(k, v); });
+      }
+    }
+    out.leave();
   });
   return 0;
 }

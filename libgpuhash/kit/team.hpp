@@ -31,6 +31,7 @@ struct cut {
   size_t alone, least, most, unit = 1;
 };
 inline constexpr size_t pieces_per_thread = 4;
+inline constexpr size_t lone_batch = 8192;  // a batch of so many elements is not cut
 
 // Run body(begin, end) on the pieces of 0 .. n-1, on at most so many threads.
 template <class Body>
