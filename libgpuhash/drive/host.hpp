@@ -25,6 +25,7 @@ inline constexpr u32 block_size = 64;                // elements per block: one 
 inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
 inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
 inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
+inline constexpr size_t combined_least = 2048;       // elements of a batch; a smaller one is not looked at
 inline constexpr cut batch_cut = {lone_batch, 4096, 16384, block_size};  // elements that a thread takes at a time
 inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};      // cells
 
@@ -45,6 +46,13 @@ template <class Mixed>
 struct op_of_kind : Mixed {
   using table = table_of_kind<typename Mixed::table>;
 };
+
+// Where a value comes from is hidden, so that the compiler does not read the caller's array again instead of keeping it.
+template <class T>
+GH_FN T host_read_once(T v) {
+  asm("" : "+r"(v));
+  return v;
+}
 
 // A table that is small enough to be copied; or else the table itself.
 template <class Table>
@@ -80,11 +88,9 @@ struct host_pass {
     for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<!reads>(static_cast<const char*>(line) + b);
   }
 
-  // Where a value comes from is hidden, so that the compiler does not read the caller's array again instead of keeping it.
   template <class T>
   GH_FN static T read_once(T v) {
-    asm("" : "+r"(v));
-    return v;
+    return host_read_once(v);
   }
 
   // What element i answers, or seems to if the operation is not done: then it is overwritten later.
@@ -350,19 +356,154 @@ class alignas(64) host_driver {
 // Kinds that host_engines may have share a driver.
 inline constexpr u32 writing_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << erase | 1u << mixed;
 
+// Kinds of which equal keys may reach the table as one operation.
+inline constexpr u32 combining_kinds = 1u << insert | 1u << assign | 1u << accumulate;
+
+// Skewed keys: equal keys of a chunk are combined before they reach the table, in the cache of one thread. Frequent keys
+// then cost what reading them costs, and no slot is written again and again, by one thread or by several.
+//
+// An element follows the last one before it with its key, if that is still remembered. Those that follow none are the
+// chunk's leaders, which the driver serves; a follower takes effect right after its leader, so its key was there. Where a
+// leader found no room, nothing of it or its followers has happened, and all of them say so: a retry serves them one by one.
+template <class F>
+class chunk_of_equals {
+  using key = typename F::key;
+  using value = typename F::value;
+
+ public:
+  static constexpr u32 most = 4096, sampled = 512;
+
+  u32 leaders = 0;
+
+  // Is half of the elements at the beginning of begin .. begin + n - 1 of keys that came before?
+  bool worth_it(const request& q, size_t begin, u32 n) {
+    const u32 some = n < sampled ? n : sampled;
+    u32 again = 0;
+    leaders = 0;
+    for (u32 j = 0; j < some; ++j) {
+      const key k = read_key<F>(q, begin + j);
+      uint16_t& last = latest_[place_of(k)];
+      again += int(last < leaders) & int(key_[last] == k);
+      key_[leaders] = k;
+      last = uint16_t(leaders++);
+    }
+    return again >= some / 2;
+  }
+
+  void read(const request& q, u32 kind, size_t begin, u32 n) {
+    const joiner how = joiner_of(q);
+    const bool joins = kind == accumulate;
+    const bool replaces = kind == assign;
+    leaders = 0;
+    for (u32 j = 0; j < n; ++j) {
+      const key k = host_read_once(read_key<F>(q, begin + j));
+      const value v = host_read_once(read_value<F>(q, begin + j));
+      uint16_t& last = latest_[place_of(k)];
+      const bool may_join = !joins || may_join_first(how, v);
+      if (int(last < leaders) & int(key_[last] == k) & int(may_join)) {
+        if (joins) value_[last] = join_operands(how, value_[last], v);
+        if (replaces) value_[last] = v;
+        leader_[j] = last;
+        continue;
+      }
+      key_[leaders] = k;
+      value_[leaders] = v;
+      element_[leaders] = uint16_t(j);
+      leader_[j] = uint16_t(leaders);
+      if (may_join) last = uint16_t(leaders);
+      ++leaders;
+    }
+  }
+
+  // The leaders as a batch.
+  request batch(const request& q) {
+    request r = q;
+    r.n = leaders;
+    r.n_there = nullptr;
+    r.keys = key_;
+    r.key_bytes = sizeof(key);
+    r.values = q.values ? narrowed(q.value_bytes) : nullptr;
+    r.status = status_;
+    return r;
+  }
+
+  // What became of n elements from `begin` on, when the leaders have been served. Returns how many followers have failed.
+  u64 answer(const request& q, size_t begin, u32 n, bool any_failed) const {
+    u64 failed = 0;
+    if (q.status) {
+      __builtin_memset(q.status + begin, no, n);
+      for (u32 i = 0; i < leaders; ++i) q.status[begin + element_[i]] = status_[i];
+    }
+    for (u32 j = 0; j < n && any_failed; ++j) {
+      const u8 s = status_[leader_[j]];
+      if (s <= yes || element_[leader_[j]] == j) continue;
+      if (q.status) q.status[begin + j] = s;
+      ++failed;
+    }
+    return failed;
+  }
+
+ private:
+  static constexpr u32 places = 4096;
+  static u32 place_of(key k) { return u32((u64(k) * 0x9e3779b97f4a7c15ull) >> 52); }
+
+  // The values in the width of the caller's.
+  const void* narrowed(u32 bytes) {
+    if (bytes == sizeof(value)) return value_;
+    u32* const narrow = reinterpret_cast<u32*>(narrow_);
+    for (u32 i = 0; i < leaders; ++i) narrow[i] = u32(value_[i]);
+    return narrow;
+  }
+
+  uint16_t latest_[places] = {};  // the leader that a key would follow; whether it is one is asked when it is needed
+  key key_[most];
+  value value_[most];
+  alignas(8) u8 narrow_[sizeof(value) == 8 ? 4 * most : 8];
+  uint16_t element_[most];  // of each leader
+  uint16_t leader_[most];   // of each element
+  u8 status_[most];
+};
+
 template <class Op, class Find>
 int run_on_host(const void* table, const request& q, totals* sum) {
+  using F = typename Op::F;
   const size_t n = q.n_there ? *q.n_there : q.n;
   const auto& t = *static_cast<const typename Op::table*>(table);
-  const auto serve = [&](size_t begin, size_t end) {
-    host_driver<Op, Find> driver(t, q);
-    const totals part = driver.serve(begin, end);
+  const auto add = [&](const totals& part) {
     __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
     __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
     __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
     __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
   };
-  in_pieces(q.threads, n, batch_cut, serve);
+  const auto serve = [&](size_t begin, size_t end) {
+    host_driver<Op, Find> driver(t, q);
+    add(driver.serve(begin, end));
+  };
+  u32 kind = Op::fixed_kind;
+  if constexpr (requires { t.kind; }) kind = t.kind;
+  const bool asked = host_team.join != host_services::never && in_kinds(kind, combining_kinds) && !q.only_failed;
+  const bool may_combine = asked && (n >= combined_least || host_team.join == host_services::always);
+  const auto serve_combined = [&](size_t begin, size_t end) {
+    chunk_of_equals<F> chunk;
+    size_t left = begin;  // for the driver
+    for (size_t b = begin; b < end; b += chunk.most) {
+      const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
+      if (host_team.join != host_services::always && !chunk.worth_it(q, b, many)) continue;
+      if (left < b) serve(left, b);
+      left = b + many;
+      chunk.read(q, kind, b, many);
+      const request leaders = chunk.batch(q);
+      host_driver<Op, Find> driver(t, leaders);
+      totals part = driver.serve(0, leaders.n);
+      part.failed += chunk.answer(q, b, many, part.failed != 0);
+      add(part);
+    }
+    if (left < end) serve(left, end);
+  };
+  if (may_combine)
+    in_pieces(q.threads, n, batch_cut, serve_combined);
+  else
+    in_pieces(q.threads, n, batch_cut, serve);
   return 0;
 }
 

@@ -39,16 +39,21 @@ class distinct_map {
       map[h / 64] |= uint64_t(1) << h % 64;
     }
   }
-  // No more than `keys`, and more than there are but for chances of one in millions.
-  uint64_t most(uint64_t keys) const {
+  // There are no fewer than `least` and no more than `most`, but for chances of one in tens of thousands.
+  struct range {
+    uint64_t least, most;
+  };
+  range about(uint64_t keys) const {
     uint64_t set = 0;
     for (size_t i = 0; i < words(); ++i) set += uint64_t(__builtin_popcountll(map_[i]));
     const double all = double(uint64_t(1) << bits_);
     const double clear = all - double(set);
-    if (clear < 1) return keys;
-    const double about = all * log(all / clear);
-    const double with_margin = about * 1.01 + 64;
-    return with_margin < double(keys) ? uint64_t(with_margin) : keys;
+    if (clear < 1) return {set, keys};
+    const double load = log(all / clear);
+    const double margin = 4 * sqrt(all * (exp(load) - load - 1)) + 2;
+    const double middle = all * load;
+    const double most = middle + margin < double(keys) ? middle + margin : double(keys);
+    return {middle > margin ? uint64_t(middle - margin) : 0, uint64_t(most)};
   }
 
  private:

@@ -17,7 +17,11 @@ inline constexpr size_t newcomer_sample = 1024;
 
 // Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
 inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {
-  if (may_estimate(p)) return claim_for_distinct(p, c, err);
+  if (may_estimate(p)) {
+    bool decided = false;
+    const gpuhash_status s = claim_for_distinct(p, c, &decided, err);
+    if (s || decided) return s;
+  }
   *c = room_.take_part(p.q.n);
   if (c->granted) {
     p.q.n = size_t(c->n);
@@ -34,39 +38,41 @@ inline bool table::may_estimate(const part& p) const {
   return !on_cuda() && p.q.n >= estimate_least && p.q.kind != GPUHASH_OP_INSERT_MULTI && config_.key_bytes <= 8;
 }
 
-// Room for the distinct keys of p, or of as much of it as they can be estimated for.
-inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, gpuhash_error* err) {
-  *c = room_.take(p.q.n);
-  if (c->granted) return GPUHASH_OK;
-  const bool again = p.estimated;
-  if (!again) {
-    const size_t window = p.q.n < most_estimated ? p.q.n : most_estimated;
-    distinct_map keys(window);
-    if (!keys) return no_memory(err, most_estimated / 8);
+// Room for the distinct keys of p, or of as much of it as they can be estimated for. Not decided: there may be just enough,
+// which only the table knows.
+inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err) {
+  *decided = true;
+  *c = room_.take(p.estimated ? p.need : p.q.n);
+  if (!c->granted && !p.estimated) {
+    p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
+    distinct_map keys(p.window);
+    *decided = bool(keys);
+    if (!keys) return GPUHASH_OK;
     if (config_.key_bytes == 8)
-      keys.add(static_cast<const uint64_t*>(p.q.keys), window);
+      keys.add(static_cast<const uint64_t*>(p.q.keys), p.window);
     else
-      keys.add(static_cast<const uint32_t*>(p.q.keys), window);
-    p.estimated = true;
-    p.window = window;
-    p.need = keys.most(window);
+      keys.add(static_cast<const uint32_t*>(p.q.keys), p.window);
+    const distinct_map::range distinct = keys.about(p.window);
+    *c = room_.take(distinct.most);
+    if (!c->granted) {
+      *decided = room_.left() < distinct.least;
+      if (!*decided) return GPUHASH_OK;
+      p.estimated = true;
+      if (const gpuhash_status s = newcomers(p, err)) return s;  // those that are there already take no room
+      if (p.need > distinct.most) p.need = distinct.most;
+      *c = room_.take(p.need);
+    }
+    if (c->granted) p.q.n = p.window;
+  } else if (c->granted && p.estimated) {
+    p.q.n = p.window;
   }
-  *c = room_.take(p.need);
-  if (!c->granted && !again) {  // those that are there already take no room
-    const uint64_t distinct = p.need;
-    if (const gpuhash_status s = newcomers(p, err)) return s;
-    p.need = p.need < distinct ? p.need : distinct;
-    *c = room_.take(p.need);
-  }
-  if (c->granted) p.q.n = p.window;
   return GPUHASH_OK;
 }
 
 // How many elements of a window of p may each take a slot: p.need of p.window.
 inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   const uint64_t wanted = room_.limit() < few_elements ? few_elements : room_.limit();
-  p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
-  if (p.estimated && p.q.n > p.window) p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
+  if (!p.estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
   p.need = p.window;
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
   // Where most of a sample is new there is no need to look at the rest.
@@ -130,7 +136,8 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   const bool in_place = dead > used / 2 && most >= live + p.need;
   const bool far_too_small = !p.estimated && p.need == p.window && p.q.n / 4 > most;
   uint64_t wanted = in_place ? most : far_too_small ? 4 * most : next_limit(most, used + p.need);
-  if (p.estimated && wanted < live + p.need + p.need / 4) wanted = live + p.need + p.need / 4;  // once, and some to spare
+  if (p.estimated && wanted < live + p.need + p.need / 4)
+    wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);
   const uint64_t least = live + p.need > most ? live + p.need : most;
   if (s == GPUHASH_NO_MEMORY && least < wanted) s = resize(least, p.q.stream, err);

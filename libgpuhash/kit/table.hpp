@@ -325,7 +325,7 @@ class table {
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool may_estimate(const part& p) const;
-  gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, gpuhash_error* err);
+  gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status widen(const part& p, gpuhash_error* err);
