@@ -392,27 +392,13 @@ class chunk_of_equals {
 
   void read(const request& q, u32 kind, size_t begin, u32 n) {
     const joiner how = joiner_of(q);
-    const bool joins = kind == accumulate;
-    const bool replaces = kind == assign;
-    leaders = 0;
-    for (u32 j = 0; j < n; ++j) {
-      const key k = host_read_once(read_key<F>(q, begin + j));
-      const value v = host_read_once(read_value<F>(q, begin + j));
-      uint16_t& last = latest_[place_of(k)];
-      const bool may_join = !joins || may_join_first(how, v);
-      if (int(last < leaders) & int(key_[last] == k) & int(may_join)) {
-        if (joins) value_[last] = join_operands(how, value_[last], v);
-        if (replaces) value_[last] = v;
-        leader_[j] = last;
-        continue;
-      }
-      key_[leaders] = k;
-      value_[leaders] = v;
-      element_[leaders] = uint16_t(j);
-      leader_[j] = uint16_t(leaders);
-      if (may_join) last = uint16_t(leaders);
-      ++leaders;
-    }
+    const auto any = [](value) { return true; };
+    if (kind == insert) return read_by(q, begin, n, any, [](value kept, value) { return kept; });
+    if (kind == assign) return read_by(q, begin, n, any, [](value, value given) { return given; });
+    if (adds_integers(how)) return read_by(q, begin, n, any, [](value a, value b) { return value(a + b); });
+    read_by(
+        q, begin, n, [how](value v) { return may_join_first(how, v); },
+        [how](value a, value b) { return join_operands(how, a, b); });
   }
 
   // The leaders as a batch.
@@ -446,6 +432,30 @@ class chunk_of_equals {
  private:
   static constexpr u32 places = 4096;
   static u32 place_of(key k) { return u32((u64(k) * 0x9e3779b97f4a7c15ull) >> 52); }
+
+  template <class MayJoin, class Join>
+  GH_FN void read_by(const request& q, size_t begin, u32 n, MayJoin may_join, Join join_them) {
+    u32 so_far = 0;
+    for (u32 j = 0; j < n; ++j) {
+      const key k = host_read_once(read_key<F>(q, begin + j));
+      const value v = host_read_once(read_value<F>(q, begin + j));
+      const u32 place = place_of(k);
+      const u32 last = latest_[place];
+      const bool joins = may_join(v);
+      if (int(last < so_far) & int(key_[last] == k) & int(joins)) {
+        value_[last] = join_them(value_[last], v);
+        leader_[j] = uint16_t(last);
+        continue;
+      }
+      key_[so_far] = k;
+      value_[so_far] = v;
+      element_[so_far] = uint16_t(j);
+      leader_[j] = uint16_t(so_far);
+      if (joins) latest_[place] = uint16_t(so_far);
+      ++so_far;
+    }
+    leaders = so_far;
+  }
 
   // The values in the width of the caller's.
   const void* narrowed(u32 bytes) {
@@ -486,9 +496,10 @@ int run_on_host(const void* table, const request& q, totals* sum) {
   const auto serve_combined = [&](size_t begin, size_t end) {
     chunk_of_equals<F> chunk;
     size_t left = begin;  // for the driver
+    bool pays = false;    // it did the last time
     for (size_t b = begin; b < end; b += chunk.most) {
       const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
-      if (host_team.join != host_services::always && !chunk.worth_it(q, b, many)) continue;
+      if (host_team.join != host_services::always && !pays && !chunk.worth_it(q, b, many)) continue;
       if (left < b) serve(left, b);
       left = b + many;
       chunk.read(q, kind, b, many);
@@ -496,6 +507,7 @@ int run_on_host(const void* table, const request& q, totals* sum) {
       host_driver<Op, Find> driver(t, leaders);
       totals part = driver.serve(0, leaders.n);
       part.failed += chunk.answer(q, b, many, part.failed != 0);
+      pays = chunk.leaders < many / 2;
       add(part);
     }
     if (left < end) serve(left, end);
@@ -531,12 +543,14 @@ class leaving_pairs {
  public:
   leaving_pairs(void* keys, void* values, u32 key_bytes, u32 value_bytes, uint64_t* count)
       : keys_(keys), values_(values), key_bytes_(key_bytes), value_bytes_(value_bytes), count_(count) {}
+  GH_FN void need_room(u32 n) {
+    if (__builtin_expect(n_ + n > most, 0)) leave();
+  }
   // Without a branch on whether it is one: half of the slots of a table are empty, and no processor can tell which.
   GH_FN void add(typename F::key k, typename F::value v, bool is_one = true) {
     key_[n_] = k;
     value_[n_] = v;
     n_ += is_one;
-    if (__builtin_expect(n_ == most, 0)) leave();
   }
   [[gnu::noinline]] void leave() {
     if (n_ == 0) return;
@@ -571,13 +585,24 @@ int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t h
       here = width - into < lo + end - i ? width - into : lo + end - i;
       if constexpr (requires { Table::cells_are_slots; }) {
         if (order.stride) host_mem::prefetch<false>(t.slots + later * width);
-        for (u64 c = first; c < first + here; ++c) {
+        constexpr u32 per_line = 64 / sizeof(typename F::word);
+        const auto take = [&](u64 c) __attribute__((always_inline)) {
           const auto w = host_mem::load<::gpuhash::order::relaxed>(t.slots + c);
           out.add(F::key_of(w), F::value_of(w), is_live<F>(w));
+        };
+        u64 c = first;
+        for (; c + per_line <= first + here; c += per_line) {
+          out.need_room(per_line);
+          for (u32 s = 0; s < per_line; ++s) take(c + s);
         }
+        out.need_room(per_line);
+        for (; c < first + here; ++c) take(c);
       } else {
         for (u64 c = first; c < first + here; ++c)
-          t.template each_live<host_mem>(c, [&](typename F::key k, typename F::value v) { out.add(k, v); });
+          t.template each_live<host_mem>(c, [&](typename F::key k, typename F::value v) {
+            out.need_room(1);
+            out.add(k, v);
+          });
       }
     }
     out.leave();

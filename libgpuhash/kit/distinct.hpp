@@ -20,6 +20,7 @@ inline constexpr size_t most_estimated = size_t(1) << 22;
 #define GPUHASH_ESTIMATE_LEAST (size_t(1) << 14)
 #endif
 inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
+inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;
 
 class distinct_map {
  public:

@@ -3,7 +3,6 @@
 // An element needs room only if it adds a key that is absent. Nobody asks while there is room for all elements. Where
 // there is not, the keys of a window of the batch are looked up first: updates of keys that are there grow nothing.
 #pragma once
-#include "libgpuhash/kit/distinct.hpp"
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
@@ -38,21 +37,27 @@ inline bool table::may_estimate(const part& p) const {
   return !on_cuda() && p.q.n >= estimate_least && p.q.kind != GPUHASH_OP_INSERT_MULTI && config_.key_bytes <= 8;
 }
 
+inline distinct_map::range table::distinct_keys(const request& q, size_t n) const {
+  distinct_map keys(n);
+  if (!keys) return {n, n};
+  if (config_.key_bytes == 8)
+    keys.add(static_cast<const uint64_t*>(q.keys), n);
+  else
+    keys.add(static_cast<const uint32_t*>(q.keys), n);
+  return keys.about(n);
+}
+
 // Room for the distinct keys of p, or of as much of it as they can be estimated for. Not decided: there may be just enough,
 // which only the table knows.
 inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err) {
   *decided = true;
   *c = room_.take(p.estimated ? p.need : p.q.n);
   if (!c->granted && !p.estimated) {
+    // Few distinct keys may need no growth at all: rather see how far the room there is goes.
+    *decided = distinct_keys(p.q, estimate_sample).most >= estimate_sample / 2;
+    if (!*decided) return GPUHASH_OK;
     p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
-    distinct_map keys(p.window);
-    *decided = bool(keys);
-    if (!keys) return GPUHASH_OK;
-    if (config_.key_bytes == 8)
-      keys.add(static_cast<const uint64_t*>(p.q.keys), p.window);
-    else
-      keys.add(static_cast<const uint32_t*>(p.q.keys), p.window);
-    const distinct_map::range distinct = keys.about(p.window);
+    const distinct_map::range distinct = distinct_keys(p.q, p.window);
     *c = room_.take(distinct.most);
     if (!c->granted) {
       *decided = room_.left() < distinct.least;

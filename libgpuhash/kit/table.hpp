@@ -21,6 +21,7 @@
 
 #include "gpuhash/plugin.h"
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/distinct.hpp"
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
@@ -325,6 +326,7 @@ class table {
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool may_estimate(const part& p) const;
+  distinct_map::range distinct_keys(const request& q, size_t n) const;
   gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
