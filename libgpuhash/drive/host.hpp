@@ -15,6 +15,7 @@
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/side.hpp"
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
@@ -214,7 +215,7 @@ class alignas(64) host_driver {
   const request q_;
   totals sum_{};
   u32 n_ = 0;                                           // operations that wait
-  u32 join_ = host_team.join == host_services::always;  // accumulate: blocks to join before the next try without
+  u32 join_ = host_team.join == host_services::blocks;  // accumulate: blocks to join before the next try without
   waiting list_[waiting_room];
   block ring_[blocks_ahead + 1];
 
@@ -491,15 +492,17 @@ int run_on_host(const void* table, const request& q, totals* sum) {
   };
   u32 kind = Op::fixed_kind;
   if constexpr (requires { t.kind; }) kind = t.kind;
-  const bool asked = host_team.join != host_services::never && in_kinds(kind, combining_kinds) && !q.only_failed;
-  const bool may_combine = asked && (n >= combined_least || host_team.join == host_services::always);
+  const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
+                     q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);
+  const bool always = host_team.join == host_services::always || q.parts == parts_always;
+  const bool may_combine = !never && (n >= combined_least || always);
   const auto serve_combined = [&](size_t begin, size_t end) {
     chunk_of_equals<F> chunk;
     size_t left = begin;  // for the driver
     bool pays = false;    // it did the last time
     for (size_t b = begin; b < end; b += chunk.most) {
       const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
-      if (host_team.join != host_services::always && !pays && !chunk.worth_it(q, b, many)) continue;
+      if (!always && !pays && !chunk.worth_it(q, b, many)) continue;
       if (left < b) serve(left, b);
       left = b + many;
       chunk.read(q, kind, b, many);

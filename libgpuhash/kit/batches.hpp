@@ -150,7 +150,7 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
 // Would this batch gain by having the table to itself? One that a single thread serves has no need of atomics then.
 inline bool table::serves_alone(const request& q) const {
   const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
-  return writes && (q.threads <= 1 || q.n <= lone_batch);
+  return writes && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
 }
 
 inline void table::serve(part& p, const host_turn& turn) {

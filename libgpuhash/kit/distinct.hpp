@@ -17,7 +17,7 @@ namespace gpuhash {
 inline constexpr size_t most_estimated = size_t(1) << 22;
 // A smaller batch is cheap to look up key by key.
 #ifndef GPUHASH_ESTIMATE_LEAST
-#define GPUHASH_ESTIMATE_LEAST (size_t(1) << 14)
+#define GPUHASH_ESTIMATE_LEAST (size_t(1) << 12)
 #endif
 inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
 inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;

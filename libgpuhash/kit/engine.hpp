@@ -36,7 +36,7 @@ struct request {
   uint32_t only_failed;             // 1: serve only elements whose status byte says that they were not carried out
   // 1: no batch that writes runs at the same time (kit/gate). CPU: nor any other, and one thread serves this one
   uint32_t alone;
-  uint32_t parts;          // CUDA: may the batch be divided by parts of the table? (kit/parts.hpp)
+  uint32_t parts;          // may elements be rearranged before they reach the table? (kit/parts.hpp)
   const uint32_t* unless;  // CUDA: if set, and what lies there is not 0, somebody else serves the batch
 };
 

@@ -107,6 +107,14 @@ MISTAKES = [
         "exclusive_ = false;\n    turn_.notify_all();",
         "exclusive_ = false;\n    if (!PLANTED) turn_.notify_all();",
     ),
+    Mistake(
+        "alone beside batches",
+        GATE,
+        "if (exclusive_ || sharing_ || waiting_)",
+        "if (exclusive_ || waiting_ || (sharing_ && !PLANTED))",
+    ),
+    Mistake("alone without the gate", GATE, "return exclusive_ = true;", "return (exclusive_ = !PLANTED), true;"),
+    Mistake("alone whoever is there", BATCHES, "p.q.alone = turn.alone;", "p.q.alone = PLANTED || turn.alone;"),
     # the accounting of room
     Mistake(
         "more claimed than is left",
