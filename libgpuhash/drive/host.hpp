@@ -475,50 +475,146 @@ class chunk_of_equals {
   u8 status_[most];
 };
 
+inline void add_totals(totals* sum, const totals& part) {
+  __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
+}
+
+// One function for all who call it: it is long.
+template <class Op, class Find>
+[[gnu::noinline]] totals serve_range(const typename Op::table& t, const request& q, size_t begin, size_t end) {
+  host_driver<Op, Find> driver(t, q);
+  return driver.serve(begin, end);
+}
+
+// begin .. end, of which the chunks where that pays are combined.
+template <class Op, class Find>
+totals serve_combined(const typename Op::table& t, const request& q, u32 kind, bool always, size_t begin, size_t end) {
+  chunk_of_equals<typename Op::F> chunk;
+  totals sum{};
+  size_t left = begin;  // for the driver
+  bool pays = false;    // it did the last time
+  for (size_t b = begin; b < end; b += chunk.most) {
+    const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
+    if (!always && !pays && !chunk.worth_it(q, b, many)) continue;
+    if (left < b) add_totals(&sum, serve_range<Op, Find>(t, q, left, b));
+    left = b + many;
+    chunk.read(q, kind, b, many);
+    const request leaders = chunk.batch(q);
+    totals part = serve_range<Op, Find>(t, leaders, 0, leaders.n);
+    part.failed += chunk.answer(q, b, many, part.failed != 0);
+    add_totals(&sum, part);
+    pays = chunk.leaders < many / 2;
+  }
+  if (left < end) add_totals(&sum, serve_range<Op, Find>(t, q, left, end));
+  return sum;
+}
+
 template <class Op, class Find>
 int run_on_host(const void* table, const request& q, totals* sum) {
-  using F = typename Op::F;
   const size_t n = q.n_there ? *q.n_there : q.n;
   const auto& t = *static_cast<const typename Op::table*>(table);
-  const auto add = [&](const totals& part) {
-    __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
-  };
-  const auto serve = [&](size_t begin, size_t end) {
-    host_driver<Op, Find> driver(t, q);
-    add(driver.serve(begin, end));
-  };
-  u32 kind = Op::fixed_kind;
-  if constexpr (requires { t.kind; }) kind = t.kind;
-  const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
-                     q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);
-  const bool always = host_team.join == host_services::always || q.parts == parts_always;
-  const bool may_combine = !never && (n >= combined_least || always);
-  const auto serve_combined = [&](size_t begin, size_t end) {
-    chunk_of_equals<F> chunk;
-    size_t left = begin;  // for the driver
-    bool pays = false;    // it did the last time
+  constexpr bool kind_of_table = requires { t.kind; };
+  if constexpr (in_kinds(Op::fixed_kind, combining_kinds) || kind_of_table) {
+    u32 kind = Op::fixed_kind;
+    if constexpr (kind_of_table) kind = t.kind;
+    const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
+                       q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);
+    const bool always = host_team.join == host_services::always || q.parts == parts_always;
+    if (!never && (n >= combined_least || always)) {
+      in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
+        add_totals(sum, serve_combined<Op, Find>(t, q, kind, always, begin, end));
+      });
+      return 0;
+    }
+  }
+  in_pieces(q.threads, n, batch_cut,
+            [&](size_t begin, size_t end) { add_totals(sum, serve_range<Op, Find>(t, q, begin, end)); });
+  return 0;
+}
+
+// A mixed batch: elements are sorted by kind, a chunk at a time, so that each kind is served by its own driver, without a
+// branch for each element that no processor can predict. An element takes effect at some point during the call, as always.
+inline constexpr size_t sorted_least = 256;  // elements of a batch; a smaller one is served as it comes
+
+template <class F>
+class chunk_by_kind {
+  using key = typename F::key;
+  using value = typename F::value;
+
+ public:
+  static constexpr u32 most = 4096;
+
+  void read(const request& q, size_t begin, u32 n) {
+    u8 kind_of[most];
+    u32 at[kinds] = {};
+    for (u32 j = 0; j < n; ++j) kind_of[j] = u8(host_read_once(u32(read_op(q, begin + j))));
+    for (u32 j = 0; j < n; ++j) ++at[kind_of[j]];
+    for (u32 k = 0, before = 0; k < kinds; ++k) {
+      const u32 here = at[k];
+      first_[k] = at[k] = before;
+      before += here;
+    }
+    first_[kinds] = n;
+    for (u32 j = 0; j < n; ++j) {
+      const u32 i = at[kind_of[j]]++;
+      key_[i] = read_key<F>(q, begin + j);
+      write_element<value>(value_, q.value_bytes, i, read_value<F>(q, begin + j));
+      element_[i] = uint16_t(j);
+    }
+  }
+  // The elements of a kind as a batch; n is 0 if there are none.
+  request batch(const request& q, u32 kind) {
+    const u32 i = first_[kind];
+    request r = q;
+    r.kind = kind;
+    r.n = first_[kind + 1] - i;
+    r.n_there = nullptr;
+    r.ops = nullptr;
+    r.keys = key_ + i;
+    r.key_bytes = sizeof(key);
+    r.values = q.values && in_kinds(kind, adding_kinds) ? value_ + size_t(i) * q.value_bytes : nullptr;
+    r.out_values = q.out_values && kind == find ? found_ + size_t(i) * q.value_bytes : nullptr;
+    r.status = status_ + i;
+    r.threads = 1;
+    return r;
+  }
+  void answer(const request& q, size_t begin, u32 n) const {
+    for (u32 i = 0; i < n && q.status; ++i) q.status[begin + element_[i]] = i < first_[nop + 1] ? u8(no) : status_[i];
+    for (u32 i = 0; i < n && q.out_values; ++i) {
+      const bool finds = i >= first_[find] && i < first_[find + 1];
+      const value v = finds ? read_element<value>(found_, q.value_bytes, i) : value(0);
+      write_element<value>(q.out_values, q.value_bytes, begin + element_[i], v);
+    }
+  }
+  static constexpr u32 kinds = erase + 1;
+
+ private:
+  u32 first_[kinds + 1];  // element of each kind
+  key key_[most];
+  alignas(8) u8 value_[most * sizeof(value)];
+  alignas(8) u8 found_[most * sizeof(value)];
+  uint16_t element_[most];
+  u8 status_[most];
+};
+
+template <class F>
+int run_by_kind(const void* table, const request& q, totals* sum,
+                int (*run)(const void* table, const request& q, totals* sum)) {
+  in_pieces(q.threads, q.n_there ? *q.n_there : q.n, batch_cut, [&](size_t begin, size_t end) {
+    chunk_by_kind<F> chunk;
     for (size_t b = begin; b < end; b += chunk.most) {
       const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
-      if (!always && !pays && !chunk.worth_it(q, b, many)) continue;
-      if (left < b) serve(left, b);
-      left = b + many;
-      chunk.read(q, kind, b, many);
-      const request leaders = chunk.batch(q);
-      host_driver<Op, Find> driver(t, leaders);
-      totals part = driver.serve(0, leaders.n);
-      part.failed += chunk.answer(q, b, many, part.failed != 0);
-      pays = chunk.leaders < many / 2;
-      add(part);
+      chunk.read(q, b, many);
+      for (u32 kind = nop + 1; kind < chunk.kinds; ++kind) {
+        const request some = chunk.batch(q, kind);
+        if (some.n) run(table, some, sum);
+      }
+      chunk.answer(q, b, many);
     }
-    if (left < end) serve(left, end);
-  };
-  if (may_combine)
-    in_pieces(q.threads, n, batch_cut, serve_combined);
-  else
-    in_pieces(q.threads, n, batch_cut, serve);
+  });
   return 0;
 }
 
@@ -629,7 +725,9 @@ struct host_engines {
       case insert_multi: return one<tile, insert_multi>(t, q, sum);
       case count: return one<tile, count>(t, q, sum);
       case erase_all: return one<tile, erase_all>(t, q, sum);
-      case mixed: return one<tile, mixed>(t, q, sum);
+      case mixed:
+        if (q.n >= sorted_least && !q.only_failed && q.parts != parts_never) return run_by_kind<F>(t, q, sum, run<F>);
+        return one<tile, mixed>(t, q, sum);
     }
     return -1;
   }

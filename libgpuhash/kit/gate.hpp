@@ -41,8 +41,12 @@ class host_gate {
       crowd_ = turns_in_a_crowd;
       return false;
     }
-    if (crowd_) return --crowd_, false;
-    return exclusive_ = true;
+    if (crowd_) {
+      --crowd_;
+      return false;
+    }
+    exclusive_ = true;
+    return true;
   }
   void lock() {
     std::unique_lock<kit_mutex> lock(mutex_);
