@@ -247,3 +247,55 @@ def test_beside_other_threads(structure: str, way: dict) -> None:
         assert not failed
         added = np.concatenate([keys[:size] for size in (1, 10, 100, 5000)] * 30)
         same_as_numpy(t, added, np.ones(len(added), np.int64), np.add)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [255, 256, 4097, N])
+@pytest.mark.parametrize(("dtype", "value"), [("uint32", "int32"), ("uint64", "int32"), ("uint64", "int64")])
+def test_mixed_batches_sorted_by_kind(dtype: str, value: str, n: int, threads: int, way: dict) -> None:
+    """Each key once, so that there is one right answer for every element."""
+    random = np.random.default_rng(6)
+    keys = keys_of("distinct", n, dtype)
+    old, new = random.integers(1, 2**31, (2, n)).astype(value)
+    there = random.random(n) < 0.5
+    ops = random.integers(0, 6, n).astype(np.uint8)  # NOP among them
+    is_op = {op: ops == op for op in gh.Op if op <= gh.Op.ERASE}
+    with table(dtype=dtype, value=value, threads=threads, capacity=64, **way) as t:
+        t.insert(keys[there], old[there])
+        values, mask = t.execute(ops, keys, new)
+        finds = is_op[gh.Op.FIND] & there
+        adds = is_op[gh.Op.INSERT] | is_op[gh.Op.ASSIGN] | is_op[gh.Op.ACCUMULATE]
+        assert np.array_equal(values, np.where(finds, old, 0))
+        assert np.array_equal(mask, finds | (is_op[gh.Op.ERASE] & there) | (adds & ~there))
+        with np.errstate(over="ignore"):
+            joined = np.where(is_op[gh.Op.ACCUMULATE], old + new, np.where(is_op[gh.Op.ASSIGN], new, old))
+        after, found = t.find(keys)
+        assert np.array_equal(found, (there & ~is_op[gh.Op.ERASE]) | adds)
+        assert np.array_equal(after, np.where(found, np.where(there, joined, new), 0))
+        t.check()
+
+
+def test_mixed_batches_on_a_set() -> None:
+    keys = keys_of("distinct", N, "uint64")
+    ops = np.array([gh.Op.INSERT, gh.Op.FIND, gh.Op.ERASE], np.uint8)[np.arange(N) % 3]
+    with table(value=None) as t:
+        t.insert(keys[: N // 2])
+        there = np.arange(N) < N // 2
+        _, mask = t.execute(ops, keys)
+        assert np.array_equal(mask, np.where(ops == gh.Op.INSERT, ~there, there))
+        assert len(t) == np.count_nonzero((there & (ops != gh.Op.ERASE)) | (ops == gh.Op.INSERT))
+
+
+def test_mixed_batches_on_a_full_table() -> None:
+    """What found no room says so, and what needs none is done."""
+    keys = keys_of("distinct", N, "uint64")
+    ops = np.where(np.arange(N) % 2, gh.Op.INSERT, gh.Op.FIND).astype(np.uint8)
+    with table(capacity=64, grow=False, max_load_factor=1.0) as t:
+        with pytest.raises(gh.TableFull) as raised:
+            t.execute(ops, keys, 1)
+        status = raised.value.status
+        inserts = ops == gh.Op.INSERT
+        assert np.array_equal(t.contains(keys), inserts & (status == 1))
+        assert np.all(status[~inserts] <= 1)
+        assert np.count_nonzero(status == 2) == np.count_nonzero(inserts) - len(t)
