@@ -1,5 +1,6 @@
-"""Checks of accumulate with equal keys joined each time, of a chunk or of a block, which otherwise depends on samples and
-on which threads meet.
+"""Checks of accumulate with equal keys joined each time, of a chunk or of a block.
+
+Otherwise that depends on samples and on which threads meet.
 """
 
 import os

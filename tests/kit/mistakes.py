@@ -113,7 +113,12 @@ MISTAKES = [
         "if (exclusive_ || sharing_ || waiting_)",
         "if (exclusive_ || waiting_ || (sharing_ && !PLANTED))",
     ),
-    Mistake("alone without the gate", GATE, "exclusive_ = true;\n    return true;", "exclusive_ = !PLANTED;\n    return true;"),
+    Mistake(
+        "alone without the gate",
+        GATE,
+        "exclusive_ = true;\n    return true;",
+        "exclusive_ = !PLANTED;\n    return true;",
+    ),
     Mistake("alone whoever is there", BATCHES, "p.q.alone = turn.alone;", "p.q.alone = PLANTED || turn.alone;"),
     # the accounting of room
     Mistake(
