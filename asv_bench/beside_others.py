@@ -1,15 +1,17 @@
 """Work on a CPU, alone and beside busy processes: small batches by number of threads, and aggregations by library.
 
     python -m asv_bench.beside_others [--keys N] [--batches N] [--rounds N] [--busy N] [--only batches|aggregations]
+                                      [--elements N ...] [--key-bytes 4|8 ...] [--kinds NAME ...]
 
 Prints two tables. Of small batches: seconds of wall-clock and processor time for inserting and finding `batches`
 batches of `keys` keys, the median and the range of `rounds` rounds. The settings take turns, so that what else the
 machine does meets all of them. What it shows is whether threads cost more than they bring where other processes want
 the cores.
 
-Of aggregations: value_counts, dedup and group-by (a sum) of 10^6 64-bit keys, uniform and Zipf(1.05), by this package
-with the default and with one thread, by pandas and by polars (each where it is installed). Each makes its result anew,
-from numpy arrays; results are compared first.
+Of aggregations: value_counts, dedup and group-by (a sum) of 64-bit keys (or 32-bit ones), 10^6 of them by default:
+uniform, Zipf of several exponents, one key, and sorted runs of 1,000 equal keys; by this package with the default and
+with one thread, by pandas and by polars (each where it is installed). Each makes its result anew, from numpy arrays;
+results are compared first.
 """
 
 from __future__ import annotations
@@ -63,16 +65,16 @@ def aggregations() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], tup
     """By task and library: functions of keys and values, which return the distinct keys and a number for each."""
 
     def ours(threads: int | None) -> dict[str, Callable[..., Any]]:
-        def table(values: bool, n: int) -> gh.Table:
+        def table(values: bool, n: int, key_dtype: Any) -> gh.Table:
             dtype = np.int64 if values else None
-            return gh.Table(value_dtype=dtype, device="cpu", threads=threads, capacity=n // 4)
+            return gh.Table(key_dtype=key_dtype, value_dtype=dtype, device="cpu", threads=threads, capacity=n // 4)
 
         def dedup(k: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, None]:
-            with table(False, len(k)) as t:
+            with table(False, len(k), k.dtype) as t:
                 return k[t.insert(k)], None
 
         def total(k: np.ndarray, v: Any) -> tuple[np.ndarray, np.ndarray]:
-            with table(True, len(k)) as t:
+            with table(True, len(k), k.dtype) as t:
                 t.accumulate(k, v)
                 return t.export()
 
@@ -113,30 +115,56 @@ def in_order(result: tuple[np.ndarray, np.ndarray | None]) -> list[np.ndarray]:
     return [keys[order]] if numbers is None else [keys[order], numbers[order].astype(np.int64)]
 
 
-def measure_aggregations(rounds: int, busy: int, n: int = 1_000_000) -> None:
-    """Print a line for each task, kind of keys and library."""
+KINDS = ("uniform", "zipf 0.5", "zipf 1.05", "zipf 1.3", "zipf 2.0", "one key", "runs")
+
+
+def keys_of(kind: str, n: int, key_bytes: int) -> np.ndarray:
+    """n keys. Those of Zipf lie anywhere: each rank has a key of its own, and they are not in order of their ranks."""
     random = np.random.default_rng(0)
-    zipf = random.zipf(1.05, n).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # so that they lie anywhere
-    kinds = {"uniform": random.integers(0, n, n, np.uint64), "zipf 1.05": zipf}
-    values = random.integers(0, 100, n)
+    name, _, exponent = kind.partition(" ")
+    if kind == "uniform":
+        ranks = random.integers(0, n, n, np.uint64)
+    elif kind == "one key":
+        ranks = np.ones(n, np.uint64)
+    elif kind == "runs":
+        ranks = np.arange(n, dtype=np.uint64) // np.uint64(1000)
+    elif float(exponent) < 1:  # of n ranks, by the inverse of the distribution's integral
+        ranks = (n * random.random(n) ** (1 / (1 - float(exponent)))).astype(np.uint64)
+    else:
+        ranks = random.zipf(float(exponent), n).astype(np.uint64)
+    if name == "zipf":
+        ranks *= np.uint64(0x9E3779B97F4A7C15)
+    return ranks if key_bytes == 8 else (ranks >> np.uint64(32 if name == "zipf" else 0)).astype(np.uint32)
+
+
+def measure_aggregations(arguments: argparse.Namespace, busy: int) -> None:
+    """Print a line for each task, size and kind of keys, and library."""
     with busy_beside(busy):
         for task, calls in aggregations().items():
-            for kind, keys in kinds.items():
-                expected = in_order(calls["gpuhash"](keys, values))
-                for call in calls.values():
-                    assert all(map(np.array_equal, expected, in_order(call(keys, values)))), "results differ"
-                times: dict[str, list[float]] = defaultdict(list)
-                for _ in range(rounds):
-                    for name, call in calls.items():
-                        start = time.perf_counter()
-                        call(keys, values)
-                        times[name].append((time.perf_counter() - start) * 1e3)
-                ours = statistics.median(times["gpuhash"])
-                for name, all_times in times.items():
-                    spread = f"({min(all_times):.1f} to {max(all_times):.1f})"
-                    median = statistics.median(all_times)
-                    what = f"{busy:>11}  {task:<12}  {kind:<9}  {name:<17}"
-                    print(f"{what}  {median:8.1f} {spread:<18} {median / ours:8.2f}", flush=True)
+            for n in arguments.elements:
+                values = np.random.default_rng(1).integers(0, 100, n)
+                for key_bytes in arguments.key_bytes:
+                    for kind in arguments.kinds:
+                        name = f"{busy:>11}  {task:<12}  {n:>8}  {key_bytes}  {kind:<9}"
+                        measure_task(name, calls, keys_of(kind, n, key_bytes), values, arguments.rounds)
+
+
+def measure_task(what: str, calls: dict[str, Callable[..., Any]], keys: np.ndarray, values: Any, rounds: int) -> None:
+    """The lines of one task."""
+    expected = in_order(calls["gpuhash"](keys, values))
+    for call in calls.values():
+        assert all(map(np.array_equal, expected, in_order(call(keys, values)))), "results differ"
+    times: dict[str, list[float]] = defaultdict(list)
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call(keys, values)
+            times[name].append((time.perf_counter() - start) * 1e3)
+    ours = statistics.median(times["gpuhash"])
+    for name, all_times in times.items():
+        spread = f"({min(all_times):.2f} to {max(all_times):.2f})"
+        median = statistics.median(all_times)
+        print(f"{what}  {name:<17}  {median:9.2f} {spread:<20} {median / ours:8.2f}", flush=True)
 
 
 @contextlib.contextmanager
@@ -162,12 +190,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7, help="runs of each setting; default: 7")
     parser.add_argument("--busy", type=int, default=2, help="busy processes of the second part; default: 2")
     parser.add_argument("--only", choices=("batches", "aggregations"), help="default: both tables")
+    parser.add_argument("--elements", type=int, nargs="+", default=[1_000_000], help="of aggregations; default: 10^6")
+    parser.add_argument("--key-bytes", type=int, nargs="+", default=[8], choices=(4, 8), help="default: 8")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of keys; default: all")
     arguments = parser.parse_args()
     if arguments.only != "batches":
-        print(f"10^6 keys; {arguments.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
-        print("busy beside  task          keys       library                  ms (range)             / ours")
-        for busy in (0, arguments.busy):
-            measure_aggregations(arguments.rounds, busy)
+        print(f"{arguments.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
+        print(
+            "busy beside  task          elements  bytes, kind  library                   ms (range)              / ours"
+        )
+        for busy in sorted({0, arguments.busy}):
+            measure_aggregations(arguments, busy)
         print()
     if arguments.only != "aggregations":
         measure_batches(arguments)

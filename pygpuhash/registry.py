@@ -82,6 +82,7 @@ class _Announced:
 
 _scanned: tuple[tuple[str, ...], list[_Announced]] | None = None
 _resolved: dict[tuple[str, str], Any] = {}
+_of_the_library: set[str] = set()  # names that the library was found to have and has loaded: it keeps them
 
 
 def _announced() -> list[_Announced]:
@@ -117,8 +118,12 @@ def resolve(name: str | os.PathLike[str]) -> str | type:
             raise BackendNotFound(_unknown(name, [f"{a.distribution}:{a.name}" for a in _announced()]))
         return _target(candidates[0])
     candidates = [a for a in _announced() if a.name == name]
-    if not candidates or name in _found_by_library():
+    if not candidates or name in _of_the_library:
         return _of_library(name)
+    if name in _found_by_library():
+        loaded = _of_library(name)
+        _of_the_library.add(name)
+        return loaded
     if len(candidates) > 1:
         owners = " and ".join(sorted(a.distribution for a in candidates))
         raise BackendNotFound(

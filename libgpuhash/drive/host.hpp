@@ -15,6 +15,7 @@
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/side.hpp"
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
@@ -25,8 +26,9 @@ inline constexpr u32 block_size = 64;                // elements per block: one 
 inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
 inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
 inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
-inline constexpr cut batch_cut = {8192, 4096, 16384, block_size};    // elements that a thread takes at a time
-inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};  // cells
+inline constexpr size_t combined_least = 2048;       // elements of a batch; a smaller one is not looked at
+inline constexpr cut batch_cut = {lone_batch, 4096, 16384, block_size};  // elements that a thread takes at a time
+inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};      // cells
 
 // An operation that has to visit another line, and whose it is.
 template <class Op>
@@ -45,6 +47,13 @@ template <class Mixed>
 struct op_of_kind : Mixed {
   using table = table_of_kind<typename Mixed::table>;
 };
+
+// Where a value comes from is hidden, so that the compiler does not read the caller's array again instead of keeping it.
+template <class T>
+GH_FN T host_read_once(T v) {
+  asm("" : "+r"(v));
+  return v;
+}
 
 // A table that is small enough to be copied; or else the table itself.
 template <class Table>
@@ -68,18 +77,21 @@ struct host_pass {
   const request q;
   totals sum{};
   u32 lost = 0;  // compare-and-swaps
-  tile_type tile{};
+  tile_type tile = tile_for(q);
 
+  GH_FN static tile_type tile_for(const request& q) {
+    tile_type made{};
+    if constexpr (requires { made.alone; }) made.alone = q.alone;
+    return made;
+  }
   GH_FN static void prefetch(const void* line) {
     constexpr u32 line_bytes = Op::R * sizeof(typename F::word);
     for (u32 b = 0; b < line_bytes; b += 64) host_mem::prefetch<!reads>(static_cast<const char*>(line) + b);
   }
 
-  // Where a value comes from is hidden, so that the compiler does not read the caller's array again instead of keeping it.
   template <class T>
   GH_FN static T read_once(T v) {
-    asm("" : "+r"(v));
-    return v;
+    return host_read_once(v);
   }
 
   // What element i answers, or seems to if the operation is not done: then it is overwritten later.
@@ -203,7 +215,7 @@ class alignas(64) host_driver {
   const request q_;
   totals sum_{};
   u32 n_ = 0;                                           // operations that wait
-  u32 join_ = host_team.join == host_services::always;  // accumulate: blocks to join before the next try without
+  u32 join_ = host_team.join == host_services::blocks;  // accumulate: blocks to join before the next try without
   waiting list_[waiting_room];
   block ring_[blocks_ahead + 1];
 
@@ -345,39 +357,354 @@ class alignas(64) host_driver {
 // Kinds that host_engines may have share a driver.
 inline constexpr u32 writing_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << erase | 1u << mixed;
 
+// Kinds of which equal keys may reach the table as one operation.
+inline constexpr u32 combining_kinds = 1u << insert | 1u << assign | 1u << accumulate;
+
+// Skewed keys: equal keys of a chunk are combined before they reach the table, in the cache of one thread. Frequent keys
+// then cost what reading them costs, and no slot is written again and again, by one thread or by several.
+//
+// An element follows the last one before it with its key, if that is still remembered. Those that follow none are the
+// chunk's leaders, which the driver serves; a follower takes effect right after its leader, so its key was there. Where a
+// leader found no room, nothing of it or its followers has happened, and all of them say so: a retry serves them one by one.
+template <class F>
+class chunk_of_equals {
+  using key = typename F::key;
+  using value = typename F::value;
+
+ public:
+  static constexpr u32 most = 4096, sampled = 512;
+
+  u32 leaders = 0;
+
+  // Is half of the elements at the beginning of begin .. begin + n - 1 of keys that came before?
+  bool worth_it(const request& q, size_t begin, u32 n) {
+    const u32 some = n < sampled ? n : sampled;
+    u32 again = 0;
+    leaders = 0;
+    for (u32 j = 0; j < some; ++j) {
+      const key k = read_key<F>(q, begin + j);
+      uint16_t& last = latest_[place_of(k)];
+      again += int(last < leaders) & int(key_[last] == k);
+      key_[leaders] = k;
+      last = uint16_t(leaders++);
+    }
+    return again >= some / 2;
+  }
+
+  void read(const request& q, u32 kind, size_t begin, u32 n) {
+    const joiner how = joiner_of(q);
+    const auto any = [](value) { return true; };
+    if (kind == insert) return read_by(q, begin, n, any, [](value kept, value) { return kept; });
+    if (kind == assign) return read_by(q, begin, n, any, [](value, value given) { return given; });
+    if (adds_integers(how)) return read_by(q, begin, n, any, [](value a, value b) { return value(a + b); });
+    read_by(
+        q, begin, n, [how](value v) { return may_join_first(how, v); },
+        [how](value a, value b) { return join_operands(how, a, b); });
+  }
+
+  // The leaders as a batch.
+  request batch(const request& q) {
+    request r = q;
+    r.n = leaders;
+    r.n_there = nullptr;
+    r.keys = key_;
+    r.key_bytes = sizeof(key);
+    r.values = q.values ? narrowed(q.value_bytes) : nullptr;
+    r.status = status_;
+    return r;
+  }
+
+  // What became of n elements from `begin` on, when the leaders have been served. Returns how many followers have failed.
+  u64 answer(const request& q, size_t begin, u32 n, bool any_failed) const {
+    u64 failed = 0;
+    if (q.status) {
+      __builtin_memset(q.status + begin, no, n);
+      for (u32 i = 0; i < leaders; ++i) q.status[begin + element_[i]] = status_[i];
+    }
+    for (u32 j = 0; j < n && any_failed; ++j) {
+      const u8 s = status_[leader_[j]];
+      if (s <= yes || element_[leader_[j]] == j) continue;
+      if (q.status) q.status[begin + j] = s;
+      ++failed;
+    }
+    return failed;
+  }
+
+ private:
+  static constexpr u32 places = 4096;
+  static u32 place_of(key k) { return u32((u64(k) * 0x9e3779b97f4a7c15ull) >> 52); }
+
+  template <class MayJoin, class Join>
+  GH_FN void read_by(const request& q, size_t begin, u32 n, MayJoin may_join, Join join_them) {
+    u32 so_far = 0;
+    for (u32 j = 0; j < n; ++j) {
+      const key k = host_read_once(read_key<F>(q, begin + j));
+      const value v = host_read_once(read_value<F>(q, begin + j));
+      const u32 place = place_of(k);
+      const u32 last = latest_[place];
+      const bool joins = may_join(v);
+      if (int(last < so_far) & int(key_[last] == k) & int(joins)) {
+        value_[last] = join_them(value_[last], v);
+        leader_[j] = uint16_t(last);
+        continue;
+      }
+      key_[so_far] = k;
+      value_[so_far] = v;
+      element_[so_far] = uint16_t(j);
+      leader_[j] = uint16_t(so_far);
+      if (joins) latest_[place] = uint16_t(so_far);
+      ++so_far;
+    }
+    leaders = so_far;
+  }
+
+  // The values in the width of the caller's.
+  const void* narrowed(u32 bytes) {
+    if (bytes == sizeof(value)) return value_;
+    u32* const narrow = reinterpret_cast<u32*>(narrow_);
+    for (u32 i = 0; i < leaders; ++i) narrow[i] = u32(value_[i]);
+    return narrow;
+  }
+
+  uint16_t latest_[places] = {};  // the leader that a key would follow; whether it is one is asked when it is needed
+  key key_[most];
+  value value_[most];
+  alignas(8) u8 narrow_[sizeof(value) == 8 ? 4 * most : 8];
+  uint16_t element_[most];  // of each leader
+  uint16_t leader_[most];   // of each element
+  u8 status_[most];
+};
+
+inline void add_totals(totals* sum, const totals& part) {
+  __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
+}
+
+// One function for all who call it: it is long.
+template <class Op, class Find>
+[[gnu::noinline]] totals serve_range(const typename Op::table& t, const request& q, size_t begin, size_t end) {
+  host_driver<Op, Find> driver(t, q);
+  return driver.serve(begin, end);
+}
+
+// begin .. end, of which the chunks where that pays are combined.
+template <class Op, class Find>
+totals serve_combined(const typename Op::table& t, const request& q, u32 kind, bool always, size_t begin, size_t end) {
+  chunk_of_equals<typename Op::F> chunk;
+  totals sum{};
+  size_t left = begin;  // for the driver
+  bool pays = false;    // it did the last time
+  for (size_t b = begin; b < end; b += chunk.most) {
+    const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
+    if (!always && !pays && !chunk.worth_it(q, b, many)) continue;
+    if (left < b) add_totals(&sum, serve_range<Op, Find>(t, q, left, b));
+    left = b + many;
+    chunk.read(q, kind, b, many);
+    const request leaders = chunk.batch(q);
+    totals part = serve_range<Op, Find>(t, leaders, 0, leaders.n);
+    part.failed += chunk.answer(q, b, many, part.failed != 0);
+    add_totals(&sum, part);
+    pays = chunk.leaders < many / 2;
+  }
+  if (left < end) add_totals(&sum, serve_range<Op, Find>(t, q, left, end));
+  return sum;
+}
+
 template <class Op, class Find>
 int run_on_host(const void* table, const request& q, totals* sum) {
   const size_t n = q.n_there ? *q.n_there : q.n;
   const auto& t = *static_cast<const typename Op::table*>(table);
-  const auto serve = [&](size_t begin, size_t end) {
-    host_driver<Op, Find> driver(t, q);
-    const totals part = driver.serve(begin, end);
-    __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
-  };
-  in_pieces(q.threads, n, batch_cut, serve);
+  constexpr bool kind_of_table = requires { t.kind; };
+  if constexpr (in_kinds(Op::fixed_kind, combining_kinds) || kind_of_table) {
+    u32 kind = Op::fixed_kind;
+    if constexpr (kind_of_table) kind = t.kind;
+    const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
+                       q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);
+    const bool always = host_team.join == host_services::always || q.parts == parts_always;
+    if (!never && (n >= combined_least || always)) {
+      in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
+        add_totals(sum, serve_combined<Op, Find>(t, q, kind, always, begin, end));
+      });
+      return 0;
+    }
+  }
+  in_pieces(q.threads, n, batch_cut,
+            [&](size_t begin, size_t end) { add_totals(sum, serve_range<Op, Find>(t, q, begin, end)); });
   return 0;
 }
 
-// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.
+// A mixed batch: elements are sorted by kind, a chunk at a time, so that each kind is served by its own driver, without a
+// branch for each element that no processor can predict. An element takes effect at some point during the call, as always.
+inline constexpr size_t sorted_least = 256;  // elements of a batch; a smaller one is served as it comes
+
+template <class F>
+class chunk_by_kind {
+  using key = typename F::key;
+  using value = typename F::value;
+
+ public:
+  static constexpr u32 most = 4096;
+
+  void read(const request& q, size_t begin, u32 n) {
+    u8 kind_of[most];
+    u32 at[kinds] = {};
+    for (u32 j = 0; j < n; ++j) kind_of[j] = u8(host_read_once(u32(read_op(q, begin + j))));
+    for (u32 j = 0; j < n; ++j) ++at[kind_of[j]];
+    for (u32 k = 0, before = 0; k < kinds; ++k) {
+      const u32 here = at[k];
+      first_[k] = at[k] = before;
+      before += here;
+    }
+    first_[kinds] = n;
+    for (u32 j = 0; j < n; ++j) {
+      const u32 i = at[kind_of[j]]++;
+      key_[i] = read_key<F>(q, begin + j);
+      write_element<value>(value_, q.value_bytes, i, read_value<F>(q, begin + j));
+      element_[i] = uint16_t(j);
+    }
+  }
+  // The elements of a kind as a batch; n is 0 if there are none.
+  request batch(const request& q, u32 kind) {
+    const u32 i = first_[kind];
+    request r = q;
+    r.kind = kind;
+    r.n = first_[kind + 1] - i;
+    r.n_there = nullptr;
+    r.ops = nullptr;
+    r.keys = key_ + i;
+    r.key_bytes = sizeof(key);
+    r.values = q.values && in_kinds(kind, adding_kinds) ? value_ + size_t(i) * q.value_bytes : nullptr;
+    r.out_values = q.out_values && kind == find ? found_ + size_t(i) * q.value_bytes : nullptr;
+    r.status = status_ + i;
+    r.threads = 1;
+    return r;
+  }
+  void answer(const request& q, size_t begin, u32 n) const {
+    for (u32 i = 0; i < n && q.status; ++i) q.status[begin + element_[i]] = i < first_[nop + 1] ? u8(no) : status_[i];
+    for (u32 i = 0; i < n && q.out_values; ++i) {
+      const bool finds = i >= first_[find] && i < first_[find + 1];
+      const value v = finds ? read_element<value>(found_, q.value_bytes, i) : value(0);
+      write_element<value>(q.out_values, q.value_bytes, begin + element_[i], v);
+    }
+  }
+  static constexpr u32 kinds = erase + 1;
+
+ private:
+  u32 first_[kinds + 1];  // element of each kind
+  key key_[most];
+  alignas(8) u8 value_[most * sizeof(value)];
+  alignas(8) u8 found_[most * sizeof(value)];
+  uint16_t element_[most];
+  u8 status_[most];
+};
+
+template <class F>
+int run_by_kind(const void* table, const request& q, totals* sum,
+                int (*run)(const void* table, const request& q, totals* sum)) {
+  in_pieces(q.threads, q.n_there ? *q.n_there : q.n, batch_cut, [&](size_t begin, size_t end) {
+    chunk_by_kind<F> chunk;
+    for (size_t b = begin; b < end; b += chunk.most) {
+      const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
+      chunk.read(q, b, many);
+      for (u32 kind = nop + 1; kind < chunk.kinds; ++kind) {
+        const request some = chunk.batch(q, kind);
+        if (some.n) run(table, some, sum);
+      }
+      chunk.answer(q, b, many);
+    }
+  });
+  return 0;
+}
+
+// Live pairs on their way out of a table: a thread's own, until they are enough to be worth room among those of others.
+template <class F>
+class leaving_pairs {
+  static constexpr u32 most = 512;
+  void* const keys_;
+  void* const values_;
+  const u32 key_bytes_, value_bytes_;
+  uint64_t* const count_;
+  u32 n_ = 0;
+  typename F::key key_[most];
+  typename F::value value_[most];
+
+  template <class T>
+  static void copy(void* to, u32 bytes, u64 at, const T* from, u32 n) {
+    if (bytes == sizeof(T)) {
+      __builtin_memcpy(static_cast<T*>(to) + at, from, n * sizeof(T));
+      return;
+    }
+    for (u32 i = 0; i < n; ++i) write_element<T>(to, bytes, at + i, from[i]);
+  }
+
+ public:
+  leaving_pairs(void* keys, void* values, u32 key_bytes, u32 value_bytes, uint64_t* count)
+      : keys_(keys), values_(values), key_bytes_(key_bytes), value_bytes_(value_bytes), count_(count) {}
+  GH_FN void need_room(u32 n) {
+    if (__builtin_expect(n_ + n > most, 0)) leave();
+  }
+  // Without a branch on whether it is one: half of the slots of a table are empty, and no processor can tell which.
+  GH_FN void add(typename F::key k, typename F::value v, bool is_one = true) {
+    key_[n_] = k;
+    value_[n_] = v;
+    n_ += is_one;
+  }
+  [[gnu::noinline]] void leave() {
+    if (n_ == 0) return;
+    const u64 at = __atomic_fetch_add(count_, n_, __ATOMIC_RELAXED);
+    if (keys_) copy(keys_, key_bytes_, at, key_, n_);
+    if (values_) copy(values_, value_bytes_, at, value_, n_);
+    n_ = 0;
+  }
+};
+
+// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about. Lines in an order with a
+// stride are nothing that a processor foresees: where cells are slots, later ones are asked for.
 template <class Table>
 int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
   using F = typename Table::format;
+  constexpr u64 lines_ahead = 16;
   const auto& t = *static_cast<const Table*>(table);
   in_pieces(threads, hi - lo, collect_cut, [&](size_t begin, size_t end) {
-    u64 here = 0;
-    for (u64 i = lo + begin; i < lo + end; ++i)
-      t.template each_live<host_mem>(cell_at(order, i), [&](auto, auto) { ++here; });
-    u64 at = __atomic_fetch_add(n, here, __ATOMIC_RELAXED);
-    for (u64 i = lo + begin; i < lo + end; ++i)
-      t.template each_live<host_mem>(cell_at(order, i), [&](typename F::key k, typename F::value v) {
-        if (keys) write_element<typename F::key>(keys, key_bytes, at, k);
-        if (values) write_element<typename F::value>(values, value_bytes, at, v);
-        ++at;
-      });
+    leaving_pairs<F> out(keys, values, key_bytes, value_bytes, n);
+    const u64 width = order.stride ? order.line_cells : hi - lo;
+    const u64 stride = order.stride ? order.stride % order.lines : 0;
+    const auto after = [&](u64 line) {
+      return line + stride >= order.lines ? line + stride - order.lines : line + stride;
+    };
+    u64 i = lo + begin;
+    u64 line = order.stride ? cell_at(order, i) / width : 0;
+    u64 later = order.stride ? cell_at(order, i + lines_ahead * width) / width : 0;
+    for (u64 here; i < lo + end; i += here, line = after(line), later = after(later)) {
+      const u64 into = order.stride ? i % width : i - lo;
+      const u64 first = order.stride ? line * width + into : i;
+      here = width - into < lo + end - i ? width - into : lo + end - i;
+      if constexpr (requires { Table::cells_are_slots; }) {
+        if (order.stride) host_mem::prefetch<false>(t.slots + later * width);
+        constexpr u32 per_line = 64 / sizeof(typename F::word);
+        const auto take = [&](u64 c) __attribute__((always_inline)) {
+          const auto w = host_mem::load<::gpuhash::order::relaxed>(t.slots + c);
+          out.add(F::key_of(w), F::value_of(w), is_live<F>(w));
+        };
+        u64 c = first;
+        for (; c + per_line <= first + here; c += per_line) {
+          out.need_room(per_line);
+          for (u32 s = 0; s < per_line; ++s) take(c + s);
+        }
+        out.need_room(per_line);
+        for (; c < first + here; ++c) take(c);
+      } else {
+        for (u64 c = first; c < first + here; ++c)
+          t.template each_live<host_mem>(c, [&](typename F::key k, typename F::value v) {
+            out.need_room(1);
+            out.add(k, v);
+          });
+      }
+    }
+    out.leave();
   });
   return 0;
 }
@@ -398,7 +725,9 @@ struct host_engines {
       case insert_multi: return one<tile, insert_multi>(t, q, sum);
       case count: return one<tile, count>(t, q, sum);
       case erase_all: return one<tile, erase_all>(t, q, sum);
-      case mixed: return one<tile, mixed>(t, q, sum);
+      case mixed:
+        if (q.n >= sorted_least && !q.only_failed && q.parts != parts_never) return run_by_kind<F>(t, q, sum, run<F>);
+        return one<tile, mixed>(t, q, sum);
     }
     return -1;
   }

@@ -19,6 +19,12 @@ namespace gpuhash {
 #endif
 inline constexpr size_t status_part = GPUHASH_STATUS_PART;
 
+// Elements that a batch serves in one hold of the table.
+#ifndef GPUHASH_ALONE_PART
+#define GPUHASH_ALONE_PART (size_t(1) << 21)
+#endif
+inline constexpr size_t alone_part = GPUHASH_ALONE_PART;
+
 inline request table::request_for(const gpuhash_batch& b) const {
   request q{};
   q.kind = b.op;
@@ -141,8 +147,15 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
 
 // ---- CPU --------------------------------------------------------------------------------------------------------------
 
-// With the gate shared.
-inline void table::serve(part& p) {
+// Would this batch gain by having the table to itself? One that a single thread serves has no need of atomics then.
+inline bool table::serves_alone(const request& q) const {
+  const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
+  return writes && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
+}
+
+inline void table::serve(part& p, const host_turn& turn) {
+  p.q.alone = turn.alone;
+  if (turn.alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
   p.slots = slots();
   p.growths = growths_;
   totals now{};
@@ -156,10 +169,10 @@ inline void table::serve(part& p) {
 }
 
 inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err) {
+  const bool may_be_alone = serves_alone(p.q);
   if (!growing) {
-    host_gate_.lock_shared();
-    serve(p);
-    host_gate_.unlock_shared();
+    const host_turn turn(host_gate_, may_be_alone);
+    serve(p, turn);
     return GPUHASH_OK;
   }
   // A retry has to know which elements to leave alone.
@@ -170,15 +183,16 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     p.q.n = p.q.n < room ? p.q.n : room;
     p.q.status = many.get() ? many.as<uint8_t>() : few;
   }
-  for (bool ran = false; !ran;) {
-    host_gate_.lock_shared();
-    room_ledger::claim c;
-    if (*grown == GPUHASH_OK) *grown = claim_room(p, &c, err);
-    ran = c.granted || *grown != GPUHASH_OK;
-    if (ran) serve(p);
-    room_.settle(c, uint64_t(p.sum.used));
-    host_gate_.unlock_shared();
-    if (ran) break;
+  for (;;) {
+    {
+      const host_turn turn(host_gate_, may_be_alone);
+      room_ledger::claim c;
+      if (*grown == GPUHASH_OK) *grown = claim_room(p, &c, err);
+      const bool runs = c.granted || *grown != GPUHASH_OK;
+      if (runs) serve(p, turn);
+      room_.settle(c, uint64_t(p.sum.used));
+      if (runs) break;
+    }
     exclusive hold(*this, nullptr);
     *grown = without_throwing(err, [&] { return widen(p, err); });
   }
@@ -190,10 +204,9 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     if (*grown != GPUHASH_OK) break;
     p.q.only_failed = 1;
     const int64_t used_before = p.sum.used;
-    host_gate_.lock_shared();
-    serve(p);
+    const host_turn turn(host_gate_, false);
+    serve(p, turn);
     room_.settle({}, uint64_t(p.sum.used - used_before));
-    host_gate_.unlock_shared();
   }
   return GPUHASH_OK;
 }

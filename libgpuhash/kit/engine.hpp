@@ -34,9 +34,10 @@ struct request {
   uint32_t tile;                    // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen
   uint32_t in_flight;               // CUDA: keys in flight per tile; 0: the engine's choice
   uint32_t only_failed;             // 1: serve only elements whose status byte says that they were not carried out
-  uint32_t alone;                   // 1: no batch that writes runs at the same time (kit/gate)
-  uint32_t parts;                   // CUDA: may the batch be divided by parts of the table? (kit/parts.hpp)
-  const uint32_t* unless;           // CUDA: if set, and what lies there is not 0, somebody else serves the batch
+  // 1: no batch that writes runs at the same time (kit/gate). CPU: nor any other, and one thread serves this one
+  uint32_t alone;
+  uint32_t parts;          // may elements be rearranged before they reach the table? (kit/parts.hpp)
+  const uint32_t* unless;  // CUDA: if set, and what lies there is not 0, somebody else serves the batch
 };
 
 // In which order cells are collected. Homes ascend with the hash: pairs that leave one table in the order of its cells

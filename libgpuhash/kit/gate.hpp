@@ -26,12 +26,27 @@ class host_gate {
  public:
   void lock_shared() {
     std::unique_lock<kit_mutex> lock(mutex_);
+    if (exclusive_) crowd_ = turns_in_a_crowd;
     turn_.wait(lock, [&] { return !exclusive_ && !waiting_; });
     ++sharing_;
   }
   void unlock_shared() {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (--sharing_ == 0 && waiting_) turn_.notify_all();
+  }
+  // For a batch that would be faster by itself: exclusively, if nobody is there, wants to be, or did lately. Then unlock().
+  bool try_lock() {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    if (exclusive_ || sharing_ || waiting_) {
+      crowd_ = turns_in_a_crowd;
+      return false;
+    }
+    if (crowd_) {
+      --crowd_;
+      return false;
+    }
+    exclusive_ = true;
+    return true;
   }
   void lock() {
     std::unique_lock<kit_mutex> lock(mutex_);
@@ -52,6 +67,31 @@ class host_gate {
   unsigned sharing_ = 0;
   unsigned waiting_ = 0;
   bool exclusive_ = false;
+  // Batches that share although they might be alone, since others have met: they would wait for each other all the time.
+  static constexpr unsigned turns_in_a_crowd = 64;
+  unsigned crowd_ = 0;
+};
+
+// A batch's turn: alone if that is wanted and can be had, else beside others.
+class host_turn {
+ public:
+  host_turn(host_gate& gate, bool wanted) : gate_(gate), alone(wanted && gate.try_lock()) {
+    if (!alone) gate_.lock_shared();
+  }
+  ~host_turn() {
+    if (alone)
+      gate_.unlock();
+    else
+      gate_.unlock_shared();
+  }
+  host_turn(const host_turn&) = delete;
+  host_turn& operator=(const host_turn&) = delete;
+
+ private:
+  host_gate& gate_;
+
+ public:
+  const bool alone;
 };
 
 // Calls are made under the table's launch mutex. Every function returns 0 or the device's error number.

@@ -16,6 +16,11 @@ inline constexpr size_t newcomer_sample = 1024;
 
 // Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
 inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {
+  if (may_estimate(p)) {
+    bool decided = false;
+    const gpuhash_status s = claim_for_distinct(p, c, &decided, err);
+    if (s || decided) return s;
+  }
   *c = room_.take_part(p.q.n);
   if (c->granted) {
     p.q.n = size_t(c->n);
@@ -27,10 +32,52 @@ inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_
   return GPUHASH_OK;
 }
 
+// CPU: a large batch, of which somebody looks how much it has used when it ends.
+inline bool table::may_estimate(const part& p) const {
+  return !on_cuda() && p.q.n >= estimate_least && p.q.kind != GPUHASH_OP_INSERT_MULTI && config_.key_bytes <= 8;
+}
+
+inline distinct_map::range table::distinct_keys(const request& q, size_t n) const {
+  distinct_map keys(n);
+  if (!keys) return {n, n};
+  if (config_.key_bytes == 8)
+    keys.add(static_cast<const uint64_t*>(q.keys), n);
+  else
+    keys.add(static_cast<const uint32_t*>(q.keys), n);
+  return keys.about(n);
+}
+
+// Room for the distinct keys of p, or of as much of it as they can be estimated for. Not decided: there may be just enough,
+// which only the table knows.
+inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err) {
+  *decided = true;
+  *c = room_.take(p.estimated ? p.need : p.q.n);
+  if (!c->granted && !p.estimated) {
+    // Few distinct keys may need no growth at all: rather see how far the room there is goes.
+    *decided = distinct_keys(p.q, estimate_sample).most >= estimate_sample / 2;
+    if (!*decided) return GPUHASH_OK;
+    p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
+    const distinct_map::range distinct = distinct_keys(p.q, p.window);
+    *c = room_.take(distinct.most);
+    if (!c->granted) {
+      *decided = room_.left() < distinct.least;
+      if (!*decided) return GPUHASH_OK;
+      p.estimated = true;
+      if (const gpuhash_status s = newcomers(p, err)) return s;  // those that are there already take no room
+      if (p.need > distinct.most) p.need = distinct.most;
+      *c = room_.take(p.need);
+    }
+    if (c->granted) p.q.n = p.window;
+  } else if (c->granted && p.estimated) {
+    p.q.n = p.window;
+  }
+  return GPUHASH_OK;
+}
+
 // How many elements of a window of p may each take a slot: p.need of p.window.
 inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   const uint64_t wanted = room_.limit() < few_elements ? few_elements : room_.limit();
-  p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
+  if (!p.estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
   p.need = p.window;
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
   // Where most of a sample is new there is no need to look at the rest.
@@ -92,8 +139,10 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   if (const gpuhash_status s = refuse_to_move(GPUHASH_FULL, err)) return s;
   // A rebuild in place is enough where it frees as much as growing would.
   const bool in_place = dead > used / 2 && most >= live + p.need;
-  const bool far_too_small = p.need == p.window && p.q.n / 4 > most;
-  const uint64_t wanted = in_place ? most : far_too_small ? 4 * most : next_limit(most, used + p.need);
+  const bool far_too_small = !p.estimated && p.need == p.window && p.q.n / 4 > most;
+  uint64_t wanted = in_place ? most : far_too_small ? 4 * most : next_limit(most, used + p.need);
+  if (p.estimated && wanted < live + p.need + p.need / 4)
+    wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);
   const uint64_t least = live + p.need > most ? live + p.need : most;
   if (s == GPUHASH_NO_MEMORY && least < wanted) s = resize(least, p.q.stream, err);

@@ -8,6 +8,8 @@ namespace gpuhash {
 
 // How a request asks for it. auto: batches of assign and accumulate whose keys are skewed; the others of this size lose
 // little by being asked.
+// The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
+// whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
 
 // A smaller batch takes less time than asking it.

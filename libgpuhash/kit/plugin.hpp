@@ -33,11 +33,13 @@ inline void take_services(const gpuhash_host_api& api) {
     host_team.parallel = api.parallel;
     host_team.default_threads = api.default_threads;
   }
-  // For tests: equal keys are joined after a lost compare-and-swap only, which is a matter of luck.
+  // For tests: equal keys of a block are joined after a lost compare-and-swap only, which is a matter of luck, and those of
+  // a chunk where a sample says so.
   if (const char* join = secure_getenv("GPUHASH_TEST_JOIN"))
-    host_team.join = !strcmp(join, "always")  ? host_services::always
-                     : !strcmp(join, "never") ? host_services::never
-                                              : host_services::as_needed;
+    host_team.join = !strcmp(join, "always")   ? host_services::always
+                     : !strcmp(join, "never")  ? host_services::never
+                     : !strcmp(join, "blocks") ? host_services::blocks
+                                               : host_services::as_needed;
 }
 
 // The kernels of a backend for this processor: the widest instruction set that it has. NULL: the module has none for it.

@@ -21,6 +21,7 @@
 
 #include "gpuhash/plugin.h"
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/distinct.hpp"
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
@@ -298,16 +299,18 @@ class table {
   // A part of a batch on its way (batches.hpp).
   struct part {
     request q;
-    totals sum{};          // what became of it, if somebody looked
-    uint64_t slots = 0;    // of the table it ran on
-    uint64_t growths = 0;  // of the table before it ran
-    size_t window = 0;     // of its elements were looked at, and
-    uint64_t need = 0;     // so many of them may each take a slot
+    totals sum{};            // what became of it, if somebody looked
+    uint64_t slots = 0;      // of the table it ran on
+    uint64_t growths = 0;    // of the table before it ran
+    size_t window = 0;       // of its elements were looked at, and
+    uint64_t need = 0;       // so many of them may each take a slot
+    bool estimated = false;  // CPU: or, so many distinct keys has the window
   };
   request request_for(const gpuhash_batch& b) const;
   static request part_of(request q, size_t first, size_t n);
   gpuhash_status run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err);
-  void serve(part& p);
+  bool serves_alone(const request& q) const;
+  void serve(part& p, const host_turn& turn);
   gpuhash_status run_by_building(const request& q, totals* sum, bool* done, gpuhash_error* err);
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);
@@ -322,6 +325,9 @@ class table {
 
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
+  bool may_estimate(const part& p) const;
+  distinct_map::range distinct_keys(const request& q, size_t n) const;
+  gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status widen(const part& p, gpuhash_error* err);

@@ -12,7 +12,8 @@ namespace gpuhash {
 struct host_services {
   void (*parallel)(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context);
   uint32_t (*default_threads)();
-  enum { as_needed, always, never } join;  // of equal keys by the CPU driver; for tests
+  // Of equal keys by the CPU driver; for tests. always: of chunks; blocks: of blocks; never: of neither.
+  enum { as_needed, always, never, blocks } join;
 };
 extern host_services host_team;
 
@@ -31,6 +32,7 @@ struct cut {
   size_t alone, least, most, unit = 1;
 };
 inline constexpr size_t pieces_per_thread = 4;
+inline constexpr size_t lone_batch = 8192;  // a batch of so many elements is not cut
 
 // Run body(begin, end) on the pieces of 0 .. n-1, on at most so many threads.
 template <class Body>

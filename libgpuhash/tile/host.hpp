@@ -327,6 +327,8 @@ struct host_tile {
       typename std::conditional_t<vector, std::type_identity<vector_row<F, R, GH_ROW_BYTES ? GH_ROW_BYTES : 16>>,
                                   std::type_identity<array_row<F, R>>>::type;
 
+  bool alone = false;  // nobody else is at these slots: what was loaded is there still, and a store is enough
+
   GH_FN row load(const word* line) const {
     row r;
     r.load(line);
@@ -352,8 +354,21 @@ struct host_tile {
   GH_FN auto once(bool, Act act) const {
     return act();
   }
+  GH_FN static void put(word* slot, word w) {
+#if defined(__x86_64__)
+    if constexpr (sizeof(word) == 16) {  // one store: the row is read again soon
+      _mm_store_si128(reinterpret_cast<__m128i*>(slot), _mm_set_epi64x((long long)w.hi, (long long)w.lo));
+      return;
+    }
+#endif
+    *slot = w;
+  }
   GH_FN bool cas(bool go, word* line, const row& r, hits h, word desired) const {
     if (!go) return false;
+    if (alone) {
+      put(line + lead(h), desired);
+      return true;
+    }
     const word expected = r.first(h);
     return mem::cas<order::relaxed>(line + lead(h), expected, desired) == expected;
   }

@@ -70,7 +70,7 @@ def test_fork_amid_calls_of_other_threads(program, backends, backend):
     assert " 0 failed" in passes(program("fork_amid"), backend, backends[backend])
 
 
-@pytest.mark.parametrize("join", ["always", "never"])
+@pytest.mark.parametrize("join", ["always", "blocks", "never"])
 @pytest.mark.parametrize("backend", PLUGINS)
 def test_equal_keys_of_accumulate(program, backends, backend, join):
     env = {"GPUHASH_TEST_JOIN": join}

@@ -1,4 +1,7 @@
-"""Checks of accumulate with equal keys of a block joined each time, which otherwise depends on which threads meet."""
+"""Checks of accumulate with equal keys joined each time, of a chunk or of a block.
+
+Otherwise that depends on samples and on which threads meet.
+"""
 
 import os
 import subprocess
@@ -13,7 +16,7 @@ USABLE = [row.name for row in gh.backends() if row.state == "usable" and "cpu" i
 ABOUT_ACCUMULATE = [name for name in CHECKS if "accumulate" in name or "counting" in name]
 
 
-@pytest.mark.parametrize("join", ["always", "never"])
+@pytest.mark.parametrize("join", ["always", "blocks", "never"])
 @pytest.mark.parametrize("backend", USABLE)
 def test_accumulate_with_and_without_joining(backend: str, join: str) -> None:
     assert len(ABOUT_ACCUMULATE) >= 3

@@ -161,7 +161,7 @@ struct fake_engine {
       n = q.n_there ? *the_device.real(q.n_there) : q.n;
       if (n > q.n) the_world.violation("a kernel finds %zu elements where at most %zu were said to be", n, q.n);
       const access how = work       ? access::write
-                         : !reads() ? access::atomic_write
+                         : !reads() ? (q.alone && !the_device.cuda ? access::write : access::atomic_write)
                          : q.alone  ? access::read
                                     : access::atomic_read;
       r.touch(work, q.n, access::write, who);

@@ -107,6 +107,19 @@ MISTAKES = [
         "exclusive_ = false;\n    turn_.notify_all();",
         "exclusive_ = false;\n    if (!PLANTED) turn_.notify_all();",
     ),
+    Mistake(
+        "alone beside batches",
+        GATE,
+        "if (exclusive_ || sharing_ || waiting_)",
+        "if (exclusive_ || waiting_ || (sharing_ && !PLANTED))",
+    ),
+    Mistake(
+        "alone without the gate",
+        GATE,
+        "exclusive_ = true;\n    return true;",
+        "exclusive_ = !PLANTED;\n    return true;",
+    ),
+    Mistake("alone whoever is there", BATCHES, "p.q.alone = turn.alone;", "p.q.alone = PLANTED || turn.alone;"),
     # the accounting of room
     Mistake(
         "more claimed than is left",

@@ -22,8 +22,13 @@ if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
 STRUCTURES = ("hive", "linear_probe", "slab_hash", "stadium")
 
-# Constants at their extremes: rebuilds of many steps, batches of many parts.
-EXTREMES = ("-DGPUHASH_REBUILD_STEP=64", "-DGPUHASH_STATUS_PART=200")
+# Constants at their extremes: rebuilds of many steps, batches of many parts, estimates of distinct keys for small ones.
+EXTREMES = (
+    "-DGPUHASH_REBUILD_STEP=64",
+    "-DGPUHASH_STATUS_PART=200",
+    "-DGPUHASH_ALONE_PART=50",
+    "-DGPUHASH_ESTIMATE_LEAST=64",
+)
 
 
 def compiler() -> list[str]:

@@ -1,0 +1,73 @@
+// How many distinct keys does a batch have, about? For room: a batch that would not fit if all of its keys were different
+// may well fit as it is.
+//
+// Linear counting (Whang, Vander-Zanden and Taylor 1990): keys are hashed to the bits of a map, and the share of bits that
+// stay clear says how many keys there are. With 2^20 bits and 2^22 keys at most the standard error is below 0.2 %, and the
+// map fits the second-level cache.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <memory>
+#include <new>
+
+namespace gpuhash {
+
+inline constexpr size_t most_estimated = size_t(1) << 22;
+// A smaller batch is cheap to look up key by key.
+#ifndef GPUHASH_ESTIMATE_LEAST
+#define GPUHASH_ESTIMATE_LEAST (size_t(1) << 12)
+#endif
+inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
+inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;
+
+class distinct_map {
+ public:
+  // For so many keys.
+  explicit distinct_map(size_t keys) {
+    while (bits_ < largest_bits && uint64_t(1) << bits_ < keys) ++bits_;
+    map_.reset(new (std::nothrow) uint64_t[words()]());
+  }
+  explicit operator bool() const { return bool(map_); }
+
+  template <class Key>
+  void add(const Key* keys, size_t n) {
+    uint64_t* const map = map_.get();
+    const uint32_t down = 64 - bits_;
+    for (size_t i = 0; i < n; ++i) {
+      const uint64_t h = mixed(keys[i]) >> down;
+      map[h / 64] |= uint64_t(1) << h % 64;
+    }
+  }
+  // There are no fewer than `least` and no more than `most`, but for chances of one in tens of thousands.
+  struct range {
+    uint64_t least, most;
+  };
+  range about(uint64_t keys) const {
+    uint64_t set = 0;
+    for (size_t i = 0; i < words(); ++i) set += uint64_t(__builtin_popcountll(map_[i]));
+    const double all = double(uint64_t(1) << bits_);
+    const double clear = all - double(set);
+    if (clear < 1) return {set, keys};
+    const double load = log(all / clear);
+    const double margin = 4 * sqrt(all * (exp(load) - load - 1)) + 2;
+    const double middle = all * load;
+    const double most = middle + margin < double(keys) ? middle + margin : double(keys);
+    return {middle > margin ? uint64_t(middle - margin) : 0, uint64_t(most)};
+  }
+
+ private:
+  static constexpr uint32_t largest_bits = 20;
+  size_t words() const { return (size_t(1) << bits_) / 64; }
+  static uint64_t mixed(uint64_t k) {
+    k ^= k >> 32;
+    k *= 0x9e3779b97f4a7c15ull;
+    k ^= k >> 29;
+    return k * 0xbf58476d1ce4e5b9ull;
+  }
+  uint32_t bits_ = 12;
+  std::unique_ptr<uint64_t[]> map_;
+};
+
+}  // namespace gpuhash

@@ -1,0 +1,301 @@
+"""Keys that come again and again, on the CPU: equal keys are combined before they reach the table where that pays, a
+batch that one thread serves has the table to itself, and a batch that does not fit says how many distinct keys it has.
+None of it may be seen in what a batch does and answers.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+BACKENDS = ["hive", "linear_probe", "slab_hash"]
+WAYS = [{}, {"parts": "always"}, {"parts": "never"}]
+N = 20_000  # several chunks, and blocks that are not full
+
+
+def keys_of(kind: str, n: int, dtype: str) -> np.ndarray:
+    random = np.random.default_rng(5)
+    top = np.iinfo(dtype).max
+    ranks = {
+        "distinct": lambda: random.permutation(n),
+        "uniform": lambda: random.integers(0, n // 2, n),
+        "zipf": lambda: random.zipf(1.3, n) % 1_000_003,
+        "steep": lambda: random.zipf(2.0, n) % 1_000_003,
+        "one": lambda: np.full(n, 3),
+        "two": lambda: np.arange(n) % 2,
+        "runs": lambda: np.arange(n) // 1000,
+        "late": lambda: np.where(np.arange(n) < n // 2, np.arange(n), 7),  # skewed where nobody has looked yet
+    }[kind]().astype(dtype)
+    keys = ranks * np.array(0x9E3779B1, dtype)
+    keys[ranks == 3] = top  # keys of the side slots are hot as well
+    keys[ranks == 2] = top - 1
+    return keys
+
+
+KINDS = ["distinct", "uniform", "zipf", "steep", "one", "two", "runs", "late"]
+
+
+def table(backend: str = "linear_probe", dtype: str = "uint64", value: str | None = "int64", **options) -> gh.Table:
+    options.setdefault("capacity", N)
+    return gh.Table(backend, key_dtype=dtype, value_dtype=value, device="cpu", seed=11, **options)
+
+
+def same_as_numpy(t: gh.Table, keys: np.ndarray, values: np.ndarray, join: np.ufunc) -> None:
+    distinct, which = np.unique(keys, return_inverse=True)
+    start = {np.add: 0, np.minimum: np.inf, np.maximum: -np.inf}[join]
+    if values.dtype.kind == "f" or join is np.add:
+        expected = np.full(len(distinct), start, values.dtype)
+    else:
+        limits = np.iinfo(values.dtype)
+        expected = np.full(len(distinct), limits.max if join is np.minimum else limits.min, values.dtype)
+    join.at(expected, which, values)
+    got_keys, got = t.export()
+    order = np.argsort(got_keys)
+    assert np.array_equal(got_keys[order], distinct)
+    assert np.array_equal(got[order], expected)
+    t.check()
+
+
+def once_for_each(keys: np.ndarray, mask: np.ndarray, already: np.ndarray) -> None:
+    """Exactly one element of each new key is True, and none of keys that were there."""
+    new = np.setdiff1d(keys, already)
+    assert np.array_equal(np.sort(keys[mask]), new)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sums_and_masks(kind: str, dtype: str, threads: int, way: dict) -> None:
+    keys = keys_of(kind, N, dtype)
+    values = np.random.default_rng(1).integers(-(2**62), 2**62, N)  # sums wrap
+    already = keys[:: N // 50]
+    with table(dtype=dtype, threads=threads, **way) as t:
+        t.accumulate(already, values[: len(already)])
+        once_for_each(keys, t.accumulate(keys, values), already)
+        same_as_numpy(t, np.concatenate([already, keys]), np.concatenate([values[: len(already)], values]), np.add)
+        assert not t.accumulate(keys, 0).any()
+
+
+@pytest.mark.parametrize("structure", BACKENDS)
+@pytest.mark.parametrize("kind", ["zipf", "steep", "one", "runs"])
+def test_other_structures(structure: str, kind: str) -> None:
+    keys = keys_of(kind, N, "uint64")
+    values = np.arange(N)
+    for threads in (1, 2):
+        with table(structure, threads=threads, capacity=100) as t:
+            once_for_each(keys, t.accumulate(keys, values), keys[:0])
+            same_as_numpy(t, keys, values, np.add)
+            once_for_each(np.append(keys, np.uint64(1)), t.insert(np.append(keys, np.uint64(1)), 5), keys)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(("op", "join"), [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+@pytest.mark.parametrize("value", ["int32", "uint32", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_every_way_to_combine(dtype: str, value: str, op: str, join: np.ufunc, way: dict) -> None:
+    keys = keys_of("steep", N, dtype)
+    random = np.random.default_rng(2)
+    if value.startswith("f"):
+        values = random.integers(-50, 50, N).astype(value)  # sums of which are exact
+    else:
+        limits = np.iinfo(value)
+        values = random.integers(limits.min, limits.max, N, value, endpoint=True)
+    with table(dtype=dtype, value=value, **way) as t:
+        t.accumulate(keys, values, op=op)
+        same_as_numpy(t, keys, values, join)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("value", ["uint32", "uint64"])
+def test_insert_keeps_the_value_of_the_element_that_was_inserted(kind: str, value: str, way: dict) -> None:
+    keys, values = keys_of(kind, N, "uint64"), np.arange(N, dtype=value)
+    with table(value=value, **way) as t:
+        t.insert(keys[7], 9)
+        mask = t.insert(keys, values)
+        once_for_each(keys, mask, keys[7:8])
+        assert np.array_equal(t[keys[mask]], values[mask])
+        assert t[keys[7]] == 9
+        t.check()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_assigned_values_are_of_their_keys(kind: str, way: dict) -> None:
+    keys, values = keys_of(kind, N, "uint64"), np.arange(N)
+    with table(threads=1, **way) as t:
+        once_for_each(keys, t.insert_or_assign(keys, values), keys[:0])
+        assert np.array_equal(keys[t[keys]], keys)
+        # One after the other, the last one would win. Here it is one that no later one of its chunk follows.
+        if kind == "one":
+            assert N - t[keys[0]] <= 4096
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_sets(kind: str, dtype: str, way: dict) -> None:
+    keys = keys_of(kind, N, dtype)
+    with table(dtype=dtype, value=None, capacity=64, **way) as t:
+        once_for_each(keys, t.insert(keys), keys[:0])
+        assert np.array_equal(np.sort(t.keys()), np.unique(keys))
+        t.check()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", ["distinct", "uniform", "zipf", "steep", "late"])
+@pytest.mark.parametrize("operation", ["accumulate", "insert", "insert_or_assign"])
+def test_of_keys_without_room_every_element_says_so(operation: str, kind: str, way: dict) -> None:
+    keys, values = keys_of(kind, N, "uint64"), np.random.default_rng(3).integers(1, 100, N)
+    with table(capacity=64, grow=False, max_load_factor=1.0, threads=1, **way) as t:
+        with pytest.raises(gh.TableFull, match="elements found no room") as raised:
+            getattr(t, operation)(keys, values)
+        status = raised.value.status
+        there = t.contains(keys)
+        assert set(np.unique(status)) <= {0, 1, 2}
+        assert np.array_equal(np.sort(keys[status == 1]), np.unique(keys[there]))
+        assert np.all(status[~there] == 2)  # a key that found room later may have failed before
+        if operation == "accumulate":
+            taken = status < 2
+            same_as_numpy(t, keys[taken], values[taken], np.add)
+        t.check()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_nan_and_infinities(way: dict) -> None:
+    keys = np.zeros(N, np.uint64)
+    values = np.random.default_rng(4).random(N)
+    values[1::3] = np.nan
+    with table(value="float64", **way) as t:
+        t.accumulate(np.uint64(0), 0.5)
+        t.accumulate(keys, values, op="min")
+        assert t[0] == np.nanmin(np.append(values, 0.5))
+        t.accumulate(keys, values, op="max")
+        assert t[0] == np.nanmax(values)
+        t.accumulate(keys, values)
+        assert np.isnan(t[0])
+    huge = np.where(np.arange(N) % 2, 1e308, -1e308)
+    with table(value="float64", threads=1, **way) as t:
+        t.accumulate(np.uint64(0), -1e308)
+        t.accumulate(keys, -huge)  # each after the other stays within the range of numbers; the sum of a half does not
+        assert t[0] == -1e308
+    with table(value="float32", threads=1, **way) as t:
+        t.accumulate(keys, np.float32(np.inf))
+        assert t[0] == np.inf
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_growth_in_the_middle(kind: str, threads: int, way: dict) -> None:
+    keys = keys_of(kind, 150_000, "uint64")
+    with table(capacity=64, threads=threads, **way) as t:
+        for part in np.array_split(keys, 3):
+            t.accumulate(part, 1)
+        same_as_numpy(t, keys, np.ones(len(keys), np.int64), np.add)
+        stats = t.stats()
+        assert stats["load_factor"] <= 0.81
+        assert stats["slots"] <= 6 * max(len(np.unique(keys)), 1024)
+
+
+def test_a_large_batch_grows_its_table_once() -> None:
+    keys = keys_of("uniform", 200_000, "uint64")
+    with table(capacity=1000) as t:
+        t.accumulate(keys, 1)
+        assert t.stats()["rebuilds"] == 1
+        slots = t.stats()["slots"]
+        t.accumulate(keys, 1)  # keys that are there need no room
+        assert t.stats()["slots"] == slots
+
+
+@pytest.mark.parametrize(
+    ("structure", "way"), [("hive", {}), ("slab_hash", {}), *(("linear_probe", way) for way in WAYS)], ids=str
+)
+def test_beside_other_threads(structure: str, way: dict) -> None:
+    """Batches that would be alone meet, and readers see sums that only rise."""
+    keys = keys_of("steep", 5000, "uint64")
+    hot = keys[:1]
+    with table(structure, threads=1, capacity=64, **way) as t:
+        done = threading.Event()
+        failed = []
+
+        def read() -> None:
+            last = 0
+            while not done.is_set():
+                now = int(t.get(hot, 0)[0])
+                if now < last:
+                    failed.append((last, now))
+                last = now
+
+        def write() -> None:
+            for size in (1, 10, 100, 5000) * 10:
+                t.accumulate(keys[:size], 1)
+
+        writers = [threading.Thread(target=write) for _ in range(3)]
+        reader = threading.Thread(target=read)
+        for thread in [reader, *writers]:
+            thread.start()
+        for thread in writers:
+            thread.join()
+        done.set()
+        reader.join()
+        assert not failed
+        added = np.concatenate([keys[:size] for size in (1, 10, 100, 5000)] * 30)
+        same_as_numpy(t, added, np.ones(len(added), np.int64), np.add)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [255, 256, 4097, N])
+@pytest.mark.parametrize(("dtype", "value"), [("uint32", "int32"), ("uint64", "int32"), ("uint64", "int64")])
+def test_mixed_batches_sorted_by_kind(dtype: str, value: str, n: int, threads: int, way: dict) -> None:
+    """Each key once, so that there is one right answer for every element."""
+    random = np.random.default_rng(6)
+    keys = keys_of("distinct", n, dtype)
+    old, new = random.integers(1, 2**31, (2, n)).astype(value)
+    there = random.random(n) < 0.5
+    ops = random.integers(0, 6, n).astype(np.uint8)  # NOP among them
+    is_op = {op: ops == op for op in gh.Op if op <= gh.Op.ERASE}
+    with table(dtype=dtype, value=value, threads=threads, capacity=64, **way) as t:
+        t.insert(keys[there], old[there])
+        values, mask = t.execute(ops, keys, new)
+        finds = is_op[gh.Op.FIND] & there
+        adds = is_op[gh.Op.INSERT] | is_op[gh.Op.ASSIGN] | is_op[gh.Op.ACCUMULATE]
+        assert np.array_equal(values, np.where(finds, old, 0))
+        assert np.array_equal(mask, finds | (is_op[gh.Op.ERASE] & there) | (adds & ~there))
+        with np.errstate(over="ignore"):
+            joined = np.where(is_op[gh.Op.ACCUMULATE], old + new, np.where(is_op[gh.Op.ASSIGN], new, old))
+        after, found = t.find(keys)
+        assert np.array_equal(found, (there & ~is_op[gh.Op.ERASE]) | adds)
+        assert np.array_equal(after, np.where(found, np.where(there, joined, new), 0))
+        t.check()
+
+
+def test_mixed_batches_on_a_set() -> None:
+    keys = keys_of("distinct", N, "uint64")
+    ops = np.array([gh.Op.INSERT, gh.Op.FIND, gh.Op.ERASE], np.uint8)[np.arange(N) % 3]
+    with table(value=None) as t:
+        t.insert(keys[: N // 2])
+        there = np.arange(N) < N // 2
+        _, mask = t.execute(ops, keys)
+        assert np.array_equal(mask, np.where(ops == gh.Op.INSERT, ~there, there))
+        assert len(t) == np.count_nonzero((there & (ops != gh.Op.ERASE)) | (ops == gh.Op.INSERT))
+
+
+def test_mixed_batches_on_a_full_table() -> None:
+    """What found no room says so, and what needs none is done."""
+    keys = keys_of("distinct", N, "uint64")
+    ops = np.where(np.arange(N) % 2, gh.Op.INSERT, gh.Op.FIND).astype(np.uint8)
+    with table(capacity=64, grow=False, max_load_factor=1.0) as t:
+        with pytest.raises(gh.TableFull) as raised:
+            t.execute(ops, keys, 1)
+        status = raised.value.status
+        inserts = ops == gh.Op.INSERT
+        assert np.array_equal(t.contains(keys), inserts & (status == 1))
+        assert np.all(status[~inserts] <= 1)
+        assert np.count_nonzero(status == 2) == np.count_nonzero(inserts) - len(t)
