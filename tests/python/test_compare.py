@@ -443,3 +443,13 @@ def test_the_progress_bar_is_for_terminals(run, quick, monkeypatch):
     assert cli.main(["compare", "--n", "10", *ON_CPU]) == 0
     assert "linear_probe: lookup" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")
+
+
+def test_half_of_all_keys_leave_absent_ones_and_one_more_does_not():
+    """Of so many keys one zero in memory is as good as all."""
+    half = 1 << 31
+    rng = np.random.default_rng(1)
+    with pytest.raises(workload.InputError, match=f"{half + 1} distinct keys leave too few absent keys of 4 bytes"):
+        workload._absent(np.broadcast_to(np.uint32(0), half + 1), 1, rng)
+    with pytest.raises(ValueError, match="at least one array"):  # is not refused; it has nothing to draw
+        workload._absent(np.broadcast_to(np.uint32(0), half), 0, rng)

@@ -198,6 +198,27 @@ def test_the_library_refuses_to_accumulate_wide_values():
         assert len(t) == 0
 
 
+@pytest.mark.parametrize(("width", "accumulates"), [(1, True), (2, True), (3, False), (4, False)])
+def test_the_library_refuses_to_accumulate_wide_values_within_execute(width, accumulates):
+    """Values of 4 and 8 bytes are accumulated; of wider ones that element alone is left out, and has status 4."""
+    keys, values = np.arange(4, dtype="u8"), np.full((4, width), 7, "u4")
+    ops = np.array([gh.Op.INSERT, gh.Op.INSERT, gh.Op.ACCUMULATE, gh.Op.ASSIGN], "u1")
+    keys[2] = 1
+    status = np.full(4, 0xEE, "u1")
+    with gh.Table("stadium", value_dtype=("u4", width) if width > 1 else "u4", device="cpu") as t:
+        run = t._raw(9, 4, keys.ctypes.data, values.ctypes.data, 0, status.ctypes.data, ops.ctypes.data)
+        if accumulates:
+            assert not isinstance(run, Exception)
+            assert status.tolist() == [1, 1, 0, 1]
+            assert np.frombuffer(t[keys[1]].tobytes(), "u4").tolist()[0] == 14
+        else:
+            assert isinstance(run, gh.InvalidArgument)
+            assert "ops[2] is 3, which needs values of 4 or 8 bytes" in str(run)
+            assert status.tolist() == [1, 1, 4, 1]
+            assert t[keys[1]].tolist() == [7] * width
+        assert len(t) == 3
+
+
 @pytest.mark.parametrize(
     ("dtype", "words"),
     [
