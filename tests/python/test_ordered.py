@@ -207,3 +207,10 @@ def test_neighbours_that_do_not_exist_are_refused(table, which):
     keys, found = np.array([0], "i4"), np.zeros(1, "u1")
     with pytest.raises(gh.InvalidArgument, match=f"which is {which}; pass GPUHASH_AT_LEAST"):
         table._neighbors(which, 1, keys.ctypes.data, 0, 0, found.ctypes.data, 0)
+
+
+def test_offsets_of_so_many_ranges_that_one_more_is_none():
+    """n + 1 offsets of SIZE_MAX ranges would be none: with both ends open no other array is as long."""
+    offsets = np.zeros(1, "u8")
+    with gh.Table("skiplist", device="cpu") as t, pytest.raises(gh.InvalidArgument, match=r"offsets has n \+ 1 entries"):
+        t._range_pairs(2**64 - 1, 0, 0, offsets.ctypes.data, 0, 0, 0, 0, 0)

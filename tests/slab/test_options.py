@@ -1,6 +1,10 @@
 """Every option of slab_hash, and what is refused."""
 
 import itertools
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -114,3 +118,28 @@ def test_one_bucket_is_a_slab_list(make):
     table.insert(keys, keys)
     assert table.stats()["chain_max"] == 3000 / 15
     assert (table[keys] == keys).all()
+
+
+def test_numbers_have_a_point_in_every_locale(tmp_path):
+    """As programs have it that follow their user's locale, where a number may have a comma."""
+    made = tmp_path / "de_DE.UTF-8"
+    if shutil.which("localedef") is None:
+        pytest.skip("localedef is not installed")
+    done = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(made)], capture_output=True, text=True)
+    if not made.exists():
+        pytest.skip(f"localedef knows no locale with a comma: {done.stderr.strip()}")
+    program = (
+        "import locale, pygpuhash as gh\n"
+        "locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8')\n"
+        "assert locale.localeconv()['decimal_point'] == ','\n"
+        "for backend, option in (('slab_hash', 'utilization'), ('hive', 'stash'), ('skiplist', 'merge')):\n"
+        "    gh.Table(backend, device='cpu', **{option: 0.25}).close()\n"
+        "try:\n"
+        "    gh.Table('slab_hash', device='cpu', utilization='0,5')\n"
+        "except gh.InvalidArgument as error:\n"
+        "    print(error)\n"
+    )
+    environment = {**os.environ, "LOCPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "option utilization=0,5: give a number from" in done.stdout

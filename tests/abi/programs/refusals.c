@@ -74,6 +74,11 @@ static void configuration(void) {
   BAD_CONFIG(INVALID, "nan", (config.max_load_factor = 2 * DBL_MAX, config.max_load_factor -= 2 * DBL_MAX));
   BAD_CONFIG(INVALID, "grow is 2", config.grow = 2);
   BAD_CONFIG(INVALID, "threads is 4294967295", config.threads = UINT32_MAX);
+  BAD_CONFIG(INVALID, "threads is 4097; at most 4096", config.threads = 4097);
+  config.threads = 4096;
+  OK(gpuhash_table_create(&config, &table, &err));
+  gpuhash_table_destroy(table);
+  table = NULL;
   BAD_CONFIG(INVALID, "has no streams", config.stream = a_stream);
   table = make("toy", 8, 8); /* kind 0 stands for the CPU */
   gpuhash_table_info info = {.struct_size = sizeof info};
