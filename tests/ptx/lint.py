@@ -106,7 +106,11 @@ def ptx_of_the_build(source: Path, arch: str, files: list[Path]) -> Path | None:
     changed = max(file.stat().st_mtime for file in [*files, *recipes])
     for kept in ROOT.glob(f"build/meson-*-cuda/plugins/gpuhash_{source.parent.name}.so.p/{source.stem}.ptx"):
         settings = kept.parents[2] / "gpuhash-settings"
-        if kept.stat().st_mtime > changed and kept.with_suffix(".cubin").exists() and f"-Dgpu_archs={arch}" in settings.read_text().splitlines():
+        if (
+            kept.stat().st_mtime > changed
+            and kept.with_suffix(".cubin").exists()
+            and f"-Dgpu_archs={arch}" in settings.read_text().splitlines()
+        ):
             return kept
     return None
 
@@ -139,9 +143,9 @@ def request_layout() -> Layout:
     """The offsets of the requests' pointers, as the host compiler lays them out."""
     program = '#include <stdio.h>\n#include "libgpuhash/kit/engine.hpp"\n#include "libgpuhash/kit/ordered.hpp"\n'
     program += "int main() {\n"
-    for struct, names in REQUEST_POINTERS.items():
-        program += f'  printf("%zu", sizeof(gpuhash::{struct}));\n'
-        program += "".join(f'  printf(" %zu", offsetof(gpuhash::{struct}, {name}));\n' for name in names)
+    for one, names in REQUEST_POINTERS.items():
+        program += f'  printf("%zu", sizeof(gpuhash::{one}));\n'
+        program += "".join(f'  printf(" %zu", offsetof(gpuhash::{one}, {name}));\n' for name in names)
         program += '  printf("\\n");\n'
     program += "}\n"
     with tempfile.TemporaryDirectory() as folder:
@@ -422,9 +426,7 @@ class Result:
         return f"{self.plugin}: {what}, {said}"
 
 
-def lint_ptx(
-    plugin: str, ptx: str, resources: dict[str, Resources], layout: Layout, allowed: dict[str, int]
-) -> Result:
+def lint_ptx(plugin: str, ptx: str, resources: dict[str, Resources], layout: Layout, allowed: dict[str, int]) -> Result:
     """Apply all rules. `allowed`: bytes of stack and spills, by the kernel's name."""
     result = Result(plugin)
     kernels = kernels_of(ptx)

@@ -157,6 +157,7 @@ FILES = {
     "empty.txt": b"\n\n",
     "latin.txt": b"\xff\xfe\n",
     "huge.txt": b"18446744073709551616\n",
+    "edge.txt": b"-1\n9223372036854775808\n",
     "mixed.txt": b"-1\n18446744073709551615\n",
     "two.csv": b"a,b\n1,2\n",
     "short.csv": b"a,b\n1,2\n3\n",
@@ -180,6 +181,7 @@ FILES = {
         (["--keys", "latin.txt"], "not a text file in UTF-8"),
         (["--keys", "huge.txt"], "fit neither int64 nor uint64"),
         (["--keys", "mixed.txt"], "fit neither int64 nor uint64"),
+        (["--keys", "edge.txt"], "from -1 to 9223372036854775808, which fit neither int64 nor uint64"),
         (["--keys", "two.csv"], "'two.csv' has 2 columns: choose one with --column ('a', 'b')"),
         (["--keys", "two.csv", "--column", "c"], "has no column 'c'"),
         (["--keys", "short.csv", "--column", "b"], "row 3: there are 1 columns"),
@@ -212,7 +214,7 @@ def test_bad_input(run, tmp_path, monkeypatch, arguments, words):
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder.csv").mkdir()
-    np.save("nan.npy", np.array([1, np.nan]))
+    np.save("nan.npy", np.array([1, np.nan, 2, np.nan]))
     np.save("zero.npy", np.empty(0))
     np.save("object.npy", np.array([None]), allow_pickle=True)
     np.save("complex.npy", np.ones(2, complex))
