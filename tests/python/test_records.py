@@ -296,3 +296,23 @@ def test_values_wider_than_a_word_are_whole_beside_inserts_and_finds():
         reader.join()
         assert not any(torn)
         assert len(t) == N
+
+
+def test_elements_of_8_bytes_at_addresses_of_4():
+    """Rows of two 4-byte numbers are stored as one word of 8 bytes, and may lie where none may."""
+    memory = np.arange(2 * N + 1, dtype="u4")
+    for shift in range(2):
+        given = memory[shift : shift + 2 * N].reshape(N, 2)
+        with gh.Table("linear_probe", key_dtype=("u4", 2), value_dtype=("i4", 2), device="cpu") as t:
+            assert t.insert(given, given.view("i4")).all()
+            assert (t[given] == given.view("i4")).all()
+            assert t.contains(given.copy()).all()
+
+
+def test_bytes_as_long_as_the_tables_from_a_wider_array():
+    given = np.array([b"12345678", b"1", b"12345678901"], "S12")
+    with gh.Table("linear_probe", key_dtype="S8", device="cpu") as t:
+        assert t.insert(given[:2], 1).all()
+        assert t.contains(np.array([b"12345678", b"1"], "S8")).all()
+        with pytest.raises(OverflowError, match="an element has 11 bytes, the table's have at most 8"):
+            t.insert(given, 1)
