@@ -273,6 +273,20 @@ def test_killed_two_hundred_times(path):
     assert crash(path, 200, 2) > 0
 
 
+def test_what_a_killed_table_left_of_its_new_file_is_nothing(path):
+    left = path.with_name(path.name + ".new")
+    left.write_bytes(b"\xff" * (1 << 20))  # more than the table needs
+    with table(path) as t:
+        assert len(t) == 0
+        assert not t.contains(KEYS).any()
+        t.insert(KEYS[:100], VALUES[:100])
+        t.check()
+    assert path.stat().st_size < 1 << 20
+    with table(path) as t:  # a file of another size than its header says would be refused
+        assert (t[KEYS[:100]] == VALUES[:100]).all()
+    assert names(path.parent) == [path.name]
+
+
 # What another table does between this one's open and its flock: it grows, so that its file takes the name.
 SWAP = """
 #define _GNU_SOURCE
