@@ -60,6 +60,8 @@ def test_every_width_in_every_slab(make, rng, widths, slab_bytes, allocator):
         ("cpu", "uint32", 0.9, 15),
         ("cpu", "uint64", 0.6, 7),
         ("cpu", "uint64", 0.9, 15),
+        ("cpu", "uint64", 0.874, 7),
+        ("cpu", "uint64", 0.875, 15),  # 7 of 8: what slabs of 128 bytes could only come near to
         pytest.param("cuda:0", "uint32", 0.6, 7, marks=pytest.mark.gpu),
         pytest.param("cuda:0", "uint32", 0.8, 15, marks=pytest.mark.gpu),
         pytest.param("cuda:0", "uint64", 0.6, 7, marks=pytest.mark.gpu),
