@@ -203,6 +203,7 @@ def test_the_last_try_is_for_the_fewest_keys(backend, monkeypatch):
     keys = np.arange(N, dtype=np.uint64)
     with make(backend) as table:
         monkeypatch.setattr(_host, "_take", none)
+        monkeypatch.setattr(_host, "LEAST_KEYS", 100)  # no fourth of what was tried before
         with pytest.raises(gh.NoMemory, match="there is none"):
             table.insert(keys, keys)
     assert asked == sorted(asked, reverse=True)
