@@ -455,6 +455,7 @@ static void slab_allocator(void) {
   REFUSED(INVALID, "overlaps units", gpuhash_slab_free(a, n, units, (uint8_t *)units, NULL, &err));
   REFUSED(INVALID, "allocator is NULL", gpuhash_slab_translate(NULL, n, units, addresses, NULL, &err));
   REFUSED(INVALID, "addresses is NULL", gpuhash_slab_translate(a, n, units, NULL, NULL, &err));
+  REFUSED(INVALID, "overlaps units", gpuhash_slab_translate(a, n / 2, (uint32_t *)addresses, addresses, NULL, &err));
   REFUSED(INVALID, "overflow", gpuhash_slab_translate(a, SIZE_MAX / 4, units, addresses, NULL, &err));
   REFUSED(INVALID, "allocator is NULL", gpuhash_slab_get_stats(NULL, &stats, &err));
   REFUSED(INVALID, "out is NULL", gpuhash_slab_get_stats(a, NULL, &err));
