@@ -145,3 +145,20 @@ def test_numbers_have_a_point_in_every_locale(tmp_path):
     done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "option utilization=0,5: give a number from" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("backend", "option", "taken", "refused"),
+    [
+        ("linear_probe", "probe_limit", ["128", "2147483648"], ["127", "2147483649", "200x", "-200", "", "2e3"]),
+        ("slab_hash", "utilization", ["0.05", "0.94"], ["0.04", "0.941", "0.5x", "nan", ""]),
+        ("hive", "stash", ["0", "0.25"], ["-0.1", "0.251", "x"]),
+        ("skiplist", "merge", ["0", "0.5"], ["0.51", "inf"]),
+    ],
+)
+def test_both_ends_of_a_number_and_nothing_beyond(backend, option, taken, refused):
+    for text in taken:
+        gh.Table(backend, device="cpu", **{option: text}).close()
+    for text in refused:
+        with pytest.raises(gh.InvalidArgument, match=f"option {option}={text}: give a "):
+            gh.Table(backend, device="cpu", **{option: text})
