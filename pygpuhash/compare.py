@@ -42,7 +42,8 @@ __all__ = ["PHASES", "SHORT", "Others", "Result", "ceiling_of", "compare", "run_
 
 PHASES = ("count", "lookup", "absent", "erase", "mixed")
 _MIN_RUNS, _MAX_RUNS, _ENOUGH_SECONDS = 3, 25, 0.5
-_CEILING_N, _CEILING_RUNS = 1 << 22, 5
+# Accesses of a ceiling: at most so many, on the CPU as few as a small table needs.
+_CEILING_N, _CEILING_LEAST, _CEILING_RUNS = 1 << 22, 1 << 18, 5
 _LEAST_BATCH = {_core.CPU: 1, _core.CUDA: 1 << 24}  # keys; shorter batches repeat theirs
 SHORT, _SHORT_RUNS = 1024, 200  # keys in a short call, and how many are timed
 
@@ -350,10 +351,11 @@ class _Run:
 
 def ceiling_of(what: str, device: str, table_bytes: int) -> float:
     """Accesses per second that this machine makes at best over so much memory, measured now."""
+    n = _CEILING_N if device != "cpu" else min(_CEILING_N, max(_CEILING_LEAST, table_bytes // 4))
     seconds = _devices.measure_ceiling(
-        what, device=device, table_bytes=max(table_bytes, 1 << 16), n=_CEILING_N, repeats=_CEILING_RUNS
+        what, device=device, table_bytes=max(table_bytes, 1 << 16), n=n, repeats=_CEILING_RUNS
     )
-    return _CEILING_N / float(np.min(seconds))
+    return n / float(np.min(seconds))
 
 
 def sorted_pairs(table: Table) -> tuple[Array, Array]:

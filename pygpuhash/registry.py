@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -163,10 +164,21 @@ def search_path_faults() -> list[str]:
         place = Path(element)
         if not place.is_absolute():
             faults.append(f"{element!r} in GPUHASH_PLUGIN_PATH is not absolute and is left out")
-        elif not place.is_dir():
-            what = "is not a directory" if place.exists() else "does not exist"
+        elif what := _search_fault(place):
             faults.append(f"{element!r} in GPUHASH_PLUGIN_PATH {what}")
     return faults
+
+
+def _search_fault(place: Path) -> str | None:
+    """Why a directory cannot be searched, if so."""
+    try:
+        if not stat.S_ISDIR(place.stat().st_mode):
+            return "is not a directory"
+    except PermissionError:
+        return "cannot be read"
+    except OSError:
+        return "does not exist"
+    return None if os.access(place, os.R_OK | os.X_OK) else "cannot be read"
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -652,10 +652,11 @@ def _absent(keys: Any, found: np.ndarray[Any, Any]) -> str:
     """A sentence for a KeyError: how many keys, and which one is the first."""
     if np.ndim(found) == 0:
         return f"{keys!r} is not in the table"
-    absent = np.flatnonzero(~found.reshape(-1))
+    there = found.reshape(-1)
+    at = int(there.argmin())
     given = np.asarray(keys)
-    first = given.reshape(-1)[absent[0]] if given.size == found.size else given.reshape(found.size, -1)[absent[0]]
-    return f"{len(absent)} of {found.size} keys are not in the table, the first is {first}"
+    first = given.reshape(-1)[at] if given.size == found.size else given.reshape(found.size, -1)[at]
+    return f"{found.size - np.count_nonzero(there)} of {found.size} keys are not in the table, the first is {first}"
 
 
 def _signature() -> inspect.Signature:

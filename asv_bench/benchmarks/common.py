@@ -6,8 +6,11 @@ from harness.sizes import size_name
 import pygpuhash as gh
 
 REPEATS = 3
-DEVICES = ["cpu", "cuda"]
+# Of the devices those that are here: asv starts a process for every combination of parameters, usable or not.
+DEVICES = sorted({here.name.partition(":")[0] for here in gh.devices()})
 BACKENDS = [backend.name for backend in gh.backends() if backend.state == "usable"]
+# Benchmarks of a GPU alone say once that there is none.
+ON_CUDA = BACKENDS if "cuda" in DEVICES else BACKENDS[:1]
 LOADS = [0.8] if size_name() == "small" else [0.5, 0.8, 0.9]
 WIDTHS = ["4+4", "8+8"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import pygpuhash as gh
 
-from .common import BACKENDS, require, require_backend
+from .common import ON_CUDA, require, require_backend
 from .overhead import CALLS
 
 BATCH = 1 << 20
@@ -17,7 +17,7 @@ BATCH = 1 << 20
 class SmallCall:
     """Time until a call with arrays of a library returns; the device is waited for in between."""
 
-    params = (BACKENDS, ["cupy", "torch"], [1, 1 << 10, 1 << 16], ["find", "find, out", "insert", "insert, out"])
+    params = (ON_CUDA, ["cupy", "torch"], [1, 1 << 10, 1 << 16], ["find", "find, out", "insert", "insert, out"])
     param_names = ("backend", "library", "keys", "call")
     unit = "us"
     version = "1"
@@ -61,7 +61,7 @@ class SmallCall:
 class HostArrays:
     """numpy arrays of 2^24 keys and values of 4 bytes in and out of a table on the GPU."""
 
-    params = (BACKENDS, ["insert", "find", "find, new arrays"])
+    params = (ON_CUDA, ["insert", "find", "find, new arrays"])
     param_names = ("backend", "call")
     unit = "keys/s"
     version = "1"
@@ -101,7 +101,7 @@ class HostArrays:
 class GrowthFromEmpty:
     """2^26 keys in batches of 2^20 into a table that starts empty: the rate, and the longest batch."""
 
-    params = (BACKENDS,)
+    params = (ON_CUDA,)
     param_names = ("backend",)
     version = "1"
     n = 1 << 26

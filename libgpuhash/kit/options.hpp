@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <charconv>
+
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
@@ -46,14 +48,14 @@ inline gpuhash_status option_number(const gpuhash_config& c, const char* key, ui
   return *out = n, GPUHASH_OK;
 }
 
-// A real number of low..high.
+// A real number of low..high. Its point is a point in every locale, as the callers that write options think it is.
 inline gpuhash_status option_real(const gpuhash_config& c, const char* key, double low, double high, double* out,
                                   gpuhash_error* err) {
   const char* text = option_text(c, key);
   if (!text) return GPUHASH_OK;
-  char* end = nullptr;
-  const double x = strtod(text, &end);
-  if (end == text || *end || !(x >= low && x <= high))
+  double x = 0;
+  const auto [end, fault] = std::from_chars(text, text + strlen(text), x);
+  if (fault != std::errc() || *end || !(x >= low && x <= high))
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "option %s=%s: give a number from %g to %g", key, text, low, high);
   return *out = x, GPUHASH_OK;
 }

@@ -1,11 +1,10 @@
 // gpuhash-explore: runs a structure's operations under every interleaving that matters. docs/explorer.md says how.
 #include "libgpuhash/sched/suites.hpp"
 
-#ifndef GPUHASH_UNEXPLORED
-#define GPUHASH_UNEXPLORED ""
-#endif
-
 namespace gpuhash::sim {
+
+extern const char unexplored[];  // plugins without a plugin_sim.cpp: unexplored.cpp
+
 namespace {
 
 constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explore a structure
@@ -27,7 +26,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
-  --quick            triples: in the formats pair32 and set64 only
+  --quick            of what is not pairs, the formats pair32 and set64 only
   --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
@@ -127,7 +126,7 @@ const structure& structure_named(const std::string& name) {
     if (s.name == name) return s;
     all += (all.empty() ? "" : ", ") + s.name;
   }
-  for (const std::string& other : split(GPUHASH_UNEXPLORED, ','))
+  for (const std::string& other : split(unexplored, ','))
     if (!other.empty() && other == name)
       throw bad_input("'" + name + "' is not explored: it has no plugins/" + name + "/plugin_sim.cpp");
   throw bad_input("no structure '" + name + "' to explore; there are " + all);
@@ -225,7 +224,7 @@ class campaign {
     if (how.bound < 0) how.bound = weak ? s_.most_preemptions_weak : s_.most_preemptions;
     if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
-    const bool some = a_.quick && set == triples;
+    const bool some = a_.quick && set != pairs;
     set(s_, {weak, a_.format, a_.letters}, [&](const task& t) {
       if (some && t.format != "pair32" && t.format != "set64") return true;
       if (i++ % a_.shards == a_.shard) r.sum.add(explore(t, how));
@@ -368,7 +367,7 @@ int list() {
       printf("  %-22s %s (%s)\n", e.name, e.deviates, e.source);
     }
   }
-  for (const std::string& name : split(GPUHASH_UNEXPLORED, ','))
+  for (const std::string& name : split(unexplored, ','))
     if (!name.empty()) printf("%s: not explored (no plugins/%s/plugin_sim.cpp)\n", name.c_str(), name.c_str());
   return 0;
 }

@@ -270,6 +270,81 @@ def test_unknown_name_suggests_the_nearest(load, toy):
     assert f"looked for gpuhash_toyy.so in {toy.parent}, " in message
 
 
+def test_of_names_as_near_the_first_is_suggested(load, program, toy, tmp_path):
+    """The listed order is that of the directories and of the names in them."""
+    for name in ("toyb", "toyc", "toya"):
+        shutil.copy(toy, tmp_path / f"gpuhash_{name}.so")
+    message = load("load", "toyx", path=tmp_path)[0][1]
+    assert "did you mean 'toya'? (known: " in message
+
+
+@pytest.mark.parametrize(("name", "near"), [("linear_pxxxx", True), ("linear_xxxxx", False), ("zzzzzz", False)])
+def test_a_name_is_suggested_of_which_at_most_a_third_differs(load, toy, name, near):
+    message = load("load", name, path=toy.parent)[0][1]
+    assert ("did you mean 'linear_probe'?" in message) == near
+    assert near or f"backend '{name}' is not known; known: " in message
+
+
+# What the system answers is injected, since root may read everything.
+DENIED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#define DENY(call) if (path && strstr(path, "/denied-" call)) return errno = EACCES, -1
+#define REAL(type, name) ((type)dlsym(RTLD_NEXT, name))
+int stat(const char *path, struct stat *out) {
+  DENY("stat");
+  return REAL(int (*)(const char *, struct stat *), "stat")(path, out);
+}
+int stat64(const char *path, struct stat64 *out) { return stat(path, (struct stat *)out); } /* the same, on 64 bits */
+int access(const char *path, int how) {
+  DENY("access");
+  return REAL(int (*)(const char *, int), "access")(path, how);
+}
+int open(const char *path, int flags, ...) { /* a mode belongs to O_CREAT, and nobody reads it without */
+  DENY("open");
+  va_list rest;
+  va_start(rest, flags);
+  int mode = va_arg(rest, int);
+  va_end(rest);
+  return REAL(int (*)(const char *, int, ...), "open")(path, flags, mode);
+}
+int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+"""
+
+
+@pytest.fixture
+def denied(tmp_path):
+    """A library to preload: files whose path has /denied-stat, /denied-access or /denied-open may not be read."""
+    source, library = tmp_path / "denied.c", tmp_path / "denied.so"
+    source.write_text(DENIED)
+    must("cc", "-shared", "-fPIC", source, "-o", library, "-ldl")
+    return library
+
+
+@pytest.mark.parametrize("call", ["stat", "access"])
+def test_a_directory_that_may_not_be_searched(program, denied, tmp_path, call):
+    folder = tmp_path / f"denied-{call}"
+    folder.mkdir()
+    env = {"GPUHASH_PLUGIN_PATH": str(folder), "LD_PRELOAD": str(denied)}
+    status, message = must(program("load"), "load", "nobody", env=env).splitlines()[0].split("\t")
+    assert status == "NOT_FOUND"
+    assert f"'{folder}' in GPUHASH_PLUGIN_PATH cannot be read; " in message
+
+
+def test_a_module_that_may_not_be_read(program, denied, toy, tmp_path):
+    module = tmp_path / "denied-open" / toy.name
+    module.parent.mkdir()
+    shutil.copy(toy, module)
+    env = {"GPUHASH_PLUGIN_PATH": str(module.parent), "LD_PRELOAD": str(denied)}
+    status, message = must(program("load"), "open", module, env=env).splitlines()[0].split("\t")
+    assert (status, message) == ("PLUGIN_ERROR", f"module '{module}' cannot be read: Permission denied")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_unreadable_file(load, toy, tmp_path):
     module = tmp_path / toy.name

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-RANDOM_PROGRAMS = os.environ.get("GPUHASH_EXPLORE_COUNT", "4000")
+RANDOM_PROGRAMS = os.environ.get("GPUHASH_EXPLORE_COUNT", "2000")
 QUICK = ("--quick", "--count", RANDOM_PROGRAMS)
 EVERYTHING = ("--count", "10000")
 
@@ -57,5 +57,5 @@ class Explorer:
         """All programs of one structure, cut into a piece per core."""
         return [self.start(structure, "--json", *how, "--shard", f"{k}/{self.cores}") for k in range(self.cores)]
 
-    def hunt(self, structure: str, mutant: str) -> Future[Answer]:
-        return self.start(structure, "--mutant", mutant, "--json", *QUICK)
+    def hunt(self, structure: str, mutant: str, programs: tuple[str, ...] = ()) -> Future[Answer]:
+        return self.start(structure, "--mutant", mutant, "--json", *QUICK, *programs)

@@ -61,8 +61,7 @@ def explore_all(explorer: Explorer, summary: Summary, structure: str, how: tuple
 
 def test_a_structure_without_simulator_build_is_not_explored(summary: Summary) -> None:
     summary.sets += [f"{name:<14} not explored: it has no plugins/{name}/plugin_sim.cpp" for name in UNEXPLORED]
-    sources = ["libgpuhash/sched/explore.cpp", "libgpuhash/sched/gate_sim.cpp"]
-    bare = Explorer(explore.build("gpuhash-explore-bare", sources, ['-DGPUHASH_UNEXPLORED="newcomer"']))
+    bare = Explorer(explore.build_explorer("gpuhash-explore-bare", {"newcomer": False}))
     answer = bare("newcomer")
     assert answer.status == 2
     assert "'newcomer' is not explored: it has no plugins/newcomer/plugin_sim.cpp" in answer.errors

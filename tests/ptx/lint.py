@@ -33,6 +33,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -83,11 +84,20 @@ def run(*command: object) -> str:
 
 
 @dataclass(frozen=True)
+class Resources:
+    """What ptxas says of one kernel."""
+
+    registers: int
+    stack: int
+    spills: int
+
+
+@dataclass(frozen=True)
 class Compiled:
-    """A plugin's kernels: PTX, and ptxas's report on the machine code."""
+    """A plugin's kernels: PTX, and what the machine code made of it uses, by the kernel's mangled name."""
 
     ptx: str
-    report: str
+    resources: dict[str, Resources]
 
 
 def ptx_of_the_build(source: Path, arch: str, files: list[Path]) -> Path | None:
@@ -96,7 +106,11 @@ def ptx_of_the_build(source: Path, arch: str, files: list[Path]) -> Path | None:
     changed = max(file.stat().st_mtime for file in [*files, *recipes])
     for kept in ROOT.glob(f"build/meson-*-cuda/plugins/gpuhash_{source.parent.name}.so.p/{source.stem}.ptx"):
         settings = kept.parents[2] / "gpuhash-settings"
-        if kept.stat().st_mtime > changed and f"-Dgpu_archs={arch}" in settings.read_text().splitlines():
+        if (
+            kept.stat().st_mtime > changed
+            and kept.with_suffix(".cubin").exists()
+            and f"-Dgpu_archs={arch}" in settings.read_text().splitlines()
+        ):
             return kept
     return None
 
@@ -115,23 +129,23 @@ def compile_plugin(source: Path, arch: str, nvcc: Path) -> Compiled:
         for old in CACHE.glob(f"{source.parent.name}-*"):
             old.unlink()
         if built := ptx_of_the_build(source, arch, files):
-            shutil.copy(built, ptx)
+            return Compiled(built.read_text(), resources_of_machine_code(built.with_suffix(".cubin").read_bytes()))
         else:
             flags = ["-std=c++20", "--expt-relaxed-constexpr", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1"]
             flags += [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}", f"-I{source.parent}"]
             run(nvcc, *flags, f"-gencode=arch=compute_{arch},code=compute_{arch}", "-ptx", source, "-o", ptx)
         ptxas = nvcc.with_name("ptxas")
         report.write_text(run(ptxas, "--verbose", f"--gpu-name=sm_{arch}", ptx, "-o", os.devnull))
-    return Compiled(ptx.read_text(), report.read_text())
+    return Compiled(ptx.read_text(), resources_of(report.read_text()))
 
 
 def request_layout() -> Layout:
     """The offsets of the requests' pointers, as the host compiler lays them out."""
     program = '#include <stdio.h>\n#include "libgpuhash/kit/engine.hpp"\n#include "libgpuhash/kit/ordered.hpp"\n'
     program += "int main() {\n"
-    for struct, names in REQUEST_POINTERS.items():
-        program += f'  printf("%zu", sizeof(gpuhash::{struct}));\n'
-        program += "".join(f'  printf(" %zu", offsetof(gpuhash::{struct}, {name}));\n' for name in names)
+    for one, names in REQUEST_POINTERS.items():
+        program += f'  printf("%zu", sizeof(gpuhash::{one}));\n'
+        program += "".join(f'  printf(" %zu", offsetof(gpuhash::{one}, {name}));\n' for name in names)
         program += '  printf("\\n");\n'
     program += "}\n"
     with tempfile.TemporaryDirectory() as folder:
@@ -352,15 +366,6 @@ def broken_rules(kernel: Kernel, name: str, flow: Flow) -> list[str]:
     return problems
 
 
-@dataclass(frozen=True)
-class Resources:
-    """What ptxas says of one kernel."""
-
-    registers: int
-    stack: int
-    spills: int
-
-
 def resources_of(report: str) -> dict[str, Resources]:
     """By mangled name."""
     found = {}
@@ -372,6 +377,36 @@ def resources_of(report: str) -> dict[str, Resources]:
             raise ValueError(f"ptxas does not say what {name} uses")
         found[name] = Resources(int(registers[1]), int(frame[1]), int(frame[2]) + int(frame[3]))
     return found
+
+
+def resources_of_machine_code(cubin: bytes) -> dict[str, Resources]:
+    """By mangled name, from the notes in an ELF of machine code: there is no need to run ptxas for them again.
+
+    A section .nv.info is a row of attributes, each of a format, a number and a size or value; in format 4 so many bytes
+    follow. 0x2f is a kernel's number of registers, 0x11 its frame, in which spilled registers lie as well.
+    """
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    of_one, n, of_names = struct.unpack_from("<HHH", cubin, 58)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + i * of_one) for i in range(n)]
+    bodies = [cubin[h[4] : h[4] + h[5]] for h in headers]
+
+    def text(strings: bytes, at: int) -> str:
+        return strings[at : strings.index(b"\0", at)].decode()
+
+    sections = {text(bodies[of_names], h[0]): body for h, body in zip(headers, bodies, strict=True)}
+    info, at = sections[".nv.info"], 0
+    found: dict[int, dict[int, int]] = {0x2F: {}, 0x11: {}}
+    while at < len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        if form == 4 and attribute in found:
+            symbol, value = struct.unpack_from("<II", info, at + 4)
+            found[attribute][symbol] = value
+        at += 4 + (size if form == 4 else 0)
+
+    def name(symbol: int) -> str:
+        return text(sections[".strtab"], struct.unpack_from("<I", sections[".symtab"], symbol * 24)[0])
+
+    return {name(symbol): Resources(used, found[0x11][symbol], 0) for symbol, used in found[0x2F].items()}
 
 
 @dataclass
@@ -391,12 +426,11 @@ class Result:
         return f"{self.plugin}: {what}, {said}"
 
 
-def lint_ptx(plugin: str, ptx: str, report: str, layout: Layout, allowed: dict[str, int]) -> Result:
+def lint_ptx(plugin: str, ptx: str, resources: dict[str, Resources], layout: Layout, allowed: dict[str, int]) -> Result:
     """Apply all rules. `allowed`: bytes of stack and spills, by the kernel's name."""
     result = Result(plugin)
     kernels = kernels_of(ptx)
     names = demangle([k.name for k in kernels])
-    resources = resources_of(report)
     for kernel in kernels:
         name = names[kernel.name]
         if name.startswith("void cub::"):  # sorts and sums the arrays of a rebuild; no table is among them
@@ -425,7 +459,7 @@ def lint(plugin: str, arch: str = "90", nvcc: Path | None = None) -> Result:
     """Compile a plugin and apply all rules."""
     compiled = compile_plugin(ROOT / "plugins" / plugin / "plugin_cuda.cu", arch, nvcc or find_nvcc())
     allowed = json.loads(ALLOWANCES.read_text()).get(plugin, {})
-    return lint_ptx(plugin, compiled.ptx, compiled.report, request_layout(), allowed)
+    return lint_ptx(plugin, compiled.ptx, compiled.resources, request_layout(), allowed)
 
 
 def main() -> int:

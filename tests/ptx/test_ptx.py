@@ -42,6 +42,7 @@ def test_ptx_of_the_build_is_read_until_a_source_changes(tmp_path, monkeypatch):
     for path in (source, tmp_path / "plugins" / "meson.build", kept):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+    kept.with_suffix(".cubin").touch()
     (kept.parents[2] / "gpuhash-settings").write_text("-Dcuda=enabled\n-Dgpu_archs=90\n")
     now = source.stat().st_mtime
     os.utime(kept, (now + 5, now + 5))
@@ -84,7 +85,7 @@ USED = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\nptxas in
 
 def problems(ptx, used=USED, allowed=None, names=("serve",)):
     report = "".join(f"ptxas info : Compiling entry function '{name}' for 'sm_90'\n{used}\n" for name in names)
-    return lint.lint_ptx("test", ptx, report, LAYOUT, allowed or {}).problems
+    return lint.lint_ptx("test", ptx, lint.resources_of(report), LAYOUT, allowed or {}).problems
 
 
 def test_legal_accesses():
@@ -178,6 +179,32 @@ def test_spills_and_stack():
     assert problem == "serve: 8 bytes of stack and 16 bytes of spills, 0 are allowed"
     assert problems(kernel(), used, {"serve": 24}) == []
     assert len(problems(kernel(), used, {"serve": 23})) == 1
+
+
+def test_machine_code_says_what_ptxas_said(nvcc, tmp_path):
+    """Of a kernel that spills, one with an array in its frame and one that needs neither."""
+    ptx, cubin = tmp_path / "some.ptx", tmp_path / "some.cubin"
+    source = tmp_path / "some.cu"
+    source.write_text(
+        "__global__ void plain(int* p) { p[threadIdx.x] += 1; }\n"
+        "__global__ void frame(int* p, int n) { int a[40]; for (int i = 0; i < 40; ++i) a[i] = p[i] * n;"
+        " for (int i = 0; i < n; ++i) a[p[i] & 31] += i; p[n] = a[n]; }\n"
+        "__global__ void __maxnreg__(24) spills(double* p) { double a[40];\n"
+        "#pragma unroll\n"
+        "for (int i = 0; i < 40; ++i) a[i] = p[i * 32];\n"
+        "__syncthreads();\n"
+        "#pragma unroll\n"
+        "for (int i = 0; i < 40; ++i) p[i * 64] = a[39 - i] * a[i]; }\n"
+    )
+    lint.run(nvcc, "-std=c++20", "-gencode=arch=compute_90,code=compute_90", "-ptx", source, "-o", ptx)
+    ptxas = nvcc.with_name("ptxas")
+    report = lint.resources_of(lint.run(ptxas, "--verbose", "--gpu-name=sm_90", ptx, "-o", cubin))
+    read = lint.resources_of_machine_code(cubin.read_bytes())
+    assert {name: (r.registers, r.stack) for name, r in read.items()} == {
+        name: (r.registers, r.stack) for name, r in report.items()
+    }
+    assert sorted(r.stack > 0 for r in read.values()) == [False, True, True]
+    assert any(r.spills and r.stack for r in report.values())  # what is spilled lies in the frame
 
 
 def test_functions_and_empty_files():

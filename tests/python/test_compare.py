@@ -157,6 +157,7 @@ FILES = {
     "empty.txt": b"\n\n",
     "latin.txt": b"\xff\xfe\n",
     "huge.txt": b"18446744073709551616\n",
+    "edge.txt": b"-1\n9223372036854775808\n",
     "mixed.txt": b"-1\n18446744073709551615\n",
     "two.csv": b"a,b\n1,2\n",
     "short.csv": b"a,b\n1,2\n3\n",
@@ -180,6 +181,7 @@ FILES = {
         (["--keys", "latin.txt"], "not a text file in UTF-8"),
         (["--keys", "huge.txt"], "fit neither int64 nor uint64"),
         (["--keys", "mixed.txt"], "fit neither int64 nor uint64"),
+        (["--keys", "edge.txt"], "from -1 to 9223372036854775808, which fit neither int64 nor uint64"),
         (["--keys", "two.csv"], "'two.csv' has 2 columns: choose one with --column ('a', 'b')"),
         (["--keys", "two.csv", "--column", "c"], "has no column 'c'"),
         (["--keys", "short.csv", "--column", "b"], "row 3: there are 1 columns"),
@@ -212,7 +214,7 @@ def test_bad_input(run, tmp_path, monkeypatch, arguments, words):
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder.csv").mkdir()
-    np.save("nan.npy", np.array([1, np.nan]))
+    np.save("nan.npy", np.array([1, np.nan, 2, np.nan]))
     np.save("zero.npy", np.empty(0))
     np.save("object.npy", np.array([None]), allow_pickle=True)
     np.save("complex.npy", np.ones(2, complex))
@@ -443,3 +445,13 @@ def test_the_progress_bar_is_for_terminals(run, quick, monkeypatch):
     assert cli.main(["compare", "--n", "10", *ON_CPU]) == 0
     assert "linear_probe: lookup" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r")
+
+
+def test_half_of_all_keys_leave_absent_ones_and_one_more_does_not():
+    """Of so many keys one zero in memory is as good as all."""
+    half = 1 << 31
+    rng = np.random.default_rng(1)
+    with pytest.raises(workload.InputError, match=f"{half + 1} distinct keys leave too few absent keys of 4 bytes"):
+        workload._absent(np.broadcast_to(np.uint32(0), half + 1), 1, rng)
+    with pytest.raises(ValueError, match="at least one array"):  # is not refused; it has nothing to draw
+        workload._absent(np.broadcast_to(np.uint32(0), half), 0, rng)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
+from pygpuhash import _ordered
 
 
 @pytest.fixture
@@ -207,3 +208,50 @@ def test_neighbours_that_do_not_exist_are_refused(table, which):
     keys, found = np.array([0], "i4"), np.zeros(1, "u1")
     with pytest.raises(gh.InvalidArgument, match=f"which is {which}; pass GPUHASH_AT_LEAST"):
         table._neighbors(which, 1, keys.ctypes.data, 0, 0, found.ctypes.data, 0)
+
+
+def test_offsets_of_so_many_ranges_that_one_more_is_none():
+    """n + 1 offsets of SIZE_MAX ranges would be none: with both ends open no other array is as long."""
+    offsets = np.zeros(1, "u8")
+    with (
+        gh.Table("skiplist", device="cpu") as t,
+        pytest.raises(gh.InvalidArgument, match=r"offsets has n \+ 1 entries"),
+    ):
+        t._range_pairs(2**64 - 1, 0, 0, offsets.ctypes.data, 0, 0, 0, 0, 0)
+
+
+class Meanwhile:
+    """A table in which something happens between the two passes over its ranges."""
+
+    def __init__(self, table, happens):
+        self.table, self.happens = table, list(happens)
+
+    def __getattr__(self, name):
+        return getattr(self.table, name)
+
+    def _range_pairs(self, *arguments):
+        self.table._range_pairs(*arguments)
+        if self.happens:
+            self.happens.pop(0)()
+
+
+@pytest.mark.parametrize("what", ["fewer", "more", "fewer and more", "more twice", "none left"])
+def test_ranges_of_a_table_that_changes_between_counting_and_reading(what):
+    there = np.arange(0, 400, 2, dtype="i4")
+    odd = np.arange(1, 400, 2, dtype="i4")
+    low, high = np.array([0, 100, 200], "i4"), np.array([100, 200, 400], "i4")
+    with gh.Table("skiplist", key_dtype="i4", value_dtype="i4", device="cpu") as t:
+        t.insert(there, there)
+        happens = {
+            "fewer": [lambda: t.erase(there[::3])],
+            "more": [lambda: t.insert(odd, odd)],
+            "fewer and more": [lambda: (t.erase(there[:50]), t.insert(odd[50:100], odd[50:100]))],
+            "more twice": [lambda: t.insert(odd[:60], odd[:60]), lambda: t.insert(odd[60:], odd[60:])],
+            "none left": [t.clear],
+        }[what]
+        keys, values, offsets = _ordered.pairs(Meanwhile(t, happens), low, high, None)
+        expected = np.sort(t.keys())
+    parts = [expected[(expected >= a) & (expected < b)] for a, b in zip(low, high, strict=True)]
+    assert keys.tolist() == np.concatenate(parts).tolist()
+    assert values.tolist() == keys.tolist()
+    assert offsets.tolist() == np.cumsum([0, *map(len, parts)]).tolist()

@@ -198,6 +198,27 @@ def test_the_library_refuses_to_accumulate_wide_values():
         assert len(t) == 0
 
 
+@pytest.mark.parametrize(("width", "accumulates"), [(1, True), (2, True), (3, False), (4, False)])
+def test_the_library_refuses_to_accumulate_wide_values_within_execute(width, accumulates):
+    """Values of 4 and 8 bytes are accumulated; of wider ones that element alone is left out, and has status 4."""
+    keys, values = np.arange(4, dtype="u8"), np.full((4, width), 7, "u4")
+    ops = np.array([gh.Op.INSERT, gh.Op.INSERT, gh.Op.ACCUMULATE, gh.Op.ASSIGN], "u1")
+    keys[2] = 1
+    status = np.full(4, 0xEE, "u1")
+    with gh.Table("stadium", value_dtype=("u4", width) if width > 1 else "u4", device="cpu") as t:
+        run = t._raw(9, 4, keys.ctypes.data, values.ctypes.data, 0, status.ctypes.data, ops.ctypes.data)
+        if accumulates:
+            assert not isinstance(run, Exception)
+            assert status.tolist() == [1, 1, 0, 1]
+            assert np.frombuffer(t[keys[1]].tobytes(), "u4").tolist()[0] == 14
+        else:
+            assert isinstance(run, gh.InvalidArgument)
+            assert "ops[2] is 3, which needs values of 4 or 8 bytes" in str(run)
+            assert status.tolist() == [1, 1, 4, 1]
+            assert t[keys[1]].tolist() == [7] * width
+        assert len(t) == 3
+
+
 @pytest.mark.parametrize(
     ("dtype", "words"),
     [
@@ -275,3 +296,23 @@ def test_values_wider_than_a_word_are_whole_beside_inserts_and_finds():
         reader.join()
         assert not any(torn)
         assert len(t) == N
+
+
+def test_elements_of_8_bytes_at_addresses_of_4():
+    """Rows of two 4-byte numbers are stored as one word of 8 bytes, and may lie where none may."""
+    memory = np.arange(2 * N + 1, dtype="u4")
+    for shift in range(2):
+        given = memory[shift : shift + 2 * N].reshape(N, 2)
+        with gh.Table("linear_probe", key_dtype=("u4", 2), value_dtype=("i4", 2), device="cpu") as t:
+            assert t.insert(given, given.view("i4")).all()
+            assert (t[given] == given.view("i4")).all()
+            assert t.contains(given.copy()).all()
+
+
+def test_bytes_as_long_as_the_tables_from_a_wider_array():
+    given = np.array([b"12345678", b"1", b"12345678901"], "S12")
+    with gh.Table("linear_probe", key_dtype="S8", device="cpu") as t:
+        assert t.insert(given[:2], 1).all()
+        assert t.contains(np.array([b"12345678", b"1"], "S8")).all()
+        with pytest.raises(OverflowError, match="an element has 11 bytes, the table's have at most 8"):
+            t.insert(given, 1)

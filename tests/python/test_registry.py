@@ -333,3 +333,24 @@ def test_every_element_of_the_path_that_cannot_be_searched_is_named(tmp_path, mo
         f"'{file}' in GPUHASH_PLUGIN_PATH is not a directory",
         f"'{tmp_path / 'missing'}' in GPUHASH_PLUGIN_PATH does not exist",
     ]
+
+
+def test_a_directory_of_the_path_that_may_not_be_read(tmp_path, monkeypatch):
+    """The answers of the system are injected, since root may read everything."""
+    locked, hidden = tmp_path / "locked", tmp_path / "hidden"
+    locked.mkdir()
+    hidden.mkdir()
+    stat, access = Path.stat, os.access
+
+    def deny(path, **how):
+        if path == hidden:
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", deny)
+    monkeypatch.setattr(os, "access", lambda path, how: Path(path) != locked and access(path, how))
+    monkeypatch.setenv("GPUHASH_PLUGIN_PATH", f"{locked}:{hidden}:{tmp_path}")
+    assert registry.search_path_faults() == [
+        f"'{locked}' in GPUHASH_PLUGIN_PATH cannot be read",
+        f"'{hidden}' in GPUHASH_PLUGIN_PATH cannot be read",
+    ]

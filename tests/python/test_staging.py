@@ -193,6 +193,24 @@ def test_little_memory_on_the_device_means_smaller_chunks(backend):
         assert few > 3 * N // (_host.CHUNK_BYTES // 17)
 
 
+def test_the_last_try_is_for_the_fewest_keys(backend, monkeypatch):
+    asked = []
+
+    def none(device, up_bytes, down_bytes):
+        asked.append(up_bytes)
+        raise gh.NoMemory("there is none")
+
+    keys = np.arange(N, dtype=np.uint64)
+    with make(backend) as table:
+        monkeypatch.setattr(_host, "_take", none)
+        monkeypatch.setattr(_host, "LEAST_KEYS", 100)  # no fourth of what was tried before
+        with pytest.raises(gh.NoMemory, match="there is none"):
+            table.insert(keys, keys)
+    assert asked == sorted(asked, reverse=True)
+    assert len(asked) > 2
+    assert asked[-1] == 2 * _host._up(8 * _host.LEAST_KEYS)  # keys, and values
+
+
 def test_no_memory_on_the_device(backend):
     keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
     with make(backend) as table:

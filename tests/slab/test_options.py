@@ -1,6 +1,10 @@
 """Every option of slab_hash, and what is refused."""
 
 import itertools
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -55,6 +59,8 @@ def test_every_width_in_every_slab(make, rng, widths, slab_bytes, allocator):
         ("cpu", "uint32", 0.9, 15),
         ("cpu", "uint64", 0.6, 7),
         ("cpu", "uint64", 0.9, 15),
+        ("cpu", "uint64", 0.874, 7),
+        ("cpu", "uint64", 0.875, 15),  # 7 of 8: what slabs of 128 bytes could only come near to
         pytest.param("cuda:0", "uint32", 0.6, 7, marks=pytest.mark.gpu),
         pytest.param("cuda:0", "uint32", 0.8, 15, marks=pytest.mark.gpu),
         pytest.param("cuda:0", "uint64", 0.6, 7, marks=pytest.mark.gpu),
@@ -112,3 +118,45 @@ def test_one_bucket_is_a_slab_list(make):
     table.insert(keys, keys)
     assert table.stats()["chain_max"] == 3000 / 15
     assert (table[keys] == keys).all()
+
+
+def test_numbers_have_a_point_in_every_locale(tmp_path):
+    """As programs have it that follow their user's locale, where a number may have a comma."""
+    made = tmp_path / "de_DE.UTF-8"
+    if shutil.which("localedef") is None:
+        pytest.skip("localedef is not installed")
+    done = subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", str(made)], capture_output=True, text=True)
+    if not made.exists():
+        pytest.skip(f"localedef knows no locale with a comma: {done.stderr.strip()}")
+    program = (
+        "import locale, pygpuhash as gh\n"
+        "locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8')\n"
+        "assert locale.localeconv()['decimal_point'] == ','\n"
+        "for backend, option in (('slab_hash', 'utilization'), ('hive', 'stash'), ('skiplist', 'merge')):\n"
+        "    gh.Table(backend, device='cpu', **{option: 0.25}).close()\n"
+        "try:\n"
+        "    gh.Table('slab_hash', device='cpu', utilization='0,5')\n"
+        "except gh.InvalidArgument as error:\n"
+        "    print(error)\n"
+    )
+    environment = {**os.environ, "LOCPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "option utilization=0,5: give a number from" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("backend", "option", "taken", "refused"),
+    [
+        ("linear_probe", "probe_limit", ["128", "2147483648"], ["127", "2147483649", "200x", "-200", "", "2e3"]),
+        ("slab_hash", "utilization", ["0.05", "0.94"], ["0.04", "0.941", "0.5x", "nan", ""]),
+        ("hive", "stash", ["0", "0.25"], ["-0.1", "0.251", "x"]),
+        ("skiplist", "merge", ["0", "0.5"], ["0.51", "inf"]),
+    ],
+)
+def test_both_ends_of_a_number_and_nothing_beyond(backend, option, taken, refused):
+    for text in taken:
+        gh.Table(backend, device="cpu", **{option: text}).close()
+    for text in refused:
+        with pytest.raises(gh.InvalidArgument, match=f"option {option}={text}: give a "):
+            gh.Table(backend, device="cpu", **{option: text})

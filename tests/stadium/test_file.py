@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -270,3 +271,56 @@ def test_killed_in_the_middle_of_inserts(path):
 @pytest.mark.slow
 def test_killed_two_hundred_times(path):
     assert crash(path, 200, 2) > 0
+
+
+def test_what_a_killed_table_left_of_its_new_file_is_nothing(path):
+    left = path.with_name(path.name + ".new")
+    left.write_bytes(b"\xff" * (1 << 20))  # more than the table needs
+    with table(path) as t:
+        assert len(t) == 0
+        assert not t.contains(KEYS).any()
+        t.insert(KEYS[:100], VALUES[:100])
+        t.check()
+    assert path.stat().st_size < 1 << 20
+    with table(path) as t:  # a file of another size than its header says would be refused
+        assert (t[KEYS[:100]] == VALUES[:100]).all()
+    assert names(path.parent) == [path.name]
+
+
+# What another table does between this one's open and its flock: it grows, so that its file takes the name.
+SWAP = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+int flock(int fd, int operation) {
+  static int done;
+  if (!done++) rename(getenv("SWAP_FROM"), getenv("SWAP_TO"));
+  return ((int (*)(int, int))dlsym(RTLD_NEXT, "flock"))(fd, operation);
+}
+"""
+
+
+def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install cc")
+    source, library, larger = tmp_path / "swap.c", tmp_path / "swap.so", tmp_path / "larger"
+    source.write_text(SWAP)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    shutil.copy(filled, larger)
+    program = (
+        "import sys, pygpuhash as gh\n"
+        "try:\n"
+        "    gh.Table('stadium', placement='file', path=sys.argv[1], device='cpu')\n"
+        "except gh.InvalidArgument as error:\n"
+        "    print(error)\n"
+    )
+    swap = {"LD_PRELOAD": str(library), "SWAP_FROM": str(larger), "SWAP_TO": str(filled)}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, str(filled)], capture_output=True, text=True, env={**os.environ, **swap}
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{filled} is open in another table" in done.stdout
+    assert not larger.exists()
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()

@@ -64,6 +64,41 @@ static void one_bad_code(const char *backend, uint32_t at, uint8_t code) {
   gpuhash_table_destroy(t);
 }
 
+/* Elements that find no room count beside those with a bad code. */
+static void bad_codes_in_a_full_table(const char *backend) {
+  gpuhash_config config = GPUHASH_CONFIG_INIT;
+  config.backend = backend;
+  config.key_bytes = 4;
+  config.value_bytes = 4;
+  config.capacity = 16;
+  config.grow = 0;
+  gpuhash_table *t = NULL;
+  OK(gpuhash_table_create(&config, &t, &err));
+  if (t == NULL) exit(finish());
+  gpuhash_counts counts = {7, 7};
+  fill(GPUHASH_OP_INSERT);
+  ops[0] = ops[n - 1] = 99;
+  ops[1] = GPUHASH_OP_EXECUTE;
+  gpuhash_batch batch = GPUHASH_BATCH_INIT;
+  batch.op = GPUHASH_OP_EXECUTE;
+  batch.n = n;
+  batch.keys = keys;
+  batch.values = values;
+  batch.ops = ops;
+  batch.out_status = status;
+  batch.counts = &counts;
+  EXPECT(gpuhash_run(t, &batch, &err) != GPUHASH_OK);
+  size_t yes = 0, no_room = 0, bad = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    yes += status[i] == GPUHASH_YES;
+    no_room += status[i] == GPUHASH_ELEMENT_FULL || status[i] == GPUHASH_ELEMENT_NO_MEMORY;
+    bad += status[i] == GPUHASH_ELEMENT_BAD_OP;
+  }
+  EXPECT(bad == 3 && yes >= 16 && yes + no_room + bad == n);
+  EXPECT(counts.yes == yes && counts.failed == no_room + bad);
+  gpuhash_table_destroy(t);
+}
+
 /* accumulate within execute: not in a set, and with a combine and a value type that exist. */
 static void accumulate_within(const char *backend) {
   gpuhash_table *set = make(backend, 0), *t = make(backend, 4);
@@ -100,6 +135,7 @@ int main(int argc, char **argv) {
   one_bad_code(argv[1], 0, GPUHASH_OP_INSERT_MULTI);
   one_bad_code(argv[1], 500, GPUHASH_OP_EXECUTE);
   one_bad_code(argv[1], n - 1, 255);
+  bad_codes_in_a_full_table(argv[1]);
   accumulate_within(argv[1]);
   return finish();
 }

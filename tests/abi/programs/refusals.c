@@ -74,6 +74,11 @@ static void configuration(void) {
   BAD_CONFIG(INVALID, "nan", (config.max_load_factor = 2 * DBL_MAX, config.max_load_factor -= 2 * DBL_MAX));
   BAD_CONFIG(INVALID, "grow is 2", config.grow = 2);
   BAD_CONFIG(INVALID, "threads is 4294967295", config.threads = UINT32_MAX);
+  BAD_CONFIG(INVALID, "threads is 4097; at most 4096", config.threads = 4097);
+  config.threads = 4096;
+  OK(gpuhash_table_create(&config, &table, &err));
+  gpuhash_table_destroy(table);
+  table = NULL;
   BAD_CONFIG(INVALID, "has no streams", config.stream = a_stream);
   table = make("toy", 8, 8); /* kind 0 stands for the CPU */
   gpuhash_table_info info = {.struct_size = sizeof info};
@@ -450,6 +455,7 @@ static void slab_allocator(void) {
   REFUSED(INVALID, "overlaps units", gpuhash_slab_free(a, n, units, (uint8_t *)units, NULL, &err));
   REFUSED(INVALID, "allocator is NULL", gpuhash_slab_translate(NULL, n, units, addresses, NULL, &err));
   REFUSED(INVALID, "addresses is NULL", gpuhash_slab_translate(a, n, units, NULL, NULL, &err));
+  REFUSED(INVALID, "overlaps units", gpuhash_slab_translate(a, n / 2, (uint32_t *)addresses, addresses, NULL, &err));
   REFUSED(INVALID, "overflow", gpuhash_slab_translate(a, SIZE_MAX / 4, units, addresses, NULL, &err));
   REFUSED(INVALID, "allocator is NULL", gpuhash_slab_get_stats(NULL, &stats, &err));
   REFUSED(INVALID, "out is NULL", gpuhash_slab_get_stats(a, NULL, &err));
