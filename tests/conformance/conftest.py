@@ -18,8 +18,8 @@ SHAPES = {
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],
     "skiplist": [{"chunk": 8, "merge": 0.5}],
 }
-# On a GPU such chunks are for keys of 4 bytes, and the checks use 8, too. hive's named hash functions are for the CPU. Equal
-# keys are combined whatever they are, or never.
+# On a GPU such chunks are for keys of 4 bytes, and the checks use 8, too. hive's named hash functions are for the CPU.
+# Equal keys are combined whatever they are, or never.
 ON_CPU = {
     "skiplist": [{"chunk": 32, "p_chunk": 0.5}],
     "hive": [{"hashes": "bithash1+bithash2"}, {"hashes": "crc32+city+crc64", "bucket": 16}],
