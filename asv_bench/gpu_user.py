@@ -2,6 +2,7 @@
 
     python -m asv_bench.gpu_user                      everything, about a minute
     python -m asv_bench.gpu_user --row calls --row growth
+    python -m asv_bench.gpu_user --row short          10^6 streams, some minutes
 
 Every row checks the results of what it times. Rows that need a library or a second GPU that is not there say so. Prints
 a table and writes <output>/<machine>/gpu-user.md and .json.
@@ -13,6 +14,7 @@ import argparse
 import importlib
 import importlib.metadata
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -88,6 +90,35 @@ def streams_that_end() -> Iterator[Figure]:
         done = subprocess.run([sys.executable, "-c", STREAMS, backend], capture_output=True, text=True, check=False)
         said = "6 x 2^20 keys, all there" if done.returncode == 0 else f"status {done.returncode}: {done.stderr[-200:]}"
         yield "threads with a stream each, which end", backend, said, {"status": done.returncode}
+
+
+def short_streams() -> Iterator[Figure]:
+    """10^6 streams that live for one insert and one find of 64 keys each: time and memory of each tenth."""
+    cupy = module("cupy")
+    keys = cupy.arange(64, dtype="u4")
+    mask, out = cupy.empty(64, bool), cupy.empty(64, "u4")
+    everything, part = 10**6, 10**5
+    for backend in BACKENDS:
+        with gh.Table(backend, device="cuda:0", **U4) as t:
+            us, host, on_device = [], [], []
+            for begin in range(0, everything, part):
+                start = time.perf_counter()
+                for _ in range(begin, begin + part):
+                    with cupy.cuda.Stream(non_blocking=True):
+                        t.insert(keys, keys, out=mask)
+                        t.find(keys, out=out, found=mask)
+                cupy.cuda.Device(0).synchronize()
+                us.append((time.perf_counter() - start) / part * 1e6)
+                host.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20)
+                free, of_all = cupy.cuda.runtime.memGetInfo()
+                on_device.append((of_all - free) / 2**20)
+            assert len(t) == 64
+            assert bool(mask.all())
+        text = (
+            f"us a stream {us[0]:.1f} in the first tenth, {us[-1]:.1f} in the last; host MiB {host[0]:.0f} and "
+            f"{host[-1]:.0f}, device MiB {on_device[0]:.0f} and {on_device[-1]:.0f}"
+        )
+        yield "10^6 streams that live for two calls", backend, text, {"us": us, "host": host, "device": on_device}
 
 
 def graphs() -> Iterator[Figure]:
@@ -279,7 +310,9 @@ ROWS = {
     "second": second_gpu,
     "jax": jax_arrays,
     "compare": compared,
+    "short": short_streams,
 }
+LONG = ("short",)  # rows that take minutes, measured where they are named
 
 
 def measure(names: Sequence[str]) -> list[Figure]:
@@ -309,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Unavailable as error:
         print(f"gpu_user: {error}", file=sys.stderr)
         return 2
-    figures = measure(args.row or list(ROWS))
+    figures = measure(args.row or [name for name in ROWS if name not in LONG])
     about = circumstances({"cuda": on.model})
     rows = [(what, of, text) for what, of, text, _ in figures]
     text = f"# What a user does on a GPU\n\n{on.model}; {about['date']}.\n\n"
