@@ -122,6 +122,7 @@ GH_FN void look_further(const typename Op::tile_type& tile, const typename Op::t
   bool busy = mine < many;
   if (busy) line = all[mine].line, k = all[mine].key;
   while (__any_sync(full_warp, busy)) {
+    __syncwarp();  // one lane may write what is beside the words that the others have read
     typename Op::tile_type::row row{};
     if (busy) row = tile.load(line);
     const auto g = Op::template look<glance<value>>(tile, t, row, k);
@@ -211,6 +212,7 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
     const u32 tile_no = tile.shift / W;
     bool busy = tile_no < u32(__popc(waiting));
     const u32 from = busy ? of_warp[tile_no] : 0;
+    __syncwarp();  // the list is written anew in the next round
     Op op;
     begin(op, from, 32);
     const bool was_home = shuffle(u32(beyond), from, 32);
