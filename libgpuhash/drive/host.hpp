@@ -357,8 +357,12 @@ class alignas(64) host_driver {
 // Kinds that host_engines may have share a driver.
 inline constexpr u32 writing_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << erase | 1u << mixed;
 
-// Kinds of which equal keys may reach the table as one operation.
+// Kinds of which equal keys may reach the table as one operation. But the sum of floats depends on how they are grouped, and a
+// sum is what adding the operands one after the other gives.
 inline constexpr u32 combining_kinds = 1u << insert | 1u << assign | 1u << accumulate;
+inline bool combines(u32 kind, joiner how) {
+  return in_kinds(kind, combining_kinds) && (kind != accumulate || how.combine != 0 || adds_integers(how));
+}
 
 // Skewed keys: equal keys of a chunk are combined before they reach the table, in the cache of one thread. Frequent keys
 // then cost what reading them costs, and no slot is written again and again, by one thread or by several.
@@ -393,13 +397,10 @@ class chunk_of_equals {
 
   void read(const request& q, u32 kind, size_t begin, u32 n) {
     const joiner how = joiner_of(q);
-    const auto any = [](value) { return true; };
-    if (kind == insert) return read_by(q, begin, n, any, [](value kept, value) { return kept; });
-    if (kind == assign) return read_by(q, begin, n, any, [](value, value given) { return given; });
-    if (adds_integers(how)) return read_by(q, begin, n, any, [](value a, value b) { return value(a + b); });
-    read_by(
-        q, begin, n, [how](value v) { return may_join_first(how, v); },
-        [how](value a, value b) { return join_operands(how, a, b); });
+    if (kind == insert) return read_by(q, begin, n, [](value kept, value) { return kept; });
+    if (kind == assign) return read_by(q, begin, n, [](value, value given) { return given; });
+    if (adds_integers(how)) return read_by(q, begin, n, [](value a, value b) { return value(a + b); });
+    read_by(q, begin, n, [how](value a, value b) { return join_operands(how, a, b); });
   }
 
   // The leaders as a batch.
@@ -434,16 +435,15 @@ class chunk_of_equals {
   static constexpr u32 places = 4096;
   static u32 place_of(key k) { return u32((u64(k) * 0x9e3779b97f4a7c15ull) >> 52); }
 
-  template <class MayJoin, class Join>
-  GH_FN void read_by(const request& q, size_t begin, u32 n, MayJoin may_join, Join join_them) {
+  template <class Join>
+  GH_FN void read_by(const request& q, size_t begin, u32 n, Join join_them) {
     u32 so_far = 0;
     for (u32 j = 0; j < n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
       const u32 place = place_of(k);
       const u32 last = latest_[place];
-      const bool joins = may_join(v);
-      if (int(last < so_far) & int(key_[last] == k) & int(joins)) {
+      if (int(last < so_far) & int(key_[last] == k)) {
         value_[last] = join_them(value_[last], v);
         leader_[j] = uint16_t(last);
         continue;
@@ -452,7 +452,7 @@ class chunk_of_equals {
       value_[so_far] = v;
       element_[so_far] = uint16_t(j);
       leader_[j] = uint16_t(so_far);
-      if (joins) latest_[place] = uint16_t(so_far);
+      latest_[place] = uint16_t(so_far);
       ++so_far;
     }
     leaders = so_far;
@@ -521,7 +521,7 @@ int run_on_host(const void* table, const request& q, totals* sum) {
     u32 kind = Op::fixed_kind;
     if constexpr (kind_of_table) kind = t.kind;
     const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
-                       q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);
+                       q.parts == parts_never || q.only_failed || !combines(kind, joiner_of(q));
     const bool always = host_team.join == host_services::always || q.parts == parts_always;
     if (!never && (n >= combined_least || always)) {
       in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
