@@ -369,7 +369,7 @@ def test_ten_million_operations_while_it_grows_and_shrinks() -> None:
             sizes.append(t.stats()["segments"])
     assert done > 10_000_000
     steps = np.diff(sizes)
-    assert (steps > 0).sum() >= 7, sizes
+    assert (steps > 0).sum() >= 5, sizes  # a batch grows the table once, for all of its keys
     assert (steps < 0).sum() >= 4, sizes
 
 
