@@ -13,6 +13,11 @@ namespace gpuhash {
 #endif
 inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
 inline constexpr size_t newcomer_sample = 1024;
+// Elements of a batch that are looked up at least, however small the table is.
+#ifndef GPUHASH_NEWCOMERS
+#define GPUHASH_NEWCOMERS few_elements
+#endif
+inline constexpr size_t least_newcomers = GPUHASH_NEWCOMERS;
 
 // Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
 inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {
@@ -76,7 +81,7 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
 
 // How many elements of a window of p may each take a slot: p.need of p.window.
 inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
-  const uint64_t wanted = room_.limit() < few_elements ? few_elements : room_.limit();
+  const uint64_t wanted = room_.limit() < least_newcomers ? least_newcomers : room_.limit();
   if (!p.estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
   p.need = p.window;
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
@@ -87,7 +92,7 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   if (p.q.kind != GPUHASH_OP_EXECUTE && present < sample / 2) return GPUHASH_OK;
   if (const gpuhash_status s = count_present(p.q, p.window, &present, err)) return s;
   p.need = p.window - present;
-  if (p.q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
+  if (p.q.kind != GPUHASH_OP_EXECUTE) return p.estimated ? GPUHASH_OK : look_further(p, err);
   uint64_t adding = 0;
   for (size_t done = 0; done < p.window;) {
     uint8_t ops[1 << 16];  // each piece of which is waited for
@@ -99,6 +104,19 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
     done += n;
   }
   if (adding < p.need) p.need = adding;
+  return GPUHASH_OK;
+}
+
+// Where keys repeat, the room of a small table goes a long way: a wider window, as long as it has room for its newcomers.
+inline gpuhash_status table::look_further(part& p, gpuhash_error* err) {
+  while (p.window < p.q.n && p.need <= room_.left()) {
+    const size_t rest = p.q.n - p.window, more = rest < p.window ? rest : p.window;
+    uint64_t present = 0;
+    if (const gpuhash_status s = count_present(part_of(p.q, p.window, more), more, &present, err)) return s;
+    if (p.need + (more - present) > room_.left()) break;
+    p.need += more - present;
+    p.window += more;
+  }
   return GPUHASH_OK;
 }
 

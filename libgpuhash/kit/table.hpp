@@ -329,6 +329,7 @@ class table {
   distinct_map::range distinct_keys(const request& q, size_t n) const;
   gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
+  gpuhash_status look_further(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status widen(const part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);

@@ -270,7 +270,8 @@ class stadium final : public table {
     drop(p.slots, stream);
     drop(p.locks, stream);
     if (p.pinned_slots.p) {
-      api_.wait(stream);  // whatever used them on other streams has ended: the table is held exclusively
+      // Whatever used them on other streams has ended: the table is held exclusively.
+      if (const int e = api_.wait(stream)) fault(nullptr, e, "waiting for what uses pinned slots");
       api_.release_pinned(p.pinned_slots.p);
       p.pinned_slots = {};
     }

@@ -100,6 +100,22 @@ def test_updates_grow_nothing(structure):
         assert (t.find(keys)[0] == keys).all()
 
 
+@pytest.mark.parametrize("structure", ["linear_probe", "hive", "stadium"])
+def test_room_for_the_new_keys_of_every_window(structure):
+    """A small table looks up 1024 elements, then as many again, while it has room for the new ones of all."""
+    with table(structure, capacity=1000) as t:
+        old = np.arange(t.capacity - 60, dtype=np.uint64)
+        t.insert(old, 1)
+        batch = np.tile(old[:50], 80)
+        batch[1100:1140] = 10**6 + np.arange(40)
+        batch[2100:2140] = 2 * 10**6 + np.arange(40)
+        t.accumulate(batch, 1)
+        assert len(t) == len(old) + 80
+        assert len(t) <= t.capacity
+        keys, counts = np.unique(batch, return_counts=True)
+        assert (t.find(keys)[0] == counts + (keys < 50)).all()
+
+
 @pytest.mark.parametrize("structure", BACKENDS)
 def test_many_elements_of_few_keys_grow_nothing(structure):
     with table(structure, capacity=1000) as t:
