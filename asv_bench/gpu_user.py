@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
-import json
 import resource
 import statistics
 import subprocess
@@ -30,7 +29,7 @@ import pygpuhash as gh
 from pygpuhash import _core, _device
 
 from .harness.devices import Unavailable, device
-from .harness.results import RESULTS, circumstances, machine_name, markdown_table
+from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 
 BACKENDS = ("linear_probe", "slab_hash")
 BUS = 55e9  # bytes per second each way that a PCIe 5 x16 bus moves
@@ -347,12 +346,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [(what, of, text) for what, of, text, _ in figures]
     text = f"# What a user does on a GPU\n\n{on.model}; {about['date']}.\n\n"
     text += markdown_table(("what a user does", "with", "what happens"), rows)
-    print(text)
-    stem = args.output / machine_name() / "gpu-user"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    record = about | {"rows": [{"what": w, "with": o, "text": t, "figures": f} for w, o, t, f in figures]}
-    stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(text)
+    records = [{"what": w, "with": o, "text": t, "figures": f} for w, o, t, f in figures]
+    write_report(args.output / machine_name() / "gpu-user", text, about, records)
     return 1 if any(f.get("failed") for *_, f in figures) else 0
 
 

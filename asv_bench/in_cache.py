@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ import numpy as np
 from .harness.ceilings import Ceilings
 from .harness.devices import Unavailable, device
 from .harness.keys import random_keys
-from .harness.results import RESULTS, circumstances, machine_name, markdown_table
+from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 from .harness.runs import make_table
 from .skew import rates, repeated
 
@@ -87,12 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = f"# Finding keys in tables of a cache's size\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n"
     text += f"\n{args.queries:,} keys of 4 bytes per batch, with values of 4. Million keys per second.\n\n"
     text += markdown_table(HEADER, cells)
-    print(text)
     stem = args.output / machine_name() / f"in-cache-{on.name.partition(':')[0]}"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    record = about | {"rows": [dict(zip(HEADER, row, strict=True)) for row in rows]}
-    stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(text)
+    write_report(stem, text, about, [dict(zip(HEADER, row, strict=True)) for row in rows])
     return 0
 
 

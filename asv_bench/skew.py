@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
-import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,7 @@ import pygpuhash as gh
 
 from .harness.devices import Unavailable, device
 from .harness.keys import random_keys
-from .harness.results import RESULTS, circumstances, machine_name, markdown_table
+from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 
 Row = tuple[str, int, int, str, float, float, float]  # distribution, n, distinct, who, rates: median, least, most
 
@@ -135,12 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     text = f"# Counting skewed keys\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
     text += "Million keys per second.\n\n"
     text += markdown_table(header, cells)
-    print(text)
     stem = args.output / machine_name() / f"skew-{on.name.partition(':')[0]}"
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    record = about | {"rows": [dict(zip(header, row, strict=True)) for row in found]}
-    stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    stem.with_suffix(".md").write_text(text)
+    write_report(stem, text, about, [dict(zip(header, row, strict=True)) for row in found])
     return 0
 
 

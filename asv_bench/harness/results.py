@@ -93,6 +93,14 @@ def write_json(path: Path, run: dict[str, Any], rows: Iterable[Row]) -> None:
     path.write_text(json.dumps(run | {"rows": records}, indent=1) + "\n")
 
 
+def write_report(stem: Path, text: str, run: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Print a text, and write it as <stem>.md with its rows as <stem>.json."""
+    print(text)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    stem.with_suffix(".json").write_text(json.dumps(run | {"rows": rows}, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(text)
+
+
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """One line per row; columns are the keys of all rows, in the order of their first use."""
     columns = list(dict.fromkeys(key for row in rows for key in row))

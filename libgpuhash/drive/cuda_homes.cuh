@@ -11,7 +11,7 @@
 //                                                      certain without another visit that the key is absent?
 //
 // Of an operation that only reads, a line says little: there it is, or it is nowhere, or look further. So such an op may
-// have, for visits of which each takes a quarter of the instructions of step():
+// have, for visits that take fewer instructions than step():
 //   static bool looks(const table&)                     may it be done so? The same for all elements
 //   static index first_line(const table&, home)         a number for the home's line,
 //   static word* line_at(const table&, index)           which is there
