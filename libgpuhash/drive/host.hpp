@@ -475,13 +475,6 @@ class chunk_of_equals {
   u8 status_[most];
 };
 
-inline void add_totals(totals* sum, const totals& part) {
-  __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
-}
-
 // One function for all who call it: it is long.
 template <class Op, class Find>
 [[gnu::noinline]] totals serve_range(const typename Op::table& t, const request& q, size_t begin, size_t end) {

@@ -15,6 +15,14 @@ struct totals {
   uint64_t bad_ops;      // CUDA: elements of a mixed batch whose op code the table does not have
 };
 
+// CPU: several threads add up what they did.
+inline void add_totals(totals* sum, const totals& part) {
+  __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
+}
+
 struct request {
   uint32_t kind;  // tile/types.hpp
   uint32_t combine, value_type;

@@ -283,13 +283,6 @@ class alignas(64) stadium_reader {
   }
 };
 
-inline void add_up(totals* sum, const totals& part) {
-  __atomic_fetch_add(&sum->live, part.live, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->used, part.used, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->yes, part.yes, __ATOMIC_RELAXED);
-  __atomic_fetch_add(&sum->failed, part.failed, __ATOMIC_RELAXED);
-}
-
 template <class S, u32 Kind>
 int run_pieces(const stadium_table& t, const request& q, totals* sum) {
   const size_t n = q.n_there ? *q.n_there : q.n;
@@ -299,7 +292,7 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
       __atomic_fetch_add(&sum->yes, reader.serve(begin, end), __ATOMIC_RELAXED);
     } else {
       stadium_driver<S, Kind> driver(t, q);
-      add_up(sum, driver.serve(begin, end));
+      add_totals(sum, driver.serve(begin, end));
     }
   });
   return 0;
@@ -371,7 +364,7 @@ bool move_slots(const void* from_table, const void* to_table, totals* sum, uint3
       }
     }
     put();
-    add_up(sum, part);
+    add_totals(sum, part);
   });
   return true;
 }
