@@ -232,6 +232,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
   {
     std::lock_guard<kit_mutex> lock(launch_);
     if (claims) {
+      if (many_parts(p.q.n)) return GPUHASH_OK;
       c = room_.take_part(p.q.n);
       if (c.granted && !certain(c.n)) {
         room_.settle(c, 0);
@@ -270,7 +271,8 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
       if (const gpuhash_status s = newcomers(p, err)) return s;
       c = room_.take(p.need);
       p.q.n = p.window;
-      if (!certain(p.need) && !graphs_.any()) without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
+      if (p.need && !certain(p.need) && !graphs_.any())
+        without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
       if (poisoned_) return poisoned(err);
     }
     const bool sure = c.granted && certain(p.q.n);

@@ -13,6 +13,7 @@ namespace gpuhash {
 #endif
 inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
 inline constexpr size_t newcomer_sample = 1024;
+inline constexpr size_t most_parts = 4;
 // Elements of a batch that are looked up at least, however small the table is.
 #ifndef GPUHASH_NEWCOMERS
 #define GPUHASH_NEWCOMERS few_elements
@@ -26,16 +27,27 @@ inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_
     const gpuhash_status s = claim_for_distinct(p, c, &decided, err);
     if (s || decided) return s;
   }
+  bool looked = false;
+  const auto take_window = [&]() -> gpuhash_status {
+    looked = true;
+    if (const gpuhash_status s = newcomers(p, err)) return s;
+    *c = room_.take(p.need);
+    if (c->granted) p.q.n = p.window;
+    return GPUHASH_OK;
+  };
+  if (many_parts(p.q.n))
+    if (const gpuhash_status s = take_window()) return s;
+  if (c->granted) return GPUHASH_OK;
   *c = room_.take_part(p.q.n);
   if (c->granted) {
     p.q.n = size_t(c->n);
     return GPUHASH_OK;
   }
-  if (const gpuhash_status s = newcomers(p, err)) return s;
-  *c = room_.take(p.need);
-  if (c->granted) p.q.n = p.window;
-  return GPUHASH_OK;
+  return looked ? gpuhash_status(GPUHASH_OK) : take_window();
 }
+
+// CUDA: by the room that is left the batch would go in many parts, each of which is waited for. Few of its keys may be new.
+inline bool table::many_parts(size_t n) const { return on_cuda() && n / most_parts > room_.left(); }
 
 // CPU: a large batch, of which somebody looks how much it has used when it ends.
 inline bool table::may_estimate(const part& p) const {
@@ -56,13 +68,19 @@ inline distinct_map::range table::distinct_keys(const request& q, size_t n) cons
 // which only the table knows.
 inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err) {
   *decided = true;
-  *c = room_.take(p.estimated ? p.need : p.q.n);
+  uint64_t adding = 0;  // in the window
+  if (!p.estimated) {
+    p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
+    if (const gpuhash_status s = adding_elements(p.q, p.window, &adding, err)) return s;
+    p.need = adding + (p.q.n - p.window);
+  }
+  *c = room_.take(p.need);
   if (!c->granted && !p.estimated) {
     // Few distinct keys may need no growth at all: rather see how far the room there is goes.
     *decided = distinct_keys(p.q, estimate_sample).most >= estimate_sample / 2;
     if (!*decided) return GPUHASH_OK;
-    p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
-    const distinct_map::range distinct = distinct_keys(p.q, p.window);
+    distinct_map::range distinct = distinct_keys(p.q, p.window);
+    if (adding < distinct.most) distinct.most = adding;
     *c = room_.take(distinct.most);
     if (!c->granted) {
       *decided = room_.left() < distinct.least;
@@ -79,32 +97,40 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
   return GPUHASH_OK;
 }
 
+// Elements among the first n of a batch whose operation may add a key.
+inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_t* adding, gpuhash_error* err) {
+  *adding = n;
+  if (q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
+  *adding = 0;
+  for (size_t done = 0; done < n;) {
+    uint8_t ops[1 << 16];  // each piece of which is waited for
+    const size_t some = n - done < sizeof(ops) ? n - done : sizeof(ops);
+    int e = api_.copy(ops, q.ops + done, some, q.stream);
+    if (!e) e = api_.wait(q.stream);
+    if (e) return fault(err, e, "reading the operations of a batch");
+    for (size_t i = 0; i < some; ++i) *adding += adds(ops[i]);
+    done += some;
+  }
+  return GPUHASH_OK;
+}
+
 // How many elements of a window of p may each take a slot: p.need of p.window.
 inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   const uint64_t wanted = room_.limit() < least_newcomers ? least_newcomers : room_.limit();
   if (!p.estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
-  p.need = p.window;
-  if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
+  uint64_t adding = 0;
+  if (const gpuhash_status s = adding_elements(p.q, p.window, &adding, err)) return s;
+  p.need = adding;
+  if (p.q.kind == GPUHASH_OP_INSERT_MULTI || p.need == 0) return GPUHASH_OK;
   // Where most of a sample is new there is no need to look at the rest.
   uint64_t present = 0;
   const size_t sample = p.window < newcomer_sample ? p.window : newcomer_sample;
   if (const gpuhash_status s = count_present(p.q, sample, &present, err)) return s;
-  if (p.q.kind != GPUHASH_OP_EXECUTE && present < sample / 2) return GPUHASH_OK;
+  if (double(sample - present) * double(p.window) > double(adding) / 2 * double(sample)) return GPUHASH_OK;
   if (const gpuhash_status s = count_present(p.q, p.window, &present, err)) return s;
-  p.need = p.window - present;
-  if (p.q.kind != GPUHASH_OP_EXECUTE) return p.estimated ? GPUHASH_OK : look_further(p, err);
-  uint64_t adding = 0;
-  for (size_t done = 0; done < p.window;) {
-    uint8_t ops[1 << 16];  // each piece of which is waited for
-    const size_t n = p.window - done < sizeof(ops) ? p.window - done : sizeof(ops);
-    int e = api_.copy(ops, p.q.ops + done, n, p.q.stream);
-    if (!e) e = api_.wait(p.q.stream);
-    if (e) return fault(err, e, "reading the operations of a batch");
-    for (size_t i = 0; i < n; ++i) adding += adds(ops[i]);
-    done += n;
-  }
-  if (adding < p.need) p.need = adding;
-  return GPUHASH_OK;
+  if (p.window - present < p.need) p.need = p.window - present;
+  if (p.estimated || p.q.kind == GPUHASH_OP_EXECUTE) return GPUHASH_OK;
+  return look_further(p, err);
 }
 
 // Where keys repeat, the room of a small table goes a long way: a wider window, as long as it has room for its newcomers.

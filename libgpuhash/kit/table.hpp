@@ -325,9 +325,11 @@ class table {
 
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
+  bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
   distinct_map::range distinct_keys(const request& q, size_t n) const;
   gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
+  gpuhash_status adding_elements(const request& q, size_t n, uint64_t* adding, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
   gpuhash_status look_further(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);

@@ -35,7 +35,8 @@ class device {
     bool freed = false;     // and the stream has got there
     bool pinned = false;    // memory of the host, which sees it as it is
     const char* wrote = "its allocation";
-    vector_clock by[4];  // last access of each actor, by kind of access
+    size_t apart = 0;                        // from here on it is an area of its own, if not 0
+    vector_clock in_first[4], in_second[4];  // last access of each actor to the area, by kind of access
   };
 
   bool cuda = true;
@@ -66,7 +67,7 @@ class device {
 
   void* user_memory(size_t bytes) {
     block& b = make_block(bytes ? bytes : 1, owner::user);
-    b.by[int(access::write)].at[the_world.me()] = the_world.clock().at[the_world.me()];
+    b.in_first[int(access::write)].at[the_world.me()] = the_world.clock().at[the_world.me()];
     memset(real(b), 0xa5, b.bytes);
     return visible(b);
   }
@@ -98,20 +99,26 @@ class device {
     if (!p || (!cuda && !is_device(p))) return;  // the CPU may use the caller's stack
     block& b = find(p, bytes, who);
     if (injected) return;  // what follows a device error is in no order that means anything
+    const size_t from = place_of(p) - b.at;
+    if (!b.apart || from < b.apart) touch_area(b, b.in_first, how, actor, clock, who);
+    if (b.apart && from + bytes > b.apart) touch_area(b, b.in_second, how, actor, clock, who);
+    if (how == access::write) b.wrote = who;
+  }
+  void touch_area(const block& b, vector_clock* by, access how, uint32_t actor, const vector_clock& clock,
+                  const char* who) const {
     static constexpr bool conflicts[4][4] = {
         {false, true, false, true}, {true, true, true, true}, {false, true, false, false}, {true, true, false, false}};
     static const char* const verbs[] = {"reads", "writes", "reads (atomic)", "writes (atomic)"};
     static const char* const past[] = {"read", "wrote", "read (atomic)", "wrote (atomic)"};
     for (int k = 0; k < 4; ++k)
       if (conflicts[int(how)][k]) {
-        const uint32_t other = clock.first_beyond(b.by[k]);
+        const uint32_t other = clock.first_beyond(by[k]);
         if (other != most_actors)
           the_world.violation(
               "race: %s %s memory (%zu bytes) that %s %s, without being ordered after it; last written by %s", who,
               verbs[int(how)], b.bytes, name(other).c_str(), past[k], b.wrote);
       }
-    b.by[int(how)].at[actor] = clock.at[actor];
-    if (how == access::write) b.wrote = who;
+    by[int(how)].at[actor] = clock.at[actor];
   }
   void touch_host(const void* p, size_t bytes, access how, const char* who) {
     touch(p, bytes, how, the_world.me(), the_world.clock(), who);
@@ -331,6 +338,8 @@ class device {
     if (cuda) check_device(who);
     if (out_of_memory()) return error_no_memory;
     block& b = make_block(bytes, whose);
+    // What only those use who have the table to themselves lies beside what all use.
+    if (bytes == sizeof(gpuhash::header)) b.apart = offsetof(gpuhash::header, batch);
     const size_t index = blocks_.size() - 1;
     *p = visible(b);
     if (!cuda) {
@@ -342,10 +351,11 @@ class device {
     const stream_ref s = of(h, who);
     // Nobody may touch it before the stream gets here, and nobody who is not ordered after that. Until then it counts as
     // written by the stream at a time that nobody has seen.
-    b.by[int(access::write)].at[s->actor] = ~0u;
+    b.in_first[int(access::write)].at[s->actor] = b.in_second[int(access::write)].at[s->actor] = ~0u;
     enqueue(s, [this, index, s, who] {
       block& mine = blocks_[index];
-      mine.by[int(access::write)].at[s->actor] = s->clock.at[s->actor];
+      mine.in_first[int(access::write)].at[s->actor] = s->clock.at[s->actor];
+      mine.in_second[int(access::write)].at[s->actor] = s->clock.at[s->actor];
       mine.wrote = who;
       return true;
     });
@@ -372,7 +382,7 @@ class device {
     }
     const stream_ref s = of(h, who);
     enqueue(s, [this, index, s, who, finish] {
-      touch(visible(blocks_[index]), 1, access::write, s->actor, s->clock, who);
+      touch(visible(blocks_[index]), blocks_[index].bytes, access::write, s->actor, s->clock, who);
       finish();
       return true;
     });
@@ -566,9 +576,12 @@ class device {
     return reinterpret_cast<void*>((cuda && !b.pinned ? arena_seen : arena_real) + b.at);
   }
   static unsigned char* real(const block& b) { return reinterpret_cast<unsigned char*>(arena_real + b.at); }
-  block& find(const void* p, size_t bytes, const char* who) {
+  static size_t place_of(const void* p) {  // in the arena
     const uintptr_t a = reinterpret_cast<uintptr_t>(p);
-    const size_t at = a - (a >= arena_seen ? arena_seen : arena_real);
+    return a - (a >= arena_seen ? arena_seen : arena_real);
+  }
+  block& find(const void* p, size_t bytes, const char* who) {
+    const size_t at = place_of(p);
     size_t low = 0, high = blocks_.size();  // the last block that begins at or before it
     while (high - low > 1) {
       const size_t middle = (low + high) / 2;

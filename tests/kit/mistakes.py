@@ -193,13 +193,28 @@ MISTAKES = [
         "if (!PLANTED && growths_ != p.growths) return GPUHASH_OK;",
     ),
     Mistake(
-        "updates need room", GROWTH, "p.need = p.window - present;", "p.need = p.window - (PLANTED ? 0 : present);"
+        "updates need room",
+        GROWTH,
+        "if (p.window - present < p.need)",
+        "if (!PLANTED && p.window - present < p.need)",
+    ),
+    Mistake(
+        "finds need room",
+        GROWTH,
+        "if (q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;",
+        "if (PLANTED || q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;",
+    ),
+    Mistake(
+        "room provided for updates",
+        BATCHES,
+        "if (p.need && !certain(p.need)",
+        "if ((PLANTED || p.need) && !certain(p.need)",
     ),
     Mistake(
         "too little need",
         GROWTH,
-        "if (adding < p.need) p.need = adding;",
-        "if (adding < p.need || PLANTED) p.need = adding / (PLANTED ? 2 : 1);",
+        "p.need = adding;",
+        "p.need = adding / (PLANTED ? 2 : 1);",
     ),
     Mistake("a cell a step is skipped", GROWTH, "lo += m.step)", "lo += m.step + PLANTED)"),
     Mistake(

@@ -728,13 +728,16 @@ class workload {
       b.op = has_values() && !o_.duplicates ? GPUHASH_OP_ACCUMULATE : GPUHASH_OP_INSERT;
       if (the_world.one_in(3)) b.op = GPUHASH_OP_INSERT;
       if (the_world.one_in(6)) b.op = GPUHASH_OP_EXECUTE;
-      for (uint32_t x = 0; x < o_.keys; ++x)
-        if (o.cells[x].count && !the_world.one_in(8)) b.numbers.push_back(x);
-      if (b.op == GPUHASH_OP_EXECUTE)
-        for (size_t k = 0; k < b.numbers.size(); ++k)
-          b.ops.push_back(the_world.one_in(2)   ? GPUHASH_OP_FIND
-                          : the_world.one_in(2) ? GPUHASH_OP_INSERT
-                                                : GPUHASH_OP_NOP);
+      const bool any_kind = b.op == GPUHASH_OP_EXECUTE;
+      const bool finds_only = the_world.one_in(2);  // of absent keys, too
+      for (uint32_t x = 0; x < o_.keys; ++x) {
+        if (the_world.one_in(8) || !(o.cells[x].count || (any_kind && finds_only))) continue;
+        b.numbers.push_back(x);
+        if (any_kind)
+          b.ops.push_back(finds_only || the_world.one_in(2) ? GPUHASH_OP_FIND
+                          : the_world.one_in(2)             ? GPUHASH_OP_INSERT
+                                                            : GPUHASH_OP_NOP);
+      }
       if (!b.numbers.empty()) launch(o, std::move(b));
     }
   }
