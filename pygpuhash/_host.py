@@ -2,12 +2,13 @@
 
 A chunk goes through five steps: the host copies its part of the inputs into pinned memory (send), the upload stream
 copies that to the device, the batch runs on the stream of the call (launch), the download stream copies results into
-pinned memory, and the host copies them to where they belong (collect). There are three slots of memory: while chunk i
-runs, i+1 is on its way up, and i-1 down.
+pinned memory, and the host copies them to where they belong (collect). There are four slots of memory: while chunk i
+runs, two are on their way up, and i-1 down. What is sent and what is collected at the same time is one copy of the host's.
 
 What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
-bytes up and down together, over what the host copies, since each passes through the host's caches once more. One thread
-copies 10 to 20 GB/s, so the threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that
+bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is the
+lower bound: 16 threads of an H200's host copy 40 to 60 GB/s beside the bus. One thread copies 10 to 20 GB/s, so the
+threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that
 were never written to cost the kernel's clearing of their pages on top: pass `out=` to use memory again. The first and
 the last chunks are small, since nothing runs beside them.
 
@@ -31,8 +32,9 @@ __all__ = ["run"]
 
 Array = np.ndarray[Any, Any]
 
-SLOTS = 3
-CHUNK_BYTES = 16 << 20  # of one slot, in both directions
+SLOTS = 4
+LAG = 2  # chunks that are sent before a chunk is launched: those that add are waited for, by when they are there
+CHUNK_BYTES = 24 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
 LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
@@ -216,12 +218,10 @@ class _Batch:
 
     def loop(self) -> None:
         last = len(self.rows)
-        for i in range(last + 1):
+        for i in range(last + LAG):
             if i < last:
-                if i >= SLOTS:
-                    self.collect(i - SLOTS)
                 self.send(i)
-            if i > 0 and not self.launch(i - 1):
+            if i >= LAG and not self.launch(i - LAG):
                 break
         for i in range(self.collected, len(self.log)):
             self.collect(i)
@@ -230,6 +230,7 @@ class _Batch:
         return self.slots[i % SLOTS]
 
     def send(self, i: int) -> None:
+        """Copy a chunk up, and collect the one that has had its slot (H1)."""
         (begin, end), slot = self.rows[i], self.slot(i)
         places = self.places(self.sent, end - begin)
         host, device, _, _ = slot.at
@@ -238,7 +239,10 @@ class _Batch:
             for array, size, place in zip(self.arrays, self.sent, places, strict=False)
             if array is not None
         ]
-        _core.copy_parts(parts)
+        if i < SLOTS:
+            _core.copy_parts(parts)
+        else:
+            self.collect(i - SLOTS, parts)
         _cuda.copy(device, host, places[-1], self.up.handle)
         self.up.record(slot.uploaded)
 
@@ -280,8 +284,8 @@ class _Batch:
         _cuda.copy(host, device, self.places(self.received, end - begin)[-1], self.down.handle)
         self.down.record(slot.downloaded)
 
-    def collect(self, i: int) -> None:
-        """Wait for the results of a chunk and copy them to where they belong (H1)."""
+    def collect(self, i: int, others: list[tuple[int, int, int, int]] | None = None) -> None:
+        """Wait for the results of a chunk and copy them to where they belong, beside `others`."""
         (begin, end), slot = self.rows[i], self.slot(i)
         slot.downloaded.sync()
         n = end - begin
@@ -292,7 +296,7 @@ class _Batch:
         if self.results is not None:
             size = self.results.itemsize
             parts.append((self.results.ctypes.data + begin * size, host + out, n * size, past))
-        if _core.copy_parts(parts) > 1 and self.failure is None:
+        if _core.copy_parts(parts + (others or [])) > 1 and self.failure is None:
             self.failure = TableFull("the backend found no room for some elements, yet called the batch a success")
         self.collected = i + 1
 
