@@ -33,7 +33,7 @@ __all__ = ["run"]
 Array = np.ndarray[Any, Any]
 
 SLOTS = 4
-LAG = 2  # chunks that are sent before a chunk is launched: those that add are waited for, by when they are there
+LAG = 2  # chunks that are sent before a chunk is launched
 CHUNK_BYTES = 24 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
@@ -169,6 +169,7 @@ class _Batch:
         self.log: list[int] = []  # an entry for each chunk that the library has had
         self.collected = 0
         self.failure: GpuHashError | None = None
+        self.full = False  # some elements found no room
 
     # ---- where things lie in a slot: each array of a chunk after the other
 
@@ -197,6 +198,8 @@ class _Batch:
                     self.filled = _cuda.full((longest,), self.one, device, self.stream)
                 with _cuda.told:
                     self.loop()
+                if self.full and self.failure is None:
+                    self.failure = self.no_room()
             except BaseException:
                 self.abandon()  # where this fails, the staging area is dropped (H3)
                 raise
@@ -254,7 +257,6 @@ class _Batch:
         keys, values, ops, _ = self.places(self.sent, n)
         out, told, _ = self.places(self.received, n)
         self.here.wait(slot.uploaded)
-        wait = not self.table._grow and self.op in _core.ADDING
         failure = self.table._raw(
             self.op,
             n,
@@ -266,7 +268,6 @@ class _Batch:
             flags=self.how[0],
             combine=self.how[1],
             stream=self.stream,
-            wait=wait,
             log=self.log,
         )
         if failure is not None:
@@ -296,9 +297,17 @@ class _Batch:
         if self.results is not None:
             size = self.results.itemsize
             parts.append((self.results.ctypes.data + begin * size, host + out, n * size, past))
-        if _core.copy_parts(parts + (others or [])) > 1 and self.failure is None:
-            self.failure = TableFull("the backend found no room for some elements, yet called the batch a success")
+        self.full |= _core.copy_parts(parts + (others or [])) > 1
         self.collected = i + 1
+
+    def no_room(self) -> TableFull:
+        """Nobody waited for the chunks of a table that may not grow: their statuses say what became of them."""
+        with contextlib.suppress(TableFull):
+            len(self.table)  # the library would report them to the next call that waits
+        failed = np.count_nonzero(self.statuses > 1)
+        return TableFull(
+            f"{failed} of {self.keys.size} elements found no room; reserve more and retry those whose status is 2 or above"
+        )
 
     def abandon(self) -> None:
         """Collect what was launched, and wait for what is on its way (H2)."""

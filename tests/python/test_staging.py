@@ -252,14 +252,43 @@ def test_a_full_table_says_so_for_every_element(backend):
     with make(backend, capacity=4000, grow=False) as table:
         with pytest.raises(gh.TableFull) as caught:
             table.insert(keys, ~keys, out=mask)
-        assert table.waited
         full = caught.value
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert np.array_equal(full.status == 1, mask)
         assert np.array_equal(table.contains(keys), mask)
         assert 0 < full.failed.sum() < len(keys)
-        table.find(keys)
         assert not table.waited
+
+
+def test_a_full_table_for_which_nobody_waited(backend):
+    """As on a GPU: the library says nothing of the batch, but would report it to the next call that waits."""
+    keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
+
+    class Silent(Table):
+        __slots__ = ("untold",)
+
+        def _raw(self, *args, **rest):
+            failure = Table._raw(self, *args, **rest)
+            self.untold |= isinstance(failure, gh.TableFull)
+            return None
+
+        def __len__(self):
+            untold, self.untold = self.untold, False
+            if untold:
+                raise gh.TableFull("elements of earlier batches")
+            return Table.__len__(self)
+
+    with Silent(backend, capacity=4000, grow=False, device="cpu", value_dtype="uint64") as table:
+        table.before = table.after = lambda launch: None
+        table.untold = False
+        table._pretend(_core.CUDA)
+        with pytest.raises(gh.TableFull, match=r"^\d+ of 20000 elements found no room; reserve more") as caught:
+            table.insert(keys, ~keys, out=mask)
+        full = caught.value
+        assert str(full).startswith(f"{full.failed.sum()} of")
+        assert np.array_equal(full.status == 1, mask)
+        assert len(table) == mask.sum() > 0  # reported once
+        assert table.erase(keys).sum() == mask.sum()
 
 
 def test_a_failure_in_the_middle_ends_the_batch(backend):
