@@ -1,4 +1,4 @@
-from typing import Any, Final, overload
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,6 +133,10 @@ class CoreTable:
     def get(self, keys: SupportsArray, default: Any = 0, *, stream: Stream = None) -> NDArray[Any]: ...
     @overload
     def insert(
+        self, keys: Any, values: Values | None = None, *, out: Literal[False], stream: Stream = None
+    ) -> None: ...
+    @overload
+    def insert(
         self, keys: Scalar, values: Values | None = None, *, out: Out | None = None, stream: Stream = None
     ) -> np.bool_: ...
     @overload
@@ -166,6 +170,10 @@ class CoreTable:
     def _assign(self, keys: Any, values: Any, flags: int, out: Any, stream: Any) -> Any: ...
     @overload
     def accumulate(
+        self, keys: Any, values: Values = 1, *, op: Combine = "add", out: Literal[False], stream: Stream = None
+    ) -> None: ...
+    @overload
+    def accumulate(
         self, keys: Scalar, values: Values = 1, *, op: Combine = "add", out: Out | None = None, stream: Stream = None
     ) -> np.bool_: ...
     @overload
@@ -186,6 +194,8 @@ class CoreTable:
         out: Out | None = None,
         stream: Stream = None,
     ) -> Mask: ...
+    @overload
+    def erase(self, keys: Any, *, out: Literal[False], stream: Stream = None) -> None: ...
     @overload
     def erase(self, keys: Scalar, *, out: Out | None = None, stream: Stream = None) -> np.bool_: ...
     @overload

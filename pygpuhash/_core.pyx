@@ -1004,8 +1004,13 @@ cdef class CoreTable:
 
     cdef tuple _batch(self, uint32_t op, object keys, object values, object ops, object out, object mask,
                       object stream, object out_dtype, uint32_t flags=0, uint32_t combine=0):
-        """One batch. Returns (values or None, mask), shaped like the keys; scalars for a scalar key."""
+        """One batch. Returns (values or None, mask), shaped like the keys; scalars for a scalar key.
+
+        With False for a mask there is none: the library writes no statuses where it can do without.
+        """
         cdef object library = None
+        if mask is False and (self._kind == GPUHASH_CPU or not _arrays.on_device(keys)):
+            return self._batch(op, keys, values, ops, out, None, stream, out_dtype, flags, combine)[0], None
         if self._kind != GPUHASH_CPU:
             answer = self._on_device(op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
             if answer is not None:
@@ -1127,7 +1132,7 @@ cdef class CoreTable:
             batch.ops = <uint8_t *>other.at
         cdef object result = out
         cdef object told = mask
-        if (out is not None or mask is not None) and not library.writable:
+        if (out is not None or (mask is not None and mask is not False)) and not library.writable:
             return None
         if out_dtype is not None:
             if out is None:
@@ -1140,12 +1145,15 @@ cdef class CoreTable:
             batch.out_values = other.at
         elif out is not None:
             return None
-        if mask is None:
-            told = library.like(keys, BOOL, self._ordinal)
-        if (type(told) is not kind or not library.look(told, BOOL, CODE_OF_BOOL, s, &other)
-                or not same_size(&k, &other)):
-            return None
-        batch.out_status = <uint8_t *>other.at
+        if mask is False:
+            told = None
+        else:
+            if mask is None:
+                told = library.like(keys, BOOL, self._ordinal)
+            if (type(told) is not kind or not library.look(told, BOOL, CODE_OF_BOOL, s, &other)
+                    or not same_size(&k, &other)):
+                return None
+            batch.out_status = <uint8_t *>other.at
         batch.struct_size = sizeof(batch)
         batch.op = op
         batch.flags = flags
@@ -1303,6 +1311,8 @@ cdef class CoreTable:
     def contains(self, keys, *, out=None, stream=None):
         """Which keys are in the table: a bool mask."""
         cdef uint64_t key
+        if out is False:
+            raise TypeError("out=False: contains has no other answer than its mask")
         if out is None and self._key(keys, &key):
             return TRUE if self._one(GPUHASH_OP_FIND, &key, NULL, NULL) else FALSE
         return self._batch(GPUHASH_OP_FIND, keys, None, None, None, out, stream, None)[1]
@@ -1320,6 +1330,9 @@ cdef class CoreTable:
         `values` is one value per key, or a scalar; None for a set. Returns a bool mask: newly inserted. Of equal keys
         in one batch exactly one is inserted. Raises `TableFull` when elements found no room; its `status` says for
         every element what became of it, and all others are done.
+
+        With `out=False` nothing is returned: on a GPU large batches are faster then, and a `TableFull` has no status.
+        So it is for `insert_or_assign`, `accumulate`, `erase`, and for `found=False` of `find` and `execute`.
         """
         return self._add(GPUHASH_OP_INSERT, keys, values, out, stream, 0, 0)
 

@@ -505,8 +505,10 @@ def _device_batch(
     if shown is not None and (out is None or narrow):
         result = empty_like(keys if out is None else out, shape, shown, device, owner)
         r = view(result, device, s, "out")
-    status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, owner)
-    m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
+    m = status = None
+    if mask is not False:
+        status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, owner)
+        m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
     # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
     wait = not table._grow and op in _core.ADDING and not _cuda.is_capturing(s)
     failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=wait)
@@ -523,12 +525,12 @@ def _device_batch(
             result = out
     if out is None:
         result = give(keys, result)
-    return result, status if mask is not None else give(keys, status)
+    return result, give(keys, status) if mask is None else status
 
 
 def fail(table: Any, failure: Exception, status: Any, given: bool, stream: int) -> None:
     """Raise what a batch on device arrays has ended with; a `TableFull` has the status of every element."""
-    if isinstance(failure, TableFull):
+    if isinstance(failure, TableFull) and status is not None:
         device = table._ordinal
         with _cuda.current(device):
             m = view(status, device, stream, "the mask")
@@ -626,7 +628,7 @@ def _raw(
     v: DeviceView | None,
     o: DeviceView | None,
     r: DeviceView | None,
-    m: DeviceView,
+    m: DeviceView | None,
     flags: int,
     combine: int,
     stream: int,
@@ -638,7 +640,7 @@ def _raw(
         k.ptr,
         values=v.ptr if v else 0,
         out_values=r.ptr if r else 0,
-        out_status=m.ptr,
+        out_status=m.ptr if m else 0,
         ops=o.ptr if o else 0,
         flags=flags,
         combine=combine,

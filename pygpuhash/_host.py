@@ -3,14 +3,14 @@
 A chunk goes through five steps: the host copies its part of the inputs into pinned memory (send), the upload stream
 copies that to the device, the batch runs on the stream of the call (launch), the download stream copies results into
 pinned memory, and the host copies them to where they belong (collect). There are four slots of memory: while chunk i
-runs, two are on their way up, and i-1 down. What is sent and what is collected at the same time is one copy of the host's.
+runs, two are on their way up, and i-1 down. What is sent and collected at the same time is one copy of the host's.
 
 What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
-bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is the
-lower bound: 16 threads of an H200's host copy 40 to 60 GB/s beside the bus. One thread copies 10 to 20 GB/s, so the
-threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that
-were never written to cost the kernel's clearing of their pages on top: pass `out=` to use memory again. The first and
-the last chunks are small, since nothing runs beside them.
+bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is
+the lower bound: 16 threads of an H200's host copy 40 to 60 GB/s beside the bus. One thread copies 10 to 20 GB/s, so
+the threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that were never written to
+cost the kernel's clearing of their pages on top: pass `out=` to use memory again. The first and the last chunks are
+small, since nothing runs beside them.
 
   H1  A slot is written again when its results have been collected, which is after everything that used it.
   H2  What was launched is collected, whatever happens (Ctrl-C, a failure): the status of each element is true.
@@ -306,7 +306,7 @@ class _Batch:
             len(self.table)  # the library would report them to the next call that waits
         failed = np.count_nonzero(self.statuses > 1)
         return TableFull(
-            f"{failed} of {self.keys.size} elements found no room; reserve more and retry those whose status is 2 or above"
+            f"{failed} of {self.keys.size} elements found no room; reserve more and retry those whose status is 2 or 3"
         )
 
     def abandon(self) -> None:

@@ -177,6 +177,16 @@ class Table(_core.CoreTable):
     @overload
     def insert_or_assign(
         self,
+        keys: Any,
+        values: Values | None = None,
+        *,
+        dedup: Literal["last"] | None = None,
+        out: Literal[False],
+        stream: Stream = None,
+    ) -> None: ...
+    @overload
+    def insert_or_assign(
+        self,
         keys: Scalar,
         values: Values | None = None,
         *,
@@ -223,7 +233,8 @@ class Table(_core.CoreTable):
         out: Any = None,
         stream: Stream = None,
     ) -> Any:
-        """Add each pair, or replace the value of a key that is present. Returns a bool mask: newly inserted.
+        """Add each pair, or replace the value of a key that is present. Returns a bool mask: newly inserted; None
+        with `out=False`.
 
         Of equal keys in one batch one wins, in no fixed order. With `dedup="last"` the last one in array order wins,
         and its place in the mask says whether the key was new. Backends that cannot do so themselves get a batch
@@ -238,7 +249,8 @@ class Table(_core.CoreTable):
         except Unsupported:
             if _arrays.on_device(keys):
                 raise
-            return self._assign_last(keys, values, out, stream)
+            mask = self._assign_last(keys, values, None if out is False else out, stream)
+            return None if out is False else mask
 
     def _assign_last(self, keys: Any, values: Any, out: Any, stream: Any) -> Any:
         stored = _arrays.to_store(keys, self.key_dtype, self._key_store, "keys")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "tests" / "kit" / ".build"
-FLAGS = ["-std=c++20", "-O1", "-g1", "-Wno-missing-field-initializers", "-Wno-unknown-pragmas"]
+FLAGS = ["-std=c++20", "-Og", "-g1", "-Wno-missing-field-initializers", "-Wno-unknown-pragmas"]
 if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
 STRUCTURES = ("hive", "linear_probe", "slab_hash", "stadium")

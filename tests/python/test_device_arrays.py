@@ -559,3 +559,35 @@ def test_lower_bound_and_range(cupy):
         _device.range_of(Ordered(), low, np.array([1, 2], "u2"), 2, None)
     with pytest.raises(TypeError, match="uint16 results need CuPy, PyTorch or JAX"):
         _device.neighbors(Ordered(), 0, _cuda.from_host(np.zeros(3, "u4"), 0), None)
+
+
+def test_no_mask(library, backend):
+    """Neither the short path nor the long one has statuses written, and a full table is told of without."""
+    told = []
+
+    class Spy(Table):
+        __slots__ = ()
+
+        def _raw(self, *args, out_status=0, **rest):
+            told.append(out_status)
+            return super()._raw(*args, out_status=out_status, **rest)
+
+    keys = library(KEYS)
+    with Spy(backend, device="cpu", value_dtype="uint64", capacity=1000, grow=False) as table:
+        table._pretend(_core.CUDA)
+        assert short(lambda: table.insert(keys, keys, out=False)) is None
+        values, mask = short(lambda: table.find(keys, found=False))
+        assert mask is None
+        assert np.array_equal(values.array, KEYS)
+        assert table.accumulate(keys, keys, out=False, stream=9) is None
+        values, mask = table.find(keys, found=False, stream=9)
+        assert mask is None
+        assert told == [0, 0]
+        assert np.array_equal(values.array, KEYS * 2)
+        many = library(np.arange(20_000, dtype=KEYS.dtype))
+        for stream in (None, 9):
+            with pytest.raises(gh.TableFull) as caught:
+                table.insert(many, many, out=False, stream=stream)
+            assert caught.value.status is None
+        assert table.erase(keys, out=False) is None
+        assert not table.contains(keys).array.any()

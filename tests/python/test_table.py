@@ -102,6 +102,28 @@ def test_out_arrays_receive_the_results(table):
     assert table.erase(keys[:10], out=fresh[:10]).all()
 
 
+@pytest.mark.parametrize("keys", [3, [1, 2, 3], range(10)])
+def test_no_mask(table, keys):
+    """With False there is no mask, and the batch does what it does otherwise."""
+    keys = np.array(keys, table.key_dtype)
+    assert table.insert(keys, keys, out=False) is None
+    assert table.accumulate(keys, 1, out=False) is None
+    assert np.array_equal(table[keys], keys + 1)
+    assert table.insert_or_assign(keys, keys * 2, out=False) is None
+    assert table.insert_or_assign(keys, keys * 2, dedup="last", out=False) is None
+    values, mask = table.find(keys, found=False)
+    assert np.array_equal(values, keys * 2)
+    assert mask is None
+    ops = np.full(keys.shape, gh.Op.FIND, np.uint8)
+    values, mask = table.execute(ops, keys, keys, found=False)
+    assert np.array_equal(values, keys * 2)
+    assert mask is None
+    with pytest.raises(TypeError, match="out=False: contains has no other answer"):
+        table.contains(keys, out=False)
+    assert table.erase(keys, out=False) is None
+    assert len(table) == 0
+
+
 def test_the_keys_are_not_copied_when_they_fit(table, rng):
     keys = rng.integers(0, 2**64, 1000, np.uint64)
     keys.flags.writeable = False  # read-only input is input

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "tests-warp"
 STRUCTURES = ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"]
-FLAGS = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
+FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 # Pragmas are nvcc's; lanes beyond a row carry words that nobody reads.
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
 # Sizes at which stadium puts batches into order piece by piece, and joins windows.
