@@ -47,6 +47,7 @@ struct stadium_store final : store {
         run != gpuhash_stadium_engines_cuda() + stadium_rows && b.kind == insert && b.tile == stack_of_warp;
     return !by_stack && !(t.by_rows && t.ordered_from);
   }
+  unsigned per_block() const override { return t.by_rows ? 64 : 256; }
   int64_t used() const override {
     int64_t n = 0;
     for (u64 group = 0; group < t.groups; ++group)
