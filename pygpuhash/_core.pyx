@@ -67,6 +67,25 @@ def piece(size_t keys=0):
     return was
 
 
+cdef int WATCHED = 0  # contexts in which somebody wants to be told how far batches have come
+
+
+def watched(int change):
+    """For `progress`, which enters and leaves contexts."""
+    global WATCHED
+    WATCHED += change
+
+
+cdef int tell(size_t done, size_t n) except -1:
+    """How far a batch has come, to whoever asked for it in this context."""
+    from pygpuhash import _progress
+
+    report = _progress.current()
+    if report is not None:
+        report(done, n)
+    return 0
+
+
 OP_INSERT = GPUHASH_OP_INSERT
 OP_ASSIGN = GPUHASH_OP_ASSIGN
 OP_ACCUMULATE = GPUHASH_OP_ACCUMULATE
@@ -1225,6 +1244,8 @@ cdef class CoreTable:
                     if code != GPUHASH_OK and code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
                         raise failure
                 done += m
+                if WATCHED and n > PIECE:
+                    tell(done, n)
                 if done >= n:
                     break
                 PyErr_CheckSignals()

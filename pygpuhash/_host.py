@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core, _cuda
+from pygpuhash import _core, _cuda, _progress
 from pygpuhash.errors import GpuHashError, NoMemory, TableFull
 
 __all__ = ["run"]
@@ -220,11 +220,19 @@ class _Batch:
             if i < last:
                 if i >= SLOTS:
                     self.collect(i - SLOTS)
+                    self.tell()
                 self.send(i)
             if i > 0 and not self.launch(i - 1):
                 break
         for i in range(self.collected, len(self.log)):
             self.collect(i)
+            self.tell()
+
+    def tell(self) -> None:
+        """How far this batch has come, to whoever asked for it (`progress`)."""
+        report = _progress.current()
+        if report is not None and len(self.rows) > 1:
+            report(self.done(), self.keys.size)
 
     def slot(self, i: int) -> _Slot:
         return self.slots[i % SLOTS]
