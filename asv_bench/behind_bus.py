@@ -5,8 +5,8 @@
     python -m asv_bench.behind_bus --gib 0.01                         on the CPU: that it works, no ceilings
 
 Keys have 8 bytes, values the rest of a row; the load is 0.8. `insert` fills the last quarter of the table, `fill` is
-what filled the rest. `hit` and `miss` are finds, with values. Every answer is compared on the device. In-core is a table
-of the same shape in the GPU's memory, served the same batches.
+what filled the rest. `hit` and `miss` are finds, with values. Every answer is compared on the device. In-core is a
+table of the same shape in the GPU's memory, served the same batches.
 
 Ceilings, over as much pinned memory as the slots take, in the same run: `random` reads of rows; reads and writes of
 rows in windows of 2 MiB, 2^22 of them; `stream`, all rows in order. Million rows or keys per second. Prints the table,
@@ -37,7 +37,7 @@ WINDOW = 2 << 20
 HEADER = ("row bytes", "what", "batch", "median", "min", "max", "GB/s")
 Row = tuple[int, str, int, float, float, float, float]
 
-# A row by as many lanes as it has pieces of 16 bytes. order 0: at random; 1: in windows, random inside; 2: all, in order
+# A row by as many lanes as it has pieces of 16 bytes. Order 0: at random; 1: in windows, random inside; 2: all of them
 CEILING = r"""
 extern "C" __global__ void rows_of(uint4* t, unsigned long long rows, unsigned n, int order, unsigned window_rows,
                                    unsigned lanes, int writes, unsigned* out) {

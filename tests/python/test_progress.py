@@ -71,6 +71,6 @@ def test_what_it_raises_ends_the_batch(table, at):
 
 
 def test_what_cannot_be_called():
-    with pytest.raises(gh.InvalidArgument, match=r"report=3 cannot be called: pass a function of \(done, n\)"):
-        with gh.progress(3):
-            pass
+    words = r"report=3 cannot be called: pass a function of \(done, n\)"
+    with pytest.raises(gh.InvalidArgument, match=words), gh.progress(3):
+        pass

@@ -324,3 +324,13 @@ def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, tmp_path):
     assert not larger.exists()
     with table(filled) as t:
         assert (t[KEYS] == VALUES).all()
+
+
+@pytest.mark.slow
+def test_a_table_of_which_a_quarter_is_in_memory(path):
+    """The same with 10^8 pairs: python -m asv_bench.larger_than_memory."""
+    more = ["--pairs", "40000", "--value-words", "62", "--allowed", str(40000 * 320 // 4)]
+    larger_than_memory = pytest.importorskip("asv_bench.larger_than_memory", reason="asv_bench is in a checkout only")
+    most = larger_than_memory.show(larger_than_memory.parsed(["--path", str(path), *more]))
+    assert 0 < most <= 40000 * 320 // 4
+    assert path.stat().st_size > 40000 * 320  # at the load that it may have
