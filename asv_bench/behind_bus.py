@@ -8,6 +8,8 @@ Keys have 8 bytes, values the rest of a row; the load is 0.8. `insert` fills the
 what filled the rest. `hit` and `miss` are finds, with values. Every answer is compared on the device. In-core is a
 table of the same shape in the GPU's memory, served the same batches.
 
+`hit, numpy arrays` has its keys and results in arrays of the host.
+
 Ceilings, over as much pinned memory as the slots take, in the same run: `random` reads of rows; reads and writes of
 rows in windows of 2 MiB, 2^22 of them; `stream`, all rows in order. Million rows or keys per second. Prints the table,
 and writes <output>/<machine>/behind-bus-<device>.md and .json.
@@ -29,7 +31,7 @@ import numpy as np
 import pygpuhash as gh
 
 from .harness.devices import Unavailable, device
-from .harness.keys import random_keys, shuffled
+from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, rate, write_report
 
 LOAD = 0.8
@@ -136,14 +138,17 @@ class Bench:
         return float(seconds)
 
     def find(self, size: int, repeats: int, first: int) -> list[float]:
-        """Seconds of finds of `size` keys in random order; those of the table where first is 0, else absent ones."""
-        xp = self.xp
-        index = xp.random.randint(0, self.done, size).astype("u8") if size < self.done else shuffled(xp, self.done)
-        keys = random_keys(xp, index + np.uint64(first), 8)
-        out = values_of(xp, index, self.words)
+        """Seconds of finds of `size` keys at random; those of the table where first is 0, else absent ones."""
+        return [self._find(size, first) for _ in range(repeats + 1)][1:]
+
+    def _find(self, size: int, first: int) -> float:
+        # Other keys each time: translations of the addresses of some thousand rows would be kept.
+        index = self.xp.random.randint(0, self.done, size).astype("u8")
+        keys = random_keys(self.xp, index + np.uint64(first), 8)
+        out = values_of(self.xp, index, self.words)
         out.fill(7)
-        found = xp.zeros(size, bool)
-        seconds = repeated(self.on, repeats, lambda: self.table.find(keys, out=out, found=found))
+        found = self.xp.zeros(size, bool)
+        seconds = self.on.time(lambda: self.table.find(keys, out=out, found=found))
         if first:
             assert not bool(found.any()), "an absent key was found"
             assert not bool(out.any()), "an absent key has a value"
@@ -151,8 +156,24 @@ class Bench:
             assert bool(found.all()), "a key was not found"
             for at in range(0, size, 1 << 22):
                 part = slice(at, at + (1 << 22))
-                assert bool((out[part] == values_of(xp, index[part], self.words)).all()), "a wrong value was found"
-        return seconds
+                assert bool((out[part] == values_of(self.xp, index[part], self.words)).all()), "a wrong value was found"
+        return float(seconds)
+
+
+def on_the_host(bench: Bench, size: int, repeats: int) -> Iterator[Row]:
+    """Finds of numpy arrays: keys go up and values come down while rows are read."""
+    index = np.random.default_rng(1).integers(0, bench.done, size).astype("u8")
+    keys, out, found = random_keys(np, index, 8), values_of(np, index, bench.words), np.zeros(size, bool)
+    expected = out.copy()
+    out.fill(7)
+    seconds = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        bench.table.find(keys, out=out, found=found)
+        seconds.append(time.perf_counter() - start)
+    assert found.all(), "a key was not found"
+    assert (out == expected).all(), "a wrong value was found"
+    yield row_of(bench.row_bytes, "hit, numpy arrays", size, seconds[1:])
 
 
 def measure(on: Any, args: argparse.Namespace, row_bytes: int) -> Iterator[Row]:
@@ -176,6 +197,8 @@ def measure(on: Any, args: argparse.Namespace, row_bytes: int) -> Iterator[Row]:
                 yield row_of(row_bytes, what + "insert", size, seconds)
             yield row_of(row_bytes, what + "hit", size, bench.find(size, args.repeats, 0))
             yield row_of(row_bytes, what + "miss", size, bench.find(size, args.repeats, 1 << 40))
+        if not what:
+            yield from on_the_host(bench, min(most, (1 << 29) // row_bytes), args.repeats)
         assert len(bench.table) == bench.done
         bench.table.close()
 
