@@ -880,6 +880,7 @@ cdef class CoreTable:
     cdef readonly object _stream                     # default stream of the calls, and its owner
     cdef readonly int _kind, _ordinal
     cdef readonly bint _grow
+    cdef readonly bint _behind_bus                   # slots in memory of the host: larger batches reach them faster
     cdef uint32_t key_bytes, value_bytes
     cdef uint32_t value_kind                         # how accumulate reads the stored values
     cdef int key_plain, value_plain                  # how a Python number becomes an element
@@ -906,6 +907,7 @@ cdef class CoreTable:
         self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
 
+        self._behind_bus = options.get("placement") == "host"
         encoded = encode(name, "the backend's name")
         pairs = [(encode(k, "the option"), encode(v, f"the value of {k}")) for k, v in options.items()]
         memset(&config, 0, sizeof(config))

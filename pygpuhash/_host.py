@@ -35,6 +35,9 @@ SLOTS = 3
 CHUNK_BYTES = 16 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
+# Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of fewer.
+FAR_BYTES = 64 << 20
+FAR_KEYS = 1 << 22
 LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
 _ALIGNMENT = 256
 _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
@@ -129,12 +132,13 @@ def _up(n: int) -> int:
     return -(-n // _ALIGNMENT) * _ALIGNMENT
 
 
-def chunks(n: int, most: int) -> list[tuple[int, int]]:
+def chunks(n: int, most: int, first: int | None = None) -> list[tuple[int, int]]:
     """(begin, end) of the chunks of n keys: none longer than `most`, short ones first and last."""
-    rows, begin, size = [], 0, min(most, FIRST_KEYS)
+    first = min(most, first or FIRST_KEYS)
+    rows, begin, size = [], 0, first
     while begin < n:
         left = n - begin
-        step = min(size, max(left // 2, min(FIRST_KEYS, most)), left)
+        step = min(size, max(left // 2, first), left)
         rows.append((begin, begin + step))
         begin += step
         size = min(2 * size, most)
@@ -188,7 +192,7 @@ class _Batch:
             try:
                 staging, most = self.prepare(device)
                 self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down
-                self.rows = chunks(self.keys.size, most)
+                self.rows = chunks(self.keys.size, most, most // 4 if self.table._behind_bus else None)
                 self.here = _cuda.stream_at(self.stream)
                 if self.one is not None:
                     longest = max(end - begin for begin, end in self.rows)
@@ -205,7 +209,10 @@ class _Batch:
     def prepare(self, device: int) -> tuple[_Staging, int]:
         """A staging area, and how many keys a slot has room for: fewer where there is little memory."""
         per_key = sum(self.sent) + sum(self.received)
-        most = min(self.keys.size, CHUNK_BYTES // per_key)
+        most = CHUNK_BYTES // per_key
+        if self.table._behind_bus:
+            most = max(most, min(self.keys.size // 8, FAR_KEYS, FAR_BYTES // per_key))
+        most = min(self.keys.size, most)
         while True:
             try:
                 return _take(device, *self.bytes_of(most)), most

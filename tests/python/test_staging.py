@@ -364,3 +364,31 @@ def test_progress_that_raises(chunk):
         there = table.contains(keys)
         assert (there == mask).all()  # what was launched is known
         assert calls[-1] <= there.sum() < N
+
+
+def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch):
+    monkeypatch.setattr(_host, "FAR_KEYS", 500)
+    told = {}
+    keys = np.arange(N, dtype=np.uint64)
+    for options in ({}, {"placement": "host"}):
+        lengths = told[bool(options)] = []
+        with make("stadium", **options) as table, gh.progress(lambda done, n, to=lengths: to.append(done)):
+            assert table.insert(keys, keys + 1).all()
+            values, found = table.find(keys[::-1])
+            assert found.all()
+            assert (values == keys[::-1] + 1).all()
+    near, far = (np.diff([0, *ends[: ends.index(N) + 1]]) for ends in (told[False], told[True]))
+    assert near.max() == (1 << 13) // 17
+    assert far.max() == 500
+    assert far[0] == 125 >= far[-1]
+    assert near[0] == 64
+
+
+def test_chunks_behind_the_bus_without_memory(monkeypatch, fake):
+    """As any others: fewer keys in a chunk."""
+    monkeypatch.setattr(_host, "FAR_KEYS", 500)
+    monkeypatch.setattr(_host, "FAR_BYTES", 2000)
+    with make("stadium", placement="host") as table:
+        keys = np.arange(N, dtype=np.uint64)
+        assert table.insert(keys, keys).all()
+        assert table.contains(keys).all()
