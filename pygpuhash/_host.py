@@ -35,7 +35,7 @@ SLOTS = 3
 CHUNK_BYTES = 16 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
-# Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of fewer.
+# Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of few
 FAR_BYTES = 64 << 20
 FAR_KEYS = 1 << 22
 LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
