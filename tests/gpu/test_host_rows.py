@@ -124,7 +124,7 @@ def test_both_orders_agree_with_each_other():
 def test_batches_of_all_densities_agree_with_a_model(window, ordered_from):
     """From a key every thousand rows to several a row: windows of all sizes, added up at once and by parts."""
     rng = np.random.default_rng(7)
-    n = 1 << 21
+    n = 1 << 20
     keys = rng.permutation(n).astype("u8") * np.uint64(0x9E3779B97F4A7C15)
     values = rng.integers(1, 1 << 60, n, "u8")
     with gh.Table(
