@@ -169,7 +169,7 @@ class _Batch:
         self.staging: _Staging | None = None
         self.filled: Any = None  # the one value, for all keys of a chunk, on the device
         self.log: list[int] = []  # an entry for each chunk that the library has had
-        self.collected = 0
+        self.collected = self.said = 0
         self.failure: GpuHashError | None = None
 
     # ---- where things lie in a slot: each array of a chunk after the other
@@ -227,19 +227,11 @@ class _Batch:
             if i < last:
                 if i >= SLOTS:
                     self.collect(i - SLOTS)
-                    self.tell()
                 self.send(i)
             if i > 0 and not self.launch(i - 1):
                 break
         for i in range(self.collected, len(self.log)):
             self.collect(i)
-            self.tell()
-
-    def tell(self) -> None:
-        """How far this batch has come, to whoever asked for it (`progress`)."""
-        report = _progress.current()
-        if report is not None and len(self.rows) > 1:
-            report(self.done(), self.keys.size)
 
     def slot(self, i: int) -> _Slot:
         return self.slots[i % SLOTS]
@@ -259,6 +251,7 @@ class _Batch:
 
     def launch(self, i: int) -> bool:
         """Run a chunk and fetch its results. False: nothing more can be done."""
+        self.tell()
         (begin, end), slot = self.rows[i], self.slot(i)
         n = end - begin
         _, device, _, results = slot.at
@@ -323,6 +316,13 @@ class _Batch:
             self.down.sync()
             _give_back(self.staging)
 
+    def tell(self) -> None:
+        """How far this batch has come, to whoever asked for it (`progress`)."""
+        report = _progress.current()
+        if report is not None and len(self.rows) > 1 and self.collected > self.said:
+            self.said = self.collected
+            report(self.done(), self.keys.size)
+
     def done(self) -> int:
         """Elements whose status is known."""
         return self.rows[self.collected - 1][1] if self.collected else 0
@@ -348,6 +348,7 @@ def run(
         return failure
     batch = _Batch(table, op, inputs, outputs, how, stream)
     batch.run()
+    batch.tell()
     failure = batch.failure
     if failure is not None and (batch.done() or isinstance(failure, TableFull)):
         failure.status = outputs[1].copy()
