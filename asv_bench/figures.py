@@ -13,17 +13,20 @@
     python -m asv_bench.figures slab_hash 4a            build rate against memory utilisation
     python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7
     python -m asv_bench.figures stadium 13              clStash against Stash by the load, and hybrid_from
+    python -m asv_bench.figures stadium 14              ratio to a cuckoo table (CUDA); 16: in host memory
     python -m asv_bench.figures stadium 15              inserts and finds apart, and in one batch
     python -m asv_bench.figures stadium 17              a table in host memory, by pairs, tickets and order
+    python -m asv_bench.figures stadium 18              what tickets and collaborative lanes give
     python -m asv_bench.figures stadium 19              rates by the sizes of keys, values and tickets
+    python -m asv_bench.figures stadium I               lanes that are active in inserts (CUDA, the profiler ncu)
     python -m asv_bench.figures stadium batches         a table in host memory, by the size of batches
 
 hive reproduces figures 3 and 5 to 9 of M. S. H. Polak, D. Troendle, B. Jang, "Hive Hash Table"; linear_probe reproduces
 D. Farrell, "A Simple GPU Hash Table" (2020); skiplist reproduces figures 8 to 10 of N. Moscovici, N. Cohen, E. Petrank,
 "A GPU-Friendly Skiplist Algorithm" (2017), but not table II, since blocks have 8 warps here; slab_hash reproduces
 section VI of S. Ashkiani, M. Farach-Colton, J. D. Owens, "A Dynamic Hash Table for the GPU" (2018); stadium reproduces
-figures 13, 15, 17 and 19 of F. Khorasani and others, "Stadium Hashing" (2015), without the cuckoo table that they
-compare with; parts (b) and (d) of figure 19 are those with --option placement=host. Where the slab paper compares with
+figures 13 to 19 and table I of F. Khorasani and others, "Stadium Hashing" (2015); parts (b) and (d) of figure 19 are
+those with --option placement=host. Where the slab paper compares with
 another static table, the comparison here is with linear_probe at the same utilisation. Writes
 <output>/<machine>/figures/<backend>-<figure>-<device>.csv, .json and .svg. Every result is verified.
 """

@@ -20,6 +20,7 @@ except ModuleNotFoundError as _error:
     ) from None
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
+from pygpuhash._progress import progress
 from pygpuhash.config import get_include, show_config
 from pygpuhash.errors import (
     BackendNotFound,
@@ -71,5 +72,6 @@ __all__ = [
     "get_include",
     "measure_ceiling",
     "open_backend",
+    "progress",
     "show_config",
 ]

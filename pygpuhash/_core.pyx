@@ -67,6 +67,25 @@ def piece(size_t keys=0):
     return was
 
 
+cdef int WATCHED = 0  # contexts in which somebody wants to be told how far batches have come
+
+
+def watched(int change):
+    """For `progress`, which enters and leaves contexts."""
+    global WATCHED
+    WATCHED += change
+
+
+cdef int tell(size_t done, size_t n) except -1:
+    """How far a batch has come, to whoever asked for it in this context."""
+    from pygpuhash import _progress
+
+    report = _progress.current()
+    if report is not None:
+        report(done, n)
+    return 0
+
+
 OP_INSERT = GPUHASH_OP_INSERT
 OP_ASSIGN = GPUHASH_OP_ASSIGN
 OP_ACCUMULATE = GPUHASH_OP_ACCUMULATE
@@ -861,6 +880,7 @@ cdef class CoreTable:
     cdef readonly object _stream                     # default stream of the calls, and its owner
     cdef readonly int _kind, _ordinal
     cdef readonly bint _grow
+    cdef readonly bint _behind_bus                   # slots in memory of the host: larger batches reach them faster
     cdef uint32_t key_bytes, value_bytes
     cdef uint32_t value_kind                         # how accumulate reads the stored values
     cdef int key_plain, value_plain                  # how a Python number becomes an element
@@ -887,6 +907,7 @@ cdef class CoreTable:
         self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
 
+        self._behind_bus = options.get("placement") == "host"
         encoded = encode(name, "the backend's name")
         pairs = [(encode(k, "the option"), encode(v, f"the value of {k}")) for k, v in options.items()]
         memset(&config, 0, sizeof(config))
@@ -1233,6 +1254,8 @@ cdef class CoreTable:
                     if code != GPUHASH_OK and code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
                         raise failure
                 done += m
+                if WATCHED and n > PIECE:
+                    tell(done, n)
                 if done >= n:
                     break
                 PyErr_CheckSignals()

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core, _cuda
+from pygpuhash import _core, _cuda, _progress
 from pygpuhash.errors import GpuHashError, NoMemory, TableFull
 
 __all__ = ["run"]
@@ -37,6 +37,9 @@ LAG = 2  # chunks that are sent before a chunk is launched
 CHUNK_BYTES = 24 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
+# Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of few
+FAR_BYTES = 64 << 20
+FAR_KEYS = 1 << 22
 LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
 _ALIGNMENT = 256
 _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
@@ -131,12 +134,13 @@ def _up(n: int) -> int:
     return -(-n // _ALIGNMENT) * _ALIGNMENT
 
 
-def chunks(n: int, most: int) -> list[tuple[int, int]]:
+def chunks(n: int, most: int, first: int | None = None) -> list[tuple[int, int]]:
     """(begin, end) of the chunks of n keys: none longer than `most`, short ones first and last."""
-    rows, begin, size = [], 0, min(most, FIRST_KEYS)
+    first = min(most, first or FIRST_KEYS)
+    rows, begin, size = [], 0, first
     while begin < n:
         left = n - begin
-        step = min(size, max(left // 2, min(FIRST_KEYS, most)), left)
+        step = min(size, max(left // 2, first), left)
         rows.append((begin, begin + step))
         begin += step
         size = min(2 * size, most)
@@ -167,7 +171,7 @@ class _Batch:
         self.staging: _Staging | None = None
         self.filled: Any = None  # the one value, for all keys of a chunk, on the device
         self.log: list[int] = []  # an entry for each chunk that the library has had
-        self.collected = 0
+        self.collected = self.said = 0
         self.failure: GpuHashError | None = None
         self.full = False  # some elements found no room
 
@@ -191,7 +195,7 @@ class _Batch:
             try:
                 staging, most = self.prepare(device)
                 self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down
-                self.rows = chunks(self.keys.size, most)
+                self.rows = chunks(self.keys.size, most, most // 4 if self.table._behind_bus else None)
                 self.here = _cuda.stream_at(self.stream)
                 if self.one is not None:
                     longest = max(end - begin for begin, end in self.rows)
@@ -210,7 +214,10 @@ class _Batch:
     def prepare(self, device: int) -> tuple[_Staging, int]:
         """A staging area, and how many keys a slot has room for: fewer where there is little memory."""
         per_key = sum(self.sent) + sum(self.received)
-        most = min(self.keys.size, CHUNK_BYTES // per_key)
+        most = CHUNK_BYTES // per_key
+        if self.table._behind_bus:
+            most = max(most, min(self.keys.size // 8, FAR_KEYS, FAR_BYTES // per_key))
+        most = min(self.keys.size, most)
         while True:
             try:
                 return _take(device, *self.bytes_of(most)), most
@@ -251,6 +258,7 @@ class _Batch:
 
     def launch(self, i: int) -> bool:
         """Run a chunk and fetch its results. False: nothing more can be done."""
+        self.tell()
         (begin, end), slot = self.rows[i], self.slot(i)
         n = end - begin
         _, device, _, results = slot.at
@@ -321,6 +329,13 @@ class _Batch:
             self.down.sync()
             _give_back(self.staging)
 
+    def tell(self) -> None:
+        """How far this batch has come, to whoever asked for it (`progress`)."""
+        report = _progress.current()
+        if report is not None and len(self.rows) > 1 and self.collected > self.said:
+            self.said = self.collected
+            report(self.done(), self.keys.size)
+
     def done(self) -> int:
         """Elements whose status is known."""
         return self.rows[self.collected - 1][1] if self.collected else 0
@@ -346,6 +361,7 @@ def run(
         return failure
     batch = _Batch(table, op, inputs, outputs, how, stream)
     batch.run()
+    batch.tell()
     failure = batch.failure
     if failure is not None and (batch.done() or isinstance(failure, TableFull)):
         failure.status = outputs[1].copy()

@@ -1,18 +1,27 @@
-"""Khorasani et al. 2015: figures 13, 15, 17 and 19, and what batches of a table in host memory take by their size.
+"""Khorasani et al. 2015: figures 13 to 19 and Table I, and what batches of a table in host memory take by their size.
 
-Figure 19 (a) and (c) are tables in device memory; `--option placement=host` makes (b) and (d) of it.
+Figure 19 (a) and (c) are tables in device memory; `--option placement=host` makes (b) and (d) of it. The cuckoo table
+of figures 14 and 16 and of Table I is in cuckoo.py.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import shutil
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import pygpuhash as gh
 
+from .cuckoo import EMPTY, Cuckoo
+from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
 from .runs import Wrong
 from .svg import Chart
@@ -353,4 +362,203 @@ def concurrency(settings: Settings) -> Figure:
     return Figure(rows, series(rows, chart, "keys", "efficiency", ["operation"]))
 
 
-FIGURES = {"13": hybrid, "15": concurrency, "17": out_of_core, "19": sizes, "batches": batches}
+# ---- beside a cuckoo table -------------------------------------------------------------------------------------------
+
+
+class _Phases:
+    """n pairs of 4+4 bytes, inserted and looked up; every answer is compared."""
+
+    def __init__(self, settings: Settings, figure: str, n: int) -> None:
+        self.settings, self.figure, self.n, self.xp = settings, figure, n, settings.device.xp
+        self.keys, self.values = _elements(self.xp, 1, n, 4), _elements(self.xp, 7, n, 4)
+        self.half = self.xp.concatenate([self.keys[: n // 2], _elements(self.xp, n + 1, n - n // 2, 4)])
+        assert not bool((self.keys == EMPTY).any())
+        self.out, self.mask = self.xp.empty(n, "u4"), self.xp.empty(n, bool)
+
+    def looked_up(self, what: str, find: Callable[[Any], Any], asked: Any, yes: int) -> float:
+        """Seconds of one batch of finds."""
+        self.out.fill(7)
+        seconds = float(self.settings.device.time(lambda: find(asked)))
+        _checked(what, self.mask, yes, f"figure {self.figure}")
+        if not bool((self.out == self.xp.where(self.mask, self.values, np.uint32(0))).all()):
+            raise Wrong(f"figure {self.figure}: {what} found other values than were inserted")
+        return seconds
+
+    def measure(
+        self, insert: Callable[[], Any], find: Callable[[Any], Any], clear: Callable[[], Any]
+    ) -> dict[str, list[float]]:
+        """Seconds of each phase."""
+        seconds: dict[str, list[float]] = {"insert": [], "retrieve": [], "retrieve, half absent": []}
+        for _ in range(self.settings.repeats + 1):  # the first one does not count
+            clear()
+            seconds["insert"].append(float(self.settings.device.time(insert)))
+            seconds["retrieve"].append(self.looked_up("retrieve", find, self.keys, self.n))
+            seconds["retrieve, half absent"].append(
+                self.looked_up("retrieve, half absent", find, self.half, self.n // 2)
+            )
+        return {name: all_[1:] for name, all_ in seconds.items()}
+
+    def of_cuckoo(self, on_host: bool) -> dict[str, list[float]]:
+        """A cuckoo table of load 0.8."""
+        table = Cuckoo(self.xp, int(self.n / OUT_OF_CORE_LOAD), on_host)
+        seconds = self.measure(
+            lambda: table.insert(self.keys, self.values),
+            lambda asked: table.find(asked, self.out, self.mask),
+            table.clear,
+        )
+        if int(table.failed[0]):
+            raise Wrong(f"figure {self.figure}: the cuckoo table found no place for {int(table.failed[0])} pairs")
+        return seconds
+
+    def of_stadium(self, **options: str) -> dict[str, list[float]]:
+        """A table of stadium of the same load."""
+        with gh.Table(
+            "stadium",
+            capacity=self.n,
+            key_dtype="u4",
+            value_dtype="u4",
+            max_load_factor=OUT_OF_CORE_LOAD,
+            grow=False,
+            device=self.settings.device.name,
+            seed=1,
+            **(options | self.settings.options),
+        ) as table:
+            return self.measure(
+                lambda: table.insert(self.keys, self.values, out=self.mask),
+                lambda asked: table.find(asked, out=self.out, found=self.mask),
+                table.clear,
+            )
+
+
+def _beside_cuckoo(settings: Settings, figure: str, on_host: bool, default: int) -> Figure:
+    """Rates over those of a cuckoo table of as many slots, both in one memory; 4+4 bytes, load 0.8."""
+    if not settings.on_cuda:
+        raise Unavailable(f"figure {figure} compares with a cuckoo table that is written for CUDA: pass --device cuda")
+    rows: list[dict[str, Any]] = []
+    most = settings.n or default
+    for n in (most >> 4, most >> 2, most):
+        phases = _Phases(settings, figure, n)
+        cuckoo = {name: rates(n, seconds)["M_per_s"] for name, seconds in phases.of_cuckoo(on_host).items()}
+        for order in ORDERS if on_host else [""]:
+            for ticket in TICKETS:
+                place = {"placement": "host", "order": order} if on_host else {}
+                options = {"placement": "host", **ORDERS[order]} if on_host else {}
+                for name, seconds in phases.of_stadium(ticket=str(ticket), **options).items():
+                    mine = rates(n, seconds)
+                    common = {"operation": name, "ticket": ticket, "keys": n, **place}
+                    theirs = cuckoo[name]
+                    rows.append({**common, **mine, "cuckoo": theirs, "speedup": mine["M_per_s"] / theirs})
+    where = "host" if on_host else "device"
+    chart = Chart(
+        f"Beside a cuckoo table, in {where} memory",
+        "pairs",
+        "speedup",
+        f"4+4 bytes, load {OUT_OF_CORE_LOAD}, median of {settings.repeats}",
+    )
+    by = ["operation", "order", "ticket"] if on_host else ["operation", "ticket"]
+    return Figure(rows, series(rows, chart, "keys", "speedup", by))
+
+
+def beside_cuckoo(settings: Settings) -> Figure:
+    """Figure 14: both tables in device memory."""
+    return _beside_cuckoo(settings, "14", False, 1 << 27)
+
+
+def beside_cuckoo_out_of_core(settings: Settings) -> Figure:
+    """Figure 16: both tables in pinned memory of the host."""
+    return _beside_cuckoo(settings, "16", True, 1 << 25)
+
+
+def tickets_and_lanes(settings: Settings) -> Figure:
+    """Figure 18: what tickets and collaborative lanes give, in either memory; 8+8 bytes, load 0.85.
+
+    The paper's version whose retrievals do without the ticket-board is the one here with tickets of 2 bits, which know
+    nothing of the key: each pair on the path is compared.
+    """
+    on, xp = settings.device, settings.device.xp
+    n = settings.n or (1 << 25 if settings.on_cuda else 1 << 20)
+    keys, values = _pairs_of(settings, n)
+    half = xp.concatenate([keys[: n // 2], _elements(xp, n, n - n // 2, 8)])
+    mask = xp.empty(n, bool)
+    rows: list[dict[str, Any]] = []
+    ways = [("host", "as they come", ORDERS["as they come"]), ("host", "in windows", ORDERS["in windows"])]
+    ways += [("device", how, {"inserts": how}) for how in ("stash", "clstash")]
+    for placement, how, more in ways:
+        for ticket in TICKETS:
+            seconds: dict[str, list[float]] = {"insert": [], "retrieve": [], "retrieve, half absent": []}
+            with gh.Table(
+                "stadium",
+                capacity=n,
+                key_dtype="u8",
+                value_dtype="u8",
+                max_load_factor=LOAD,
+                grow=False,
+                device=on.name,
+                threads=settings.threads,
+                seed=1,
+                placement=placement,
+                ticket=str(ticket),
+                **(more | settings.options),
+            ) as table:
+                for _ in range(settings.repeats + 1):  # the first one does not count
+                    table.clear()
+                    seconds["insert"].append(on.time(lambda t=table: t.insert(keys, values, out=mask)))
+                    _checked("insert", mask, n, "figure 18")
+                    seconds["retrieve"].append(on.time(lambda t=table: t.find(keys, found=mask)))
+                    _checked("retrieve", mask, n, "figure 18")
+                    seconds["retrieve, half absent"].append(on.time(lambda t=table: t.find(half, found=mask)))
+                    _checked("retrieve, half absent", mask, n // 2, "figure 18")
+                if not bool((table.find(keys)[0] == values).all()):
+                    raise Wrong("figure 18: stadium found other values than were inserted")
+            common = {"slots": placement, "how": how, "ticket": ticket, "keys": n}
+            rows += [{"operation": name, **common, **rates(n, all_[1:])} for name, all_ in seconds.items()]
+    chart = Chart("Tickets and lanes", "bits of a ticket", "M/s", f"8+8 bytes, {n:,} pairs, load {LOAD}")
+    return Figure(rows, series(rows, chart, "ticket", "M_per_s", ["operation", "slots", "how"]))
+
+
+LOADS = (0.8, 0.85, 0.9, 0.95)
+ACTIVE = "smsp__thread_inst_executed_per_inst_executed.ratio"
+KERNELS = {"cuckoo": "cuckoo_insert", "stash": "serve_elements", "clstash": "insert_by_stack"}
+
+
+def _active_lanes(name: str, load: float, n: int) -> float:
+    """Lanes of 32 that are active in an instruction of the inserts of n pairs, as the profiler counts them."""
+    ncu = shutil.which("ncu")
+    if ncu is None:
+        raise Unavailable("Table I is counted by the profiler ncu of Nsight Compute, which is not on PATH")
+    command = [ncu, "--csv", "--clock-control", "none", "--metrics", ACTIVE, "-k", f"regex:{KERNELS[name]}"]
+    command += [sys.executable, "-m", "asv_bench.harness.stadium_inserts", name, str(load), str(n)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    lines = done.stdout.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if done.returncode or start is None:
+        raise Unavailable(f"ncu counted nothing (status {done.returncode}): {(done.stdout + done.stderr)[-500:]}")
+    counted = [float(row["Metric Value"]) for row in csv.DictReader(io.StringIO("\n".join(lines[start:])))]
+    return statistics.mean(counted)
+
+
+def lanes(settings: Settings) -> Figure:
+    """Table I: warp execution efficiency of inserts into an empty table, by the load at the end; 4+4 bytes."""
+    if not settings.on_cuda:
+        raise Unavailable("Table I is about the warps of a GPU: pass --device cuda")
+    n = settings.n or 1 << 22
+    rows: list[dict[str, Any]] = []
+    for load in LOADS:
+        for name in KERNELS:
+            percent = _active_lanes(name, load, n) / 32 * 100
+            rows.append({"table": name, "load": load, "keys": n, "active_percent": percent})
+    chart = Chart("Warp execution efficiency of inserts", "load", "% of lanes", f"{n:,} pairs of 4+4 bytes")
+    return Figure(rows, series(rows, chart, "load", "active_percent", ["table"]))
+
+
+FIGURES = {
+    "13": hybrid,
+    "14": beside_cuckoo,
+    "15": concurrency,
+    "16": beside_cuckoo_out_of_core,
+    "17": out_of_core,
+    "18": tickets_and_lanes,
+    "19": sizes,
+    "I": lanes,
+    "batches": batches,
+}

@@ -13,7 +13,9 @@ namespace {
 constexpr uint32_t most_bytes = 256;  // of a key, or of a value
 
 constexpr gpuhash_option_info option_list[] = {
-    {"ticket", "8|16|4|2", "bits of a ticket: two for its state, the others from the key. Default: 8, in a file 16"},
+    {"ticket", "8|16|4|2",
+     "bits of a ticket: two for its state, the others from the key. Default: 8; 16 where slots are in a file, or in "
+     "host memory beside a GPU"},
     {"probe_limit", "16 to 2147483648",
      "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
      "filled above 0.9"},
@@ -28,7 +30,9 @@ constexpr gpuhash_option_info option_list[] = {
      "placement=host: batches of so many elements are served in order of the slots' addresses; 0: none is. Default: "
      "65536"},
     {"window", "256 to 1099511627776, a power of two",
-     "placement=host: bytes of a window of the slots, inside of which a batch is in no order. Default: 2097152"},
+     "placement=host: bytes of a window of the slots, inside of which a batch is in no order; smaller where a batch "
+     "has an element every "
+     "few rows. Default: 16384"},
     {"inserts", "stash|clstash|hybrid",
      "CUDA: how warps serve inserts. stash: an element for each thread; clstash: threads share a stack of jobs; "
      "hybrid: "
@@ -44,7 +48,9 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
                       "option ticket=1: a ticket holds one of four states (never, busy, live, dead), which take two "
                       "bits; choose one of 8|16|4|2");
   const char* const placement = option_text(c, "placement");
-  uint32_t width = placement && !strcmp(placement, "file") ? 1 : 0;
+  // Where it takes long to reach a slot, more of the key in its ticket saves more than the memory is worth.
+  const bool on_cuda = c.device.kind == GPUHASH_CUDA;
+  uint32_t width = placement && (!strcmp(placement, "file") || (on_cuda && !strcmp(placement, "host"))) ? 1 : 0;
   gpuhash_status s = option_word(c, "ticket", "8|16|4|2", &width, err);
   if (!s) s = option_number(c, "probe_limit", 16, 1ull << 31, false, &o.probe_limit, err);
   if (s) return s;

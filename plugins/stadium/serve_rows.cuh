@@ -23,13 +23,23 @@ GH_BEGIN
 
 // Tests reach what happens at larger sizes by smaller ones.
 #ifndef GPUHASH_LIST_CHUNK
-#define GPUHASH_LIST_CHUNK (1u << 24)
+#define GPUHASH_LIST_CHUNK (1u << 27)
 #endif
-#ifndef GPUHASH_WINDOWS_AT_MOST
-#define GPUHASH_WINDOWS_AT_MOST (1u << 16)
+#ifndef GPUHASH_WINDOWS_AT_ONCE
+#define GPUHASH_WINDOWS_AT_ONCE (1u << 16)
+#define GPUHASH_WINDOW_PART (1u << 12)
 #endif
-inline constexpr u32 list_chunk = GPUHASH_LIST_CHUNK;  // elements that are put into order at a time
-inline constexpr u32 windows_at_most = GPUHASH_WINDOWS_AT_MOST;
+inline constexpr u32 list_chunk = GPUHASH_LIST_CHUNK;            // elements that are put into order at a time
+inline constexpr u32 windows_at_once = GPUHASH_WINDOWS_AT_ONCE;  // that one block adds up
+inline constexpr u32 window_part = GPUHASH_WINDOW_PART;          // if there are more, they are added up by parts
+#ifndef GPUHASH_ROWS_AT_LEAST
+#define GPUHASH_ROWS_AT_LEAST (1u << 11)
+#define GPUHASH_ROWS_AT_MOST (1u << 14)
+#endif
+inline constexpr u32 rows_at_least = GPUHASH_ROWS_AT_LEAST;  // elements of a list that are under way
+inline constexpr u32 rows_at_most = GPUHASH_ROWS_AT_MOST;
+inline constexpr u32 row_threads = 64;  // of a block that serves elements: they are spread over all multiprocessors
+inline constexpr u32 least_window_shift = 8;
 inline constexpr u32 settled = ~0u;  // in place of a window: nothing is left to do
 
 // ---- rows ------------------------------------------------------------------------------------------------------------
@@ -198,16 +208,15 @@ GH_FN void update_values(const stadium_table& t, Op& o, bool wants, u64 operand,
   }
 }
 
-// Elements first.. of the batch, `many` of them or as many as there are: by number, or listed.
+// What a thread has done.
+struct row_sums {
+  int live, used;
+  u32 yes, failed, bad;
+};
+
+// Serve element i, if it is this lane's.
 template <u32 Kind>
-__global__ void __launch_bounds__(block_threads, Kind == find ? 5 : 4)
-    serve_rows(const __grid_constant__ stadium_table t, const __grid_constant__ request q, size_t first, u32 many,
-               const u32* list, const u32* listed, totals* sum) {
-  const size_t n = q.n_there ? *q.n_there : q.n;
-  const u32 j = blockIdx.x * block_threads + threadIdx.x;
-  const bool in_list = list && j < *listed;
-  const size_t i = first + (in_list ? list[j] : j);
-  const bool mine = (list ? in_list : j < many && i < n) && has_work(q, i);
+GH_FN void serve_row(const stadium_table& t, const request& q, size_t i, bool mine, row_sums& did) {
   const size_t at = mine ? i : 0;
   const joiner joins{q.combine, q.value_type, false, nullptr};
   const row_element e = element_of<Kind>(t, q, at);
@@ -242,11 +251,33 @@ __global__ void __launch_bounds__(block_threads, Kind == find ? 5 : 4)
     busy_still = busy_still && !o.done;
   }
 
+  if (!mine) return;
   if (e.bad) o.res.status = bad_op;
-  if (mine) answer(t, q, i, e.kind, o.res.status);
+  answer(t, q, i, e.kind, o.res.status);
+  did.live += o.res.live;
+  did.used += o.res.used;
+  did.yes += o.res.status == yes;
+  did.failed += lacks_room(o.res.status);
+  did.bad += e.bad;
+}
+
+// Elements first.. of the batch, `many` of them or as many as there are: by number, or listed. The threads of the grid
+// go through them together, `step` at a time.
+template <u32 Kind>
+__global__ void __launch_bounds__(row_threads, Kind == find ? 16 : 8)
+    serve_rows(const __grid_constant__ stadium_table t, const __grid_constant__ request q, size_t first, u32 many,
+               u32 step, const u32* list, const u32* listed, totals* sum) {
+  const size_t n = q.n_there ? *q.n_there : q.n;
+  const u32 there = list ? *listed : many;
+  row_sums did{};
+  for (u64 begin = u64(blockIdx.x) * row_threads; begin < there; begin += step) {
+    const u64 j = begin + threadIdx.x;
+    const size_t i = first + (list && j < there ? list[j] : j);
+    serve_row<Kind>(t, q, i, j < there && i < n && has_work(q, i), did);
+  }
   if (Kind != find || q.batch_sum)
-    add_totals<Kind == mixed>(sum, q.batch_sum, o.res.live, o.res.used, mine && o.res.status == yes,
-                              mine && lacks_room(o.res.status), mine && e.bad);
+    add_sums(sum, q.batch_sum, warp_sum(did.live), warp_sum(did.used), q.batch_sum ? warp_sum(int(did.yes)) : 0,
+             warp_sum(int(did.failed)), Kind == mixed ? warp_sum(int(did.bad)) : 0);
 }
 
 // window[j], rank[j]: where element first + j belongs, and how many of its window came before it.
@@ -277,27 +308,39 @@ __global__ void __launch_bounds__(block_threads)
   rank[j] = atomicAdd(counts + its, 1u);
 }
 
-struct row_sums {
+struct thread_sums {
   u32 of[block_threads];
 };
-// counts[w] becomes what lies before window w, counts[windows] all of them. One block.
-__global__ void __launch_bounds__(block_threads) start_windows(u32* counts, u32 windows) {
-  GH_BLOCK_MEMORY(row_sums, sums);
-  const u32 part = (windows + block_threads - 1) / block_threads;
-  const u32 begin = threadIdx.x * part < windows ? threadIdx.x * part : windows;
-  const u32 end = begin + part < windows ? begin + part : windows;
+// sums[b]: all elements of the windows of part b, one block for each.
+__global__ void __launch_bounds__(block_threads) sum_windows(const u32* counts, u32 windows, u32 part, u32* sums) {
+  const u32 begin = blockIdx.x * part;
+  const u32 end = windows - begin < part ? windows : begin + part;
+  u32 sum = 0;
+  for (u32 w = begin + threadIdx.x; w < end; w += block_threads) sum += counts[w];
+  sum = warp_sum(int(sum));
+  if (threadIdx.x % 32 == 0 && sum) atomicAdd(sums + blockIdx.x, sum);
+}
+// counts[w] becomes what lies before window w, counts[windows] all of them. A block for each part; before[b] lies before
+// part b. Without `before` there is one part.
+__global__ void __launch_bounds__(block_threads) start_windows(u32* counts, u32 windows, u32 part, const u32* before) {
+  GH_BLOCK_MEMORY(thread_sums, sums);
+  const u32 from = blockIdx.x * part;
+  const u32 here = windows - from < part ? windows - from : part;
+  const u32 each = (here + block_threads - 1) / block_threads;
+  const u32 begin = from + (threadIdx.x * each < here ? threadIdx.x * each : here);
+  const u32 end = from + (threadIdx.x * each + each < here ? threadIdx.x * each + each : here);
   u32 sum = 0;
   for (u32 w = begin; w < end; ++w) sum += counts[w];
   sums.of[threadIdx.x] = sum;
   __syncthreads();
-  u32 before = 0;
-  for (u32 k = 0; k < threadIdx.x; ++k) before += sums.of[k];
+  u32 so_far = before ? before[blockIdx.x] : 0;
+  for (u32 k = 0; k < threadIdx.x; ++k) so_far += sums.of[k];
   for (u32 w = begin; w < end; ++w) {
-    const u32 here = counts[w];
-    counts[w] = before;
-    before += here;
+    const u32 one = counts[w];
+    counts[w] = so_far;
+    so_far += one;
   }
-  if (threadIdx.x == block_threads - 1) counts[windows] = before;
+  if (from + here == windows && threadIdx.x == block_threads - 1) counts[windows] = so_far;
 }
 
 __global__ void __launch_bounds__(block_threads)
@@ -308,52 +351,86 @@ __global__ void __launch_bounds__(block_threads)
 
 // ---- batches ---------------------------------------------------------------------------------------------------------
 
+// Elements of a list that are under way at a time. What is under way should lie so close together that translations of
+// its addresses are kept: the fewer elements there are, the further apart they lie. But it takes thousands to keep the
+// bus busy.
+inline u32 under_way(u32 many) {
+  const u32 wanted = many / 32;
+  return wanted < rows_at_least ? rows_at_least : wanted > rows_at_most ? rows_at_most : wanted;
+}
+
 inline u64 blocks_for(u64 elements) { return (elements + block_threads - 1) / block_threads; }
 
-// Memory for the lists of one chunk.
+// Memory for the lists of one chunk, and how it is cut up.
 struct row_lists {
   void* memory = nullptr;
+  u32 many = 0;  // elements
   u32 windows = 0;
   u32 shift = 0;
+  u32 parts() const { return (windows + window_part - 1) / window_part; }
   u32* counts() const { return static_cast<u32*>(memory); }
-  u32* window() const { return counts() + windows + 1; }
-  u32* rank(u32 many) const { return window() + many; }
-  u32* list(u32 many) const { return rank(many) + many; }
+  u32* sums() const { return counts() + windows + 1; }
+  u32* window() const { return sums() + parts() + 1; }
+  u32* rank() const { return window() + many; }
+  u32* list() const { return rank() + many; }
+  size_t bytes() const { return (windows + 1 + parts() + 1 + 3 * size_t(many)) * sizeof(u32); }
 };
+// Where elements are close to each other, rows that share a line of the bus are to be asked for together. Then windows are
+// so small that a warp's elements are in the order of lines, but for the ends.
+inline u32 shift_for(const stadium_table& t, u64 bytes, u32 many) {
+  u32 shift = t.window_shift;
+  if (u64(many) * 8 >= bytes / 128)
+    while (shift > least_window_shift && bytes >> shift < many / 4) --shift;
+  while (bytes >> shift >= u64(windows_at_once) * window_part) ++shift;
+  return shift;
+}
 inline row_lists lists_for(const stadium_table& t, const request& q) {
   row_lists l;
   if (!t.ordered_from || q.n < t.ordered_from) return l;
   const u64 bytes = (t.groups << t.log_tickets) * t.stride;
-  for (l.shift = t.window_shift; bytes >> l.shift >= windows_at_most;) ++l.shift;
-  l.windows = u32(bytes >> l.shift) + 1;
-  const size_t many = q.n < list_chunk ? q.n : list_chunk;
-  if (cuda_detail::allocate(&l.memory, (l.windows + 1 + 3 * many) * sizeof(u32), q.stream)) l.memory = nullptr;
-  return l;
+  for (size_t many = q.n < list_chunk ? q.n : list_chunk;; many /= 4) {
+    l.many = u32(many);
+    l.shift = shift_for(t, bytes, l.many);
+    l.windows = u32(bytes >> l.shift) + 1;
+    if (!cuda_detail::allocate(&l.memory, l.bytes(), q.stream)) return l;
+    l.memory = nullptr;
+    if (many / 4 < t.ordered_from) return l;
+  }
+}
+inline int order_windows(const row_lists& l, void* stream) {
+  if (l.windows <= windows_at_once)
+    return launch(start_windows, 1, block_threads, stream, l.counts(), l.windows, l.windows, nullptr);
+  int e = launch(sum_windows, l.parts(), block_threads, stream, l.counts(), l.windows, window_part, l.sums());
+  if (!e) e = launch(start_windows, 1, block_threads, stream, l.sums(), l.parts(), l.parts(), nullptr);
+  if (!e) e = launch(start_windows, l.parts(), block_threads, stream, l.counts(), l.windows, window_part, l.sums());
+  return e;
 }
 
 template <u32 Kind>
 int run_rows(const stadium_table& t, const request& q, totals* sum) {
   const row_lists l = lists_for(t, q);
-  const size_t chunk = l.memory ? list_chunk : size_t(1) << 30;
+  const size_t chunk = l.memory ? l.many : size_t(1) << 30;
   int e = 0;
   for (size_t first = 0; first < q.n && !e; first += chunk) {
     const u32 many = u32(q.n - first < chunk ? q.n - first : chunk);
     const u64 blocks = blocks_for(many);
+    const auto serve = [&](u32 at_a_time, const u32* list, const u32* listed) {
+      const u32 grid = ((at_a_time < many ? at_a_time : many) + row_threads - 1) / row_threads;
+      return launch(serve_rows<Kind>, grid, row_threads, q.stream, t, q, first, many, grid * row_threads, list, listed,
+                    sum);
+    };
     if (!l.memory) {
-      e = launch(serve_rows<Kind>, blocks, block_threads, q.stream, t, q, first, many, nullptr, nullptr, sum);
+      e = serve(many, nullptr, nullptr);
       continue;
     }
-    e = cuda_detail::fill(l.counts(), 0, (l.windows + 1) * sizeof(u32), q.stream);
+    e = cuda_detail::fill(l.counts(), 0, (l.windows + 1 + l.parts() + 1) * sizeof(u32), q.stream);
     if (!e)
       e = launch(place_elements<Kind>, blocks, block_threads, q.stream, t, q, first, many, l.shift, l.window(),
-                 l.rank(many), l.counts());
-    if (!e) e = launch(start_windows, 1, block_threads, q.stream, l.counts(), l.windows);
+                 l.rank(), l.counts());
+    if (!e) e = order_windows(l, q.stream);
     if (!e)
-      e = launch(list_elements, blocks, block_threads, q.stream, many, l.window(), l.rank(many), l.counts(),
-                 l.list(many));
-    if (!e)
-      e = launch(serve_rows<Kind>, blocks, block_threads, q.stream, t, q, first, many, l.list(many),
-                 l.counts() + l.windows, sum);
+      e = launch(list_elements, blocks, block_threads, q.stream, many, l.window(), l.rank(), l.counts(), l.list());
+    if (!e) e = serve(under_way(many), l.list(), l.counts() + l.windows);
   }
   if (l.memory) {
     const int freed = cuda_detail::release(l.memory, q.stream);

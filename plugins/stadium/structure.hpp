@@ -21,7 +21,7 @@ struct stadium_options {
   bool repair = false;
   bool pinned = false;              // CUDA: slots in memory of the host
   uint64_t ordered_from = 1 << 16;  // of pinned slots: elements of a batch that is put in order of windows; 0: none is
-  uint32_t window_shift = 21;
+  uint32_t window_shift = 14;
   double stack_from = 2;  // CUDA: load from which inserts are served by stacks of jobs; 2: at none
 };
 

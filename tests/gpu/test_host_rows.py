@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import pygpuhash as gh
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.gpu
 
@@ -112,3 +117,51 @@ def test_both_orders_agree_with_each_other():
         assert len(ordered) == len(as_they_come)
         ordered.check()
         as_they_come.check()
+
+
+@pytest.mark.parametrize("ordered_from", [0, 1], ids=["as they come", "in windows"])
+@pytest.mark.parametrize("window", [256, 1 << 14, 1 << 30])
+def test_batches_of_all_densities_agree_with_a_model(window, ordered_from):
+    """From a key every thousand rows to several a row: windows of all sizes, added up at once and by parts."""
+    rng = np.random.default_rng(7)
+    n = 1 << 20
+    keys = rng.permutation(n).astype("u8") * np.uint64(0x9E3779B97F4A7C15)
+    values = rng.integers(1, 1 << 60, n, "u8")
+    with gh.Table(
+        "stadium",
+        key_dtype="u8",
+        value_dtype="u8",
+        capacity=n,
+        grow=False,
+        placement="host",
+        window=window,
+        ordered_from=ordered_from,
+        device="cuda:0",
+    ) as t:
+        there = np.zeros(n, bool)
+        for size in (1, 1000, n // 1000, n // 20, n // 4, n):
+            some = rng.integers(0, n, size)
+            fresh = np.unique(some)
+            assert t.insert(keys[fresh], values[fresh]).tolist() == (~there[fresh]).tolist()
+            there[fresh] = True
+            got, found = t.find(keys[some])
+            assert found.all()
+            assert (got == values[some]).all()
+            got, found = t.find(keys)
+            assert (found == there).all()
+            assert (got == np.where(there, values, 0)).all()
+            gone = rng.integers(0, n, size // 3)
+            assert t.erase(keys[np.unique(gone)]).tolist() == there[np.unique(gone)].tolist()
+            there[gone] = False
+        assert len(t) == there.sum()
+        t.check()
+
+
+@pytest.mark.slow
+def test_ten_to_the_eighth_pairs_in_more_memory_than_the_gpu_may_give():
+    if not (ROOT / "asv_bench").is_dir():
+        pytest.skip("asv_bench is in a checkout of the repository only")
+    sys.path.append(str(ROOT))  # pygpuhash comes first, so that it is the installed one
+    from asv_bench import larger_than_memory
+
+    assert larger_than_memory.main(["--device", "cuda:0"]) == 0

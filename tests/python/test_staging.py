@@ -360,3 +360,69 @@ def test_copies_of_host_memory(rng, begin, past_caches):
     bad[-1] = 6
     target = np.empty_like(bad)  # has to outlive the copy
     assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, _core.COPY_LOOK)]) == 6
+
+
+def test_progress_is_told():
+    told = []
+    with make("linear_probe") as table, gh.progress(lambda done, n: told.append((done, n))):
+        keys = np.arange(N, dtype=np.uint64)
+        assert table.insert(keys, keys).all()
+        assert told[-1] == (N, N)
+        assert [done for done, _ in told] == sorted({done for done, _ in told})
+        assert len(told) > 3
+        before = len(told)
+        table.find(keys[:10])  # one chunk
+        assert len(told) == before
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+def test_progress_that_raises(chunk):
+    calls = []
+
+    def stop(done, n):
+        calls.append(done)
+        if len(calls) == chunk:
+            raise RuntimeError("enough")
+
+    mask = np.ones(N, bool)
+    with make("linear_probe") as table:
+        keys = np.arange(N, dtype=np.uint64)
+        with pytest.raises(RuntimeError, match="enough"), gh.progress(stop):
+            table.insert(keys, keys, out=mask)
+        assert len(calls) == chunk  # not told any more
+        there = table.contains(keys)
+        assert (there == mask).all()  # what was launched is known
+        assert calls[-1] <= there.sum() < N
+
+
+def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch):
+    monkeypatch.setattr(_host, "FAR_KEYS", 500)
+    cut, lengths = _host.chunks, []
+
+    def noted(*arguments):
+        rows = cut(*arguments)
+        lengths.append([end - begin for begin, end in rows])
+        return rows
+
+    monkeypatch.setattr(_host, "chunks", noted)
+    keys = np.arange(N, dtype=np.uint64)
+    for options in ({}, {"placement": "host"}):
+        with make("stadium", **options) as table:
+            assert table.insert(keys, keys + 1).all()
+            values, found = table.find(keys[::-1])
+            assert found.all()
+            assert (values == keys[::-1] + 1).all()
+    near, _, far, _ = lengths
+    assert max(near) == _host.CHUNK_BYTES // 17 < max(far) == 500
+    assert near[0] == 64
+    assert far[0] == 125 >= far[-1]
+
+
+def test_chunks_behind_the_bus_without_memory(monkeypatch, fake):
+    """As any others: fewer keys in a chunk."""
+    monkeypatch.setattr(_host, "FAR_KEYS", 500)
+    monkeypatch.setattr(_host, "FAR_BYTES", 2000)
+    with make("stadium", placement="host") as table:
+        keys = np.arange(N, dtype=np.uint64)
+        assert table.insert(keys, keys).all()
+        assert table.contains(keys).all()

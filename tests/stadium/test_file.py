@@ -14,6 +14,8 @@ import pytest
 
 import pygpuhash as gh
 
+ROOT = Path(__file__).resolve().parents[2]
+
 CRASHES = Path(__file__).with_name("crashes.py")
 KEYS = np.arange(5000, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
 VALUES = np.arange(5000)
@@ -324,3 +326,17 @@ def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, tmp_path):
     assert not larger.exists()
     with table(filled) as t:
         assert (t[KEYS] == VALUES).all()
+
+
+@pytest.mark.slow
+def test_a_table_of_which_a_quarter_is_in_memory(path):
+    """The same with 10^8 pairs: python -m asv_bench.larger_than_memory."""
+    more = ["--pairs", "40000", "--value-words", "62", "--allowed", str(40000 * 320 // 4)]
+    if not (ROOT / "asv_bench").is_dir():
+        pytest.skip("asv_bench is in a checkout of the repository only")
+    sys.path.append(str(ROOT))  # pygpuhash comes first, so that it is the installed one
+    from asv_bench import larger_than_memory
+
+    most = larger_than_memory.show(larger_than_memory.parsed(["--path", str(path), *more]))
+    assert 0 < most <= 40000 * 320 // 4
+    assert path.stat().st_size > 40000 * 320  # at the load that it may have

@@ -19,7 +19,8 @@ FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 # Pragmas are nvcc's; lanes beyond a row carry words that nobody reads.
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
 # Sizes at which stadium puts batches into order piece by piece, and joins windows.
-FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_MOST=64"]
+FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_ONCE=16", "-DGPUHASH_WINDOW_PART=48"]
+FLAGS += ["-DGPUHASH_ROWS_AT_LEAST=64", "-DGPUHASH_ROWS_AT_MOST=128"]
 # The driver of large batches in small.
 FLAGS += [
     "-DGPUHASH_PART_THREADS=64",

@@ -151,7 +151,9 @@ MUTANTS = [
     Mutant("missing-per-lane", ALLOC, "lane == 0", "lane <= 1"),
     Mutant("sum-not-prefix", ALLOC, "threadIdx.x % 32 >= d ? below : 0", "below"),
     # rows behind a bus
-    Mutant("rows-past-the-end", ROWS, "j < many && i < n", "j < many && i < n + 3"),
+    Mutant(
+        "rows-past-the-end", ROWS, "j < there && i < n && has_work(q, i)", "j < there && i < n + 3 && has_work(q, i)"
+    ),
     Mutant("first-piece-decides", ROWS, "!(__ballot_sync(full_warp, differs) & group)", "!differs"),
     Mutant(
         "rows-of-all-groups", ROWS, "__ballot_sync(full_warp, differs) & group", "__ballot_sync(full_warp, differs)"
@@ -161,7 +163,22 @@ MUTANTS = [
     Mutant("rank-forgotten", ROWS, "starts[window[j]] + rank[j]", "starts[window[j]]"),
     Mutant("settled-says-yes", ROWS, "answer(t, q, i, e.kind, no)", "answer(t, q, i, e.kind, yes)"),
     Mutant("settled-is-listed", ROWS, "window[j] != settled", "true"),
-    Mutant("lists-of-the-first-chunk", ROWS, "first + (in_list ? list[j] : j)", "(in_list ? list[j] : first + j)"),
+    Mutant(
+        "lists-of-the-first-chunk",
+        ROWS,
+        "first + (list && j < there ? list[j] : j)",
+        "(list && j < there ? list[j] : first + j)",
+    ),
+    Mutant("step-of-a-block", ROWS, "begin += step", "begin += 2 * step"),
+    Mutant("sums-of-the-last-round", ROWS, "did.live += o.res.live", "did.live = o.res.live"),
+    Mutant("part-begins-anew", ROWS, "before ? before[blockIdx.x] : 0", "0"),
+    Mutant("sums-of-one-warp", ROWS, "threadIdx.x % 32 == 0 && sum", "threadIdx.x == 0 && sum"),
+    Mutant(
+        "end-of-every-part",
+        ROWS,
+        "from + here == windows && threadIdx.x == block_threads - 1",
+        "threadIdx.x == block_threads - 1",
+    ),
     Mutant("windows-before", ROWS, "k < threadIdx.x", "k <= threadIdx.x"),
     Mutant("value-of-the-lead-only", ROWS, "if (lane == next) v = now;", "if (lane == lead) v = now;"),
     Mutant("wide-values-stay", ROWS, "compares && equal && o.replaces(t)", "false"),

@@ -32,11 +32,12 @@ struct stadium_store final : store {
     key_bytes = key, value_bytes = value;
     joins = false;
   }
-  // Slots behind a bus: served in order of the batch, or in order of windows of 256 bytes from so many elements on.
-  void place_behind_bus(u64 ordered_from) {
+  // Slots behind a bus: served in order of the batch, or in order of windows from so many elements on.
+  void place_behind_bus(u64 ordered_from, u32 window_shift = 8) {
     const slot_shape shape = row_shape_of(t.key_bytes, t.value_bytes);
     t.value_at = shape.value_at, t.stride = shape.stride;
-    t.by_rows = true, t.log_lanes = log_lanes_of(t.stride), t.window_shift = 8, t.ordered_from = ordered_from;
+    t.by_rows = true, t.log_lanes = log_lanes_of(t.stride);
+    t.window_shift = window_shift, t.ordered_from = ordered_from;
     locks.resize(4);
     t.locks = locks.data(), t.lock_mask = 3;
     memory.assign(t.cells() * t.stride / 16 + 1, u128{0x5a5a5a5a5a5a5a5a, 0x5a5a5a5a5a5a5a5a});
@@ -47,6 +48,7 @@ struct stadium_store final : store {
         run != gpuhash_stadium_engines_cuda() + stadium_rows && b.kind == insert && b.tile == stack_of_warp;
     return !by_stack && !(t.by_rows && t.ordered_from);
   }
+  unsigned per_block() const override { return t.by_rows ? 64 : 256; }
   int64_t used() const override {
     int64_t n = 0;
     for (u64 group = 0; group < t.groups; ++group)
@@ -65,10 +67,11 @@ void add(vector<shape>& to, const char* name, u32 key, u32 value, u32 number) {
                   [=](u64 keys) { return std::make_unique<stadium_store>(key, value, number, log_bits, keys); }});
 }
 
-void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_bits, u64 ordered_from) {
+void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_bits, u64 ordered_from,
+              u32 window_shift = 8) {
   to.push_back({name, key, value, {insert, assign, accumulate, find, erase, count, mixed}, full, [=](u64 keys) {
                   auto made = std::make_unique<stadium_store>(key, value, stadium_rows, log_bits, keys);
-                  made->place_behind_bus(ordered_from);
+                  made->place_behind_bus(ordered_from, window_shift);
                   return made;
                 }});
 }
@@ -167,6 +170,7 @@ int main(int argc, char** argv) {
   add_rows(shapes, "8+8 rows in windows", 8, 8, 2, 1);
   add_rows(shapes, "8+4 rows, from 300 on in windows", 8, 4, 1, 300);
   add_rows(shapes, "4+8 rows in windows", 4, 8, 3, 1);
+  add_rows(shapes, "8+0 rows in windows of the whole table, smaller for dense batches", 8, 0, 3, 1, 30);
   return run_all(shapes, argc, argv, [](u64 seed) {
     full_by_stack(seed);
     memory_is_out = true;  // no lists: batches are served as they come

@@ -1,0 +1,201 @@
+"""A table larger than the memory that it is given: built, found, erased, verified.
+
+    python -m asv_bench.larger_than_memory --device cuda                 10^8 pairs in pinned memory of the host
+    python -m asv_bench.larger_than_memory --path points.stadium         10^8 pairs in a file, a quarter of it in memory
+    python -m asv_bench.larger_than_memory --path points.stadium --pairs 200000 --value-words 62
+
+On a GPU, the table gets its memory from a resource that refuses more than --allowed bytes: with placement=device that
+is an error, with placement=host the tickets fit. On the CPU, pages of the file are taken out of memory (msync, madvise,
+posix_fadvise) whenever more than half of --allowed is resident, and counted by mincore; no rights are needed. Nearly
+every operation on a present key then waits for a page of the disk, so 10^8 pairs take hours on a slow one.
+
+Keys have 8 bytes, values so many words of 4. Every answer is compared with a numpy model: values with what was
+inserted; half of the keys are erased, and everything is looked up again; absent keys are not found. Prints a line for
+each step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pygpuhash as gh
+
+from .harness.keys import random_keys
+
+PAGE = 4096
+MS_SYNC, DONTNEED = 4, 4  # of Linux
+
+
+class Pages:
+    """The pages of a file that this process has mapped, of which no more than `allowed` bytes stay in memory."""
+
+    def __init__(self, path: Path, allowed: int) -> None:
+        self.path, self.allowed, self.most = path.resolve(), allowed, 0
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.file = os.open(path, os.O_RDONLY)
+
+    def mappings(self) -> Iterator[tuple[int, int]]:
+        """Address and bytes of each part that may be taken out; tickets are locked."""
+        locked, where = False, None
+        for line in Path("/proc/self/smaps").read_text().splitlines():
+            fields = line.split()
+            if line.endswith(str(self.path)):
+                begin, end = (int(x, 16) for x in fields[0].split("-"))
+                where = begin, end - begin
+            elif fields[0] == "VmFlags:":
+                locked = "lo" in fields
+                if where and not locked:
+                    yield where
+                where = None
+
+    def trim(self) -> None:
+        """Count what is in memory, and take all of it out if that is more than half of what is allowed."""
+        resident = 0
+        there = list(self.mappings())
+        for begin, size in there:
+            states = np.zeros(-(-size // PAGE), np.uint8)
+            if self.libc.mincore(ctypes.c_void_p(begin), ctypes.c_size_t(size), ctypes.c_void_p(states.ctypes.data)):
+                raise OSError(ctypes.get_errno(), "mincore")
+            resident += int((states & 1).sum()) * PAGE
+        self.most = max(self.most, resident)
+        if 2 * resident > self.allowed:
+            for begin, size in there:
+                where = ctypes.c_void_p(begin), ctypes.c_size_t(size)
+                if self.libc.msync(*where, MS_SYNC) or self.libc.madvise(*where, DONTNEED):  # nothing is lost
+                    raise OSError(ctypes.get_errno(), "msync, madvise")
+            os.posix_fadvise(self.file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+class Allowance:
+    """A memory resource of a GPU that hands out so many bytes, and no more."""
+
+    def __init__(self, allowed: int) -> None:
+        import cupy
+
+        self.pool, self.left, self.kept = cupy.cuda.MemoryPool(), allowed, {}
+
+    def allocate(self, nbytes: int, alignment: int, stream: Any) -> int:
+        """An address. Raises MemoryError where nothing is left."""
+        if nbytes > self.left:
+            raise MemoryError(f"{nbytes} bytes are more than the {self.left} that are left")
+        block = self.pool.malloc(nbytes)
+        self.left -= nbytes
+        self.kept[block.ptr] = block
+        return int(block.ptr)
+
+    def deallocate(self, address: int, nbytes: int, alignment: int, stream: Any) -> None:
+        """Give it back."""
+        del self.kept[address]
+        self.left += nbytes
+
+
+def make(args: argparse.Namespace) -> tuple[gh.Table, Callable[[], None], Pages | None]:
+    """The table, what to do after each batch, and the pages of its file."""
+    slots = int(args.pairs / 0.8) * (8 + 4 * args.value_words)
+    allowed = args.allowed or slots // 4
+    print(f"slots take {slots:,} bytes or more, {allowed:,} are allowed", flush=True)
+    dtypes = {"key_dtype": "u8", "value_dtype": {1: "u4", 2: "u8"}.get(args.value_words, ("u4", args.value_words))}
+    common = {**dtypes, "capacity": args.pairs, "grow": False, "device": args.device}
+    if args.device == "cpu":
+        args.batch = args.batch or max(allowed // 4 // PAGE, 1)  # each key of a batch may bring in a page
+        table = gh.Table("stadium", placement="file", path=str(args.path), file="new", **common)
+        pages = Pages(args.path, allowed)
+        pages.trim()
+        pages.most = 0  # what making the file has left
+        return table, pages.trim, pages
+    try:
+        gh.Table("stadium", memory=Allowance(allowed), **common).close()
+        raise AssertionError("a table in the memory that is allowed was not refused")
+    except gh.NoMemory as error:
+        print(f"placement=device: {error}", flush=True)
+    args.batch = args.batch or 1 << 24
+    return gh.Table("stadium", placement="host", memory=Allowance(allowed), **common), lambda: None, None
+
+
+def values_of(index: Any, words: int) -> Any:
+    """The value of each index, as the table stores it."""
+    one = index.astype("u8") * np.uint64(0x9E3779B97F4A7C15)
+    if words <= 2:
+        return (one >> np.uint64(32)).astype("u4") if words == 1 else one
+    return (one[:, None].astype("u4") + np.arange(words, dtype="u4")[None, :]).astype("u4")
+
+
+def show(args: argparse.Namespace) -> int:
+    """All steps. Raises AssertionError at a wrong answer. Returns the most bytes of slots that were in memory, or 0."""
+    table, after, pages = make(args)
+    n, words = args.pairs, args.value_words
+
+    def step(name: str, first: int, count: int, work: Callable[[Any, Any], None]) -> None:
+        start = time.perf_counter()
+        for at in range(first, first + count, args.batch):
+            index = np.arange(at, min(at + args.batch, first + count), dtype="u8")
+            work(random_keys(np, index, 8), index)
+            after()
+        seconds = time.perf_counter() - start
+        print(f"{name:28} {count:>12,} keys {seconds:8.1f} s {count / seconds / 1e6:8.3f} M/s", flush=True)
+
+    def insert(keys: Any, index: Any) -> None:
+        assert table.insert(keys, values_of(index, words)).all(), "an insert of a fresh key says no"
+
+    def find(keys: Any, index: Any) -> None:
+        values, found = table.find(keys)
+        assert found.all(), "a key was not found"
+        assert (values == values_of(index, words)).all(), "a wrong value was found"
+
+    def find_none(keys: Any, _: Any) -> None:
+        values, found = table.find(keys)
+        assert not found.any(), "an absent key was found"
+        assert not values.any(), "an absent key has a value"
+
+    def erase(keys: Any, _: Any) -> None:
+        assert table.erase(keys).all(), "an erase of a present key says no"
+
+    with table:
+        step("inserted", 0, n, insert)
+        assert len(table) == n
+        step("found", 0, n, find)
+        step("absent", 1 << 40, n, find_none)
+        step("erased, the first half", 0, n // 2, erase)
+        assert len(table) == n - n // 2
+        step("absent, the first half", 0, n // 2, find_none)
+        step("found, the second half", n // 2, n - n // 2, find)
+    if not pages:
+        return 0
+    print(f"at most {pages.most:,} bytes of slots were in memory")
+    return pages.most
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m asv_bench.larger_than_memory", description=__doc__.split("\n", 1)[0]
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--path", type=Path, help="of the file; it must not exist, and stays. For the CPU")
+    parser.add_argument("--pairs", type=int, default=10**8)
+    parser.add_argument("--value-words", type=int, default=2, help="of 4 bytes; default: 2")
+    parser.add_argument("--allowed", type=int, help="bytes; default: a quarter of the slots")
+    parser.add_argument("--batch", type=int, help="keys; default: what may be resident, on a GPU 2^24")
+    args = parser.parse_args(arguments)
+    if args.device == "cpu" and args.path is None:
+        parser.error("the CPU needs --path, where to put the file")
+    return args
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do it."""
+    show(parsed(arguments))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
