@@ -26,6 +26,9 @@
 //   static table local(t, slots, n)      a part of n slots as a table
 //   static index local_home(t, slot)     a home there that begins at this slot
 //   static bool left(op)                 did the path of a finished operation leave the part, so that nothing was done?
+//   static u32 group_bits(t)             homes are the first slots of groups of 2^group_bits slots, which begin at multiples
+//                                        of that, from 32 to 128 bytes. The slots in use are the first ones of a group. A
+//                                        key that is not in the group of its home, of which a slot is empty, is nowhere
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/parts.hpp"
@@ -48,6 +51,9 @@ GH_BEGIN
 #ifndef GPUHASH_PART_REST
 #define GPUHASH_PART_REST 1024
 #endif
+#ifndef GPUHASH_PART_EACH
+#define GPUHASH_PART_EACH 16
+#endif
 #ifndef GPUHASH_PART_CHUNK
 #define GPUHASH_PART_CHUNK (u64(1) << 26)
 #endif
@@ -60,6 +66,7 @@ inline constexpr u32 frequent_least = 3;                 // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
 inline constexpr u32 nobody = ~0u;
+inline constexpr u32 no_rank = 0xffff;  // of an element that goes to no bin
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
 inline constexpr u32 parts_wanted = 1024;                     // so that all multiprocessors have work to the end
@@ -88,6 +95,7 @@ struct parts_work {
   u32 part_bits, parts;       // slots of a part are 2^part_bits
   u32 bin_bits, bins;         // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
   u32 bin_room, part_room;    // elements
+  u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
@@ -260,30 +268,39 @@ __global__ void __launch_bounds__(part_threads)
 // ---- dividing ------------------------------------------------------------------------------------------------------------
 
 template <class F>
-inline constexpr u32 divided_each = sizeof(typename F::word) == 16 ? 4 : 8;  // elements of a thread
-template <class F>
-inline constexpr u32 divided_tile = divided_each<F> * part_threads;
+inline constexpr u32 divided_each = GPUHASH_PART_EACH * 8 / (sizeof(typename F::word) == 16 ? 16 : 8);  // of a thread
 
-template <class F>
-struct divide_memory {
-  typename F::word word[divided_tile<F>];
-  u32 at[divided_tile<F>];
-  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32];
-  typename F::key frequent[frequent_slots];  // from here on for the first pass
-  typename F::value joined[frequent_all];
-  u32 leader[frequent_all], last[frequent_all];
+// In the memory of a block: counters, in the first pass what frequent keys need, and then the elements of a tile in the
+// order of their bins, and their numbers if somebody is told what became of them.
+struct divide_counters {
+  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32], unused[4];
 };
+template <class F>
+struct joined_here {
+  typename F::key frequent[frequent_slots];
+  typename F::value joined[frequent_all];
+  u32 leader[frequent_all], last[frequent_all], unused[2];
+};
+template <class F>
+constexpr size_t divide_bytes(bool second, u32 tile, bool told) {
+  const size_t fixed = sizeof(divide_counters) + (second ? 0 : sizeof(joined_here<F>));
+  return (fixed + 15) / 16 * 16 + tile * (sizeof(typename F::word) + (told ? sizeof(u32) : 0));
+}
 
 // Second: from the bins of the first pass into those of the parts.
 template <class Parts, bool Second>
-__global__ void __launch_bounds__(part_threads)
+__global__ void __launch_bounds__(part_threads, 2)
     divide(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
            const __grid_constant__ parts_work<typename Parts::F> w) {
   using F = typename Parts::F;
   using word = typename F::word;
-  constexpr u32 each = divided_each<F>, tile = divided_tile<F>;
-  GH_DYNAMIC_MEMORY(divide_memory<F>, all);
-  divide_memory<F>& here = *all;
+  constexpr u32 each = divided_each<F>;
+  const u32 tile = w.tile[Second];
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  divide_counters& here = *reinterpret_cast<divide_counters*>(memory);
+  joined_here<F>& joins = *reinterpret_cast<joined_here<F>*>(memory + sizeof(divide_counters));
+  word* const staged = reinterpret_cast<word*>(memory + divide_bytes<F>(Second, 0, false));
+  u32* const staged_at = reinterpret_cast<u32*>(staged + tile);
   const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
   if (!w.found->divided) return;
   const u64 n = elements(w);
@@ -292,9 +309,9 @@ __global__ void __launch_bounds__(part_threads)
   const u32 usual = w.found->usual;
   if constexpr (!Second) {
     for (u32 i = me; i < frequent_all; i += part_threads) {
-      if (i < frequent_slots) here.frequent[i] = w.frequent[i];
-      here.joined[i] = no_operand_of<typename F::value>(j);
-      here.leader[i] = here.last[i] = nobody;
+      if (i < frequent_slots) joins.frequent[i] = w.frequent[i];
+      joins.joined[i] = no_operand_of<typename F::value>(j);
+      joins.leader[i] = joins.last[i] = nobody;
     }
   }
 
@@ -323,23 +340,30 @@ __global__ void __launch_bounds__(part_threads)
       return (u32(Parts::slot_of(t, t.home(F::key_of(e))) >> w.part_bits) >> shift) - first;
     };
 
-    if (me < bins) here.count[me] = 0;
-    __syncthreads();
+    // All loads first: what comes after them changes memory, and no load would be moved across it.
     word mine[each];
-    u32 place[each];  // bin and rank in it
+    u32 ranks[each / 2] = {};  // in their bins, two in a word: registers are short
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * part_threads + me;
-      place[i] = nobody;
       if (x >= many) continue;
-      if constexpr (Second) {
+      if constexpr (Second)
         mine[i] = w.bin.word[from + x];
-      } else {
+      else
         mine[i] = element_at(q, w, from + x);
+    }
+    if (me < bins) here.count[me] = 0;
+    __syncthreads();
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * part_threads + me;
+      ranks[i / 2] |= no_rank << i % 2 * 16;
+      if (x >= many) continue;
+      if constexpr (!Second) {
         const auto k = F::key_of(mine[i]);
         const auto v = F::value_of(mine[i]);
         const u32 at = number_at(w, from + x);
-        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(here.frequent, k, w.again) : nobody;
+        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(joins.frequent, k, w.again) : nobody;
         if (q.kind == accumulate && slot != nobody && !may_join_first(j, v, log_joined)) {
           slot = nobody;
           if (is_side_key(k)) {
@@ -350,15 +374,15 @@ __global__ void __launch_bounds__(part_threads)
         if (q.status) q.status[at] = u8(slot == nobody ? usual : u32(no));
         if (slot != nobody) {
           const u32 place_of_it = u32(from + x);
-          u32 leads = static_cast<volatile u32*>(here.leader)[slot];
-          if (leads == nobody) leads = atomicCAS(here.leader + slot, nobody, place_of_it);
-          if (leads != nobody && q.kind == assign) here.last[slot] = place_of_it;
-          if (q.kind == accumulate) join_into(here.joined + slot, v, j);
+          u32 leads = static_cast<volatile u32*>(joins.leader)[slot];
+          if (leads == nobody) leads = atomicCAS(joins.leader + slot, nobody, place_of_it);
+          if (leads != nobody && q.kind == assign) joins.last[slot] = place_of_it;
+          if (q.kind == accumulate) join_into(joins.joined + slot, v, j);
           continue;
         }
       }
-      const u32 bin = bin_of(mine[i]);
-      place[i] = bin << 16 | atomicAdd(here.count + bin, 1u);
+      const u32 rank = atomicAdd(here.count + bin_of(mine[i]), 1u);
+      ranks[i / 2] ^= (no_rank ^ rank) << i % 2 * 16;
     }
     __syncthreads();
 
@@ -386,18 +410,20 @@ __global__ void __launch_bounds__(part_threads)
     __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      if (place[i] == nobody) continue;
-      const u32 at = here.count[place[i] >> 16] + (place[i] & 0xffff);
-      here.word[at] = mine[i];
+      const u32 rank = ranks[i / 2] >> i % 2 * 16 & 0xffff;
+      if (rank == no_rank) continue;
+      const u32 at = here.count[bin_of(mine[i])] + rank;
+      staged[at] = mine[i];
       if (w.rest.at) {
         const u64 x = from + i * part_threads + me;
-        here.at[at] = Second ? w.bin.at[x] : number_at(w, x);
+        staged_at[at] = Second ? w.bin.at[x] : number_at(w, x);
       }
     }
     __syncthreads();
+#pragma unroll 4
     for (u32 x = me; x < total; x += part_threads) {
-      const word e = here.word[x];
-      const u32 at = w.rest.at ? here.at[x] : 0;
+      const word e = staged[x];
+      const u32 at = w.rest.at ? staged_at[x] : 0;
       const u32 bin = bin_of(e), pos = here.base[bin] + x;
       if (pos >= room) {
         append(w.rest, e, at);
@@ -413,14 +439,14 @@ __global__ void __launch_bounds__(part_threads)
   if constexpr (!Second) {
     __syncthreads();
     for (u32 i = me; i < frequent_all; i += part_threads) {
-      const u32 leads = here.leader[i];
+      const u32 leads = joins.leader[i];
       if (leads == nobody) continue;
       const u32 before = atomicCAS(w.leader + i, nobody, leads);
       if (q.kind == assign) {
         if (before != nobody) w.last[i] = leads;
-        if (here.last[i] != nobody) w.last[i] = here.last[i];
+        if (joins.last[i] != nobody) w.last[i] = joins.last[i];
       }
-      if (q.kind == accumulate) join_into(w.joined + i, here.joined[i], j);
+      if (q.kind == accumulate) join_into(w.joined + i, joins.joined[i], j);
     }
   }
 }
@@ -439,6 +465,150 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
   for (verdict d = verdict::next; d != verdict::done;) d = op.step(tile, t, j, tile.load(op.line(t)), true);
 }
 
+// ---- by counting. Most keys of a batch that adds lie in the group of their home, if they are in the table at all. So each
+// element takes the next slot of its group, by adding to the group's counter; then a thread for each group sees whether
+// equal keys took several. Elements that do not fit their group, and whatever else is out of the ordinary, are left to
+// ops.hpp.
+
+inline constexpr u32 counted_at_once = 4;  // elements of a thread on their way from memory
+
+// Slots of a part in the block's memory; then, for batches that count, a counter for each group, and the number of elements
+// that are left; if somebody is told, who took each slot. Counters become a list of those that are left.
+template <class Parts>
+constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool told) {
+  const size_t slots = size_t(1) << part_bits;
+  return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
+         (told ? slots * sizeof(uint16_t) : 0);
+}
+
+// What a thread has done for its elements.
+struct done_here {
+  int live = 0, used = 0;
+  u32 good = 0;
+};
+
+template <class Parts, u32 Kind>
+struct counted_part {
+  using F = typename Parts::F;
+  using word = typename F::word;
+  using key = typename F::key;
+  static constexpr u32 wide = 16 / sizeof(word);           // words of 16 bytes
+  static constexpr u32 widest_group = 128 / sizeof(word);  // slots
+  using some_words = lane_words<word, int(wide), false, block_mem>;
+
+  word* slots;
+  u32* counters;  // lower half: slots of the group that are taken, or would be; upper half: that were before
+  uint16_t* who;  // or NULL
+  const u32* at;  // numbers of the elements in the batch, or NULL
+  u8* status;
+  u32 usual, group_bits;
+
+  GH_FN u32 group() const { return 1u << group_bits; }
+  GH_FN void tell(u32 x, u32 answer) const {
+    if (status && answer != usual) status[at[x]] = u8(answer);
+  }
+
+  // The counters of a group, from what its lanes loaded. All lanes of a warp.
+  GH_FN void begin(u32 i, bool mine, const word* w) const {
+    const u32 lane = threadIdx.x % 32, lanes = group() / wide;
+    u32 n = 0;
+#pragma unroll
+    for (u32 x = 0; x < wide; ++x) {
+      const u32 in_use = __ballot_sync(full_warp, mine && F::key_of(w[x]) != empty_key<key>);
+      n += __popc(in_use >> lane & ((1u << lanes) - 1));
+    }
+    if (mine && i % group() == 0) counters[i >> group_bits] = n << 16 | n;
+  }
+
+  // Element x, whose home is this slot. False: it is left.
+  GH_FN bool take(word e, u32 x, u32 home, joiner j) const {
+    const key k = F::key_of(e);
+    u32* const counter = counters + (home >> group_bits);
+    const u32 had = *static_cast<volatile u32*>(counter) >> 16;
+    for (u32 i = 0; i < had; i += wide) {
+      some_words some;
+      some.load(slots + home + i);
+#pragma unroll
+      for (u32 y = 0; y < wide; ++y) {
+        if (i + y >= had) break;
+        if (F::has_value && some.w[y] == tombstone<F>(k)) return false;
+        if (F::key_of(some.w[y]) != k) continue;
+        if (Kind == accumulate && !adds_integers(j)) return false;
+        if constexpr (Kind == accumulate) block_mem::add_value<F>(slots + home + i + y, F::value_of(e), j.narrow);
+        if constexpr (Kind == assign) block_mem::store<order::relaxed>(slots + home + i + y, e);
+        tell(x, no);
+        return true;
+      }
+    }
+    if (had == group()) return false;  // it may lie further on
+    const u32 place = atomicAdd(counter, 1u) & 0xffff;
+    if (place >= group()) return false;
+    block_mem::store<order::relaxed>(slots + home + place, e);
+    if (who) who[home + place] = uint16_t(x);
+    return true;
+  }
+
+  // After all have taken their slots: one thread.
+  GH_FN void settle(u32 number, joiner j, done_here& done) const {
+    const u32 counter = counters[number], had = counter >> 16, taken = counter & 0xffff;
+    u32 end = taken < group() ? taken : group();
+    if (end == had) return;
+    word* const first = slots + (number << group_bits);
+    key keys[widest_group];
+#pragma unroll
+    for (u32 i = 0; i < widest_group; i += wide) {
+      some_words some{};
+      if (i < end) some.load(first + i);
+#pragma unroll
+      for (u32 y = 0; y < wide; ++y) keys[i + y] = F::key_of(some.w[y]);
+    }
+    bool twice = false;
+#pragma unroll
+    for (u32 i = 1; i < widest_group; ++i) {
+      if (i >= end) break;
+      bool same = false;
+#pragma unroll
+      for (u32 y = 0; y < i; ++y) same |= keys[y] == keys[i];
+      twice |= same;
+    }
+    if (twice) end = join_equal(first, had, end, j);
+    done.live += int(end - had);
+    done.used += int(end - had);
+    done.good += end - had;
+    if (status && usual != yes)
+      for (u32 i = had; i < end; ++i) tell(who[first - slots + i], yes);
+  }
+
+  // Slots had .. end - 1 of a group were taken. The first element of each key stays. Returns the new end.
+  GH_FN u32 join_equal(word* first, u32 had, u32 end, joiner j) const {
+    const u32 at_first = u32(first - slots);
+    for (u32 i = had + 1; i < end;) {
+      const word w = block_mem::load<order::relaxed>(first + i);
+      u32 y = had;
+      word before{};
+      for (; y < i; ++y) {
+        before = block_mem::load<order::relaxed>(first + y);
+        if (F::key_of(before) == F::key_of(w)) break;
+      }
+      if (y == i) {
+        ++i;
+        continue;
+      }
+      if (Kind == assign || Kind == accumulate)
+        block_mem::store<order::relaxed>(first + y,
+                                         wanted<F>(Kind, j, true, F::value_of(before), F::key_of(w), F::value_of(w)));
+      if (who) {
+        tell(who[at_first + i], no);
+        who[at_first + i] = who[at_first + end - 1];
+      }
+      --end;
+      block_mem::store<order::relaxed>(first + i, block_mem::load<order::relaxed>(first + end));
+      block_mem::store<order::relaxed>(first + end, empty_word<F>());
+    }
+    return end;
+  }
+};
+
 template <class Parts, u32 Kind>
 __global__ void __launch_bounds__(part_threads)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
@@ -446,7 +616,8 @@ __global__ void __launch_bounds__(part_threads)
   using F = typename Parts::F;
   using word = typename F::word;
   using op_type = typename Parts::template op<lone_tile<F, block_mem>, Kind>;
-  constexpr u32 wide = 16 / sizeof(word);  // words of 16 bytes
+  constexpr bool adds = Kind != erase;
+  constexpr u32 wide = 16 / sizeof(word), at_once = counted_at_once;
   GH_DYNAMIC_MEMORY(word, slots);
   const u32 part = blockIdx.x, me = threadIdx.x;
   if (!w.found->divided) return;
@@ -454,55 +625,114 @@ __global__ void __launch_bounds__(part_threads)
   if (n == 0) return;  // the whole block
   const u64 begin = u64(part) << w.part_bits, all = t.n_slots;
   const u32 size = u32(all - begin < u64(1) << w.part_bits ? all - begin : u64(1) << w.part_bits);
-  for (u32 i = me * wide; i < size; i += part_threads * wide) {
-    lane_words<word, int(wide), false> some;
-    some.load(t.slots + begin + i);
-#pragma unroll
-    for (u32 x = 0; x < wide; ++x) block_mem::store<order::relaxed>(slots + i + x, some.w[x]);
-  }
-  __syncthreads();
-
-  const auto local = Parts::local(t, slots, size);
+  const word* const mine = w.part.word + u64(part) * w.part_room;
+  const u32* const at = w.part.at ? w.part.at + u64(part) * w.part_room : nullptr;
   const joiner j = joiner_of(q);
   const u32 usual = w.found->usual;
-  // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
-  // The next but one comes from memory meanwhile.
-  const word* const mine = w.part.word + u64(part) * w.part_room;
-  int live = 0, used = 0;
-  u32 good = 0;
+  // More elements than slots: most of them are of keys that others are of, too.
+  const bool counts = adds && n <= size && n <= 32 * part_threads;
+  const u32 group_bits = Parts::group_bits(t), groups = size >> group_bits;
+  u32* const counters = reinterpret_cast<u32*>(slots + (u64(1) << w.part_bits));
+  u32* const n_left = counters + ((u64(1) << w.part_bits) >> group_bits);
+  uint16_t* const who = q.status ? reinterpret_cast<uint16_t*>(n_left + 4) : nullptr;
+  const counted_part<Parts, Kind> counted{slots, counters, who, at, q.status, usual, group_bits};
+
+  for (u32 from = 0; from < size; from += at_once * part_threads * wide) {
+    lane_words<word, int(wide), false> some[at_once];
+#pragma unroll
+    for (u32 g = 0; g < at_once; ++g) {
+      const u32 i = from + (g * part_threads + me) * wide;
+      if (i < size) some[g].load(t.slots + begin + i);
+    }
+#pragma unroll
+    for (u32 g = 0; g < at_once; ++g) {
+      const u32 i = from + (g * part_threads + me) * wide;
+      if (i < size) {
+#pragma unroll
+        for (u32 x = 0; x < wide; ++x) block_mem::store<order::relaxed>(slots + i + x, some[g].w[x]);
+      }
+      if (counts) counted.begin(i, i < size, some[g].w);
+    }
+  }
+  if (me == 0) *n_left = 0;
+  __syncthreads();
+
+  done_here done;
+  const auto home_of = [&](word e) { return u32(Parts::slot_of(t, t.home(F::key_of(e))) - begin); };
+  u32 total = n, room = n;   // elements for ops.hpp, and how many of them at a time
+  u32 left = 0, before = 0;  // a bit for each of this thread's elements; and those of other threads that come before
+  if constexpr (adds) {
+    if (counts) {
+      for (u32 from = 0, turn = 0; from < n; from += at_once * part_threads, turn += at_once) {
+        word e[at_once];
+#pragma unroll
+        for (u32 g = 0; g < at_once; ++g) {
+          const u32 x = from + g * part_threads + me;
+          if (x < n) e[g] = mine[x];
+        }
+#pragma unroll
+        for (u32 g = 0; g < at_once; ++g) {
+          const u32 x = from + g * part_threads + me;
+          if (x < n && !counted.take(e[g], x, home_of(e[g]), j)) left |= 1u << (turn + g);
+        }
+      }
+      __syncthreads();
+      for (u32 g = me; g < groups; g += part_threads) counted.settle(g, j, done);
+      if (left) before = atomicAdd(n_left, u32(__popc(left)));
+      __syncthreads();
+      total = *n_left;
+      room = 2 * groups;
+    }
+  }
+
+  const auto local = Parts::local(t, slots, size);
+  uint16_t* const list = reinterpret_cast<uint16_t*>(counters);
   typename op_type::tile_type tile;
   op_type op;
-  word e{}, ahead{};
-  const auto start = [&](word next) {
-    e = next;
-    const u64 slot = Parts::slot_of(t, t.home(F::key_of(e))) - begin;
-    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, slot));
+  const auto start = [&](word e) {
+    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, home_of(e)));
   };
-  if (me < n) start(mine[me]);
-  if (me + part_threads < n) ahead = mine[me + part_threads];
-  u32 x = me;
-  while (__any_sync(full_warp, x < n)) {  // a vote, so that the lanes of a warp meet again
-    if (x >= n || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
-    const u32 at = w.part.at ? w.part.at[u64(part) * w.part_room + x] : 0;
-    if (Parts::left(op)) {
-      append(w.rest, e, at);
-    } else {
-      live += op.res.live;
-      used += op.res.used;
-      good += op.res.status == yes;
-      if (q.status && op.res.status != usual) q.status[at] = u8(op.res.status);
+  for (u32 served = 0; served < total; served += room) {
+    if (counts) {
+      u32 to = before - served;
+      for (u32 bits = left; bits; bits &= bits - 1, ++to)
+        if (to < room) list[to] = uint16_t(u32(__ffs(bits) - 1) * part_threads + me);
+      __syncthreads();
     }
-    x += part_threads;
-    if (x < n) start(ahead);
-    if (x + part_threads < n) ahead = mine[x + part_threads];
+    const u32 many = total - served < room ? total - served : room;
+    const auto number = [&](u32 i) { return counts ? u32(list[i]) : i; };
+    // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
+    // The next but one comes from memory meanwhile.
+    u32 i = me, x = 0, x_ahead = 0;
+    word e{}, ahead{};
+    if (i < many) {
+      x = number(i), e = mine[x];
+      start(e);
+    }
+    if (i + part_threads < many) x_ahead = number(i + part_threads), ahead = mine[x_ahead];
+    while (__any_sync(full_warp, i < many)) {  // a vote, so that the lanes of a warp meet again
+      if (i >= many || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
+      if (Parts::left(op)) {
+        append(w.rest, e, at ? at[x] : 0);
+      } else {
+        done.live += op.res.live;
+        done.used += op.res.used;
+        done.good += op.res.status == yes;
+        counted.tell(x, op.res.status);
+      }
+      i += part_threads;
+      x = x_ahead, e = ahead;
+      if (i < many) start(e);
+      if (i + part_threads < many) x_ahead = number(i + part_threads), ahead = mine[x_ahead];
+    }
+    __syncthreads();
   }
-  __syncthreads();
   for (u32 i = me * wide; i < size; i += part_threads * wide) {
     lane_words<word, int(wide), false, block_mem> some;
     some.load(slots + i);
     cuda_mem::store_row(t.slots + begin + i, some.w);
   }
-  add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), 0, 0);
+  add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 
 // The first time the frequent keys only: what else is left goes the same way again.
@@ -616,10 +846,19 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   using word = typename F::word;
   if (!in_kinds(q.kind, 1u << insert | 1u << assign | 1u << accumulate | 1u << erase)) return false;
   if (q.only_failed || q.n_there || q.out_values || q.n == 0 || !Parts::applies(t)) return false;
-  if (block_bytes_at_most() < sizeof(divide_memory<F>) || block_bytes_at_most() < sample_bytes<F>()) return false;
+  const bool told = q.status != nullptr;
+  const size_t block_bytes = block_bytes_at_most();
+  if (block_bytes < sample_bytes<F>()) return false;
   const u64 slots = t.n_slots;
   parts_work<F> w{};
   w.n = q.n < part_chunk ? q.n : part_chunk;
+  for (const bool second : {false, true}) {
+    w.tile[second] = divided_each<F> * part_threads;
+    // Two blocks for each multiprocessor.
+    while (w.tile[second] > part_threads && divide_bytes<F>(second, w.tile[second], told) > block_bytes / 2)
+      w.tile[second] /= 2;
+  }
+  if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
   if (q.parts == parts_auto) {
     if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
@@ -628,6 +867,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   const u32 least = Parts::least_bits(t);
   while (w.part_bits > least && slots >> w.part_bits < parts_wanted && 1u << w.part_bits > part_slots_wanted)
     --w.part_bits;
+  while (w.part_bits > least && serve_bytes<Parts>(t, w.part_bits, told) > block_bytes) --w.part_bits;
   const u64 parts = (slots + (u64(1) << w.part_bits) - 1) >> w.part_bits;
   if (parts > u64(part_threads) * part_threads) return false;
   w.parts = u32(parts);
@@ -639,7 +879,6 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.blocks = 2 * multiprocessors();
 
   part_memory m(memory);
-  const bool told = q.status != nullptr;
   const auto list = [&](u64 n, u64 counters) {
     part_list<F> l{};
     l.word = m.take<word>(n);
@@ -686,7 +925,8 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   parts_work<F> w{};
   u64 bytes = 0;
   plan_parts<Parts>(t, given, memory, &w, &bytes);
-  const size_t bytes_of_part = (size_t(1) << w.part_bits) * sizeof(typename F::word);
+  const bool told = given.status != nullptr;
+  const size_t bytes_of_part = serve_bytes<Parts>(t, w.part_bits, told);
   for (u64 done = 0; done < given.n; done += part_chunk) {
     request q = given;
     q.n = given.n - done < part_chunk ? given.n - done : part_chunk;
@@ -700,10 +940,11 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
       if (!e)
-        e = launch_with(divide<Parts, false>, w.blocks, part_threads, sizeof(divide_memory<F>), q.stream, t, q, w);
+        e = launch_with(divide<Parts, false>, w.blocks, part_threads, divide_bytes<F>(false, w.tile[0], told), q.stream,
+                        t, q, w);
       if (!e && w.bin_bits)
-        e = launch_with(divide<Parts, true>, w.blocks, part_threads, offsetof(divide_memory<F>, frequent), q.stream, t,
-                        q, w);
+        e = launch_with(divide<Parts, true>, w.blocks, part_threads, divide_bytes<F>(true, w.tile[1], told), q.stream,
+                        t, q, w);
       if (!e)
         e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, part_threads, bytes_of_part, q.stream, t, q, w, sum);
       if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);

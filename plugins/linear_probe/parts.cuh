@@ -34,6 +34,8 @@ struct linear_parts {
     part.probe_limit = n;
     return part;
   }
+  // I2: paths begin where groups do. I1: and no slot becomes EMPTY again.
+  static constexpr u32 group_bits(const table& t) { return t.group_bits; }
   GH_FN static index local_home(const table& t, u64 slot) { return index(slot >> t.group_bits); }
   template <class Op>
   GH_FN static bool left(const Op& op) {
