@@ -22,9 +22,9 @@
 //   op<Tile, Kind>                       its operations
 //   static bool applies(t)               may this table be divided at all?
 //   static u32 least_bits(t)             the smallest part_bits
-//   static u64 slot_of(t, home)          where a path begins
+//   static index group_of(t, home)       the group where a path begins
 //   static table local(t, slots, n)      a part of n slots as a table
-//   static index local_home(t, slot)     a home there that begins at this slot
+//   static index local_home(t, group)    a home there whose group is this one
 //   static bool left(op)                 did the path of a finished operation leave the part, so that nothing was done?
 //   static u32 group_bits(t)             homes are the first slots of groups of 2^group_bits slots, which begin at multiples
 //                                        of that, from 32 to 128 bytes. The slots in use are the first ones of a group. A
@@ -51,11 +51,17 @@ GH_BEGIN
 #ifndef GPUHASH_PART_REST
 #define GPUHASH_PART_REST 1024
 #endif
+#ifndef NB
+#define NB 64
+#endif
 #ifndef GPUHASH_PART_EACH
-#define GPUHASH_PART_EACH 16
+#define GPUHASH_PART_EACH 12
+#endif
+#ifndef GPUHASH_PART_CHAINED
+#define GPUHASH_PART_CHAINED 1023
 #endif
 #ifndef GPUHASH_PART_CHUNK
-#define GPUHASH_PART_CHUNK (u64(1) << 26)
+#define GPUHASH_PART_CHUNK (u64(1) << 27)
 #endif
 inline constexpr u32 part_threads = GPUHASH_PART_THREADS;  // of a block, and the most bins of a pass
 inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
@@ -66,7 +72,6 @@ inline constexpr u32 frequent_least = 3;                 // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
 inline constexpr u32 nobody = ~0u;
-inline constexpr u32 no_rank = 0xffff;  // of an element that goes to no bin
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
 inline constexpr u32 parts_wanted = 1024;                     // so that all multiprocessors have work to the end
@@ -189,7 +194,7 @@ static_assert(part_chunk <= 1u << log_joined);
 
 // One block. Empties the lists and counters of the work, too.
 template <class F>
-__global__ void __launch_bounds__(part_threads)
+__global__ void __launch_bounds__(part_threads, 1)
     sample(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
   using key = typename F::key;
   constexpr u32 slots = 2 * part_samples;
@@ -212,10 +217,20 @@ __global__ void __launch_bounds__(part_threads)
   const bool samples = !w.again || n > w.n / rest_share;
   __syncthreads();
 
-  for (u32 i = me; samples && i < part_samples; i += part_threads) {
-    const u64 x = mix(u64(i) + 0x9e3779b97f4a7c15ull) % n;
-    const key k = F::key_of(element_at(q, w, x));
-    if (x + 1 < n && F::key_of(element_at(q, w, x + 1)) == k) atomicAdd(found + 3, 1u);
+  constexpr u32 each = part_samples / part_threads;
+  key sampled_keys[each], next_keys[each];
+#pragma unroll
+  for (u32 i = 0; i < each; ++i) {
+    if (!samples) continue;
+    const u64 x = reduce(mix(u64(i * part_threads + me) + 0x9e3779b97f4a7c15ull), n);
+    sampled_keys[i] = F::key_of(element_at(q, w, x));
+    next_keys[i] = x + 1 < n ? F::key_of(element_at(q, w, x + 1)) : key(~sampled_keys[i]);
+  }
+#pragma unroll
+  for (u32 i = 0; i < each; ++i) {
+    if (!samples) continue;
+    const key k = sampled_keys[i];
+    if (next_keys[i] == k) atomicAdd(found + 3, 1u);
     if (is_side_key(k)) {
       atomicAdd(found + 2, 1u);
       continue;
@@ -271,7 +286,7 @@ template <class F>
 inline constexpr u32 divided_each = GPUHASH_PART_EACH * 8 / (sizeof(typename F::word) == 16 ? 16 : 8);  // of a thread
 
 // In the memory of a block: counters, in the first pass what frequent keys need, and then the elements of a tile in the
-// order of their bins, and their numbers if somebody is told what became of them.
+// order of their bins, their numbers if somebody is told what became of them, and their bins.
 struct divide_counters {
   u32 count[part_threads], base[part_threads], of_warp[part_threads / 32], unused[4];
 };
@@ -284,7 +299,31 @@ struct joined_here {
 template <class F>
 constexpr size_t divide_bytes(bool second, u32 tile, bool told) {
   const size_t fixed = sizeof(divide_counters) + (second ? 0 : sizeof(joined_here<F>));
-  return (fixed + 15) / 16 * 16 + tile * (sizeof(typename F::word) + (told ? sizeof(u32) : 0));
+  return (fixed + 15) / 16 * 16 + tile * (sizeof(typename F::word) + sizeof(uint16_t) + (told ? sizeof(u32) : 0));
+}
+
+// Every part_threads-th of the elements from p on; element i is there if i * part_threads is less than `many`.
+template <u32 N, class T, class From>
+GH_FN void load_words(T* to, const From* p, u32 many) {
+#pragma unroll
+  for (u32 i = 0; i < N; ++i)
+    if (i * part_threads < many) to[i] = p[i * part_threads];
+}
+template <u32 N, class T>
+GH_FN void load_sized(T* to, const void* p, u32 bytes, u64 first, u32 many) {
+  if constexpr (sizeof(T) == 8)
+    if (bytes == 8) return load_words<N>(to, static_cast<const T*>(p) + first, many);
+  load_words<N>(to, static_cast<const u32*>(p) + first, many);
+}
+// The same of the batch's arrays.
+template <class F, u32 N>
+GH_FN void load_elements(typename F::word* to, const request& q, u64 first, u32 many) {
+  typename F::key k[N];
+  typename F::value v[N] = {};
+  load_sized<N>(k, q.keys, q.key_bytes, first, many);
+  if (F::has_value && q.values) load_sized<N>(v, q.values, q.value_bytes, first, many);
+#pragma unroll
+  for (u32 i = 0; i < N; ++i) to[i] = F::make(k[i], v[i]);
 }
 
 // Second: from the bins of the first pass into those of the parts.
@@ -300,7 +339,9 @@ __global__ void __launch_bounds__(part_threads, 2)
   divide_counters& here = *reinterpret_cast<divide_counters*>(memory);
   joined_here<F>& joins = *reinterpret_cast<joined_here<F>*>(memory + sizeof(divide_counters));
   word* const staged = reinterpret_cast<word*>(memory + divide_bytes<F>(Second, 0, false));
+  const bool told = w.rest.at;
   u32* const staged_at = reinterpret_cast<u32*>(staged + tile);
+  uint16_t* const staged_bin = reinterpret_cast<uint16_t*>(staged_at + (told ? tile : 0));
   const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
   if (!w.found->divided) return;
   const u64 n = elements(w);
@@ -318,7 +359,7 @@ __global__ void __launch_bounds__(part_threads, 2)
   const bool to_parts = Second || w.bin_bits == 0;
   const part_list<F>& to = to_parts ? w.part : w.bin;
   const u32 room = to_parts ? w.part_room : w.bin_room;
-  const u32 shift = to_parts ? 0 : w.bin_bits;
+  const u32 group_shift = w.part_bits - Parts::group_bits(t) + (to_parts ? 0 : w.bin_bits);
   const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
   const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
   for (u64 g = blockIdx.x; g < tiles; g += w.blocks) {
@@ -336,53 +377,53 @@ __global__ void __launch_bounds__(part_threads, 2)
       if (from >= end) continue;  // the same for the whole block
     }
     const u32 many = u32(end - from < tile ? end - from : tile);
-    const auto bin_of = [&](word e) {
-      return (u32(Parts::slot_of(t, t.home(F::key_of(e))) >> w.part_bits) >> shift) - first;
-    };
+    const auto bin_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e))) >> group_shift) - first; };
 
     // All loads first: what comes after them changes memory, and no load would be moved across it.
     word mine[each];
-    u32 ranks[each / 2] = {};  // in their bins, two in a word: registers are short
-#pragma unroll
-    for (u32 i = 0; i < each; ++i) {
-      const u32 x = i * part_threads + me;
-      if (x >= many) continue;
-      if constexpr (Second)
-        mine[i] = w.bin.word[from + x];
-      else
-        mine[i] = element_at(q, w, from + x);
-    }
+    u32 place[each];                                 // bin and rank in it
+    const u32 own_many = many > me ? many - me : 0;  // element i is there if i * part_threads is less
+    if constexpr (Second)
+      load_words<each>(mine, w.bin.word + from + me, own_many);
+    else if (w.again)
+      load_words<each>(mine, w.source.word + from + me, own_many);
+    else
+      load_elements<F, each>(mine, q, from + me, own_many);
     if (me < bins) here.count[me] = 0;
+    if constexpr (!Second) {
+      for (u32 x = me; told && x < many; x += part_threads) q.status[number_at(w, from + x)] = u8(usual);
+    }
     __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      const u32 x = i * part_threads + me;
-      ranks[i / 2] |= no_rank << i % 2 * 16;
-      if (x >= many) continue;
+      place[i] = nobody;
+      if (i * part_threads >= own_many) continue;
       if constexpr (!Second) {
         const auto k = F::key_of(mine[i]);
-        const auto v = F::value_of(mine[i]);
-        const u32 at = number_at(w, from + x);
-        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(joins.frequent, k, w.again) : nobody;
-        if (q.kind == accumulate && slot != nobody && !may_join_first(j, v, log_joined)) {
-          slot = nobody;
+        u32 slot = nobody;
+        if (is_side_key(k))
+          slot = side_slot(k);
+        else if (some_frequent)
+          slot = frequent_slot(joins.frequent, k, w.again);
+        if (slot != nobody) {
+          const u32 x = u32(from) + i * part_threads + me;
+          const auto v = F::value_of(mine[i]);
+          if (q.kind != accumulate || may_join_first(j, v, log_joined)) {
+            if (told) q.status[number_at(w, x)] = u8(no);
+            u32 leads = static_cast<volatile u32*>(joins.leader)[slot];
+            if (leads == nobody) leads = atomicCAS(joins.leader + slot, nobody, x);
+            if (leads != nobody && q.kind == assign) joins.last[slot] = x;
+            if (q.kind == accumulate) join_into(joins.joined + slot, v, j);
+            continue;
+          }
           if (is_side_key(k)) {
-            append(w.rest, mine[i], at);
+            append(w.rest, mine[i], number_at(w, x));
             continue;
           }
         }
-        if (q.status) q.status[at] = u8(slot == nobody ? usual : u32(no));
-        if (slot != nobody) {
-          const u32 place_of_it = u32(from + x);
-          u32 leads = static_cast<volatile u32*>(joins.leader)[slot];
-          if (leads == nobody) leads = atomicCAS(joins.leader + slot, nobody, place_of_it);
-          if (leads != nobody && q.kind == assign) joins.last[slot] = place_of_it;
-          if (q.kind == accumulate) join_into(joins.joined + slot, v, j);
-          continue;
-        }
       }
-      const u32 rank = atomicAdd(here.count + bin_of(mine[i]), 1u);
-      ranks[i / 2] ^= (no_rank ^ rank) << i % 2 * 16;
+      const u32 bin = bin_of(mine[i]);
+      place[i] = bin << 16 | atomicAdd(here.count + bin, 1u);
     }
     __syncthreads();
 
@@ -410,28 +451,31 @@ __global__ void __launch_bounds__(part_threads, 2)
     __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      const u32 rank = ranks[i / 2] >> i % 2 * 16 & 0xffff;
-      if (rank == no_rank) continue;
-      const u32 at = here.count[bin_of(mine[i])] + rank;
+      if (place[i] == nobody) continue;
+      const u32 bin = place[i] >> 16, at = here.count[bin] + (place[i] & 0xffff);
       staged[at] = mine[i];
-      if (w.rest.at) {
+      staged_bin[at] = uint16_t(bin);
+      place[i] = at;
+    }
+    if (told) {
+#pragma unroll
+      for (u32 i = 0; i < each; ++i) {
         const u64 x = from + i * part_threads + me;
-        staged_at[at] = Second ? w.bin.at[x] : number_at(w, x);
+        if (place[i] != nobody) staged_at[place[i]] = Second ? w.bin.at[x] : number_at(w, x);
       }
     }
     __syncthreads();
 #pragma unroll 4
     for (u32 x = me; x < total; x += part_threads) {
       const word e = staged[x];
-      const u32 at = w.rest.at ? staged_at[x] : 0;
-      const u32 bin = bin_of(e), pos = here.base[bin] + x;
+      const u32 bin = staged_bin[x], pos = here.base[bin] + x;
       if (pos >= room) {
-        append(w.rest, e, at);
+        append(w.rest, e, told ? staged_at[x] : 0);
         continue;
       }
       const u64 i = u64(first + bin) * room + pos;
       to.word[i] = e;
-      if (to.at) to.at[i] = at;
+      if (told) to.at[i] = staged_at[x];
     }
     __syncthreads();
   }
@@ -453,9 +497,11 @@ __global__ void __launch_bounds__(part_threads, 2)
 
 // ---- serving -------------------------------------------------------------------------------------------------------------
 
-// A row of 32 bytes, and one lane that serves it alone.
-template <class F, class Mem>
-using lone_tile = cuda_tile<F, 32 / int(sizeof(typename F::word)), 1, false, Mem>;
+// A row of so many bytes, and one lane that serves it alone.
+template <class F, class Mem, int Bytes>
+using lone_tile = cuda_tile<F, Bytes / int(sizeof(typename F::word)), 1, false, Mem>;
+// Rows in the block's memory are near: a wide one saves steps.
+inline constexpr int near_bytes = NB, far_bytes = 32;
 
 template <class Op, class Table>
 GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
@@ -467,18 +513,30 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
 
 // ---- by counting. Most keys of a batch that adds lie in the group of their home, if they are in the table at all. So each
 // element takes the next slot of its group, by adding to the group's counter; then a thread for each group sees whether
-// equal keys took several. Elements that do not fit their group, and whatever else is out of the ordinary, are left to
-// ops.hpp.
+// equal keys took several. An element that does not fit its group, and whose key is neither there nor in another such
+// element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
+// those whose group had no room before the batch, and whatever else is out of the ordinary.
 
+#ifndef ST
+#define ST 384
+#endif
+#ifndef SB
+#define SB 3
+#endif
+inline constexpr u32 serve_threads = part_threads < ST ? part_threads : ST;
+inline constexpr int serve_blocks = SB;
 inline constexpr u32 counted_at_once = 4;  // elements of a thread on their way from memory
+inline constexpr u32 few_each = 4;         // elements of a thread, if there are few of them
+// Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
+inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 
-// Slots of a part in the block's memory; then, for batches that count, a counter for each group, and the number of elements
-// that are left; if somebody is told, who took each slot. Counters become a list of those that are left.
+// Slots of a part in the block's memory; then, for batches that count, a counter for each group, the number of elements that
+// are left, and the chains; if somebody is told, who took each slot. Counters become a list of elements for ops.hpp.
 template <class Parts>
 constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool told) {
   const size_t slots = size_t(1) << part_bits;
   return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
-         (told ? slots * sizeof(uint16_t) : 0);
+         chained_at_most * sizeof(u32) + (told ? slots * sizeof(uint16_t) : 0);
 }
 
 // What a thread has done for its elements.
@@ -486,6 +544,8 @@ struct done_here {
   int live = 0, used = 0;
   u32 good = 0;
 };
+// What became of an element beyond its group.
+enum further : u32 { further_placed, further_left, further_unclear };
 
 template <class Parts, u32 Kind>
 struct counted_part {
@@ -495,70 +555,87 @@ struct counted_part {
   static constexpr u32 wide = 16 / sizeof(word);           // words of 16 bytes
   static constexpr u32 widest_group = 128 / sizeof(word);  // slots
   using some_words = lane_words<word, int(wide), false, block_mem>;
+  // A counter: slots of the group that are taken, or would be if there were as many; those that were before the batch; and
+  // the last element of its chain, from 1 on.
+  static constexpr u32 had_at = 16, chain_at = 22, taken_mask = 0xffff, had_mask = 63, link_mask = 1023;
+  static_assert(widest_group <= had_mask && chained_at_most <= link_mask);
 
   word* slots;
-  u32* counters;  // lower half: slots of the group that are taken, or would be; upper half: that were before
+  u32* counters;
+  u32* chains;    // of element i, from 1 on, at i - 1: the next one, and some bits of its key's hash
   uint16_t* who;  // or NULL
   const u32* at;  // numbers of the elements in the batch, or NULL
   u8* status;
-  u32 usual, group_bits;
+  u32 usual, group_bits, groups;
 
-  GH_FN u32 group() const { return 1u << group_bits; }
+  GH_FN u32 group_slots() const { return 1u << group_bits; }
+  GH_FN u32 counter_of(u32 group) const { return *static_cast<volatile u32*>(counters + group); }
   GH_FN void tell(u32 x, u32 answer) const {
     if (status && answer != usual) status[at[x]] = u8(answer);
   }
 
-  // The counters of a group, from what its lanes loaded. All lanes of a warp.
+  // The counters of groups, from what their lanes loaded. All lanes of a warp.
   GH_FN void begin(u32 i, bool mine, const word* w) const {
-    const u32 lane = threadIdx.x % 32, lanes = group() / wide;
+    const u32 lane = threadIdx.x % 32, lanes = group_slots() / wide;
     u32 n = 0;
 #pragma unroll
     for (u32 x = 0; x < wide; ++x) {
       const u32 in_use = __ballot_sync(full_warp, mine && F::key_of(w[x]) != empty_key<key>);
       n += __popc(in_use >> lane & ((1u << lanes) - 1));
     }
-    if (mine && i % group() == 0) counters[i >> group_bits] = n << 16 | n;
+    if (mine && i % group_slots() == 0) counters[i >> group_bits] = n << had_at | n;
   }
 
-  // Element x, whose home is this slot. False: it is left.
-  GH_FN bool take(word e, u32 x, u32 home, joiner j) const {
-    const key k = F::key_of(e);
-    u32* const counter = counters + (home >> group_bits);
-    const u32 had = *static_cast<volatile u32*>(counter) >> 16;
-    for (u32 i = 0; i < had; i += wide) {
+  // Where key k is among the first `many` slots from `first` on, or nobody. *dead: tombstones are there.
+  GH_FN u32 slot_with(u32 first, u32 many, key k, bool* dead) const {
+    u32 found = nobody;
+    for (u32 i = 0; i < many; i += wide) {
       some_words some;
-      some.load(slots + home + i);
+      some.load(slots + first + i);
 #pragma unroll
       for (u32 y = 0; y < wide; ++y) {
-        if (i + y >= had) break;
-        if (F::has_value && some.w[y] == tombstone<F>(k)) return false;
-        if (F::key_of(some.w[y]) != k) continue;
+        if (F::key_of(some.w[y]) == k && i + y < many) found = first + i + y;
+        *dead |= F::key_of(some.w[y]) == dead_key<key>;
+      }
+    }
+    return found;
+  }
+
+  // Element x, whose home is this group. False: it is left.
+  GH_FN bool take(word e, u32 x, u32 group, joiner j) const {
+    const key k = F::key_of(e);
+    const u32 first = group << group_bits, had = counter_of(group) >> had_at & had_mask;
+    if (had) {
+      bool dead = false;
+      const u32 slot = slot_with(first, had, k, &dead);
+      if (slot != nobody) {
         if (Kind == accumulate && !adds_integers(j)) return false;
-        if constexpr (Kind == accumulate) block_mem::add_value<F>(slots + home + i + y, F::value_of(e), j.narrow);
-        if constexpr (Kind == assign) block_mem::store<order::relaxed>(slots + home + i + y, e);
+        if constexpr (Kind == accumulate) block_mem::add_value<F>(slots + slot, F::value_of(e), j.narrow);
+        if constexpr (Kind == assign) block_mem::store<order::relaxed>(slots + slot, e);
         tell(x, no);
         return true;
       }
+      // It may lie further on, or have a tombstone.
+      if (had == group_slots() || (F::has_value && dead)) return false;
     }
-    if (had == group()) return false;  // it may lie further on
-    const u32 place = atomicAdd(counter, 1u) & 0xffff;
-    if (place >= group()) return false;
-    block_mem::store<order::relaxed>(slots + home + place, e);
-    if (who) who[home + place] = uint16_t(x);
+    const u32 place = atomicAdd(counters + group, 1u) & taken_mask;
+    if (place >= group_slots()) return false;
+    block_mem::store<order::relaxed>(slots + first + place, e);
+    if (who) who[first + place] = uint16_t(x);
     return true;
   }
 
   // After all have taken their slots: one thread.
-  GH_FN void settle(u32 number, joiner j, done_here& done) const {
-    const u32 counter = counters[number], had = counter >> 16, taken = counter & 0xffff;
-    u32 end = taken < group() ? taken : group();
+  GH_FN void settle(u32 group, joiner j, done_here& done) const {
+    const u32 counter = counters[group], had = counter >> had_at & had_mask, taken = counter & taken_mask;
+    u32 end = taken < group_slots() ? taken : group_slots();
     if (end == had) return;
-    word* const first = slots + (number << group_bits);
+    const u32 first = group << group_bits;
     key keys[widest_group];
 #pragma unroll
     for (u32 i = 0; i < widest_group; i += wide) {
       some_words some{};
-      if (i < end) some.load(first + i);
+      if (i < end) some.load(slots + first + i);
 #pragma unroll
       for (u32 y = 0; y < wide; ++y) keys[i + y] = F::key_of(some.w[y]);
     }
@@ -572,22 +649,23 @@ struct counted_part {
       twice |= same;
     }
     if (twice) end = join_equal(first, had, end, j);
+    counters[group] = had << had_at | end;
     done.live += int(end - had);
     done.used += int(end - had);
     done.good += end - had;
     if (status && usual != yes)
-      for (u32 i = had; i < end; ++i) tell(who[first - slots + i], yes);
+      for (u32 i = had; i < end; ++i) tell(who[first + i], yes);
   }
 
   // Slots had .. end - 1 of a group were taken. The first element of each key stays. Returns the new end.
-  GH_FN u32 join_equal(word* first, u32 had, u32 end, joiner j) const {
-    const u32 at_first = u32(first - slots);
+  GH_FN u32 join_equal(u32 first, u32 had, u32 end, joiner j) const {
+    word* const group = slots + first;
     for (u32 i = had + 1; i < end;) {
-      const word w = block_mem::load<order::relaxed>(first + i);
+      const word w = block_mem::load<order::relaxed>(group + i);
       u32 y = had;
       word before{};
       for (; y < i; ++y) {
-        before = block_mem::load<order::relaxed>(first + y);
+        before = block_mem::load<order::relaxed>(group + y);
         if (F::key_of(before) == F::key_of(w)) break;
       }
       if (y == i) {
@@ -595,27 +673,64 @@ struct counted_part {
         continue;
       }
       if (Kind == assign || Kind == accumulate)
-        block_mem::store<order::relaxed>(first + y,
+        block_mem::store<order::relaxed>(group + y,
                                          wanted<F>(Kind, j, true, F::value_of(before), F::key_of(w), F::value_of(w)));
-      if (who) {
-        tell(who[at_first + i], no);
-        who[at_first + i] = who[at_first + end - 1];
-      }
       --end;
-      block_mem::store<order::relaxed>(first + i, block_mem::load<order::relaxed>(first + end));
-      block_mem::store<order::relaxed>(first + end, empty_word<F>());
+      if (who) {
+        tell(who[first + i], no);
+        who[first + i] = who[first + end];
+      }
+      block_mem::store<order::relaxed>(group + i, block_mem::load<order::relaxed>(group + end));
+      block_mem::store<order::relaxed>(group + end, empty_word<F>());
     }
     return end;
+  }
+
+  GH_FN static u32 some_bits(key k) { return u32(mix(k)) & ~link_mask; }
+  // Element e, by its number, becomes the last of its group's chain.
+  GH_FN void chain(word e, u32 group, u32 number) const {
+    for (u32 seen = counter_of(group);;) {
+      chains[number - 1] = some_bits(F::key_of(e)) | seen >> chain_at;
+      const u32 next = (seen & ((1u << chain_at) - 1)) | number << chain_at;
+      const u32 before = atomicCAS(counters + group, seen, next);
+      if (before == seen) break;
+      seen = before;
+    }
+  }
+  // After all are in their chains.
+  GH_FN further place_further(word e, u32 x, u32 group, u32 number, done_here& done) const {
+    const key k = F::key_of(e);
+    const u32 bits = some_bits(k), counter = counter_of(group);
+    const u32 taken = counter & taken_mask;
+    if ((counter >> had_at & had_mask) == group_slots()) return further_unclear;
+    for (u32 i = chains[number - 1] & link_mask; i; i = chains[i - 1] & link_mask)
+      if ((chains[i - 1] & ~link_mask) == bits) return further_unclear;
+    bool dead = false;
+    if (slot_with(group << group_bits, taken < group_slots() ? taken : group_slots(), k, &dead) != nobody)
+      return further_unclear;
+    if (F::has_value && dead) return further_unclear;
+    for (; group < groups; ++group) {
+      if ((counter_of(group) & taken_mask) >= group_slots()) continue;
+      const u32 place = atomicAdd(counters + group, 1u) & taken_mask;
+      if (place >= group_slots()) continue;
+      block_mem::store<order::relaxed>(slots + (group << group_bits) + place, e);
+      tell(x, yes);
+      ++done.live;
+      ++done.used;
+      ++done.good;
+      return further_placed;
+    }
+    return further_left;
   }
 };
 
 template <class Parts, u32 Kind>
-__global__ void __launch_bounds__(part_threads)
+__global__ void __launch_bounds__(serve_threads, serve_blocks)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
   using word = typename F::word;
-  using op_type = typename Parts::template op<lone_tile<F, block_mem>, Kind>;
+  using op_type = typename Parts::template op<lone_tile<F, block_mem, near_bytes>, Kind>;
   constexpr bool adds = Kind != erase;
   constexpr u32 wide = 16 / sizeof(word), at_once = counted_at_once;
   GH_DYNAMIC_MEMORY(word, slots);
@@ -630,27 +745,25 @@ __global__ void __launch_bounds__(part_threads)
   const joiner j = joiner_of(q);
   const u32 usual = w.found->usual;
   // More elements than slots: most of them are of keys that others are of, too.
-  const bool counts = adds && n <= size && n <= 32 * part_threads;
+  const bool counts = adds && n <= size && n <= 32 * serve_threads;
   const u32 group_bits = Parts::group_bits(t), groups = size >> group_bits;
   u32* const counters = reinterpret_cast<u32*>(slots + (u64(1) << w.part_bits));
   u32* const n_left = counters + ((u64(1) << w.part_bits) >> group_bits);
-  uint16_t* const who = q.status ? reinterpret_cast<uint16_t*>(n_left + 4) : nullptr;
-  const counted_part<Parts, Kind> counted{slots, counters, who, at, q.status, usual, group_bits};
+  u32* const chains = n_left + 4;
+  uint16_t* const who = q.status ? reinterpret_cast<uint16_t*>(chains + chained_at_most) : nullptr;
+  const counted_part<Parts, Kind> counted{slots, counters, chains, who, at, q.status, usual, group_bits, groups};
 
-  for (u32 from = 0; from < size; from += at_once * part_threads * wide) {
+  for (u32 from = 0; from < size; from += at_once * serve_threads * wide) {
     lane_words<word, int(wide), false> some[at_once];
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const u32 i = from + (g * part_threads + me) * wide;
+      const u32 i = from + (g * serve_threads + me) * wide;
       if (i < size) some[g].load(t.slots + begin + i);
     }
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const u32 i = from + (g * part_threads + me) * wide;
-      if (i < size) {
-#pragma unroll
-        for (u32 x = 0; x < wide; ++x) block_mem::store<order::relaxed>(slots + i + x, some[g].w[x]);
-      }
+      const u32 i = from + (g * serve_threads + me) * wide;
+      if (i < size) block_mem::store_row(slots + i, some[g].w);
       if (counts) counted.begin(i, i < size, some[g].w);
     }
   }
@@ -658,29 +771,51 @@ __global__ void __launch_bounds__(part_threads)
   __syncthreads();
 
   done_here done;
-  const auto home_of = [&](word e) { return u32(Parts::slot_of(t, t.home(F::key_of(e))) - begin); };
+  const u32 first_group = u32(begin >> group_bits);
+  const auto group_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e)))) - first_group; };
   u32 total = n, room = n;   // elements for ops.hpp, and how many of them at a time
   u32 left = 0, before = 0;  // a bit for each of this thread's elements; and those of other threads that come before
   if constexpr (adds) {
     if (counts) {
-      for (u32 from = 0, turn = 0; from < n; from += at_once * part_threads, turn += at_once) {
+      for (u32 from = 0, turn = 0; from < n; from += at_once * serve_threads, turn += at_once) {
         word e[at_once];
 #pragma unroll
         for (u32 g = 0; g < at_once; ++g) {
-          const u32 x = from + g * part_threads + me;
+          const u32 x = from + g * serve_threads + me;
           if (x < n) e[g] = mine[x];
         }
 #pragma unroll
         for (u32 g = 0; g < at_once; ++g) {
-          const u32 x = from + g * part_threads + me;
-          if (x < n && !counted.take(e[g], x, home_of(e[g]), j)) left |= 1u << (turn + g);
+          const u32 x = from + g * serve_threads + me;
+          if (x < n && !counted.take(e[g], x, group_of(e[g]), j)) left |= 1u << (turn + g);
         }
       }
       __syncthreads();
-      for (u32 g = me; g < groups; g += part_threads) counted.settle(g, j, done);
+      for (u32 g = me; g < groups; g += serve_threads) counted.settle(g, j, done);
       if (left) before = atomicAdd(n_left, u32(__popc(left)));
       __syncthreads();
       total = *n_left;
+      if (total && total <= chained_at_most) {  // the same for the whole block
+        u32 number = before;
+        for (u32 bits = left; bits; bits &= bits - 1) {
+          const word e = mine[u32(__ffs(bits) - 1) * serve_threads + me];
+          counted.chain(e, group_of(e), ++number);
+        }
+        __syncthreads();
+        number = before;
+        for (u32 bits = left; bits; bits &= bits - 1) {
+          const u32 x = u32(__ffs(bits) - 1) * serve_threads + me;
+          const word e = mine[x];
+          const u32 end = counted.place_further(e, x, group_of(e), ++number, done);
+          if (end == further_left) append(w.rest, e, at ? at[x] : 0);
+          if (end != further_unclear) left &= ~(bits & (0 - bits));
+        }
+        if (me == 0) n_left[1] = 0;
+        __syncthreads();
+        if (left) before = atomicAdd(n_left + 1, u32(__popc(left)));
+        __syncthreads();
+        total = n_left[1];
+      }
       room = 2 * groups;
     }
   }
@@ -690,26 +825,29 @@ __global__ void __launch_bounds__(part_threads)
   typename op_type::tile_type tile;
   op_type op;
   const auto start = [&](word e) {
-    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, home_of(e)));
+    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, group_of(e)));
   };
   for (u32 served = 0; served < total; served += room) {
     if (counts) {
       u32 to = before - served;
       for (u32 bits = left; bits; bits &= bits - 1, ++to)
-        if (to < room) list[to] = uint16_t(u32(__ffs(bits) - 1) * part_threads + me);
+        if (to < room) list[to] = uint16_t(u32(__ffs(bits) - 1) * serve_threads + me);
       __syncthreads();
     }
     const u32 many = total - served < room ? total - served : room;
+    // Few elements by few warps: a warp takes as long as its longest path, unless its threads have several each.
+    const u32 wanted = (many / few_each + 31) & ~31u;
+    const u32 threads = wanted < 32 ? 32 : wanted < serve_threads ? wanted : serve_threads;
     const auto number = [&](u32 i) { return counts ? u32(list[i]) : i; };
     // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
     // The next but one comes from memory meanwhile.
-    u32 i = me, x = 0, x_ahead = 0;
+    u32 i = me < threads ? me : many, x = 0, x_ahead = 0;
     word e{}, ahead{};
     if (i < many) {
       x = number(i), e = mine[x];
       start(e);
     }
-    if (i + part_threads < many) x_ahead = number(i + part_threads), ahead = mine[x_ahead];
+    if (i + threads < many) x_ahead = number(i + threads), ahead = mine[x_ahead];
     while (__any_sync(full_warp, i < many)) {  // a vote, so that the lanes of a warp meet again
       if (i >= many || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
       if (Parts::left(op)) {
@@ -720,14 +858,14 @@ __global__ void __launch_bounds__(part_threads)
         done.good += op.res.status == yes;
         counted.tell(x, op.res.status);
       }
-      i += part_threads;
+      i += threads;
       x = x_ahead, e = ahead;
       if (i < many) start(e);
-      if (i + part_threads < many) x_ahead = number(i + part_threads), ahead = mine[x_ahead];
+      if (i + threads < many) x_ahead = number(i + threads), ahead = mine[x_ahead];
     }
     __syncthreads();
   }
-  for (u32 i = me * wide; i < size; i += part_threads * wide) {
+  for (u32 i = me * wide; i < size; i += serve_threads * wide) {
     lane_words<word, int(wide), false, block_mem> some;
     some.load(slots + i);
     cuda_mem::store_row(t.slots + begin + i, some.w);
@@ -741,7 +879,7 @@ __global__ void __launch_bounds__(block_threads, 4)
     serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
-  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
+  using op_type = typename Parts::template op<lone_tile<F, cuda_mem, far_bytes>, mixed>;
   const joiner j = joiner_of(q);
   const part_list<F>& list = w.found->divided ? w.rest : w.source;
   const u32 listed = w.again ? *list.n : 0;
@@ -946,7 +1084,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
         e = launch_with(divide<Parts, true>, w.blocks, part_threads, divide_bytes<F>(true, w.tile[1], told), q.stream,
                         t, q, w);
       if (!e)
-        e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, part_threads, bytes_of_part, q.stream, t, q, w, sum);
+        e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
       if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
       if (e) return e;
