@@ -102,6 +102,7 @@ struct parts_work {
   u32 bin_room, part_room;    // elements
   u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
+  bool all;                   // is the batch divided whatever its keys are?
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -276,8 +277,8 @@ __global__ void __launch_bounds__(part_threads, 1)
   w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
-  if (!w.again) w.found->divided_first = skewed || q.parts == parts_always;
-  w.found->divided = samples && (skewed || w.again || q.parts == parts_always);
+  if (!w.again) w.found->divided_first = skewed || w.all;
+  w.found->divided = samples && (skewed || w.again || w.all);
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -997,7 +998,8 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       w.tile[second] /= 2;
   }
   if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
-  if (q.parts == parts_auto) {
+  w.all = q.parts == parts_always || (q.kind != erase && w.n >= parts_all_least && w.n >= slots / parts_all_share);
+  if (!w.all) {
     if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
   }
@@ -1089,7 +1091,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
       if (e) return e;
     }
-    if (q.parts == parts_always) continue;
+    if (w.all) continue;
     q.unless = &w.found->divided_first;
     if (const int e = otherwise(table, q, sum)) return e;
   }

@@ -19,6 +19,12 @@ enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2
 inline constexpr uint64_t parts_least = GPUHASH_PARTS_LEAST;
 // A batch of fewer elements than this share of the slots does not pay for reading and writing the table.
 inline constexpr uint64_t parts_least_share = 16;
+// From so many elements on, and from this share of the slots on, a batch that adds is divided whatever its keys are.
+#ifndef GPUHASH_PARTS_ALL_LEAST
+#define GPUHASH_PARTS_ALL_LEAST (uint64_t(1) << 23)
+#endif
+inline constexpr uint64_t parts_all_least = GPUHASH_PARTS_ALL_LEAST;
+inline constexpr uint64_t parts_all_share = 4;
 
 struct parts_engine {
   // Bytes that the batch needs beside the table; 0: this batch is not for this way.
