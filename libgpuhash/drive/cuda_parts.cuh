@@ -51,11 +51,8 @@ GH_BEGIN
 #ifndef GPUHASH_PART_REST
 #define GPUHASH_PART_REST 1024
 #endif
-#ifndef NB
-#define NB 64
-#endif
 #ifndef GPUHASH_PART_EACH
-#define GPUHASH_PART_EACH 12
+#define GPUHASH_PART_EACH 10
 #endif
 #ifndef GPUHASH_PART_CHAINED
 #define GPUHASH_PART_CHAINED 1023
@@ -289,7 +286,7 @@ inline constexpr u32 divided_each = GPUHASH_PART_EACH * 8 / (sizeof(typename F::
 // In the memory of a block: counters, in the first pass what frequent keys need, and then the elements of a tile in the
 // order of their bins, their numbers if somebody is told what became of them, and their bins.
 struct divide_counters {
-  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32], unused[4];
+  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32], some_are_full, unused[3];
 };
 template <class F>
 struct joined_here {
@@ -391,6 +388,7 @@ __global__ void __launch_bounds__(part_threads, 2)
     else
       load_elements<F, each>(mine, q, from + me, own_many);
     if (me < bins) here.count[me] = 0;
+    if (me == 0) here.some_are_full = 0;
     if constexpr (!Second) {
       for (u32 x = me; told && x < many; x += part_threads) q.status[number_at(w, from + x)] = u8(usual);
     }
@@ -447,7 +445,9 @@ __global__ void __launch_bounds__(part_threads, 2)
     if (me < bins) {
       const u32 start = before + up_to - own;
       here.count[me] = start;
-      here.base[me] = (own ? atomicAdd(to.n + first + me, own) : 0) - start;
+      const u32 in_bin = own ? atomicAdd(to.n + first + me, own) : 0;
+      here.base[me] = (first + me) * room + in_bin - start;
+      if (in_bin + own > room) here.some_are_full = 1;
     }
     __syncthreads();
 #pragma unroll
@@ -466,15 +466,15 @@ __global__ void __launch_bounds__(part_threads, 2)
       }
     }
     __syncthreads();
+    const bool some_are_full = here.some_are_full;
 #pragma unroll 4
     for (u32 x = me; x < total; x += part_threads) {
       const word e = staged[x];
-      const u32 bin = staged_bin[x], pos = here.base[bin] + x;
-      if (pos >= room) {
+      const u32 bin = staged_bin[x], i = here.base[bin] + x;
+      if (some_are_full && i >= (first + bin + 1) * room) {
         append(w.rest, e, told ? staged_at[x] : 0);
         continue;
       }
-      const u64 i = u64(first + bin) * room + pos;
       to.word[i] = e;
       if (told) to.at[i] = staged_at[x];
     }
@@ -498,11 +498,10 @@ __global__ void __launch_bounds__(part_threads, 2)
 
 // ---- serving -------------------------------------------------------------------------------------------------------------
 
-// A row of so many bytes, and one lane that serves it alone.
-template <class F, class Mem, int Bytes>
-using lone_tile = cuda_tile<F, Bytes / int(sizeof(typename F::word)), 1, false, Mem>;
-// Rows in the block's memory are near: a wide one saves steps.
-inline constexpr int near_bytes = NB, far_bytes = 32;
+inline constexpr int row_bytes = 64;
+// A row, and one lane that serves it alone.
+template <class F, class Mem>
+using lone_tile = cuda_tile<F, row_bytes / int(sizeof(typename F::word)), 1, false, Mem>;
 
 template <class Op, class Table>
 GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
@@ -518,26 +517,21 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
 // element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
 // those whose group had no room before the batch, and whatever else is out of the ordinary.
 
-#ifndef ST
-#define ST 384
-#endif
-#ifndef SB
-#define SB 3
-#endif
-inline constexpr u32 serve_threads = part_threads < ST ? part_threads : ST;
-inline constexpr int serve_blocks = SB;
+inline constexpr u32 serve_threads = part_threads < 384 ? part_threads : 384;
+template <class F>
+inline constexpr int serve_blocks = sizeof(typename F::word) == 16 ? 2 : 3;
 inline constexpr u32 counted_at_once = 4;  // elements of a thread on their way from memory
 inline constexpr u32 few_each = 4;         // elements of a thread, if there are few of them
 // Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
 inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 
 // Slots of a part in the block's memory; then, for batches that count, a counter for each group, the number of elements that
-// are left, and the chains; if somebody is told, who took each slot. Counters become a list of elements for ops.hpp.
+// are left, and chains; if somebody is told, who took each slot. Counters become a list of elements for ops.hpp.
 template <class Parts>
 constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool told) {
   const size_t slots = size_t(1) << part_bits;
   return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
-         chained_at_most * sizeof(u32) + (told ? slots * sizeof(uint16_t) : 0);
+         chained_at_most * (sizeof(u32) + sizeof(uint16_t)) + (told ? slots * sizeof(uint16_t) : 0);
 }
 
 // What a thread has done for its elements.
@@ -579,18 +573,22 @@ struct counted_part {
   GH_FN void begin(u32 i, bool mine, const word* w) const {
     const u32 lane = threadIdx.x % 32, lanes = group_slots() / wide;
     u32 n = 0;
+    // The slots in use are the first ones, also of what a lane has.
+    if (__any_sync(full_warp, mine && F::key_of(w[0]) != empty_key<key>)) {
 #pragma unroll
-    for (u32 x = 0; x < wide; ++x) {
-      const u32 in_use = __ballot_sync(full_warp, mine && F::key_of(w[x]) != empty_key<key>);
-      n += __popc(in_use >> lane & ((1u << lanes) - 1));
+      for (u32 x = 0; x < wide; ++x) {
+        const u32 in_use = __ballot_sync(full_warp, mine && F::key_of(w[x]) != empty_key<key>);
+        n += __popc(in_use >> lane & ((1u << lanes) - 1));
+      }
     }
     if (mine && i % group_slots() == 0) counters[i >> group_bits] = n << had_at | n;
   }
 
-  // Where key k is among the first `many` slots from `first` on, or nobody. *dead: tombstones are there.
+  // Where key k is among the first `many` slots of the group that begins at `first`, or nobody. *dead: tombstones are there.
   GH_FN u32 slot_with(u32 first, u32 many, key k, bool* dead) const {
     u32 found = nobody;
-    for (u32 i = 0; i < many; i += wide) {
+#pragma unroll 4
+    for (u32 i = 0; i < group_slots(); i += wide) {  // of all of them, so that the threads of a warp stay together
       some_words some;
       some.load(slots + first + i);
 #pragma unroll
@@ -635,8 +633,9 @@ struct counted_part {
     key keys[widest_group];
 #pragma unroll
     for (u32 i = 0; i < widest_group; i += wide) {
-      some_words some{};
-      if (i < end) some.load(slots + first + i);
+      if (i >= group_slots()) break;
+      some_words some;
+      some.load(slots + first + i);
 #pragma unroll
       for (u32 y = 0; y < wide; ++y) keys[i + y] = F::key_of(some.w[y]);
     }
@@ -726,12 +725,12 @@ struct counted_part {
 };
 
 template <class Parts, u32 Kind>
-__global__ void __launch_bounds__(serve_threads, serve_blocks)
+__global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
   using word = typename F::word;
-  using op_type = typename Parts::template op<lone_tile<F, block_mem, near_bytes>, Kind>;
+  using op_type = typename Parts::template op<lone_tile<F, block_mem>, Kind>;
   constexpr bool adds = Kind != erase;
   constexpr u32 wide = 16 / sizeof(word), at_once = counted_at_once;
   GH_DYNAMIC_MEMORY(word, slots);
@@ -751,7 +750,8 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks)
   u32* const counters = reinterpret_cast<u32*>(slots + (u64(1) << w.part_bits));
   u32* const n_left = counters + ((u64(1) << w.part_bits) >> group_bits);
   u32* const chains = n_left + 4;
-  uint16_t* const who = q.status ? reinterpret_cast<uint16_t*>(chains + chained_at_most) : nullptr;
+  uint16_t* const chained = reinterpret_cast<uint16_t*>(chains + chained_at_most);
+  uint16_t* const who = q.status ? chained + chained_at_most : nullptr;
   const counted_part<Parts, Kind> counted{slots, counters, chains, who, at, q.status, usual, group_bits, groups};
 
   for (u32 from = 0; from < size; from += at_once * serve_threads * wide) {
@@ -768,7 +768,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks)
       if (counts) counted.begin(i, i < size, some[g].w);
     }
   }
-  if (me == 0) *n_left = 0;
+  if (me < 3) n_left[me] = 0;
   __syncthreads();
 
   done_here done;
@@ -776,19 +776,26 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks)
   const auto group_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e)))) - first_group; };
   u32 total = n, room = n;   // elements for ops.hpp, and how many of them at a time
   u32 left = 0, before = 0;  // a bit for each of this thread's elements; and those of other threads that come before
+  bool in_chains = false;    // these are elements of the chains
   if constexpr (adds) {
     if (counts) {
+      bool pays = true;
       for (u32 from = 0, turn = 0; from < n; from += at_once * serve_threads, turn += at_once) {
         word e[at_once];
 #pragma unroll
         for (u32 g = 0; g < at_once; ++g) {
           const u32 x = from + g * serve_threads + me;
-          if (x < n) e[g] = mine[x];
+          if (x < n && pays) e[g] = mine[x];
         }
 #pragma unroll
         for (u32 g = 0; g < at_once; ++g) {
           const u32 x = from + g * serve_threads + me;
-          if (x < n && !counted.take(e[g], x, group_of(e[g]), j)) left |= 1u << (turn + g);
+          if (x < n && !(pays && counted.take(e[g], x, group_of(e[g]), j))) left |= 1u << (turn + g);
+        }
+        if (from == 0 && n > at_once * serve_threads) {  // many elements of few keys are left, all of them
+          if (left) atomicAdd(n_left + 1, u32(__popc(left)));
+          __syncthreads();
+          pays = n_left[1] < at_once * serve_threads / 4;
         }
       }
       __syncthreads();
@@ -797,25 +804,26 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks)
       __syncthreads();
       total = *n_left;
       if (total && total <= chained_at_most) {  // the same for the whole block
-        u32 number = before;
-        for (u32 bits = left; bits; bits &= bits - 1) {
-          const word e = mine[u32(__ffs(bits) - 1) * serve_threads + me];
-          counted.chain(e, group_of(e), ++number);
+        for (u32 bits = left, to = before; bits; bits &= bits - 1, ++to)
+          chained[to] = uint16_t(u32(__ffs(bits) - 1) * serve_threads + me);
+        __syncthreads();
+        for (u32 i = me; i < total; i += serve_threads) {
+          const word e = mine[chained[i]];
+          counted.chain(e, group_of(e), i + 1);
         }
         __syncthreads();
-        number = before;
-        for (u32 bits = left; bits; bits &= bits - 1) {
-          const u32 x = u32(__ffs(bits) - 1) * serve_threads + me;
+        left = 0;
+        in_chains = true;
+        for (u32 i = me, bit = 1; i < total; i += serve_threads, bit *= 2) {
+          const u32 x = chained[i];
           const word e = mine[x];
-          const u32 end = counted.place_further(e, x, group_of(e), ++number, done);
+          const u32 end = counted.place_further(e, x, group_of(e), i + 1, done);
           if (end == further_left) append(w.rest, e, at ? at[x] : 0);
-          if (end != further_unclear) left &= ~(bits & (0 - bits));
+          if (end == further_unclear) left |= bit;
         }
-        if (me == 0) n_left[1] = 0;
+        if (left) before = atomicAdd(n_left + 2, u32(__popc(left)));
         __syncthreads();
-        if (left) before = atomicAdd(n_left + 1, u32(__popc(left)));
-        __syncthreads();
-        total = n_left[1];
+        total = n_left[2];
       }
       room = 2 * groups;
     }
@@ -831,8 +839,10 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks)
   for (u32 served = 0; served < total; served += room) {
     if (counts) {
       u32 to = before - served;
-      for (u32 bits = left; bits; bits &= bits - 1, ++to)
-        if (to < room) list[to] = uint16_t(u32(__ffs(bits) - 1) * serve_threads + me);
+      for (u32 bits = left; bits; bits &= bits - 1, ++to) {
+        const u32 own = u32(__ffs(bits) - 1) * serve_threads + me;
+        if (to < room) list[to] = in_chains ? chained[own] : uint16_t(own);
+      }
       __syncthreads();
     }
     const u32 many = total - served < room ? total - served : room;
@@ -880,7 +890,7 @@ __global__ void __launch_bounds__(block_threads, 4)
     serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
-  using op_type = typename Parts::template op<lone_tile<F, cuda_mem, far_bytes>, mixed>;
+  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
   const joiner j = joiner_of(q);
   const part_list<F>& list = w.found->divided ? w.rest : w.source;
   const u32 listed = w.again ? *list.n : 0;

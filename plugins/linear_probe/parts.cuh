@@ -20,7 +20,7 @@ struct linear_parts {
   static bool applies(const table& t) {
     constexpr u64 most = part_bytes / sizeof(typename F::word);
     return t.probe_limit >= (t.n_slots < most ? t.n_slots : most) &&
-           lone_tile<F, block_mem, near_bytes>::slots <= 1 << t.group_bits;
+           lone_tile<F, block_mem>::slots <= 1 << t.group_bits;
   }
   static u32 least_bits(const table& t) {
     const u32 widest_bits = u32(__builtin_ctz(t.widest));

@@ -87,7 +87,8 @@ MUTANTS = [
     Mutant("left-slow-lost", HOMES, "d = slow ? after : d;", "d = verdict::done;"),
     # batches by parts of the table
     Mutant("sums-of-the-first-block", PARTS, "no_operand_of<typename F::value>(j)", "w.joined[i]"),
-    Mutant("bin-one-longer", PARTS, "pos >= room", "pos > room"),
+    Mutant("bin-one-longer", PARTS, "i >= (first + bin + 1) * room", "i > (first + bin + 1) * room"),
+    Mutant("full-bin-unnoticed", PARTS, "in_bin + own > room", "in_bin > room"),
     Mutant("full-bin-dropped", PARTS, "*n < room ? *n : room", "*n <= room ? *n : 0"),
     Mutant(
         "bin-of-the-whole",
@@ -164,7 +165,7 @@ MUTANTS = [
     ),
     Mutant("further-where-it-was-full", PARTS, "(counter >> had_at & had_mask) == group_slots()", "false"),
     Mutant("further-over-the-end", PARTS, "if (end == further_left) append(w.rest, e, at ? at[x] : 0);", ";"),
-    Mutant("placed-twice", PARTS, "if (end != further_unclear) left &= ~(bits & (0 - bits));", ";"),
+    Mutant("placed-twice", PARTS, "if (end == further_unclear) left |= bit;", "left |= bit;"),
     Mutant("list-from-its-start", PARTS, "if (to < room) list[to] =", "if (true) list[to % room] ="),
     Mutant("list-of-one-round", PARTS, "served < total; served += room", "served < room; served += room"),
     # joined elements
