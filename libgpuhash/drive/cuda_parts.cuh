@@ -68,6 +68,9 @@ inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the 
 inline constexpr u32 frequent_least = 3;                 // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
+// Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
+// faster one after the other. Of so many keys about four samples are repeats.
+inline constexpr u32 few_repeats = 4;
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
@@ -81,6 +84,9 @@ struct part_list {
   u32* at;
   u32* n;
 };
+
+// For which samples a batch is divided.
+enum class when : u32 { always, skewed, few_repeats };
 
 // What the sample says of the elements.
 struct sampled {
@@ -99,7 +105,7 @@ struct parts_work {
   u32 bin_room, part_room;    // elements
   u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
-  bool all;                   // is the batch divided whatever its keys are?
+  when divides;               // the batch
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -199,7 +205,8 @@ __global__ void __launch_bounds__(part_threads, 1)
   GH_DYNAMIC_MEMORY(key, seen);
   u32* const times = reinterpret_cast<u32*>(seen + slots);
   key* const chosen = reinterpret_cast<key*>(times + slots);
-  // How many: frequent keys, distinct samples, samples of frequent keys, samples that the next element repeats.
+  // How many: frequent keys, distinct samples, samples of frequent keys, samples that the next element repeats, and that
+  // another sample does.
   u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);
   const u32 me = threadIdx.x;
   for (u32 i = me; i < slots; i += part_threads) {
@@ -207,7 +214,7 @@ __global__ void __launch_bounds__(part_threads, 1)
     times[i] = 0;
   }
   for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
-  if (me < 4) found[me] = 0;
+  if (me < 5) found[me] = 0;
   for (u32 i = me; i < w.parts; i += part_threads) w.part.n[i] = 0;
   for (u32 i = me; w.bin_bits && i < w.bins; i += part_threads) w.bin.n[i] = 0;
   if (me == 0) *w.rest.n = 0;
@@ -250,6 +257,7 @@ __global__ void __launch_bounds__(part_threads, 1)
     for (u32 i = me; i < slots; i += part_threads) {
       const u32 many = times[i];
       if (many && below == ~0u) atomicAdd(found + 1, 1u);
+      if (many > 1 && below == ~0u) atomicAdd(found + 4, many - 1);
       if (many < least || many >= below) continue;
       const u32 row = frequent_row(seen[i], w.again);
       for (u32 side = 0; side < 2; ++side)
@@ -274,8 +282,10 @@ __global__ void __launch_bounds__(part_threads, 1)
   w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
-  if (!w.again) w.found->divided_first = skewed || w.all;
-  w.found->divided = samples && (skewed || w.again || w.all);
+  const bool wanted = w.divides == when::always || (w.divides == when::skewed && skewed) ||
+                      (w.divides == when::few_repeats && found[3] + found[4] < few_repeats);
+  if (!w.again) w.found->divided_first = wanted;
+  w.found->divided = samples && (wanted || w.again);
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -960,7 +970,7 @@ __global__ void __launch_bounds__(block_threads)
 
 template <class F>
 constexpr size_t sample_bytes() {
-  return 2 * part_samples * (sizeof(typename F::key) + sizeof(u32)) + frequent_slots * sizeof(typename F::key) + 16;
+  return 2 * part_samples * (sizeof(typename F::key) + sizeof(u32)) + frequent_slots * sizeof(typename F::key) + 32;
 }
 
 // Memory of a work, from `base` on; base 0 asks how much.
@@ -1008,10 +1018,17 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       w.tile[second] /= 2;
   }
   if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
-  w.all = q.parts == parts_always || (q.kind != erase && w.n >= parts_all_least && w.n >= slots / parts_all_share);
-  if (!w.all) {
+  // What was measured is slots of 4 + 4 bytes, and that answers which are not the usual one cost more than they save.
+  constexpr bool narrow_pairs = F::has_value && sizeof(word) == 8;
+  const bool large = narrow_pairs && !told && w.n >= parts_all_least && w.n >= slots / parts_all_share;
+  if (q.parts == parts_always || (large && q.kind == accumulate)) {
+    w.divides = when::always;
+  } else if (large && q.kind == insert) {
+    w.divides = when::few_repeats;
+  } else {
     if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
+    w.divides = when::skewed;
   }
   w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
   const u32 least = Parts::least_bits(t);
@@ -1101,7 +1118,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
       if (e) return e;
     }
-    if (w.all) continue;
+    if (w.divides == when::always) continue;
     q.unless = &w.found->divided_first;
     if (const int e = otherwise(table, q, sum)) return e;
   }
