@@ -132,12 +132,6 @@ MUTANTS = [
         "if (place >= group_slots()) return true;",
     ),
     Mutant("one-slot-further", PARTS, "slots + first + place, e", "slots + first + (place ? place - 1 : 0), e"),
-    Mutant(
-        "last-slot-of-a-group-unused",
-        PARTS,
-        "taken < group_slots() ? taken : group_slots();\n    if",
-        "taken < group_slots() ? taken : group_slots() - 1;\n    if",
-    ),
     Mutant("twice-inserted", PARTS, "if (twice) end = join_equal(first, had, end, j);", ";"),
     Mutant(
         "only-neighbours-compared",
@@ -148,15 +142,10 @@ MUTANTS = [
     Mutant("equal-ones-uncounted", PARTS, "counters[group] = had << had_at | end;", ";"),
     Mutant("who-took-the-slot", PARTS, "who[first + i] = who[first + end];", ";"),
     Mutant("taken-by-nobody", PARTS, "if (who) who[first + place] = uint16_t(x);", ";"),
-    Mutant("equal-operand-lost", PARTS, "if (Kind == assign || Kind == accumulate)\n", "if (Kind == assign)\n"),
+    Mutant("equal-operand-lost", PARTS, "Kind == assign || Kind == accumulate", "Kind == assign"),
+    Mutant("chain-lost-swap", PARTS, "if (before == seen) break;", "break;"),
     Mutant("slot-not-emptied", PARTS, "block_mem::store<order::relaxed>(group + end, empty_word<F>());", ";"),
     Mutant("chain-of-one", PARTS, "some_bits(F::key_of(e)) | seen >> chain_at", "some_bits(F::key_of(e))"),
-    Mutant(
-        "chain-lost-swap",
-        PARTS,
-        "if (before == seen) break;\n      seen = before;\n    }\n  }\n  // After all are",
-        "break;\n      seen = before;\n    }\n  }\n  // After all are",
-    ),
     Mutant(
         "home-not-looked-at",
         PARTS,
@@ -166,8 +155,8 @@ MUTANTS = [
     Mutant("further-where-it-was-full", PARTS, "(counter >> had_at & had_mask) == group_slots()", "false"),
     Mutant("further-over-the-end", PARTS, "if (end == further_left) append(w.rest, e, at ? at[x] : 0);", ";"),
     Mutant("placed-twice", PARTS, "if (end == further_unclear) left |= bit;", "left |= bit;"),
-    Mutant("list-from-its-start", PARTS, "if (to < room) list[to] =", "if (true) list[to % room] ="),
-    Mutant("list-of-one-round", PARTS, "served < total; served += room", "served < room; served += room"),
+    Mutant("list-of-others", PARTS, "in_chains ? chained[own] : uint16_t(own)", "uint16_t(own)"),
+    Mutant("list-of-one-round", PARTS, "served < total", "served == 0 && total"),
     # joined elements
     Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
     Mutant("join-lost-swap", DRIVE, "before == seen", "true"),
