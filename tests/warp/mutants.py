@@ -131,7 +131,7 @@ MUTANTS = [
         "if (place >= group_slots()) return false;",
         "if (place >= group_slots()) return true;",
     ),
-    Mutant("one-slot-further", PARTS, "slots + first + place, e", "slots + first + (place ? place - 1 : 0), e"),
+    Mutant("one-slot-further", PARTS, "slots + first + place", "slots + first + (place ? place - 1 : 0)"),
     Mutant("twice-inserted", PARTS, "if (twice) end = join_equal(first, had, end, j);", ";"),
     Mutant(
         "only-neighbours-compared",
