@@ -22,10 +22,13 @@
 //   op<Tile, Kind>                       its operations
 //   static bool applies(t)               may this table be divided at all?
 //   static u32 least_bits(t)             the smallest part_bits
-//   static u64 slot_of(t, home)          where a path begins
+//   static index group_of(t, home)       the group where a path begins
 //   static table local(t, slots, n)      a part of n slots as a table
-//   static index local_home(t, slot)     a home there that begins at this slot
+//   static index local_home(t, group)    a home there whose group is this one
 //   static bool left(op)                 did the path of a finished operation leave the part, so that nothing was done?
+//   static u32 group_bits(t)             homes are the first slots of groups of 2^group_bits slots, which begin at multiples
+//                                        of that, from 32 to 128 bytes. The slots in use are the first ones of a group. A
+//                                        key that is not in the group of its home, of which a slot is empty, is nowhere
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/parts.hpp"
@@ -48,8 +51,14 @@ GH_BEGIN
 #ifndef GPUHASH_PART_REST
 #define GPUHASH_PART_REST 1024
 #endif
+#ifndef GPUHASH_PART_EACH
+#define GPUHASH_PART_EACH 10
+#endif
+#ifndef GPUHASH_PART_CHAINED
+#define GPUHASH_PART_CHAINED 1023
+#endif
 #ifndef GPUHASH_PART_CHUNK
-#define GPUHASH_PART_CHUNK (u64(1) << 26)
+#define GPUHASH_PART_CHUNK (u64(1) << 27)
 #endif
 inline constexpr u32 part_threads = GPUHASH_PART_THREADS;  // of a block, and the most bins of a pass
 inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
@@ -59,6 +68,9 @@ inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the 
 inline constexpr u32 frequent_least = 3;                 // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
+// Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
+// faster one after the other. Of so many keys about four samples are repeats.
+inline constexpr u32 few_repeats = 4;
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
@@ -72,6 +84,9 @@ struct part_list {
   u32* at;
   u32* n;
 };
+
+// For which samples a batch is divided.
+enum class when : u32 { always, skewed, few_repeats };
 
 // What the sample says of the elements.
 struct sampled {
@@ -88,7 +103,9 @@ struct parts_work {
   u32 part_bits, parts;       // slots of a part are 2^part_bits
   u32 bin_bits, bins;         // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
   u32 bin_room, part_room;    // elements
+  u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
+  when divides;               // the batch
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -181,14 +198,15 @@ static_assert(part_chunk <= 1u << log_joined);
 
 // One block. Empties the lists and counters of the work, too.
 template <class F>
-__global__ void __launch_bounds__(part_threads)
+__global__ void __launch_bounds__(part_threads, 1)
     sample(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
   using key = typename F::key;
   constexpr u32 slots = 2 * part_samples;
   GH_DYNAMIC_MEMORY(key, seen);
   u32* const times = reinterpret_cast<u32*>(seen + slots);
   key* const chosen = reinterpret_cast<key*>(times + slots);
-  // How many: frequent keys, distinct samples, samples of frequent keys, samples that the next element repeats.
+  // How many: frequent keys, distinct samples, samples of frequent keys, samples that the next element repeats, and that
+  // another sample does.
   u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);
   const u32 me = threadIdx.x;
   for (u32 i = me; i < slots; i += part_threads) {
@@ -196,7 +214,7 @@ __global__ void __launch_bounds__(part_threads)
     times[i] = 0;
   }
   for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
-  if (me < 4) found[me] = 0;
+  if (me < 5) found[me] = 0;
   for (u32 i = me; i < w.parts; i += part_threads) w.part.n[i] = 0;
   for (u32 i = me; w.bin_bits && i < w.bins; i += part_threads) w.bin.n[i] = 0;
   if (me == 0) *w.rest.n = 0;
@@ -204,10 +222,20 @@ __global__ void __launch_bounds__(part_threads)
   const bool samples = !w.again || n > w.n / rest_share;
   __syncthreads();
 
-  for (u32 i = me; samples && i < part_samples; i += part_threads) {
-    const u64 x = mix(u64(i) + 0x9e3779b97f4a7c15ull) % n;
-    const key k = F::key_of(element_at(q, w, x));
-    if (x + 1 < n && F::key_of(element_at(q, w, x + 1)) == k) atomicAdd(found + 3, 1u);
+  constexpr u32 each = part_samples / part_threads;
+  key sampled_keys[each], next_keys[each];
+#pragma unroll
+  for (u32 i = 0; i < each; ++i) {
+    if (!samples) continue;
+    const u64 x = reduce(mix(u64(i * part_threads + me) + 0x9e3779b97f4a7c15ull), n);
+    sampled_keys[i] = F::key_of(element_at(q, w, x));
+    next_keys[i] = x + 1 < n ? F::key_of(element_at(q, w, x + 1)) : key(~sampled_keys[i]);
+  }
+#pragma unroll
+  for (u32 i = 0; i < each; ++i) {
+    if (!samples) continue;
+    const key k = sampled_keys[i];
+    if (next_keys[i] == k) atomicAdd(found + 3, 1u);
     if (is_side_key(k)) {
       atomicAdd(found + 2, 1u);
       continue;
@@ -229,6 +257,7 @@ __global__ void __launch_bounds__(part_threads)
     for (u32 i = me; i < slots; i += part_threads) {
       const u32 many = times[i];
       if (many && below == ~0u) atomicAdd(found + 1, 1u);
+      if (many > 1 && below == ~0u) atomicAdd(found + 4, many - 1);
       if (many < least || many >= below) continue;
       const u32 row = frequent_row(seen[i], w.again);
       for (u32 side = 0; side < 2; ++side)
@@ -253,37 +282,74 @@ __global__ void __launch_bounds__(part_threads)
   w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
-  if (!w.again) w.found->divided_first = skewed || q.parts == parts_always;
-  w.found->divided = samples && (skewed || w.again || q.parts == parts_always);
+  const bool wanted = w.divides == when::always || (w.divides == when::skewed && skewed) ||
+                      (w.divides == when::few_repeats && found[3] + found[4] < few_repeats);
+  if (!w.again) w.found->divided_first = wanted;
+  w.found->divided = samples && (wanted || w.again);
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
 
 template <class F>
-inline constexpr u32 divided_each = sizeof(typename F::word) == 16 ? 4 : 8;  // elements of a thread
-template <class F>
-inline constexpr u32 divided_tile = divided_each<F> * part_threads;
+inline constexpr u32 divided_each = GPUHASH_PART_EACH * 8 / (sizeof(typename F::word) == 16 ? 16 : 8);  // of a thread
 
-template <class F>
-struct divide_memory {
-  typename F::word word[divided_tile<F>];
-  u32 at[divided_tile<F>];
-  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32];
-  typename F::key frequent[frequent_slots];  // from here on for the first pass
-  typename F::value joined[frequent_all];
-  u32 leader[frequent_all], last[frequent_all];
+// In the memory of a block: counters, in the first pass what frequent keys need, and then the elements of a tile in the
+// order of their bins, their numbers if somebody is told what became of them, and their bins.
+struct divide_counters {
+  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32], some_are_full, unused[3];
 };
+template <class F>
+struct joined_here {
+  typename F::key frequent[frequent_slots];
+  typename F::value joined[frequent_all];
+  u32 leader[frequent_all], last[frequent_all], unused[2];
+};
+template <class F>
+constexpr size_t divide_bytes(bool second, u32 tile, bool told) {
+  const size_t fixed = sizeof(divide_counters) + (second ? 0 : sizeof(joined_here<F>));
+  return (fixed + 15) / 16 * 16 + tile * (sizeof(typename F::word) + sizeof(uint16_t) + (told ? sizeof(u32) : 0));
+}
+
+// Every part_threads-th of the elements from p on; element i is there if i * part_threads is less than `many`.
+template <u32 N, class T, class From>
+GH_FN void load_words(T* to, const From* p, u32 many) {
+#pragma unroll
+  for (u32 i = 0; i < N; ++i)
+    if (i * part_threads < many) to[i] = p[i * part_threads];
+}
+template <u32 N, class T>
+GH_FN void load_sized(T* to, const void* p, u32 bytes, u64 first, u32 many) {
+  if constexpr (sizeof(T) == 8)
+    if (bytes == 8) return load_words<N>(to, static_cast<const T*>(p) + first, many);
+  load_words<N>(to, static_cast<const u32*>(p) + first, many);
+}
+// The same of the batch's arrays.
+template <class F, u32 N>
+GH_FN void load_elements(typename F::word* to, const request& q, u64 first, u32 many) {
+  typename F::key k[N];
+  typename F::value v[N] = {};
+  load_sized<N>(k, q.keys, q.key_bytes, first, many);
+  if (F::has_value && q.values) load_sized<N>(v, q.values, q.value_bytes, first, many);
+#pragma unroll
+  for (u32 i = 0; i < N; ++i) to[i] = F::make(k[i], v[i]);
+}
 
 // Second: from the bins of the first pass into those of the parts.
 template <class Parts, bool Second>
-__global__ void __launch_bounds__(part_threads)
+__global__ void __launch_bounds__(part_threads, 2)
     divide(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
            const __grid_constant__ parts_work<typename Parts::F> w) {
   using F = typename Parts::F;
   using word = typename F::word;
-  constexpr u32 each = divided_each<F>, tile = divided_tile<F>;
-  GH_DYNAMIC_MEMORY(divide_memory<F>, all);
-  divide_memory<F>& here = *all;
+  constexpr u32 each = divided_each<F>;
+  const u32 tile = w.tile[Second];
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  divide_counters& here = *reinterpret_cast<divide_counters*>(memory);
+  joined_here<F>& joins = *reinterpret_cast<joined_here<F>*>(memory + sizeof(divide_counters));
+  word* const staged = reinterpret_cast<word*>(memory + divide_bytes<F>(Second, 0, false));
+  const bool told = w.rest.at;
+  u32* const staged_at = reinterpret_cast<u32*>(staged + tile);
+  uint16_t* const staged_bin = reinterpret_cast<uint16_t*>(staged_at + (told ? tile : 0));
   const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
   if (!w.found->divided) return;
   const u64 n = elements(w);
@@ -292,16 +358,16 @@ __global__ void __launch_bounds__(part_threads)
   const u32 usual = w.found->usual;
   if constexpr (!Second) {
     for (u32 i = me; i < frequent_all; i += part_threads) {
-      if (i < frequent_slots) here.frequent[i] = w.frequent[i];
-      here.joined[i] = no_operand_of<typename F::value>(j);
-      here.leader[i] = here.last[i] = nobody;
+      if (i < frequent_slots) joins.frequent[i] = w.frequent[i];
+      joins.joined[i] = no_operand_of<typename F::value>(j);
+      joins.leader[i] = joins.last[i] = nobody;
     }
   }
 
   const bool to_parts = Second || w.bin_bits == 0;
   const part_list<F>& to = to_parts ? w.part : w.bin;
   const u32 room = to_parts ? w.part_room : w.bin_room;
-  const u32 shift = to_parts ? 0 : w.bin_bits;
+  const u32 group_shift = w.part_bits - Parts::group_bits(t) + (to_parts ? 0 : w.bin_bits);
   const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
   const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
   for (u64 g = blockIdx.x; g < tiles; g += w.blocks) {
@@ -319,42 +385,50 @@ __global__ void __launch_bounds__(part_threads)
       if (from >= end) continue;  // the same for the whole block
     }
     const u32 many = u32(end - from < tile ? end - from : tile);
-    const auto bin_of = [&](word e) {
-      return (u32(Parts::slot_of(t, t.home(F::key_of(e))) >> w.part_bits) >> shift) - first;
-    };
+    const auto bin_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e))) >> group_shift) - first; };
 
-    if (me < bins) here.count[me] = 0;
-    __syncthreads();
+    // All loads first: what comes after them changes memory, and no load would be moved across it.
     word mine[each];
-    u32 place[each];  // bin and rank in it
+    u32 place[each];                                 // bin and rank in it
+    const u32 own_many = many > me ? many - me : 0;  // element i is there if i * part_threads is less
+    if constexpr (Second)
+      load_words<each>(mine, w.bin.word + from + me, own_many);
+    else if (w.again)
+      load_words<each>(mine, w.source.word + from + me, own_many);
+    else
+      load_elements<F, each>(mine, q, from + me, own_many);
+    if (me < bins) here.count[me] = 0;
+    if (me == 0) here.some_are_full = 0;
+    if constexpr (!Second) {
+      for (u32 x = me; told && x < many; x += part_threads) q.status[number_at(w, from + x)] = u8(usual);
+    }
+    __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      const u32 x = i * part_threads + me;
       place[i] = nobody;
-      if (x >= many) continue;
-      if constexpr (Second) {
-        mine[i] = w.bin.word[from + x];
-      } else {
-        mine[i] = element_at(q, w, from + x);
+      if (i * part_threads >= own_many) continue;
+      if constexpr (!Second) {
         const auto k = F::key_of(mine[i]);
-        const auto v = F::value_of(mine[i]);
-        const u32 at = number_at(w, from + x);
-        u32 slot = is_side_key(k) ? side_slot(k) : some_frequent ? frequent_slot(here.frequent, k, w.again) : nobody;
-        if (q.kind == accumulate && slot != nobody && !may_join_first(j, v, log_joined)) {
-          slot = nobody;
-          if (is_side_key(k)) {
-            append(w.rest, mine[i], at);
+        u32 slot = nobody;
+        if (is_side_key(k))
+          slot = side_slot(k);
+        else if (some_frequent)
+          slot = frequent_slot(joins.frequent, k, w.again);
+        if (slot != nobody) {
+          const u32 x = u32(from) + i * part_threads + me;
+          const auto v = F::value_of(mine[i]);
+          if (q.kind != accumulate || may_join_first(j, v, log_joined)) {
+            if (told) q.status[number_at(w, x)] = u8(no);
+            u32 leads = static_cast<volatile u32*>(joins.leader)[slot];
+            if (leads == nobody) leads = atomicCAS(joins.leader + slot, nobody, x);
+            if (leads != nobody && q.kind == assign) joins.last[slot] = x;
+            if (q.kind == accumulate) join_into(joins.joined + slot, v, j);
             continue;
           }
-        }
-        if (q.status) q.status[at] = u8(slot == nobody ? usual : u32(no));
-        if (slot != nobody) {
-          const u32 place_of_it = u32(from + x);
-          u32 leads = static_cast<volatile u32*>(here.leader)[slot];
-          if (leads == nobody) leads = atomicCAS(here.leader + slot, nobody, place_of_it);
-          if (leads != nobody && q.kind == assign) here.last[slot] = place_of_it;
-          if (q.kind == accumulate) join_into(here.joined + slot, v, j);
-          continue;
+          if (is_side_key(k)) {
+            append(w.rest, mine[i], number_at(w, x));
+            continue;
+          }
         }
       }
       const u32 bin = bin_of(mine[i]);
@@ -381,31 +455,38 @@ __global__ void __launch_bounds__(part_threads)
     if (me < bins) {
       const u32 start = before + up_to - own;
       here.count[me] = start;
-      here.base[me] = (own ? atomicAdd(to.n + first + me, own) : 0) - start;
+      const u32 in_bin = own ? atomicAdd(to.n + first + me, own) : 0;
+      here.base[me] = (first + me) * room + in_bin - start;
+      if (in_bin + own > room) here.some_are_full = 1;
     }
     __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       if (place[i] == nobody) continue;
-      const u32 at = here.count[place[i] >> 16] + (place[i] & 0xffff);
-      here.word[at] = mine[i];
-      if (w.rest.at) {
+      const u32 bin = place[i] >> 16, at = here.count[bin] + (place[i] & 0xffff);
+      staged[at] = mine[i];
+      staged_bin[at] = uint16_t(bin);
+      place[i] = at;
+    }
+    if (told) {
+#pragma unroll
+      for (u32 i = 0; i < each; ++i) {
         const u64 x = from + i * part_threads + me;
-        here.at[at] = Second ? w.bin.at[x] : number_at(w, x);
+        if (place[i] != nobody) staged_at[place[i]] = Second ? w.bin.at[x] : number_at(w, x);
       }
     }
     __syncthreads();
+    const bool some_are_full = here.some_are_full;
+#pragma unroll 4
     for (u32 x = me; x < total; x += part_threads) {
-      const word e = here.word[x];
-      const u32 at = w.rest.at ? here.at[x] : 0;
-      const u32 bin = bin_of(e), pos = here.base[bin] + x;
-      if (pos >= room) {
-        append(w.rest, e, at);
+      const word e = staged[x];
+      const u32 bin = staged_bin[x], i = here.base[bin] + x;
+      if (some_are_full && i >= (first + bin + 1) * room) {
+        append(w.rest, e, told ? staged_at[x] : 0);
         continue;
       }
-      const u64 i = u64(first + bin) * room + pos;
       to.word[i] = e;
-      if (to.at) to.at[i] = at;
+      if (told) to.at[i] = staged_at[x];
     }
     __syncthreads();
   }
@@ -413,23 +494,24 @@ __global__ void __launch_bounds__(part_threads)
   if constexpr (!Second) {
     __syncthreads();
     for (u32 i = me; i < frequent_all; i += part_threads) {
-      const u32 leads = here.leader[i];
+      const u32 leads = joins.leader[i];
       if (leads == nobody) continue;
       const u32 before = atomicCAS(w.leader + i, nobody, leads);
       if (q.kind == assign) {
         if (before != nobody) w.last[i] = leads;
-        if (here.last[i] != nobody) w.last[i] = here.last[i];
+        if (joins.last[i] != nobody) w.last[i] = joins.last[i];
       }
-      if (q.kind == accumulate) join_into(w.joined + i, here.joined[i], j);
+      if (q.kind == accumulate) join_into(w.joined + i, joins.joined[i], j);
     }
   }
 }
 
 // ---- serving -------------------------------------------------------------------------------------------------------------
 
-// A row of 32 bytes, and one lane that serves it alone.
+inline constexpr int row_bytes = 64;
+// A row, and one lane that serves it alone.
 template <class F, class Mem>
-using lone_tile = cuda_tile<F, 32 / int(sizeof(typename F::word)), 1, false, Mem>;
+using lone_tile = cuda_tile<F, row_bytes / int(sizeof(typename F::word)), 1, false, Mem>;
 
 template <class Op, class Table>
 GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
@@ -439,14 +521,228 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
   for (verdict d = verdict::next; d != verdict::done;) d = op.step(tile, t, j, tile.load(op.line(t)), true);
 }
 
+// ---- by counting. Most keys of a batch that adds lie in the group of their home, if they are in the table at all. So each
+// element takes the next slot of its group, by adding to the group's counter; then a thread for each group sees whether
+// equal keys took several. An element that does not fit its group, and whose key is neither there nor in another such
+// element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
+// those whose group had no room before the batch, and whatever else is out of the ordinary.
+
+inline constexpr u32 serve_threads = part_threads < 384 ? part_threads : 384;
+template <class F>
+inline constexpr int serve_blocks = sizeof(typename F::word) == 16 ? 2 : 3;
+inline constexpr u32 counted_at_once = 4;  // elements of a thread on their way from memory
+inline constexpr u32 few_each = 4;         // elements of a thread, if there are few of them
+// Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
+inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
+
+// Slots of a part in the block's memory; then, for batches that count, a counter for each group, the number of elements that
+// are left, and chains; if somebody is told, who took each slot. Counters become a list of elements for ops.hpp.
+template <class Parts>
+constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool told) {
+  const size_t slots = size_t(1) << part_bits;
+  return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
+         chained_at_most * (sizeof(u32) + sizeof(uint16_t)) + (told ? slots * sizeof(uint16_t) : 0);
+}
+
+// What a thread has done for its elements.
+struct done_here {
+  int live = 0, used = 0;
+  u32 good = 0;
+};
+// What became of an element beyond its group.
+enum further : u32 { further_placed, further_left, further_unclear };
+
 template <class Parts, u32 Kind>
-__global__ void __launch_bounds__(part_threads)
+struct counted_part {
+  using F = typename Parts::F;
+  using word = typename F::word;
+  using key = typename F::key;
+  static constexpr u32 wide = 16 / sizeof(word);           // words of 16 bytes
+  static constexpr u32 widest_group = 128 / sizeof(word);  // slots
+  using some_words = lane_words<word, int(wide), false, block_mem>;
+  // A counter: slots of the group that are taken, or would be if there were as many; those that were before the batch; and
+  // the last element of its chain, from 1 on.
+  static constexpr u32 had_at = 16, chain_at = 22, taken_mask = 0xffff, had_mask = 63, link_mask = 1023;
+  static_assert(widest_group <= had_mask && chained_at_most <= link_mask);
+
+  word* slots;
+  u32* counters;
+  u32* chains;    // of element i, from 1 on, at i - 1: the next one, and some bits of its key's hash
+  uint16_t* who;  // or NULL
+  const u32* at;  // numbers of the elements in the batch, or NULL
+  u8* status;
+  u32 usual, group_bits, groups;
+
+  GH_FN u32 group_slots() const { return 1u << group_bits; }
+  GH_FN u32 counter_of(u32 group) const { return *static_cast<volatile u32*>(counters + group); }
+  GH_FN void tell(u32 x, u32 answer) const {
+    if (status && answer != usual) status[at[x]] = u8(answer);
+  }
+
+  // The counters of groups, from what their lanes loaded. All lanes of a warp.
+  GH_FN void begin(u32 i, bool mine, const word* w) const {
+    const u32 lane = threadIdx.x % 32, lanes = group_slots() / wide;
+    u32 n = 0;
+    // The slots in use are the first ones, also of what a lane has.
+    if (__any_sync(full_warp, mine && F::key_of(w[0]) != empty_key<key>)) {
+#pragma unroll
+      for (u32 x = 0; x < wide; ++x) {
+        const u32 in_use = __ballot_sync(full_warp, mine && F::key_of(w[x]) != empty_key<key>);
+        n += __popc(in_use >> lane & ((1u << lanes) - 1));
+      }
+    }
+    if (mine && i % group_slots() == 0) counters[i >> group_bits] = n << had_at | n;
+  }
+
+  // Where key k is among the first `many` slots of the group that begins at `first`, or nobody. *dead: tombstones are there.
+  GH_FN u32 slot_with(u32 first, u32 many, key k, bool* dead) const {
+    u32 found = nobody;
+#pragma unroll 4
+    for (u32 i = 0; i < group_slots(); i += wide) {  // of all of them, so that the threads of a warp stay together
+      some_words some;
+      some.load(slots + first + i);
+#pragma unroll
+      for (u32 y = 0; y < wide; ++y) {
+        if (F::key_of(some.w[y]) == k && i + y < many) found = first + i + y;
+        *dead |= F::key_of(some.w[y]) == dead_key<key>;
+      }
+    }
+    return found;
+  }
+
+  // Element x, whose home is this group. False: it is left.
+  GH_FN bool take(word e, u32 x, u32 group, joiner j) const {
+    const key k = F::key_of(e);
+    const u32 first = group << group_bits, had = counter_of(group) >> had_at & had_mask;
+    if (had) {
+      bool dead = false;
+      const u32 slot = slot_with(first, had, k, &dead);
+      if (slot != nobody) {
+        if (Kind == accumulate && !adds_integers(j)) return false;
+        if constexpr (Kind == accumulate) block_mem::add_value<F>(slots + slot, F::value_of(e), j.narrow);
+        if constexpr (Kind == assign) block_mem::store<order::relaxed>(slots + slot, e);
+        tell(x, no);
+        return true;
+      }
+      // It may lie further on, or have a tombstone.
+      if (had == group_slots() || (F::has_value && dead)) return false;
+    }
+    const u32 place = atomicAdd(counters + group, 1u) & taken_mask;
+    if (place >= group_slots()) return false;
+    block_mem::store<order::relaxed>(slots + first + place, e);
+    if (who) who[first + place] = uint16_t(x);
+    return true;
+  }
+
+  // After all have taken their slots: one thread.
+  GH_FN void settle(u32 group, joiner j, done_here& done) const {
+    const u32 counter = counters[group], had = counter >> had_at & had_mask, taken = counter & taken_mask;
+    u32 end = taken < group_slots() ? taken : group_slots();
+    if (end == had) return;
+    const u32 first = group << group_bits;
+    key keys[widest_group];
+#pragma unroll
+    for (u32 i = 0; i < widest_group; i += wide) {
+      if (i >= group_slots()) break;
+      some_words some;
+      some.load(slots + first + i);
+#pragma unroll
+      for (u32 y = 0; y < wide; ++y) keys[i + y] = F::key_of(some.w[y]);
+    }
+    bool twice = false;
+#pragma unroll
+    for (u32 i = 1; i < widest_group; ++i) {
+      if (i >= end) break;
+      bool same = false;
+#pragma unroll
+      for (u32 y = 0; y < i; ++y) same |= keys[y] == keys[i];
+      twice |= same;
+    }
+    if (twice) end = join_equal(first, had, end, j);
+    counters[group] = had << had_at | end;
+    done.live += int(end - had);
+    done.used += int(end - had);
+    done.good += end - had;
+    if (status && usual != yes)
+      for (u32 i = had; i < end; ++i) tell(who[first + i], yes);
+  }
+
+  // Slots had .. end - 1 of a group were taken. The first element of each key stays. Returns the new end.
+  GH_FN u32 join_equal(u32 first, u32 had, u32 end, joiner j) const {
+    word* const group = slots + first;
+    for (u32 i = had + 1; i < end;) {
+      const word w = block_mem::load<order::relaxed>(group + i);
+      u32 y = had;
+      word before{};
+      for (; y < i; ++y) {
+        before = block_mem::load<order::relaxed>(group + y);
+        if (F::key_of(before) == F::key_of(w)) break;
+      }
+      if (y == i) {
+        ++i;
+        continue;
+      }
+      if (Kind == assign || Kind == accumulate)
+        block_mem::store<order::relaxed>(group + y,
+                                         wanted<F>(Kind, j, true, F::value_of(before), F::key_of(w), F::value_of(w)));
+      --end;
+      if (who) {
+        tell(who[first + i], no);
+        who[first + i] = who[first + end];
+      }
+      block_mem::store<order::relaxed>(group + i, block_mem::load<order::relaxed>(group + end));
+      block_mem::store<order::relaxed>(group + end, empty_word<F>());
+    }
+    return end;
+  }
+
+  GH_FN static u32 some_bits(key k) { return u32(mix(k)) & ~link_mask; }
+  // Element e, by its number, becomes the last of its group's chain.
+  GH_FN void chain(word e, u32 group, u32 number) const {
+    for (u32 seen = counter_of(group);;) {
+      chains[number - 1] = some_bits(F::key_of(e)) | seen >> chain_at;
+      const u32 next = (seen & ((1u << chain_at) - 1)) | number << chain_at;
+      const u32 before = atomicCAS(counters + group, seen, next);
+      if (before == seen) break;
+      seen = before;
+    }
+  }
+  // After all are in their chains.
+  GH_FN further place_further(word e, u32 x, u32 group, u32 number, done_here& done) const {
+    const key k = F::key_of(e);
+    const u32 bits = some_bits(k), counter = counter_of(group);
+    const u32 taken = counter & taken_mask;
+    if ((counter >> had_at & had_mask) == group_slots()) return further_unclear;
+    for (u32 i = chains[number - 1] & link_mask; i; i = chains[i - 1] & link_mask)
+      if ((chains[i - 1] & ~link_mask) == bits) return further_unclear;
+    bool dead = false;
+    if (slot_with(group << group_bits, taken < group_slots() ? taken : group_slots(), k, &dead) != nobody)
+      return further_unclear;
+    if (F::has_value && dead) return further_unclear;
+    for (; group < groups; ++group) {
+      if ((counter_of(group) & taken_mask) >= group_slots()) continue;
+      const u32 place = atomicAdd(counters + group, 1u) & taken_mask;
+      if (place >= group_slots()) continue;
+      block_mem::store<order::relaxed>(slots + (group << group_bits) + place, e);
+      tell(x, yes);
+      ++done.live;
+      ++done.used;
+      ++done.good;
+      return further_placed;
+    }
+    return further_left;
+  }
+};
+
+template <class Parts, u32 Kind>
+__global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
   using word = typename F::word;
   using op_type = typename Parts::template op<lone_tile<F, block_mem>, Kind>;
-  constexpr u32 wide = 16 / sizeof(word);  // words of 16 bytes
+  constexpr bool adds = Kind != erase;
+  constexpr u32 wide = 16 / sizeof(word), at_once = counted_at_once;
   GH_DYNAMIC_MEMORY(word, slots);
   const u32 part = blockIdx.x, me = threadIdx.x;
   if (!w.found->divided) return;
@@ -454,55 +750,148 @@ __global__ void __launch_bounds__(part_threads)
   if (n == 0) return;  // the whole block
   const u64 begin = u64(part) << w.part_bits, all = t.n_slots;
   const u32 size = u32(all - begin < u64(1) << w.part_bits ? all - begin : u64(1) << w.part_bits);
-  for (u32 i = me * wide; i < size; i += part_threads * wide) {
-    lane_words<word, int(wide), false> some;
-    some.load(t.slots + begin + i);
-#pragma unroll
-    for (u32 x = 0; x < wide; ++x) block_mem::store<order::relaxed>(slots + i + x, some.w[x]);
-  }
-  __syncthreads();
-
-  const auto local = Parts::local(t, slots, size);
+  const word* const mine = w.part.word + u64(part) * w.part_room;
+  const u32* const at = w.part.at ? w.part.at + u64(part) * w.part_room : nullptr;
   const joiner j = joiner_of(q);
   const u32 usual = w.found->usual;
-  // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
-  // The next but one comes from memory meanwhile.
-  const word* const mine = w.part.word + u64(part) * w.part_room;
-  int live = 0, used = 0;
-  u32 good = 0;
+  // More elements than slots: most of them are of keys that others are of, too.
+  const bool counts = adds && n <= size && n <= 32 * serve_threads;
+  const u32 group_bits = Parts::group_bits(t), groups = size >> group_bits;
+  u32* const counters = reinterpret_cast<u32*>(slots + (u64(1) << w.part_bits));
+  u32* const n_left = counters + ((u64(1) << w.part_bits) >> group_bits);
+  u32* const chains = n_left + 4;
+  uint16_t* const chained = reinterpret_cast<uint16_t*>(chains + chained_at_most);
+  uint16_t* const who = q.status ? chained + chained_at_most : nullptr;
+  const counted_part<Parts, Kind> counted{slots, counters, chains, who, at, q.status, usual, group_bits, groups};
+
+  for (u32 from = 0; from < size; from += at_once * serve_threads * wide) {
+    lane_words<word, int(wide), false> some[at_once];
+#pragma unroll
+    for (u32 g = 0; g < at_once; ++g) {
+      const u32 i = from + (g * serve_threads + me) * wide;
+      if (i < size) some[g].load(t.slots + begin + i);
+    }
+#pragma unroll
+    for (u32 g = 0; g < at_once; ++g) {
+      const u32 i = from + (g * serve_threads + me) * wide;
+      if (i < size) block_mem::store_row(slots + i, some[g].w);
+      if (counts) counted.begin(i, i < size, some[g].w);
+    }
+  }
+  if (me < 3) n_left[me] = 0;
+  __syncthreads();
+
+  done_here done;
+  const u32 first_group = u32(begin >> group_bits);
+  const auto group_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e)))) - first_group; };
+  u32 total = n, room = n;   // elements for ops.hpp, and how many of them at a time
+  u32 left = 0, before = 0;  // a bit for each of this thread's elements; and those of other threads that come before
+  bool in_chains = false;    // these are elements of the chains
+  if constexpr (adds) {
+    if (counts) {
+      bool pays = true;
+      for (u32 from = 0, turn = 0; from < n; from += at_once * serve_threads, turn += at_once) {
+        word e[at_once];
+#pragma unroll
+        for (u32 g = 0; g < at_once; ++g) {
+          const u32 x = from + g * serve_threads + me;
+          if (x < n && pays) e[g] = mine[x];
+        }
+#pragma unroll
+        for (u32 g = 0; g < at_once; ++g) {
+          const u32 x = from + g * serve_threads + me;
+          if (x < n && !(pays && counted.take(e[g], x, group_of(e[g]), j))) left |= 1u << (turn + g);
+        }
+        if (from == 0 && n > at_once * serve_threads) {  // many elements of few keys are left, all of them
+          if (left) atomicAdd(n_left + 1, u32(__popc(left)));
+          __syncthreads();
+          pays = n_left[1] < at_once * serve_threads / 4;
+        }
+      }
+      __syncthreads();
+      for (u32 g = me; g < groups; g += serve_threads) counted.settle(g, j, done);
+      if (left) before = atomicAdd(n_left, u32(__popc(left)));
+      __syncthreads();
+      total = *n_left;
+      if (total && total <= chained_at_most) {  // the same for the whole block
+        for (u32 bits = left, to = before; bits; bits &= bits - 1, ++to)
+          chained[to] = uint16_t(u32(__ffs(bits) - 1) * serve_threads + me);
+        __syncthreads();
+        for (u32 i = me; i < total; i += serve_threads) {
+          const word e = mine[chained[i]];
+          counted.chain(e, group_of(e), i + 1);
+        }
+        __syncthreads();
+        left = 0;
+        in_chains = true;
+        for (u32 i = me, bit = 1; i < total; i += serve_threads, bit *= 2) {
+          const u32 x = chained[i];
+          const word e = mine[x];
+          const u32 end = counted.place_further(e, x, group_of(e), i + 1, done);
+          if (end == further_left) append(w.rest, e, at ? at[x] : 0);
+          if (end == further_unclear) left |= bit;
+        }
+        if (left) before = atomicAdd(n_left + 2, u32(__popc(left)));
+        __syncthreads();
+        total = n_left[2];
+      }
+      room = 2 * groups;
+    }
+  }
+
+  const auto local = Parts::local(t, slots, size);
+  uint16_t* const list = reinterpret_cast<uint16_t*>(counters);
   typename op_type::tile_type tile;
   op_type op;
-  word e{}, ahead{};
-  const auto start = [&](word next) {
-    e = next;
-    const u64 slot = Parts::slot_of(t, t.home(F::key_of(e))) - begin;
-    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, slot));
+  const auto start = [&](word e) {
+    op.start(local, Kind, F::key_of(e), F::value_of(e), Parts::local_home(t, group_of(e)));
   };
-  if (me < n) start(mine[me]);
-  if (me + part_threads < n) ahead = mine[me + part_threads];
-  u32 x = me;
-  while (__any_sync(full_warp, x < n)) {  // a vote, so that the lanes of a warp meet again
-    if (x >= n || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
-    const u32 at = w.part.at ? w.part.at[u64(part) * w.part_room + x] : 0;
-    if (Parts::left(op)) {
-      append(w.rest, e, at);
-    } else {
-      live += op.res.live;
-      used += op.res.used;
-      good += op.res.status == yes;
-      if (q.status && op.res.status != usual) q.status[at] = u8(op.res.status);
+  for (u32 served = 0; served < total; served += room) {
+    if (counts) {
+      u32 to = before - served;
+      for (u32 bits = left; bits; bits &= bits - 1, ++to) {
+        const u32 own = u32(__ffs(bits) - 1) * serve_threads + me;
+        if (to < room) list[to] = in_chains ? chained[own] : uint16_t(own);
+      }
+      __syncthreads();
     }
-    x += part_threads;
-    if (x < n) start(ahead);
-    if (x + part_threads < n) ahead = mine[x + part_threads];
+    const u32 many = total - served < room ? total - served : room;
+    // Few elements by few warps: a warp takes as long as its longest path, unless its threads have several each.
+    const u32 wanted = (many / few_each + 31) & ~31u;
+    const u32 threads = wanted < 32 ? 32 : wanted < serve_threads ? wanted : serve_threads;
+    const auto number = [&](u32 i) { return counts ? u32(list[i]) : i; };
+    // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
+    // The next but one comes from memory meanwhile.
+    u32 i = me < threads ? me : many, x = 0, x_ahead = 0;
+    word e{}, ahead{};
+    if (i < many) {
+      x = number(i), e = mine[x];
+      start(e);
+    }
+    if (i + threads < many) x_ahead = number(i + threads), ahead = mine[x_ahead];
+    while (__any_sync(full_warp, i < many)) {  // a vote, so that the lanes of a warp meet again
+      if (i >= many || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
+      if (Parts::left(op)) {
+        append(w.rest, e, at ? at[x] : 0);
+      } else {
+        done.live += op.res.live;
+        done.used += op.res.used;
+        done.good += op.res.status == yes;
+        counted.tell(x, op.res.status);
+      }
+      i += threads;
+      x = x_ahead, e = ahead;
+      if (i < many) start(e);
+      if (i + threads < many) x_ahead = number(i + threads), ahead = mine[x_ahead];
+    }
+    __syncthreads();
   }
-  __syncthreads();
-  for (u32 i = me * wide; i < size; i += part_threads * wide) {
+  for (u32 i = me * wide; i < size; i += serve_threads * wide) {
     lane_words<word, int(wide), false, block_mem> some;
     some.load(slots + i);
     cuda_mem::store_row(t.slots + begin + i, some.w);
   }
-  add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), 0, 0);
+  add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 
 // The first time the frequent keys only: what else is left goes the same way again.
@@ -581,7 +970,7 @@ __global__ void __launch_bounds__(block_threads)
 
 template <class F>
 constexpr size_t sample_bytes() {
-  return 2 * part_samples * (sizeof(typename F::key) + sizeof(u32)) + frequent_slots * sizeof(typename F::key) + 16;
+  return 2 * part_samples * (sizeof(typename F::key) + sizeof(u32)) + frequent_slots * sizeof(typename F::key) + 32;
 }
 
 // Memory of a work, from `base` on; base 0 asks how much.
@@ -616,18 +1005,36 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   using word = typename F::word;
   if (!in_kinds(q.kind, 1u << insert | 1u << assign | 1u << accumulate | 1u << erase)) return false;
   if (q.only_failed || q.n_there || q.out_values || q.n == 0 || !Parts::applies(t)) return false;
-  if (block_bytes_at_most() < sizeof(divide_memory<F>) || block_bytes_at_most() < sample_bytes<F>()) return false;
+  const bool told = q.status != nullptr;
+  const size_t block_bytes = block_bytes_at_most();
+  if (block_bytes < sample_bytes<F>()) return false;
   const u64 slots = t.n_slots;
   parts_work<F> w{};
   w.n = q.n < part_chunk ? q.n : part_chunk;
-  if (q.parts == parts_auto) {
+  for (const bool second : {false, true}) {
+    w.tile[second] = divided_each<F> * part_threads;
+    // Two blocks for each multiprocessor.
+    while (w.tile[second] > part_threads && divide_bytes<F>(second, w.tile[second], told) > block_bytes / 2)
+      w.tile[second] /= 2;
+  }
+  if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
+  // What was measured is slots of 4 + 4 bytes, and that answers which are not the usual one cost more than they save.
+  constexpr bool narrow_pairs = F::has_value && sizeof(word) == 8;
+  const bool large = narrow_pairs && !told && w.n >= parts_all_least && w.n >= slots / parts_all_share;
+  if (q.parts == parts_always || (large && q.kind == accumulate)) {
+    w.divides = when::always;
+  } else if (large && q.kind == insert) {
+    w.divides = when::few_repeats;
+  } else {
     if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
+    w.divides = when::skewed;
   }
   w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
   const u32 least = Parts::least_bits(t);
   while (w.part_bits > least && slots >> w.part_bits < parts_wanted && 1u << w.part_bits > part_slots_wanted)
     --w.part_bits;
+  while (w.part_bits > least && serve_bytes<Parts>(t, w.part_bits, told) > block_bytes) --w.part_bits;
   const u64 parts = (slots + (u64(1) << w.part_bits) - 1) >> w.part_bits;
   if (parts > u64(part_threads) * part_threads) return false;
   w.parts = u32(parts);
@@ -639,7 +1046,6 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.blocks = 2 * multiprocessors();
 
   part_memory m(memory);
-  const bool told = q.status != nullptr;
   const auto list = [&](u64 n, u64 counters) {
     part_list<F> l{};
     l.word = m.take<word>(n);
@@ -686,7 +1092,8 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   parts_work<F> w{};
   u64 bytes = 0;
   plan_parts<Parts>(t, given, memory, &w, &bytes);
-  const size_t bytes_of_part = (size_t(1) << w.part_bits) * sizeof(typename F::word);
+  const bool told = given.status != nullptr;
+  const size_t bytes_of_part = serve_bytes<Parts>(t, w.part_bits, told);
   for (u64 done = 0; done < given.n; done += part_chunk) {
     request q = given;
     q.n = given.n - done < part_chunk ? given.n - done : part_chunk;
@@ -700,17 +1107,18 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
       if (!e)
-        e = launch_with(divide<Parts, false>, w.blocks, part_threads, sizeof(divide_memory<F>), q.stream, t, q, w);
+        e = launch_with(divide<Parts, false>, w.blocks, part_threads, divide_bytes<F>(false, w.tile[0], told), q.stream,
+                        t, q, w);
       if (!e && w.bin_bits)
-        e = launch_with(divide<Parts, true>, w.blocks, part_threads, offsetof(divide_memory<F>, frequent), q.stream, t,
-                        q, w);
+        e = launch_with(divide<Parts, true>, w.blocks, part_threads, divide_bytes<F>(true, w.tile[1], told), q.stream,
+                        t, q, w);
       if (!e)
-        e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, part_threads, bytes_of_part, q.stream, t, q, w, sum);
+        e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
       if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
       if (e) return e;
     }
-    if (q.parts == parts_always) continue;
+    if (w.divides == when::always) continue;
     q.unless = &w.found->divided_first;
     if (const int e = otherwise(table, q, sum)) return e;
   }

@@ -6,8 +6,11 @@
 
 namespace gpuhash {
 
-// How a request asks for it. auto: batches of assign and accumulate whose keys are skewed; the others of this size lose
-// little by being asked.
+// How a request asks for it. auto:
+//   accumulate, insert   of slots of 4 + 4 bytes, without statuses, if the batch has parts_all_least elements and one for
+//                        every parts_all_share slots; but inserts only if hardly any sampled element repeats another
+//   accumulate, assign   else, if the batch has parts_least elements and one for every parts_least_share slots, and the
+//                        sample is skewed; the others of this size lose little by being asked
 // The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
 // whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
@@ -19,6 +22,12 @@ enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2
 inline constexpr uint64_t parts_least = GPUHASH_PARTS_LEAST;
 // A batch of fewer elements than this share of the slots does not pay for reading and writing the table.
 inline constexpr uint64_t parts_least_share = 16;
+// From so many elements on, and this share of the slots, dividing pays for keys that are distinct, too.
+#ifndef GPUHASH_PARTS_ALL_LEAST
+#define GPUHASH_PARTS_ALL_LEAST (uint64_t(1) << 24)
+#endif
+inline constexpr uint64_t parts_all_least = GPUHASH_PARTS_ALL_LEAST;
+inline constexpr uint64_t parts_all_share = 4;
 
 struct parts_engine {
   // Bytes that the batch needs beside the table; 0: this batch is not for this way.

@@ -217,6 +217,16 @@ struct block_mem {
   GH_FN static void store_at(u32 at, u64 v) {
     asm volatile("st.relaxed.cta.shared.u64 [%0],%1;" ::"r"(at), "l"(v) : "memory");
   }
+  // 16 bytes of slots.
+  GH_FN static void store_row(u32* p, const u32* v) {
+    asm volatile("st.relaxed.cta.shared.v4.u32 [%0],{%1,%2,%3,%4};" ::"r"(place(p)), "r"(v[0]), "r"(v[1]), "r"(v[2]),
+                 "r"(v[3])
+                 : "memory");
+  }
+  GH_FN static void store_row(u64* p, const u64* v) {
+    asm volatile("st.relaxed.cta.shared.v2.u64 [%0],{%1,%2};" ::"r"(place(p)), "l"(v[0]), "l"(v[1]) : "memory");
+  }
+  GH_FN static void store_row(u128* p, const u128* v) { store_at(place(p), *v); }
   GH_FN static void store_at(u32 at, u128 v) {
     asm volatile("st.relaxed.cta.shared.v2.u64 [%0],{%1,%2};" ::"r"(at), "l"(v.lo), "l"(v.hi) : "memory");
   }

@@ -19,13 +19,14 @@ struct linear_parts {
   // I4: no path that stays in its part comes to its limit. And groups are whole rows.
   static bool applies(const table& t) {
     constexpr u64 most = part_bytes / sizeof(typename F::word);
-    return t.probe_limit >= (t.n_slots < most ? t.n_slots : most) && lone_tile<F, cuda_mem>::slots <= 1 << t.group_bits;
+    return t.probe_limit >= (t.n_slots < most ? t.n_slots : most) &&
+           lone_tile<F, block_mem>::slots <= 1 << t.group_bits;
   }
   static u32 least_bits(const table& t) {
     const u32 widest_bits = u32(__builtin_ctz(t.widest));
     return t.group_bits > widest_bits ? t.group_bits : widest_bits;
   }
-  GH_FN static u64 slot_of(const table& t, index home) { return u64(home) << t.group_bits; }
+  GH_FN static index group_of(const table&, index home) { return home; }
   GH_FN static table local(const table& t, typename F::word* slots, u32 n) {
     table part = t;
     part.slots = slots;
@@ -34,7 +35,9 @@ struct linear_parts {
     part.probe_limit = n;
     return part;
   }
-  GH_FN static index local_home(const table& t, u64 slot) { return index(slot >> t.group_bits); }
+  // I2: paths begin where groups do. I1: and no slot becomes EMPTY again.
+  static constexpr u32 group_bits(const table& t) { return t.group_bits; }
+  GH_FN static index local_home(const table&, u32 group) { return group; }
   template <class Op>
   GH_FN static bool left(const Op& op) {
     return op.left == 0;

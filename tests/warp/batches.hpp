@@ -126,12 +126,16 @@ inline totals serve(store& s, batch& b) {
   q.tile = b.tile, q.in_flight = b.in_flight, q.only_failed = b.only_failed;
   if (b.by_parts) {
     q.out_values = nullptr;
-    q.parts = b.keys[0] % 4 || (b.kind != assign && b.kind != accumulate) ? parts_always : parts_auto;
+    q.parts = b.keys[0] % 4 ? parts_always : parts_auto;
     if (!b.told) q.status = nullptr;
     const u64 bytes = s.run->parts->memory(s.layout, q);
-    if (!bytes) wrong("a batch of %zu elements is not for parts", n);
+    const bool asked = b.kind == assign || b.kind == accumulate;
+    if (!bytes && (q.parts == parts_always || asked)) wrong("a batch of %zu elements is not for parts", n);
     vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
-    SAME(s.run->parts->run(s.layout, q, s.sum.data(), memory.data(), s.run->run), 0);
+    if (bytes)
+      SAME(s.run->parts->run(s.layout, q, s.sum.data(), memory.data(), s.run->run), 0);
+    else
+      SAME(s.run->run(s.layout, q, s.sum.data()), 0);
   } else {
     SAME(s.run->run(s.layout, q, s.sum.data()), 0);
   }
