@@ -218,6 +218,20 @@ struct skip_op {
     seen = empty_word<F>();
     search(same_for_all(read_top(t)), a_key, 0);
   }
+  // A reading operation goes on where its key was not seen in a chunk of level 0, whose LOCK was in the row. A fence has
+  // followed.
+  GH_FN void resume(key a_key, u32 chunk, word lock) {
+    k = a_key;
+    v = 0;
+    own_kind = u8(Kind);
+    res = {no, 0, 0, 0};
+    routes = 0;
+    child = none;
+    search(0, a_key, 0);
+    at = chunk;
+    seen = lock;
+    looked = !table::is_locked(lock);
+  }
   GH_FN word* line(const table& t) const { return t.chunk(at); }
 
   GH_FN verdict step(Tile& tile, const table& t, joiner, const typename Tile::row& row, bool go) {

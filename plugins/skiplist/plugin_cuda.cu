@@ -6,20 +6,22 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "read.cuh"
 #include "walk.hpp"
 
 GH_BEGIN
 
+template <class F, int N>
+using chunk_tile = cuda_tile<F, N, N* int(sizeof(typename F::word)) / 16>;
+
 template <class F, int N, u32 Kind>
 int serve(const void* t, const request& q, totals* sum) {
-  constexpr int W = N * int(sizeof(typename F::word)) / 16;
-  return run_on_cuda<skip_op<cuda_tile<F, N, W>, Kind>, 1>(t, q, sum);
+  return run_on_cuda<skip_op<chunk_tile<F, N>, Kind>, 1>(t, q, sum);
 }
 template <class F, int N, u32 Kind>
 int look(const void* t, const request& q, totals* sum) {
-  constexpr int W = N * int(sizeof(typename F::word)) / 16;
-  if (q.alone) return run_on_cuda<skip_op<cuda_tile<F, N, W, true>, Kind, skip_table<F>, true>, 1>(t, q, sum);
-  return serve<F, N, Kind>(t, q, sum);
+  if (q.alone) return run_on_cuda<skip_find<chunk_tile<F, N>, Kind, skip_table<F>, true>, 1>(t, q, sum);
+  return run_on_cuda<skip_find<chunk_tile<F, N>, Kind, skip_table<F>, false>, 1>(t, q, sum);
 }
 
 template <class F, int N>
@@ -164,16 +166,47 @@ __global__ void __launch_bounds__(block_threads, 3)  // more blocks would have t
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_range(q, i);
 }
+// The same while nobody writes: a warp searches for its elements together.
+template <class Tile, class Table>
+__global__ void __launch_bounds__(block_threads)
+    serve_neighbors_alone(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const Tile tile;
+  skip_asker<Tile, Table>{{tile, t}}.write_neighbor(q, blockIdx.x * size_t(block_threads) + threadIdx.x);
+}
+template <class Tile, class Table>
+__global__ void __launch_bounds__(block_threads)
+    serve_ranges_alone(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const Tile tile;
+  skip_asker<Tile, Table>{{tile, t}}.write_range(q, blockIdx.x * size_t(block_threads) + threadIdx.x);
+}
+
+template <class F>
+using ordered_kernel = void (*)(skip_table<F>, ordered_request);
+template <class F, int N>
+ordered_kernel<F> alone_kernel(bool ranges) {
+  using tile = chunk_tile<F, N>;
+  return ranges ? serve_ranges_alone<tile, skip_table<F>> : serve_neighbors_alone<tile, skip_table<F>>;
+}
+template <class F>
+ordered_kernel<F> alone_kernel(u32 slots, bool ranges) {
+  if constexpr (sizeof(typename F::word) == 8)
+    if (slots == 32) return alone_kernel<F, 32>(ranges);
+  return slots == 16 ? alone_kernel<F, 16>(ranges) : alone_kernel<F, 8>(ranges);
+}
+template <class F>
+int ask(const void* table, const ordered_request& q, ordered_kernel<F> beside, bool ranges) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  const ordered_kernel<F> kernel = q.alone ? alone_kernel<F>(t.slots, ranges) : beside;
+  return launch(kernel, (q.n + block_threads - 1) / block_threads, block_threads, q.stream, t, q);
+}
 template <class F>
 int neighbors(const void* table, const ordered_request& q) {
-  const auto kernel = q.which <= above ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>;
-  return launch(kernel, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
-                *static_cast<const skip_table<F>*>(table), q);
+  const bool up = q.which <= above;
+  return ask<F>(table, q, up ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>, false);
 }
 template <class F>
 int ranges(const void* table, const ordered_request& q) {
-  return launch(serve_ranges<skip_table<F>>, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
-                *static_cast<const skip_table<F>*>(table), q);
+  return ask<F>(table, q, serve_ranges<skip_table<F>>, true);
 }
 
 // A thread for each word of a level.
