@@ -90,6 +90,8 @@ struct skip_reader {
     u32 found = 0;
 #pragma unroll 1
     for (u32 first = 0; first < W; first += in_flight) {
+      const u32 own =
+          1u << tile.lane >> first;  // of lane == p, nvcc would make chunk[lane], and put the array into memory
       key sought[in_flight];
       u32 chunk[in_flight];
 #pragma unroll
@@ -103,7 +105,7 @@ struct skip_reader {
         while (__any_sync(full_warp, left != 0)) left = one_step<false>(sought, chunk, left);
       }
 #pragma unroll
-      for (u32 p = 0; p < in_flight; ++p) found = tile.lane == first + p ? chunk[p] : found;
+      for (u32 p = 0; p < in_flight; ++p) found |= own >> p & 1 ? chunk[p] : 0u;
     }
     return found;
   }
@@ -111,7 +113,7 @@ struct skip_reader {
  private:
   // One step for the keys whose bits are set in `go`. Returns those that are not one level down yet.
   template <bool Near>
-  GH_FN u32 one_step(const key* sought, u32* chunk, u32 go) const {
+  GH_FN u32 one_step(const key (&sought)[in_flight], u32 (&chunk)[in_flight], u32 go) const {
     row r[in_flight];
 #pragma unroll
     for (u32 p = 0; p < in_flight; ++p) r[p] = load<Near>(chunk[p]);
@@ -140,7 +142,7 @@ struct skip_find {
   using reader = skip_reader<Tile, Table>;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = false;
-  static constexpr int cuda_blocks = 0;
+  static constexpr int cuda_blocks = Tile::lanes == 4 ? 0 : Alone && sizeof(key) == 4 ? 5 : 4;  // else ptxas spills
   static constexpr u32 W = Tile::lanes, in_flight = reader::in_flight;
 
   // What the element of this lane answers, if it `carries` one.
@@ -210,12 +212,12 @@ struct skip_find {
       const bool some = untaken != 0;
       const u32 from = some ? u32(__ffs(int(untaken))) - 1 : 0;
       skip_op<Tile, Kind, Table> fresh;
-      fresh.resume(shuffle(k, from, W), shuffle(e.chunk, from, W), shuffle(e.lock, from, W));
+      fresh.start_after_look(shuffle(k, from, W), shuffle(e.chunk, from, W), shuffle(e.lock, from, W));
       op = wanted && some ? fresh : op;
       owner = wanted ? (some ? from : W) : owner;
       untaken = wanted ? untaken & (untaken - 1) : untaken;
     };
-    op.resume(0, Table::head(0), word{});
+    op.start_after_look(0, Table::head(0), word{});
     take(true);
     do {
       const auto row = tile.load(op.line(t));
@@ -227,6 +229,20 @@ struct skip_find {
       take(finished);
     } while (__any_sync(full_warp, owner < W));
   }
+};
+
+// The other kinds: a warp descends to level 0 together, and from there on each tile goes its way.
+template <class Tile, u32 Kind, class Table>
+struct skip_update : skip_op<Tile, Kind, Table> {
+  using typename skip_op<Tile, Kind, Table>::key;
+  using typename skip_op<Tile, Kind, Table>::value;
+  using typename skip_op<Tile, Kind, Table>::index;
+  static constexpr int cuda_blocks = Kind == mixed ? 2 : 3;
+
+  GH_FN static index find_home(const Tile& tile, const Table& t, bool carries, key k) {
+    return skip_reader<Tile, Table>{tile, t}.descend(carries ? k : key(0));
+  }
+  GH_FN void start(const Table&, u32 kd, key k, value v, index chunk) { this->start_at(kd, k, v, u32(chunk)); }
 };
 
 // Neighbours and ranges while nobody writes.
@@ -340,62 +356,105 @@ struct skip_asker : skip_reader<Tile, Table> {
     if (asks) walk{t}.write_pair(q, i, p);
   }
 
-  // Each tile writes the ranges of its lanes, one after the other.
+  // The ranges of the lanes' elements. Several of a tile are in flight, a chunk of each at a time. What a chunk has of a range
+  // is less than memory is written by; so short ranges of a warp are put together in the block's memory first.
   GH_FN void write_range(const ordered_request& q, size_t i) const {
-    const bool mine = i < q.n;
+    GH_BLOCK_MEMORY(staged_pairs, staged);
+    const bool mine = i < q.n, limited = q.offsets == nullptr, stages = limited && q.most <= most_staged;
+    const u64 staged_from = (i - threadIdx.x) * q.most;
     const auto own = walk{t}.interval_of(q, mine ? i : 0);
-    const bool asks = mine && !own.is_empty() && own.low < dead_key<key>;
-    const u32 begin = this->descend(asks ? own.low : key(0));
-    u32 untaken = tile.ballot(asks), owner = W, at = 0;
-    auto range = own;
-    u64 n = 0, n_own = 0;
-    const auto take = [&](bool wanted) {
-      const u32 from = untaken ? u32(__ffs(int(untaken))) - 1 : 0;
-      const key low = shuffle(own.low, from, W), high = shuffle(own.high, from, W);
-      const u64 first = shuffle(own.first, from, W), room = shuffle(own.room, from, W);
-      const u32 chunk = shuffle(begin, from, W);
-      if (!wanted) return;
-      range.low = low;
-      range.high = high;
-      range.first = first;
-      range.room = room;
-      at = chunk;
-      n = 0;
-      owner = untaken ? from : W;
-      untaken &= untaken - 1;
-    };
-    take(true);
-    while (__any_sync(full_warp, owner < W)) {
-      const bool busy = owner < W;
-      row r{};
-      if (busy) r = this->template load<false>(at);
-      const u32 onward = link(r);
-      const key max = shuffle(F::key_of(r.w[0]), next_lane, W);
-      const bool gone = Table::is_gone(onward);
-      bool in[S];
-      u32 before = 0, here = 0;
+    const u64 own_end = own.first + own.room;
+    const u32 asking = tile.ballot(mine && !own.is_empty() && own.low < dead_key<key>);
+    const u32 begin = this->descend(asking >> tile.lane & 1 ? own.low : key(0));
+    u64 n_own = 0;
+#pragma unroll 1
+    for (u32 first = 0; first < W; first += in_flight) {
+      open_range range[in_flight];
+      u32 busy = asking >> first & ((1u << in_flight) - 1);
 #pragma unroll
-      for (u32 i = 0; i < S; ++i) {
-        in[i] = busy && !gone && is_entry(i, r) && range.has(F::key_of(r.w[i]));
-        const u32 all = tile.ballot(in[i]);
-        before += u32(__popc(all & ((1u << tile.lane) - 1)));
-        here += u32(__popc(all));
+      for (u32 p = 0; p < in_flight; ++p)
+        range[p] = {shuffle(own.low, first + p, W), shuffle(own.high, first + p, W), shuffle(begin, first + p, W),
+                    shuffle(own.first, first + p, W), shuffle(own_end, first + p, W)};
+      while (__any_sync(full_warp, busy != 0)) {
+        row r[in_flight];
+#pragma unroll
+        for (u32 p = 0; p < in_flight; ++p) {
+          r[p] = {};
+          if (busy >> p & 1) r[p] = this->template load<false>(range[p].chunk);
+        }
+#pragma unroll
+        for (u32 p = 0; p < in_flight; ++p)
+          if (write_chunk(q, range[p], r[p], busy >> p & 1, limited, stages ? &staged : nullptr, staged_from))
+            busy &= ~(1u << p);
       }
 #pragma unroll
-      for (u32 i = 0; i < S; ++i) {
-        if (in[i]) walk{t}.emit(q, range, n + before, F::key_of(r.w[i]), F::value_of(r.w[i]));
-        before += in[i];
+      for (u32 p = 0; p < in_flight; ++p) {
+        const u64 n = range[p].to - own.first;
+        if (tile.lane == first + p) n_own = n;
       }
-      n += here;
-      n = n < range.most ? n : range.most;
-      const bool over = !gone && (n == range.most || onward == none || (!range.to_end && range.high <= max));
-      n_own = over && tile.lane == owner ? n : n_own;
-      at = Table::target(onward);
-      take(busy && over);
     }
+    if (stages) write_staged(q, staged, staged_from, u32(n_own));
     if (!mine) return;
     n_own = walk{t}.range_of_side(own, n_own, [&](u64 j, key k, value v) { walk{t}.emit(q, own, j, k, v); });
     if (q.counts) q.counts[i] = n_own;
+  }
+
+ private:
+  struct open_range {
+    key low, high;
+    u32 chunk;    // to visit next
+    u64 to, end;  // where its next pair goes; from end on there is no room
+  };
+  // Ranges of so many pairs at most, and room for those of a block.
+  static constexpr u32 most_staged = 128 / sizeof(typename base::word);
+  struct staged_pairs {
+    key keys[block_threads * most_staged];
+    value values[block_threads * most_staged];
+  };
+  // Each lane's element has n of them.
+  GH_FN void write_staged(const ordered_request& q, const staged_pairs& staged, u64 from, u32 n) const {
+    __syncwarp();
+    const u32 most = u32(q.most), lane = threadIdx.x % 32, begin = (threadIdx.x - lane) * most;
+    for (u32 at = lane; at < 32 * most; at += 32) {
+      const u32 element = at / most;
+      if (at - element * most >= shuffle(n, element, 32)) continue;
+      if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, from + begin + at, staged.keys[begin + at]);
+      if (q.out_values) write_element<value>(q.out_values, q.value_bytes, from + begin + at, staged.values[begin + at]);
+    }
+  }
+  // What a chunk has of a range. True: it was the last one.
+  GH_FN bool write_chunk(const ordered_request& q, open_range& range, const row& r, bool go, bool limited,
+                         staged_pairs* staged, u64 staged_from) const {
+    const u32 onward = link(r);
+    const key max = shuffle(F::key_of(r.w[0]), next_lane, W);
+    const bool gone = Table::is_gone(onward), to_end = q.high == nullptr;
+    bool in[S];
+    u32 before = 0, here = 0;
+#pragma unroll
+    for (u32 i = 0; i < S; ++i) {
+      const key k = F::key_of(r.w[i]);
+      in[i] = go && !gone && is_entry(i, r) && k >= range.low && (to_end || k < range.high);
+      const u32 all = tile.ballot(in[i]);
+      before += u32(__popc(all & ((1u << tile.lane) - 1)));
+      here += u32(__popc(all));
+    }
+#pragma unroll
+    for (u32 i = 0; i < S; ++i) {
+      const u64 at = range.to + before;
+      const bool fits = in[i] && at < range.end;
+      if (fits && staged) {
+        staged->keys[at - staged_from] = t.decode(F::key_of(r.w[i]));
+        staged->values[at - staged_from] = F::value_of(r.w[i]);
+      } else if (fits) {
+        if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, at, t.decode(F::key_of(r.w[i])));
+        if (q.out_values) write_element<value>(q.out_values, q.value_bytes, at, F::value_of(r.w[i]));
+      }
+      before += in[i];
+    }
+    range.to += here;
+    if (limited && range.to > range.end) range.to = range.end;
+    range.chunk = Table::target(onward);
+    return (limited && range.to == range.end) || onward == none || (!gone && !to_end && range.high <= max);
   }
 };
 

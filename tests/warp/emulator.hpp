@@ -64,7 +64,7 @@ class machine {
     sticky_ = next() % 2 ? 0 : 15;  // every other launch lets a warp run ahead of the others
     next_block_ = 0, blocks_ = blocks, unfinished_ = 0;
     for (unsigned slot = 0; slot < live_blocks; ++slot) start_block(slot);
-    uint64_t budget = 400'000'000;
+    uint64_t budget = remembers ? 20'000'000 : 400'000'000;
     while (unfinished_) {
       thread* t = choose();
       if (!t) stuck("all lanes that are left wait");
@@ -147,7 +147,8 @@ class machine {
   T maybe_old(const T* p) {
     T x = *p;
     const auto old = before_.find(p);
-    if (old != before_.end() && next() % 4) memcpy(&x, old->second.data(), sizeof(T));
+    // Of a word that is old to some all the time, those who cannot do without it would wait for ever.
+    if (old != before_.end() && (reinterpret_cast<uintptr_t>(p) / 4 * 0x9e3779b9u + seed) >> 7 & 3) memcpy(&x, old->second.data(), sizeof(T));
     return x;
   }
 

@@ -184,9 +184,10 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
         SAME(unpacked(values, half, i), there ? at->second : 0);
       }
     }
-    // So many pairs of each range; then all of them, where the last range has room for half of them only, and open ends.
+    // So many pairs of each range; all of them, where the last range has room for half of them only; how many there are. Open ends.
     for (const u32 ends : {3u, 2u, 1u, 0u})
-      for (const bool limited : {true, false}) {
+      for (const u32 how : {0u, 1u, 2u}) {
+        const bool limited = how == 0, counted = how == 2;
         q.low = ends & 1 ? lows.data() : nullptr;
         q.high = ends & 2 ? highs.data() : nullptr;
         q.n = ends ? n : 1;
@@ -204,12 +205,17 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
         const size_t room = limited ? q.n * most : all - cut;
         keys.assign((room + 1) * half, untouched);
         values = keys;
-        q.out_keys = keys.data();
-        q.out_values = values.data();
+        q.out_keys = counted ? nullptr : keys.data();
+        q.out_values = counted ? nullptr : values.data();
+        if (counted) {
+          q.offsets = nullptr;
+          q.most = ~size_t(0);
+        }
         SAME(t.run->ordered->ranges(&t.t, q), 0);
         for (u32 i = 0; i < q.n; ++i) {
           const u64 there = expected[i].size(), wanted = limited && there > most ? u64(most) : there;
           SAME(counts[i], wanted);
+          if (counted) continue;
           for (u64 j = 0; j < wanted; ++j) {
             const u64 to = (limited ? u64(i) * most : offsets[i]) + j;
             if (to >= room) continue;
