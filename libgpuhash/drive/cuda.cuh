@@ -99,6 +99,18 @@ constexpr int blocks_of_op() {
 template <class Op>
 inline constexpr int least_blocks = blocks_of_op<Op>();
 
+// An op may serve the elements of a warp itself, one in each lane that `carries`:
+//   static result<F> serve_warp(tile, table, joiner, carries, key)
+template <class Op>
+concept serves_warps = requires(typename Op::tile_type& tile, const typename Op::table& t, joiner j,
+                                typename Op::key k) { Op::serve_warp(tile, t, j, true, k); };
+// Or it finds out where a warp's elements begin, all of them together:
+//   static index find_home(tile, table, carries, key)
+template <class Op>
+concept finds_homes = requires(const typename Op::tile_type& tile, const typename Op::table& t, typename Op::key k) {
+  Op::find_home(tile, t, true, k);
+};
+
 template <class Op, int P>
 __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     serve_batch(const __grid_constant__ typename Op::table t, const __grid_constant__ request q, totals* sum) {
@@ -126,7 +138,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     kd = q.ops[mine_at];
     carries = mine && is_op(q, kd);
   }
-  const auto home = t.home(k);
+  auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
   u32 first = threadIdx.x;
   [[maybe_unused]] block_join<F>* equal = nullptr;
@@ -138,7 +150,10 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   }
 
   const bool in_table = carries && !(Op::table::side_slots && is_side_key(k));
-  if constexpr (starts_with_homes<Op>()) {
+  if constexpr (finds_homes<Op>) home = Op::find_home(tile, t, in_table, k);
+  if constexpr (serves_warps<Op>) {
+    res = Op::serve_warp(tile, t, j, in_table, k);
+  } else if constexpr (starts_with_homes<Op>()) {
     res = serve_homes<Op, P>(tile, t, j, in_table, kd, k, v, home);
   } else {
     // The tile: its lanes' elements, one after the other. untaken has a bit for each that no operation has taken yet.

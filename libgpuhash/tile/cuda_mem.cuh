@@ -156,6 +156,19 @@ struct cuda_mem {
                  : "memory");
 #endif
   }
+  // 16 bytes by one instruction, which L1 may serve: what was there at some time since the kernel began or the thread's last
+  // fence, each slot on its own. Unlike weak loads they may be used beside writers, by those who can do with old words.
+  GH_FN static void near_16(const u64* p, u64* to) {
+    asm volatile("ld.relaxed.cta.global.v2.u64 {%0,%1},[%2];" : "=l"(to[0]), "=l"(to[1]) : "l"(p) : "memory");
+  }
+  GH_FN static void near_16(const u128* p, u128* to) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("{.reg .b128 x; ld.relaxed.cta.global.b128 x,[%2]; mov.b128 {%0,%1},x;}"
+                 : "=l"(to->lo), "=l"(to->hi)
+                 : "l"(p)
+                 : "memory");
+#endif
+  }
   // 16 bytes by one instruction; each slot is read at once. Weak: through L1, for reader-only kernels.
   template <bool Weak>
   GH_FN static void load_two(const u64* p, u64* to) {

@@ -15,6 +15,34 @@ GH_BEGIN
 inline u64* as_u64(uint64_t* p) { return reinterpret_cast<u64*>(p); }
 GH_FN u64* as_device(uint64_t* p) { return reinterpret_cast<u64*>(p); }
 
+// The first of n ascending keys that is not below k.
+template <class Key>
+GH_FN u64 ascending_lower(const Key* keys, u64 n, Key k) {
+  u64 begin = 0;
+  while (begin < n) {
+    const u64 middle = begin + (n - begin) / 2;
+    const bool below = keys[middle] < k;
+    begin = below ? middle + 1 : begin;
+    n = below ? n : middle;
+  }
+  return begin;
+}
+
+// Threads of a block look for keys that ascend, each for its own in an array that does so, too: where the block's lie is
+// looked for first. All threads of the block.
+template <class Key>
+struct block_search {
+  u64 begin, end;
+
+  GH_FN static u64 lower(const Key* keys, u64 n, Key k) {
+    GH_BLOCK_MEMORY(block_search, found);
+    if (threadIdx.x == 0) found.begin = ascending_lower(keys, n, k);
+    if (threadIdx.x == block_threads - 1) found.end = ascending_lower(keys, n, k);
+    __syncthreads();
+    return found.begin + ascending_lower(keys + found.begin, found.end - found.begin, k);
+  }
+};
+
 // The work space of a batch with the types of its table's format.
 template <class F>
 struct sorted_batch {
@@ -23,19 +51,9 @@ struct sorted_batch {
 
   GH_FN key* keys() const { return static_cast<key*>(a.keys); }
   GH_FN const key* old_keys() const { return static_cast<const key*>(a.old_keys); }
-  // The first of n ascending keys that is not below k.
-  GH_FN static u64 lower(const key* keys, u64 n, key k) {
-    u64 begin = 0;
-    while (begin < n) {
-      const u64 middle = begin + (n - begin) / 2;
-      const bool below = keys[middle] < k;
-      begin = below ? middle + 1 : begin;
-      n = below ? n : middle;
-    }
-    return begin;
-  }
-  GH_FN u64 lower(key k) const { return lower(keys(), a.n, k); }
-  GH_FN u64 old_lower(key k) const { return lower(old_keys(), a.old, k); }
+  GH_FN u64 lower(key k) const { return ascending_lower(keys(), a.n, k); }
+  // By all threads of a block.
+  GH_FN u64 old_lower(key k) const { return block_search<key>::lower(old_keys(), a.old, k); }
   GH_FN bool is_old(u64 at, key k) const { return at < a.old && old_keys()[at] == k; }
   GH_FN bool is_first(u64 i) const { return i == 0 || keys()[i - 1] != keys()[i]; }
   GH_FN bool is_last(u64 i) const { return i + 1 == a.n || keys()[i + 1] != keys()[i]; }
@@ -105,15 +123,16 @@ template <class F>
 __global__ void __launch_bounds__(block_threads)
     mark_fresh(const __grid_constant__ skip_table<F> t, const __grid_constant__ batch_arrays a) {
   const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
-  if (i >= a.n) return;
   const sorted_batch<F> b{a};
-  const auto k = b.keys()[i];
+  const auto k = b.keys()[i < a.n ? i : a.n - 1];
+  const u64 old = b.old_lower(k);
+  if (i >= a.n) return;
   bool fresh = b.is_first(i);
   if (is_side_key(k)) {
     if (fresh && !side_is_there(t, k)) atomicAdd(as_device(a.found) + 1, u64(1));
     fresh = false;
   } else if (fresh) {
-    fresh = !b.is_old(b.old_lower(k), k);
+    fresh = !b.is_old(old, k);
   }
   a.fresh[i] = fresh;
 }
@@ -129,9 +148,10 @@ __global__ void __launch_bounds__(block_threads)
     merge_elements(const __grid_constant__ skip_table<F> t, const __grid_constant__ request q,
                    const __grid_constant__ batch_arrays a, typename F::key* keys, typename F::value* values) {
   const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
-  if (i >= a.n) return;
   const sorted_batch<F> b{a};
-  const auto k = b.keys()[i];
+  const auto k = b.keys()[i < a.n ? i : a.n - 1];
+  const u64 old = b.old_lower(k);
+  if (i >= a.n) return;
   const u32 element = a.element[i];
   const bool first = b.is_first(i);
   const bool in_side = is_side_key(k);
@@ -139,7 +159,6 @@ __global__ void __launch_bounds__(block_threads)
   if (q.status) q.status[element] = u8(adds ? yes : no);
   const bool assigns = q.kind == assign && b.is_last(i);
   if (in_side || !(adds || assigns)) return;
-  const u64 old = b.old_lower(k);
   // Of a key that is not there, before[i + 1] counts it, too.
   const u64 to = a.before[i + 1] + old - !b.is_old(old, k);
   if (adds) keys[to] = k;
@@ -151,10 +170,10 @@ __global__ void __launch_bounds__(block_threads)
     merge_old(const __grid_constant__ request q, const __grid_constant__ batch_arrays a,
               const typename F::value* old_values, typename F::key* keys, typename F::value* values) {
   const u64 j = blockIdx.x * u64(block_threads) + threadIdx.x;
-  if (j >= a.old) return;
   const sorted_batch<F> b{a};
-  const auto k = b.old_keys()[j];
-  const u64 i = b.lower(k);
+  const auto k = b.old_keys()[j < a.old ? j : a.old - 1];
+  const u64 i = block_search<typename F::key>::lower(b.keys(), a.n, k);
+  if (j >= a.old) return;
   const u64 to = j + a.before[i];
   keys[to] = k;
   const bool assigned = q.kind == assign && i < a.n && b.keys()[i] == k;

@@ -192,12 +192,16 @@ struct skip_op {
   // Updates need 80 registers, those of wide keys beside other kinds some more.
   static constexpr int cuda_blocks = Kind == mixed && sizeof(typename F::key) == 8 ? 2 : writing ? 3 : 0;
   static constexpr bool many_rows = true;  // no operation ends at the first row, but in a tiny table
+  // An update that starts on level 0 may come late: where the table grows quickly, its key is far to the right by then. After
+  // some steps it searches from the top, once, for nothing says that there are names above level 0.
+  static constexpr u8 most_sideways = 4, from_top = 255;
 
   u32 at;      // the chunk to visit
   u32 zombie;  // the one that led here, or none
   u32 child;   // of a router: the chunk that it names
   u8 level, goal;
   bool looked;  // at LOCK, for a miss
+  u8 sideways;  // steps to the right since start_at; `from_top` when the search has begun at the top
   u8 own_kind;
   u8 routes;  // 0: the operation itself; or the deed that is left one level up
   key k;
@@ -216,7 +220,27 @@ struct skip_op {
     routes = 0;
     child = none;
     seen = empty_word<F>();
+    sideways = from_top;
     search(same_for_all(read_top(t)), a_key, 0);
+  }
+  // From a chunk of level 0 on, which is not right of the key.
+  GH_FN void start_at(u32 kd, key a_key, value a_value, u32 chunk) {
+    k = a_key;
+    v = a_value;
+    own_kind = u8(kd);
+    res = {no, 0, 0, 0};
+    routes = 0;
+    child = none;
+    seen = empty_word<F>();
+    sideways = 0;
+    search(0, a_key, 0);
+    at = chunk;
+  }
+  // There the key was not seen in a row whose LOCK was this; a fence has followed.
+  GH_FN void start_after_look(key a_key, u32 chunk, word lock) {
+    start_at(Kind, a_key, 0, chunk);
+    seen = lock;
+    looked = !table::is_locked(lock);
   }
   GH_FN word* line(const table& t) const { return t.chunk(at); }
 
@@ -246,7 +270,9 @@ struct skip_op {
         if (writing && zombie != none) shorten(t, link);
       }
       zombie = dead ? at : none;
-      return move(table::target(link), level);
+      move(table::target(link), level);
+      if (writing && sideways != from_top && sideways++ == most_sideways) return verdict::slow;
+      return verdict::next;
     }
     if (level > goal) {
       if (!tile.any(below)) return wait();  // the same
@@ -267,11 +293,18 @@ struct skip_op {
   }
 
   GH_FN verdict slow(Tile& tile, const table& t, joiner j, bool go) {
+    const bool late = sideways != from_top && sideways > most_sideways;
     const u128 r = tile.once(go, [&] {
+      if (late) return u128{read_top(t), 0};
       const auto a = routes ? route(t) : update(t, j);
       return u128{u64(u32(a.what) << 8 | read_top(t)) << 32 | a.child, u64(a.low)};
     });
     if (!go) return verdict::done;
+    if (late) {
+      sideways = from_top;
+      search(u32(r.lo), sought, goal);
+      return verdict::next;
+    }
     const deed what = deed(u32(r.lo >> 40));
     const u32 top = u32(r.lo >> 32) & 255;
     if (what == deed::lost) return verdict::again;

@@ -6,20 +6,22 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "read.cuh"
 #include "walk.hpp"
 
 GH_BEGIN
 
+template <class F, int N>
+using chunk_tile = cuda_tile<F, N, N* int(sizeof(typename F::word)) / 16>;
+
 template <class F, int N, u32 Kind>
 int serve(const void* t, const request& q, totals* sum) {
-  constexpr int W = N * int(sizeof(typename F::word)) / 16;
-  return run_on_cuda<skip_op<cuda_tile<F, N, W>, Kind>, 1>(t, q, sum);
+  return run_on_cuda<skip_update<chunk_tile<F, N>, Kind, skip_table<F>>, 1>(t, q, sum);
 }
 template <class F, int N, u32 Kind>
 int look(const void* t, const request& q, totals* sum) {
-  constexpr int W = N * int(sizeof(typename F::word)) / 16;
-  if (q.alone) return run_on_cuda<skip_op<cuda_tile<F, N, W, true>, Kind, skip_table<F>, true>, 1>(t, q, sum);
-  return serve<F, N, Kind>(t, q, sum);
+  if (q.alone) return run_on_cuda<skip_find<chunk_tile<F, N>, Kind, skip_table<F>, true>, 1>(t, q, sum);
+  return run_on_cuda<skip_find<chunk_tile<F, N>, Kind, skip_table<F>, false>, 1>(t, q, sum);
 }
 
 template <class F, int N>
@@ -55,10 +57,10 @@ struct device_array {
   cudaStream_t stream;
   int error;
   device_array(size_t n, void* s) : stream(cudaStream_t(s)) {
-    error = int(cudaMallocAsync(reinterpret_cast<void**>(&p), n * sizeof(T) + 16, stream));
+    error = cuda_device.allocate(reinterpret_cast<void**>(&p), n * sizeof(T) + 16, s);
   }
   ~device_array() {
-    if (p) cudaFreeAsync(p, stream);
+    if (p) cuda_device.release(p, stream);
   }
   device_array(const device_array&) = delete;
   device_array& operator=(const device_array&) = delete;
@@ -66,10 +68,10 @@ struct device_array {
 
 template <class Table>
 __global__ void __launch_bounds__(block_threads)
-    list_chunks(const __grid_constant__ Table t, typename Table::key* first, u32* handle, u64* n) {
+    list_chunks(const __grid_constant__ Table t, u32 m, typename Table::key* first, u32* handle, u64* n) {
   using F = typename Table::format;
   const u32 i = blockIdx.x * block_threads + threadIdx.x;
-  if (i >= t.capacity) return;
+  if (i >= m) return;
   const u32 h = t.handle_of(i);
   const auto* const c = t.chunk(h);
   const auto load = [](const typename F::word* p) { return cuda_mem::load<order::relaxed>(p); };
@@ -82,10 +84,10 @@ __global__ void __launch_bounds__(block_threads)
 }
 template <class Table>
 __global__ void __launch_bounds__(block_threads)
-    count_entries(const __grid_constant__ Table t, const u32* handle, u64* counts, const u64* n) {
+    count_entries(const __grid_constant__ Table t, u32 m, const u32* handle, u64* counts, const u64* n) {
   using F = typename Table::format;
   const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
-  if (i >= t.capacity) return;
+  if (i >= m) return;
   u64 here = 0;
   if (i < *n) {
     const auto* const c = t.chunk(handle[i]);
@@ -113,13 +115,13 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class F>
-int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
+int collect(const void* table, cell_order, uint64_t, uint64_t chunks, void* keys, void* values, uint32_t key_bytes,
             uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
   using T = skip_table<F>;
   using key = typename F::key;
   const T& t = *static_cast<const T*>(table);
   const cudaStream_t s = cudaStream_t(stream);
-  const u32 m = t.capacity;
+  const u32 m = u32(chunks);
   const u64 blocks = (u64(m) + block_threads - 1) / block_threads;
   device_array<key> first(m, stream), sorted_first(m, stream);
   device_array<u32> handle(m, stream), sorted(m, stream);
@@ -131,7 +133,7 @@ int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void*
   // What is not listed sorts behind everything else.
   int e = int(cudaMemsetAsync(first.p, 0xff, m * sizeof(key), s));
   if (!e) e = int(cudaMemsetAsync(listed.p, 0, sizeof(u64), s));
-  if (!e) e = launch(list_chunks<T>, blocks, block_threads, stream, t, first.p, handle.p, listed.p);
+  if (!e) e = launch(list_chunks<T>, blocks, block_threads, stream, t, m, first.p, handle.p, listed.p);
   size_t sort_bytes = 0, scan_bytes = 0;
   if (!e)
     e = int(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, first.p, sorted_first.p, handle.p, sorted.p, m, 0,
@@ -142,7 +144,7 @@ int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void*
   if (!e)
     e = int(cub::DeviceRadixSort::SortPairs(work.p, sort_bytes, first.p, sorted_first.p, handle.p, sorted.p, m, 0,
                                             int(8 * sizeof(key)), s));
-  if (!e) e = launch(count_entries<T>, blocks, block_threads, stream, t, sorted.p, counts.p, listed.p);
+  if (!e) e = launch(count_entries<T>, blocks, block_threads, stream, t, m, sorted.p, counts.p, listed.p);
   if (!e) e = int(cub::DeviceScan::ExclusiveSum(work.p, scan_bytes, counts.p, before.p, m, s));
   if (!e)
     e = launch(copy_entries<T>, (u64(m) * 8 + block_threads - 1) / block_threads, block_threads, stream, t, sorted.p,
@@ -153,27 +155,58 @@ int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void*
 // ---- ordered queries, and building -----------------------------------------------------------------------------------
 
 template <class Table, bool Up>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 4)  // here and below, more blocks would have to spill
     serve_neighbors(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.template write_neighbor<Up>(q, i);
 }
 template <class Table>
-__global__ void __launch_bounds__(block_threads, 3)  // more blocks would have to spill
+__global__ void __launch_bounds__(block_threads, 3)
     serve_ranges(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_range(q, i);
 }
+// The same while nobody writes: a warp searches for its elements together.
+template <class Tile, class Table>
+__global__ void __launch_bounds__(block_threads, 4)
+    serve_neighbors_alone(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const Tile tile;
+  skip_asker<Tile, Table>{{tile, t}}.write_neighbor(q, blockIdx.x * size_t(block_threads) + threadIdx.x);
+}
+template <class Tile, class Table>
+__global__ void __launch_bounds__(block_threads, 3)
+    serve_ranges_alone(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const Tile tile;
+  skip_asker<Tile, Table>{{tile, t}}.write_range(q, blockIdx.x * size_t(block_threads) + threadIdx.x);
+}
+
+template <class F>
+using ordered_kernel = void (*)(skip_table<F>, ordered_request);
+template <class F, int N>
+ordered_kernel<F> alone_kernel(bool ranges) {
+  using tile = chunk_tile<F, N>;
+  return ranges ? serve_ranges_alone<tile, skip_table<F>> : serve_neighbors_alone<tile, skip_table<F>>;
+}
+template <class F>
+ordered_kernel<F> alone_kernel(u32 slots, bool ranges) {
+  if constexpr (sizeof(typename F::word) == 8)
+    if (slots == 32) return alone_kernel<F, 32>(ranges);
+  return slots == 16 ? alone_kernel<F, 16>(ranges) : alone_kernel<F, 8>(ranges);
+}
+template <class F>
+int ask(const void* table, const ordered_request& q, ordered_kernel<F> beside, bool ranges) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  const ordered_kernel<F> kernel = q.alone ? alone_kernel<F>(t.slots, ranges) : beside;
+  return launch(kernel, (q.n + block_threads - 1) / block_threads, block_threads, q.stream, t, q);
+}
 template <class F>
 int neighbors(const void* table, const ordered_request& q) {
-  const auto kernel = q.which <= above ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>;
-  return launch(kernel, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
-                *static_cast<const skip_table<F>*>(table), q);
+  const bool up = q.which <= above;
+  return ask<F>(table, q, up ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>, false);
 }
 template <class F>
 int ranges(const void* table, const ordered_request& q) {
-  return launch(serve_ranges<skip_table<F>>, (q.n + block_threads - 1) / block_threads, block_threads, q.stream,
-                *static_cast<const skip_table<F>*>(table), q);
+  return ask<F>(table, q, serve_ranges<skip_table<F>>, true);
 }
 
 // A thread for each word of a level.

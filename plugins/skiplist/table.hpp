@@ -270,9 +270,11 @@ class skiplist_table final : public table {
     spare_pool fresh{*this, stream};
     gpuhash_status s = place(keys, fresh.it, stream, err);
     if (s) return s;
+    uint32_t taken = 0;
+    if (const gpuhash_status unread = read_taken(&taken, stream, err)) return unread;
     int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
     if (!e && live)
-      e = engine_->collect(layout(), cell_order{}, 0, cells(), keys_there.get(), values_there.get(), kb, kb,
+      e = engine_->collect(layout(), cell_order{}, 0, taken, keys_there.get(), values_there.get(), kb, kb,
                            counter.as<uint64_t>(), threads(), stream);
     if (!e && live)
       e = engine_->ordered->build(&fresh.it.layout, size_t(live), keys_there.get(), values_there.get(), kb, kb, dense(),
@@ -338,9 +340,11 @@ class skiplist_table final : public table {
     b.work = work.get();
     b.old_keys = old_keys.get();
     b.old_values = old_values.get();
+    uint32_t taken = 0;
+    if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
     int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
     if (!e && old)
-      e = engine_->collect(&plain, cell_order{}, 0, cells(), old_keys.get(), old_values.get(), half, half,
+      e = engine_->collect(&plain, cell_order{}, 0, taken, old_keys.get(), old_values.get(), half, half,
                            counter.as<uint64_t>(), threads(), stream);
     if (!e) e = engine.sort(layout(), b);
     if (e) return fault(err, e, "sorting a batch");
@@ -350,8 +354,6 @@ class skiplist_table final : public table {
     scratch values(*this, config_.value_bytes ? all * half : 0, stream);
     if (!keys || !values) return no_memory(err, keys.bytes() + values.bytes());
     // All pairs are in arrays by now: where they fit, their chunks can be written over.
-    uint32_t taken = 0;
-    if (const gpuhash_status s = read_taken(&taken, stream, err)) return s;
     const bool in_place =
         all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
     spare_pool fresh{*this, stream};

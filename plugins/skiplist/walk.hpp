@@ -84,13 +84,25 @@ struct skip_walk {
     }
   }
 
-  // Pairs with low <= key < high in ascending order (or to the end), at most `most` of them: emit(i, key, value) for the
-  // i-th, more than once where a chunk has to be read again. Returns how many there are.
+  // Pairs with low <= key < high, or to the end; those of range number i of a request go to `first` on, as far as there is
+  // room.
+  struct interval {
+    key low, high;
+    bool to_end;
+    u64 most;  // that are counted
+    u64 first = 0, room = 0;
+
+    GH_FN bool has(key k) const { return k >= low && (to_end || k < high); }
+    GH_FN bool is_empty() const { return most == 0 || !(to_end || low < high); }
+  };
+
+  // The pairs of an interval in ascending order: emit(i, key, value) for the i-th, more than once where a chunk has to be
+  // read again. Returns how many there are.
   template <class Emit>
-  GH_FN u64 range(key low, key high, bool to_end, u64 most, Emit emit) const {
+  GH_FN u64 range(const interval& of, Emit emit) const {
     u64 n = 0;
-    key from = low;
-    if (from < dead_key<key> && (to_end || from < high) && most) {
+    key from = of.low;
+    if (from < dead_key<key> && !of.is_empty()) {
       key ignored = 0;
       u32 at = descend(from, &ignored);
       for (;;) {
@@ -99,7 +111,7 @@ struct skip_walk {
             at, [&] { here = n; },
             [&](word w) {
               const key k = F::key_of(w);
-              if (k < from || (!to_end && k >= high) || here == most) return;
+              if (k < from || !of.has(k) || here == of.most) return;
               emit(here++, k, F::value_of(w));
             });
         const u32 link = Table::link_of(next);
@@ -114,14 +126,19 @@ struct skip_walk {
           continue;
         }
         n = here;
-        if (n == most || link == none || (!to_end && high <= max)) break;
+        if (n == of.most || link == none || (!of.to_end && of.high <= max)) break;
         from = key(max + 1);
         at = Table::target(link);
       }
     }
-    for (u32 s = 2; s-- > 0 && n < most;) {  // the side keys: ~0-1, then ~0
+    return range_of_side(of, n, emit);
+  }
+  // After n others: the side keys, ~0-1 and then ~0.
+  template <class Emit>
+  GH_FN u64 range_of_side(const interval& of, u64 n, Emit emit) const {
+    for (u32 s = 2; s-- > 0 && n < of.most;) {
       const key k = key(~key(0) - s);
-      if (k < low || (!to_end && k >= high)) continue;
+      if (!of.has(k)) continue;
       const word w = load(t.side + s);
       if (F::key_of(w) != empty_key<key>) emit(n++, k, F::value_of(w));
     }
@@ -135,7 +152,7 @@ struct skip_walk {
   };
   GH_FN pair least(key from) const {  // not below
     pair p{false, 0, 0};
-    range(from, 0, true, 1, [&](u64, key k, value v) { p = {true, k, v}; });
+    range({from, 0, true, 1}, [&](u64, key k, value v) { p = {true, k, v}; });
     return p;
   }
   GH_FN pair greatest(key up_to) const {  // not above
@@ -178,28 +195,37 @@ struct skip_walk {
   template <bool Up>
   GH_FN void write_neighbor(const ordered_request& q, size_t i) const {
     const key k = t.encode(read_element<key>(q.low, q.key_bytes, i));
-    const pair p = Up ? up(q.which, k) : down(q.which, k);
+    write_pair(q, i, Up ? up(q.which, k) : down(q.which, k));
+  }
+  GH_FN void write_pair(const ordered_request& q, size_t i, const pair& p) const {
     if (q.found) q.found[i] = p.there;
     if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, i, p.there ? t.decode(p.k) : key(0));
     if (q.out_values) write_element<value>(q.out_values, q.value_bytes, i, p.there ? p.v : value(0));
   }
-  GH_FN void write_range(const ordered_request& q, size_t i) const {
-    const key low = q.low ? t.encode(read_element<key>(q.low, q.key_bytes, i)) : key(0);
-    const key high = q.high ? t.encode(read_element<key>(q.high, q.key_bytes, i)) : key(0);
-    u64 first = u64(i) * q.most;
-    u64 room = q.most;
+  GH_FN interval interval_of(const ordered_request& q, size_t i) const {
+    interval r{};
+    r.low = q.low ? t.encode(read_element<key>(q.low, q.key_bytes, i)) : key(0);
+    r.high = q.high ? t.encode(read_element<key>(q.high, q.key_bytes, i)) : key(0);
+    r.to_end = q.high == nullptr;
+    r.first = q.out_keys || q.out_values ? u64(i) * q.most : 0;  // who only counts may say that there is no limit
+    r.room = q.most;
     if (q.offsets) {  // the caller's, who may have put anything there
-      first = q.offsets[i];
+      r.first = q.offsets[i];
       const u64 end = q.offsets[i + 1] < q.most ? q.offsets[i + 1] : q.most;
-      room = first < end ? end - first : 0;
+      r.room = r.first < end ? end - r.first : 0;
     }
     // With offsets all pairs are counted, so that the caller knows whether there was room for them.
-    const u64 most = q.offsets ? ~u64(0) : q.most;
-    const u64 n = range(low, high, q.high == nullptr, most, [&](u64 j, key k, value v) {
-      if (j >= room) return;
-      if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, first + j, t.decode(k));
-      if (q.out_values) write_element<value>(q.out_values, q.value_bytes, first + j, v);
-    });
+    r.most = q.offsets ? ~u64(0) : q.most;
+    return r;
+  }
+  GH_FN void emit(const ordered_request& q, const interval& r, u64 j, key k, value v) const {
+    if (j >= r.room) return;
+    if (q.out_keys) write_element<key>(q.out_keys, q.key_bytes, r.first + j, t.decode(k));
+    if (q.out_values) write_element<value>(q.out_values, q.value_bytes, r.first + j, v);
+  }
+  GH_FN void write_range(const ordered_request& q, size_t i) const {
+    const interval r = interval_of(q, i);
+    const u64 n = range(r, [&](u64 j, key k, value v) { emit(q, r, j, k, v); });
     if (q.counts) q.counts[i] = n;
   }
 };

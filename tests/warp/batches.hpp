@@ -57,7 +57,8 @@ struct store {
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
   bool whole = false;                  // cells are collected all at once
   vector<totals> sum = vector<totals>(total_stripes);
-  bool joins = true;  // accumulate joins equal keys of a block before they reach the table
+  bool joins = true;         // accumulate joins equal keys of a block before they reach the table
+  bool reads_alone = false;  // may a reading batch be told that nobody writes?
   virtual ~store() = default;
   virtual bool in_order(const batch&) const { return true; }  // are elements served by the block of their number?
   virtual unsigned per_block() const { return 256; }          // elements
@@ -123,6 +124,7 @@ inline totals serve(store& s, batch& b) {
   q.ops = b.ops.data();
   q.key_bytes = b.key_bytes, q.value_bytes = b.value_bytes;
   q.batch_sum = b.with_sum ? batch_sum.data() : nullptr;
+  q.alone = s.reads_alone && (b.kind == find || b.kind == count) && n % 2;
   q.tile = b.tile, q.in_flight = b.in_flight, q.only_failed = b.only_failed;
   if (b.by_parts) {
     q.out_values = nullptr;

@@ -17,12 +17,14 @@ struct cuda_mem {
   template <order, class T>
   static void store(T* p, T v) {
     pause();
+    emulated::machine::the().remember(p);
     *p = v;
   }
   template <order, class T>
   static T cas(T* p, T expected, T desired) {
     pause();
     const T seen = *p;
+    emulated::machine::the().remember(p);
     if (seen == expected) *p = desired;
     return seen;
   }
@@ -49,6 +51,13 @@ struct cuda_mem {
   template <bool>
   static void load_four(const u32* p, u32* to) {
     for (int i = 0; i < 4; ++i) to[i] = load<order::relaxed>(p + i);
+  }
+  template <class T>
+  static void near_16(const T* p, T* to) {
+    for (unsigned i = 0; i < 16 / sizeof(T); ++i) {
+      pause();
+      to[i] = emulated::machine::the().maybe_old(p + i);
+    }
   }
   static void acquire_two(const u64* p, u64* to) { load_two<false>(p, to); }
   static void acquire_four(const u32* p, u32* to) { load_four<false>(p, to); }
@@ -103,6 +112,11 @@ inline u32 block_bytes_at_most() { return 1u << 20; }
 template <class... P>
 int launch(void (*kernel)(P...), u64 blocks, u32 threads, void*, const std::type_identity_t<P>&... arguments) {
   emulated::machine& m = emulated::machine::the();
+  if (m.held) {
+    m.held->push_back(
+        {unsigned(blocks), threads, [kernel, ... given = std::decay_t<P>(arguments)] { kernel(given...); }});
+    return 0;
+  }
   m.run(unsigned(blocks), threads, [&] { kernel(arguments...); });
   m.seed += 0x10001;  // the next launch in another order
   return 0;

@@ -11,6 +11,7 @@ LINEAR = "plugins/linear_probe/ops.hpp"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
+SKIP_READ, SKIP_BUILD, SKIP_WALK = ("plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp"))
 
 
 class Mutant(NamedTuple):
@@ -232,4 +233,40 @@ MUTANTS = [
     Mutant("run-past-the-end", STACK, "mine.element < many", "true"),
     Mutant("job-of-a-neighbour", STACK, "stack[top - takes + lane]", "stack[top - takes]"),
     Mutant("failed-by-stack", STACK, "failed += lacks_room(o.res.status);", ";"),
+    # skiplist: reading level by level
+    Mutant(
+        "next-like-an-entry",
+        SKIP_READ,
+        "place < R - 2 ? key(k + 1) : place == R - 2 ? k : key(0)",
+        "place < R - 1 ? key(k + 1) : key(0)",
+    ),
+    Mutant(
+        "lock-like-next",
+        SKIP_READ,
+        "place < R - 2 ? key(k + 1) : place == R - 2 ? k : key(0)",
+        "place < R - 2 ? key(k + 1) : k",
+    ),
+    Mutant("down-from-nothing", SKIP_READ, "goes && (!v.any() || v.goes_right())", "goes && v.goes_right()"),
+    Mutant("right-is-down", SKIP_READ, "goes && (!v.any() || v.goes_right())", "goes && !v.any()"),
+    Mutant(
+        "old-rows-for-ever",
+        SKIP_READ,
+        "left = one_step<false>(sought, chunk, left);",
+        "left = one_step<true>(sought, chunk, left);",
+    ),
+    Mutant("one-look-at-a-miss", SKIP_READ, "look_twice(tile, t, j, k, e);", "(void)j;"),
+    Mutant("lock-of-another-lane", SKIP_READ, "e.lock = own ? last : e.lock;", "e.lock = last;"),
+    Mutant("least-is-the-last", SKIP_READ, "u32(__ffs(int(hits))) - 1", "31 - u32(__clz(int(hits)))"),
+    Mutant("greatest-of-one-chunk", SKIP_READ, "found = walk{t}.greatest(k);", "found.there = false;"),
+    Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),
+    Mutant("range-to-the-chunk", SKIP_READ, "!gone && !to_end && range.high <= max", "!gone && !to_end"),
+    Mutant("counted-from-elsewhere", SKIP_WALK, "q.out_keys || q.out_values ? u64(i) * q.most : 0", "u64(i) * q.most"),
+    Mutant("search-of-the-block", SKIP_BUILD, "threadIdx.x == block_threads - 1", "threadIdx.x == 0"),
+    Mutant(
+        "found-from-the-first",
+        SKIP_BUILD,
+        "found.begin + ascending_lower(keys + found.begin, found.end - found.begin, k)",
+        "ascending_lower(keys + found.begin, found.end - found.begin, k)",
+    ),
+    Mutant("staged-of-another", SKIP_READ, "shuffle(n, element, 32)", "n"),
 ]

@@ -37,7 +37,7 @@ struct skip_store final : store {
     run = gpuhash_skiplist_engines_cuda() + format;
     layout = &t;
     cells = chunks;
-    whole = true;
+    whole = reads_alone = true;
     key_bytes = sizeof(typename F::key);
     value_bytes = sizeof(typename F::value);
   }
@@ -133,7 +133,7 @@ void building(const char* name, format_id format, u32 chunk, u64 seed) {
   }
 }
 
-// Neighbours and ranges against the model.
+// Neighbours and ranges against the model, with and without writers about.
 template <class F>
 void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
   const shape s{std::string(name) + " ordered", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
@@ -155,42 +155,138 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
     low[i] = pool[random.below(pool.size())] - random.below(2);
     high[i] = pool[random.below(pool.size())];
   }
+  low[0] = 0;
   const auto lows = packed(low, half), highs = packed(high, half);
-  vector<unsigned char> keys(n * most * half + 8), values(keys.size());
   vector<u8> found(n);
   vector<uint64_t> counts(n);
   ordered_request q{};
   q.n = n;
-  q.low = lows.data();
-  q.out_keys = keys.data();
-  q.out_values = values.data();
   q.found = found.data();
   q.counts = counts.data();
   q.key_bytes = q.value_bytes = half;
-  for (q.which = 0; q.which < 4; ++q.which) {
-    SAME(t.run->ordered->neighbors(&t.t, q), 0);
-    for (u32 i = 0; i < n; ++i) {
-      const bool up = q.which < 2;
-      const u64 asked = unpacked(lows, half, i);
-      auto at = q.which == 0 || q.which == 3 ? held.lower_bound(asked) : held.upper_bound(asked);
-      const bool there = up ? at != held.end() : at != held.begin();
-      if (!up && there) --at;
-      SAME(found[i], there);
-      SAME(unpacked(keys, half, i), there ? at->first : 0);
-      SAME(unpacked(values, half, i), there ? at->second : 0);
+  const auto bound = [&](u64 k) { return held.lower_bound(half == 4 ? u32(k) : k); };
+  for (q.alone = 0; q.alone < 2; ++q.alone) {
+    q.low = lows.data();
+    q.high = q.offsets = nullptr;
+    vector<unsigned char> keys(n * most * half + 8, untouched), values(keys.size(), untouched);
+    q.out_keys = keys.data();
+    q.out_values = values.data();
+    for (q.which = 0; q.which < 4; ++q.which) {
+      SAME(t.run->ordered->neighbors(&t.t, q), 0);
+      for (u32 i = 0; i < n; ++i) {
+        const bool up = q.which < 2;
+        const u64 asked = unpacked(lows, half, i);
+        auto at = q.which == 0 || q.which == 3 ? held.lower_bound(asked) : held.upper_bound(asked);
+        const bool there = up ? at != held.end() : at != held.begin();
+        if (!up && there) --at;
+        SAME(found[i], there);
+        SAME(unpacked(keys, half, i), there ? at->first : 0);
+        SAME(unpacked(values, half, i), there ? at->second : 0);
+      }
     }
+    // So many pairs of each range; all of them, where the last range has room for half of them only; how many there are. Open ends.
+    for (const u32 ends : {3u, 2u, 1u, 0u})
+      for (const u32 how : {0u, 1u, 2u}) {
+        const bool limited = how == 0, counted = how == 2;
+        q.low = ends & 1 ? lows.data() : nullptr;
+        q.high = ends & 2 ? highs.data() : nullptr;
+        q.n = ends ? n : 1;
+        vector<vector<std::pair<u64, u64>>> expected(q.n);
+        vector<uint64_t> offsets(q.n + 1);
+        for (u32 i = 0; i < q.n; ++i) {
+          const auto end = q.high ? bound(high[i]) : held.end();
+          for (auto at = bound(q.low ? low[i] : 0); at != held.end() && (!q.high || at->first < high[i]); ++at)
+            if (at != end) expected[i].push_back(*at);
+          offsets[i + 1] = offsets[i] + expected[i].size();
+        }
+        const u64 all = offsets[q.n], cut = limited ? 0 : expected[q.n - 1].size() / 2;
+        q.most = limited ? most : all - cut;
+        q.offsets = limited ? nullptr : offsets.data();
+        const size_t room = limited ? q.n * most : all - cut;
+        keys.assign((room + 1) * half, untouched);
+        values = keys;
+        q.out_keys = counted ? nullptr : keys.data();
+        q.out_values = counted ? nullptr : values.data();
+        if (counted) {
+          q.offsets = nullptr;
+          q.most = ~size_t(0);
+        }
+        SAME(t.run->ordered->ranges(&t.t, q), 0);
+        for (u32 i = 0; i < q.n; ++i) {
+          const u64 there = expected[i].size(), wanted = limited && there > most ? u64(most) : there;
+          SAME(counts[i], wanted);
+          if (counted) continue;
+          for (u64 j = 0; j < wanted; ++j) {
+            const u64 to = (limited ? u64(i) * most : offsets[i]) + j;
+            if (to >= room) continue;
+            SAME(unpacked(keys, half, to), expected[i][j].first);
+            SAME(unpacked(values, half, to), expected[i][j].second);
+          }
+        }
+        for (u32 i = 0; i < half; ++i) SAME(keys[room * half + i] + values[room * half + i], 2 * untouched);
+      }
+    q.n = n;
   }
-  q.high = highs.data();
-  q.most = most;
-  SAME(t.run->ordered->ranges(&t.t, q), 0);
-  for (u32 i = 0; i < n; ++i) {
-    u64 here = 0;
-    for (auto at = held.lower_bound(unpacked(lows, half, i)); at != held.end() && at->first < high[i] && here < most;
-         ++at, ++here) {
-      SAME(unpacked(keys, half, i * most + here), at->first);
-      SAME(unpacked(values, half, i * most + here), at->second);
+}
+
+// Finds while others insert and erase, of keys that stay, of keys that are nowhere, and of keys that come and go. Rows above
+// level 0 may be as old as the launch.
+template <class F>
+void beside_writers(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{std::string(name) + " beside", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "finds beside writers");
+  random_numbers random{seed};
+  constexpr u32 half = sizeof(typename F::key);
+  constexpr size_t stay = 120, n = 500;
+  const auto key_at = [](u64 i) { return (i * 0x9e3779b1u) & 0x3fffffff; };
+  skip_store<F> t(format, 4 * n, chunk);
+  emulated::machine& machine = emulated::machine::the();
+  const auto serve = [&](u32 kind, vector<u64> keys, const vector<u8>* ops, vector<u8>& status, auto& out) {
+    const auto packed_keys = packed(keys, half);
+    status.assign(keys.size(), untouched);
+    out.assign(keys.size() * half + 8, 0);
+    request q{};
+    q.kind = kind;
+    q.n = keys.size();
+    q.keys = packed_keys.data();
+    q.values = packed_keys.data();  // a key is its own value
+    q.out_values = kind == find ? out.data() : nullptr;
+    q.status = status.data();
+    if (ops) q.ops = ops->data();
+    q.key_bytes = q.value_bytes = half;
+    SAME(t.run->run(&t.t, q, t.sum.data()), 0);
+    return packed_keys;
+  };
+  vector<u8> status;
+  vector<unsigned char> ignored;
+  vector<u64> first;
+  for (u64 i = 0; i < stay; ++i) first.push_back(key_at(i));
+  serve(insert, first, nullptr, status, ignored);
+  for (int round = 0; round < 6; ++round) {
+    vector<u64> written, asked;
+    vector<u8> ops, said, found;
+    for (size_t i = 0; i < n; ++i) {
+      written.push_back(key_at(1000 + random.below(300)));
+      ops.push_back(u8(random.below(2) ? insert : erase));
+      const u64 which = random.below(3);
+      asked.push_back(key_at(which == 0 ? random.below(stay) : 1000 * which + random.below(300)));
     }
-    SAME(counts[i], here);
+    vector<unsigned char> out;
+    std::vector<emulated::machine::held_launch> held;
+    machine.held = &held;
+    const auto keep_written = serve(mixed, written, &ops, said, ignored);
+    const auto keep_asked = serve(find, asked, nullptr, found, out);
+    machine.held = nullptr;
+    machine.run_together(held);
+    for (size_t i = 0; i < n; ++i) {
+      const bool stays = asked[i] < ~u64(0) && std::find(first.begin(), first.end(), asked[i]) != first.end();
+      bool comes = false;
+      for (u64 j = 0; j < 300; ++j) comes |= asked[i] == key_at(1000 + j);
+      if (stays && found[i] != yes) wrong("round %d: key %zu, which stays, was not found", round, i);
+      if (!stays && !comes && found[i] != no) wrong("round %d: key %zu was never there, and was found", round, i);
+      if (found[i] == yes) SAME(unpacked(out, half, i), asked[i]);
+    }
+    t.used();  // and the invariants
   }
 }
 }  // namespace
@@ -205,6 +301,9 @@ int main(int argc, char** argv) {
     building<pair32>("pair32", format_pair32, 8, seed);
     building<pair64>("pair64", format_pair64, 16, seed);
     ordered_answers<pair32>("pair32", format_pair32, 8, seed);
+    ordered_answers<pair32>("pair32", format_pair32, 32, seed);
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);
+    beside_writers<pair32>("pair32", format_pair32, 8, seed);
+    beside_writers<pair64>("pair64", format_pair64, 8, seed);
   });
 }
