@@ -29,6 +29,7 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .harness.devices import Unavailable, device
 from .harness.keys import random_keys
 
 PAGE = 4096
@@ -76,24 +77,24 @@ class Pages:
 
 
 class Allowance:
-    """A memory resource of a GPU that hands out so many bytes, and no more."""
+    """A memory resource that hands out so many bytes of a pool, and no more."""
 
-    def __init__(self, allowed: int) -> None:
-        import cupy
-
-        self.pool, self.left, self.kept = cupy.cuda.MemoryPool(), allowed, {}
+    def __init__(self, allowed: int, pool: Any, wait: Callable[[], Any]) -> None:
+        self.left, self.pool, self.wait = allowed, pool, wait
+        self.kept: dict[int, Any] = {}
 
     def allocate(self, nbytes: int, alignment: int, stream: Any) -> int:
-        """An address. Raises MemoryError where nothing is left."""
+        """An address. Raises MemoryError where that is more than what is left."""
         if nbytes > self.left:
             raise MemoryError(f"{nbytes} bytes are more than the {self.left} that are left")
         block = self.pool.malloc(nbytes)
         self.left -= nbytes
-        self.kept[block.ptr] = block
+        self.kept[int(block.ptr)] = block
         return int(block.ptr)
 
     def deallocate(self, address: int, nbytes: int, alignment: int, stream: Any) -> None:
-        """Give it back."""
+        """Give it back, when nobody uses it any more."""
+        self.wait()
         del self.kept[address]
         self.left += nbytes
 
@@ -112,13 +113,18 @@ def make(args: argparse.Namespace) -> tuple[gh.Table, Callable[[], None], Pages 
         pages.trim()
         pages.most = 0  # what making the file has left
         return table, pages.trim, pages
+    cupy = device(args.device).xp
+
+    def allowance() -> Allowance:
+        return Allowance(allowed, cupy.cuda.MemoryPool(), cupy.cuda.Device().synchronize)
+
     try:
-        gh.Table("stadium", memory=Allowance(allowed), **common).close()
+        gh.Table("stadium", memory=allowance(), **common).close()
         raise AssertionError("a table in the memory that is allowed was not refused")
     except gh.NoMemory as error:
         print(f"placement=device: {error}", flush=True)
     args.batch = args.batch or 1 << 24
-    return gh.Table("stadium", placement="host", memory=Allowance(allowed), **common), lambda: None, None
+    return gh.Table("stadium", placement="host", memory=allowance(), **common), lambda: None, None
 
 
 def values_of(index: Any, words: int) -> Any:
@@ -193,7 +199,11 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do it."""
-    show(parsed(arguments))
+    try:
+        show(parsed(arguments))
+    except (Unavailable, gh.GpuHashError) as error:
+        print(f"larger_than_memory: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -328,15 +329,46 @@ def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, tmp_path):
         assert (t[KEYS] == VALUES).all()
 
 
+@pytest.fixture
+def larger_than_memory():
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
+    yield pytest.importorskip(
+        "asv_bench.larger_than_memory", reason="asv_bench is in a checkout of the repository only"
+    )
+    sys.path.pop()
+
+
 @pytest.mark.slow
-def test_a_table_of_which_a_quarter_is_in_memory(path):
+def test_a_table_of_which_a_quarter_is_in_memory(larger_than_memory, path):
     """The same with 10^8 pairs: python -m asv_bench.larger_than_memory."""
     more = ["--pairs", "40000", "--value-words", "62", "--allowed", str(40000 * 320 // 4)]
-    if not (ROOT / "asv_bench").is_dir():
-        pytest.skip("asv_bench is in a checkout of the repository only")
-    sys.path.append(str(ROOT))  # pygpuhash comes first, so that it is the installed one
-    from asv_bench import larger_than_memory
-
     most = larger_than_memory.show(larger_than_memory.parsed(["--path", str(path), *more]))
     assert 0 < most <= 40000 * 320 // 4
     assert path.stat().st_size > 40000 * 320  # at the load that it may have
+
+
+def test_more_than_is_allowed_is_refused(larger_than_memory):
+    """What keeps a table of a GPU from its memory, with numpy's in its place."""
+
+    class Pool:
+        def malloc(self, nbytes):
+            block = np.empty(nbytes, "u1")
+            return types.SimpleNamespace(ptr=block.ctypes.data, block=block)
+
+    waited = []
+    memory = larger_than_memory.Allowance(200_000, Pool(), lambda: waited.append(1))
+    with pytest.raises(gh.NoMemory):
+        gh.Table("stadium", capacity=20_000, device="cpu", memory=memory)
+    assert memory.left == 200_000
+    with gh.Table("stadium", capacity=5_000, grow=False, device="cpu", memory=memory) as t:
+        assert t.insert(KEYS, VALUES).all()
+        assert memory.left < 200_000 - 5_000 * 16
+    assert memory.left == 200_000
+    assert waited
+
+
+def test_there_is_no_gpu_here(larger_than_memory, capsys):
+    if any(d.name.startswith("cuda") for d in gh.devices()):
+        pytest.skip("there is a GPU here: tests/gpu has what it does")
+    assert larger_than_memory.main(["--device", "cuda"]) == 2
+    assert "there is no CUDA device here" in capsys.readouterr().err
