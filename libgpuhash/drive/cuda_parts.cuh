@@ -53,6 +53,15 @@ GH_BEGIN
 #ifndef GPUHASH_PART_REST
 #define GPUHASH_PART_REST 1024
 #endif
+#ifndef GPUHASH_PART_BINS
+#define GPUHASH_PART_BINS GPUHASH_PART_THREADS
+#endif
+#ifndef GPUHASH_PART_SERVERS
+#define GPUHASH_PART_SERVERS 384
+#endif
+#ifndef GPUHASH_PART_AT_ONCE
+#define GPUHASH_PART_AT_ONCE 4
+#endif
 #ifndef GPUHASH_PART_EACH
 #define GPUHASH_PART_EACH 10
 #endif
@@ -529,11 +538,11 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
 // element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
 // those whose group had no room before the batch, and whatever else is out of the ordinary.
 
-inline constexpr u32 serve_threads = part_threads < 384 ? part_threads : 384;
+inline constexpr u32 serve_threads = GPUHASH_PART_SERVERS;
 template <class F>
 inline constexpr int serve_blocks = sizeof(typename F::word) == 16 ? 2 : 3;
-inline constexpr u32 counted_at_once = 4;  // elements of a thread on their way from memory
-inline constexpr u32 few_each = 4;         // elements of a thread, if there are few of them
+inline constexpr u32 counted_at_once = GPUHASH_PART_AT_ONCE;  // elements of a thread on their way from memory
+inline constexpr u32 few_each = 4;                            // elements of a thread, if there are few of them
 // Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
 inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 
@@ -1041,7 +1050,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   if (parts > u64(part_threads) * part_threads) return false;
   w.parts = u32(parts);
   // Two passes with about as many bins each.
-  while (w.parts > part_threads && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
+  while (w.parts > GPUHASH_PART_BINS && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
   w.bins = u32(((parts - 1) >> w.bin_bits) + 1);
   w.bin_room = w.bin_bits ? room_for(w.n, w.bins) : 0;
   w.part_room = room_for(w.n, w.parts);
