@@ -5,11 +5,12 @@
 // block; then each block reads its part, carries out what belongs there, and writes the part back. Memory is accessed in
 // long runs only. The table is held exclusively meanwhile.
 //
-//   sample        which keys are frequent, from a few thousand elements; and is the batch skewed at all? If not, it is
-//                 served one element after the other (request::unless), unless the table says parts=always
+//   sample        which keys are frequent, from a few thousand elements; and does it pay to divide these? If not, they are
+//                 served one after the other (request::unless), unless it was clear before (kit/parts.hpp)
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
-//   serve_parts   a block for each part: ops.hpp, on a table that lies in the block's memory
+//   serve_parts   a block for each part: what is plain by counting, the rest by ops.hpp, on a table that lies in the
+//                 block's memory
 //   serve_rest    one at a time, in the table itself: frequent keys, and at last what is left
 //   tell_failed   what is joined fails together
 //
@@ -27,8 +28,9 @@
 //   static index local_home(t, group)    a home there whose group is this one
 //   static bool left(op)                 did the path of a finished operation leave the part, so that nothing was done?
 //   static u32 group_bits(t)             homes are the first slots of groups of 2^group_bits slots, which begin at multiples
-//                                        of that, from 32 to 128 bytes. The slots in use are the first ones of a group. A
+//                                        of that, from 64 to 128 bytes. The slots in use are the first ones of a group. A
 //                                        key that is not in the group of its home, of which a slot is empty, is nowhere
+//   static constexpr bool goes_on        does a path go from a full group to the next one?
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/parts.hpp"
@@ -50,6 +52,15 @@ GH_BEGIN
 #endif
 #ifndef GPUHASH_PART_REST
 #define GPUHASH_PART_REST 1024
+#endif
+#ifndef GPUHASH_PART_BINS
+#define GPUHASH_PART_BINS GPUHASH_PART_THREADS
+#endif
+#ifndef GPUHASH_PART_SERVERS
+#define GPUHASH_PART_SERVERS 384
+#endif
+#ifndef GPUHASH_PART_AT_ONCE
+#define GPUHASH_PART_AT_ONCE 4
 #endif
 #ifndef GPUHASH_PART_EACH
 #define GPUHASH_PART_EACH 10
@@ -527,11 +538,11 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
 // element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
 // those whose group had no room before the batch, and whatever else is out of the ordinary.
 
-inline constexpr u32 serve_threads = part_threads < 384 ? part_threads : 384;
+inline constexpr u32 serve_threads = GPUHASH_PART_SERVERS;
 template <class F>
 inline constexpr int serve_blocks = sizeof(typename F::word) == 16 ? 2 : 3;
-inline constexpr u32 counted_at_once = 4;  // elements of a thread on their way from memory
-inline constexpr u32 few_each = 4;         // elements of a thread, if there are few of them
+inline constexpr u32 counted_at_once = GPUHASH_PART_AT_ONCE;  // elements of a thread on their way from memory
+inline constexpr u32 few_each = 4;                            // elements of a thread, if there are few of them
 // Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
 inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 
@@ -813,7 +824,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
       if (left) before = atomicAdd(n_left, u32(__popc(left)));
       __syncthreads();
       total = *n_left;
-      if (total && total <= chained_at_most) {  // the same for the whole block
+      if (Parts::goes_on && total && total <= chained_at_most) {  // the same for the whole block
         for (u32 bits = left, to = before; bits; bits &= bits - 1, ++to)
           chained[to] = uint16_t(u32(__ffs(bits) - 1) * serve_threads + me);
         __syncthreads();
@@ -1039,7 +1050,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   if (parts > u64(part_threads) * part_threads) return false;
   w.parts = u32(parts);
   // Two passes with about as many bins each.
-  while (w.parts > part_threads && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
+  while (w.parts > GPUHASH_PART_BINS && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
   w.bins = u32(((parts - 1) >> w.bin_bits) + 1);
   w.bin_room = w.bin_bits ? room_for(w.n, w.bins) : 0;
   w.part_room = room_for(w.n, w.parts);

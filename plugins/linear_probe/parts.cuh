@@ -13,6 +13,7 @@ struct linear_parts {
   using F = Format;
   using table = linear_table<F>;
   using index = typename F::index;
+  static constexpr bool goes_on = true;
   template <class Tile, u32 Kind>
   using op = linear_op<Tile, Kind, true>;
 

@@ -103,7 +103,6 @@ MUTANTS = [
     Mutant("leaves-its-part", PARTS, "Parts::left(op)", "lacks_room(op.res.status)"),
     Mutant("left-is-dropped", PARTS, "w.again ? *list.n : 0", "0"),
     Mutant("left-twice", PARTS, "w.found->divided ? w.rest : w.source", "w.source"),
-    Mutant("rest-from-the-first", PARTS, "!w.again || n > w.n / rest_share", "true"),
     Mutant("part-not-written", PARTS, "cuda_mem::store_row(t.slots + begin + i, some.w);", "(void)some;"),
     Mutant("usual-is-assumed", PARTS, "status && answer != usual", "false"),
     Mutant("joined-say-yes", PARTS, "if (told) q.status[number_at(w, x)] = u8(no);", ";"),
