@@ -176,16 +176,10 @@ MUTANTS = [
     Mutant("failed-by-stack", STACK, "failed += lacks_room(o.res.status);", ";"),
     # skiplist: reading level by level
     Mutant(
-        "next-like-an-entry",
+        "same-as-what-is-below",
         SKIP_READ,
-        "place < R - 2 ? key(k + 1) : place == R - 2 ? k : key(0)",
-        "place < R - 1 ? key(k + 1) : key(0)",
-    ),
-    Mutant(
-        "lock-like-next",
-        SKIP_READ,
-        "place < R - 2 ? key(k + 1) : place == R - 2 ? k : key(0)",
-        "place < R - 2 ? key(k + 1) : k",
+        "v.same = counts ? F::key_of(r.w[i]) == k : v.same;",
+        "v.same = v.same || counts;",
     ),
     Mutant("down-from-nothing", SKIP_READ, "goes && (!v.any() || v.goes_right())", "goes && v.goes_right()"),
     Mutant("right-is-down", SKIP_READ, "goes && (!v.any() || v.goes_right())", "goes && !v.any()"),
