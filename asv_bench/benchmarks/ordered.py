@@ -110,7 +110,7 @@ class OrderedOnGpu:
         require_backend("skiplist", "cuda")
         xp, self.step = self.on.xp, 0xFFFF0000 // n
         self.numbers = xp.arange(n, dtype="u4")
-        self.sorted = self.numbers * xp.uint32(self.step) + xp.uint32(1)
+        self.sorted = self.numbers * xp.uint32(self.step) + xp.uint32(self.step)
         self.order = xp.asarray(np.random.default_rng(7).permutation(n).astype("u4"))
         self.keys = self.sorted[self.order]
         self.values, self.mask = xp.empty(n, "u4"), xp.empty(n, bool)

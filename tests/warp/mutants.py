@@ -190,7 +190,6 @@ MUTANTS = [
         "left = one_step<true>(sought, chunk, left);",
     ),
     Mutant("one-look-at-a-miss", SKIP_READ, "look_twice(tile, t, j, k, e);", "(void)j;"),
-    Mutant("lock-of-another-lane", SKIP_READ, "e.lock = own ? last : e.lock;", "e.lock = last;"),
     Mutant("least-is-the-last", SKIP_READ, "u32(__ffs(int(hits))) - 1", "31 - u32(__clz(int(hits)))"),
     Mutant("greatest-of-one-chunk", SKIP_READ, "found = walk{t}.greatest(k);", "found.there = false;"),
     Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),
