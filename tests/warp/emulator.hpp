@@ -139,16 +139,17 @@ class machine {
   bool remembers = false;
   template <class T>
   void remember(const T* p) {
-    if (!remembers) return;
-    auto& old = before_[p];
-    if (old.empty()) old.assign(reinterpret_cast<const char*>(p), sizeof(T));
+    if (!remembers || before_.count(p)) return;
+    const uint64_t number = before_.size();
+    before_[p] = {std::string(reinterpret_cast<const char*>(p), sizeof(T)), number};
   }
   template <class T>
   T maybe_old(const T* p) {
     T x = *p;
-    const auto old = before_.find(p);
+    const auto found = before_.find(p);
     // Of a word that is old to some all the time, those who cannot do without it would wait for ever.
-    if (old != before_.end() && (reinterpret_cast<uintptr_t>(p) / 4 * 0x9e3779b9u + seed) >> 7 & 3) memcpy(&x, old->second.data(), sizeof(T));
+    if (found != before_.end() && ((found->second.number + seed) * 0x9e3779b9u) >> 7 & 3)
+      memcpy(&x, found->second.bytes.data(), sizeof(T));
     return x;
   }
 
@@ -248,7 +249,11 @@ class machine {
     _Exit(3);
   }
 
-  std::map<const void*, std::string> before_;
+  struct old_word {
+    std::string bytes;
+    uint64_t number;  // of the words that were written; addresses differ from run to run
+  };
+  std::map<const void*, old_word> before_;
   const std::function<void()>* kernel_ = nullptr;
   gpuhash::sim::context scheduler_;
   std::vector<std::unique_ptr<thread>> threads_;

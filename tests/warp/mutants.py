@@ -234,16 +234,10 @@ MUTANTS = [
     Mutant("failed-by-stack", STACK, "failed += lacks_room(o.res.status);", ";"),
     # skiplist: reading level by level
     Mutant(
-        "next-like-an-entry",
+        "same-as-what-is-below",
         SKIP_READ,
-        "place < R - 2 ? key(k + 1) : place == R - 2 ? k : key(0)",
-        "place < R - 1 ? key(k + 1) : key(0)",
-    ),
-    Mutant(
-        "lock-like-next",
-        SKIP_READ,
-        "place < R - 2 ? key(k + 1) : place == R - 2 ? k : key(0)",
-        "place < R - 2 ? key(k + 1) : k",
+        "v.same = counts ? F::key_of(r.w[i]) == k : v.same;",
+        "v.same = v.same || counts;",
     ),
     Mutant("down-from-nothing", SKIP_READ, "goes && (!v.any() || v.goes_right())", "goes && v.goes_right()"),
     Mutant("right-is-down", SKIP_READ, "goes && (!v.any() || v.goes_right())", "goes && !v.any()"),
@@ -254,7 +248,6 @@ MUTANTS = [
         "left = one_step<true>(sought, chunk, left);",
     ),
     Mutant("one-look-at-a-miss", SKIP_READ, "look_twice(tile, t, j, k, e);", "(void)j;"),
-    Mutant("lock-of-another-lane", SKIP_READ, "e.lock = own ? last : e.lock;", "e.lock = last;"),
     Mutant("least-is-the-last", SKIP_READ, "u32(__ffs(int(hits))) - 1", "31 - u32(__clz(int(hits)))"),
     Mutant("greatest-of-one-chunk", SKIP_READ, "found = walk{t}.greatest(k);", "found.there = false;"),
     Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),

@@ -184,7 +184,8 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
         SAME(unpacked(values, half, i), there ? at->second : 0);
       }
     }
-    // So many pairs of each range; all of them, where the last range has room for half of them only; how many there are. Open ends.
+    // So many pairs of each range; all of them, where the last range has room for half of them only; how many there are.
+    // Ends are open, too.
     for (const u32 ends : {3u, 2u, 1u, 0u})
       for (const u32 how : {0u, 1u, 2u}) {
         const bool limited = how == 0, counted = how == 2;
@@ -232,7 +233,7 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
 // Finds while others insert and erase, of keys that stay, of keys that are nowhere, and of keys that come and go. Rows above
 // level 0 may be as old as the launch.
 template <class F>
-void beside_writers(const char* name, format_id format, u32 chunk, u64 seed) {
+void beside_writers(const char* name, format_id format, u32 chunk, int rounds, u64 seed) {
   const shape s{std::string(name) + " beside", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
   title(s, seed, "finds beside writers");
   random_numbers random{seed};
@@ -262,7 +263,7 @@ void beside_writers(const char* name, format_id format, u32 chunk, u64 seed) {
   vector<u64> first;
   for (u64 i = 0; i < stay; ++i) first.push_back(key_at(i));
   serve(insert, first, nullptr, status, ignored);
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     vector<u64> written, asked;
     vector<u8> ops, said, found;
     for (size_t i = 0; i < n; ++i) {
@@ -303,7 +304,7 @@ int main(int argc, char** argv) {
     ordered_answers<pair32>("pair32", format_pair32, 8, seed);
     ordered_answers<pair32>("pair32", format_pair32, 32, seed);
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);
-    beside_writers<pair32>("pair32", format_pair32, 8, seed);
-    beside_writers<pair64>("pair64", format_pair64, 8, seed);
+    beside_writers<pair32>("pair32", format_pair32, 8, 6, seed);
+    beside_writers<pair64>("pair64", format_pair64, 8, 2, seed);
   });
 }
