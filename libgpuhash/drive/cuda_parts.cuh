@@ -876,10 +876,14 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
     u32 i = me < threads ? me : many, x = 0, x_ahead = 0;
     word e{}, ahead{};
     if (i < many) {
-      x = number(i), e = mine[x];
+      x = number(i);
+      e = mine[x];
       start(e);
     }
-    if (i + threads < many) x_ahead = number(i + threads), ahead = mine[x_ahead];
+    if (i + threads < many) {
+      x_ahead = number(i + threads);
+      ahead = mine[x_ahead];
+    }
     while (__any_sync(full_warp, i < many)) {  // a vote, so that the lanes of a warp meet again
       if (i >= many || op.step(tile, local, j, tile.load(op.line(local)), true) != verdict::done) continue;
       if (Parts::left(op)) {
@@ -891,9 +895,13 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
         counted.tell(x, op.res.status);
       }
       i += threads;
-      x = x_ahead, e = ahead;
+      x = x_ahead;
+      e = ahead;
       if (i < many) start(e);
-      if (i + threads < many) x_ahead = number(i + threads), ahead = mine[x_ahead];
+      if (i + threads < many) {
+        x_ahead = number(i + threads);
+        ahead = mine[x_ahead];
+      }
     }
     __syncthreads();
   }
