@@ -123,9 +123,6 @@ MUTANTS = [
     Mutant("tombstones-not-looked-at", PARTS, "*dead |= F::key_of(some.w[y]) == dead_key<key>;", "*dead |= false;"),
     Mutant("present-key-says-yes", PARTS, "tell(x, no);\n        return true;", "tell(x, yes);\n        return true;"),
     Mutant(
-        "full-group-ends-its-paths", PARTS, "had == group_slots() || (F::has_value && dead)", "F::has_value && dead"
-    ),
-    Mutant(
         "overflow-of-a-group-dropped",
         PARTS,
         "if (place >= group_slots()) return false;",
