@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _core, _cuda, _progress
-from pygpuhash.errors import GpuHashError, NoMemory, TableFull
+from pygpuhash.errors import GpuHashError, HeapFull, NoMemory, TableFull
 
 __all__ = ["run"]
 
@@ -42,7 +42,7 @@ FAR_BYTES = 64 << 20
 FAR_KEYS = 1 << 22
 LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
 _ALIGNMENT = 256
-_NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
+_NO_MEMORY = _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
 
 
 class _Slot:
@@ -312,9 +312,10 @@ class _Batch:
         """Nobody waited for the chunks of a table that may not grow: their statuses say what became of them."""
         with contextlib.suppress(TableFull):
             len(self.table)  # the library would report them to the next call that waits
-        failed = np.count_nonzero(self.statuses > 1)
-        return TableFull(
-            f"{failed} of {self.keys.size} elements found no room; reserve more and retry those whose status is 2 or 3"
+        failed = self.statuses[self.statuses > 1]
+        kind = HeapFull if (failed == _NO_MEMORY).all() else TableFull
+        return kind(
+            f"{failed.size} of {self.keys.size} elements found no room: reserve more and retry those of status 2 or 3"
         )
 
     def abandon(self) -> None:

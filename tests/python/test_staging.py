@@ -282,9 +282,10 @@ def test_a_full_table_for_which_nobody_waited(backend):
         table.before = table.after = lambda launch: None
         table.untold = False
         table._pretend(_core.CUDA)
-        with pytest.raises(gh.TableFull, match=r"^\d+ of 20000 elements found no room; reserve more") as caught:
+        with pytest.raises(gh.TableFull, match=r"^\d+ of 20000 elements found no room: reserve more") as caught:
             table.insert(keys, ~keys, out=mask)
         full = caught.value
+        assert isinstance(full, gh.HeapFull) == (set(full.status) <= {0, 1, 3})
         assert str(full).startswith(f"{full.failed.sum()} of")
         assert np.array_equal(full.status == 1, mask)
         assert len(table) == mask.sum() > 0  # reported once
