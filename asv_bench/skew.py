@@ -4,8 +4,8 @@
     python -m asv_bench.skew --n 1048576 --repeats 3              a first look, on the CPU
 
 The table is empty before each batch and has room for the distinct keys at its default load; every count is compared
-with an exact one. Peers, on a GPU: `unique` of CuPy and of PyTorch, at sizes up to --peers-at-most; on the CPU:
-numpy's. Prints the table, and writes <output>/<machine>/skew-<device>.md and .json.
+with an exact one. "no mask" is with `out=False`. Peers, on a GPU: `unique` of CuPy and of PyTorch, at sizes up to
+--peers-at-most; on the CPU: numpy's. Prints the table, and writes <output>/<machine>/skew-<device>.md and .json.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import itertools
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -87,19 +88,19 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
             keys = random_keys(xp, DISTRIBUTIONS[name](xp, n), 4)
             distinct, exact = xp.unique(keys, return_counts=True)
             m = int(distinct.size)
-            for options in args.option:
+            for options, mask in itertools.product(args.option, (fresh, False)):
                 size = {"capacity": max(m, 1000), "grow": False}
                 types = {"key_dtype": "uint32", "value_dtype": "uint32"}
                 with gh.Table(args.backend, device=on.name, **size, **types, **options) as table:
-                    count = functools.partial(table.accumulate, keys, ones, out=fresh)
+                    count = functools.partial(table.accumulate, keys, ones, out=mask)
                     seconds = repeated(on, args.repeats, table.clear, count)
                     counts, there = table.find(distinct)
                     assert bool(there.all()), f"{name}: keys are missing"
                     assert bool((counts == exact.astype(np.uint32)).all()), f"{name}: a count is wrong"
-                    new = int(fresh.sum())
+                    new = m if mask is False else int(fresh.sum())
                     assert len(table) == m == new, f"{name}: {len(table)} keys, {new} of them new"
                 who = " ".join([args.backend, *(f"{key}={value}" for key, value in options.items())])
-                yield name, n, m, who, *rates(n, seconds)
+                yield name, n, m, who + (", no mask" if mask is False else ""), *rates(n, seconds)
             if n <= args.peers_at_most:
                 for who, work in peers(on, keys).items():
                     yield name, n, m, who, *rates(n, repeated(on, args.repeats, lambda: None, work))
