@@ -6,6 +6,7 @@ Needs g++ (or the compiler that ``CXX`` names) and nothing else. Programs are bu
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shlex
@@ -73,11 +74,13 @@ def build(definitions: tuple[str, ...] = (), root: Path = ROOT) -> Path:
         command = [*common, *own, "-c", str(ROOT / "tests/kit/kit_sim.cpp")]
         return compile_once(command, "kit_sim.o", digest_of(command, root), root)
 
-    with ThreadPoolExecutor() as pool:
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "lock").open("w") as lock, ThreadPoolExecutor() as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one process compiles, on all cores
         jobs = [pool.submit(engines, name) for name in STRUCTURES] + [pool.submit(harness)]
         objects = [str(job.result()) for job in jobs]
-    digest = hashlib.sha256(" ".join(objects).encode()).hexdigest()[:16]
-    return compile_once([*compiler(), *objects], "kit_sim", digest, root)
+        digest = hashlib.sha256(" ".join(objects).encode()).hexdigest()[:16]
+        return compile_once([*compiler(), *objects], "kit_sim", digest, root)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ Needs g++ (or the compiler that ``CXX`` names) and nothing else. Programs are bu
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shlex
@@ -63,9 +64,10 @@ def build(name: str, sources: list[str]) -> Path:
         return str(made(target, *([definition] if definition else []), "-c", path))
 
     folder.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with (folder / "lock").open("w") as lock, ThreadPoolExecutor(os.cpu_count()) as pool:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one process compiles, on all cores
         objects = list(pool.map(compiled, sources))
-    return made(folder / name, *objects)
+        return made(folder / name, *objects)
 
 
 def build_explorer(name: str = "gpuhash-explore", known: dict[str, bool] | None = None) -> Path:
