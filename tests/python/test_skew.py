@@ -158,6 +158,8 @@ def test_of_keys_without_room_every_element_says_so(operation: str, kind: str, w
         status = raised.value.status
         there = t.contains(keys)
         assert set(np.unique(status)) <= {0, 1, 2}
+        assert f"{(status == 2).sum()} of {N} elements" in str(raised.value)
+        assert t.stats()["failed"] == (status == 2).sum()
         assert np.array_equal(np.sort(keys[status == 1]), np.unique(keys[there]))
         assert np.all(status[~there] == 2)  # a key that found room later may have failed before
         if operation == "accumulate":
