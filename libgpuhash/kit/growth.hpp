@@ -13,7 +13,10 @@ namespace gpuhash {
 #endif
 inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
 inline constexpr size_t newcomer_sample = 1024;
-inline constexpr size_t most_parts = 4;
+#ifndef GPUHASH_MOST_PARTS
+#define GPUHASH_MOST_PARTS 4
+#endif
+inline constexpr size_t most_parts = GPUHASH_MOST_PARTS;
 // Elements of a batch that are looked up at least, however small the table is.
 #ifndef GPUHASH_NEWCOMERS
 #define GPUHASH_NEWCOMERS few_elements

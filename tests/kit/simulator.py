@@ -23,13 +23,15 @@ if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
 STRUCTURES = ("hive", "linear_probe", "slab_hash", "stadium")
 
-# Constants at their extremes: rebuilds of many steps, batches of many parts, estimates of distinct keys for small ones.
+# Constants at their extremes: rebuilds of many steps, batches of many parts that run beside others, estimates of
+# distinct keys for small ones.
 EXTREMES = (
     "-DGPUHASH_REBUILD_STEP=64",
     "-DGPUHASH_STATUS_PART=200",
     "-DGPUHASH_ALONE_PART=50",
     "-DGPUHASH_ESTIMATE_LEAST=64",
     "-DGPUHASH_NEWCOMERS=16",
+    "-DGPUHASH_MOST_PARTS=1024",
 )
 
 

@@ -729,9 +729,9 @@ class workload {
       if (the_world.one_in(3)) b.op = GPUHASH_OP_INSERT;
       if (the_world.one_in(6)) b.op = GPUHASH_OP_EXECUTE;
       const bool any_kind = b.op == GPUHASH_OP_EXECUTE;
-      const bool finds_only = the_world.one_in(2);  // of absent keys, too
+      const bool finds_only = any_kind && the_world.one_in(2);  // of absent keys, too
       for (uint32_t x = 0; x < o_.keys; ++x) {
-        if (the_world.one_in(8) || !(o.cells[x].count || (any_kind && finds_only))) continue;
+        if (!(o.cells[x].count || finds_only) || the_world.one_in(8)) continue;
         b.numbers.push_back(x);
         if (any_kind)
           b.ops.push_back(finds_only || the_world.one_in(2) ? GPUHASH_OP_FIND
