@@ -212,7 +212,7 @@ struct skip_op {
 
   GH_FN u32 kind() const { return Kind == mixed ? own_kind : Kind; }
 
-  GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index) {
+  GH_FN void begin(u32 kd, key a_key, value a_value) {
     k = a_key;
     v = a_value;
     own_kind = u8(kd);
@@ -220,18 +220,15 @@ struct skip_op {
     routes = 0;
     child = none;
     seen = empty_word<F>();
+  }
+  GH_FN void start(const table& t, u32 kd, key a_key, value a_value, index) {
+    begin(kd, a_key, a_value);
     sideways = from_top;
     search(same_for_all(read_top(t)), a_key, 0);
   }
   // From a chunk of level 0 on, which is not right of the key.
   GH_FN void start_at(u32 kd, key a_key, value a_value, u32 chunk) {
-    k = a_key;
-    v = a_value;
-    own_kind = u8(kd);
-    res = {no, 0, 0, 0};
-    routes = 0;
-    child = none;
-    seen = empty_word<F>();
+    begin(kd, a_key, a_value);
     sideways = 0;
     search(0, a_key, 0);
     at = chunk;
