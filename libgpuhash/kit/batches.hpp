@@ -206,7 +206,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     const int64_t used_before = p.sum.used;
     const host_turn turn(host_gate_, false);
     serve(p, turn);
-    room_.settle({}, uint64_t(p.sum.used - used_before));
+    room_.add_used(uint64_t(p.sum.used - used_before));
   }
   return GPUHASH_OK;
 }
@@ -240,8 +240,9 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
       }
       if (!c.granted) return GPUHASH_OK;
       p.q.n = size_t(c.n);
-    } else if (config_.grow) {
+    } else if (config_.grow && adds(p.q.kind)) {
       doubt();
+      c = room_.take_all_the_same(p.q.n);
     }
     *ran = true;
     if (const gpuhash_status s = queue(p, counters, false, err)) return s;
@@ -288,7 +289,10 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   }
   gpuhash_status s = queue(p, head()->batch, true, err);
   if (!s) s = look_at(p, head()->batch, err);
-  room_.settle(c, uint64_t(p.sum.used));
+  if (c.granted)
+    room_.settle(c, uint64_t(p.sum.used));
+  else
+    room_.add_used(uint64_t(p.sum.used));
   while (growing && !s && p.sum.failed && *grown == GPUHASH_OK) {
     *grown = without_throwing(err, [&] { return grow_after(p, err); });
     if (*grown != GPUHASH_OK) break;
@@ -297,7 +301,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     const int64_t used_before = p.sum.used;
     s = queue(p, head()->batch, true, err);
     if (!s) s = look_at(p, head()->batch, err);
-    room_.settle({}, uint64_t(p.sum.used - used_before));
+    room_.add_used(uint64_t(p.sum.used - used_before));
   }
   return poisoned_ && !s ? *grown : s;
 }

@@ -3,7 +3,7 @@
 // A batch claims room before it runs and settles when it is known what it used; the rest goes back. When nothing runs, a
 // recount replaces all of this by what the table itself says.
 //
-//   R1  used + claimed <= limit, unless a recount finds more used than the limit: what is left is never given out twice.
+//   R1  used + claimed <= limit, unless the table could not grow: what is left is never given out twice.
 //   R2  A batch that runs beside others adds no more than it has claimed; or else every element of it that finds no room
 //       is known when its call ends, and is tried again after the table has grown.
 //   R3  A recount counts what every claim before it has used. Settling such a claim changes nothing.
@@ -33,11 +33,22 @@ class room_ledger {
     const uint64_t part = limit_ / 8 < 512 ? 512 : limit_ / 8;
     return take(n, part < n ? part : n);
   }
-  // A batch without a claim, which ran because the table could not grow, says what it used all the same (R1).
+  // For a batch that runs although there is no room, because the table could not grow: nobody else may count on what it
+  // takes.
+  claim take_all_the_same(uint64_t n) {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    return claimed(n);
+  }
   void settle(const claim& c, uint64_t used) {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (c.granted && c.recounts != recounts_) return;  // R3
+    overdrawn_ |= used > c.n;
     claimed_ -= c.n;
+    used_ += used;
+  }
+  // By elements that are tried again while the table is held.
+  void add_used(uint64_t used) {
+    std::lock_guard<kit_mutex> lock(mutex_);
     used_ += used;
   }
   // Nothing runs, and every batch that has claimed is done or queued where the caller has waited for it.
@@ -53,6 +64,7 @@ class room_ledger {
     std::lock_guard<kit_mutex> lock(mutex_);
     return used_ + claimed_;
   }
+  bool overdrawn() const { return overdrawn_; }  // CUDA: never (R2)
   uint64_t left() const {
     std::lock_guard<kit_mutex> lock(mutex_);
     return left_now();
@@ -63,7 +75,10 @@ class room_ledger {
     std::lock_guard<kit_mutex> lock(mutex_);
     const uint64_t free_now = left_now();
     if (free_now < least) return {};
-    const claim c{true, n < free_now ? n : free_now, recounts_};
+    return claimed(n < free_now ? n : free_now);
+  }
+  claim claimed(uint64_t n) {
+    const claim c{true, n, recounts_};
     claimed_ += c.n;
     return c;
   }
@@ -76,6 +91,7 @@ class room_ledger {
   uint64_t used_ = 0;
   uint64_t claimed_ = 0;
   uint64_t recounts_ = 0;
+  bool overdrawn_ = false;
 };
 
 }  // namespace gpuhash

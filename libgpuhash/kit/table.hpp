@@ -341,6 +341,7 @@ class table {
   gpuhash_status ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&), gpuhash_error* err);
 
   friend class exclusive;
+  friend struct table_under_test;  // tests/kit
   host_gate host_gate_;  // CPU
   stream_gate gate_;     // CUDA, under launch_
   graphs graphs_;        // likewise

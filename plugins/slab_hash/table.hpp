@@ -240,7 +240,6 @@ class slab_hash_table final : public table {
     }
     old_heap.drop(stream);
     if (status == GPUHASH_OK) status = write_used(now, moved, stream, err);
-    if (status == GPUHASH_OK) doubt_ = false;
     return status;
   }
 
@@ -278,12 +277,7 @@ class slab_hash_table final : public table {
     return uint64_t(low);
   }
 
-  bool certain(uint64_t) override { return !doubt_ && taken() <= sure_; }
-  void doubt() override { doubt_ = true; }
-  gpuhash_status recount(void*, gpuhash_error*) override {
-    doubt_ = false;  // what is used was counted just now
-    return GPUHASH_OK;
-  }
+  bool certain(uint64_t) override { return taken() <= sure_; }
   // Super blocks for what has been claimed, before it can run out.
   gpuhash_status provide(void* stream, gpuhash_error* err) override {
     gpuhash_status s = GPUHASH_OK;
@@ -361,7 +355,7 @@ class slab_hash_table final : public table {
     if (e) return fault(err, e, "flushing");
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     forget_claims(uint64_t(now.used));
-    return recount(stream, err);
+    return GPUHASH_OK;
   }
 
   // ---- looking at it --------------------------------------------------------------------------------------------------
@@ -526,8 +520,7 @@ class slab_hash_table final : public table {
   uint64_t limit_ = 0;
   uint64_t capacity_ = 0;  // keys that the buckets were chosen for
   bool rebuilding_ = false;
-  uint64_t sure_ = 0;   // CUDA: as sure_slots() says of the heap as it is
-  bool doubt_ = false;  // CUDA: slots may be used that nobody has claimed
+  uint64_t sure_ = 0;  // CUDA: as sure_slots() says of the heap as it is
 };
 
 }  // namespace gpuhash

@@ -52,7 +52,7 @@ class device {
     graphs_.clear();
     actors_ = most_fibers;
     calls = allocations = injected = injected_memory = 0;
-    fail_call = fail_memory_from = fail_memory_to = 0;
+    fail_call = fail_memory_from = fail_memory_to = fail_memory_least = 0;
     failed_call = nullptr;
     sticky = false;
     inside = 0;
@@ -294,6 +294,7 @@ class device {
   const char* failed_call = nullptr;
   uint32_t failed_thread = 0;
   uint64_t allocations = 0, fail_memory_from = 0, fail_memory_to = 0;  // allocations from..to-1 fail
+  size_t fail_memory_least = 0;                                        // of those of so many bytes
   uint64_t injected = 0, injected_memory = 0;
   uint32_t inside = 0;  // calls of the table that run now: only they see faults
 
@@ -313,8 +314,8 @@ class device {
     if (the_world.trace) fprintf(stderr, "  step %llu: %s fails\n", (unsigned long long)the_world.steps, call);
     return error_device;
   }
-  bool out_of_memory() {
-    if (!inside) return false;
+  bool out_of_memory(size_t bytes) {
+    if (!inside || bytes < fail_memory_least) return false;
     ++allocations;
     if (allocations < fail_memory_from || allocations >= fail_memory_to) return false;
     ++injected_memory;
@@ -336,7 +337,7 @@ class device {
   int allocate(void** p, size_t bytes, void* h, owner whose, const char* who) {
     the_world.point();  // it fails for lack of memory only
     if (cuda) check_device(who);
-    if (out_of_memory()) return error_no_memory;
+    if (out_of_memory(bytes)) return error_no_memory;
     block& b = make_block(bytes, whose);
     // What only those use who have the table to themselves lies beside what all use.
     if (bytes == sizeof(gpuhash::header)) b.apart = offsetof(gpuhash::header, batch);
@@ -390,7 +391,7 @@ class device {
   }
   int allocate_pinned(void** p, size_t bytes) {
     the_world.point();
-    if (out_of_memory()) return error_no_memory;
+    if (out_of_memory(bytes)) return error_no_memory;
     block& b = make_block(bytes, owner::table);
     b.pinned = true;
     *p = visible(b);

@@ -118,11 +118,12 @@ table_options draw_options(const run_options& r) {
     c.max_load_factor = loads[w.below(4)];
     if (w.one_in(3)) o.buckets = 1 + w.below(40);
     o.slab_bytes = 64u << w.below(3);
-    o.light = w.one_in(4);
+    const bool refuses = r.what == plan::memory;
+    o.light = w.one_in(refuses ? 2 : 4);
     o.duplicates = w.one_in(4);
-    if (w.one_in(3)) {  // many keys in few buckets of small slabs: the heap is soon full
+    if (w.one_in(refuses ? 2 : 3)) {  // many keys in few buckets of small slabs: the heap is soon full
       c.key_bytes = c.value_bytes = 8;
-      o.buckets = 1 + w.below(100);
+      o.buckets = refuses && w.one_in(2) ? 0 : 1 + w.below(100);
       o.slab_bytes = 64;
       o.keys = 3001;
     }

@@ -128,7 +128,13 @@ MISTAKES = [
         "if (!PLANTED && free_now < least) return {};",
     ),
     Mistake("claims not counted", ROOM, "claimed_ += c.n;", left_out("claimed_ += c.n;")),
-    Mistake("use not counted", ROOM, "    used_ += used;", "    used_ += PLANTED ? 0 : used;"),
+    Mistake("use not counted", ROOM, "c.n;\n    used_ += used;", "c.n;\n    used_ += PLANTED ? 0 : used;"),
+    Mistake(
+        "what runs without room is not claimed",
+        BATCHES,
+        "c = room_.take_all_the_same(p.q.n);",
+        left_out("c = room_.take_all_the_same(p.q.n);"),
+    ),
     Mistake("old claims settled", ROOM, "c.recounts != recounts_", "(!PLANTED && c.recounts != recounts_)"),
     Mistake("recount keeps the claims", ROOM, "claimed_ = 0;\n    ++", "if (!PLANTED) claimed_ = 0;\n    ++"),
     # batches
@@ -276,9 +282,8 @@ MISTAKES = [
         "units always certain",
         SLAB,
         "taken() <= sure_; }",
-        "(PLANTED || taken() <= sure_); }",
+        "PLANTED || taken() <= sure_; }",
     ),
-    Mistake("no doubt", SLAB, "override { return !doubt_ &&", "override { return (PLANTED || !doubt_) &&"),
     Mistake("the heap of before is sure", SLAB, "      sure_ = old_sure;", "      if (!PLANTED) sure_ = old_sure;"),
     Mistake("the old heap leaks", SLAB, "    old_heap.drop(stream);", "    if (!PLANTED) old_heap.drop(stream);"),
     Mistake(

@@ -16,11 +16,21 @@
 //   W8  All memory and every event goes back; after a device error every call says POISONED.
 //   W9  Batches that are captured into a graph do at each launch what they do otherwise. While the graph lives, the table
 //       stays where it is. What a graph does not take is refused.
+//   W10 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
+//       On CUDA no batch beside others uses more than it has claimed.
+//   W11 What fails for lack of memory leaves the table as it was.
 #pragma once
 #include <algorithm>
 
 #include "libgpuhash/kit/table.hpp"
 #include "tests/kit/engines.hpp"
+
+namespace gpuhash {
+struct table_under_test {
+  static uint64_t taken(const table& t) { return t.taken(); }
+  static bool overdrawn(const table& t) { return t.room_.overdrawn(); }
+};
+}  // namespace gpuhash
 
 namespace gpuhash::kit_sim {
 
@@ -82,16 +92,22 @@ class workload {
       const uint32_t actions = 4 + w.below(24);
       run_threads([this, actions](uint32_t t) { act(t, actions); });
       if (broken_) break;
+      if (w.one_in(4)) ledger_knows_all(info());  // which waits for everything
+      if (broken_) break;
       switch (w.below(8)) {
         case 0: look_at_everything(); break;
         case 1: clear(owners_[0].stream); break;
         case 2: updates_only(); break;
         case 3: rush(); break;
         case 4: use_graph(); break;
+        case 5:
+        case 6: run_.what == plan::memory ? famine() : use_graph(); break;
       }
       if (graph_) break;  // it outlives the table
     }
     if (!broken_ && !w.one_in(4)) look_at_everything();
+    if (!broken_ && !graph_ && w.one_in(2))
+      submit(owners_[w.below(n_owners)]);  // which runs when the table is destroyed
     if (!broken_ && !o_.config.grow) info();
     if (!broken_ && !o_.config.grow) {
       for (owner& o : owners_) settle(o);
@@ -117,6 +133,7 @@ class workload {
     void *keys = nullptr, *in = nullptr, *out = nullptr, *status = nullptr, *codes = nullptr;
     gpuhash_status said = GPUHASH_OK;
     bool counted = false, may_fail = false, captured = false;
+    bool nobody_knows = false;  // which of its elements found no room
     gpuhash_counts counts{};
   };
   struct owner {
@@ -394,7 +411,7 @@ class workload {
     // Without a status array nobody can tell which elements found no room, so that only a run in which none may do so can
     // go on after it.
     const bool sure = o_.config.grow && run_.what == plan::plain, mixes = b.op == GPUHASH_OP_EXECUTE;
-    gpuhash_batch q = prepare(o, b, !sure || !w.one_in(4));
+    gpuhash_batch q = prepare(o, b, !b.nobody_knows && (!sure || !w.one_in(4)));
     b.counted = w.one_in(3);
     if (b.counted) q.counts = &b.counts;
     elements += q.n;
@@ -433,6 +450,7 @@ class workload {
   void replay(owner& o, batch& b) {
     world& w = the_world;
     if (the_device.injected) return;
+    if (b.nobody_knows) return free_arrays(b);
     if (b.clears) {
       for (cell& c : o.cells) c = {};
       for (bool& k : o.knows) k = false;
@@ -613,11 +631,17 @@ class workload {
   void clear(void* s) {
     must(call("clear", [&](gpuhash_error* e) { return table_->clear(s, e); }), "clear");
     if (over()) return;
+    if (const uint64_t taken = table_under_test::taken(*table_))
+      the_world.violation("W10: the table is empty, and the ledger says that %llu slots are taken",
+                          (unsigned long long)taken);
     for (owner& o : owners_) settle_later(o);
   }
   // What is queued came before the clear, so it is looked at first.
   void settle_later(owner& o) {
     settle(o);
+    forget(o);
+  }
+  void forget(owner& o) {
     batch b;
     b.clears = true;
     replay(o, b);
@@ -643,6 +667,7 @@ class workload {
     if (i.size != want.size())
       the_world.violation("W6: the table says that it holds %llu keys; it has to hold %zu", (unsigned long long)i.size,
                           want.size());
+    ledger_knows_all(i);
     must(call("check", [&](gpuhash_error* e) { return table_->check(e); }), "check");
     if (over()) return;
     size_t n = want.size() + 1;
@@ -669,12 +694,37 @@ class workload {
     if (values) the_device.free_user(values);
   }
 
+  // W10
+  void ledger_knows_all(const gpuhash_table_info& i) {
+    if (over() || !o_.config.grow) return;
+    const uint64_t taken = table_under_test::taken(*table_);
+    if (taken < i.used)
+      the_world.violation("W10: %llu slots are used, and the ledger knows of %llu", (unsigned long long)i.used,
+                          (unsigned long long)taken);
+    if (run_.cuda && table_under_test::overdrawn(*table_))
+      the_world.violation("W10: a batch has used more than it had claimed");
+  }
+
   // W7: an empty table is filled by all threads at once.
   void rush() {
     if (!o_.config.grow || run_.what != plan::plain) return;
     clear(owners_[0].stream);
     if (over()) return;
     may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(nullptr, e); });
+    gpuhash_stat list[32];
+    size_t n = 32;
+    const auto look = [&] {
+      n = 32;
+      must(call("stats", [&](gpuhash_error* e) { return table_->stats(&n, list, e); }), "stats");
+    };
+    const auto stat = [&](const char* name) {
+      for (size_t i = 0; i < n; ++i)
+        if (!strcmp(list[i].name, name)) return list[i].value;
+      return 0.0;
+    };
+    look();
+    if (over()) return;
+    const double units_before = stat("heap_units");
     run_threads([this](uint32_t t) {
       for (uint32_t i = 0; i < o_.streams; ++i) {
         batch b;
@@ -683,22 +733,83 @@ class workload {
         launch(owners_[t * o_.streams + i], std::move(b));
       }
     });
-    gpuhash_stat list[32];
-    size_t n = 32;
-    must(call("stats", [&](gpuhash_error* e) { return table_->stats(&n, list, e); }), "stats");
+    look();
     if (over()) return;
-    const auto stat = [&](const char* name) {
-      for (size_t i = 0; i < n; ++i)
-        if (!strcmp(list[i].name, name)) return list[i].value;
-      return 0.0;
-    };
     const double keys = stat("size"), slots = stat("slots") * (run_.slab ? 1 : o_.config.max_load_factor);
     if (!run_.slab && o_.probe_limit > 3000 && slots > 6 * keys + 1024)
       the_world.violation("W7: %.0f keys have come to a table of room for %.0f", keys, slots);
-    const double in_hand = run_.cuda ? 1 << 14 : 0;  // what warps may hold before they link it
-    if (run_.slab && !o_.light && stat("heap_units") > 4 * stat("heap_taken") + 2 * in_hand + 4096)
-      the_world.violation("W7: the table has taken %.0f units of %.0f that it has", stat("heap_taken"),
-                          stat("heap_units"));
+    if (!run_.slab || o_.light) return;
+    // Ahead of need: a rebuild's, and on CUDA what warps may hold before they link it. Else, twice what was too little.
+    const bool ahead = run_.cuda || !o_.buckets;
+    const double units = stat("heap_units"), taken = stat("heap_taken");
+    if (units > (ahead ? 4 * taken + (run_.cuda << 15) + 4096 : std::max(units_before, 2 * taken + 256)))
+      the_world.violation("W7: the table has taken %.0f units of %.0f that it has", taken, units);
+  }
+
+  // W11: for a while no memory can be had, and then it can. Nothing of what came meanwhile may cost an element later.
+  void famine() {
+    device& d = the_device;
+    if (run_.at || !o_.config.grow) return;
+    const uint64_t from = d.fail_memory_from, to = d.fail_memory_to;
+    d.fail_memory_from = d.allocations + 1 + (the_world.one_in(2) ? 0 : the_world.below(8));
+    d.fail_memory_to = ~uint64_t(0);
+    d.fail_memory_least = the_world.one_in(2) ? 0 : 6000;  // or only that of tables
+    const bool crowded = the_world.one_in(2);
+    const uint32_t actions = 2 + the_world.below(12);
+    run_threads([this, crowded, actions](uint32_t t) { crowded ? crowd(t, actions) : act(t, actions); });
+    d.fail_memory_from = std::min(d.fail_memory_from, d.allocations + 1 + the_world.below(12));
+    if (!over()) fails_and_changes_nothing();
+    d.fail_memory_from = from, d.fail_memory_to = to, d.fail_memory_least = 0;
+    if (crowded && !over()) clear(nullptr);  // the model does not know what is there
+    if (over()) return;
+    switch (the_world.below(4)) {
+      case 0: updates_only(); break;
+      case 1:
+      case 2: run_threads([this](uint32_t t) { fill(t); });
+    }
+  }
+  // All keys, in small batches.
+  void fill(uint32_t thread) {
+    const uint32_t some = 1 + the_world.below(60);
+    for (uint32_t x = 0; x < o_.keys && !over();) {
+      batch b;
+      b.op = GPUHASH_OP_INSERT;
+      const uint32_t end = std::min(o_.keys, x + some);
+      for (; x < end; ++x) b.numbers.push_back(x);
+      for (uint32_t i = 0; i < o_.streams && !over(); ++i) launch(owners_[thread * o_.streams + i], b);
+    }
+  }
+  // One thread adds little, and learns what became of it. The others add all that they have.
+  void crowd(uint32_t thread, uint32_t actions) {
+    for (uint32_t i = 0; i < actions && !over(); ++i) {
+      owner& o = own_of(thread);
+      // What is queued behind finds is on its way for long.
+      for (uint32_t k = thread ? 0 : the_world.below(3); k > 0 && !over(); --k)
+        launch(o, draw_batch(o, GPUHASH_OP_FIND, false));
+      if (over()) return;
+      batch b;
+      b.op = GPUHASH_OP_INSERT;
+      b.nobody_knows = thread > 0;
+      const uint32_t n = thread ? o_.keys : 1 + the_world.below(9), first = the_world.below(o_.keys);
+      for (uint32_t k = 0; k < n && k < o_.keys; ++k) b.numbers.push_back((first + k) % o_.keys);
+      launch(o, std::move(b));
+    }
+  }
+  void fails_and_changes_nothing() {
+    for (owner& o : owners_) settle(o);
+    const gpuhash_table_info before = info();
+    if (over()) return;
+    const uint64_t keys = 2 * before.slots + 5000;
+    const gpuhash_status s = call("reserve", [&](gpuhash_error* e) { return table_->reserve(keys, nullptr, e); });
+    if (over() || s == GPUHASH_OK) return;
+    if (s != GPUHASH_NO_MEMORY && (s != GPUHASH_FULL || o_.probe_limit > 3000))
+      the_world.violation("W11: reserve without memory says %d: %s", int(s), err().message);
+    const gpuhash_table_info after = info();
+    if (!over() && (before.size != after.size || before.slots != after.slots || before.capacity != after.capacity ||
+                    before.bytes != after.bytes || before.rebuilds != after.rebuilds))
+      the_world.violation("W11: a reserve that failed made a table of %llu keys in %llu slots from one of %llu in %llu",
+                          (unsigned long long)after.capacity, (unsigned long long)after.slots,
+                          (unsigned long long)before.capacity, (unsigned long long)before.slots);
   }
 
   // W5
@@ -748,7 +859,12 @@ class workload {
     owner& o = owners_[w.below(owners_.size())];
     if (!run_.cuda || !o.stream || run_.what == plan::faults) return;
     for (owner& each : owners_) each.retry.clear();
-    settle(o);
+    for (owner& each : owners_) settle(each);
+    if (over()) return;
+    // What reads when a capture begins may read still when the graph is launched.
+    owner& reader = owners_[w.below(owners_.size())];
+    const bool reads = &reader != &o && w.one_in(2);
+    if (reads) launch(reader, draw_batch(reader, GPUHASH_OP_FIND, false));
     if (over()) return;
     device::graph& g = the_device.begin_capture(o.stream);
     captured_of_ = &o;
@@ -757,6 +873,7 @@ class workload {
     for (uint32_t n = 1 + w.below(3); n > 0 && !over(); --n) capture(o);
     the_device.end_capture(o.stream);
     graph_ = &g;
+    if (reads && !over()) launch_graph();
     if (over()) return;
     const uint32_t launches = 1 + w.below(4), thread = uint32_t(index_of(o)) / o_.streams;
     run_threads([&](uint32_t t) {
@@ -774,8 +891,12 @@ class workload {
     if (!over()) refused_while_it_lives();
     // A launch follows what had the table to itself, also on another stream; and that follows a launch on its own stream.
     for (uint32_t n = w.below(3); n > 0 && !over(); --n) {
-      clear(owners_[w.below(owners_.size())].stream);
-      if (!over()) launch_graph();
+      for (owner& each : owners_) settle(each);
+      must(call("clear", [&](gpuhash_error* e) { return table_->clear(owners_[w.below(owners_.size())].stream, e); }),
+           "clear");
+      if (over()) break;
+      for (owner& each : owners_) forget(each);
+      launch_graph();
     }
     if (!over() && w.one_in(2)) end_graph();
     if (!over() && !graph_)
@@ -793,7 +914,7 @@ class workload {
   }
   void launch_graph() {
     owner& o = *captured_of_;
-    settle(o);
+    if (!o.queued.empty()) settle(o);
     if (over()) return;
     the_device.launch(*graph_, o.stream);
     o.queued = captured_;
