@@ -46,7 +46,7 @@ struct batch_arrays {
   uint32_t* element;
   uint64_t* fresh;   // 1: the first element of a key that the table lacks
   uint64_t* before;  // n + 1 of them
-  uint64_t* found;   // two words: a key is less than the one before it; side keys that are not there yet
+  uint64_t* found;   // words: a key is less than the one before it; side keys that are not there yet; two sums of those
   const void* old_keys;
   uint64_t old, n;
 };

@@ -235,8 +235,7 @@ int build(const void* table, size_t n, const void* keys, const void* values, uin
   return e;
 }
 
-// accumulate is served key by key: many operands of one key would be a single thread's to add.
-inline constexpr u32 built_here = 1u << insert | 1u << assign;
+inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
 
 template <class F>
 static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,      built_here,

@@ -250,6 +250,27 @@ MUTANTS = [
     Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),
     Mutant("range-to-the-chunk", SKIP_READ, "!gone && !to_end && range.high <= max", "!gone && !to_end"),
     Mutant("counted-from-elsewhere", SKIP_WALK, "q.out_keys || q.out_values ? u64(i) * q.most : 0", "u64(i) * q.most"),
+    # skiplist: operands of a batch that is built at once
+    Mutant("joined-across-keys", SKIP_BUILD, "shuffle(k, from, 32) == k", "true"),
+    Mutant("first-joined-twice", SKIP_BUILD, "i < a.n && at == to", "i < a.n"),
+    Mutant("joined-past-the-end", SKIP_BUILD, "i < a.n && at == to", "at == to"),
+    Mutant("open-is-dropped", SKIP_BUILD, "if (lane == 0 && open) store(open_to, open_key, sum);", ";"),
+    Mutant("open-of-another-key", SKIP_BUILD, "k == open_key", "true"),
+    Mutant("open-replaces", SKIP_BUILD, "some ? join_operands(j, sum, v) : sum", "sum"),
+    Mutant("large-are-joined", SKIP_BUILD, "some && !may_join_first(j, v)", "false"),
+    Mutant("last-stored-twice", SKIP_BUILD, "first && lane != last && some", "first && some"),
+    Mutant("sum-lost-to-others", SKIP_BUILD, "if (before == seen) return;", "return;"),
+    Mutant(
+        "narrow-sums-carry", SKIP_BUILD, "atomicAdd(reinterpret_cast<u32*>(stored), u32(v));", "atomicAdd(stored, v);"
+    ),
+    Mutant("side-sum-of-both", SKIP_BUILD, "a.found + 2 + side", "a.found + 2"),
+    Mutant(
+        "side-starts-anew",
+        SKIP_BUILD,
+        "adds ? read_value<F>(q, element) : F::value_of(side_word(t, k))",
+        "read_value<F>(q, element)",
+    ),
+    Mutant("stored-as-an-operand", SKIP_BUILD, "join(j, seen, v)", "join_operands(j, seen, v)"),
     Mutant("search-of-the-block", SKIP_BUILD, "threadIdx.x == block_threads - 1", "threadIdx.x == 0"),
     Mutant(
         "found-from-the-first",

@@ -71,14 +71,17 @@ std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format
   constexpr u32 half = sizeof(typename F::key);
   const ordered_engine& e = *from.run->ordered;
   const auto keys = packed(b.keys, half);
-  const auto values = packed(b.values, half);
+  const auto values = packed(b.values, b.value_bytes);
   request q{};
   q.kind = b.kind;
+  q.combine = b.combine;
+  q.value_type = b.type;
   q.n = b.n();
   q.keys = keys.data();
   q.values = b.values.empty() ? nullptr : values.data();
   q.status = status.data();
-  q.key_bytes = q.value_bytes = half;
+  q.key_bytes = half;
+  q.value_bytes = b.value_bytes;
   build_request r{};
   r.batch = &q;
   r.old = u64(from.used());
@@ -107,30 +110,89 @@ std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format
 }
 
 template <class F>
-void building(const char* name, format_id format, u32 chunk, u64 seed) {
-  const shape s{std::string(name) + " building", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
-  title(s, seed, "batches at once");
-  random_numbers random{seed};
-  auto t = std::make_unique<skip_store<F>>(format, 10, chunk);
+struct built_table {
+  const format_id format;
+  const u32 chunk;
+  std::unique_ptr<skip_store<F>> t;
   std::map<u64, u64> m;
-  for (int round = 0; round < 8; ++round) {
-    const vector<u64> pool = key_pool(s, round % 3 ? 700 : 8);
-    batch b = random_batch(s, random, pool, round % 2 ? u32(assign) : u32(insert), 700);
-    if (round > 4) std::sort(b.keys.begin(), b.keys.end());
+
+  void renew() {
+    t = std::make_unique<skip_store<F>>(format, 10, chunk);
+    m.clear();
+  }
+  // Elements take effect in the order of the batch, but that operands of accumulate may be joined in any order.
+  void take(const batch& b) {
     vector<u8> status(b.n() + 8, untouched);
     t = built(*t, format, b, status);
     for (size_t i = 0; i < b.n(); ++i) {
-      const u64 v = b.values.empty() ? 0 : b.values[i];
-      const bool absent = m.emplace(b.keys[i], v).second;
-      if (b.kind == assign) m[b.keys[i]] = v;
-      if (status[i] != absent) wrong("round %d: element %zu has status %u", round, i, status[i]);
+      const u64 v = operand(b, i);
+      const auto [at, absent] = m.emplace(b.keys[i], v);
+      if (b.kind == assign) at->second = v;
+      if (b.kind == accumulate && !absent) at->second = join_bits(b, at->second, v);
+      if (status[i] != absent) wrong("kind %u: element %zu has status %u", b.kind, i, status[i]);
     }
     for (size_t i = b.n(); i < status.size(); ++i) SAME(status[i], untouched);
-    std::multimap<u64, u64> expected(m.begin(), m.end());
-    if (contents(*t) != expected) wrong("round %d: other pairs than expected", round);
+    const auto there = contents(*t);
+    for (const auto& [k, v] : m)
+      if (!there.count(k) || there.find(k)->second != v)
+        wrong("kind %u: key %llx has not the value %llx", b.kind, k, v);
+    SAME(there.size(), m.size());
     SAME(t->live(), m.size());
     t->used();  // and the invariants
   }
+};
+
+template <class F>
+void building(const char* name, format_id format, u32 chunk, u32 value_bytes, u64 seed) {
+  const shape s{std::string(name) + " building", sizeof(typename F::key), value_bytes, {}, no_memory, {}};
+  title(s, seed, "batches at once");
+  random_numbers random{seed};
+  built_table<F> table{format, chunk, nullptr, {}};
+  table.renew();
+  for (int round = 0; round < 8; ++round) {
+    const vector<u64> pool = key_pool(s, round % 3 ? 700 : 8);
+    constexpr u32 kinds[] = {insert, accumulate, assign, accumulate, accumulate};
+    batch b = random_batch(s, random, pool, kinds[round % 5], 700);
+    if (round > 5) std::sort(b.keys.begin(), b.keys.end());
+    const bool floats = b.kind == accumulate && b.type == 2;  // which are no numbers to the other kinds
+    if (floats) table.renew();
+    table.take(b);
+    if (floats) {
+      table.take(b);
+      table.renew();
+    }
+  }
+}
+
+// Sums that end within the range of their type, whereas some of the operands by themselves do not.
+template <class F>
+void large_operands(const char* name, format_id format, u64 seed) {
+  const shape s{std::string(name) + " large", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "large operands");
+  built_table<F> table{format, 8, nullptr, {}};
+  table.renew();
+  batch b;
+  b.kind = insert;
+  b.key_bytes = s.key_bytes;
+  b.value_bytes = s.value_bytes;
+  b.type = 2;
+  const auto bits = [&](double x) {
+    const float f = float(x);
+    u64 v = 0;
+    s.value_bytes == 4 ? memcpy(&v, &f, 4) : memcpy(&v, &x, 8);
+    return v;
+  };
+  const double large = s.value_bytes == 4 ? 3e38 : 1.5e308;
+  const u64 top = s.key_bytes == 4 ? 0xffffffffu : ~u64(0);
+  for (const u64 k : {u64(1), u64(2), u64(3), top}) {
+    b.keys.push_back(k);
+    b.values.push_back(bits(-large));
+  }
+  table.take(b);
+  b.kind = accumulate;
+  b.keys.insert(b.keys.end(), b.keys.begin(), b.keys.end());
+  b.values.assign(b.keys.size(), bits(large));
+  table.take(b);
 }
 
 // Neighbours and ranges against the model, with and without writers about.
@@ -299,8 +361,11 @@ int main(int argc, char** argv) {
   add<pair32>(shapes, "pair32", format_pair32, {8, 16, 32});
   add<pair64>(shapes, "pair64", format_pair64, {8, 16});
   return run_all(shapes, argc, argv, [](u64 seed) {
-    building<pair32>("pair32", format_pair32, 8, seed);
-    building<pair64>("pair64", format_pair64, 16, seed);
+    building<pair32>("pair32", format_pair32, 8, 4, seed);
+    building<pair64>("pair64", format_pair64, 16, 8, seed);
+    building<pair64>("pair64 with values of 4 bytes", format_pair64, 8, 4, seed);
+    large_operands<pair32>("pair32", format_pair32, seed);
+    large_operands<pair64>("pair64", format_pair64, seed);
     ordered_answers<pair32>("pair32", format_pair32, 8, seed);
     ordered_answers<pair32>("pair32", format_pair32, 32, seed);
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);
