@@ -1534,6 +1534,19 @@ cdef class CoreTable:
         self._leave()
         check(status, &err)
 
+    def _range_all(self, size_t n, uintptr_t low, uintptr_t high, uintptr_t offsets, size_t room, uintptr_t out_keys,
+                   uintptr_t out_values, uintptr_t stream=0):
+        """None, or the exception."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_range_all(self.handle, n, <void *>low, <void *>high, <uint64_t *>offsets, room,
+                                       <void *>out_keys, <void *>out_values, <void *>stream, &err)
+        self._leave()
+        return None if status == GPUHASH_OK else exception(status, &err)
+
     def _export(self, size_t room, uintptr_t keys, uintptr_t values, uintptr_t stream=0):
         """(pairs in the table, None or the exception)."""
         cdef gpuhash_error err

@@ -20,6 +20,9 @@ struct ordered_request {
   uint64_t* counts;  // may be NULL
   const uint64_t*
       offsets;  // NULL: the pairs of range i begin at i * most; else at offsets[i], and end before offsets[i + 1]
+  // n + 1 of them, or NULL: where the pairs of each range would begin, one range's behind the other's. Then nothing else is
+  // written.
+  uint64_t* sums;
   uint32_t key_bytes, value_bytes;
   uint32_t threads;
   uint32_t alone;  // CUDA: 1: no batch that writes runs at the same time

@@ -205,8 +205,21 @@ int neighbors(const void* table, const ordered_request& q) {
   return ask<F>(table, q, up ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>, false);
 }
 template <class F>
-int ranges(const void* table, const ordered_request& q) {
-  return ask<F>(table, q, serve_ranges<skip_table<F>>, true);
+int ranges(const void* table, const ordered_request& given) {
+  ordered_request q = given;
+  if (q.sums) q.counts = q.sums;
+  int e = q.n ? ask<F>(table, q, serve_ranges<skip_table<F>>, true) : 0;
+  if (!q.sums || e) return e;
+  const u32 n = u32(q.n) + 1;
+  const cudaStream_t s = cudaStream_t(q.stream);
+  u64* const sums = reinterpret_cast<u64*>(q.sums);
+  size_t bytes = 0;
+  e = int(cudaMemsetAsync(sums + q.n, 0, sizeof(u64), s));
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(nullptr, bytes, sums, sums, n, s));
+  device_array<unsigned char> work(bytes, q.stream);
+  if (!e) e = work.error;
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(work.p, bytes, sums, sums, n, s));
+  return e;
 }
 
 // A thread for each word of a level.

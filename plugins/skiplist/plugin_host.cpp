@@ -75,11 +75,17 @@ int neighbors(const void* table, const ordered_request& q) {
   return 0;
 }
 template <class F>
-int ranges(const void* table, const ordered_request& q) {
+int ranges(const void* table, const ordered_request& given) {
   const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
+  ordered_request q = given;
+  if (q.sums) q.counts = q.sums + 1;
   in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) walk.write_range(q, i);
   });
+  if (q.sums) {
+    q.sums[0] = 0;
+    for (size_t i = 0; i < q.n; ++i) q.sums[i + 1] += q.sums[i];
+  }
   return 0;
 }
 

@@ -287,7 +287,20 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
           }
         }
         for (u32 i = 0; i < half; ++i) SAME(keys[room * half + i] + values[room * half + i], 2 * untouched);
+        if (!counted) continue;
+        vector<uint64_t> sums(q.n + 2, ~u64(0));
+        q.sums = sums.data();
+        SAME(t.run->ordered->ranges(&t.t, q), 0);
+        q.sums = nullptr;
+        for (u32 i = 0; i <= q.n; ++i) SAME(sums[i], offsets[i]);
+        SAME(sums[q.n + 1], ~u64(0));
       }
+    uint64_t nothing[2] = {1, 2};
+    q.n = 0;
+    q.sums = nothing;
+    SAME(t.run->ordered->ranges(&t.t, q), 0);
+    SAME(nothing[0] * 10 + nothing[1], 2);
+    q.sums = nullptr;
     q.n = n;
   }
 }
