@@ -68,6 +68,9 @@ struct ordered_engine {
   size_t (*work_bytes)(const build_request& b);
   int (*sort)(const void* table, build_request& b);
   int (*merge)(const void* table, const build_request& b, void* keys, void* values);
+  // CPU, or NULL: the chunks of an empty table from a batch whose keys ascend, and its statuses. False: they do not; nothing
+  // was written but chunks of the pool.
+  bool (*build_ascending)(const void* table, const request& q, uint32_t per);
 };
 
 }  // namespace gpuhash

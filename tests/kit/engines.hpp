@@ -481,8 +481,20 @@ struct fake_ordered {
       real().merge(&t, there->b, the_device.real(keys), the_device.real(values));
     });
   }
+  // The CPU's.
+  static bool build_ascending(const void* table, const request& q, uint32_t per) {
+    const char* const who = "a build of ascending keys";
+    the_world.point();
+    const runner r = base::this_thread();
+    touch_table(r, *static_cast<const layout*>(table), access::write, who);
+    r.touch(q.keys, q.n * q.key_bytes, access::read, who);
+    r.touch(q.values, q.n * q.value_bytes, access::read, who);
+    r.touch(q.status, q.n, access::write, who);
+    return real().build_ascending(table, q, per);
+  }
   static constexpr uint32_t kinds = 1u << GPUHASH_OP_INSERT | 1u << GPUHASH_OP_ASSIGN | 1u << GPUHASH_OP_ACCUMULATE;
-  static constexpr ordered_engine all = {neighbors, ranges, build, kinds, work_bytes, sort, merge};
+  static constexpr ordered_engine of_cuda = {neighbors, ranges, build, kinds, work_bytes, sort, merge, nullptr};
+  static constexpr ordered_engine of_cpu = {neighbors, ranges, build, kinds, work_bytes, sort, merge, build_ascending};
 };
 
 // Sets are stored as pairs.
@@ -490,7 +502,8 @@ inline const engine* fake_skiplist_engines() {
   const auto of = []<int id>(auto format) {
     using M = skip_memory<decltype(format)>;
     using E = fake_engine<M, id>;
-    return engine{E::run, E::collect, nullptr, nullptr, nullptr, nullptr, &fake_ordered<M, id>::all};
+    using O = fake_ordered<M, id>;
+    return engine{E::run, E::collect, nullptr, nullptr, nullptr, nullptr, the_device.cuda ? &O::of_cuda : &O::of_cpu};
   };
   static engine all[format_count];
   all[format_set32] = all[format_pair32] = of.template operator()<format_pair32>(pair32{});

@@ -374,7 +374,10 @@ MISTAKES = [
         "gpuhash_status s = in_place && !PLANTED ? wipe(",
     ),
     Mistake(
-        "only one segment is wiped", SKIP, "s < t.segments && t.first[s] < chunks", "s < (PLANTED ? 1 : t.segments)"
+        "only one segment is wiped",
+        SKIP,
+        "s < t.segments && t.first[s] < chunks",
+        "s < (PLANTED ? 1 : t.segments) && t.first[s] < chunks",
     ),
     Mistake(
         "keys encoded twice",
