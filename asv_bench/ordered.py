@@ -3,11 +3,12 @@
     python -m asv_bench.ordered                       2^22 and 2^24 keys
     python -m asv_bench.ordered --keys 262144         a first look
 
-Keys and values have 4 bytes. `find` and its like are random queries of present keys; `range` is ranges of 16 and of 1,000
-pairs at random places; `build` inserts pairs into an empty table, `flush` writes dense chunks again. Every answer is
-compared with the sorted array. The lines of others are numpy.searchsorted on a sorted array, and one call per key of
-`bisect_left` of the module bisect on a list, and of sortedcontainers.SortedList. Streams of memory are read (sum of an
-array) and copied by the same number of threads. Prints the table, and writes <output>/<machine>/ordered-cpu.md and .json.
+Keys and values have 4 bytes. `find` and its like are random queries of present keys; `range` is ranges of 16 and of
+1,000 pairs at random places; `build` inserts pairs into an empty table, `flush` writes dense chunks again. Every answer
+is compared with the sorted array. The lines of others are numpy.searchsorted on a sorted array, and one call per key of
+`bisect_left` of the module bisect on a list, and of sortedcontainers.SortedList. Streams of memory are read (by an
+or of its words) and copied by the same number of threads. Prints the table, and writes
+<output>/<machine>/ordered-cpu.md and .json.
 """
 
 from __future__ import annotations
@@ -182,7 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for n, what, threads, *figures, other, ratio, goal in rows
     ]
     about = circumstances({"cpu": device("cpu").model})
-    text = f"# A skiplist beside sorted arrays\n\n{device('cpu').model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
+    text = f"# A skiplist beside sorted arrays\n\n{device('cpu').model}; {about['date']}; "
+    text += f"commit {about['commit'][:8]}.\n\n"
     text += markdown_table(HEADER, cells)
     print(text)
     stem = args.output / machine_name() / "ordered-cpu"

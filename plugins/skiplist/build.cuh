@@ -11,7 +11,7 @@
 #include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 
-// Elements per lane whose operands are joined before they reach a pair. Defined as small by tests.
+// Elements per lane at least whose operands are joined before they reach a pair. Defined as small by tests.
 #ifndef GPUHASH_JOIN_ROUNDS
 #define GPUHASH_JOIN_ROUNDS 16
 #endif
@@ -202,7 +202,13 @@ __global__ void __launch_bounds__(block_threads)
 // accumulate, after merge_elements and merge_old have stored what the keys had, or the first operand of new ones. Operands of
 // one key are joined by the warp that has them, of as many elements as it can take, before they reach the pair: so a frequent
 // key is changed seldom.
-inline constexpr u32 join_rounds = GPUHASH_JOIN_ROUNDS;
+inline constexpr u32 join_rounds_least = GPUHASH_JOIN_ROUNDS, join_rounds_most = 256, join_warps = 4096;
+// As many as leave a GPU enough warps, and no more operands to a block than may be joined.
+inline u32 join_rounds_of(u64 n) {
+  const u64 rounds = n / (32 * join_warps);
+  return rounds < join_rounds_least ? join_rounds_least : rounds > join_rounds_most ? join_rounds_most : u32(rounds);
+}
+static_assert(join_rounds_most * block_threads <= 1u << 16);
 
 template <class V>
 GH_FN void join_stored(V* stored, V v, joiner j) {
@@ -222,15 +228,24 @@ GH_FN void join_stored(V* stored, V v, joiner j) {
   }
 }
 template <class F>
+struct open_sums {
+  struct one {
+    u32 open;
+    typename F::key k;
+    u64 to;
+    typename F::value sum;
+  } of_warp[block_threads / 32];
+};
+template <class F>
 __global__ void __launch_bounds__(block_threads)
-    join_elements(const __grid_constant__ request q, const __grid_constant__ batch_arrays a,
-                  typename F::value* values) {
+    join_elements(const __grid_constant__ request q, const __grid_constant__ batch_arrays a, typename F::value* values,
+                  u32 rounds) {
   using key = typename F::key;
   using value = typename F::value;
   const sorted_batch<F> b{a};
   const joiner j = joiner_of(q);
   const u32 lane = threadIdx.x % 32;
-  const u64 begin = (blockIdx.x * u64(block_threads) + threadIdx.x) / 32 * (32 * join_rounds);
+  const u64 begin = (blockIdx.x * u64(block_threads) + threadIdx.x) / 32 * (32 * rounds);
   const auto store = [&](u64 to, key k, value v) {
     join_stored(is_side_key(k) ? side_sum<F>(a, to) : values + to, v, j);
   };
@@ -240,7 +255,7 @@ __global__ void __launch_bounds__(block_threads)
   u64 open_to = 0;
   value sum = 0;
 #pragma unroll 1
-  for (u32 r = 0; r < join_rounds; ++r) {
+  for (u32 r = 0; r < rounds; ++r) {
     const u64 i = begin + r * 32 + lane;
     const u64 mine = i < a.n ? i : a.n - 1;
     const key k = b.keys()[mine];
@@ -278,7 +293,23 @@ __global__ void __launch_bounds__(block_threads)
     sum = shuffle(v, last, 32);
     if (first && lane != last && some) store(to, k, v);
   }
-  if (lane == 0 && open) store(open_to, open_key, sum);
+  // What a block's warps end with is often one key's.
+  GH_BLOCK_MEMORY(open_sums<F>, ends);
+  if (lane == 0) ends.of_warp[threadIdx.x / 32] = {open, open_key, open_to, sum};
+  __syncthreads();
+  if (threadIdx.x) return;
+  auto all = ends.of_warp[0];
+  for (u32 w = 1; w < block_threads / 32; ++w) {
+    const auto next = ends.of_warp[w];
+    if (!next.open) continue;
+    if (all.open && all.k == next.k) {
+      all.sum = join_operands(j, all.sum, next.sum);
+      continue;
+    }
+    if (all.open) store(all.to, all.k, all.sum);
+    all = next;
+  }
+  if (all.open) store(all.to, all.k, all.sum);
 }
 // The side slots, after their elements have looked at them: a thread each.
 template <class F>
@@ -359,9 +390,10 @@ int merge_batch(const void* table, const build_request& b, void* keys, void* val
   if (!e && b.old)
     e = launch(merge_old<F>, blocks_for(b.old), block_threads, stream, *b.batch, a,
                static_cast<const typename F::value*>(b.old_values), to_keys, to_values);
+  const u32 rounds = join_rounds_of(a.n);
   if (!e && b.batch->kind == accumulate)
-    e = launch(join_elements<F>, blocks_for((a.n + join_rounds - 1) / join_rounds), block_threads, stream, *b.batch, a,
-               to_values);
+    e = launch(join_elements<F>, blocks_for((a.n + rounds - 1) / rounds), block_threads, stream, *b.batch, a, to_values,
+               rounds);
   if (!e) e = launch(merge_side<F>, 1, block_threads, stream, t, *b.batch, a);
   return e;
 }

@@ -398,28 +398,10 @@ MISTAKES = [
         "sum->yes = b.fresh + (PLANTED ? 0 : b.fresh_side);",
     ),
     Mistake(
-        "chunks that are not free",
-        SKIP,
-        "free_.recount(taken, pool_.layout.capacity);",
-        "free_.recount(PLANTED ? 0 : taken, pool_.layout.capacity);",
-    ),
-    Mistake(
         "the pool of before leaks",
         SKIP,
         "~spare_pool() { of.drop_all(it, stream); }",
         "~spare_pool() { if (!PLANTED) of.drop_all(it, stream); }",
-    ),
-    Mistake(
-        "segments that were taken in vain",
-        SKIP,
-        "for (block& b : fresh) drop(b, stream);\n      return status;",
-        "for (block& b : fresh) if (!PLANTED) drop(b, stream);\n      return status;",
-    ),
-    Mistake(
-        "built although it does not fit",
-        SKIP,
-        "if (!config_.grow && all > limit()) return GPUHASH_OK;",
-        "if (!PLANTED && !config_.grow && all > limit()) return GPUHASH_OK;",
     ),
     # ordered queries
     Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),

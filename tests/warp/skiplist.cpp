@@ -295,6 +295,40 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
         for (u32 i = 0; i <= q.n; ++i) SAME(sums[i], offsets[i]);
         SAME(sums[q.n + 1], ~u64(0));
       }
+    // One range, as range_all asks for it: its offsets, and the pairs.
+    for (const u32 ends : {3u, 3u, 3u, 3u, 2u, 1u, 0u}) {
+      const u64 from = ends & 1 ? pool[random.below(pool.size())] : 0, to = pool[random.below(pool.size())];
+      const auto one_low = packed({from}, half), one_high = packed({to}, half);
+      vector<std::pair<u64, u64>> expected;
+      for (auto at = bound(from); at != held.end() && (!(ends & 2) || at->first < (half == 4 ? u32(to) : to)); ++at)
+        expected.push_back(*at);
+      uint64_t sums[3] = {7, 7, 7};
+      ordered_request one{};
+      one.n = 1;
+      one.low = ends & 1 ? one_low.data() : nullptr;
+      one.high = ends & 2 ? one_high.data() : nullptr;
+      one.most = ~size_t(0);
+      one.key_bytes = one.value_bytes = half;
+      one.alone = q.alone;
+      one.sums = sums;
+      SAME(t.run->ordered->ranges(&t.t, one), 0);
+      SAME(sums[0], 0);
+      SAME(sums[1], expected.size());
+      SAME(sums[2], 7);
+      keys.assign((expected.size() + 1) * half, untouched);
+      values = keys;
+      one.sums = nullptr;
+      one.offsets = sums;
+      one.most = expected.size();
+      one.out_keys = keys.data();
+      one.out_values = values.data();
+      SAME(t.run->ordered->ranges(&t.t, one), 0);
+      for (size_t j = 0; j < expected.size(); ++j) {
+        SAME(unpacked(keys, half, j), expected[j].first);
+        SAME(unpacked(values, half, j), expected[j].second);
+      }
+      for (u32 i = 0; i < half; ++i) SAME(keys[expected.size() * half + i], untouched);
+    }
     uint64_t nothing[2] = {1, 2};
     q.n = 0;
     q.sums = nothing;
