@@ -67,19 +67,6 @@ def test_the_last_free_units_of_many_blocks_are_found(kind, n):
             assert set(slabs.allocate(n).tolist()) == set(some.tolist())
 
 
-@pytest.mark.parametrize("n", [1, 40])
-def test_the_last_free_units_of_many_blocks_are_found(kind, n):
-    """30 blocks, and the free units in one of them: batches have to look beyond the blocks that the hash draws."""
-    with allocator(kind, memory_blocks=30, max_super_blocks=1) as slabs:
-        every = np.sort(slabs.allocate(30 * 1024))
-        for block in (0, 13, 29):
-            with pytest.raises(gh.NoMemory):
-                slabs.allocate(1)
-            some = every[block * 1024 :][:n]
-            slabs.free(some)
-            assert set(slabs.allocate(n).tolist()) == set(some.tolist())
-
-
 def test_a_unit_freed_twice_is_refused_by_name(kind):
     with allocator(kind, memory_blocks=1) as slabs:
         units = slabs.allocate(10)

@@ -3,9 +3,6 @@
 import threading
 import time
 
-import threading
-import time
-
 import numpy as np
 import pytest
 
@@ -174,79 +171,6 @@ def test_the_way_to_the_end_of_a_chain_is_found_again(make, clear):
 
 def test_threads_append_pairs_of_one_key_beside_each_other(make):
     """Lost swaps and links, tails that lag: every pair is there once, and no slot between them is empty (check)."""
-    table = make(duplicates=1, threads=1, buckets=2)
-
-    def work(first):
-        for i in range(first, first + 10_000, 1000):
-            values = np.arange(i, i + 1000, dtype=np.uint64)
-            assert table.insert_multi(np.full(1000, 5, np.uint64), values).all()
-            table.insert(values + 100, values)
-
-    threads = [threading.Thread(target=work, args=(10_000 * i,)) for i in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    table.check()
-    assert np.array_equal(np.sort(table.find_all([5])[1]), np.arange(40_000))
-
-
-def reads_per_pair(table, keys):
-    """CPU seconds per pair that inserting takes; the least of three tries, since the machine may be busy."""
-    best = float("inf")
-    for _ in range(3):
-        table.clear()
-        begin = time.process_time()
-        assert table.insert_multi(keys, np.arange(len(keys), dtype=np.uint64)).all()
-        best = min(best, time.process_time() - begin)
-    return best / len(keys)
-
-
-@pytest.mark.parametrize("allocator", ["slab_alloc", "slab_alloc_light"])
-def test_pairs_of_one_key_cost_as_much_as_those_of_many(make, allocator):
-    """A walk along the whole chain for each pair would read 3,000 slabs for the last ones."""
-    table = make(duplicates=1, allocator=allocator, capacity=40_000, grow=False, threads=1)
-    several = reads_per_pair(table, np.arange(40_000, dtype=np.uint64))
-    one = reads_per_pair(table, np.full(40_000, 5, np.uint64))
-    assert one < 30 * several  # measured: 3; with the walk: 300
-    assert table.count([5]).tolist() == [40_000]
-    table.check()
-
-
-def test_three_hundred_thousand_pairs_of_one_key(make):
-    """In a growing table, whose rebuilds move them: over a minute if each of them walked past the others."""
-    n = 300_000
-    table = make(duplicates=1)
-    assert table.insert_multi(np.full(n, 5, np.uint64), np.arange(n, dtype=np.uint64)).all()
-    table.reserve(2 * n)
-    assert np.array_equal(np.sort(table.find_all([5])[1]), np.arange(n))
-    table.check()
-
-
-@pytest.mark.parametrize("clear", ["flush", "clear", "shrink"])
-def test_the_way_to_the_end_of_a_chain_is_found_again(make, clear):
-    """What remembered the end of a chain must not outlive its slabs."""
-    table = make(duplicates=1, buckets=3)
-    key = np.full(1000, 5, np.uint64)
-    for round_ in range(4):
-        values = np.arange(1000, dtype=np.uint64) + np.uint64(1000 * round_)
-        table.insert_multi(key, values)
-        if round_ % 2:
-            table.insert_multi(key + 1 + round_, values)
-        table.check()
-        keep = table.insert_multi([5] * 100, np.arange(100, dtype=np.uint64) + np.uint64(10**6))
-        assert keep.all()
-        table.erase(key[:900])
-        getattr(table, clear)()
-        table.check()
-        assert table.insert_multi(key[:50], values[:50]).all()
-        table.check()
-        table.erase_all([5])
-    assert table.count([5]).tolist() == [0]
-
-
-def test_threads_append_pairs_of_one_key_beside_each_other(make):
-    """Lost swaps, lost links and tails that lag: every pair is there once, and no slot between them is empty (check)."""
     table = make(duplicates=1, threads=1, buckets=2)
 
     def work(first):
