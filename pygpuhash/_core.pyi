@@ -306,6 +306,9 @@ class CoreTable:
     def _neighbors(
         self, which: int, n: int, keys: int, out_keys: int, out_values: int, found: int, stream: int = 0
     ) -> None: ...
+    def _range_all(
+        self, n: int, low: int, high: int, offsets: int, room: int, out_keys: int, out_values: int, stream: int = 0
+    ) -> Exception | None: ...
     def _range_pairs(
         self,
         n: int,

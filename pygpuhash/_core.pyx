@@ -56,6 +56,8 @@ cdef object FALSE = numpy.False_
 import_array()
 
 cdef size_t PIECE = 1 << 21  # host keys per call into the library: a fraction of a second even on a busy machine
+cdef size_t PIECES_AT_ONCE = 8  # of a batch that adds keys to a backend that sorts them
+cdef object ADDING = (GPUHASH_OP_INSERT, GPUHASH_OP_ASSIGN, GPUHASH_OP_ACCUMULATE)
 
 
 def piece(size_t keys=0):
@@ -1225,8 +1227,12 @@ cdef class CoreTable:
         cdef gpuhash_batch batch
         cdef gpuhash_error err
         cdef gpuhash_status code
-        cdef size_t done = 0, m
+        cdef size_t done = 0, m, most = PIECE
         cdef object failure = None
+        # Sorted as a whole it is merged once. One value for all keys lies there as often as a piece needs it.
+        if n > PIECE and not WATCHED and (values == NULL or value_step) and op in ADDING:
+            if "ordered" in self._info()["traits"]:
+                most *= PIECES_AT_ONCE
         memset(&batch, 0, sizeof(batch))
         batch.struct_size = sizeof(batch)
         batch.op = op
@@ -1236,7 +1242,7 @@ cdef class CoreTable:
         self._enter()
         try:
             while True:
-                m = min(n - done, PIECE)
+                m = min(n - done, most)
                 batch.n = m
                 batch.keys = keys + done * self.key_bytes
                 batch.values = values + done * value_step if values != NULL else NULL
@@ -1533,6 +1539,19 @@ cdef class CoreTable:
                                          &err)
         self._leave()
         check(status, &err)
+
+    def _range_all(self, size_t n, uintptr_t low, uintptr_t high, uintptr_t offsets, size_t room, uintptr_t out_keys,
+                   uintptr_t out_values, uintptr_t stream=0):
+        """None, or the exception."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_range_all(self.handle, n, <void *>low, <void *>high, <uint64_t *>offsets, room,
+                                       <void *>out_keys, <void *>out_values, <void *>stream, &err)
+        self._leave()
+        return None if status == GPUHASH_OK else exception(status, &err)
 
     def _export(self, size_t room, uintptr_t keys, uintptr_t values, uintptr_t stream=0):
         """(pairs in the table, None or the exception)."""

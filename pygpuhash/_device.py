@@ -37,6 +37,7 @@ __all__ = [
     "find_all",
     "give",
     "neighbors",
+    "pairs",
     "range_of",
     "stream_handle",
     "to_host",
@@ -396,6 +397,41 @@ def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any) -> tuple[
         table._range(lows.size, lows.ptr, highs.ptr, limit, ok.ptr, ov.ptr if ov else 0, c.ptr, call.stream)
         values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
         return call.result(out_keys, table.key_dtype, "keys"), values, give(low, counts)
+
+
+def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
+    """`Table.range` without a limit for device arrays: (keys, values, offsets). Waits for the number of pairs."""
+    like = high if low is None else low
+    call = _Call(table, like, stream)
+    call.check(table.key_dtype, table.value_dtype, np.dtype(np.int64))
+    with _cuda.current(call.device):
+        ends = [None if end is None else call.view(end, what) for end, what in ((low, "low"), (high, "high"))]
+        shapes = [end.shape for end in ends if end is not None]
+        if shapes[0] != shapes[-1]:
+            raise ValueError(f"low has shape {shapes[0]}, high {shapes[1]}: pass one of each per range")
+        n = math.prod(shapes[0])
+        low_ptr, high_ptr = (0 if end is None else end.ptr for end in ends)
+        offsets, o = call.room((n + 1,), np.dtype(np.int64), "the offsets")
+        failure = table._range_all(n, low_ptr, high_ptr, o.ptr, 0, 0, 0, call.stream)
+        if failure is not None:
+            raise failure
+        there = _last(o, call)
+        while True:
+            need = there
+            keys, k = call.room((need,), table._key_store, "keys")
+            values, v = (None, None) if table._value_store is None else call.room((need,), table._value_store, "values")
+            if need:
+                values_ptr = v.ptr if v else 0
+                failure = table._range_all(n, low_ptr, high_ptr, o.ptr, need, k.ptr, values_ptr, call.stream)
+                there = _last(o, call)  # pairs erased or inserted in between
+            if failure is None:
+                break
+            if not isinstance(failure, InvalidArgument) or there <= need:  # refused for another reason
+                raise failure
+        if there < need:
+            keys, values = _head(keys, there, call), None if values is None else _head(values, there, call)
+        given = None if values is None else call.result(values, table.value_dtype, "values")
+        return call.result(keys, table.key_dtype, "keys"), given, give(like, offsets)
 
 
 def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any) -> Any:

@@ -67,8 +67,11 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
     `low` or `high` None: that end is open. The table is read twice, first to count.
     """
     _refuse_float16(table)
-    if _arrays.on_device(low) or _arrays.on_device(high):
-        raise Unsupported("ranges of any length need host arrays of their ends: copy those, or pass limit=")
+    sides = {_arrays.on_device(end) for end in (low, high) if end is not None}
+    if len(sides) > 1:
+        raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
+    if True in sides:
+        return _device.pairs(table, low, high, stream)
     lows = None if low is None else _host_keys(table, low, "low")
     highs = None if high is None else _host_keys(table, high, "high")
     if lows is not None and highs is not None:

@@ -201,6 +201,9 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
     gpuhash_status gpuhash_range_pairs(gpuhash_table *table, size_t n, const void *low, const void *high,
                                        const uint64_t *offsets, size_t max_pairs, void *out_keys, void *out_values,
                                        uint64_t *counts, void *stream, gpuhash_error *err)
+    gpuhash_status gpuhash_range_all(gpuhash_table *table, size_t n, const void *low, const void *high,
+                                     uint64_t *offsets, size_t max_pairs, void *out_keys, void *out_values,
+                                     void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
                                  size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
                                  void *stream, gpuhash_error *err)

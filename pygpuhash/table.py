@@ -336,7 +336,7 @@ class Table(_core.CoreTable):
 
     # ---- in the order of the keys (trait "ordered")
 
-    # Keys, and the ends of ranges with a limit, may also be arrays on the table's CUDA device; then so are the results.
+    # Keys and the ends of ranges may also be arrays on the table's CUDA device; then so are the results.
 
     def lower_bound(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any, Any]:
         """The smallest key at or above each of `keys`: (keys, values, found), one-dimensional.
@@ -370,9 +370,11 @@ class Table(_core.CoreTable):
         """Pairs with low[i] <= key < high[i], ascending; none where low[i] >= high[i].
 
         With `limit`, at most so many of each range: (keys, values, counts), keys and values of shape (n, limit), of
-        which row i has counts[i] entries. Without it (host arrays only) all of them: (keys, values, offsets), those of
-        range i at [offsets[i] : offsets[i + 1]]. Either end may be None then: the range goes on to that end of the
-        table. Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not.
+        which row i has counts[i] entries. Without it all of them: (keys, values, offsets), those of range i at
+        [offsets[i] : offsets[i + 1]]. Either end may be None then: the range goes on to that end of the table.
+
+        Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not; ranges
+        of any length whose ends are on a device are all read as they are at one moment, which writers wait for.
         """
         return _ordered.ranges(self, low, high, limit, stream)
 
@@ -381,7 +383,7 @@ class Table(_core.CoreTable):
         if keys.step is not None:
             raise TypeError(f"t[low:high] takes no step, and {keys.step!r} was given")
         for end in (keys.start, keys.stop):
-            if end is not None and np.ndim(end) != 0:
+            if end is not None and (tuple(end.shape) if _arrays.on_device(end) else np.shape(end)) != ():
                 raise TypeError("t[low:high] takes two numbers: for several ranges use range(low, high)")
         found, values, _ = _ordered.pairs(self, keys.start, keys.stop, None)
         return found, values

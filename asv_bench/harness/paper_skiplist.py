@@ -1,9 +1,11 @@
-"""Moscovici, Cohen, Petrank 2017, section V: figures 8, 9 and 10 for skiplist, and its memory."""
+"""Moscovici, Cohen, Petrank 2017, section V: figures 8, 9 and 10 and table II for skiplist, and its memory."""
 
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -55,9 +57,9 @@ class Classic:
 class Ours:
     """A skiplist of this library with keys of 4 bytes and no values, behind the same interface."""
 
-    def __init__(self, settings: Settings, keys: int, **options: str) -> None:
+    def __init__(self, settings: Settings, keys: int, backend: str = "skiplist", **options: str) -> None:
         self.table = gh.Table(
-            "skiplist",
+            backend,
             key_dtype="u4",
             value_dtype=None,
             capacity=keys,
@@ -258,4 +260,76 @@ def _distinct(rng: np.random.Generator, n: int) -> Any:
     return rng.permutation(np.unique(rng.integers(0, 1 << 32, n + n // 4 + 1000, dtype="u4")))[:n]
 
 
-FIGURES = {"8": figure_8, "9": figure_9, "10": figure_10, "memory": memory}
+# ---- table II: warps of a block --------------------------------------------------------------------------------------
+
+WARPS = (2, 4, 8, 16)
+SM_THREADS, SM_REGISTERS, SM_BLOCKS = 2048, 65536, 32  # of a multiprocessor of compute capability 8.0 and 9.0
+MIXED = 9  # the kind of operation of the kernel that serves mixtures
+
+
+def registers_of(usage: str, warps: int) -> int:
+    """Registers of the kernel of mixtures, of 4-byte keys and chunks of 8 words, as nvcc --resource-usage has them."""
+    entry = ""
+    for line in usage.splitlines():
+        if "Compiling entry function" in line or "Function properties for" in line:
+            entry = line
+        found = re.search(r"Used (\d+) registers", line)
+        mine = "serve_batch" in entry and "skip_update" in entry and "pair32" in entry
+        if found and mine and "Li8E" in entry and f"Lj{MIXED}E" in entry:
+            return int(found[1])
+    raise Unavailable(f"nvcc said nothing of the kernel of mixtures with {warps} warps to a block: {usage[-500:]}")
+
+
+def blocks_of(registers: int, warps: int) -> int:
+    """Blocks that a multiprocessor has room for: registers are given out to warps, 256 at a time."""
+    of_warp = -(-registers * 32 // 256) * 256
+    return min(SM_REGISTERS // (of_warp * warps), SM_THREADS // (32 * warps), SM_BLOCKS)
+
+
+def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
+    """skiplist with so many warps to a block, compiled here: (module, registers of the kernel of mixtures)."""
+    nvcc, root = shutil.which("nvcc"), Path(__file__).parents[2]
+    if nvcc is None:
+        raise Unavailable("table II compiles the structure for each number of warps: put nvcc on PATH")
+    includes = [f"-I{root / folder_}" for folder_ in ("plugins/skiplist", ".", "libgpuhash/include")]
+    common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", f"-DGPUHASH_BLOCK_WARPS={warps}", *includes]
+    common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-DGPUHASH_ISA=baseline", "-Xcompiler=-fPIC"]
+    common += [f"-arch={arch}", "--expt-relaxed-constexpr", "-Xcompiler=-fvisibility=hidden", "--resource-usage"]
+    objects, said = [], ""
+    for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
+        objects.append(folder / f"{source}.{warps}.o")
+        command = [nvcc, *common, "-c", str(root / "plugins/skiplist" / source), "-o", str(objects[-1])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"nvcc does not compile {source}: {done.stderr[-500:]}")
+        said += done.stderr + done.stdout
+    module = folder / f"gpuhash_skiplist_{warps}.so"
+    link = [nvcc, "-shared", "-cudart", "static", "-Xcompiler=-fPIC", *map(str, objects), "-o", str(module)]
+    subprocess.run(link, check=True, capture_output=True)
+    return module, registers_of(said, warps)
+
+
+def table_ii(settings: Settings) -> Figure:
+    """Table II: warps of a block, the registers and blocks that follow, and the rate of the mixture [10, 10, 80]."""
+    if not settings.on_cuda:
+        raise Unavailable("table II is about the warps of a GPU: pass --device cuda")
+    span = min(1_000_000, 10 * _operations(settings))
+    rows: list[dict[str, Any]] = []
+    for warps in WARPS:
+        folder = Path(tempfile.mkdtemp(prefix="gpuhash-warps-"))
+        module, registers = module_with(warps, folder, settings.options.get("arch", "sm_90"))
+        options = {key: value for key, value in settings.options.items() if key != "arch"}
+        own = dataclasses.replace(settings, options=options)
+
+        def make(keys: int, module: Path = module, own: Settings = own) -> Any:
+            return Ours(own, keys, backend=str(module), build="never")
+
+        seconds = _mixture(own, make, span, MIXTURES[2])
+        blocks = blocks_of(registers, warps)
+        row = {"warps": warps, "registers": registers, "blocks": blocks, "range": span}
+        rows.append(row | {"occupancy": blocks * warps * 32 / SM_THREADS} | rates(_operations(settings), seconds))
+    chart = Chart("Table II: warps of a block", "warps", "M operations/s", f"{_note(settings)}, [10, 10, 80]")
+    return Figure(rows, series(rows, chart, "warps", "M_per_s", ["range"]))
+
+
+FIGURES = {"8": figure_8, "9": figure_9, "10": figure_10, "II": table_ii, "memory": memory}

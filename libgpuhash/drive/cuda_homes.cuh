@@ -24,9 +24,14 @@
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/tile/cuda.cuh"
 
+// Warps of a block.
+#ifndef GPUHASH_BLOCK_WARPS
+#define GPUHASH_BLOCK_WARPS 8
+#endif
+
 GH_BEGIN
 
-inline constexpr u32 block_threads = 256;
+inline constexpr u32 block_threads = 32 * GPUHASH_BLOCK_WARPS;
 
 template <class Op>
 constexpr bool starts_with_homes() {

@@ -20,6 +20,9 @@ struct ordered_request {
   uint64_t* counts;  // may be NULL
   const uint64_t*
       offsets;  // NULL: the pairs of range i begin at i * most; else at offsets[i], and end before offsets[i + 1]
+  // n + 1 of them, or NULL: where the pairs of each range would begin, one range's behind the other's. Then nothing else is
+  // written.
+  uint64_t* sums;
   uint32_t key_bytes, value_bytes;
   uint32_t threads;
   uint32_t alone;  // CUDA: 1: no batch that writes runs at the same time
@@ -46,7 +49,7 @@ struct batch_arrays {
   uint32_t* element;
   uint64_t* fresh;   // 1: the first element of a key that the table lacks
   uint64_t* before;  // n + 1 of them
-  uint64_t* found;   // two words: a key is less than the one before it; side keys that are not there yet
+  uint64_t* found;   // words: a key is less than the one before it; side keys that are not there yet; two sums of those
   const void* old_keys;
   uint64_t old, n;
 };
@@ -65,6 +68,9 @@ struct ordered_engine {
   size_t (*work_bytes)(const build_request& b);
   int (*sort)(const void* table, build_request& b);
   int (*merge)(const void* table, const build_request& b, void* keys, void* values);
+  // CPU, or NULL: the chunks of an empty table from a batch whose keys ascend, and its statuses. False: they do not; nothing
+  // was written but chunks of the pool.
+  bool (*build_ascending)(const void* table, const request& q, uint32_t per);
 };
 
 }  // namespace gpuhash

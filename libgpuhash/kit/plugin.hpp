@@ -194,6 +194,13 @@ struct vtable {
       q.offsets = offsets;
       return guarded(e, [&] { return of(t).ranges(q, e); });
     };
+    b.range_all = range_all;
+  }
+  static gpuhash_status range_all(void* t, size_t n, const void* low, const void* high, uint64_t* offsets,
+                                  size_t max_pairs, void* out_keys, void* out_values, void* stream, gpuhash_error* e) {
+    ordered_request q = between(n, low, high, out_keys, out_values, nullptr, stream);
+    q.most = max_pairs;
+    return guarded(e, [&] { return of(t).range_all(q, offsets, e); });
   }
   static gpuhash_status neighbors(void* t, uint32_t which, size_t n, const void* keys, void* out_keys, void* out_values,
                                   uint8_t* found, void* stream, gpuhash_error* e) {

@@ -76,6 +76,7 @@ class table {
   // Of ordered structures (kit/ordered.hpp). What the request says of the table is filled in here.
   gpuhash_status neighbors(ordered_request q, gpuhash_error* err);
   gpuhash_status ranges(ordered_request q, gpuhash_error* err);
+  gpuhash_status range_all(ordered_request q, uint64_t* offsets, gpuhash_error* err);
   gpuhash_status check(gpuhash_error* err);
   gpuhash_status stats(size_t* n, gpuhash_stat* out, gpuhash_error* err);
   gpuhash_status histogram(size_t n, uint64_t* counts, gpuhash_error* err);
@@ -338,6 +339,7 @@ class table {
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
   gpuhash_status tell_untold(void* stream, gpuhash_error* err);
+  void complete(ordered_request& q) const;  // what follows from the table
   gpuhash_status ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&), gpuhash_error* err);
 
   friend class exclusive;

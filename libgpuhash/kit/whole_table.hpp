@@ -239,16 +239,20 @@ inline gpuhash_status table::find_all(size_t n, const void* keys, uint64_t* offs
   return e ? fault(err, e, "copying values") : gpuhash_status(GPUHASH_OK);
 }
 
+inline void table::complete(ordered_request& q) const {
+  q.key_bytes = config_.key_bytes;
+  q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
+  if (!config_.value_bytes) q.out_values = nullptr;
+  q.threads = threads();
+}
+
 // Beside batches, as finds are.
 inline gpuhash_status table::ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&),
                                          gpuhash_error* err) {
   if (poisoned_) return poisoned(err);
   on_device scope(*this);
   if (scope.error) return fault(err, scope.error, "choosing the table's device");
-  q.key_bytes = config_.key_bytes;
-  q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
-  if (!config_.value_bytes) q.out_values = nullptr;
-  q.threads = threads();
+  complete(q);
   if (!on_cuda()) {
     host_gate_.lock_shared();
     serve(layout(), q);
@@ -270,6 +274,32 @@ inline gpuhash_status table::neighbors(ordered_request q, gpuhash_error* err) {
 }
 inline gpuhash_status table::ranges(ordered_request q, gpuhash_error* err) {
   return ask_ordered(q, engine_->ordered->ranges, err);
+}
+
+// Nobody writes between the two passes. The second one is bounded by what fits, whatever the caller does to the offsets.
+inline gpuhash_status table::range_all(ordered_request q, uint64_t* offsets, gpuhash_error* err) {
+  GPUHASH_EXCLUSIVE_AND_WAIT(q.stream);
+  complete(q);
+  q.alone = 1;
+  const bool copies = q.out_keys || q.out_values;
+  ordered_request counted = q;
+  counted.out_keys = counted.out_values = nullptr;
+  counted.most = ~size_t(0);
+  counted.sums = offsets;
+  int e = engine_->ordered->ranges(layout(), counted);
+  if (e) return fault(err, e, "counting pairs");
+  if (!copies) return GPUHASH_OK;
+  uint64_t all = 0;
+  e = api_.copy(&all, offsets + q.n, sizeof(all), q.stream);
+  if (!e) e = api_.wait(q.stream);
+  if (e) return fault(err, e, "counting pairs");
+  if (q.most < all)
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "the ranges have %llu pairs and the arrays have room for %llu",
+                      (unsigned long long)all, (unsigned long long)q.most);
+  q.most = all;
+  q.offsets = offsets;
+  e = q.n ? engine_->ordered->ranges(layout(), q) : 0;
+  return e ? fault(err, e, "copying pairs") : gpuhash_status(GPUHASH_OK);
 }
 
 inline gpuhash_status table::check(gpuhash_error* err) {

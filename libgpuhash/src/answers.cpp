@@ -210,6 +210,21 @@ gpuhash_status ask_stats(const gpuhash_table& table, size_t* n, gpuhash_stat* ou
   return GPUHASH_OK;
 }
 
+namespace {
+
+// Offsets and so many elements, which a call that is given room for `room` of them answers.
+gpuhash_status check_offsets(const gpuhash_table& table, const char* op, const char* elements, size_t n,
+                             const uint64_t* offsets, bool copied, size_t room, gpuhash_error* err) {
+  const bool ascending = offsets[0] == 0 && offsets[n] != untouched && std::is_sorted(offsets, offsets + n + 1);
+  if (!ascending) return wrong_answer(*table.type, op, err, "did not fill offsets with ascending numbers from 0 on");
+  if (offsets[n] > (copied ? uint64_t{room} : most_bytes))
+    return wrong_answer(*table.type, op, err, "answered OK with %llu %s, but the array has room for %zu",
+                        number{offsets[n]}, elements, room);
+  return GPUHASH_OK;
+}
+
+}  // namespace
+
 gpuhash_status ask_find_all(const gpuhash_table& table, size_t n, const void* keys, uint64_t* offsets, void* values,
                             size_t max_values, void* stream, gpuhash_error* err) {
   if (on_cpu(table)) offsets[n] = untouched;
@@ -217,14 +232,19 @@ gpuhash_status ask_find_all(const gpuhash_table& table, size_t n, const void* ke
     return table.type->api.find_all(table.impl, n, keys, offsets, values, max_values, stream, said);
   });
   if (status != GPUHASH_OK || !on_cpu(table)) return status;
-  const bool ascending = offsets[0] == 0 && offsets[n] != untouched && std::is_sorted(offsets, offsets + n + 1);
-  if (!ascending)
-    return wrong_answer(*table.type, "find_all", err, "did not fill offsets with ascending numbers from 0 on");
   const bool copied = values != nullptr && table.value_bytes != 0;
-  if (offsets[n] > (copied ? uint64_t{max_values} : most_bytes))
-    return wrong_answer(*table.type, "find_all", err, "answered OK with %llu values, but the array has room for %zu",
-                        number{offsets[n]}, max_values);
-  return GPUHASH_OK;
+  return check_offsets(table, "find_all", "values", n, offsets, copied, max_values, err);
+}
+
+gpuhash_status ask_range_all(const gpuhash_table& table, size_t n, const void* low, const void* high, uint64_t* offsets,
+                             size_t max_pairs, void* keys, void* values, void* stream, gpuhash_error* err) {
+  if (on_cpu(table)) offsets[n] = untouched;
+  const auto status = ask(*table.type, "range_all", err, [&](gpuhash_error* said) {
+    return table.type->api.range_all(table.impl, n, low, high, offsets, max_pairs, keys, values, stream, said);
+  });
+  if (status != GPUHASH_OK || !on_cpu(table)) return status;
+  const bool copied = keys != nullptr || (values != nullptr && table.value_bytes != 0);
+  return check_offsets(table, "range_all", "pairs", n, offsets, copied, max_pairs, err);
 }
 
 gpuhash_status ask_lower_bound(const gpuhash_table& table, size_t n, const void* keys, void* out_keys, void* out_values,

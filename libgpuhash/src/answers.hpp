@@ -55,6 +55,8 @@ gpuhash_status ask_find_all(const gpuhash_table& table, size_t n, const void* ke
                             size_t max_values, void* stream, gpuhash_error* err);
 gpuhash_status ask_lower_bound(const gpuhash_table& table, size_t n, const void* keys, void* out_keys, void* out_values,
                                uint8_t* found, void* stream, gpuhash_error* err);
+gpuhash_status ask_range_all(const gpuhash_table& table, size_t n, const void* low, const void* high, uint64_t* offsets,
+                             size_t max_pairs, void* keys, void* values, void* stream, gpuhash_error* err);
 gpuhash_status ask_neighbors(const gpuhash_table& table, uint32_t which, size_t n, const void* keys, void* out_keys,
                              void* out_values, uint8_t* found, void* stream, gpuhash_error* err);
 gpuhash_status ask_range(const gpuhash_table& table, size_t n, const void* low, const void* high, size_t max_per_range,

@@ -1,4 +1,4 @@
-// The operations on arrays that are not a batch: find_all, lower_bound, range.
+// The operations on arrays that are not a batch: find_all, lower_bound, ranges.
 #include <cstdint>
 
 #include "libgpuhash/src/answers.hpp"
@@ -114,4 +114,23 @@ extern "C" gpuhash_status gpuhash_range_pairs(gpuhash_table* table, size_t n, co
     return table->type->api.range_pairs(table->impl, n, low, high, offsets, max_pairs, out_keys, out_values, counts,
                                         stream, said);
   });
+}
+
+extern "C" gpuhash_status gpuhash_range_all(gpuhash_table* table, size_t n, const void* low, const void* high,
+                                            uint64_t* offsets, size_t max_pairs, void* out_keys, void* out_values,
+                                            void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, GPUHASH_TRAIT_ORDERED, "range_all", stream, err)) return status;
+  if (table->type->api.range_all == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have range_all, but range", table->type->name.c_str());
+  if (n >= UINT32_MAX)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%zu ranges are more than one call takes; pass fewer than 2^32 - 1", n);
+  array_check check(table->device, err);
+  check.take({"low", low, n, table->key_bytes, false});
+  check.take({"high", high, n, table->key_bytes, false});
+  check.need({"offsets", offsets, n + 1, sizeof(uint64_t), true});
+  check.take({"out_keys", out_keys, max_pairs, table->key_bytes, true});
+  check.take({"out_values", out_values, max_pairs, table->value_bytes, true});
+  if (const auto status = check.result()) return status;
+  // Also for n = 0: offsets[0] is on the table's device.
+  return ask_range_all(*table, n, low, high, offsets, max_pairs, out_keys, out_values, stream, err);
 }

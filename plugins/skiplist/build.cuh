@@ -8,7 +8,13 @@
 
 #include "layout.hpp"
 #include "libgpuhash/drive/cuda.cuh"
+#include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/ordered.hpp"
+
+// Elements per lane at least whose operands are joined before they reach a pair. Defined as small by tests.
+#ifndef GPUHASH_JOIN_ROUNDS
+#define GPUHASH_JOIN_ROUNDS 16
+#endif
 
 GH_BEGIN
 
@@ -83,7 +89,7 @@ batch_space arrays_of(const build_request& b, void* work, size_t* bytes) {
   a.other_element = static_cast<uint32_t*>(part(n * sizeof(u32)));
   a.fresh = static_cast<uint64_t*>(part((n + size_t(1)) * sizeof(u64)));
   a.before = static_cast<uint64_t*>(part((n + size_t(1)) * sizeof(u64)));
-  a.found = static_cast<uint64_t*>(part(2 * sizeof(u64)));
+  a.found = static_cast<uint64_t*>(part(4 * sizeof(u64)));
   a.old_keys = b.old_keys;
   a.old = b.old;
   a.n = n;
@@ -98,10 +104,20 @@ batch_space arrays_of(const build_request& b, void* work, size_t* bytes) {
 }
 
 template <class F>
-GH_FN bool side_is_there(const skip_table<F>& t, typename F::key k) {
-  const auto w = cuda_mem::load<order::relaxed>(t.side + (k == dead_key<typename F::key>));
-  return F::key_of(w) != empty_key<typename F::key>;
+GH_FN typename F::word side_word(const skip_table<F>& t, typename F::key k) {
+  return cuda_mem::load<order::relaxed>(t.side + (k == dead_key<typename F::key>));
 }
+template <class F>
+GH_FN bool side_is_there(const skip_table<F>& t, typename F::key k) {
+  return F::key_of(side_word(t, k)) != empty_key<typename F::key>;
+}
+// accumulate: the value that a side key will have.
+template <class F>
+GH_FN typename F::value* side_sum(const batch_arrays& a, u64 side) {
+  return reinterpret_cast<typename F::value*>(a.found + 2 + side);
+}
+// In place of `fresh`: where the pair of an element's key is, and whether it has the element's operand already.
+inline constexpr u64 stored_already = u64(1) << 63;
 
 template <class F>
 __global__ void __launch_bounds__(block_threads)
@@ -158,9 +174,13 @@ __global__ void __launch_bounds__(block_threads)
   const bool adds = in_side ? first && !side_is_there(t, k) : a.fresh[i] != 0;
   if (q.status) q.status[element] = u8(adds ? yes : no);
   const bool assigns = q.kind == assign && b.is_last(i);
-  if (in_side || !(adds || assigns)) return;
   // Of a key that is not there, before[i + 1] counts it, too.
-  const u64 to = a.before[i + 1] + old - !b.is_old(old, k);
+  const u64 to = in_side ? u64(~k) : a.before[i + 1] + old - !b.is_old(old, k);
+  if (q.kind == accumulate) {
+    a.fresh[i] = to | (adds ? stored_already : 0);
+    if (in_side && b.is_first(i)) *side_sum<F>(a, to) = adds ? read_value<F>(q, element) : F::value_of(side_word(t, k));
+  }
+  if (in_side || !(adds || assigns)) return;
   if (adds) keys[to] = k;
   if (values && (q.kind == assign ? assigns : adds)) values[to] = read_value<F>(q, element);
 }
@@ -179,6 +199,118 @@ __global__ void __launch_bounds__(block_threads)
   const bool assigned = q.kind == assign && i < a.n && b.keys()[i] == k;
   if (values && !assigned) values[to] = old_values[j];
 }
+// accumulate, after merge_elements and merge_old have stored what the keys had, or the first operand of new ones. Operands of
+// one key are joined by the warp that has them, of as many elements as it can take, before they reach the pair: so a frequent
+// key is changed seldom.
+inline constexpr u32 join_rounds_least = GPUHASH_JOIN_ROUNDS, join_rounds_most = 256, join_warps = 4096;
+// As many as leave a GPU enough warps, and no more operands to a block than may be joined.
+inline u32 join_rounds_of(u64 n) {
+  const u64 rounds = n / (32 * join_warps);
+  return rounds < join_rounds_least ? join_rounds_least : rounds > join_rounds_most ? join_rounds_most : u32(rounds);
+}
+static_assert(join_rounds_most * block_threads <= 1u << 16);
+
+template <class V>
+GH_FN void join_stored(V* stored, V v, joiner j) {
+  if (adds_integers(j)) {
+    if (sizeof(V) == 8 && j.narrow)
+      atomicAdd(reinterpret_cast<u32*>(stored), u32(v));
+    else
+      atomicAdd(stored, v);
+    return;
+  }
+  for (V seen = *static_cast<volatile V*>(stored);;) {
+    const V joined = join(j, seen, v);
+    if (joined == seen) return;
+    const V before = atomicCAS(stored, seen, joined);
+    if (before == seen) return;
+    seen = before;
+  }
+}
+template <class F>
+struct open_sums {
+  struct one {
+    u32 open;
+    typename F::key k;
+    u64 to;
+    typename F::value sum;
+  } of_warp[block_threads / 32];
+};
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    join_elements(const __grid_constant__ request q, const __grid_constant__ batch_arrays a, typename F::value* values,
+                  u32 rounds) {
+  using key = typename F::key;
+  using value = typename F::value;
+  const sorted_batch<F> b{a};
+  const joiner j = joiner_of(q);
+  const u32 lane = threadIdx.x % 32;
+  const u64 begin = (blockIdx.x * u64(block_threads) + threadIdx.x) / 32 * (32 * rounds);
+  const auto store = [&](u64 to, key k, value v) {
+    join_stored(is_side_key(k) ? side_sum<F>(a, to) : values + to, v, j);
+  };
+  // Operands of the last key that have been joined and not stored: the same in all lanes.
+  u32 open = 0;
+  key open_key = 0;
+  u64 open_to = 0;
+  value sum = 0;
+#pragma unroll 1
+  for (u32 r = 0; r < rounds; ++r) {
+    const u64 i = begin + r * 32 + lane;
+    const u64 mine = i < a.n ? i : a.n - 1;
+    const key k = b.keys()[mine];
+    const u64 at = a.fresh[mine], to = at & ~stored_already;
+    u32 some = i < a.n && at == to;
+    value v = some ? read_value<F>(q, a.element[mine]) : value(0);
+    if (some && !may_join_first(j, v)) {
+      store(to, k, v);
+      some = 0;
+    }
+    if (lane == 0 && open) {
+      if (k == open_key) {
+        v = some ? join_operands(j, sum, v) : sum;
+        some = 1;
+      } else {
+        store(open_to, open_key, sum);
+      }
+    }
+    // A lane joins what is right of it, of its key: after the last step, all of that. From the last lanes on it goes on with
+    // the first ones, which have this key only where all lanes have it: then nobody joins what that gives.
+#pragma unroll
+    for (u32 apart = 1; apart < 32; apart *= 2) {
+      const u32 from = (lane + apart) % 32;
+      const bool same = shuffle(k, from, 32) == k;
+      const u32 other = shuffle(some, from, 32);
+      const value x = shuffle(v, from, 32);
+      v = !same || !other ? v : some ? join_operands(j, v, x) : x;
+      some |= same && other;
+    }
+    const bool first = shuffle(k, (lane + 31) % 32, 32) != k || lane == 0;
+    const u32 last = 31 - u32(__clz(int(__ballot_sync(full_warp, first))));
+    open = shuffle(some, last, 32);
+    open_key = shuffle(k, last, 32);
+    open_to = shuffle(to, last, 32);
+    sum = shuffle(v, last, 32);
+    if (first && lane != last && some) store(to, k, v);
+  }
+  // What a block's warps end with is often one key's.
+  GH_BLOCK_MEMORY(open_sums<F>, ends);
+  if (lane == 0) ends.of_warp[threadIdx.x / 32] = {open, open_key, open_to, sum};
+  __syncthreads();
+  if (threadIdx.x) return;
+  auto all = ends.of_warp[0];
+  for (u32 w = 1; w < block_threads / 32; ++w) {
+    const auto next = ends.of_warp[w];
+    if (!next.open) continue;
+    if (all.open && all.k == next.k) {
+      all.sum = join_operands(j, all.sum, next.sum);
+      continue;
+    }
+    if (all.open) store(all.to, all.k, all.sum);
+    all = next;
+  }
+  if (all.open) store(all.to, all.k, all.sum);
+}
 // The side slots, after their elements have looked at them: a thread each.
 template <class F>
 __global__ void __launch_bounds__(block_threads)
@@ -191,7 +323,8 @@ __global__ void __launch_bounds__(block_threads)
   const u64 begin = b.lower(k);
   const u64 end = threadIdx.x ? b.lower(empty_key<key>) : a.n;
   if (begin == end || (q.kind == insert && side_is_there(t, k))) return;
-  const auto v = read_value<F>(q, a.element[q.kind == insert ? begin : end - 1]);
+  const auto v = q.kind == accumulate ? *side_sum<F>(a, threadIdx.x)
+                                      : read_value<F>(q, a.element[q.kind == insert ? begin : end - 1]);
   cuda_mem::store<order::relaxed>(t.side + threadIdx.x, F::make(key(1), v));
 }
 
@@ -257,6 +390,10 @@ int merge_batch(const void* table, const build_request& b, void* keys, void* val
   if (!e && b.old)
     e = launch(merge_old<F>, blocks_for(b.old), block_threads, stream, *b.batch, a,
                static_cast<const typename F::value*>(b.old_values), to_keys, to_values);
+  const u32 rounds = join_rounds_of(a.n);
+  if (!e && b.batch->kind == accumulate)
+    e = launch(join_elements<F>, blocks_for((a.n + rounds - 1) / rounds), block_threads, stream, *b.batch, a, to_values,
+               rounds);
   if (!e) e = launch(merge_side<F>, 1, block_threads, stream, t, *b.batch, a);
   return e;
 }

@@ -9,6 +9,8 @@
 #pragma once
 #include <string.h>
 
+#include <atomic>
+
 #include "layout.hpp"
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/meaning.hpp"
@@ -16,8 +18,102 @@
 #include "libgpuhash/kit/side.hpp"
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
+#include "walk.hpp"
 
 GH_BEGIN
+
+// A table of dense chunks, from pairs in the order of their keys. key_at(i) and value_at(i) are asked once for each i; what
+// follows from keys later on is read in the chunks. False: the keys do not ascend, or are those of side slots, and what is in
+// the pool is of no use.
+template <class F>
+class dense_writer {
+  using key = typename F::key;
+  using word = typename F::word;
+  using table = skip_table<F>;
+
+ public:
+  dense_writer(const table& t, u64 n, u32 per, u32 threads)
+      : t_(t), n_(n), per_(per), threads_(threads), s_(dense_shape::of(n, per, t.levels)) {}
+
+  template <class Keys, class Values>
+  bool write(Keys key_at, Values value_at) const {
+    std::atomic<bool> good = true;
+    each_chunk(0, [&](u64 begin, u64 end) {
+      if (!write_pairs(begin, end, key_at, value_at)) good = false;
+    });
+    // Of each piece the last chunk's NEXT, and with it whether the next piece goes on where this one ends.
+    each_chunk(0, [&](u64, u64 end) {
+      const bool last = end == s_.chunks[0];
+      const key next = last ? key(0) : low(0, end);
+      if (!last && next <= F::key_of(load(chunk(0, end - 1) + per_ - 1))) good = false;
+      finish(0, end - 1, next);
+    });
+    if (!good) return false;
+    for (u32 l = 1; l < s_.levels; ++l)
+      each_chunk(l, [&](u64 begin, u64 end) {
+        for (u64 j = begin; j < end; ++j) write_names(l, j);
+      });
+    *t_.top = s_.levels - 1;
+    *t_.taken = u32(t_.levels + s_.all);
+    return true;
+  }
+
+ private:
+  static word load(const word* p) { return host_mem::template load<order::relaxed>(p); }
+  static void store(word* p, word w) { host_mem::template store<order::relaxed>(p, w); }
+  u32 handle(u32 level, u64 j) const {
+    return j ? t_.handle_of(u32(t_.levels + s_.before[level] + j - 1)) : table::head(level);
+  }
+  word* chunk(u32 level, u64 j) const { return t_.chunk(handle(level, j)); }
+  u64 entries_of(u64 j) const { return n_ - j * per_ < per_ ? n_ - j * per_ : per_; }
+  // The least key of a chunk, once level 0 is there.
+  key low(u32 level, u64 j) const { return j ? F::key_of(load(chunk(0, j * (s_.span[level] / per_)))) : key(0); }
+  template <class Serve>
+  void each_chunk(u32 level, Serve serve) const {
+    in_pieces(threads_, size_t(s_.chunks[level]), chunk_cut, [&](size_t begin, size_t end) { serve(begin, end); });
+  }
+  // NEXT of a chunk, the least key of the next one being this.
+  void finish(u32 level, u64 j, key next) const {
+    const bool last = j + 1 == s_.chunks[level];
+    store(chunk(level, j) + t_.slots - 2,
+          table::next_word(last ? table::no_key : key(next - 1), last ? none : handle(level, j + 1)));
+  }
+  void fill_up(word* c, u64 from, u32 level) const {
+    for (u64 i = from; i < t_.entries(); ++i) store(c + i, empty_word<F>());
+    store(c + t_.slots - 1, table::fresh_lock(level));
+  }
+  template <class Keys, class Values>
+  bool write_pairs(u64 begin, u64 end, Keys key_at, Values value_at) const {
+    key before = 0;
+    bool good = true;
+    for (u64 j = begin; j < end; ++j) {
+      word* const c = chunk(0, j);
+      const u64 from = j * per_, n = entries_of(j);
+      for (u64 i = 0; i < n; ++i) {
+        const key k = key_at(from + i);
+        good &= (k > before || from + i == begin * per_) && k < dead_key<key>;
+        if (i == 0 && j > begin) finish(0, j - 1, k);
+        before = k;
+        store(c + i, F::make(k, value_at(from + i)));
+      }
+      fill_up(c, n, 0);
+    }
+    return good;
+  }
+  void write_names(u32 l, u64 j) const {
+    word* const c = chunk(l, j);
+    const u64 from = j * per_, all = s_.chunks[l - 1], n = all - from < per_ ? all - from : per_;
+    for (u64 i = 0; i < n; ++i) store(c + i, F::make(low(l - 1, from + i), handle(l - 1, from + i)));
+    fill_up(c, n, l);
+    finish(l, j, j + 1 == s_.chunks[l] ? key(0) : low(l, j + 1));
+  }
+
+  static constexpr cut chunk_cut = {256, 256, 16384};
+  const table& t_;
+  const u64 n_;
+  const u32 per_, threads_;
+  const dense_shape s_;
+};
 
 template <class F>
 struct batch_entry;

@@ -204,9 +204,143 @@ int neighbors(const void* table, const ordered_request& q) {
   const bool up = q.which <= above;
   return ask<F>(table, q, up ? serve_neighbors<skip_table<F>, true> : serve_neighbors<skip_table<F>, false>, false);
 }
+// ---- one range of any length, while nobody writes: all chunks are looked at, rather than one after the other ---------
+
+// Entries of chunk number i that are in an interval: those from `first` on, so many.
+template <class Table>
+struct chunk_part {
+  u32 first = 0, n = 0;
+  u32 chunk = none;
+
+  GH_FN static chunk_part of(const Table& t, const typename skip_walk<cuda_mem, Table>::interval& in, u32 i) {
+    using F = typename Table::format;
+    const u32 h = t.handle_of(i);
+    const auto* const c = t.chunk(h);
+    const auto load = [](const typename F::word* p) { return cuda_mem::load<order::relaxed>(p); };
+    if (Table::is_gone(Table::link_of(load(c + t.slots - 2))) || Table::level_of(load(c + t.slots - 1)) != 0) return {};
+    chunk_part p{0, 0, h};
+    for (u32 e = 0; e < t.entries(); ++e) {
+      const auto k = F::key_of(load(c + e));
+      p.first += k < in.low;
+      p.n += k != Table::no_key && in.has(k);
+    }
+    return p;
+  }
+};
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    count_range(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
+  const skip_walk<cuda_mem, Table> walk{t};
+  auto in = walk.interval_of(q, 0);
+  in.most = ~u64(0);
+  const u32 i = blockIdx.x * block_threads + threadIdx.x;
+  u32 n = !in.is_empty() && i < t.capacity ? chunk_part<Table>::of(t, in, i).n : 0;
+  if (i == 0 && !in.is_empty()) n += u32(walk.range_of_side(in, 0, [](u64, auto, auto) {}));
+  n = warp_sum(n);
+  if (threadIdx.x % 32 == 0 && n) atomicAdd(reinterpret_cast<u64*>(q.sums) + 1, u64(n));
+}
+// The chunks that have some of a range, in no order.
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    list_range(const __grid_constant__ Table t, const __grid_constant__ ordered_request q, typename Table::key* least,
+               u32* chunk, u64* n) {
+  const auto in = skip_walk<cuda_mem, Table>{t}.interval_of(q, 0);
+  const u32 i = blockIdx.x * block_threads + threadIdx.x;
+  if (i >= t.capacity) return;
+  const auto p = chunk_part<Table>::of(t, in, i);
+  if (!p.n) return;
+  const u64 to = atomicAdd(n, u64(1));
+  least[to] = Table::format::key_of(cuda_mem::load<order::relaxed>(t.chunk(p.chunk)));
+  chunk[to] = i;
+}
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    count_parts(const __grid_constant__ Table t, const __grid_constant__ ordered_request q, const u32* chunk,
+                u64* counts, u32 m) {
+  const auto in = skip_walk<cuda_mem, Table>{t}.interval_of(q, 0);
+  const u32 i = blockIdx.x * block_threads + threadIdx.x;
+  if (i < m) counts[i] = chunk_part<Table>::of(t, in, chunk[i]).n;
+}
+// The pairs of chunk number chunk[i] go to before[i]; those of side slots behind the last one's.
+template <class Table>
+__global__ void __launch_bounds__(block_threads)
+    copy_parts(const __grid_constant__ Table t, const __grid_constant__ ordered_request q, const u32* chunk,
+               const u64* before, u32 m) {
+  using F = typename Table::format;
+  const skip_walk<cuda_mem, Table> walk{t};
+  const auto in = walk.interval_of(q, 0);
+  const u32 i = blockIdx.x * block_threads + threadIdx.x;
+  u64 to = 0;
+  if (i < m) {
+    const auto p = chunk_part<Table>::of(t, in, chunk[i]);
+    const auto* const c = t.chunk(p.chunk) + p.first;
+    to = before[i];
+    for (u32 e = 0; e < p.n; ++e) {
+      const auto w = cuda_mem::load<order::relaxed>(c + e);
+      walk.emit(q, in, to++, F::key_of(w), F::value_of(w));
+    }
+  }
+  const bool last = m ? i + 1 == m : i == 0;
+  if (last && !in.is_empty()) walk.range_of_side(in, to, [&](u64 j, auto k, auto v) { walk.emit(q, in, j, k, v); });
+}
 template <class F>
-int ranges(const void* table, const ordered_request& q) {
-  return ask<F>(table, q, serve_ranges<skip_table<F>>, true);
+int one_range(const void* table, const ordered_request& q) {
+  using T = skip_table<F>;
+  using key = typename F::key;
+  const T& t = *static_cast<const T*>(table);
+  const cudaStream_t s = cudaStream_t(q.stream);
+  const u64 all = blocks_for(t.capacity);
+  if (q.sums) {
+    const int e = int(cudaMemsetAsync(q.sums, 0, 2 * sizeof(u64), s));
+    return e ? e : launch(count_range<T>, all, block_threads, q.stream, t, q);
+  }
+  device_array<key> least(t.capacity, q.stream), sorted_least(t.capacity, q.stream);
+  device_array<u32> chunk(t.capacity, q.stream), sorted(t.capacity, q.stream);
+  device_array<u64> counts(t.capacity, q.stream), before(t.capacity, q.stream), listed(1, q.stream);
+  const int errors[] = {least.error,  sorted_least.error, chunk.error, sorted.error,
+                        counts.error, before.error,       listed.error};
+  for (const int e : errors)
+    if (e) return e;
+  u64 n = 0;
+  int e = int(cudaMemsetAsync(listed.p, 0, sizeof(u64), s));
+  if (!e) e = launch(list_range<T>, all, block_threads, q.stream, t, q, least.p, chunk.p, listed.p);
+  if (!e) e = int(cudaMemcpyAsync(&n, listed.p, sizeof(n), cudaMemcpyDefault, s));
+  if (!e) e = int(cudaStreamSynchronize(s));
+  const u32 m = u32(n);
+  size_t sort_bytes = 0, scan_bytes = 0;
+  if (!e)
+    e = int(cub::DeviceRadixSort::SortPairs(nullptr, sort_bytes, least.p, sorted_least.p, chunk.p, sorted.p, m, 0,
+                                            int(8 * sizeof(key)), s));
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(nullptr, scan_bytes, counts.p, before.p, m, s));
+  device_array<unsigned char> work(sort_bytes > scan_bytes ? sort_bytes : scan_bytes, q.stream);
+  if (!e) e = work.error;
+  if (!e && m)
+    e = int(cub::DeviceRadixSort::SortPairs(work.p, sort_bytes, least.p, sorted_least.p, chunk.p, sorted.p, m, 0,
+                                            int(8 * sizeof(key)), s));
+  if (!e && m) e = launch(count_parts<T>, blocks_for(m), block_threads, q.stream, t, q, sorted.p, counts.p, m);
+  if (!e && m) e = int(cub::DeviceScan::ExclusiveSum(work.p, scan_bytes, counts.p, before.p, m, s));
+  return e ? e : launch(copy_parts<T>, m ? blocks_for(m) : 1, block_threads, q.stream, t, q, sorted.p, before.p, m);
+}
+
+template <class F>
+int ranges(const void* table, const ordered_request& given) {
+  // Of range_all, which has the table to itself, and whose callers wait.
+  if (given.alone && given.n == 1 && (given.sums || (given.offsets && !given.counts)))
+    return one_range<F>(table, given);
+  ordered_request q = given;
+  if (q.sums) q.counts = q.sums;
+  int e = q.n ? ask<F>(table, q, serve_ranges<skip_table<F>>, true) : 0;
+  if (!q.sums || e) return e;
+  const u32 n = u32(q.n) + 1;
+  const cudaStream_t s = cudaStream_t(q.stream);
+  u64* const sums = reinterpret_cast<u64*>(q.sums);
+  size_t bytes = 0;
+  e = int(cudaMemsetAsync(sums + q.n, 0, sizeof(u64), s));
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(nullptr, bytes, sums, sums, n, s));
+  device_array<unsigned char> work(bytes, q.stream);
+  if (!e) e = work.error;
+  if (!e) e = int(cub::DeviceScan::ExclusiveSum(work.p, bytes, sums, sums, n, s));
+  return e;
 }
 
 // A thread for each word of a level.
@@ -235,8 +369,7 @@ int build(const void* table, size_t n, const void* keys, const void* values, uin
   return e;
 }
 
-// accumulate is served key by key: many operands of one key would be a single thread's to add.
-inline constexpr u32 built_here = 1u << insert | 1u << assign;
+inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
 
 template <class F>
 static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,      built_here,

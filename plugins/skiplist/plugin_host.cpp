@@ -1,4 +1,6 @@
 // The kernels of skiplist for the CPU. Compiled once per instruction set, with GPUHASH_ISA naming it.
+#include <string.h>
+
 #include <vector>
 
 #include "build.hpp"
@@ -75,11 +77,17 @@ int neighbors(const void* table, const ordered_request& q) {
   return 0;
 }
 template <class F>
-int ranges(const void* table, const ordered_request& q) {
+int ranges(const void* table, const ordered_request& given) {
   const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
+  ordered_request q = given;
+  if (q.sums) q.counts = q.sums + 1;
   in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) walk.write_range(q, i);
   });
+  if (q.sums) {
+    q.sums[0] = 0;
+    for (size_t i = 0; i < q.n; ++i) q.sums[i + 1] += q.sums[i];
+  }
   return 0;
 }
 
@@ -87,16 +95,22 @@ template <class F>
 int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
           uint32_t per, uint32_t threads, void*) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
-  const dense_shape s = dense_shape::of(n, per, t.levels);
-  for (u32 l = 0; l < s.levels; ++l)
-    in_pieces(threads, size_t(s.chunks[l]), collect_cut, [&](size_t begin, size_t end) {
-      for (size_t j = begin; j < end; ++j)
-        for (u32 i = 0; i < t.slots; ++i)
-          write_dense<host_mem>(t, s, l, j, i, n, keys, values, key_bytes, value_bytes, per);
-    });
-  *t.top = s.levels - 1;
-  *t.taken = u32(t.levels + s.all);
+  using key = typename F::key;
+  using value = typename F::value;
+  dense_writer<F>(t, n, per, threads)
+      .write([&](u64 i) { return t.encode(read_element<key>(keys, key_bytes, i)); },
+             [&](u64 i) { return values ? read_element<value>(values, value_bytes, i) : value(0); });
   return 0;
+}
+// A batch into an empty table, if its keys ascend.
+template <class F>
+bool build_ascending(const void* table, const request& q, uint32_t per) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  if (!dense_writer<F>(t, q.n, per, q.threads)
+           .write([&](u64 i) { return t.encode(read_key<F>(q, i)); }, [&](u64 i) { return read_value<F>(q, i); }))
+    return false;
+  if (q.status) memset(q.status, yes, q.n);
+  return true;
 }
 
 // A batch that a rebuild takes over (build.hpp).
@@ -121,8 +135,8 @@ int merge_batch(const void* table, const build_request& b, void* keys, void* val
 inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
 
 template <class F>
-constinit const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,      built_here,
-                                             work_bytes<F>, sort_batch<F>, merge_batch<F>};
+constinit const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,       built_here,
+                                             work_bytes<F>, sort_batch<F>, merge_batch<F>, build_ascending<F>};
 
 template <class F>
 constexpr engine one() {

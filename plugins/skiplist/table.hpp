@@ -327,6 +327,10 @@ class skiplist_table final : public table {
     const uint64_t old = uint64_t(now.used);
     offered_ = old + q.n;
     if (options_.build == build_auto && old > most_merged * q.n) return GPUHASH_OK;
+    if (old == 0 && ascends(q)) {
+      gpuhash_status s = GPUHASH_OK;
+      if (build_ascending(q, sum, done, &s, err) || s) return s;
+    }
     build_request b{};
     b.batch = &q;
     b.old = old;
@@ -378,6 +382,54 @@ class skiplist_table final : public table {
     s = write_totals(now, stream, err);
     const gpuhash_status counted = recount(stream, err);
     return s ? s : counted;
+  }
+
+  // A look at some of its keys, which are read again later.
+  bool ascends(const request& q) const {
+    if (!engine_->ordered->build_ascending) return false;
+    uint64_t before = 0;
+    for (size_t i = 0; i < q.n; i += q.n / 64 + 1) {
+      const auto* const at = static_cast<const char*>(q.keys) + i * q.key_bytes;
+      typename F::key k = 0;
+      memcpy(&k, at, q.key_bytes);  // the lower bytes
+      k = pool_.layout.encode(k);
+      if (i && k <= before) return false;
+      before = k;
+    }
+    return true;
+  }
+  // From the batch into the chunks, in a table that has no chunk in use. True: it is done.
+  bool build_ascending(const request& q, totals* sum, bool* done, gpuhash_status* s, gpuhash_error* err) {
+    void* const stream = q.stream;
+    uint32_t taken = 0;
+    if ((*s = read_taken(&taken, stream, err))) return false;
+    if (!config_.grow && q.n > limit()) return false;
+    const bool in_place =
+        q.n <= limit() && dense_shape_chunks(q.n) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
+    spare_pool fresh{*this, stream};
+    if (in_place)
+      *s = wipe(taken, stream, err);
+    else
+      *s = place(q.n > limit() ? q.n : limit(), fresh.it, stream, err);
+    if (*s) return false;
+    if (!engine_->ordered->build_ascending(&(in_place ? pool_ : fresh.it).layout, q, dense())) {
+      if (in_place) *s = wipe(pool_.layout.capacity, stream, err);  // as it was
+      return false;
+    }
+    *done = true;
+    if (!in_place) {
+      std::swap(fresh.it, pool_);
+      ++rebuilds_;
+    }
+    totals now{};
+    if ((*s = read_totals(&now, stream, err))) return true;
+    now.live += int64_t(q.n);
+    now.used = int64_t(q.n);
+    sum->yes = q.n;
+    *s = write_totals(now, stream, err);
+    const gpuhash_status counted = recount(stream, err);
+    *s = *s ? *s : counted;
+    return true;
   }
 
   // ---- room for a batch -----------------------------------------------------------------------------------------------

@@ -5,9 +5,11 @@
 
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "plugins/hive/layout.hpp"
 #include "plugins/linear_probe/layout.hpp"
+#include "plugins/skiplist/layout.hpp"
 #include "plugins/slab_hash/layout.hpp"
 #include "plugins/stadium/engines.hpp"
 #include "plugins/stadium/layout.hpp"
@@ -16,6 +18,7 @@
 // Of plugin_host.cpp, built with an instruction set of this name: a namespace for each structure.
 extern "C" const gpuhash::engine* gpuhash_hive_engines_sim_hive();
 extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_sim_linear_probe();
+extern "C" const gpuhash::engine* gpuhash_skiplist_engines_sim_skiplist();
 extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_sim_slab_hash();
 extern "C" const gpuhash::engine* gpuhash_stadium_engines_sim_stadium();
 
@@ -85,6 +88,29 @@ struct slab_memory {
       t.heap.bitmaps[s] = the_device.real(t.heap.bitmaps[s]);
     }
     t.heap.note = the_device.real(t.heap.note);
+    return t;
+  }
+};
+
+template <class F>
+struct skip_memory {
+  using layout = skip_table<F>;
+  static const engine* real_engines() { return gpuhash_skiplist_engines_sim_skiplist(); }
+  template <class Each>
+  static void each_block(const layout& t, Each each) {
+    for (u32 s = 0; s < t.segments; ++s) {
+      const u32 end = s + 1 < t.segments ? t.first[s + 1] : t.capacity;
+      each(t.segment[s], size_t(end - t.first[s]) * t.slots * sizeof(typename F::word));
+    }
+    each(t.top, sizeof(u32));
+    each(t.taken, sizeof(u32));
+    each(t.side, 2 * sizeof(typename F::word));
+  }
+  static layout translated(layout t) {
+    for (u32 s = 0; s < t.segments; ++s) t.segment[s] = the_device.real(t.segment[s]);
+    t.top = the_device.real(t.top);
+    t.taken = the_device.real(t.taken);
+    t.side = the_device.real(t.side);
     return t;
   }
 };
@@ -335,6 +361,155 @@ struct fake_engine {
     return 0;
   }
 };
+
+// What ordered structures do besides: each is one step of its stream.
+template <class Memory, int format>
+struct fake_ordered {
+  using base = fake_engine<Memory, format>;
+  using layout = typename Memory::layout;
+  using runner = typename base::runner;
+  using key = typename layout::format::key;
+
+  static const ordered_engine& real() { return *Memory::real_engines()[format].ordered; }
+  static void touch_table(const runner& r, const layout& seen, access how, const char* who) {
+    Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, how, who); });
+  }
+  static ordered_request translated(ordered_request q) {
+    q.low = the_device.real(q.low);
+    q.high = the_device.real(q.high);
+    q.out_keys = the_device.real(q.out_keys);
+    q.out_values = the_device.real(q.out_values);
+    q.found = the_device.real(q.found);
+    q.counts = the_device.real(q.counts);
+    q.offsets = the_device.real(q.offsets);
+    q.sums = the_device.real(q.sums);
+    q.threads = 1;
+    return q;
+  }
+  template <class Serve>
+  static int ask(const void* table, const ordered_request& q, const char* who, Serve serve) {
+    const layout seen = *static_cast<const layout*>(table);
+    return base::launch(q.stream, [=](const runner& r) {
+      touch_table(r, seen, q.alone ? access::read : access::atomic_read, who);
+      r.touch(q.low, q.n * q.key_bytes, access::read, who);
+      r.touch(q.high, q.n * q.key_bytes, access::read, who);
+      r.touch(q.offsets, (q.n + 1) * 8, access::read, who);
+      r.touch(q.out_keys, 1, access::write, who);
+      r.touch(q.out_values, 1, access::write, who);
+      r.touch(q.found, 1, access::write, who);
+      r.touch(q.counts, 1, access::write, who);
+      r.touch(q.sums, (q.n + 1) * 8, access::write, who);
+      const layout t = Memory::translated(seen);
+      serve(&t, translated(q));
+    });
+  }
+  static int neighbors(const void* table, const ordered_request& q) {
+    return ask(table, q, "a kernel (neighbors)",
+               [](const void* t, const ordered_request& there) { real().neighbors(t, there); });
+  }
+  static int ranges(const void* table, const ordered_request& q) {
+    return ask(table, q, "a kernel (ranges)",
+               [](const void* t, const ordered_request& there) { real().ranges(t, there); });
+  }
+  static int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes,
+                   uint32_t value_bytes, uint32_t per, uint32_t, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    return base::launch(stream, [=](const runner& r) {
+      const char* const who = "a kernel (build)";
+      touch_table(r, seen, access::write, who);
+      r.touch(keys, n * key_bytes, access::read, who);
+      r.touch(values, n * value_bytes, access::read, who);
+      const layout t = Memory::translated(seen);
+      real().build(&t, n, the_device.real(keys), the_device.real(values), key_bytes, value_bytes, per, 1, nullptr);
+    });
+  }
+
+  // A batch to be built. It lies in `work` between the two steps.
+  struct building {
+    request batch;
+    build_request b;
+  };
+  static std::shared_ptr<building> translated(const build_request& b) {
+    auto there = std::make_shared<building>(building{base::translated(*b.batch), b});
+    there->b.batch = &there->batch;
+    there->b.old_keys = the_device.real(b.old_keys);
+    there->b.old_values = the_device.real(b.old_values);
+    there->b.work = the_device.real(b.work);
+    return there;
+  }
+  static void touch_batch(const runner& r, const build_request& b, const char* who) {
+    const request& q = *b.batch;
+    r.touch(q.keys, q.n * q.key_bytes, access::read, who);
+    r.touch(b.old_keys, b.old * sizeof(key), access::read, who);
+    r.touch(b.work, work_bytes(b), access::write, who);
+  }
+  static size_t work_bytes(const build_request& b) { return real().work_bytes(b); }
+  static int sort(const void* table, build_request& b) {
+    const layout seen = *static_cast<const layout*>(table);
+    const std::shared_ptr<building> there = translated(b);
+    const request q = *b.batch;
+    build_request told = b;
+    told.batch = &q;
+    const int e = base::launch(q.stream, [=, &told](const runner& r) {
+      touch_table(r, seen, access::read, "a kernel (sort)");
+      touch_batch(r, told, "a kernel (sort)");
+      const layout t = Memory::translated(seen);
+      real().sort(&t, there->b);
+    });
+    const int bad = e ? e : the_device.wait(q.stream);
+    b.fresh = there->b.fresh;
+    b.fresh_side = there->b.fresh_side;
+    return bad;
+  }
+  static int merge(const void* table, const build_request& b, void* keys, void* values) {
+    const layout seen = *static_cast<const layout*>(table);
+    const std::shared_ptr<building> there = translated(b);
+    const request q = *b.batch;
+    const build_request told = b;
+    return base::launch(q.stream, [=](const runner& r) {
+      const char* const who = "a kernel (merge)";
+      build_request mine = told;
+      mine.batch = &q;
+      touch_table(r, seen, access::write, who);
+      touch_batch(r, mine, who);
+      r.touch(mine.old_values, mine.old * sizeof(key), access::read, who);
+      r.touch(q.values, q.n * q.value_bytes, access::read, who);
+      r.touch(q.status, q.n, access::write, who);
+      r.touch(keys, 1, access::write, who);
+      r.touch(values, 1, access::write, who);
+      const layout t = Memory::translated(seen);
+      real().merge(&t, there->b, the_device.real(keys), the_device.real(values));
+    });
+  }
+  // The CPU's.
+  static bool build_ascending(const void* table, const request& q, uint32_t per) {
+    const char* const who = "a build of ascending keys";
+    the_world.point();
+    const runner r = base::this_thread();
+    touch_table(r, *static_cast<const layout*>(table), access::write, who);
+    r.touch(q.keys, q.n * q.key_bytes, access::read, who);
+    r.touch(q.values, q.n * q.value_bytes, access::read, who);
+    r.touch(q.status, q.n, access::write, who);
+    return real().build_ascending(table, q, per);
+  }
+  static constexpr uint32_t kinds = 1u << GPUHASH_OP_INSERT | 1u << GPUHASH_OP_ASSIGN | 1u << GPUHASH_OP_ACCUMULATE;
+  static constexpr ordered_engine of_cuda = {neighbors, ranges, build, kinds, work_bytes, sort, merge, nullptr};
+  static constexpr ordered_engine of_cpu = {neighbors, ranges, build, kinds, work_bytes, sort, merge, build_ascending};
+};
+
+// Sets are stored as pairs.
+inline const engine* fake_skiplist_engines() {
+  const auto of = []<int id>(auto format) {
+    using M = skip_memory<decltype(format)>;
+    using E = fake_engine<M, id>;
+    using O = fake_ordered<M, id>;
+    return engine{E::run, E::collect, nullptr, nullptr, nullptr, nullptr, the_device.cuda ? &O::of_cuda : &O::of_cpu};
+  };
+  static engine all[format_count];
+  all[format_set32] = all[format_pair32] = of.template operator()<format_pair32>(pair32{});
+  all[format_set64] = all[format_pair64] = of.template operator()<format_pair64>(pair64{});
+  return all;
+}
 
 template <template <class> class Memory>
 const engine* fake_engines() {

@@ -1,6 +1,6 @@
 // The kit under deterministic simulation: kit_sim STRUCTURE DEVICE PLAN FIRST LAST [options]
 //
-//   STRUCTURE  hive, linear_probe, slab_hash, stadium
+//   STRUCTURE  hive, linear_probe, skiplist, slab_hash, stadium
 //   DEVICE     cuda (the fake one), cpu
 //   PLAN       plain; memory: some allocations fail; faults: a call of the device fails (cuda)
 //   FIRST LAST seeds
@@ -21,6 +21,7 @@
 #include "tests/kit/workload.hpp"
 // after it: it sorts
 #include "plugins/hive/table.hpp"
+#include "plugins/skiplist/table.hpp"
 #include "plugins/slab_hash/table.hpp"
 #include "plugins/stadium/structure.hpp"
 
@@ -77,6 +78,18 @@ table* make_one(const run_options& r, const table_options& o, gpuhash_status* st
     *status = t->create(err);
     return *status == GPUHASH_OK ? t.release() : nullptr;
   }
+  if constexpr (F::has_value)
+    if (r.skip) {
+      skip_options so;
+      so.chunk = o.row < 2 ? 8 : o.row < 8 ? 16 : 32;
+      so.p_chunk = o.by_mask ? 0.5 : 1.0;
+      so.merge = o.probe_limit == 128 ? 0.5 : 1.0 / 3;
+      so.order = o.order;
+      so.build = o.build;
+      auto t = std::make_unique<skiplist_table<F>>(table::setup{o.config, &fake_api, fake_skiplist_engines()}, so);
+      *status = t->create(err);
+      return *status == GPUHASH_OK ? t.release() : nullptr;
+    }
   if (r.stadium) {
     stadium_options so;
     so.log_bits = o.log_bits, so.probe_limit = o.probe_limit == 128 ? 16 : 4096;
@@ -134,6 +147,10 @@ table_options draw_options(const run_options& r) {
     o.row = 1u << w.below(4);
     o.by_mask = w.one_in(4);
     if (r.stadium) o.log_bits = 1 + w.below(3);
+    if (r.skip) {
+      o.order = w.below(2);
+      o.build = w.below(3);
+    }
   }
   return o;
 }
@@ -151,6 +168,7 @@ std::string told(const run_options& r, const table_options& o) {
   else
     snprintf(text, sizeof(text), ", row %llu, probe_limit %llu%s", (unsigned long long)o.row,
              (unsigned long long)o.probe_limit, o.by_mask ? ", mask" : "");
+  if (r.skip) s += ", order " + std::to_string(o.order) + ", build " + std::to_string(o.build);
   return s + text;
 }
 
@@ -196,7 +214,7 @@ bool run_seed(const run_options& r, uint64_t seed, const std::string& command, f
 
 table* make_table(const run_options& r, const table_options& o, gpuhash_status* status, gpuhash_error* err) {
   const bool narrow = o.config.key_bytes == 4 && o.config.value_bytes <= 4;
-  if (o.config.value_bytes == 0)
+  if (o.config.value_bytes == 0 && !r.skip)
     return o.config.key_bytes == 4 ? make_one<set32>(r, o, status, err) : make_one<set64>(r, o, status, err);
   return narrow ? make_one<pair32>(r, o, status, err) : make_one<pair64>(r, o, status, err);
 }
@@ -204,7 +222,8 @@ table* make_table(const run_options& r, const table_options& o, gpuhash_status* 
 int simulate(int argc, char** argv) {
   if (argc < 6) {
     fprintf(stderr,
-            "usage: kit_sim hive|linear_probe|slab_hash|stadium cuda|cpu plain|memory|faults FIRST LAST [--at I|all] "
+            "usage: kit_sim hive|linear_probe|skiplist|slab_hash|stadium cuda|cpu plain|memory|faults FIRST LAST [--at "
+            "I|all] "
             "[--steps N] [--all] [--trace]\n");
     return 2;
   }
@@ -217,6 +236,7 @@ int simulate(int argc, char** argv) {
   r.slab = !strcmp(argv[1], "slab_hash");
   r.hive = !strcmp(argv[1], "hive");
   r.stadium = !strcmp(argv[1], "stadium");
+  r.skip = !strcmp(argv[1], "skiplist");
   r.cuda = !strcmp(argv[2], "cuda");
   r.what = !strcmp(argv[3], "memory") ? plan::memory : !strcmp(argv[3], "faults") ? plan::faults : plan::plain;
   const uint64_t first = strtoull(argv[4], nullptr, 10), last = strtoull(argv[5], nullptr, 10);

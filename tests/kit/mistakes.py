@@ -27,6 +27,7 @@ WHOLE = "libgpuhash/kit/whole_table.hpp"
 TABLE = "libgpuhash/kit/table.hpp"
 FLAT = "libgpuhash/kit/flat_table.hpp"
 HEAP = "libgpuhash/kit/slab_heap_owner.hpp"
+SKIP = "plugins/skiplist/table.hpp"
 SLAB = "plugins/slab_hash/table.hpp"
 
 
@@ -369,6 +370,67 @@ MISTAKES = [
         BATCHES,
         "  if (adds(q.kind)) unwatched_ = true;\n  if (!e) return GPUHASH_OK;",
         "  if (adds(q.kind) && !PLANTED) unwatched_ = true;\n  if (!e) return GPUHASH_OK;",
+    ),
+    # skiplist
+    Mistake(
+        "built over what is there",
+        SKIP,
+        "gpuhash_status s = in_place ? wipe(",
+        "gpuhash_status s = in_place && !PLANTED ? wipe(",
+    ),
+    Mistake(
+        "only one segment is wiped",
+        SKIP,
+        "s < t.segments && t.first[s] < chunks",
+        "s < (PLANTED ? 1 : t.segments) && t.first[s] < chunks",
+    ),
+    Mistake(
+        "keys encoded twice",
+        SKIP,
+        "    target.order = order_unsigned;",
+        "    if (!PLANTED) target.order = order_unsigned;",
+    ),
+    Mistake(
+        "side keys of a built batch",
+        SKIP,
+        "int64_t(b.fresh + b.fresh_side);",
+        "int64_t(b.fresh + (PLANTED ? 0 : b.fresh_side));",
+    ),
+    Mistake(
+        "yes of a built batch",
+        SKIP,
+        "sum->yes = b.fresh + b.fresh_side;",
+        "sum->yes = b.fresh + (PLANTED ? 0 : b.fresh_side);",
+    ),
+    Mistake(
+        "the pool of before leaks",
+        SKIP,
+        "~spare_pool() { of.drop_all(it, stream); }",
+        "~spare_pool() { if (!PLANTED) of.drop_all(it, stream); }",
+    ),
+    # ordered queries
+    Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),
+    Mistake(
+        "queries not noted at the gate",
+        WHOLE,
+        "  if (!e) e = gate_.after_batch(q.stream, turn);",
+        "  if (!e && !PLANTED) e = gate_.after_batch(q.stream, turn);",
+    ),
+    Mistake(
+        "some pairs are counted", WHOLE, "  counted.most = ~size_t(0);", "  counted.most = PLANTED ? 4 : ~size_t(0);"
+    ),
+    Mistake("pairs without room", WHOLE, "  if (q.most < all)", "  if (q.most < all && !PLANTED)"),
+    Mistake(
+        "ranges read where nothing is counted",
+        WHOLE,
+        "  q.offsets = offsets;\n",
+        "  if (!PLANTED) q.offsets = offsets;\n",
+    ),
+    Mistake(
+        "offsets that nobody waited for",
+        WHOLE,
+        "sizeof(all), q.stream);\n  if (!e) e = api_.wait(q.stream);",
+        "sizeof(all), q.stream);\n  if (!e && !PLANTED) e = api_.wait(q.stream);",
     ),
 ]
 

@@ -21,7 +21,7 @@ BUILD = ROOT / "tests" / "kit" / ".build"
 FLAGS = ["-std=c++20", "-Og", "-g1", "-Wno-missing-field-initializers", "-Wno-unknown-pragmas"]
 if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
-STRUCTURES = ("hive", "linear_probe", "slab_hash", "stadium")
+STRUCTURES = ("hive", "linear_probe", "skiplist", "slab_hash", "stadium")
 
 # Constants at their extremes: rebuilds of many steps, batches of many parts that run beside others, estimates of
 # distinct keys for small ones.

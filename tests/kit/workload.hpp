@@ -16,11 +16,14 @@
 //   W8  All memory and every event goes back; after a device error every call says POISONED.
 //   W9  Batches that are captured into a graph do at each launch what they do otherwise. While the graph lives, the table
 //       stays where it is. What a graph does not take is refused.
-//   W10 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
+//   W10 Whatever other streams do, ordered queries see every key that the asking stream has settled, and none that it lacks,
+//       in order.
+//   W11 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
 //       On CUDA no batch beside others uses more than it has claimed.
-//   W11 What fails for lack of memory leaves the table as it was.
+//   W12 What fails for lack of memory leaves the table as it was.
 #pragma once
 #include <algorithm>
+#include <map>
 
 #include "libgpuhash/kit/table.hpp"
 #include "tests/kit/engines.hpp"
@@ -37,7 +40,7 @@ namespace gpuhash::kit_sim {
 enum class plan { plain, memory, faults };
 
 struct run_options {
-  bool cuda = true, slab = false, hive = false, stadium = false;
+  bool cuda = true, slab = false, hive = false, stadium = false, skip = false;
   plan what = plan::plain;
   uint64_t at = 0;  // memory, faults: which allocation or call fails first; 0: drawn
 };
@@ -50,6 +53,7 @@ struct table_options {
   uint64_t buckets = 0;
   uint32_t slab_bytes = 128, light = 0, duplicates = 0;
   uint32_t log_bits = 3;
+  uint32_t order = 0, build = 0;      // of skiplist
   uint32_t threads = 1, streams = 1;  // streams: of each thread
   uint32_t keys = 97;                 // of each owner; a prime
 };
@@ -281,7 +285,7 @@ class workload {
         settle(o);
         continue;
       }
-      switch (w.below(14)) {
+      switch (w.below(run_.skip ? 18 : 14)) {
         case 0: flush(s); break;
         case 1: may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(s, e); }); break;
         case 2: reserve(s); break;
@@ -293,6 +297,10 @@ class workload {
           if (run_.cuda) end_stream(o);
           break;
         case 8: export_some(s); break;
+        case 14: neighbors(o); break;
+        case 15: limited_ranges(o); break;
+        case 16: pairs_of_ranges(o); break;
+        case 17: range_all(o); break;
         default: settle(o);
       }
     }
@@ -617,6 +625,217 @@ class workload {
     if (over()) return;
     for (void* p : {keys, offsets, values}) the_device.free_user(p);
   }
+  // ---- ordered queries ------------------------------------------------------------------------------------------------
+  // Ends of ranges, and what the answers have to say of this stream's own keys.
+  struct query {
+    std::vector<uint64_t> low, high;
+    void *lows = nullptr, *highs = nullptr, *keys = nullptr, *values = nullptr, *third = nullptr;
+    size_t n() const { return low.size(); }
+  };
+  uint64_t rank_of(uint64_t key) const {  // by which a table orders its keys
+    return o_.order ? key ^ ((key_mask() >> 1) + 1) : key;
+  }
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> own_pairs(const owner& o) const {  // by rank: key, value
+    std::map<uint64_t, std::pair<uint64_t, uint64_t>> own;
+    for (uint32_t x = 0; x < o_.keys; ++x) {
+      const uint64_t k = key_of(index_of(o), x);
+      if (o.cells[x].count) own[rank_of(k)] = {k, has_values() ? o.cells[x].value : 0};
+    }
+    return own;
+  }
+  bool is_own(const owner& o, uint64_t key) const {
+    if (key >= key_mask() - 1) return index_of(o) == 0;
+    return key >= 16 && (key - 16) % (owners_.size() + 1) == index_of(o);
+  }
+  query draw_query(size_t room, size_t third) {
+    world& w = the_world;
+    query q;
+    const uint32_t n = 1 + w.below(30), kb = o_.config.key_bytes;
+    const uint64_t all = uint64_t(o_.keys) * (owners_.size() + 1) + 32;
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint64_t a = w.one_in(8) ? key_mask() - w.below(4) : w.random() % all;
+      q.low.push_back(a);
+      q.high.push_back(w.one_in(4) ? w.random() & key_mask() : (a + w.below(200)) & key_mask());
+    }
+    q.lows = the_device.user_memory(n * kb);
+    q.highs = the_device.user_memory(n * kb);
+    for (uint32_t i = 0; i < n; ++i) {
+      put(q.lows, kb, i, q.low[i]);
+      put(q.highs, kb, i, q.high[i]);
+    }
+    q.keys = the_device.user_memory((n * room + 1) * kb);
+    if (has_values()) q.values = the_device.user_memory((n * room + 1) * o_.config.value_bytes);
+    q.third = the_device.user_memory((n + 1) * third);
+    return q;
+  }
+  ordered_request request_of(const owner& o, const query& q) const {
+    ordered_request r{};
+    r.n = q.n();
+    r.low = q.lows;
+    r.high = q.highs;
+    r.out_keys = q.keys;
+    r.out_values = q.values;
+    r.stream = o.stream;
+    return r;
+  }
+  // True: the arrays can be read.
+  template <class Ask>
+  bool answered(owner& o, const char* name, Ask ask) {
+    may_lack_room(name, ask);
+    if (over() || err().code != GPUHASH_OK) return false;
+    if (run_.cuda) the_device.drain(the_device.of(o.stream, "the test"));
+    return !over();
+  }
+  void drop(query& q) {
+    if (over()) return;
+    for (void* p : {q.lows, q.highs, q.keys, q.values, q.third})
+      if (p) the_device.free_user(p);
+  }
+  // Pairs `at` .. `end` - 1 of the arrays answer the i-th range; `cut`: there may be more, which had no room.
+  void compare_range(owner& o, const query& q, size_t i, size_t at, size_t end, bool cut, bool open_low = false,
+                     bool open_high = false) {
+    const uint64_t low = open_low ? 0 : rank_of(q.low[i]), high = open_high ? key_mask() : rank_of(q.high[i]);
+    const auto own = own_pairs(o);
+    auto next = own.lower_bound(low);
+    uint64_t before = 0;
+    for (size_t p = at; p < end; ++p) {
+      const uint64_t k = get(q.keys, o_.config.key_bytes, p), rank = rank_of(k);
+      if (rank < low || (open_high ? rank > high : rank >= high) || (p > at && rank <= before))
+        the_world.violation("W10: key %llx is out of place in a range", (unsigned long long)k);
+      before = rank;
+      if (!is_own(o, k)) continue;
+      if (next == own.end() || next->second.first != k)
+        the_world.violation("W10: a range has key %llx instead of %llx", (unsigned long long)k,
+                            (unsigned long long)(next == own.end() ? 0 : next->second.first));
+      if (q.values && get(q.values, o_.config.value_bytes, p) != next->second.second)
+        the_world.violation("W10: a range has another value of key %llx", (unsigned long long)k);
+      ++next;
+    }
+    const uint64_t up_to = cut ? before : high;
+    const bool more = next != own.end() && (open_high && !cut ? next->first <= up_to : next->first < up_to);
+    if (more) the_world.violation("W10: a range lacks key %llx", (unsigned long long)next->second.first);
+  }
+  void neighbors(owner& o) {
+    settle(o);
+    if (over()) return;
+    query q = draw_query(1, 1);
+    ordered_request r = request_of(o, q);
+    r.which = the_world.below(4);
+    r.high = nullptr;
+    r.found = static_cast<uint8_t*>(q.third);
+    if (answered(o, "neighbors", [&](gpuhash_error* e) { return table_->neighbors(r, e); })) {
+      const bool up = r.which <= GPUHASH_ABOVE, equal = r.which == GPUHASH_AT_LEAST || r.which == GPUHASH_AT_MOST;
+      const auto own = own_pairs(o);
+      for (size_t i = 0; i < q.n(); ++i) {
+        const uint64_t from = rank_of(q.low[i]), k = get(q.keys, o_.config.key_bytes, i), rank = rank_of(k);
+        const bool found = get(q.third, 1, i);
+        if (found && (up ? rank < from : rank > from)) the_world.violation("W10: a neighbour on the other side");
+        if (found && !equal && rank == from) the_world.violation("W10: a key is its own neighbour");
+        // The nearest of the own keys.
+        auto at = up == equal ? own.lower_bound(from) : own.upper_bound(from);
+        const bool some = up ? at != own.end() : at != own.begin();
+        if (!up && some) --at;
+        if (some && (!found || (up ? at->first < rank : at->first > rank)))
+          the_world.violation("W10: key %llx is nearer to %llx than %llx is", (unsigned long long)at->second.first,
+                              (unsigned long long)q.low[i], (unsigned long long)k);
+        if (!found || !is_own(o, k)) continue;
+        if (!some || at->first != rank)
+          the_world.violation("W10: the neighbour %llx is not there", (unsigned long long)k);
+        if (q.values && get(q.values, o_.config.value_bytes, i) != at->second.second)
+          the_world.violation("W10: the neighbour %llx has another value", (unsigned long long)k);
+      }
+    }
+    drop(q);
+  }
+  void limited_ranges(owner& o) {
+    settle(o);
+    if (over()) return;
+    const uint32_t most = 1 + the_world.below(20);
+    query q = draw_query(most, 8);
+    ordered_request r = request_of(o, q);
+    r.most = most;
+    r.counts = static_cast<uint64_t*>(q.third);
+    if (answered(o, "range", [&](gpuhash_error* e) { return table_->ranges(r, e); }))
+      for (size_t i = 0; i < q.n(); ++i) {
+        const uint64_t n = get(q.third, 8, i);
+        if (n > most) the_world.violation("W10: %llu pairs of %u", (unsigned long long)n, most);
+        if (rank_of(q.low[i]) < rank_of(q.high[i]))
+          compare_range(o, q, i, i * most, i * most + n, n == most);
+        else if (n)
+          the_world.violation("W10: an empty range has pairs");
+      }
+    drop(q);
+  }
+  // Counted, and then read, beside whoever writes between: the offsets are somebody else's.
+  void pairs_of_ranges(owner& o) {
+    settle(o);
+    if (over()) return;
+    constexpr uint32_t room = 40;
+    query q = draw_query(room, 8);
+    ordered_request r = request_of(o, q);
+    r.out_keys = r.out_values = nullptr;
+    r.most = ~size_t(0);
+    r.counts = static_cast<uint64_t*>(q.third);
+    std::vector<uint64_t> at(q.n() + 1);
+    bool good = answered(o, "range_pairs", [&](gpuhash_error* e) { return table_->ranges(r, e); });
+    if (good) {
+      for (size_t i = 0; i < q.n(); ++i) at[i + 1] = at[i] + std::min<uint64_t>(get(q.third, 8, i), room);
+      void* const offsets = the_device.user_memory(at.size() * 8);
+      for (size_t i = 0; i < at.size(); ++i) put(offsets, 8, i, at[i]);
+      r = request_of(o, q);
+      r.most = q.n() * room;
+      r.offsets = static_cast<const uint64_t*>(offsets);
+      r.counts = static_cast<uint64_t*>(q.third);
+      good = answered(o, "range_pairs", [&](gpuhash_error* e) { return table_->ranges(r, e); });
+      for (size_t i = 0; good && i < q.n(); ++i) {
+        const uint64_t there = get(q.third, 8, i), room_here = at[i + 1] - at[i];
+        if (rank_of(q.low[i]) < rank_of(q.high[i]))
+          compare_range(o, q, i, at[i], at[i] + std::min(there, room_here), there > room_here);
+      }
+      if (!over()) the_device.free_user(offsets);
+    }
+    drop(q);
+  }
+  void range_all(owner& o) {
+    settle(o);
+    if (over()) return;
+    world& w = the_world;
+    const uint32_t room = w.one_in(4) ? 3 : 400;
+    query q = draw_query(room, 8);
+    ordered_request r = request_of(o, q);
+    const bool open_low = w.one_in(4), open_high = w.one_in(4), only_offsets = w.one_in(4);
+    if (open_low) r.low = nullptr;
+    if (open_high) r.high = nullptr;
+    if (only_offsets) r.out_keys = r.out_values = nullptr;
+    r.most = q.n() * room;
+    uint64_t* const offsets = static_cast<uint64_t*>(q.third);
+    gpuhash_status said = GPUHASH_OK;
+    const uint64_t before = the_device.injected_memory;
+    said = call("range_all", [&](gpuhash_error* e) { return table_->range_all(r, offsets, e); });
+    if (over()) return;
+    if (said != GPUHASH_OK && said != GPUHASH_INVALID_ARGUMENT &&
+        !(said == GPUHASH_NO_MEMORY && the_device.injected_memory != before))
+      w.violation("range_all says %d: %s", int(said), err().message);
+    if (said == GPUHASH_OK || said == GPUHASH_INVALID_ARGUMENT) {
+      if (run_.cuda) the_device.drain(the_device.of(o.stream, "the test"));
+      if (over()) return;
+      const uint64_t all = get(offsets, 8, q.n());
+      if (get(offsets, 8, 0) != 0) w.violation("W10: offsets begin with %llu", (unsigned long long)get(offsets, 8, 0));
+      if (said == GPUHASH_INVALID_ARGUMENT && (only_offsets || all <= r.most))
+        w.violation("W10: %llu pairs have room, and the call says %s", (unsigned long long)all, err().message);
+      if (said == GPUHASH_OK && !only_offsets && all > r.most) w.violation("W10: pairs without room");
+      for (size_t i = 0; said == GPUHASH_OK && !only_offsets && i < q.n(); ++i) {
+        const uint64_t at = get(offsets, 8, i), end = get(offsets, 8, i + 1);
+        if (end < at) w.violation("W10: offsets descend");
+        if (open_low || open_high || rank_of(q.low[i]) < rank_of(q.high[i]))
+          compare_range(o, q, i, at, end, false, open_low, open_high);
+        else if (end != at)
+          w.violation("W10: an empty range has pairs");
+      }
+    }
+    drop(q);
+  }
+
   void export_some(void* s) {
     size_t n = 0;
     must(call("export", [&](gpuhash_error* e) { return table_->export_pairs(&n, nullptr, nullptr, s, e); }), "export");
@@ -632,7 +851,7 @@ class workload {
     must(call("clear", [&](gpuhash_error* e) { return table_->clear(s, e); }), "clear");
     if (over()) return;
     if (const uint64_t taken = table_under_test::taken(*table_))
-      the_world.violation("W10: the table is empty, and the ledger says that %llu slots are taken",
+      the_world.violation("W11: the table is empty, and the ledger says that %llu slots are taken",
                           (unsigned long long)taken);
     for (owner& o : owners_) settle_later(o);
   }
@@ -694,15 +913,15 @@ class workload {
     if (values) the_device.free_user(values);
   }
 
-  // W10
+  // W11
   void ledger_knows_all(const gpuhash_table_info& i) {
     if (over() || !o_.config.grow) return;
     const uint64_t taken = table_under_test::taken(*table_);
     if (taken < i.used)
-      the_world.violation("W10: %llu slots are used, and the ledger knows of %llu", (unsigned long long)i.used,
+      the_world.violation("W11: %llu slots are used, and the ledger knows of %llu", (unsigned long long)i.used,
                           (unsigned long long)taken);
     if (run_.cuda && table_under_test::overdrawn(*table_))
-      the_world.violation("W10: a batch has used more than it had claimed");
+      the_world.violation("W11: a batch has used more than it had claimed");
   }
 
   // W7: an empty table is filled by all threads at once.
@@ -746,7 +965,7 @@ class workload {
       the_world.violation("W7: the table has taken %.0f units of %.0f that it has", taken, units);
   }
 
-  // W11: for a while no memory can be had, and then it can. Nothing of what came meanwhile may cost an element later.
+  // W12: for a while no memory can be had, and then it can. Nothing of what came meanwhile may cost an element later.
   void famine() {
     device& d = the_device;
     if (run_.at || !o_.config.grow) return;
@@ -803,11 +1022,11 @@ class workload {
     const gpuhash_status s = call("reserve", [&](gpuhash_error* e) { return table_->reserve(keys, nullptr, e); });
     if (over() || s == GPUHASH_OK) return;
     if (s != GPUHASH_NO_MEMORY && (s != GPUHASH_FULL || o_.probe_limit > 3000))
-      the_world.violation("W11: reserve without memory says %d: %s", int(s), err().message);
+      the_world.violation("W12: reserve without memory says %d: %s", int(s), err().message);
     const gpuhash_table_info after = info();
     if (!over() && (before.size != after.size || before.slots != after.slots || before.capacity != after.capacity ||
                     before.bytes != after.bytes || before.rebuilds != after.rebuilds))
-      the_world.violation("W11: a reserve that failed made a table of %llu keys in %llu slots from one of %llu in %llu",
+      the_world.violation("W12: a reserve that failed made a table of %llu keys in %llu slots from one of %llu in %llu",
                           (unsigned long long)after.capacity, (unsigned long long)after.slots,
                           (unsigned long long)before.capacity, (unsigned long long)before.slots);
   }

@@ -48,7 +48,7 @@ CACHE = ROOT / "build" / "ptx"
 # Fields of these structs that are pointers into the memory of a batch.
 REQUEST_POINTERS = {
     "request": ("n_there", "keys", "values", "out_values", "status", "ops", "batch_sum", "unless"),
-    "ordered_request": ("low", "high", "out_keys", "out_values", "found", "counts", "offsets"),
+    "ordered_request": ("low", "high", "out_keys", "out_values", "found", "counts", "offsets", "sums"),
     "batch_arrays": ("keys", "element", "fresh", "before", "found", "old_keys"),
 }
 # All that these point to belongs to a batch.

@@ -245,3 +245,100 @@ def test_ageing_at_constant_size() -> None:
 @pytest.mark.slow
 def test_ageing_for_a_thousand_rounds_at_constant_size() -> None:
     age(rounds=1_000, n=50_000, part=5_000)
+
+
+def ascending(key: str, n: int) -> np.ndarray:
+    """Keys that ascend in the order of their type, its least one among them."""
+    keys = np.arange(n, dtype=np.int64) * 7
+    return keys.astype(key) if key[0] == "u" else (keys - 7 * (n // 2)).astype(key)
+
+
+@pytest.mark.parametrize("chunk", [8, 16, 32])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("key", "value"), [("u4", "u4"), ("i4", None), ("f8", "u8"), ("i8", "u4")])
+@pytest.mark.parametrize("n", [1, 13, 14, 30_000])
+def test_ascending_keys_into_an_empty_table(chunk, threads, key, value, n):
+    keys = ascending(key, n)
+    values = None if value is None else np.arange(n, dtype=value)
+    fields = {"key_dtype": key, "value_dtype": value, "device": "cpu", "threads": threads}
+    with gh.Table("skiplist", chunk=chunk, build="always", **fields) as t:
+        for _ in range(2):  # in a new pool, and in the one that is there
+            assert t.insert(keys, values).all()
+            t.check()
+            assert t.keys().tobytes() == keys.tobytes()
+            if values is not None:
+                assert np.array_equal(t.find(keys)[0], values)
+            assert t.successor(keys[:-1])[0].tobytes() == keys[1:].tobytes()
+            stats = t.stats()
+            assert stats["chunks"] == -(-n // (chunk - 3))
+            assert stats["zombies"] == 0
+            assert len(t) == n
+            assert not t.insert(keys, values).any()
+            t.clear()
+
+
+def one_falls(keys):
+    keys[1234], keys[1235] = keys[1235], keys[1234]
+
+
+def one_twice(keys):
+    keys[20_001] = keys[20_000]
+
+
+def twice_where_pieces_meet(keys):
+    """At the first key of every chunk: one of them begins what another thread writes."""
+    keys[13::13] = keys[12:-1:13]
+
+
+def side_keys(keys):
+    keys[-2:] = [2**32 - 2, 2**32 - 1]
+
+
+@pytest.mark.parametrize("spoil", [one_falls, one_twice, twice_where_pieces_meet, side_keys])
+@pytest.mark.parametrize("verb", ["insert", "insert_or_assign", "accumulate"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_keys_that_seem_to_ascend(spoil, verb, threads):
+    """What a look at some keys does not show is noticed when they are written; the batch means what it does otherwise."""
+    keys = np.arange(1, 30_001, dtype="u4") * np.uint32(3)
+    spoil(keys)
+    values = np.arange(len(keys), dtype="u4")
+    expected: dict[int, int] = {}
+    for k, v in zip(keys.tolist(), values.tolist(), strict=True):
+        old = expected.get(k)
+        later = {"insert": old, "insert_or_assign": v, "accumulate": (old or 0) + v}[verb]
+        expected[k] = v if old is None else later
+    fields = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": threads}
+    with gh.Table("skiplist", chunk=16, build="always", **fields) as t:
+        assert getattr(t, verb)(keys, values).sum() == len(expected)
+        t.check()
+        found, held = t.export()
+        assert found.tolist() == sorted(expected)
+        assert held.tolist() == [expected[k] for k in sorted(expected)]
+
+
+def test_ascending_keys_that_a_table_has_no_room_for():
+    keys = np.arange(50_000, dtype="u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype=None, capacity=100, grow=False, device="cpu") as t:
+        with pytest.raises(gh.TableFull) as caught:
+            t.insert(keys)
+        t.check()
+        assert len(t) == (caught.value.status == 1).sum()
+
+
+def test_a_sorted_batch_of_many_pieces_is_built_once():
+    """Pieces that are merged one after the other would rebuild the table each time."""
+    n = 200_000
+    was = gh._core.piece(10_000)
+    try:
+        with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", capacity=n, device="cpu") as t:
+            keys = np.arange(n, dtype="u4")
+            assert t.insert(keys, keys).all()
+            assert t.stats()["fill"] > 0.9
+            assert t.insert(keys, 5).sum() == 0  # one value, of which a piece has copies
+            assert np.array_equal(t.find(keys)[0], keys)
+            t.clear()
+            assert t.insert(keys, 5).all()
+            assert (t.find(keys)[0] == 5).all()
+            t.check()
+    finally:
+        gh._core.piece(was)

@@ -561,6 +561,133 @@ def test_lower_bound_and_range(cupy):
         _device.neighbors(Ordered(), 0, _cuda.from_host(np.zeros(3, "u4"), 0), None)
 
 
+HELD = np.arange(0, 3000, 3, dtype=np.uint64)
+
+
+@pytest.fixture
+def ordered(cuda):
+    with make("skiplist", chunk=8) as t:
+        t.insert(HELD, HELD + 1)
+        yield t
+
+
+def ranges_of(held, low, high):
+    """(keys, offsets) that ranges of sorted keys have; None: an open end."""
+    n = len(low if low is not None else high)
+    begin = np.zeros(n, int) if low is None else np.searchsorted(held, low)
+    end = np.full(n, len(held)) if high is None else np.searchsorted(held, high)
+    parts = [held[a : max(a, b)] for a, b in zip(begin, end, strict=True)]
+    return np.concatenate([held[:0], *parts]), np.cumsum([0, *map(len, parts)])
+
+
+LOW = np.array([0, 5, 2990, 700, 700, 8000, 2**64 - 2], np.uint64)
+HIGH = np.array([10, 2**64 - 1, 3000, 700, 600, 9000, 2**64 - 1], np.uint64)
+
+
+@pytest.mark.parametrize("ends", ["both", "low", "high", "none of them"])
+def test_ranges_of_any_length(ordered, cupy, ends):
+    low, high = {"both": (LOW, HIGH), "low": (LOW, None), "high": (None, HIGH), "none of them": (LOW[:0], HIGH[:0])}[
+        ends
+    ]
+    expected, offsets = ranges_of(HELD, low, high)
+    answer = ordered.range(None if low is None else cupy.asarray(low), None if high is None else cupy.asarray(high))
+    keys, values, places = answer
+    assert all(type(a) is cupy.ndarray for a in answer)
+    assert keys.array.tolist() == expected.tolist()
+    assert values.array.tolist() == (expected + 1).tolist()
+    assert places.array.tolist() == offsets.tolist()
+    assert places.array.dtype == np.int64
+
+
+def test_slices_whose_ends_are_on_the_device(ordered, cupy):
+    low, high = cupy.asarray(np.array(90, np.uint64)), cupy.asarray(np.array(102, np.uint64))
+    assert ordered[low:high][0].array.tolist() == [90, 93, 96, 99]
+    assert ordered[:low][0].array.tolist() == list(range(0, 90, 3))
+    keys, values = ordered[high:]
+    assert keys.array.tolist() == list(range(102, 3000, 3))
+    assert values.array.tolist() == list(range(103, 3001, 3))
+    with pytest.raises(TypeError, match="different sides"):
+        ordered[low:100]
+    with pytest.raises(TypeError, match="takes two numbers"):
+        ordered[cupy.asarray(LOW) :]
+
+
+def test_ranges_of_a_set_and_of_narrow_keys(cuda, cupy):
+    with make("skiplist", key_dtype="int16", value_dtype=None) as t:
+        held = np.arange(-50, 50, 5, dtype=np.int16)
+        t.insert(held)
+        keys, values, places = t.range(cupy.asarray(np.array([-12, 44], "i2")), None)
+    assert values is None
+    assert keys.array.dtype == np.int16
+    assert keys.array.tolist() == [*range(-10, 50, 5), 45]
+    assert places.array.tolist() == [0, 12, 13]
+
+
+def test_ranges_that_are_refused(ordered, cupy):
+    with pytest.raises(ValueError, match=r"low has shape \(7,\), high \(6,\)"):
+        ordered.range(cupy.asarray(LOW), cupy.asarray(HIGH[:6]))
+    with pytest.raises(TypeError, match="different sides"):
+        ordered.range(cupy.asarray(LOW), HIGH)
+    with gh.Table("skiplist", device="cpu") as t, pytest.raises(gh.InvalidArgument, match="the table is on the CPU"):
+        t.range(cupy.asarray(LOW), None)
+
+
+class Meanwhile:
+    """A table to which something happens after each of its calls that look for ranges."""
+
+    def __init__(self, table, *happens):
+        self.table, self.happens, self.calls = table, list(happens), 0
+
+    def __getattr__(self, name):
+        return getattr(self.table, name)
+
+    def _range_all(self, *arguments):
+        self.calls += 1
+        failure = self.table._range_all(*arguments)
+        if self.happens:
+            self.happens.pop(0)()
+        return failure
+
+
+@pytest.mark.parametrize("what", ["fewer", "more", "more twice", "none left"])
+def test_ranges_of_a_table_that_changes_before_they_are_read(ordered, cupy, what):
+    from pygpuhash import _device
+
+    other = HELD[:600] + 1
+    happens, calls = {
+        "fewer": ([lambda: ordered.erase(HELD[::3])], 2),
+        "more": ([lambda: ordered.insert(other, other)], 3),
+        "more twice": (
+            [lambda: ordered.insert(other[:50], other[:50]), lambda: ordered.insert(other[50:], other[50:])],
+            4,
+        ),
+        "none left": ([ordered.clear], 2),
+    }[what]
+    spy = Meanwhile(ordered, *happens)
+    low, high = np.array([0, 30, 900], np.uint64), np.array([30, 900, 2000], np.uint64)
+    keys, values, places = _device.pairs(spy, cupy.asarray(low), cupy.asarray(high), None)
+    expected, offsets = ranges_of(np.sort(ordered.keys()), low, high)
+    assert spy.calls == calls
+    assert keys.array.tolist() == expected.tolist()
+    assert values.array.tolist() == np.where(expected % 3 == 0, expected + 1, expected).tolist()
+    assert places.array.tolist() == offsets.tolist()
+
+
+@pytest.mark.parametrize("refused", [gh.InvalidArgument("no"), gh.DeviceError("no")])
+@pytest.mark.parametrize("call", [1, 2])
+def test_ranges_that_fail(ordered, cupy, refused, call):
+    """A refusal that more room does not cure ends the call, whichever pass it comes from."""
+    from pygpuhash import _device
+
+    class Fails(Meanwhile):
+        def _range_all(self, *arguments):
+            failure = super()._range_all(*arguments)
+            return refused if self.calls >= call else failure
+
+    with pytest.raises(type(refused), match="no"):
+        _device.pairs(Fails(ordered), cupy.asarray(LOW), cupy.asarray(HIGH), None)
+
+
 def test_no_mask(library, backend):
     """Neither the short path nor the long one has statuses written, and a full table is told of without."""
     told = []

@@ -203,6 +203,41 @@ def test_offsets_that_promise_more_room_than_there_is(table):
         assert (values[room:] == guard).all()
 
 
+@pytest.mark.parametrize("room", [0, 11, 12, 20])
+def test_all_pairs_of_ranges_at_one_moment(table, room):
+    """range_all writes pairs where they all fit, and where they begin in any case."""
+    low, high = np.array([-50, 10, 0], "i4"), np.array([-40, 0, 100], "i4")
+    offsets = np.full(5, 77, "i8")
+    keys, values = np.full(20, 77, "i4"), np.full(20, 77, "u4")
+    arrays = [a.ctypes.data for a in (low, high, offsets)]
+    failure = table._range_all(3, *arrays, room, keys.ctypes.data, values.ctypes.data)
+    assert offsets.tolist() == [0, 2, 2, 12, 77]
+    if room < 12:
+        assert isinstance(failure, gh.InvalidArgument)
+        assert f"have 12 pairs and the arrays have room for {room}" in str(failure)
+        assert (keys == 77).all()
+        return
+    assert failure is None
+    assert keys[:12].tolist() == [-50, -45, *range(0, 50, 5)]
+    assert values[:12].tolist() == [0, 1, *range(10, 20)]
+    assert (keys[12:] == 77).all()
+    assert (values[12:] == 77).all()
+    offsets[:] = 77
+    assert table._range_all(3, *arrays, 0, 0, 0) is None
+    assert offsets.tolist() == [0, 2, 2, 12, 77]
+    for n, ends, expected in ((1, (0, 0), [0, 20]), (0, (0, 0), [0]), (3, (0, arrays[1]), [0, 2, 12, 32])):
+        assert table._range_all(n, *ends, arrays[2], 0, 0, 0) is None
+        assert offsets[: n + 1].tolist() == expected
+    with gh.Table("linear_probe", device="cpu") as t:
+        assert isinstance(t._range_all(1, 0, 0, arrays[2], 0, 0, 0), gh.Unsupported)
+
+
+def test_more_ranges_than_a_call_takes(table):
+    failure = table._range_all(2**32 - 1, 0, 0, 8, 0, 0, 0)
+    assert isinstance(failure, gh.InvalidArgument)
+    assert "4294967295 ranges are more than one call takes" in str(failure)
+
+
 @pytest.mark.parametrize("which", [4, 5, 2**32 - 1])
 def test_neighbours_that_do_not_exist_are_refused(table, which):
     keys, found = np.array([0], "i4"), np.zeros(1, "u1")

@@ -12,6 +12,7 @@ PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/p
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 SKIP_READ, SKIP_BUILD, SKIP_WALK = ("plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp"))
+SKIP_CU = "plugins/skiplist/plugin_cuda.cu"
 
 
 class Mutant(NamedTuple):
@@ -250,6 +251,45 @@ MUTANTS = [
     Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),
     Mutant("range-to-the-chunk", SKIP_READ, "!gone && !to_end && range.high <= max", "!gone && !to_end"),
     Mutant("counted-from-elsewhere", SKIP_WALK, "q.out_keys || q.out_values ? u64(i) * q.most : 0", "u64(i) * q.most"),
+    # skiplist: operands of a batch that is built at once
+    Mutant("joined-across-keys", SKIP_BUILD, "shuffle(k, from, 32) == k", "true"),
+    Mutant("first-joined-twice", SKIP_BUILD, "i < a.n && at == to", "i < a.n"),
+    Mutant("joined-past-the-end", SKIP_BUILD, "i < a.n && at == to", "at == to"),
+    Mutant(
+        "open-is-dropped",
+        SKIP_BUILD,
+        "if (all.open) store(all.to, all.k, all.sum);\n    all = next;",
+        "all = next;",
+    ),
+    Mutant("open-of-other-warps", SKIP_BUILD, "all.open && all.k == next.k", "all.open"),
+    Mutant("open-of-one-warp", SKIP_BUILD, "ends.of_warp[threadIdx.x / 32]", "ends.of_warp[0]"),
+    Mutant("open-of-another-key", SKIP_BUILD, "k == open_key", "true"),
+    Mutant("open-replaces", SKIP_BUILD, "some ? join_operands(j, sum, v) : sum", "sum"),
+    Mutant("large-are-joined", SKIP_BUILD, "some && !may_join_first(j, v)", "false"),
+    Mutant("last-stored-twice", SKIP_BUILD, "first && lane != last && some", "first && some"),
+    Mutant("sum-lost-to-others", SKIP_BUILD, "if (before == seen) return;", "return;"),
+    Mutant(
+        "narrow-sums-carry", SKIP_BUILD, "atomicAdd(reinterpret_cast<u32*>(stored), u32(v));", "atomicAdd(stored, v);"
+    ),
+    Mutant("side-sum-of-both", SKIP_BUILD, "a.found + 2 + side", "a.found + 2"),
+    Mutant(
+        "side-starts-anew",
+        SKIP_BUILD,
+        "adds ? read_value<F>(q, element) : F::value_of(side_word(t, k))",
+        "read_value<F>(q, element)",
+    ),
+    Mutant("stored-as-an-operand", SKIP_BUILD, "join(j, seen, v)", "join_operands(j, seen, v)"),
+    # skiplist: one range, by all chunks at once
+    Mutant(
+        "all-of-a-chunk",
+        SKIP_CU,
+        "p.n += k != Table::no_key && in.has(k);",
+        "p.n += k != Table::no_key;",
+    ),
+    Mutant("from-the-first-entry", SKIP_CU, "t.chunk(p.chunk) + p.first", "t.chunk(p.chunk)"),
+    Mutant("side-keys-first", SKIP_CU, "m ? i + 1 == m : i == 0", "i == 0"),
+    Mutant("side-keys-uncounted", SKIP_CU, "i == 0 && !in.is_empty()", "false"),
+    Mutant("sums-uncut", SKIP_CU, "int(cudaMemsetAsync(sums + q.n, 0, sizeof(u64), s))", "0"),
     Mutant("search-of-the-block", SKIP_BUILD, "threadIdx.x == block_threads - 1", "threadIdx.x == 0"),
     Mutant(
         "found-from-the-first",

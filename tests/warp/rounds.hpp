@@ -44,7 +44,9 @@ inline u64 number_bits(const batch& b, int64_t n) {
   return bits;
 }
 
-inline batch random_batch(const shape& s, random_numbers& random, const vector<u64>& pool, u32 kind, size_t n) {
+// `spread`: its keys are of the whole pool; else some batches have five of them.
+inline batch random_batch(const shape& s, random_numbers& random, const vector<u64>& pool, u32 kind, size_t n,
+                          bool spread = false) {
   batch b;
   b.kind = kind, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes ? s.value_bytes : 8;
   b.with_sum = random.below(4) != 0, b.by_pointer = random.below(4) == 0;
@@ -52,7 +54,7 @@ inline batch random_batch(const shape& s, random_numbers& random, const vector<u
   b.combine = u32(random.below(3)), b.type = s.value_bytes ? u32(random.below(3)) : 0;
   // Many equal keys where any order of them can be told from the result, few where orders have to be searched.
   const bool few = kind == assign || kind == mixed;
-  const size_t hot = random.below(3) ? pool.size() : std::min<size_t>(pool.size(), 5);
+  const size_t hot = random.below(3) || spread ? pool.size() : std::min<size_t>(pool.size(), 5);
   std::map<u64, int> times;
   while (b.keys.size() < n) {
     const u64 k = pool[random.below(few ? pool.size() : hot)];
@@ -117,7 +119,7 @@ inline void no_room(const shape& s, u64 seed) {
   for (const u32 kind : {u32(insert), u32(assign), u32(accumulate)}) {
     auto t = s.make(60);
     model m;
-    batch b = random_batch(s, random, pool, kind, 600);
+    batch b = random_batch(s, random, pool, kind, 600, true);
     b.type = b.combine = 0, b.with_sum = true, b.by_pointer = false;
     const totals first = check(*t, m, b);
     if (!first.failed) wrong("kind %u: everything found room", kind);

@@ -71,14 +71,17 @@ std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format
   constexpr u32 half = sizeof(typename F::key);
   const ordered_engine& e = *from.run->ordered;
   const auto keys = packed(b.keys, half);
-  const auto values = packed(b.values, half);
+  const auto values = packed(b.values, b.value_bytes);
   request q{};
   q.kind = b.kind;
+  q.combine = b.combine;
+  q.value_type = b.type;
   q.n = b.n();
   q.keys = keys.data();
   q.values = b.values.empty() ? nullptr : values.data();
   q.status = status.data();
-  q.key_bytes = q.value_bytes = half;
+  q.key_bytes = half;
+  q.value_bytes = b.value_bytes;
   build_request r{};
   r.batch = &q;
   r.old = u64(from.used());
@@ -107,30 +110,89 @@ std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format
 }
 
 template <class F>
-void building(const char* name, format_id format, u32 chunk, u64 seed) {
-  const shape s{std::string(name) + " building", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
-  title(s, seed, "batches at once");
-  random_numbers random{seed};
-  auto t = std::make_unique<skip_store<F>>(format, 10, chunk);
+struct built_table {
+  const format_id format;
+  const u32 chunk;
+  std::unique_ptr<skip_store<F>> t;
   std::map<u64, u64> m;
-  for (int round = 0; round < 8; ++round) {
-    const vector<u64> pool = key_pool(s, round % 3 ? 700 : 8);
-    batch b = random_batch(s, random, pool, round % 2 ? u32(assign) : u32(insert), 700);
-    if (round > 4) std::sort(b.keys.begin(), b.keys.end());
+
+  void renew() {
+    t = std::make_unique<skip_store<F>>(format, 10, chunk);
+    m.clear();
+  }
+  // Elements take effect in the order of the batch, but that operands of accumulate may be joined in any order.
+  void take(const batch& b) {
     vector<u8> status(b.n() + 8, untouched);
     t = built(*t, format, b, status);
     for (size_t i = 0; i < b.n(); ++i) {
-      const u64 v = b.values.empty() ? 0 : b.values[i];
-      const bool absent = m.emplace(b.keys[i], v).second;
-      if (b.kind == assign) m[b.keys[i]] = v;
-      if (status[i] != absent) wrong("round %d: element %zu has status %u", round, i, status[i]);
+      const u64 v = operand(b, i);
+      const auto [at, absent] = m.emplace(b.keys[i], v);
+      if (b.kind == assign) at->second = v;
+      if (b.kind == accumulate && !absent) at->second = join_bits(b, at->second, v);
+      if (status[i] != absent) wrong("kind %u: element %zu has status %u", b.kind, i, status[i]);
     }
     for (size_t i = b.n(); i < status.size(); ++i) SAME(status[i], untouched);
-    std::multimap<u64, u64> expected(m.begin(), m.end());
-    if (contents(*t) != expected) wrong("round %d: other pairs than expected", round);
+    const auto there = contents(*t);
+    for (const auto& [k, v] : m)
+      if (!there.count(k) || there.find(k)->second != v)
+        wrong("kind %u: key %llx has not the value %llx", b.kind, k, v);
+    SAME(there.size(), m.size());
     SAME(t->live(), m.size());
     t->used();  // and the invariants
   }
+};
+
+template <class F>
+void building(const char* name, format_id format, u32 chunk, u32 value_bytes, u64 seed) {
+  const shape s{std::string(name) + " building", sizeof(typename F::key), value_bytes, {}, no_memory, {}};
+  title(s, seed, "batches at once");
+  random_numbers random{seed};
+  built_table<F> table{format, chunk, nullptr, {}};
+  table.renew();
+  for (int round = 0; round < 8; ++round) {
+    const vector<u64> pool = key_pool(s, round % 3 ? 700 : 8);
+    constexpr u32 kinds[] = {insert, accumulate, assign, accumulate, accumulate};
+    batch b = random_batch(s, random, pool, kinds[round % 5], 700);
+    if (round > 5) std::sort(b.keys.begin(), b.keys.end());
+    const bool floats = b.kind == accumulate && b.type == 2;  // which are no numbers to the other kinds
+    if (floats) table.renew();
+    table.take(b);
+    if (floats) {
+      table.take(b);
+      table.renew();
+    }
+  }
+}
+
+// Sums that end within the range of their type, whereas some of the operands by themselves do not.
+template <class F>
+void large_operands(const char* name, format_id format, u64 seed) {
+  const shape s{std::string(name) + " large", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "large operands");
+  built_table<F> table{format, 8, nullptr, {}};
+  table.renew();
+  batch b;
+  b.kind = insert;
+  b.key_bytes = s.key_bytes;
+  b.value_bytes = s.value_bytes;
+  b.type = 2;
+  const auto bits = [&](double x) {
+    const float f = float(x);
+    u64 v = 0;
+    s.value_bytes == 4 ? memcpy(&v, &f, 4) : memcpy(&v, &x, 8);
+    return v;
+  };
+  const double large = s.value_bytes == 4 ? 3e38 : 1.5e308;
+  const u64 top = s.key_bytes == 4 ? 0xffffffffu : ~u64(0);
+  for (const u64 k : {u64(1), u64(2), u64(3), top}) {
+    b.keys.push_back(k);
+    b.values.push_back(bits(-large));
+  }
+  table.take(b);
+  b.kind = accumulate;
+  b.keys.insert(b.keys.end(), b.keys.begin(), b.keys.end());
+  b.values.assign(b.keys.size(), bits(large));
+  table.take(b);
 }
 
 // Neighbours and ranges against the model, with and without writers about.
@@ -225,7 +287,54 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
           }
         }
         for (u32 i = 0; i < half; ++i) SAME(keys[room * half + i] + values[room * half + i], 2 * untouched);
+        if (!counted) continue;
+        vector<uint64_t> sums(q.n + 2, ~u64(0));
+        q.sums = sums.data();
+        SAME(t.run->ordered->ranges(&t.t, q), 0);
+        q.sums = nullptr;
+        for (u32 i = 0; i <= q.n; ++i) SAME(sums[i], offsets[i]);
+        SAME(sums[q.n + 1], ~u64(0));
       }
+    // One range, as range_all asks for it: its offsets, and the pairs.
+    for (const u32 ends : {3u, 3u, 3u, 3u, 2u, 1u, 0u}) {
+      const u64 from = ends & 1 ? pool[random.below(pool.size())] : 0, to = pool[random.below(pool.size())];
+      const auto one_low = packed({from}, half), one_high = packed({to}, half);
+      vector<std::pair<u64, u64>> expected;
+      for (auto at = bound(from); at != held.end() && (!(ends & 2) || at->first < (half == 4 ? u32(to) : to)); ++at)
+        expected.push_back(*at);
+      uint64_t sums[3] = {7, 7, 7};
+      ordered_request one{};
+      one.n = 1;
+      one.low = ends & 1 ? one_low.data() : nullptr;
+      one.high = ends & 2 ? one_high.data() : nullptr;
+      one.most = ~size_t(0);
+      one.key_bytes = one.value_bytes = half;
+      one.alone = q.alone;
+      one.sums = sums;
+      SAME(t.run->ordered->ranges(&t.t, one), 0);
+      SAME(sums[0], 0);
+      SAME(sums[1], expected.size());
+      SAME(sums[2], 7);
+      keys.assign((expected.size() + 1) * half, untouched);
+      values = keys;
+      one.sums = nullptr;
+      one.offsets = sums;
+      one.most = expected.size();
+      one.out_keys = keys.data();
+      one.out_values = values.data();
+      SAME(t.run->ordered->ranges(&t.t, one), 0);
+      for (size_t j = 0; j < expected.size(); ++j) {
+        SAME(unpacked(keys, half, j), expected[j].first);
+        SAME(unpacked(values, half, j), expected[j].second);
+      }
+      for (u32 i = 0; i < half; ++i) SAME(keys[expected.size() * half + i], untouched);
+    }
+    uint64_t nothing[2] = {1, 2};
+    q.n = 0;
+    q.sums = nothing;
+    SAME(t.run->ordered->ranges(&t.t, q), 0);
+    SAME(nothing[0] * 10 + nothing[1], 2);
+    q.sums = nullptr;
     q.n = n;
   }
 }
@@ -299,8 +408,11 @@ int main(int argc, char** argv) {
   add<pair32>(shapes, "pair32", format_pair32, {8, 16, 32});
   add<pair64>(shapes, "pair64", format_pair64, {8, 16});
   return run_all(shapes, argc, argv, [](u64 seed) {
-    building<pair32>("pair32", format_pair32, 8, seed);
-    building<pair64>("pair64", format_pair64, 16, seed);
+    building<pair32>("pair32", format_pair32, 8, 4, seed);
+    building<pair64>("pair64", format_pair64, 16, 8, seed);
+    building<pair64>("pair64 with values of 4 bytes", format_pair64, 8, 4, seed);
+    large_operands<pair32>("pair32", format_pair32, seed);
+    large_operands<pair64>("pair64", format_pair64, seed);
     ordered_answers<pair32>("pair32", format_pair32, 8, seed);
     ordered_answers<pair32>("pair32", format_pair32, 32, seed);
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);

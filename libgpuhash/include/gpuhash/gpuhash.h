@@ -348,6 +348,14 @@ GPUHASH_API gpuhash_status gpuhash_range_pairs(gpuhash_table *table, size_t n, c
 
 /* ---- exclusive operations: they wait for the table's running batches and hold back new ones --------------------- */
 
+/* All pairs of n ranges as they are at one moment (trait ORDERED, ordered plugins since 1.3). low and high as for
+ * gpuhash_range_pairs. The pairs of range i go to out[offsets[i] .. offsets[i + 1]), ascending; offsets is written and has
+ * n + 1 entries. With out_keys and out_values NULL only offsets is written, and nothing is waited for. If max_pairs is less
+ * than offsets[n]: INVALID_ARGUMENT, and only offsets is written. n is less than 2^32 - 1. */
+GPUHASH_API gpuhash_status gpuhash_range_all(gpuhash_table *table, size_t n, const void *low, const void *high,
+                                             uint64_t *offsets, size_t max_pairs, void *out_keys, void *out_values,
+                                             void *stream, gpuhash_error *err);
+
 /* All live pairs, in no order unless the backend is ORDERED. *n: in, room in pairs; out, pairs in the table. With
  * keys NULL only *n is set. keys and out_values are of the table's device; out_values may be NULL. Waits. */
 GPUHASH_API gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,

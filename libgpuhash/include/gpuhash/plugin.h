@@ -21,7 +21,7 @@
 #include "gpuhash/gpuhash.h"
 
 #define GPUHASH_PLUGIN_ABI_MAJOR 1u
-#define GPUHASH_PLUGIN_ABI_MINOR 2u
+#define GPUHASH_PLUGIN_ABI_MINOR 3u
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,6 +104,12 @@ typedef struct gpuhash_backend_v1 {
   gpuhash_status (*range_pairs)(void *table, size_t n, const void *low, const void *high, const uint64_t *offsets,
                                 size_t max_pairs, void *out_keys, void *out_values, uint64_t *counts, void *stream,
                                 gpuhash_error *err);
+
+  /* Since 1.3. */
+
+  /* Trait ORDERED, or NULL: gpuhash_range_all. offsets: n + 1 ascending numbers from 0 on. */
+  gpuhash_status (*range_all)(void *table, size_t n, const void *low, const void *high, uint64_t *offsets,
+                              size_t max_pairs, void *out_keys, void *out_values, void *stream, gpuhash_error *err);
 } gpuhash_backend_v1;
 
 /* The stand-alone allocator of gpuhash.h, as a plugin provides it. */

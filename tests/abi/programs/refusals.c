@@ -306,6 +306,11 @@ static void queries(void) {
           gpuhash_range_pairs(t, 2, keys, values, NULL, 0, NULL, NULL, more, NULL, &err));
   REFUSED(GPUHASH_UNSUPPORTED, "does not have neighbors",
           gpuhash_neighbors(toy, GPUHASH_BELOW, n, keys, outputs, NULL, status, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have range_all, but range",
+          gpuhash_range_all(t, 2, keys, values, more, 0, NULL, NULL, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have range_all",
+          gpuhash_range_all(toy, 2, keys, values, more, 0, NULL, NULL, NULL, &err));
+  REFUSED(INVALID, "table is NULL", gpuhash_range_all(NULL, 2, NULL, NULL, more, 0, NULL, NULL, NULL, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_neighbors(NULL, 0, n, keys, outputs, NULL, status, NULL, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_range_pairs(NULL, 2, NULL, NULL, NULL, 0, NULL, NULL, more, NULL, &err));
   gpuhash_table_destroy(toy);

@@ -1,0 +1,68 @@
+"""Ranges whose ends lie on the GPU, and batches of accumulate that are built at once, at sizes that fill it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _cuda
+
+pytestmark = pytest.mark.gpu
+
+N = 1 << 20
+
+
+def on_gpu(array):
+    return _cuda.from_host(array, 0)
+
+
+@pytest.fixture
+def held():
+    keys = np.sort(np.random.default_rng(1).choice(2**32, N, replace=False).astype("u4"))
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cuda:0") as t:
+        t.insert(keys, ~keys)
+        yield t, keys
+
+
+@pytest.mark.parametrize("ends", ["both", "low", "high"])
+def test_ranges_of_any_length(held, ends):
+    t, keys = held
+    random = np.random.default_rng(2)
+    low = random.integers(0, 2**32, 3000 if ends == "both" else 5, "u4")
+    high = low + random.integers(0, 2**22, len(low), "u4") if ends == "both" else low
+    begin = np.zeros(len(low), int) if ends == "high" else np.searchsorted(keys, low)
+    end = np.full(len(low), N) if ends == "low" else np.searchsorted(keys, high)
+    expected = np.concatenate([keys[a : max(a, b)] for a, b in zip(begin, end, strict=True)])
+    given = [None if ends == other else on_gpu(a) for a, other in ((low, "high"), (high, "low"))]
+    found, values, offsets = (a.get() for a in t.range(*given))
+    assert offsets.tolist() == np.cumsum([0, *np.maximum(end - begin, 0)]).tolist()
+    assert np.array_equal(found, expected)
+    assert np.array_equal(values, ~expected)
+
+
+def test_slices(held):
+    t, keys = held
+    low, high = (on_gpu(np.array(keys[i])) for i in (1000, N - 1000))
+    for part, expected in ((t[low:high], keys[1000:-1000]), (t[:low], keys[:1000]), (t[high:], keys[-1000:])):
+        assert np.array_equal(part[0].get(), expected)
+        assert np.array_equal(part[1].get(), ~expected)
+
+
+@pytest.mark.parametrize("distinct", [1, 1000, N])
+@pytest.mark.parametrize("value", ["u4", "i8", "f4"])
+def test_sums_of_batches_at_once(distinct, value):
+    """Small numbers, so that floats are exact in any order."""
+    random = np.random.default_rng(3)
+    keys, values = random.integers(0, distinct, N, "u4"), random.integers(0, 9, N).astype(value)
+    if distinct == N:
+        keys[: N // 2] = 2**32 - 1  # a key that has its place beside the table
+    expected = np.zeros(2 * N, value)
+    np.add.at(expected, np.minimum(keys, N), values)
+    with gh.Table("skiplist", key_dtype="u4", value_dtype=value, device="cuda:0", build="always") as t:
+        for times in (1, 2):
+            fresh = t.accumulate(keys, values)
+            assert fresh.sum() == (len(np.unique(keys)) if times == 1 else 0)
+            there, sums = t.export()
+            assert np.array_equal(sums, (expected * np.array(times, value))[np.minimum(there, N)])
+        t.check()
