@@ -881,6 +881,7 @@ cdef class CoreTable:
     cdef readonly int _kind, _ordinal
     cdef readonly bint _grow
     cdef readonly bint _behind_bus                   # slots in memory of the host: larger batches reach them faster
+    cdef int _piece_shift                            # pieces of host batches are so many times longer
     cdef uint32_t key_bytes, value_bytes
     cdef uint32_t value_kind                         # how accumulate reads the stored values
     cdef int key_plain, value_plain                  # how a Python number becomes an element
@@ -908,6 +909,8 @@ cdef class CoreTable:
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
 
         self._behind_bus = options.get("placement") == "host"
+        # A piece goes through the whole file once (plugins/stadium/serve_host.hpp).
+        self._piece_shift = 2 if options.get("placement") == "file" else 0
         encoded = encode(name, "the backend's name")
         pairs = [(encode(k, "the option"), encode(v, f"the value of {k}")) for k, v in options.items()]
         memset(&config, 0, sizeof(config))
@@ -1199,7 +1202,7 @@ cdef class CoreTable:
 
     cdef Array _repeated(self, void *cell, size_t n):
         """One value for all keys: a piece's worth of copies, used again and again. None for a single key."""
-        cdef npy_intp copies = min(n, PIECE)
+        cdef npy_intp copies = min(n, PIECE << self._piece_shift)
         if n <= 1 or self.value_bytes == 0:
             return None
         cdef Array v = PyArray_EMPTY(1, &copies, self._value_store.num, 0)
@@ -1226,6 +1229,7 @@ cdef class CoreTable:
         cdef gpuhash_error err
         cdef gpuhash_status code
         cdef size_t done = 0, m
+        cdef size_t piece = PIECE << self._piece_shift
         cdef object failure = None
         memset(&batch, 0, sizeof(batch))
         batch.struct_size = sizeof(batch)
@@ -1236,7 +1240,7 @@ cdef class CoreTable:
         self._enter()
         try:
             while True:
-                m = min(n - done, PIECE)
+                m = min(n - done, piece)
                 batch.n = m
                 batch.keys = keys + done * self.key_bytes
                 batch.values = values + done * value_step if values != NULL else NULL
@@ -1254,7 +1258,7 @@ cdef class CoreTable:
                     if code != GPUHASH_OK and code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
                         raise failure
                 done += m
-                if WATCHED and n > PIECE:
+                if WATCHED and n > piece:
                     tell(done, n)
                 if done >= n:
                     break

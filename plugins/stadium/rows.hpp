@@ -91,6 +91,14 @@ struct row_op {
     return d;
   }
 
+  // Would an insert book a slot outside of that window of so many bytes? Nothing of it has happened so far.
+  GH_FN bool strays(const stadium_table& t, u32 shift, u32 window) const {
+    if (!adding() || looked || matched) return false;
+    u32 there = 0;
+    if (tickets_ahead<Mem>(t, at, mine, left == 1, true, &there) == verdict::next) return false;
+    return u32(t.cell(at, there) * t.stride >> shift) != window;
+  }
+
   // Is the value to be written by the driver, before compared()? Wider values may be torn (docs/adr/0013).
   GH_FN bool replaces(const stadium_table& t) const { return kind() == assign && t.value_bytes > 8; }
 

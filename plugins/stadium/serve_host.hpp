@@ -535,7 +535,7 @@ bool serve_in_order(const stadium_table& t, const request& q, size_t first, u32 
               [&](size_t begin, size_t end) { stadium_placer<S>(t, q, first, round != 0, lists).place(begin, end); });
     const u32 listed = lists.start();
     in_pieces(q.threads, many, batch_cut, [&](size_t begin, size_t end) { lists.enlist(begin, end); });
-    order.puts_off = Kind != find && round + 1 < most_rounds && listed > block_size;
+    order.puts_off = Kind != find && round + 1 < most_rounds && listed > asked_ahead;
     u64 put_off = 0;
     in_pieces(q.threads, listed, order_cut, [&](size_t begin, size_t end) {
       const auto upto = [&](size_t i) { return i < end ? i : end; };
