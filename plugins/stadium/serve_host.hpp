@@ -14,17 +14,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "libgpuhash/drive/io.hpp"
-#include "libgpuhash/kit/team.hpp"
-#include "libgpuhash/tile/host.hpp"
+#include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 
 GH_BEGIN
 
-inline constexpr u32 block_size = 64;
-inline constexpr u32 waiting_room = 2 * block_size;
-inline constexpr u32 widest_key = 256;                             // bytes
-inline constexpr cut batch_cut = {8192, 4096, 16384, block_size};  // elements that a thread takes at a time
+inline constexpr u32 widest_key = 256;  // bytes
 
 // A part of a batch in the order in which it is served: list[i] is the number of an element, counted from `first`. Without
 // a list, elements come by their numbers.
@@ -333,8 +328,8 @@ class alignas(64) stadium_reader {
 
 // Serve begin .. end of an order. Answers how many were put off.
 template <class S, u32 Kind>
-u64 serve_range(const stadium_table& t, const request& q, const served_order& order, size_t begin, size_t end,
-                totals* sum) {
+u64 serve_part(const stadium_table& t, const request& q, const served_order& order, size_t begin, size_t end,
+               totals* sum) {
   if constexpr (Kind == find && !S::wide) {
     stadium_reader<S> reader(t, q, order);
     __atomic_fetch_add(&sum->yes, reader.serve(begin, end), __ATOMIC_RELAXED);
@@ -503,7 +498,6 @@ class stadium_placer {
 // Ask the system for the pages of begin .. end of a list.
 inline void ask_for_pages(const stadium_table& t, const served_order& order, size_t begin, size_t end) {
   if (!t.in_file || begin >= end) return;
-  const u32 row_pages = (t.stride - 1) >> page_shift;  // a slot may lie in two
   u32 from = order.page[order.list[begin]];
   u32 to = from;
   const auto ask = [&] {
@@ -543,7 +537,7 @@ bool serve_in_order(const stadium_table& t, const request& q, size_t first, u32 
       for (size_t at = begin; at < end; at += asked_ahead) {
         const size_t next = upto(at + asked_ahead);
         ask_for_pages(t, order, next, upto(next + asked_ahead));
-        const u64 left = serve_range<S, Kind>(t, q, order, at, next, sum);
+        const u64 left = serve_part<S, Kind>(t, q, order, at, next, sum);
         __atomic_fetch_add(&put_off, left, __ATOMIC_RELAXED);
       }
     });
@@ -565,6 +559,14 @@ inline bool seems_in_memory(const stadium_table& t) {
 
 // ---- batches ---------------------------------------------------------------------------------------------------------
 
+// What drive/host.hpp has to know of small pairs, to combine equal keys.
+template <class S>
+struct format_of {
+  using key = typename S::key;
+  using value = std::conditional_t<S::value_size == 8, u64, u32>;
+  static constexpr bool has_value = S::value_size != 0;
+};
+
 template <class S, u32 Kind>
 int run_pieces(const stadium_table& t, const request& q, totals* sum) {
   const size_t n = q.n_there ? *q.n_there : q.n;
@@ -575,8 +577,22 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
       if (!serve_in_order<S, Kind>(t, q, done, many, sum)) break;
     }
   if (done >= n) return 0;
+  if constexpr (Kind != find && !S::wide) {
+    bool always = false;
+    if (!done && may_combine(q, q.kind, n, &always)) {
+      const auto serve = [&](const request& r, size_t begin, size_t end) {
+        totals part{};
+        serve_part<S, Kind>(t, r, {}, begin, end, &part);
+        return part;
+      };
+      in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
+        add_totals(sum, serve_combined<format_of<S>>(q, q.kind, always, begin, end, serve));
+      });
+      return 0;
+    }
+  }
   in_pieces(q.threads, n - done, batch_cut,
-            [&](size_t begin, size_t end) { serve_range<S, Kind>(t, q, {}, done + begin, done + end, sum); });
+            [&](size_t begin, size_t end) { serve_part<S, Kind>(t, q, {}, done + begin, done + end, sum); });
   return 0;
 }
 
