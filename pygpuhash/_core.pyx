@@ -883,6 +883,7 @@ cdef class CoreTable:
     cdef readonly int _kind, _ordinal
     cdef readonly bint _grow
     cdef readonly bint _behind_bus                   # slots in memory of the host: larger batches reach them faster
+    cdef int _piece_shift                            # pieces of host batches are so many times longer
     cdef uint32_t key_bytes, value_bytes
     cdef uint32_t value_kind                         # how accumulate reads the stored values
     cdef int key_plain, value_plain                  # how a Python number becomes an element
@@ -910,6 +911,8 @@ cdef class CoreTable:
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
 
         self._behind_bus = options.get("placement") == "host"
+        # A piece goes through the whole file once (plugins/stadium/serve_host.hpp).
+        self._piece_shift = 2 if options.get("placement") == "file" else 0
         encoded = encode(name, "the backend's name")
         pairs = [(encode(k, "the option"), encode(v, f"the value of {k}")) for k, v in options.items()]
         memset(&config, 0, sizeof(config))
@@ -1201,7 +1204,7 @@ cdef class CoreTable:
 
     cdef Array _repeated(self, void *cell, size_t n):
         """One value for all keys: a piece's worth of copies, used again and again. None for a single key."""
-        cdef npy_intp copies = min(n, PIECE)
+        cdef npy_intp copies = min(n, PIECE << self._piece_shift)
         if n <= 1 or self.value_bytes == 0:
             return None
         cdef Array v = PyArray_EMPTY(1, &copies, self._value_store.num, 0)
@@ -1227,12 +1230,12 @@ cdef class CoreTable:
         cdef gpuhash_batch batch
         cdef gpuhash_error err
         cdef gpuhash_status code
-        cdef size_t done = 0, m, most = PIECE
+        cdef size_t done = 0, m, piece = PIECE << self._piece_shift
         cdef object failure = None
         # Sorted as a whole it is merged once. One value for all keys lies there as often as a piece needs it.
         if n > PIECE and not WATCHED and (values == NULL or value_step) and op in ADDING:
             if "ordered" in self._info()["traits"]:
-                most *= PIECES_AT_ONCE
+                piece *= PIECES_AT_ONCE
         memset(&batch, 0, sizeof(batch))
         batch.struct_size = sizeof(batch)
         batch.op = op
@@ -1242,7 +1245,7 @@ cdef class CoreTable:
         self._enter()
         try:
             while True:
-                m = min(n - done, most)
+                m = min(n - done, piece)
                 batch.n = m
                 batch.keys = keys + done * self.key_bytes
                 batch.values = values + done * value_step if values != NULL else NULL
@@ -1260,7 +1263,7 @@ cdef class CoreTable:
                     if code != GPUHASH_OK and code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
                         raise failure
                 done += m
-                if WATCHED and n > PIECE:
+                if WATCHED and n > piece:
                     tell(done, n)
                 if done >= n:
                     break

@@ -44,23 +44,29 @@ def _elements(xp: Any, first: int, n: int, size: int) -> Any:
     return xp.ascontiguousarray(words ^ xp.arange(size // 4, dtype="u4")[None, :])
 
 
+def _table(settings: Settings, n: int, load: float, sizes: tuple[int, int] = (8, 8), **options: str) -> gh.Table:
+    """An empty table for n pairs of these sizes in bytes, n of them at that load; options of the command line win."""
+    key, value = sizes
+    return gh.Table(
+        "stadium",
+        key_dtype=_dtype(key),
+        value_dtype=_dtype(value),
+        capacity=n,
+        max_load_factor=load,
+        grow=False,
+        device=settings.device.name,
+        threads=settings.threads,
+        seed=1,
+        **(options | settings.options),
+    )
+
+
 def _measure(settings: Settings, ticket: int, key: int, value: int) -> list[dict[str, Any]]:
     n = settings.n or (1 << 25 if settings.on_cuda else 1 << 20)
     on, xp = settings.device, settings.device.xp
     keys, values = _elements(xp, 0, n, key), _elements(xp, 7, n, value)
     half = xp.concatenate([keys[: n // 2], _elements(xp, n, n - n // 2, key)])
-    table = gh.Table(
-        "stadium",
-        key_dtype=_dtype(key),
-        value_dtype=_dtype(value),
-        capacity=n,
-        max_load_factor=LOAD,
-        grow=False,
-        device=on.name,
-        threads=settings.threads,
-        seed=1,
-        **({"ticket": str(ticket)} | settings.options),
-    )
+    table = _table(settings, n, LOAD, (key, value), ticket=str(ticket))
     mask = xp.empty(n, bool)
     seconds: dict[str, list[float]] = {"insert": [], "retrieve": [], "retrieve, half absent": [], "delete": []}
 
@@ -124,20 +130,7 @@ def _pairs_of(settings: Settings, n: int) -> tuple[Any, Any]:
 
 def _host_table(settings: Settings, n: int, ticket: int, order: str) -> gh.Table:
     """An empty table for n pairs of 8 and 8 bytes, at load 0.8."""
-    return gh.Table(
-        "stadium",
-        capacity=n,
-        key_dtype="u8",
-        value_dtype="u8",
-        max_load_factor=OUT_OF_CORE_LOAD,
-        grow=False,
-        device=settings.device.name,
-        threads=settings.threads,
-        seed=1,
-        placement="host",
-        ticket=str(ticket),
-        **(ORDERS[order] | settings.options),
-    )
+    return _table(settings, n, OUT_OF_CORE_LOAD, placement="host", ticket=str(ticket), **ORDERS[order])
 
 
 def _checked(what: str, mask: Any, yes: int, figure: str) -> None:
@@ -192,19 +185,7 @@ def batches(settings: Settings) -> Figure:
     for order in ORDERS:
         # Filled in windows in any case, which takes less time.
         settings_filled = {"ordered_from": "1"} if order == "in windows" else {"ordered_from": str(n // 2)}
-        with gh.Table(
-            "stadium",
-            capacity=n,
-            key_dtype="u8",
-            value_dtype="u8",
-            max_load_factor=OUT_OF_CORE_LOAD,
-            grow=False,
-            device=on.name,
-            threads=settings.threads,
-            seed=1,
-            placement="host",
-            **(settings_filled | settings.options),
-        ) as table:
+        with _table(settings, n, OUT_OF_CORE_LOAD, placement="host", **settings_filled) as table:
             table.insert(keys[: n // 2], values[: n // 2])
             done = n // 2
             for size in (1 << p for p in range(10, 26, 3) if (1 << p) < n // 8):
@@ -251,19 +232,7 @@ def _filling(settings: Settings, keys: Any, values: Any, inserts: str) -> list[f
     mask = on.xp.empty(part, bool)
     seconds: list[list[float]] = [[] for _ in range(SAMPLES)]
     for r in range(settings.repeats + 1):
-        with gh.Table(
-            "stadium",
-            capacity=n,
-            key_dtype="u8",
-            value_dtype="u8",
-            max_load_factor=FULL_LOAD,
-            grow=False,
-            device=on.name,
-            threads=settings.threads,
-            seed=1,
-            inserts=inserts,
-            **settings.options,
-        ) as table:
+        with _table(settings, n, FULL_LOAD, inserts=inserts) as table:
             for s in range(SAMPLES):
                 k, v = keys[s * part : (s + 1) * part], values[s * part : (s + 1) * part]
                 one = on.time(lambda t=table, k=k, v=v: t.insert(k, v, out=mask))
@@ -326,18 +295,7 @@ def concurrency(settings: Settings) -> Figure:
         apart, both = [], []
         for _ in range(settings.repeats + 1):
             for together in (False, True):
-                with gh.Table(
-                    "stadium",
-                    capacity=n,
-                    key_dtype="u8",
-                    value_dtype="u8",
-                    max_load_factor=OUT_OF_CORE_LOAD,
-                    grow=False,
-                    device=on.name,
-                    threads=settings.threads,
-                    seed=1,
-                    **settings.options,
-                ) as table:
+                with _table(settings, n, OUT_OF_CORE_LOAD) as table:
                     table.insert(keys[: n // 2], values[: n // 2])
                     if together:
                         both.append(
@@ -412,17 +370,7 @@ class _Phases:
 
     def of_stadium(self, **options: str) -> dict[str, list[float]]:
         """A table of stadium of the same load."""
-        with gh.Table(
-            "stadium",
-            capacity=self.n,
-            key_dtype="u4",
-            value_dtype="u4",
-            max_load_factor=OUT_OF_CORE_LOAD,
-            grow=False,
-            device=self.settings.device.name,
-            seed=1,
-            **(options | self.settings.options),
-        ) as table:
+        with _table(self.settings, self.n, OUT_OF_CORE_LOAD, (4, 4), **options) as table:
             return self.measure(
                 lambda: table.insert(self.keys, self.values, out=self.mask),
                 lambda asked: table.find(asked, out=self.out, found=self.mask),
@@ -486,20 +434,7 @@ def tickets_and_lanes(settings: Settings) -> Figure:
     for placement, how, more in ways:
         for ticket in TICKETS:
             seconds: dict[str, list[float]] = {"insert": [], "retrieve": [], "retrieve, half absent": []}
-            with gh.Table(
-                "stadium",
-                capacity=n,
-                key_dtype="u8",
-                value_dtype="u8",
-                max_load_factor=LOAD,
-                grow=False,
-                device=on.name,
-                threads=settings.threads,
-                seed=1,
-                placement=placement,
-                ticket=str(ticket),
-                **(more | settings.options),
-            ) as table:
+            with _table(settings, n, LOAD, placement=placement, ticket=str(ticket), **more) as table:
                 for _ in range(settings.repeats + 1):  # the first one does not count
                     table.clear()
                     seconds["insert"].append(on.time(lambda t=table: t.insert(keys, values, out=mask)))

@@ -482,27 +482,34 @@ template <class Op, class Find>
   return driver.serve(begin, end);
 }
 
-// begin .. end, of which the chunks where that pays are combined.
-template <class Op, class Find>
-totals serve_combined(const typename Op::table& t, const request& q, u32 kind, bool always, size_t begin, size_t end) {
-  chunk_of_equals<typename Op::F> chunk;
+// begin .. end, of which the chunks where that pays are combined. serve(request, begin, end) carries a part out.
+template <class F, class Serve>
+totals serve_combined(const request& q, u32 kind, bool always, size_t begin, size_t end, Serve serve) {
+  chunk_of_equals<F> chunk;
   totals sum{};
   size_t left = begin;  // for the driver
   bool pays = false;    // it did the last time
   for (size_t b = begin; b < end; b += chunk.most) {
     const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
     if (!always && !pays && !chunk.worth_it(q, b, many)) continue;
-    if (left < b) add_totals(&sum, serve_range<Op, Find>(t, q, left, b));
+    if (left < b) add_totals(&sum, serve(q, left, b));
     left = b + many;
     chunk.read(q, kind, b, many);
     const request leaders = chunk.batch(q);
-    totals part = serve_range<Op, Find>(t, leaders, 0, leaders.n);
+    totals part = serve(leaders, size_t(0), leaders.n);
     part.failed += chunk.answer(q, b, many, part.failed != 0);
     add_totals(&sum, part);
     pays = chunk.leaders < many / 2;
   }
-  if (left < end) add_totals(&sum, serve_range<Op, Find>(t, q, left, end));
+  if (left < end) add_totals(&sum, serve(q, left, end));
   return sum;
+}
+// Are chunks of this batch looked at? *always: all of them are combined.
+inline bool may_combine(const request& q, u32 kind, size_t n, bool* always) {
+  const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
+                     q.parts == parts_never || q.only_failed || !combines(kind, joiner_of(q));
+  *always = host_team.join == host_services::always || q.parts == parts_always;
+  return !never && (n >= combined_least || *always);
 }
 
 template <class Op, class Find>
@@ -513,12 +520,11 @@ int run_on_host(const void* table, const request& q, totals* sum) {
   if constexpr (in_kinds(Op::fixed_kind, combining_kinds) || kind_of_table) {
     u32 kind = Op::fixed_kind;
     if constexpr (kind_of_table) kind = t.kind;
-    const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
-                       q.parts == parts_never || q.only_failed || !combines(kind, joiner_of(q));
-    const bool always = host_team.join == host_services::always || q.parts == parts_always;
-    if (!never && (n >= combined_least || always)) {
+    bool always = false;
+    if (may_combine(q, kind, n, &always)) {
       in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
-        add_totals(sum, serve_combined<Op, Find>(t, q, kind, always, begin, end));
+        const auto serve = [&](const request& r, size_t b, size_t e) { return serve_range<Op, Find>(t, r, b, e); };
+        add_totals(sum, serve_combined<typename Op::F>(q, kind, always, begin, end, serve));
       });
       return 0;
     }

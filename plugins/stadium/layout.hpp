@@ -58,12 +58,15 @@ struct stadium_table {
   u32 key_bytes, value_bytes;
   u32 value_at;  // bytes from a slot's start to its value
   u32 stride;    // bytes from a slot to the next
-  // Of slots in host memory that CUDA reaches over a bus (rows.hpp, serve_rows.cuh).
-  bool by_rows;      // this is such a table
-  u32 log_lanes;     // 1 << log_lanes lanes of a warp share a row
-  u32 lock_mask;     // locks - 1
-  u32 window_shift;  // a window of the slots has 1 << window_shift bytes
-  u64 ordered_from;  // elements of a batch that is served in the order of windows; 0: no batch is
+  // Of slots that are slow to reach: those in host memory that CUDA reaches over a bus (rows.hpp, serve_rows.cuh), and
+  // those in a file (serve_host.hpp).
+  bool by_rows;  // over a bus
+  bool in_file;
+  bool order_if_away;  // in a file: only batches that find pages missing in memory are put in order
+  u32 log_lanes;       // 1 << log_lanes lanes of a warp share a row
+  u32 lock_mask;       // locks - 1
+  u32 window_shift;    // a window of the slots has 1 << window_shift bytes
+  u64 ordered_from;    // elements of a batch that is served in the order of windows; 0: no batch is
 
   static constexpr u32 kinds =
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;

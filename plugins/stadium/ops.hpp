@@ -38,6 +38,19 @@ struct outcome_of {
 #define GH_NO_BRANCH(x) asm("" : "+r"(x))
 #endif
 
+// Where an operation will touch a slot first, as far as the tickets of a group alone say. `slow`: in slot *place of it.
+// `done`: nowhere, and the key is absent. `next`: not in this group. `last`: the path ends here.
+template <class Mem>
+GH_FN verdict tickets_ahead(const stadium_table& t, u64 group, u64 mine, bool last, bool adding, u32* place) {
+  const u64 word = Mem::template load<order::relaxed>(t.tickets + group);  // no slot is read on the strength of it
+  const u64 maybe = t.equal(word, mine);
+  const u64 open = t.equal(word, 0);
+  *place = t.first(maybe ? maybe : open ? open : u64(1) << 63);
+  if (maybe && !GH_MUTANT(settled_unseen)) return verdict::slow;
+  if (open || last) return adding ? verdict::slow : verdict::done;  // an insert finds out by itself
+  return verdict::next;
+}
+
 // One operation. Kind is a kind, or `mixed` when it is known at run time only. Everything is done by one lane.
 template <class Mem, class S, u32 Kind>
 struct stadium_op {

@@ -74,10 +74,13 @@ gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuh
   if (!s) s = option_number(c, "ordered_from", 0, 1ull << 40, false, &o.ordered_from, err);
   if (!s) s = option_number(c, "window", 256, 1ull << 40, true, &window, err);
   if (s) return s;
-  if (where != 3 && (option_text(c, "ordered_from") || option_text(c, "window")))
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options ordered_from and window need placement=host");
+  if (where < 2 && (option_text(c, "ordered_from") || option_text(c, "window")))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options ordered_from and window need placement=host or file");
   o.window_shift = uint32_t(__builtin_ctzll(window));
   o.pinned = where == 3 && c.device.kind == GPUHASH_CUDA;
+  // Memory of the CPU is reached in any order at nearly the same rate.
+  if (!option_text(c, "ordered_from")) o.ordered_from = o.pinned || where == 2 ? 1 << 16 : 0;
+  o.order_if_away = where == 2 && !option_text(c, "ordered_from");
   if (where != 0 && where != 3 && c.device.kind != GPUHASH_CPU)
     return host->fail(err, GPUHASH_UNSUPPORTED, "option placement=%s is for the CPU; this table is on a CUDA device",
                       placement);

@@ -86,15 +86,17 @@ struct row_op {
   // Where look() will want to touch a slot first, as far as tickets alone say. `slow`: in slot `place` of group `at`.
   // `done`: nowhere, and the key is absent. `next`: call it again.
   GH_FN verdict look_ahead(const stadium_table& t) {
-    const u64 word = Mem::template load<order::relaxed>(t.tickets + at);  // no slot is read on the strength of it
-    const u64 maybe = t.equal(word, mine);
-    const u64 open = t.equal(word, 0);
-    place = t.first(maybe ? maybe : open ? open : u64(1) << 63);
-    if (maybe && !GH_MUTANT(settled_unseen)) return verdict::slow;
-    if (open) return adding() ? verdict::slow : verdict::done;
-    if (left == 1) return adding() ? verdict::slow : verdict::done;  // an insert finds out by itself
-    go_on(t);
-    return verdict::next;
+    const verdict d = tickets_ahead<Mem>(t, at, mine, left == 1, adding(), &place);
+    if (d == verdict::next) go_on(t);
+    return d;
+  }
+
+  // Would an insert book a slot outside of that window of so many bytes? Nothing of it has happened so far.
+  GH_FN bool strays(const stadium_table& t, u32 shift, u32 window) const {
+    if (!adding() || looked || matched) return false;
+    u32 there = 0;
+    if (tickets_ahead<Mem>(t, at, mine, left == 1, true, &there) == verdict::next) return false;
+    return u32(t.cell(at, there) * t.stride >> shift) != window;
   }
 
   // Is the value to be written by the driver, before compared()? Wider values may be torn (docs/adr/0013).

@@ -6,20 +6,47 @@
 // on to another group waits in a list, which is served by the same two steps when it is long enough to hide what a read of
 // memory takes.
 //
-//   R1  An element of the caller's arrays is read once: keys are copied before they are hashed, since the caller may write
-//       to the arrays meanwhile.
+// A large batch over slots that are slow to reach is put into their order first (`in_order`, at the end).
+//
+//   R1  An operation reads an element of the caller's arrays once: keys are copied before they are hashed, since the caller
+//       may write to the arrays meanwhile.
 #pragma once
-#include "libgpuhash/drive/io.hpp"
-#include "libgpuhash/kit/team.hpp"
-#include "libgpuhash/tile/host.hpp"
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 
 GH_BEGIN
 
-inline constexpr u32 block_size = 64;
-inline constexpr u32 waiting_room = 2 * block_size;
-inline constexpr u32 widest_key = 256;                             // bytes
-inline constexpr cut batch_cut = {8192, 4096, 16384, block_size};  // elements that a thread takes at a time
+inline constexpr u32 widest_key = 256;  // bytes
+
+// A part of a batch in the order in which it is served: list[i] is the number of an element, counted from `first`. Without
+// a list, elements come by their numbers.
+struct served_order {
+  size_t first = 0;
+  const u32* list = nullptr;
+  u32* page = nullptr;    // of each element, counted from `first`: of the slot that it will touch
+  bool puts_off = false;  // an insert that would book a slot in another page is left for the next round
+  u64 n_put_off = 0;      // what the driver answers
+  size_t element(size_t i) const { return list ? first + list[i] : i; }
+};
+inline constexpr u32 page_shift = 12;
+inline constexpr u32 no_page = ~0u;            // in place of a page: nothing is left to do
+inline constexpr u32 page_of_later = ~0u - 1;  // put off
+GH_FN u32 page_of(const stadium_table& t, const void* slot) {
+  return u32(u64(static_cast<const unsigned char*>(slot) - t.slots) >> page_shift);
+}
+
+// Elements that are served in another order lie anywhere in the caller's arrays.
+template <class S>
+void ask_for_element(const stadium_table& t, const request& q, size_t i) {
+  host_mem::prefetch<false>(static_cast<const char*>(q.keys) + i * t.key_bytes);
+  if (q.status) host_mem::prefetch<true>(q.status + i);
+  if (q.values) host_mem::prefetch<false>(static_cast<const char*>(q.values) + i * S::value_bytes(t));
+  if (q.out_values && q.kind != count)
+    host_mem::prefetch<true>(static_cast<char*>(q.out_values) + i * S::value_bytes(t));
+}
 
 // Copies of keys, as long as their operations are under way. Small keys lie in the operations.
 template <class S, u32 N>
@@ -43,14 +70,15 @@ class alignas(64) stadium_driver {
 
   struct block {
     op ops[block_size];
-    u32 of[block_size];  // whose: its distance from base
-    size_t base;
+    size_t of[block_size];  // whose
     u32 n = 0;
     key_room<S, block_size> keys;
   };
 
   const stadium_table t_;
   const request q_;
+  served_order order_;
+  size_t end_ = 0;  // of what is served
   const joiner joiner_;
   totals sum_{};
   block ring_[3];
@@ -82,10 +110,12 @@ class alignas(64) stadium_driver {
 
   // Step 1.
   void hash_keys(block& b, size_t base, u32 many) {
-    b.base = base;
     b.n = 0;
+    if (order_.list)
+      for (size_t j = base + block_size; j < base + block_size + many && j < end_; ++j)
+        ask_for_element<S>(t_, q_, order_.element(j));
     for (u32 j = 0; j < many; ++j) {
-      const size_t i = base + j;
+      const size_t i = order_.element(base + j);
       if (q_.only_failed && !lacks_room(q_.status[i])) continue;
       u32 kd = q_.kind;
       if constexpr (Kind == mixed)
@@ -97,7 +127,7 @@ class alignas(64) stadium_driver {
         continue;
       }
       host_mem::prefetch<!reads>(t_.tickets + o.at);
-      b.of[b.n++] = j;
+      b.of[b.n++] = i;
     }
   }
 
@@ -114,23 +144,33 @@ class alignas(64) stadium_driver {
         host_mem::prefetch<!reads>(static_cast<const char*>(slot) + (at < t_.stride ? at : t_.stride - 1));
   }
 
-  // Step 3. True: it is finished.
-  bool visit(op& o) {
+  // Would it book a slot in another page than was foreseen? Somebody has taken the one that was meant.
+  bool put_off(const op& o, size_t i) {
+    if (!order_.puts_off || !o.adding()) return false;
+    const void* const slot = o.slot_ahead(t_);
+    u32& foreseen = order_.page[i - order_.first];
+    if (!slot || page_of(t_, slot) == foreseen) return false;
+    foreseen = page_of_later;
+    ++order_.n_put_off;
+    return true;
+  }
+  // Step 3. True: it is finished, or left.
+  bool visit(op& o, size_t i) {
+    if (put_off(o, i)) return true;
     verdict d;
     do d = o.step(t_, joiner_);
     while (d == verdict::again);
-    return d == verdict::done;
+    if (d != verdict::done) return false;
+    deposit(i, o);
+    return true;
   }
   void serve(block& b) {
     for (u32 j = 0; j < b.n; ++j) {
       op& o = b.ops[j];
-      if (visit(o)) {
-        deposit(b.base + b.of[j], o);
-        continue;
-      }
+      if (visit(o, b.of[j])) continue;
       host_mem::prefetch<!reads>(t_.tickets + o.at);
       o.k = waiting_keys_.keep(t_, n_waiting_, o.k);
-      waiting_of_[n_waiting_] = b.base + b.of[j];
+      waiting_of_[n_waiting_] = b.of[j];
       waiting_[n_waiting_++] = o;
     }
   }
@@ -139,10 +179,7 @@ class alignas(64) stadium_driver {
     u32 kept = 0;
     for (u32 j = 0; j < n_waiting_; ++j) {
       op& o = waiting_[j];
-      if (visit(o)) {
-        deposit(waiting_of_[j], o);
-        continue;
-      }
+      if (visit(o, waiting_of_[j])) continue;
       host_mem::prefetch<!reads>(t_.tickets + o.at);
       if (kept != j) o.k = waiting_keys_.keep(t_, kept, o.k);
       waiting_of_[kept] = waiting_of_[j];
@@ -152,11 +189,13 @@ class alignas(64) stadium_driver {
   }
 
  public:
-  stadium_driver(const stadium_table& t, const request& q)
-      : t_(t), q_(q), joiner_{q.combine, q.value_type, false, nullptr} {}
+  stadium_driver(const stadium_table& t, const request& q, const served_order& order)
+      : t_(t), q_(q), order_(order), joiner_{q.combine, q.value_type, false, nullptr} {}
+  u64 n_put_off() const { return order_.n_put_off; }
 
   const totals& serve(size_t begin, size_t end) {
     const size_t blocks = (end - begin + block_size - 1) / block_size;
+    end_ = end;
     const auto base = [&](size_t b) { return begin + b * block_size; };
     const auto many = [&](size_t b) { return u32(end - base(b) < block_size ? end - base(b) : block_size); };
     for (size_t b = 0; b < blocks + 2; ++b) {
@@ -193,6 +232,7 @@ class alignas(64) stadium_reader {
 
   const stadium_table t_;
   const request q_;
+  const served_order order_;
   block ring_[3];
   visit waiting_[2 * block_size];
   u32 n_waiting_ = 0;
@@ -208,10 +248,13 @@ class alignas(64) stadium_reader {
     const u32 fresh = end - next < block_size - old ? u32(end - next) : block_size - old;
     for (u32 j = 0; j < fresh; ++j) {
       visit& v = b.of[old + j];
-      v.start(t, S::read_key(t, keys, next + j));
-      v.element = next + j;
+      v.element = order_.element(next + j);
+      v.start(t, S::read_key(t, keys, v.element));
     }
     b.n = old + fresh;
+    if (order_.list)
+      for (size_t j = next + block_size; j < next + fresh + block_size && j < end; ++j)
+        ask_for_element<S>(t, q_, order_.element(j));
     for (u32 j = 0; j < b.n; ++j) host_mem::prefetch<false>(t.tickets + b.of[j].group);
     return next + fresh;
   }
@@ -264,7 +307,7 @@ class alignas(64) stadium_reader {
   }
 
  public:
-  stadium_reader(const stadium_table& t, const request& q) : t_(t), q_(q) {}
+  stadium_reader(const stadium_table& t, const request& q, const served_order& order) : t_(t), q_(q), order_(order) {}
 
   u64 serve(size_t begin, size_t end) {
     block* first = ring_;  // whose step is to come: the first, the second, the third
@@ -283,18 +326,273 @@ class alignas(64) stadium_reader {
   }
 };
 
+// Serve begin .. end of an order. Answers how many were put off.
+template <class S, u32 Kind>
+u64 serve_part(const stadium_table& t, const request& q, const served_order& order, size_t begin, size_t end,
+               totals* sum) {
+  if constexpr (Kind == find && !S::wide) {
+    stadium_reader<S> reader(t, q, order);
+    __atomic_fetch_add(&sum->yes, reader.serve(begin, end), __ATOMIC_RELAXED);
+    return 0;
+  } else {
+    stadium_driver<S, Kind> driver(t, q, order);
+    add_totals(sum, driver.serve(begin, end));
+    return driver.n_put_off();
+  }
+}
+
+// ---- batches in the order of slots -----------------------------------------------------------------------------------
+//
+// Pages of a file that come in random order cost a wait each, and the system reads them one by one. So a large batch is
+// put into the order of pages, as far as tickets tell it, by a counting sort:
+//
+//   place   each element looks at tickets, until they say which slot it will touch. Elements whose keys the tickets know
+//           to be absent are done here, and no page is read for them
+//   list    element numbers, in the order of windows of pages
+//   serve   in that order. The system is asked for pages some thousand elements ahead, all at once
+//
+// Elements of a batch do not see what the others will book: an insert whose slot is taken meanwhile would go on to a page
+// anywhere. It is put off instead; nothing of it has happened. Those that were put off are a batch again. In the last round
+// nothing is.
+
+inline constexpr u32 order_chunk = 1u << 27;  // elements that are put into order at a time
+inline constexpr u32 most_rounds = 6;
+inline constexpr u32 asked_ahead = 4096;  // elements
+inline constexpr u32 pages_between = 8;   // that are read along, rather than to ask twice
+inline constexpr cut order_cut = {2 * asked_ahead, 2 * asked_ahead, 16 * asked_ahead, block_size};
+
+class page_lists {
+ public:
+  page_lists(const stadium_table& t, u32 many) : many_(many) {
+    pages_ = ((t.groups << t.log_tickets) * t.stride >> page_shift) + 1;
+    if (pages_ >= page_of_later) return;
+    shift_ = t.window_shift > page_shift ? t.window_shift - page_shift : 0;
+    while (pages_ >> shift_ > many_ / 2) ++shift_;
+    windows_ = u32(pages_ >> shift_) + 1;
+    memory_ = static_cast<u32*>(malloc((windows_ + 1 + 2 * size_t(many_)) * sizeof(u32)));
+  }
+  page_lists(const page_lists&) = delete;
+  page_lists& operator=(const page_lists&) = delete;
+  ~page_lists() { free(memory_); }
+
+  explicit operator bool() const { return memory_ != nullptr; }
+  u32* page() const { return memory_; }
+  u32* list() const { return memory_ + many_; }
+  u32* counts() const { return memory_ + 2 * size_t(many_); }
+  u32 window_of(u32 page) const { return page >> shift_; }
+
+  void clear() const { __builtin_memset(counts(), 0, (windows_ + 1) * sizeof(u32)); }
+  void enter(u32 element, u32 its) const {
+    page()[element] = its;
+    __atomic_fetch_add(counts() + window_of(its), 1u, __ATOMIC_RELAXED);
+  }
+  // Counts become where each window begins. Answers how many elements there are.
+  u32 start() const {
+    u32 so_far = 0;
+    for (u32 w = 0; w < windows_; ++w) {
+      const u32 here = counts()[w];
+      counts()[w] = so_far;
+      so_far += here;
+    }
+    return so_far;
+  }
+  void enlist(size_t begin, size_t end) const {
+    for (size_t j = begin; j < end; ++j)
+      if (page()[j] != no_page)
+        list()[__atomic_fetch_add(counts() + window_of(page()[j]), 1u, __ATOMIC_RELAXED)] = u32(j);
+  }
+
+ private:
+  u64 pages_ = 0;
+  u32 many_;
+  u32 windows_ = 0;
+  u32 shift_ = 0;  // pages of a window
+  u32* memory_ = nullptr;
+};
+
+template <class S>
+class stadium_placer {
+  struct walk {
+    u64 hash;
+    u64 group;
+    u64 left;     // groups that may be visited, this one included
+    u32 element;  // counted from first_
+    bool adding;
+  };
+  struct block {
+    walk of[block_size];
+    u32 n = 0;
+  };
+
+  const stadium_table t_;
+  const request q_;
+  const size_t first_;
+  const bool again_;  // only those that were put off
+  const page_lists& lists_;
+  block ring_[2];
+  walk waiting_[2 * block_size];
+  u32 n_waiting_ = 0;
+
+  void answer_no(size_t i) const {
+    const u32 bytes = S::value_bytes(t_);
+    if (q_.status) q_.status[i] = no;
+    if (!q_.out_values) return;
+    if (q_.kind == count)
+      static_cast<u64*>(q_.out_values)[i] = 0;
+    else
+      __builtin_memset(static_cast<char*>(q_.out_values) + i * bytes, 0, bytes);
+  }
+  // A block is filled with walks that have to go on, and with those of elements from `next` on.
+  size_t fill(block& b, size_t next, size_t end) {
+    const u32 old = n_waiting_ < block_size ? n_waiting_ : block_size;
+    n_waiting_ -= old;
+    __builtin_memcpy(b.of, waiting_ + n_waiting_, old * sizeof(walk));
+    b.n = old;
+    for (; next < end && b.n < block_size; ++next) {
+      const size_t i = first_ + next;
+      u32& page = lists_.page()[next];
+      const bool has_to = again_ ? page == page_of_later : has_work(q_, i);
+      page = no_page;
+      if (!has_to) continue;
+      const u32 kind = q_.kind == mixed ? read_op(q_, i) : q_.kind;
+      if (kind == nop) {
+        answer_no(i);
+        continue;
+      }
+      const u64 h = S::hash_of(t_, S::read_key(t_, q_.keys, i));
+      b.of[b.n++] = {h, t_.home(h), t_.path_limit, u32(next), in_kinds(kind, adding_kinds)};
+    }
+    for (u32 j = 0; j < b.n; ++j) host_mem::prefetch<false>(t_.tickets + b.of[j].group);
+    return next;
+  }
+  void look(const block& b) {
+    for (u32 j = 0; j < b.n; ++j) {
+      const walk& w = b.of[j];
+      u32 at = 0;
+      const verdict d = tickets_ahead<host_mem>(t_, w.group, t_.live_ticket(w.hash), w.left == 1, w.adding, &at);
+      if (d == verdict::next) {
+        waiting_[n_waiting_++] = {w.hash, t_.after(w.group, t_.stride_of(w.hash)), w.left - 1, w.element, w.adding};
+      } else if (d == verdict::done) {
+        answer_no(first_ + w.element);
+      } else {
+        lists_.enter(w.element, page_of(t_, t_.slot(w.group, at)));
+      }
+    }
+  }
+
+ public:
+  stadium_placer(const stadium_table& t, const request& q, size_t first, bool again, const page_lists& lists)
+      : t_(t), q_(q), first_(first), again_(again), lists_(lists) {}
+
+  // Elements begin .. end, counted from first.
+  void place(size_t begin, size_t end) {
+    u32 now = 0;
+    for (size_t next = begin;; now ^= 1) {
+      next = fill(ring_[now], next, end);
+      look(ring_[now ^ 1]);
+      if (!(ring_[now].n | n_waiting_) && next == end) return;
+    }
+  }
+};
+
+// Ask the system for the pages of begin .. end of a list.
+inline void ask_for_pages(const stadium_table& t, const served_order& order, size_t begin, size_t end) {
+  if (!t.in_file || begin >= end) return;
+  u32 from = order.page[order.list[begin]];
+  u32 to = from;
+  const auto ask = [&] {
+    const size_t bytes = (size_t(to - from) + 1) << page_shift;
+    madvise(t.slots + (size_t(from) << page_shift), bytes, MADV_WILLNEED);  // no matter if it cannot
+  };
+  for (size_t i = begin + 1; i < end; ++i) {
+    const u32 page = order.page[order.list[i]];
+    if (page + pages_between >= from && page <= to + pages_between) {
+      from = page < from ? page : from;
+      to = page > to ? page : to;
+      continue;
+    }
+    ask();
+    from = to = page;
+  }
+  ask();
+}
+
+// Elements first .. first + many - 1 of the batch. False: nothing was done.
+template <class S, u32 Kind>
+bool serve_in_order(const stadium_table& t, const request& q, size_t first, u32 many, totals* sum) {
+  const page_lists lists(t, many);
+  if (!lists) return false;
+  served_order order{first, lists.list(), lists.page()};
+  for (u32 round = 0;; ++round) {
+    lists.clear();
+    in_pieces(q.threads, many, batch_cut,
+              [&](size_t begin, size_t end) { stadium_placer<S>(t, q, first, round != 0, lists).place(begin, end); });
+    const u32 listed = lists.start();
+    in_pieces(q.threads, many, batch_cut, [&](size_t begin, size_t end) { lists.enlist(begin, end); });
+    order.puts_off = Kind != find && round + 1 < most_rounds && listed > asked_ahead;
+    u64 put_off = 0;
+    in_pieces(q.threads, listed, order_cut, [&](size_t begin, size_t end) {
+      const auto upto = [&](size_t i) { return i < end ? i : end; };
+      ask_for_pages(t, order, begin, upto(begin + asked_ahead));
+      for (size_t at = begin; at < end; at += asked_ahead) {
+        const size_t next = upto(at + asked_ahead);
+        ask_for_pages(t, order, next, upto(next + asked_ahead));
+        const u64 left = serve_part<S, Kind>(t, q, order, at, next, sum);
+        __atomic_fetch_add(&put_off, left, __ATOMIC_RELAXED);
+      }
+    });
+    if (!put_off) return true;
+  }
+}
+
+// Is each of some pages, taken anywhere, in memory? Then order would gain nothing.
+inline bool seems_in_memory(const stadium_table& t) {
+  constexpr u32 looked_at = 64;
+  const u64 pages = ((t.groups << t.log_tickets) * t.stride >> page_shift) + 1;
+  for (u32 i = 0; i < looked_at; ++i) {
+    unsigned char there = 0;
+    const u64 page = reduce(mix(t.seed + i), pages);
+    if (mincore(t.slots + (page << page_shift), 1, &there) || !(there & 1)) return false;
+  }
+  return true;
+}
+
+// ---- batches ---------------------------------------------------------------------------------------------------------
+
+// What drive/host.hpp has to know of small pairs, to combine equal keys.
+template <class S>
+struct format_of {
+  using key = typename S::key;
+  using value = std::conditional_t<S::value_size == 8, u64, u32>;
+  static constexpr bool has_value = S::value_size != 0;
+};
+
 template <class S, u32 Kind>
 int run_pieces(const stadium_table& t, const request& q, totals* sum) {
   const size_t n = q.n_there ? *q.n_there : q.n;
-  in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
-    if constexpr (Kind == find && !S::wide) {
-      stadium_reader<S> reader(t, q);
-      __atomic_fetch_add(&sum->yes, reader.serve(begin, end), __ATOMIC_RELAXED);
-    } else {
-      stadium_driver<S, Kind> driver(t, q);
-      add_totals(sum, driver.serve(begin, end));
+  size_t done = 0;
+  if (t.ordered_from && n >= t.ordered_from && !(t.order_if_away && seems_in_memory(t)))
+    for (; done < n; done += order_chunk) {
+      const u32 many = n - done < order_chunk ? u32(n - done) : order_chunk;
+      if (!serve_in_order<S, Kind>(t, q, done, many, sum)) break;
     }
-  });
+  if (done >= n) return 0;
+  if constexpr (Kind != find && !S::wide) {
+    bool always = false;
+    if (!done && may_combine(q, q.kind, n, &always)) {
+      const auto serve = [&](const request& r, size_t begin, size_t end) {
+        totals part{};
+        serve_part<S, Kind>(t, r, {}, begin, end, &part);
+        return part;
+      };
+      in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
+        add_totals(sum, serve_combined<format_of<S>>(q, q.kind, always, begin, end, serve));
+      });
+      return 0;
+    }
+  }
+  in_pieces(q.threads, n - done, batch_cut,
+            [&](size_t begin, size_t end) { serve_part<S, Kind>(t, q, {}, done + begin, done + end, sum); });
   return 0;
 }
 

@@ -19,8 +19,9 @@ struct stadium_options {
   std::string path;                           // of the file that holds the table; empty: it is in memory
   enum { as_is, fresh, there } file = as_is;  // either, has to be new, has to exist
   bool repair = false;
-  bool pinned = false;              // CUDA: slots in memory of the host
-  uint64_t ordered_from = 1 << 16;  // of pinned slots: elements of a batch that is put in order of windows; 0: none is
+  bool pinned = false;         // CUDA: slots in memory of the host
+  uint64_t ordered_from = 0;   // elements of a batch that is put in order of windows of the slots; 0: none is
+  bool order_if_away = false;  // only as long as pages of the file are missing in memory
   uint32_t window_shift = 14;
   double stack_from = 2;  // CUDA: load from which inserts are served by stacks of jobs; 2: at none
 };
@@ -124,6 +125,8 @@ class stadium final : public table {
     t.value_at = shape.value_at;
     t.stride = shape.stride;
     t.by_rows = options_.pinned;
+    t.in_file = !options_.path.empty();
+    t.order_if_away = options_.order_if_away;
     t.log_lanes = log_lanes_of(t.stride);
     t.window_shift = options_.window_shift;
     t.ordered_from = options_.ordered_from;
