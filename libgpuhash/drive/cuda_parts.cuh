@@ -183,24 +183,6 @@ GH_FN V no_operand_of(joiner j) {
   return j.combine == 1 ? V(~least) : least;
 }
 
-template <class V>
-GH_FN void join_into(V* sum, V v, joiner j) {
-  if (adds_integers(j)) {
-    if (sizeof(V) == 8 && j.narrow)
-      atomicAdd(reinterpret_cast<u32*>(sum), u32(v));
-    else
-      atomicAdd(sum, v);
-    return;
-  }
-  for (V seen = *static_cast<volatile V*>(sum);;) {
-    const V joined = join_operands(j, seen, v);
-    if (joined == seen) return;
-    const V before = atomicCAS(sum, seen, joined);
-    if (before == seen) return;
-    seen = before;
-  }
-}
-
 // Of 2^28 operands that may be joined none takes the sum out of range where the stored value would have kept it inside.
 inline constexpr u32 log_joined = 28;
 static_assert(part_chunk <= 1u << log_joined);
@@ -1045,7 +1027,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   } else if (large && q.kind == insert) {
     w.divides = when::few_repeats;
   } else {
-    if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
+    if (q.kind != accumulate || q.combine != 0 || q.value_type != 2) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
     w.divides = when::skewed;
   }
