@@ -6,7 +6,7 @@ The rules, for every kernel of every plugin:
 
 1. Table memory is accessed by `ld.relaxed` and stronger, `st.relaxed` and stronger, and atomics. Weak accesses of it
    are for kernels that run while nobody writes: those whose tile says so (cuda_tile<..., true>), and they only load.
-2. Whatever is reached through one pointer of a table is accessed in one size; but `red` may add to the half of a slot of 16
+2. Whatever is reached through one pointer of a table is accessed in one size. But `red` may add to half of a slot of 16
    bytes, where the other half stays as it is (request::keys_stay).
 3. No access is `.nc`, or to memory whose origin is unknown; nothing is called.
    Kernels of CUB, which sort and sum the arrays of a rebuild, are left out.

@@ -117,6 +117,14 @@ MUTANTS = [
     Mutant("part-from-its-start", LINEAR_PARTS, "return group;", "return 0;"),
     Mutant("part-goes-on", LINEAR_PARTS, "part.n_slots = n;", "part.n_slots = n - n / 4;"),
     Mutant("value-added-twice", "plugins/linear_probe/ops.hpp", "go && writing && !won", "go && writing"),
+    # batches that are joined as a whole
+    Mutant("missed-are-lost", PARTS, "missed |= u32(!joined) << i;", ";"),
+    Mutant("slot-of-another", PARTS, "joined = seen == empty_key<key> || seen == k;", "joined = true;"),
+    Mutant("cache-is-dropped", PARTS, "if (keys[i] != empty_key<key>) serve(keys[i], sums[i]);", ";"),
+    Mutant("sums-from-garbage", PARTS, "sums[i] = no_operand_of<value>(j);", "(void)sums[i];"),
+    Mutant("joined-fail-unseen", PARTS, "if (failed) w.found->failed = 1;", ";"),
+    Mutant("joined-fail-all", PARTS, "lost += op.res.status != yes;", "++lost;"),
+    Mutant("joined-and-divided", PARTS, "w.again || (wanted && !joins)", "w.again || wanted"),
     # values that change in place
     Mutant("every-join-adds", MEANING, "(Kind == assign || adds_integers(j))", "true"),
     Mutant("idle-tiles-write", LINEAR, "go && in_place", "in_place"),
