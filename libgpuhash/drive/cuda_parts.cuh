@@ -84,8 +84,8 @@ inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the 
 inline constexpr u32 frequent_least = 3;                 // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
-// And where more than one sample of so many is, keys are joined, and nothing is divided.
-inline constexpr u32 joined_share = 2;
+// And where more than this share of all samples is, keys are joined, and nothing is divided.
+inline constexpr u32 joined_least = part_samples / 8 * 7;
 // Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
 // faster one after the other. Of so many keys about four samples are repeats.
 inline constexpr u32 few_repeats = 4;
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(part_threads, 1)
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
   const bool wanted = w.divides == when::always || (w.divides == when::skewed && skewed) ||
                       (w.divides == when::few_repeats && found[3] + found[4] < few_repeats);
-  const bool joins = w.may_join && wanted && found[2] + found[3] > part_samples / joined_share;
+  const bool joins = w.may_join && wanted && found[2] + found[3] > joined_least;
   if (!w.again) w.found->divided_first = wanted;
   if (!w.again) w.found->joins = joins;
   w.found->divided = samples && (w.again || (wanted && !joins));
@@ -533,7 +533,9 @@ struct done_here {
 inline constexpr u32 joined_bytes = GPUHASH_PART_CACHE;  // of a block's cache
 template <class F>
 inline constexpr u32 joined_slots = joined_bytes / (sizeof(typename F::key) + sizeof(typename F::value));
-inline constexpr u32 joined_each = 4;  // elements of a thread on their way from memory
+// Elements of a thread on their way from memory.
+template <class F>
+inline constexpr u32 joined_each = sizeof(typename F::word) == 16 ? 2 : 4;
 
 // The cache is filled by those who come first, in rows of two. Nobody is told what became of an element: an operation stands
 // for many, and where one of them found no room, tell_failed counts whose key is absent.
@@ -545,7 +547,7 @@ __global__ void __launch_bounds__(part_threads, 2)
   using key = typename F::key;
   using value = typename F::value;
   using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, accumulate>;
-  constexpr u32 slots = joined_slots<F>, tile = joined_each * part_threads;
+  constexpr u32 slots = joined_slots<F>, each = joined_each<F>, tile = each * part_threads;
   GH_DYNAMIC_MEMORY(key, keys);
   value* const sums = reinterpret_cast<value*>(keys + slots);
   if (!w.found->joins) return;
@@ -571,11 +573,11 @@ __global__ void __launch_bounds__(part_threads, 2)
   __syncthreads();
   for (u64 from = u64(blockIdx.x) * tile; from < w.n; from += u64(w.blocks) * tile) {
     const u32 many = u32(w.n - from < tile ? w.n - from : tile), own_many = many > me ? many - me : 0;
-    typename F::word mine[joined_each];
-    load_elements<F, joined_each>(mine, q, from + me, own_many);
+    typename F::word mine[each];
+    load_elements<F, each>(mine, q, from + me, own_many);
     u32 missed = 0;
 #pragma unroll
-    for (u32 i = 0; i < joined_each; ++i) {
+    for (u32 i = 0; i < each; ++i) {
       if (i * part_threads >= own_many) continue;
       const key k = F::key_of(mine[i]);
       const value v = F::value_of(mine[i]);
@@ -593,7 +595,7 @@ __global__ void __launch_bounds__(part_threads, 2)
       const u32 i = u32(__ffs(missed) - 1);
       typename F::word e = mine[0];
 #pragma unroll
-      for (u32 x = 1; x < joined_each; ++x) e = i == x ? mine[x] : e;
+      for (u32 x = 1; x < each; ++x) e = i == x ? mine[x] : e;
       serve(F::key_of(e), F::value_of(e));
     }
   }
@@ -1121,7 +1123,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   } else if (large && q.kind == insert) {
     w.divides = when::few_repeats;
   } else {
-    if (q.kind != accumulate || q.combine != 0 || q.value_type != 2) return false;
+    if (q.kind != assign && (q.kind != accumulate || q.combine != 0 || q.value_type != 2)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
     w.divides = when::skewed;
   }

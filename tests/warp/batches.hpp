@@ -132,7 +132,7 @@ inline totals serve(store& s, batch& b) {
     q.parts = b.keys[0] % 4 ? parts_always : parts_auto;
     if (!b.told) q.status = nullptr;
     const u64 bytes = s.run->parts->memory(s.layout, q);
-    const bool asked = b.kind == accumulate && b.type == 2 && b.combine == 0;
+    const bool asked = b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0);
     if (!bytes && (q.parts == parts_always || asked)) wrong("a batch of %zu elements is not for parts", n);
     vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
     if (bytes)
