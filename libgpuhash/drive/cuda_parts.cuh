@@ -602,7 +602,7 @@ __global__ void __launch_bounds__(part_threads, 2)
   __syncthreads();
   for (u32 i = me; i < slots; i += part_threads)
     if (keys[i] != empty_key<key>) serve(keys[i], sums[i]);
-  if (failed) w.found->failed = 1;
+  if (failed) w.found->failed = u32(failed);
   add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 

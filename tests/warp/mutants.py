@@ -122,7 +122,7 @@ MUTANTS = [
     Mutant("slot-of-another", PARTS, "joined = seen == empty_key<key> || seen == k;", "joined = true;"),
     Mutant("cache-is-dropped", PARTS, "if (keys[i] != empty_key<key>) serve(keys[i], sums[i]);", ";"),
     Mutant("sums-from-garbage", PARTS, "sums[i] = no_operand_of<value>(j);", "(void)sums[i];"),
-    Mutant("joined-fail-unseen", PARTS, "if (failed) w.found->failed = 1;", ";"),
+    Mutant("joined-fail-unseen", PARTS, "if (failed) w.found->failed = u32(failed);", ";"),
     Mutant("joined-fail-all", PARTS, "lost += op.res.status != yes;", "++lost;"),
     Mutant("joined-and-divided", PARTS, "w.again || (wanted && !joins)", "w.again || wanted"),
     # values that change in place
