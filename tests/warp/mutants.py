@@ -182,7 +182,7 @@ MUTANTS = [
     Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
     Mutant("join-lost-swap", DRIVE, "before == seen", "true"),
     Mutant("join-overwrites", DRIVE, "join_operands(j, seen, v)", "v"),
-    Mutant("join-nan", DRIVE, "join_operands(j, seen, v)", "join(j, typename F::value(seen), v)"),
+    Mutant("join-nan", DRIVE, "join_operands(j, seen, v)", "join(j, seen, v)"),
     Mutant("join-value-early", DRIVE, "__syncthreads();\n    v = value[me];", "v = value[me];"),
     Mutant("follower-of-failed", DRIVE, "status[first] > yes ? status[first] : u32(no)", "u32(no)"),
     Mutant("follower-says-yes", DRIVE, "status[first] > yes ? status[first] : u32(no)", "status[first]"),
