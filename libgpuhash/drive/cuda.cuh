@@ -37,6 +37,25 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
   add_sums(sum, batch_sum, live_here, used_here, good_here, failed_here, bad_here);
 }
 
+// Join an operand with others, in memory of the block or of the device.
+template <class V>
+GH_FN void join_into(V* sum, V v, joiner j) {
+  if (adds_integers(j)) {
+    if (sizeof(V) == 8 && j.narrow)
+      atomicAdd(reinterpret_cast<u32*>(sum), u32(v));
+    else
+      atomicAdd(sum, v);
+    return;
+  }
+  for (V seen = *static_cast<volatile V*>(sum);;) {
+    const V joined = join_operands(j, seen, v);
+    if (joined == seen) return;
+    const V before = atomicCAS(sum, seen, joined);
+    if (before == seen) return;
+    seen = before;
+  }
+}
+
 // accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the
 // slot of a frequent key. Returns the thread that carries on with key k (its value then covers the others'); the element
 // of any other thread takes effect right after that one's. Operands whose sum might overflow where no serial order does
@@ -65,15 +84,7 @@ struct block_join {
         }
       }
     __syncthreads();
-    if (first != me) {
-      using word = std::conditional_t<sizeof(v) == 8, u64, u32>;
-      word* const sum = reinterpret_cast<word*>(value + first);
-      for (word seen = *static_cast<volatile word*>(sum);;) {
-        const word before = atomicCAS(sum, seen, word(join_operands(j, typename F::value(seen), v)));
-        if (before == seen) break;
-        seen = before;
-      }
-    }
+    if (first != me) join_into(value + first, v, j);
     __syncthreads();
     v = value[me];
     return first;

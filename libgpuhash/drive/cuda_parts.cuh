@@ -7,6 +7,8 @@
 //
 //   sample        which keys are frequent, from a few thousand elements; and does it pay to divide these? If not, they are
 //                 served one after the other (request::unless), unless it was clear before (kit/parts.hpp)
+//   join_all      an untold accumulate most of whose elements are of frequent keys or of runs: nothing is divided. A block
+//                 joins equal keys in a cache, and what finds no place there goes to the table itself
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
 //   serve_parts   a block for each part: what is plain by counting, the rest by ops.hpp, on a table that lies in the
@@ -68,6 +70,9 @@ GH_BEGIN
 #ifndef GPUHASH_PART_CHAINED
 #define GPUHASH_PART_CHAINED 1023
 #endif
+#ifndef GPUHASH_PART_CACHE
+#define GPUHASH_PART_CACHE (64 * 1024)
+#endif
 #ifndef GPUHASH_PART_CHUNK
 #define GPUHASH_PART_CHUNK (u64(1) << 27)
 #endif
@@ -79,6 +84,8 @@ inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the 
 inline constexpr u32 frequent_least = 3;                 // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
+// And where more than this share of all samples is, keys are joined, and nothing is divided.
+inline constexpr u32 joined_least = part_samples / 8 * 7;
 // Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
 // faster one after the other. Of so many keys about four samples are repeats.
 inline constexpr u32 few_repeats = 4;
@@ -105,6 +112,7 @@ struct sampled {
   u32 usual;          // what most elements will answer
   u32 failed;         // 1: a frequent key has found no room
   u32 divided;        // 1: the elements are divided
+  u32 joins;          // 1: those of the batch are joined by join_all
   u32 divided_first;  // 1: those of the batch were
 };
 
@@ -117,6 +125,7 @@ struct parts_work {
   u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
   when divides;               // the batch
+  bool may_join;              // all of it, by join_all
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -181,24 +190,6 @@ GH_FN V no_operand_of(joiner j) {
   if (j.combine == 0) return 0;
   const V least = j.type == 1 ? sign : V(0);
   return j.combine == 1 ? V(~least) : least;
-}
-
-template <class V>
-GH_FN void join_into(V* sum, V v, joiner j) {
-  if (adds_integers(j)) {
-    if (sizeof(V) == 8 && j.narrow)
-      atomicAdd(reinterpret_cast<u32*>(sum), u32(v));
-    else
-      atomicAdd(sum, v);
-    return;
-  }
-  for (V seen = *static_cast<volatile V*>(sum);;) {
-    const V joined = join_operands(j, seen, v);
-    if (joined == seen) return;
-    const V before = atomicCAS(sum, seen, joined);
-    if (before == seen) return;
-    seen = before;
-  }
 }
 
 // Of 2^28 operands that may be joined none takes the sum out of range where the stored value would have kept it inside.
@@ -295,8 +286,10 @@ __global__ void __launch_bounds__(part_threads, 1)
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
   const bool wanted = w.divides == when::always || (w.divides == when::skewed && skewed) ||
                       (w.divides == when::few_repeats && found[3] + found[4] < few_repeats);
+  const bool joins = w.may_join && wanted && found[2] + found[3] > joined_least;
   if (!w.again) w.found->divided_first = wanted;
-  w.found->divided = samples && (wanted || w.again);
+  if (!w.again) w.found->joins = joins;
+  w.found->divided = samples && (w.again || (wanted && !joins));
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -517,7 +510,7 @@ __global__ void __launch_bounds__(part_threads, 2)
   }
 }
 
-// ---- serving -------------------------------------------------------------------------------------------------------------
+// ---- joining all of them ---------------------------------------------------------------------------------------------------
 
 inline constexpr int row_bytes = 64;
 // A row, and one lane that serves it alone.
@@ -531,6 +524,89 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
   op.start(t, kind, k, v, home);
   for (verdict d = verdict::next; d != verdict::done;) d = op.step(tile, t, j, tile.load(op.line(t)), true);
 }
+
+// What a thread has done for its elements.
+struct done_here {
+  int live = 0, used = 0;
+  u32 good = 0;
+};
+inline constexpr u32 joined_bytes = GPUHASH_PART_CACHE;  // of a block's cache
+template <class F>
+inline constexpr u32 joined_slots = joined_bytes / (sizeof(typename F::key) + sizeof(typename F::value));
+// Elements of a thread on their way from memory.
+template <class F>
+inline constexpr u32 joined_each = sizeof(typename F::word) == 16 ? 2 : 4;
+
+// The cache is filled by those who come first, in rows of two. Nobody is told what became of an element: an operation stands
+// for many, and where one of them found no room, tell_failed counts whose key is absent.
+template <class Parts>
+__global__ void __launch_bounds__(part_threads, 2)
+    join_all(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+             const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  using F = typename Parts::F;
+  using key = typename F::key;
+  using value = typename F::value;
+  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, accumulate>;
+  constexpr u32 slots = joined_slots<F>, each = joined_each<F>, tile = each * part_threads;
+  GH_DYNAMIC_MEMORY(key, keys);
+  value* const sums = reinterpret_cast<value*>(keys + slots);
+  if (!w.found->joins) return;
+  const u32 me = threadIdx.x;
+  const joiner j = joiner_of(q);
+  for (u32 i = me; i < slots; i += part_threads) {
+    keys[i] = empty_key<key>;
+    sums[i] = no_operand_of<value>(j);
+  }
+  done_here done;
+  bool failed = false;
+  const auto serve = [&](key k, value v) {
+    op_type op;
+    if (is_side_key(k))
+      op.res = serve_side<F, cuda_mem>(t.side, accumulate, j, k, v);
+    else
+      serve_one(op, t, accumulate, k, v, t.home(k), j);
+    done.live += op.res.live;
+    done.used += op.res.used;
+    done.good += op.res.status == yes;
+    failed |= lacks_room(op.res.status);
+  };
+  __syncthreads();
+  for (u64 from = u64(blockIdx.x) * tile; from < w.n; from += u64(w.blocks) * tile) {
+    const u32 many = u32(w.n - from < tile ? w.n - from : tile), own_many = many > me ? many - me : 0;
+    typename F::word mine[each];
+    load_elements<F, each>(mine, q, from + me, own_many);
+    u32 missed = 0;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      if (i * part_threads >= own_many) continue;
+      const key k = F::key_of(mine[i]);
+      const value v = F::value_of(mine[i]);
+      bool joined = false;
+      const u32 row = u32(mix(k)) & (slots - 2);
+      for (u32 side = 0; side < 2 && !joined && !is_side_key(k) && may_join_first(j, v, log_joined); ++side) {
+        key seen = static_cast<volatile key*>(keys)[row + side];
+        if (seen == empty_key<key>) seen = atomicCAS(keys + row + side, empty_key<key>, k);
+        joined = seen == empty_key<key> || seen == k;
+        if (joined) join_into(sums + row + side, v, j);
+      }
+      missed |= u32(!joined) << i;
+    }
+    for (; missed; missed &= missed - 1) {
+      const u32 i = u32(__ffs(missed) - 1);
+      typename F::word e = mine[0];
+#pragma unroll
+      for (u32 x = 1; x < each; ++x) e = i == x ? mine[x] : e;
+      serve(F::key_of(e), F::value_of(e));
+    }
+  }
+  __syncthreads();
+  for (u32 i = me; i < slots; i += part_threads)
+    if (keys[i] != empty_key<key>) serve(keys[i], sums[i]);
+  if (failed) w.found->failed = u32(failed);
+  add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
+}
+
+// ---- serving -------------------------------------------------------------------------------------------------------------
 
 // ---- by counting. Most keys of a batch that adds lie in the group of their home, if they are in the table at all. So each
 // element takes the next slot of its group, by adding to the group's counter; then a thread for each group sees whether
@@ -555,11 +631,6 @@ constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool
          chained_at_most * (sizeof(u32) + sizeof(uint16_t)) + (told ? slots * sizeof(uint16_t) : 0);
 }
 
-// What a thread has done for its elements.
-struct done_here {
-  int live = 0, used = 0;
-  u32 good = 0;
-};
 // What became of an element beyond its group.
 enum further : u32 { further_placed, further_left, further_unclear };
 
@@ -963,11 +1034,12 @@ __global__ void __launch_bounds__(block_threads, 4)
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
 }
 
-// A frequent key that found no room: so say all its elements that were joined.
+// A frequent key that found no room: so say all its elements that were joined. Where all were joined, elements without room
+// are those whose keys are absent, since the table is held exclusively and nothing was erased.
 template <class Parts>
 __global__ void __launch_bounds__(block_threads)
-    tell_failed(const __grid_constant__ request q, const __grid_constant__ parts_work<typename Parts::F> w,
-                totals* sum) {
+    tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   using F = typename Parts::F;
   if (w.found->failed == 0) return;
   const joiner j = joiner_of(q);
@@ -976,6 +1048,12 @@ __global__ void __launch_bounds__(block_threads)
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
     const auto e = element_at(q, w, i);
     if (is_side_key(F::key_of(e))) continue;  // they have always room
+    if (!w.again && w.found->joins) {
+      typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
+      serve_one(op, t, find, F::key_of(e), {}, t.home(F::key_of(e)), j);
+      lost += op.res.status != yes;
+      continue;
+    }
     const u32 slot = frequent_slot(w.frequent, F::key_of(e), w.again);
     if (slot == nobody || !w.failed[slot]) continue;
     if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
@@ -1045,10 +1123,11 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   } else if (large && q.kind == insert) {
     w.divides = when::few_repeats;
   } else {
-    if (!in_kinds(q.kind, 1u << assign | 1u << accumulate)) return false;
+    if (q.kind != assign && (q.kind != accumulate || q.combine != 0 || q.value_type != 2)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
     w.divides = when::skewed;
   }
+  w.may_join = F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
   w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
   const u32 least = Parts::least_bits(t);
   while (w.part_bits > least && slots >> w.part_bits < parts_wanted && 1u << w.part_bits > part_slots_wanted)
@@ -1125,6 +1204,9 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       w.again = again;
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
+      if constexpr (F::has_value)
+        if (!e && w.may_join && !again)
+          e = launch_with(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);
       if (!e)
         e = launch_with(divide<Parts, false>, w.blocks, part_threads, divide_bytes<F>(false, w.tile[0], told), q.stream,
                         t, q, w);
@@ -1134,7 +1216,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (!e)
         e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
       if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
-      if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, q, w, sum);
+      if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       if (e) return e;
     }
     if (w.divides == when::always) continue;

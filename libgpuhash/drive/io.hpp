@@ -60,6 +60,8 @@ GH_FN u64 cell_at(const cell_order& o, u64 i) {
   return o.stride ? i / o.line_cells * o.stride % o.lines * o.line_cells + i % o.line_cells : i;
 }
 
-GH_FN joiner joiner_of(const request& q) { return {q.combine, q.value_type, q.value_bytes == 4}; }
+GH_FN joiner joiner_of(const request& q) {
+  return {q.combine, q.value_type, q.value_bytes == 4, nullptr, q.keys_stay != 0};
+}
 
 GH_END

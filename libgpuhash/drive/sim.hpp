@@ -126,7 +126,7 @@ inline const std::vector<std::string> all_formats{"set32", "pair32", "set64", "p
 // idle tile of a warp does just that, on whatever its row happens to be; so the step is tried on copies, with the real row, an
 // EMPTY one and one full of the operation's key. Returns a hash of the calls.
 template <class Op>
-u64 try_idle(const Op& o, const typename Op::table& t, const typename Op::tile_type::row& real) {
+u64 try_idle(const Op& o, const typename Op::table& t, joiner j, const typename Op::tile_type::row& real) {
   using F = typename Op::F;
   auto blank = real, mine = real;
   for (auto& w : blank.w) w = empty_word<F>();
@@ -136,7 +136,7 @@ u64 try_idle(const Op& o, const typename Op::table& t, const typename Op::tile_t
   for (const auto& row : {real, blank, mine}) {
     Op copy = o;
     typename Op::tile_type tile;
-    copy.step(tile, t, joiner{}, row, false);
+    copy.step(tile, t, j, row, false);
     if (usual && usual != tile.collectives)
       the_machine.fail("lockstep: what a row shows decides which collectives a step calls");
     usual = tile.collectives;
@@ -147,7 +147,7 @@ u64 try_idle(const Op& o, const typename Op::table& t, const typename Op::tile_t
 }
 
 template <class Op>
-reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) {
+reply serve_op(const typename Op::table& t, const op& what, typename Op::key k, joiner j = {}) {
   using F = typename Op::F;
   const auto v = typename F::value(what.value);
   const auto answer = [](const result<F>& r) { return reply{r.status, r.live, r.used, u64(r.value)}; };
@@ -158,9 +158,9 @@ reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) 
   for (u64 usual = 0;;) {
     typename Op::tile_type tile;
     const auto row = tile.load(o.line(t));
-    if (!usual) usual = try_idle(o, t, row);
+    if (!usual) usual = try_idle(o, t, j, row);
     tile.collectives = 0;
-    verdict d = o.step(tile, t, joiner{}, row, true);
+    verdict d = o.step(tile, t, j, row, true);
     if (tile.collectives != usual)
       the_machine.fail("lockstep: the steps of an operation differ in the collectives they call");
     if constexpr (Op::has_slow)
@@ -171,12 +171,12 @@ reply serve_op(const typename Op::table& t, const op& what, typename Op::key k) 
 
 // The operation's kernel, if the structure has it: by kind, or the one of mixed batches.
 template <template <class, u32> class Op, class Tile, class Table>
-reply serve_kind(const Table& t, const op& o, typename Table::key k) {
+reply serve_kind(const Table& t, const op& o, typename Table::key k, joiner j = {}) {
   if (o.by_mixed) return serve_op<Op<Tile, mixed>>(t, o, k);
   switch (o.kind) {
     case insert: return serve_op<Op<Tile, insert>>(t, o, k);
-    case assign: return serve_op<Op<Tile, assign>>(t, o, k);
-    case accumulate: return serve_op<Op<Tile, accumulate>>(t, o, k);
+    case assign: return serve_op<Op<Tile, assign>>(t, o, k, j);
+    case accumulate: return serve_op<Op<Tile, accumulate>>(t, o, k, j);
     case find: return serve_op<Op<Tile, find>>(t, o, k);
     case erase: return serve_op<Op<Tile, erase>>(t, o, k);
     case count: return serve_op<Op<Tile, count>>(t, o, k);
@@ -192,11 +192,11 @@ reply serve_kind(const Table& t, const op& o, typename Table::key k) {
 
 // And by slots per line, of those that the structure has; 0 is the first.
 template <template <class, u32> class Op, u32 R, u32... More, class Table>
-reply serve(const Table& t, const op& o, typename Table::key k) {
+reply serve(const Table& t, const op& o, typename Table::key k, joiner j = {}) {
   using tile = sim_tile<typename Table::format, R>;
   if constexpr (sizeof...(More) > 0)
-    if (o.slots && o.slots != R) return serve<Op, More...>(t, o, k);
-  return serve_kind<Op, tile>(t, o, k);
+    if (o.slots && o.slots != R) return serve<Op, More...>(t, o, k, j);
+  return serve_kind<Op, tile>(t, o, k, j);
 }
 
 // Counters as kernels keep them: each tile adds its sums once, at its end.

@@ -306,6 +306,12 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   return poisoned_ && !s ? *grown : s;
 }
 
+// May a batch of this kind, beside another one, take a key from its slot? And does it change the values of keys that stay?
+inline bool erases(uint32_t kind) {
+  return kind == GPUHASH_OP_ERASE || kind == GPUHASH_OP_ERASE_ALL || kind == GPUHASH_OP_EXECUTE;
+}
+inline bool changes_values(uint32_t kind) { return kind == GPUHASH_OP_ACCUMULATE || kind == GPUHASH_OP_ASSIGN; }
+
 // By parts of the table, if that pays, and there is memory for it. held: the table is held exclusively. Batches that do not
 // need it are held back by that; but this one keeps the whole device busy.
 inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
@@ -316,7 +322,9 @@ inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
   if (!work) return 0;
   *queued = true;
   int e = held ? 0 : gate_.before_exclusive(q.stream);
-  if (!e) e = engine_->parts->run(layout(), q, head()->sum, work.get(), engine_->run);
+  request by_itself = q;
+  by_itself.keys_stay = engine_->in_place && changes_values(q.kind);
+  if (!e) e = engine_->parts->run(layout(), by_itself, head()->sum, work.get(), engine_->run);
   if (!e && !held) e = gate_.after_exclusive(q.stream);
   return e;
 }
@@ -333,9 +341,13 @@ inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash
   if (!e && writes) e = queue_by_parts(q, held, &by_parts);
   if (!by_parts) {
     stream_gate::turn turn{writes};
+    turn.erases = erases(q.kind);
+    turn.keys_stay = engine_->in_place && changes_values(q.kind);
     if (!e) e = gate_.before_batch(q.stream, &turn);
     turn.alone &= !graphs_.any_that_write();  // C3
+    turn.keys_stay &= !graphs_.any_that_write();
     q.alone = turn.alone;
+    q.keys_stay = turn.keys_stay;
     if (!e) e = engine_->run(layout(), q, head()->sum);
     if (!e) e = gate_.after_batch(q.stream, turn);
   }

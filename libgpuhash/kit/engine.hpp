@@ -46,6 +46,8 @@ struct request {
   uint32_t alone;
   uint32_t parts;          // may elements be rearranged before they reach the table? (kit/parts.hpp)
   const uint32_t* unless;  // CUDA: if set, and what lies there is not 0, somebody else serves the batch
+  // CUDA, accumulate and assign: 1: no batch that erases runs at the same time, so that a slot that has a key keeps it
+  uint32_t keys_stay;
 };
 
 // In which order cells are collected. Homes ascend with the hash: pairs that leave one table in the order of its cells
@@ -86,6 +88,8 @@ struct engine {
   const struct ordered_engine* ordered = nullptr;
   // CUDA, or NULL: large batches by parts of the table (kit/parts.hpp).
   const struct parts_engine* parts = nullptr;
+  // CUDA: do kernels ask for request::keys_stay? Batches that erase follow those that were told so.
+  bool in_place = false;
 };
 
 // Slot formats, as engines and tables number them.

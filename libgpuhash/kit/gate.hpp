@@ -3,7 +3,8 @@
 // host_gate     CPU: batches share, exclusive operations have the table to themselves. A waiting exclusive operation holds
 //               back new batches, so that it gets its turn.
 // stream_gate   CUDA: the same by events, without waiting on the host. It also tells a reading batch whether it is alone,
-//               that is, whether no writing batch can run at the same time (it may then read through L1).
+//               that is, whether no writing batch can run at the same time (it may then read through L1). And it tells a batch
+//               that changes values whether keys stay where they are, that is, whether no erasing batch can run then.
 //
 //   G1  A stream is used while a call that names it runs, and never after: it may end any time later. What has to follow
 //       its work follows an event.
@@ -111,6 +112,8 @@ class stream_gate {
     bool writes;
     bool alone = true;  // no writing batch can run beside it
     size_t lane = 0;
+    bool erases = false;
+    bool keys_stay = false;  // in: does it want to know? out: no erasing batch can run beside it
   };
   // Before a batch is queued on stream.
   int before_batch(void* stream, turn* t) {
@@ -123,7 +126,12 @@ class stream_gate {
       if (l.id == id) continue;  // the stream itself keeps the order
       if (t->writes && l.reads_alone)
         if (const int e = api_.follow(stream, l.event)) return e;
-      if (l.writes && !api_.finished(l.event)) t->alone = false;
+      if (t->erases && l.keys_stay)
+        if (const int e = api_.follow(stream, l.event)) return e;
+      if (l.writes && !api_.finished(l.event)) {
+        t->alone = false;
+        if (l.erases) t->keys_stay = false;
+      }
     }
     return 0;
   }
@@ -131,6 +139,8 @@ class stream_gate {
     lane& l = lanes_[t.lane];
     l.writes |= t.writes;
     l.reads_alone |= !t.writes && t.alone;
+    l.erases |= t.erases;
+    l.keys_stay |= t.keys_stay;
     return api_.record(l.event, stream);
   }
   // Before a batch is captured on stream (graphs.hpp). It has no lane: whoever would have to follow its launches waits for
@@ -141,6 +151,9 @@ class stream_gate {
     if (const int e = api_.follow_in_graph(stream, barrier_.event)) return e;
     for (const lane& l : lanes_)
       if (writes && l.reads_alone)
+        if (const int e = api_.follow_in_graph(stream, l.event)) return e;
+    for (const lane& l : lanes_)
+      if (writes && l.keys_stay)
         if (const int e = api_.follow_in_graph(stream, l.event)) return e;
     return 0;
   }
@@ -171,6 +184,7 @@ class stream_gate {
     uint64_t id;  // of the stream
     void* event;  // recorded after the last batch of this stream
     bool writes, reads_alone;
+    bool erases, keys_stay;
   };
   struct {
     uint64_t id = 0;        // of the stream of the last exclusive operation
@@ -204,7 +218,7 @@ class stream_gate {
       event = spare_.back();
       spare_.pop_back();
     }
-    lanes_.push_back({id, event, false, false});
+    lanes_.push_back({id, event, false, false, false, false});
     *out = lanes_.size() - 1;
     return 0;
   }

@@ -78,6 +78,25 @@ GH_FN bool may_join_first(joiner j, V v, u32 log_many = 16) {
   return u32(v >> fraction_bits & exponents) < exponents - log_many - 2;
 }
 
+// Where only the values of slots that have a key change, accumulate and assign may change a value by one instruction, which
+// never has to be repeated, instead of swapping the word. Many that want one slot wait for each other much less then.
+template <class Tile, u32 Kind>
+inline constexpr bool updates_in_place =
+    Tile::format::has_value && (Kind == accumulate || Kind == assign) && requires { Tile::mem::only_values_change; };
+template <class Tile, u32 Kind>
+GH_FN bool changes_in_place(joiner j) {
+  return (Tile::mem::only_values_change || j.keys_stay) && (Kind == assign || adds_integers(j));
+}
+// The first hit is k's slot.
+template <u32 Kind, class Tile, class Row, class Hits, class Key, class Value>
+GH_FN void update(Tile& tile, bool go, typename Tile::word* line, const Row& row, const Hits& h, Key k, Value v,
+                  bool narrow) {
+  if constexpr (Kind == accumulate)
+    tile.add(go, line, row, h, v, narrow);
+  else
+    tile.replace(go, line, row, h, Tile::format::make(k, v));
+}
+
 // The word that an operation wants to leave in the slot of key k.
 template <class F>
 GH_FN typename F::word wanted(u32 kd, joiner j, bool alive, typename F::value seen, typename F::key k,

@@ -9,8 +9,9 @@ namespace gpuhash {
 // How a request asks for it. auto:
 //   accumulate, insert   of slots of 4 + 4 bytes, without statuses, if the batch has parts_all_least elements and one for
 //                        every parts_all_share slots; but inserts only if hardly any sampled element repeats another
-//   accumulate, assign   else, if the batch has parts_least elements and one for every parts_least_share slots, and the
-//                        sample is skewed; the others of this size lose little by being asked
+//   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
+//                        parts_least_share slots, and the sample is skewed. What else is added is so in place
+//                        (request::keys_stay)
 // The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
 // whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };

@@ -193,7 +193,10 @@ struct cuda_tile {
     __syncwarp();
     return shuffle(r, 0, W);
   }
-  // Where memory allows it: add to the value of the first hit, whose key stays.
+  // Write the first hit, whose key stays: no more than its value changes. And add to its value.
+  GH_FN void replace(bool go, word* line, const row&, const hits& h, word w) const {
+    if (go && lead(h) == lane) mem::template store<order::relaxed>(line + lane * S + own_slot(h), w);
+  }
   GH_FN void add(bool go, word* line, const row&, const hits& h, value v, bool narrow) const {
     if (go && lead(h) == lane) mem::template add_value<F>(line + lane * S + own_slot(h), v, narrow);
   }

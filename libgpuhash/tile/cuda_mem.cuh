@@ -8,6 +8,7 @@ GH_BEGIN
 // Loads and stores of table memory are relaxed at least, device scope, and of the slot's own size. `weak` loads, which may
 // come from L1, exist only for kernels that run while the gate knows of no writer.
 struct cuda_mem {
+  static constexpr bool only_values_change = false;  // of slots that have a key; but joiner::keys_stay may say so
   template <order O>
   GH_FN static u32 load(const u32* p) {
     u32 v;
@@ -209,6 +210,21 @@ struct cuda_mem {
     asm volatile("st.relaxed.gpu.global.v2.u64 [%0],{%1,%2};" ::"l"(p), "l"(v[0]), "l"(v[1]) : "memory");
   }
   GH_FN static void store_row(u128* p, const u128* v) { store<order::relaxed>(p, *v); }
+  // Add to the upper half of a slot. A sum that leaves its half is cut off, and no other bit changes.
+  GH_FN static void add_to(u64* p, u32 v, bool) {
+    asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(p), "l"(u64(v) << 32) : "memory");
+  }
+  GH_FN static void add_to(u128* p, u64 v, bool narrow) {
+    u64* const half = &p->hi;
+    if (narrow)
+      asm volatile("red.relaxed.gpu.global.add.u32 [%0],%1;" ::"l"(half), "r"(u32(v)) : "memory");
+    else
+      asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(half), "l"(v) : "memory");
+  }
+  template <class F>
+  GH_FN static void add_value(typename F::word* p, typename F::value v, bool narrow) {
+    if constexpr (F::has_value) add_to(p, v, narrow);
+  }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
   GH_FN static void relax() { __nanosleep(32); }
@@ -218,7 +234,7 @@ struct cuda_mem {
 // bank, and paths begin where rows do: so the 16 bytes of a row are permuted, by the number of the row. The part begins at a
 // multiple of 1,024 bytes.
 struct block_mem {
-  static constexpr bool only_values_change = true;  // of slots that have a key, while a batch accumulates
+  static constexpr bool only_values_change = true;  // while a batch accumulates
   template <class T>
   GH_FN static u32 place(const T* p) {
     const u32 at = u32(__cvta_generic_to_shared(p));

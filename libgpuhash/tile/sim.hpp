@@ -15,6 +15,7 @@
 namespace gpuhash::sim {
 
 struct mem {
+  static constexpr bool only_values_change = false;
   template <order O, class T>
   static T load(const T* p) {
     static_assert(O == order::relaxed || O == order::acquire);
@@ -152,6 +153,21 @@ struct sim_tile {
     note(10);
     return go ? act() : decltype(act())(0x5eed5eed);
   }
+  void add(bool go, word* line, const row& r, hits h, value v, bool) {
+    note(13);
+    if (!go) return;
+    if (!h.mask) the_machine.fail("lockstep: add was told to go without a hit");
+    word* const slot = line + lead(h);
+    const auto sum = [v](word seen) { return F::make(F::key_of(seen), value(F::value_of(seen) + v)); };
+    if (GH_MUTANT(stale_sum)) return mem::template store<order::relaxed>(slot, sum(r.w[lead(h)]));
+    the_machine.modify("add", slot, order::relaxed, sum);
+  }
+  void replace(bool go, word* line, const row&, hits h, word w) {
+    note(14);
+    if (!go) return;
+    if (!h.mask) the_machine.fail("lockstep: replace was told to go without a hit");
+    mem::template store<order::relaxed>(line + lead(h), w);
+  }
   bool cas(bool go, word* line, const row& r, hits h, word desired) {
     note(8);
     if (GH_MUTANT(idle_writes)) go = h.mask != 0;
@@ -161,7 +177,8 @@ struct sim_tile {
     if (GH_MUTANT(last_empty) && r.w[i] == empty_word<F>()) i = 31 - u32(__builtin_clz(h.mask));
     word expected = r.w[i];
     if (GH_MUTANT(any_expected)) expected = mem::template load<order::relaxed>(line + i);
-    if (GH_MUTANT(plain_erase) && F::key_of(desired) == dead_key<key>) {
+    if ((GH_MUTANT(plain_erase) && F::key_of(desired) == dead_key<key>) ||
+        (GH_MUTANT(put_before_keys) && the_machine.current_kind() == assign)) {
       mem::template store<order::relaxed>(line + i, desired);
       return true;
     }

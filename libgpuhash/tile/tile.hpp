@@ -32,6 +32,11 @@
 //     bool  cas(bool go, word* line, row, hits, word desired)
 //                                                 if go, one lane swaps the first hit from the word that the row shows
 //                                                 to desired; every lane learns whether it won (relaxed)
+//     void  add(bool go, word* line, row, hits, value, bool narrow)
+//     void  replace(bool go, word* line, row, hits, word)
+//                                                 if go, one lane adds to the value of the first hit, or stores a word there.
+//                                                 Only where no key can leave its slot meanwhile, and if
+//                                                 Mem::only_values_change exists (kit/meaning.hpp)
 //     T     once(bool go, act)                    if go, act() by one lane: scalar accesses, loops allowed; every lane
 //                                                 learns what it returned. For slow parts only
 //

@@ -141,6 +141,7 @@ struct joiner {
   u32 combine, type;
   bool narrow;
   const void* others = nullptr;  // operands<value> that follow the operation's own (CPU, equal keys of a block)
+  bool keys_stay = false;        // request::keys_stay
 };
 
 // What a step tells its driver.

@@ -99,13 +99,15 @@ struct linear_op {
     const u32 kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
-    if constexpr (Kind == accumulate && requires { Tile::mem::only_values_change; }) {  // but for EMPTY slots
-      won = alive && adds_integers(j);
-      tile.add(go && won, line(t), row, live, v, j.narrow);
+    const word want = wanted<F>(kd, j, alive, seen, k, v);
+    if constexpr (updates_in_place<Tile, Kind>) {  // I1: a slot that nobody erases stays its key's
+      const bool in_place = alive && changes_in_place<Tile, Kind>(j);
+      update<Kind>(tile, go && in_place, line(t), row, live, k, v, j.narrow);
+      won = in_place || (Kind == accumulate && alive && F::value_of(want) == seen);  // or nothing is to be written
     }
     if constexpr (Kind != find &&
                   Kind != count)  // I2: the first EMPTY slot of the path, or the slot that is k's already
-      won |= tile.cas(go && writing && !won, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
+      won |= tile.cas(go && writing && !won, line(t), row, spot, want);
 
     // All of the following are selects, not branches: tiles of a warp step together.
     const bool retry = writing && !won, ended = ends || kd == nop, moves = !retry && !ended;

@@ -17,10 +17,10 @@ constexpr gpuhash_option_info option_list[] = {
      "filled above 0.9"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for insert"},
     {"parts", "auto|always|never",
-     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: assigning "
-     "and accumulating, where a large batch names some keys again and again; inserting and accumulating 2^24 pairs of "
-     "4 "
-     "+ 4 bytes or more, at least one for every 4 slots, without statuses. CPU: combine equal keys of a batch that "
+     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: inserting "
+     "and "
+     "accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; assigning, "
+     "and adding floats, where a large batch names some keys again and again. CPU: combine equal keys of a batch that "
      "adds before they reach the table, and let a batch that one thread serves have the table to itself. auto: combine "
      "where a sample says that it pays"},
 };

@@ -45,7 +45,7 @@ int run(const void* table, const request& q, totals* sum) {
 template <class F>
 constexpr engine one() {
   return {run<F>,  collect_on_cuda<linear_table<F>>, nullptr, nullptr, nullptr, move_on_cuda<F>,
-          nullptr, &parts_of<linear_parts<F>>};
+          nullptr, &parts_of<linear_parts<F>>,       true};
 }
 static const engine engines[format_count] = {
     one<set32>(),

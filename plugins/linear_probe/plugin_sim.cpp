@@ -27,7 +27,8 @@ class linear_model final : public model {
   using word = typename F::word;
 
  public:
-  // g1, g2, g4: slots per group. A trailing c: counters are kept in memory, as kernels do.
+  // g1, g2, g4: slots per group. A trailing c: counters are kept in memory, as kernels do. s: nobody erases, so that values
+  // change in place.
   void build(const std::string& layout, u64 seed) override {
     const u32 bits = layout[1] == '4' ? 2 : layout[1] == '2' ? 1 : 0;
     t_.n_slots = bits == 1 ? 8 : 16;
@@ -39,14 +40,16 @@ class linear_model final : public model {
     t_.probe_limit = 8;
     t_.slots = the_machine.place<word>(u32(t_.n_slots), 128);
     t_.side = the_machine.place<word>(2);
-    counted_ = layout.back() == 'c';
+    counted_ = layout.back() == 'c', keys_stay_ = layout.back() == 's';
     if (counted_) counters_.place();
     choose_keys();
   }
 
   reply run(const op& o) override {
     if (o.key >= n_keys && o.key < dead_pattern) the_machine.fail("linear_probe has keys 0-9 a-d y z");
-    return serve<explored_op, 2, 4>(t_, o, keys_[o.key]);
+    joiner j{};
+    j.keys_stay = keys_stay_ || GH_MUTANT(in_place_beside_erase);
+    return serve<explored_op, 2, 4>(t_, o, keys_[o.key], j);
   }
 
   std::optional<u64> stored(u32 k) const override {
@@ -163,7 +166,7 @@ class linear_model final : public model {
 
   linear_table<F> t_;
   key keys_[max_keys];
-  bool counted_ = false;
+  bool counted_ = false, keys_stay_ = false;
   counters counters_;
   std::string changed_hands_;
 };
@@ -183,26 +186,46 @@ std::vector<scene> scenes() {
       {"side keys", "g2", "iz=7", {34, 35}, one},
       {"side key beside another", "g2", "", {0, 35}, one},
       {"counted", "g2c", "i0=8", {0, 1}, one},
+      {"empty, in place", "g2s", "", {0, 1}, one},
+      {"present, in place", "g2s", "i2=9,i0=8", {0, 1}, one},
   };
 }
 
 const registration linear_probe{{
     .name = "linear_probe",
     .formats = all_formats,
-    .layouts = {"g1", "g2", "g4", "g1c", "g2c", "g4c"},
+    .layouts = {"g1", "g2", "g4", "g1c", "g2c", "g4c", "g1s", "g2s"},
     .widths = {2, 4},
     .letters = "isafec",
     .fillers = n_keys,
     .side_keys = true,
-    .mutants = {mutant::tombstone_reuse, mutant::foreign_tombstone, mutant::tombstone_ends_find, mutant::load_store,
-                mutant::plain_erase, mutant::any_expected, mutant::lost_cas, mutant::torn_pair, mutant::late_value,
-                mutant::last_empty, mutant::no_first_mask, mutant::short_reader, mutant::long_writer,
-                mutant::ignored_tombstone, mutant::full_too_early, mutant::side_store, mutant::counter_store,
-                mutant::idle_writes, mutant::skipped_collective},
+    .mutants = {mutant::tombstone_reuse,
+                mutant::foreign_tombstone,
+                mutant::tombstone_ends_find,
+                mutant::load_store,
+                mutant::plain_erase,
+                mutant::any_expected,
+                mutant::lost_cas,
+                mutant::torn_pair,
+                mutant::late_value,
+                mutant::last_empty,
+                mutant::no_first_mask,
+                mutant::short_reader,
+                mutant::long_writer,
+                mutant::ignored_tombstone,
+                mutant::full_too_early,
+                mutant::side_store,
+                mutant::counter_store,
+                mutant::idle_writes,
+                mutant::skipped_collective,
+                mutant::stale_sum,
+                mutant::put_before_keys,
+                mutant::in_place_beside_erase},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<linear_model>,
     .programs = {},
+    .letters_in = {{"g1s", "isafc"}, {"g2s", "isafc"}},
 }};
 
 }  // namespace

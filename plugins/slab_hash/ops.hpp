@@ -115,8 +115,13 @@ struct slab_op {
     const u32 kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
-    if constexpr (Kind != find && Kind != count)
-      won = tile.cas(go && writing, at, row, spot, wanted<F>(kd, j, alive, seen, k, v));
+    const word want = wanted<F>(kd, j, alive, seen, k, v);
+    if constexpr (updates_in_place<Tile, Kind>) {  // S1: a slot that nobody erases stays its key's
+      const bool in_place = alive && changes_in_place<Tile, Kind>(j);
+      update<Kind>(tile, go && in_place, at, row, live, k, v, j.narrow);
+      won = in_place || (Kind == accumulate && alive && F::value_of(want) == seen);  // or nothing is to be written
+    }
+    if constexpr (Kind != find && Kind != count) won |= tile.cas(go && writing && !won, at, row, spot, want);
 
     // Selects, not branches: tiles of a warp step together.
     const bool retry = writing && !won, chain_ends = last_line && next == no_unit;

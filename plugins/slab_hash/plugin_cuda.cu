@@ -77,7 +77,15 @@ int values_on_cuda(const void* table, const request& q, const uint64_t* offsets)
 
 template <class F>
 constexpr engine one() {
-  return {run<F>, collect_on_cuda<slab_table<F>>, flush_on_cuda<F>, values_on_cuda<F>, nullptr, move_on_cuda<F>};
+  return {run<F>,
+          collect_on_cuda<slab_table<F>>,
+          flush_on_cuda<F>,
+          values_on_cuda<F>,
+          nullptr,
+          move_on_cuda<F>,
+          nullptr,
+          nullptr,
+          true};
 }
 static const engine engines[format_count] = {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()};
 

@@ -181,7 +181,7 @@ class slab_model final : public model {
  public:
   void build(const std::string& layout, u64 seed) override {
     const auto has = [&](char flag) { return layout.find(flag, 2) != std::string::npos; };
-    counted_ = has('c'), gated_ = has('g'), slab_mem::flushing = false;
+    counted_ = has('c'), gated_ = has('g'), keys_stay_ = has('s'), slab_mem::flushing = false;
     t_.base = the_machine.place<word>(n_chains * slab_words, 128);
     tails_ = has('d') ? the_machine.place<u32>(n_chains, 1) : nullptr;
     if (tails_) std::fill_n(tails_, n_chains, no_unit);
@@ -206,7 +206,9 @@ class slab_model final : public model {
   }
   reply serve_one(const op& o) {
     if (gated_) gate_.enter();
-    reply r = serve<explored_op, slab_words, 2>(t_, o, keys_[o.key]);
+    joiner j{};
+    j.keys_stay = keys_stay_ || GH_MUTANT(sum_beside_erase);  // values change in place
+    reply r = serve<explored_op, slab_words, 2>(t_, o, keys_[o.key], j);
     if (GH_MUTANT(freed_by_erase) && o.kind == erase && r.status == yes)
       r.used -= free_last_slab(t_.home(keys_[o.key]));
     if (gated_) gate_.leave();
@@ -570,7 +572,7 @@ class slab_model final : public model {
   u32* tails_ = nullptr;
   std::vector<u32> reserved_;  // what the bitmap held at first
   key keys_[max_keys];
-  bool counted_ = false, gated_ = false;
+  bool counted_ = false, gated_ = false, keys_stay_ = false;
   counters counters_;
   batch_gate gate_;
 };
@@ -596,6 +598,7 @@ std::vector<scene> scenes() {
       {"side keys", "u3", "iz=7", {34, 35}, both},
       {"side chain full", "u3", "iz=7,ez,iz=7,ez,iz=7", {35, 0}, both, "isfe"},
       {"counted", "u3c", "i2=9,i4=9,i0=8", {0, 1}, both, ""},
+      {"nearly full, in place", "u3s", "i2=9,i4=9", {0, 1}, both, "saf"},
       {"several pairs", "u3d", "m0=7,m0=8", {0, 1}, both, "mfe"},
       {"several pairs, full", "u3d", "m0=7,i2=9,m0=8", {0, 1}, both, "mfe", 2},
       {"several pairs, tombstone before them", "u3d", "m0=7,i2=9,i4=9,m0=8,e0", {0, 1}, both, "mfe"},
@@ -637,7 +640,7 @@ std::vector<std::pair<std::string, std::string>> programs() {
 const registration slab_hash{{
     .name = "slab_hash",
     .formats = all_formats,
-    .layouts = {"u3", "u1", "u0", "s2", "u3c", "u3d", "u1d", "s2dc", "u3g", "u3dg", "s3dg"},
+    .layouts = {"u3", "u1", "u0", "s2", "u3c", "u3d", "u1d", "s2dc", "u3g", "u3dg", "s3dg", "u3s"},
     .widths = {4, 2},
     .letters = "isafecd",
     .fillers = n_keys,
@@ -651,7 +654,7 @@ const registration slab_hash{{
                 mutant::unwiped_slab,      mutant::stored_bitmap,      mutant::blind_bit,
                 mutant::no_sweep,          mutant::endless_allocation, mutant::unsaid_no_memory,
                 mutant::one_look,          mutant::whole_chain,        mutant::kept_tail,
-                mutant::early_tail},
+                mutant::early_tail,        mutant::sum_beside_erase},
     .scenes = scenes(),
     .failures = 1,
     .make = make_model<slab_model>,
@@ -663,7 +666,8 @@ const registration slab_hash{{
                    {"s2dc", "isafemcd"},
                    {"u3g", "isafecdg"},
                    {"u3dg", "isafemcdg"},
-                   {"s3dg", "isafemcdg"}},
+                   {"s3dg", "isafemcdg"},
+                   {"u3s", "isafc"}},
 }};
 
 }  // namespace

@@ -128,6 +128,14 @@ def test_mixed_sizes():
     assert "mixed sizes, 4 and 8 bytes, through the pointer at byte 0 of parameter 0" in problem
 
 
+def test_half_of_a_slot_may_be_added_to_and_no_more():
+    slot = "atom.relaxed.gpu.global.cas.b128 r,[%rd1],e,d;"
+    assert problems(kernel(*SLOT, slot, "red.relaxed.gpu.global.add.u64 [%rd1],%rd3;")) == []
+    for other in ("atom.relaxed.gpu.global.add.u64 %rd3,[%rd1],%rd3;", "st.relaxed.gpu.global.u64 [%rd1],%rd3;"):
+        (problem,) = problems(kernel(*SLOT, slot, other))
+        assert "mixed sizes, 8 and 16 bytes" in problem
+
+
 def test_origins_join_over_all_paths():
     # A slot or an element, depending on a predicate: weak is wrong for one of them.
     (problem,) = problems(kernel(*SLOT, *KEY, "selp.b64 %rd9, %rd5, %rd1, %p1;", "ld.global.u64 %rd3, [%rd9];"))

@@ -126,12 +126,13 @@ inline totals serve(store& s, batch& b) {
   q.batch_sum = b.with_sum ? batch_sum.data() : nullptr;
   q.alone = s.reads_alone && (b.kind == find || b.kind == count) && n % 2;
   q.tile = b.tile, q.in_flight = b.in_flight, q.only_failed = b.only_failed;
+  q.keys_stay = s.run->in_place && (b.kind == assign || b.kind == accumulate) && b.keys[0] / 8 % 2;
   if (b.by_parts) {
     q.out_values = nullptr;
     q.parts = b.keys[0] % 4 ? parts_always : parts_auto;
     if (!b.told) q.status = nullptr;
     const u64 bytes = s.run->parts->memory(s.layout, q);
-    const bool asked = b.kind == assign || b.kind == accumulate;
+    const bool asked = b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0);
     if (!bytes && (q.parts == parts_always || asked)) wrong("a batch of %zu elements is not for parts", n);
     vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
     if (bytes)

@@ -8,6 +8,7 @@
 GH_BEGIN
 
 struct cuda_mem {
+  static constexpr bool only_values_change = false;
   static void pause() { emulated::machine::the().pause(); }
   template <order, class T>
   static T load(const T* p) {
@@ -65,6 +66,13 @@ struct cuda_mem {
   static void store_row(T* p, const T* v) {
     for (unsigned i = 0; i < 16 / sizeof(T); ++i) store<order::relaxed>(p + i, v[i]);
   }
+  template <class F>
+  static void add_value(typename F::word* p, typename F::value v, bool narrow) {
+    pause();
+    emulated::machine::the().remember(p);
+    const auto sum = F::value_of(*p) + v;
+    *p = F::make(F::key_of(*p), narrow ? typename F::value(u32(sum)) : sum);
+  }
   static bool allocation_fails() { return false; }
   static void fence() { pause(); }
   static void relax() { pause(); }
@@ -72,12 +80,6 @@ struct cuda_mem {
 
 struct block_mem : cuda_mem {
   static constexpr bool only_values_change = true;
-  template <class F>
-  static void add_value(typename F::word* p, typename F::value v, bool narrow) {
-    pause();
-    const auto sum = F::value_of(*p) + v;
-    *p = F::make(F::key_of(*p), narrow ? typename F::value(u32(sum)) : sum);
-  }
 };
 
 // Several words by one instruction are no snapshot either.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
-LINEAR = "plugins/linear_probe/ops.hpp"
+LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
+MEANING = "libgpuhash/kit/meaning.hpp"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
@@ -117,6 +118,29 @@ MUTANTS = [
     Mutant("part-from-its-start", LINEAR_PARTS, "return group;", "return 0;"),
     Mutant("part-goes-on", LINEAR_PARTS, "part.n_slots = n;", "part.n_slots = n - n / 4;"),
     Mutant("value-added-twice", "plugins/linear_probe/ops.hpp", "go && writing && !won", "go && writing"),
+    # batches that are joined as a whole
+    Mutant("missed-are-lost", PARTS, "missed |= u32(!joined) << i;", ";"),
+    Mutant("slot-of-another", PARTS, "joined = seen == empty_key<key> || seen == k;", "joined = true;"),
+    Mutant("cache-is-dropped", PARTS, "if (keys[i] != empty_key<key>) serve(keys[i], sums[i]);", ";"),
+    Mutant("sums-from-garbage", PARTS, "sums[i] = no_operand_of<value>(j);", "(void)sums[i];"),
+    Mutant("joined-fail-unseen", PARTS, "if (failed) w.found->failed = u32(failed);", ";"),
+    Mutant("joined-fail-all", PARTS, "lost += op.res.status != yes;", "++lost;"),
+    Mutant("joined-and-divided", PARTS, "w.again || (wanted && !joins)", "w.again || wanted"),
+    # values that change in place
+    Mutant("every-join-adds", MEANING, "(Kind == assign || adds_integers(j))", "true"),
+    Mutant("idle-tiles-write", LINEAR, "go && in_place", "in_place"),
+    Mutant("nothing-to-write-at-all", LINEAR, "F::value_of(want) == seen", "true"),
+    Mutant("slab-idle-tiles-write", SLAB, "go && in_place", "in_place"),
+    Mutant("slab-nothing-to-write", SLAB, "F::value_of(want) == seen", "true"),
+    Mutant(
+        "swapped-and-added", SLAB, "go && writing && !won, at, row, spot, want", "go && writing, at, row, spot, want"
+    ),
+    Mutant(
+        "first-slot-of-the-lane",
+        TILE,
+        "mem::template store<order::relaxed>(line + lane * S + own_slot(h), w);",
+        "mem::template store<order::relaxed>(line + lane * S, w);",
+    ),
     # parts that are served by counting
     Mutant("slots-in-use-forgotten", PARTS, "n << had_at | n", "n"),
     Mutant("groups-of-other-lanes", PARTS, "in_use >> lane & ((1u << lanes) - 1)", "in_use & ((1u << lanes) - 1)"),
@@ -158,8 +182,8 @@ MUTANTS = [
     # joined elements
     Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
     Mutant("join-lost-swap", DRIVE, "before == seen", "true"),
-    Mutant("join-overwrites", DRIVE, "join_operands(j, typename F::value(seen), v)", "v"),
-    Mutant("join-nan", DRIVE, "join_operands(j, typename F::value(seen), v)", "join(j, typename F::value(seen), v)"),
+    Mutant("join-overwrites", DRIVE, "join_operands(j, seen, v)", "v"),
+    Mutant("join-nan", DRIVE, "join_operands(j, seen, v)", "join(j, seen, v)"),
     Mutant("join-value-early", DRIVE, "__syncthreads();\n    v = value[me];", "v = value[me];"),
     Mutant("follower-of-failed", DRIVE, "status[first] > yes ? status[first] : u32(no)", "u32(no)"),
     Mutant("follower-says-yes", DRIVE, "status[first] > yes ? status[first] : u32(no)", "status[first]"),

@@ -173,6 +173,59 @@ inline void hot_keys(const shape& s, u64 seed) {
   }
 }
 
+// Batches that run at the same time on few keys, none of which erases. What is added arrives, whoever swaps words and
+// whoever changes values in place; and a key never loses its value.
+inline void beside_each_other(const shape& s, u64 seed) {
+  title(s, seed, "beside each other");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 5 + random.below(20));
+  auto t = s.make(1000);
+  const u64 cut = s.value_bytes == 4 ? 0xffffffff : ~u64(0);
+  struct other {
+    batch b;
+    vector<unsigned char> keys, values;
+    vector<u8> status;
+    request q{};
+  };
+  const bool assigns = random.below(3) == 0;
+  vector<other> all(4);
+  const u32 kinds[] = {accumulate, assigns ? u32(assign) : u32(accumulate), insert, accumulate};
+  vector<emulated::machine::held_launch> launches;
+  emulated::machine& machine = emulated::machine::the();
+  machine.held = &launches;
+  for (size_t i = 0; i < all.size(); ++i) {
+    other& o = all[i];
+    o.b.key_bytes = s.key_bytes, o.b.value_bytes = s.value_bytes;
+    for (size_t n = 40 + random.below(300); n; --n) {
+      o.b.keys.push_back(pool[random.below(pool.size())]);
+      o.b.values.push_back((random.below(1u << 20) << (random.below(2) ? 13 : 0)) + 1);
+    }
+    o.keys = packed(o.b.keys, s.key_bytes), o.values = packed(o.b.values, s.value_bytes);
+    o.status.resize(o.b.n(), untouched);
+    o.q.kind = kinds[i], o.q.n = o.b.n(), o.q.keys = o.keys.data(), o.q.values = o.values.data();
+    o.q.status = o.status.data(), o.q.key_bytes = s.key_bytes, o.q.value_bytes = s.value_bytes;
+    o.q.keys_stay = i != 3;
+    SAME(t->run->run(t->layout, o.q, t->sum.data()), 0);
+  }
+  machine.held = nullptr;
+  machine.run_together(launches);
+  std::map<u64, u64> sums;
+  std::map<u64, size_t> fresh;
+  for (const other& o : all)
+    for (size_t e = 0; e < o.b.n(); ++e) {
+      if (o.status[e] > yes) wrong("element %zu has status %u", e, o.status[e]);
+      fresh[o.b.keys[e]] += o.status[e] == yes;
+      if (o.q.kind == accumulate || (o.q.kind == insert && o.status[e] == yes)) sums[o.b.keys[e]] += o.b.values[e];
+    }
+  const auto after = contents(*t);
+  SAME(after.size(), fresh.size());
+  for (const auto& [k, n] : fresh) {
+    if (n != 1 || after.count(k) != 1) wrong("key %llx was new %zu times, and has %zu pairs", k, n, after.count(k));
+    if (!assigns && after.find(k)->second != (sums[k] & cut))
+      wrong("key %llx has the sum %llx, expected %llx", k, after.find(k)->second, sums[k] & cut);
+  }
+}
+
 inline void many_blocks(const shape& s, u64 seed) {
   title(s, seed, "many blocks");
   random_numbers random{seed};
@@ -229,6 +282,9 @@ inline void full_parts(const shape& s, u64 seed) {
     b.by_pointer = false, b.by_parts = true, b.with_sum = random.below(2);
     const totals sum = check(*t, m, b);
     SAME(sum.failed, 500);
+    if (kind != accumulate) continue;
+    b.told = false, b.with_sum = true;
+    SAME(serve(*t, b).failed, 500);
   }
 }
 
@@ -281,6 +337,8 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
       any_batches(s, seed * 1000);
       if (seed == first) no_room(s, seed * 1000 + 1);
       if (seed == first) hot_keys(s, seed * 1000 + 2);
+      if (s.value_bytes && s.make(100)->run->in_place)
+        for (u64 more = 0; more < 3; ++more) beside_each_other(s, seed * 1000 + 10 + more);
       if (s.parts) {
         for (u64 more = 0; more < 4; ++more) parts_of_tables(s, seed * 1000 + 100 + more);
         untold_parts(s, seed * 1000 + 200);
