@@ -86,6 +86,8 @@ struct engine {
   const struct ordered_engine* ordered = nullptr;
   // CUDA, or NULL: large batches by parts of the table (kit/parts.hpp).
   const struct parts_engine* parts = nullptr;
+  // CUDA, hive, else NULL: its steps of linear hashing (plugins/hive/steps.hpp).
+  const struct segment_engine* segments = nullptr;
 };
 
 // Slot formats, as engines and tables number them.
