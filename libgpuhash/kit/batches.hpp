@@ -107,6 +107,8 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     slots_then = p.slots;
     done += p.q.n;
   }
+  if (b.op == GPUHASH_OP_ERASE || b.op == GPUHASH_OP_EXECUTE)
+    if (const gpuhash_status s = erased(b.n, b.stream, err)) return s;
   if (b.counts) *b.counts = {sum.yes, sum.failed + sum.bad_ops};
   if (sum.bad_ops) return bad_ops(sum.bad_ops, err);
   if (sum.failed == 0) {

@@ -41,6 +41,14 @@ struct device_api {
   // order of no stream.
   int (*allocate_pinned)(void** p, size_t bytes);
   int (*release_pinned)(void* p);
+
+  // CUDA, or NULL: address space of the current device, which gets memory as it is needed. These calls happen at once, in the
+  // order of no stream. *unit: what memory comes in; *bytes is rounded up to that.
+  int (*reserve_space)(void** p, size_t* bytes, size_t* unit) = nullptr;
+  int (*release_space)(void* p, size_t bytes) = nullptr;  // none of it has memory any more
+  int (*map_memory)(void* p, size_t bytes) = nullptr;     // whole units of it, which had none
+  // A range that was mapped, as it was. Nothing uses it any more.
+  int (*unmap_memory)(void* p, size_t bytes) = nullptr;
 };
 
 }  // namespace gpuhash

@@ -90,6 +90,8 @@ struct engine {
   const struct parts_engine* parts = nullptr;
   // CUDA: do kernels ask for request::keys_stay? Batches that erase follow those that were told so.
   bool in_place = false;
+  // CUDA, hive, else NULL: its steps of linear hashing (plugins/hive/steps.hpp).
+  const struct segment_engine* segments = nullptr;
 };
 
 // Slot formats, as engines and tables number them.

@@ -145,6 +145,13 @@ class table {
   }
   // Elements found no room although there was some below limit().
   virtual gpuhash_status more_room(void* stream, gpuhash_error* err) { return resize(2 * limit(), stream, err); }
+  // A batch of n elements that may have erased keys is done or queued. With nothing held: the table may give memory back.
+  virtual gpuhash_status erased(uint64_t n, void* stream, gpuhash_error* err) {
+    (void)n;
+    (void)stream;
+    (void)err;
+    return GPUHASH_OK;
+  }
   // The message of a call of which elements found no room in a table of so many slots. By batches.
   virtual gpuhash_status exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const {
     return host->fail(
@@ -163,6 +170,7 @@ class table {
     return host->fail(err, GPUHASH_POISONED,
                       "an earlier device error left this table unusable; destroy it and build a new one");
   }
+  gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;  // whole_table.hpp
   gpuhash_status no_memory(gpuhash_error* err, uint64_t bytes) const {
     return host->fail(
         err, GPUHASH_NO_MEMORY,
@@ -322,7 +330,6 @@ class table {
   gpuhash_status capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err);
   gpuhash_status captured_by(void* stream, void** graph, gpuhash_error* err);
   gpuhash_status refuse_capture(void* stream, gpuhash_error* err);
-  gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;
 
   // growth.hpp
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);

@@ -113,14 +113,10 @@ struct hive_table {
   GH_FN u32* filter_of(index home) const { return filter + (home >> 2); }
 
   // The segment of a hash by linear hashing: of round 0 the high part of hash * base, the low part of which says where in the
-  // segment the home is; and for each later round another low bit of the hash. On CUDA segments are not split (table.hpp).
+  // segment the home is; and for each later round another low bit of the hash.
   GH_FN index segment_of(index h) const {
-#if defined(__CUDACC__)
-    return reduce(h, base);
-#else
     const index s = reduce(h, base) + base * (h & ((index(1) << round) - 1));
     return s + (s < split ? base * (h & index(1) << round) : 0);
-#endif
   }
   // The home among the buckets of its segment.
   GH_FN index place_of(index h) const { return reduce(index(h * base), segment_buckets); }

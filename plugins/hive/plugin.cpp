@@ -14,6 +14,8 @@ constexpr gpuhash_option_info option_list[] = {
     {"bucket", "8|16|32", "slots of a bucket; 32 is the paper's. Default: 8"},
     {"ways", "2|3", "buckets that a key may lie in. Default: 2"},
     {"stash", "0 to 0.25", "slots of the stash, by slots of the buckets; 0: none. Default: 1/64"},
+    {"contract", "0 to 0.25",
+     "load below which a growing table gives memory back as keys are erased; 0: never. Default: 0.25"},
     {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
     {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
 };
@@ -55,6 +57,7 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   gpuhash_status s = option_word(c, "bucket", "8|16|32", &bucket, err);
   if (!s) s = option_word(c, "ways", "2|3", &ways, err);
   if (!s) s = option_real(c, "stash", 0, 0.25, &o.stash, err);
+  if (!s) s = option_real(c, "contract", 0, 0.25, &o.contract, err);
   if (!s) s = option_word(c, "segment", "auto|whole", &o.whole, err);
   o.bucket = 8u << bucket, o.ways = 2 + ways;
   return s ? s : parse_hashes(c, o, err);

@@ -5,6 +5,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "steps.cuh"
 
 GH_BEGIN
 
@@ -95,12 +96,14 @@ int run(const void* table, const request& q, totals* sum) {
   }
 }
 
-static const engine engines[format_count] = {
-    {run<set32>, collect_on_cuda<hive_table<set32>>},
-    {run<pair32>, collect_on_cuda<hive_table<pair32>>},
-    {run<set64>, collect_on_cuda<hive_table<set64>>},
-    {run<pair64>, collect_on_cuda<hive_table<pair64>>},
-};
+template <class F>
+constexpr engine engine_of() {
+  engine e = {run<F>, collect_on_cuda<hive_table<F>>};
+  e.segments = &segment_kernels<F>::all;
+  return e;
+}
+static const engine engines[format_count] = {engine_of<set32>(), engine_of<pair32>(), engine_of<set64>(),
+                                             engine_of<pair64>()};
 
 GH_END
 

@@ -1,8 +1,14 @@
-// Address space of the CPU that is reserved at once and gets memory as it is needed, from the start on: so that a table
-// grows and shrinks where it is.
+// Address space that is reserved at once and gets memory as it is needed, from the start on: so that a table grows and
+// shrinks where it is. On the CPU it is the system's, on CUDA the device's.
 #pragma once
 #include <stddef.h>
 #include <sys/mman.h>
+
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "libgpuhash/kit/device.hpp"
 
 namespace gpuhash {
 
@@ -11,19 +17,36 @@ class region {
   region() = default;
   region(const region&) = delete;
   region& operator=(const region&) = delete;
-  ~region() {
+  virtual ~region() = default;
+
+  virtual bool reserve(size_t bytes) = 0;
+  // Have memory for so many bytes; what is there stays. Nobody uses what goes. Fails only if there is more to be had, and
+  // then it is as before.
+  virtual bool resize(size_t bytes) = 0;
+
+  unsigned char* get() const { return p_; }
+  size_t bytes() const { return there_; }
+  size_t reserved() const { return reserved_; }
+
+ protected:
+  unsigned char* p_ = nullptr;
+  size_t reserved_ = 0, there_ = 0;
+};
+
+class host_region final : public region {
+ public:
+  ~host_region() override {
     if (p_) munmap(p_, reserved_);
   }
 
-  bool reserve(size_t bytes) {
+  bool reserve(size_t bytes) override {
     void* const p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return false;
     p_ = static_cast<unsigned char*>(p), reserved_ = bytes;
     madvise(p, bytes, MADV_HUGEPAGE);  // advice: a kernel without huge pages refuses it, and that is fine
     return true;
   }
-  // Have memory for so many bytes. What is there stays, what comes to it is 0. Fails only if there is more to be had.
-  bool resize(size_t bytes) {
+  bool resize(size_t bytes) override {
     const size_t unit = bytes < huge_page ? small_unit : huge_page;
     const size_t wanted = (bytes + unit - 1) / unit * unit;
     if (wanted > reserved_) return false;
@@ -37,14 +60,62 @@ class region {
     there_ = wanted;
     return true;
   }
-  unsigned char* get() const { return p_; }
-  size_t bytes() const { return there_; }
-  size_t reserved() const { return reserved_; }
 
  private:
   static constexpr size_t small_unit = 64 << 10, huge_page = 2 << 20;
-  unsigned char* p_ = nullptr;
-  size_t reserved_ = 0, there_ = 0;
+};
+
+// Memory comes in pieces, which go again as they came. To map one takes about as long whatever its size is, so that a region
+// that grows often takes a little more than it needs.
+class device_region final : public region {
+ public:
+  explicit device_region(const device_api& api) : api_(api) {}
+  ~device_region() override {
+    while (!begins_.empty()) drop_last();
+    if (p_) api_.release_space(p_, reserved_);
+  }
+
+  bool reserve(size_t bytes) override {
+    void* p = nullptr;
+    size_t wanted = bytes ? bytes : 1;  // a table without a stash has none there either
+    if (api_.reserve_space(&p, &wanted, &unit_)) return false;
+    p_ = static_cast<unsigned char*>(p), reserved_ = wanted;
+    return true;
+  }
+  bool resize(size_t bytes) override {
+    const size_t wanted = in_units(bytes);
+    if (wanted > reserved_) return false;
+    while (!begins_.empty() && begins_.back() >= wanted) drop_last();
+    if (wanted <= there_) return true;
+    try {
+      begins_.reserve(begins_.size() + 1);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    size_t more = wanted - there_;
+    const size_t some = in_units(there_ / share_ahead);
+    if (some > more) more = some < reserved_ - there_ ? some : reserved_ - there_;
+    return map(more) || (more > wanted - there_ && map(wanted - there_));
+  }
+
+ private:
+  static constexpr size_t share_ahead = 64;
+  size_t in_units(size_t bytes) const { return (bytes + unit_ - 1) / unit_ * unit_; }
+  bool map(size_t bytes) {
+    if (api_.map_memory(p_ + there_, bytes)) return false;
+    begins_.push_back(there_);
+    there_ += bytes;
+    return true;
+  }
+  void drop_last() {
+    api_.unmap_memory(p_ + begins_.back(), there_ - begins_.back());
+    there_ = begins_.back();
+    begins_.pop_back();
+  }
+
+  const device_api& api_;
+  size_t unit_ = 1;
+  std::vector<size_t> begins_;  // of the pieces
 };
 
 }  // namespace gpuhash

@@ -1,4 +1,4 @@
-// hive on the CPU: one segment becomes two, two become one, or one is packed. With the table held exclusively.
+// hive on the CPU (on CUDA: steps.cuh): one segment becomes two, two become one, or one is packed. With the table held exclusively.
 //
 // All buckets of a key lie in its segment (layout.hpp), and where in it does not depend on the segment's number. So pairs
 // of other segments have nothing to do with any of this, and segments are worked on in parallel.
@@ -18,6 +18,7 @@
 #include "layout.hpp"
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
+#include "steps.hpp"
 
 namespace gpuhash {
 
@@ -56,6 +57,17 @@ class segment_worker {
   };
 
   explicit segment_worker(const table& t) : t_(t), slots_(uint64_t(t.segment_buckets) << t.slot_bits) {}
+
+  segment_result run(const segment_step& step, uint64_t s, buffers& b) const {
+    segment_result r{0, 1};
+    if (step.what == segment_step::split)
+      r.change = split(s, s + step.apart, index(step.bit), b);
+    else if (step.what == segment_step::merge)
+      r.done = merge(s, s + step.apart, b, &r.change);
+    else
+      r.done = repack(s, b, &r.change);
+    return r;
+  }
 
   // Pairs of segment `from` whose hash has this bit go to segment `to`. The change of the slots used.
   int64_t split(uint64_t from, uint64_t to, index bit, buffers& b) const {
@@ -102,11 +114,13 @@ class segment_worker {
     return false;
   }
 
-  // P3. The change of the slots used.
-  int64_t drain_stash() const {
+  // P3. The change of the slots used; *left pairs stay.
+  int64_t drain_stash(uint64_t* stay) const {
+    *stay = 0;
     if (!t_.stash_slots || *t_.note == ~0u) return 0;
     int64_t change = 0;
-    uint32_t left = 0, dead = 0;
+    uint64_t& left = *stay;
+    uint32_t dead = 0;
     for (uint32_t i = 0; i < t_.stash_slots; ++i) {
       const word w = t_.stash[i];
       dead += is_dead<F>(w);

@@ -90,7 +90,7 @@ class world {
                 F::make(key(3), 9));  // not clean
     used_ += segment_worker<F>(t_).split(t_.split, level + t_.split, index(1) << t_.round, b);
     if (++t_.split == level) t_.split = 0, ++t_.round;
-    used_ += segment_worker<F>(t_).drain_stash();
+    used_ += drained();
     check("a split");
   }
   bool merge_one() {
@@ -104,16 +104,22 @@ class world {
       return false;
     }
     used_ += change, t_.round = round, t_.split = index(s);
-    used_ += segment_worker<F>(t_).drain_stash();
+    used_ += drained();
     check("a merge");
     return true;
+  }
+  int64_t drained() {
+    uint64_t left = 0;
+    const int64_t change = segment_worker<F>(t_).drain_stash(&left);
+    if (left != stashed()) wrong("the pairs left in the stash are not counted right", "draining it");
+    return change;
   }
   bool repack(uint64_t s) {
     buffers b(t_);
     int64_t change = 0;
     const bool done = segment_worker<F>(t_).repack(s, b, &change);
     used_ += change;
-    used_ += segment_worker<F>(t_).drain_stash();
+    used_ += drained();
     check("packing");
     return done;
   }

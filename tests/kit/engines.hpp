@@ -8,6 +8,7 @@
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "plugins/hive/layout.hpp"
+#include "plugins/hive/segments.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "plugins/skiplist/layout.hpp"
 #include "plugins/slab_hash/layout.hpp"
@@ -28,12 +29,12 @@ namespace gpuhash::kit_sim {
 template <class F>
 struct hive_memory {
   using layout = hive_table<F>;
-  static constexpr bool slabs = false, rebuilds = false;
+  static constexpr bool slabs = false, rebuilds = false, stretches = true;
   static const engine* real_engines() { return gpuhash_hive_engines_sim_hive(); }
   template <class Each>
   static void each_block(const layout& t, Each each) {
     each(t.slots, t.bucket_cells() * sizeof(typename F::word));
-    each(t.stash, t.stash_slots * sizeof(typename F::word));
+    if (t.stash_slots) each(t.stash, t.stash_slots * sizeof(typename F::word));
     each(t.locks, (uint64_t(t.lock_mask) + 1) * sizeof(u32));
     each(t.filter, (t.buckets() + 3) / 4 * sizeof(u32));
     each(t.note, sizeof(u32));
@@ -511,19 +512,92 @@ inline const engine* fake_skiplist_engines() {
   return all;
 }
 
+// hive's steps of linear hashing. Now and then there is no room to pack a segment in.
+template <class F, int format>
+struct fake_segments {
+  using layout = hive_table<F>;
+  using E = fake_engine<hive_memory<F>, format>;
+  using runner = typename E::runner;
+
+  static size_t work_bytes(const void*) { return 64; }
+  static int step(const void* table, const segment_step& s, void* work, segment_result* results, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    const segment_step step = s;
+    if (step.count == 0) return 0;
+    return E::launch(stream, [=](const runner& r) {
+      const char* const who = "a kernel (a step of linear hashing)";
+      const size_t segment = size_t(seen.segment_buckets) << seen.slot_bits;
+      for (const uint64_t first : {step.first, step.first + step.apart}) {
+        r.touch(seen.slots + first * segment, step.count * segment * sizeof(*seen.slots), access::write, who);
+        r.touch(seen.filter + first * seen.segment_buckets / 4, step.count * seen.segment_buckets, access::write, who);
+      }
+      r.touch(work, step.count * work_bytes(table), access::write, who);
+      r.touch(results, step.count * sizeof(segment_result), access::write, who);
+      const layout t = hive_memory<F>::translated(seen);
+      const segment_worker<F> worker(t);
+      for (uint64_t i = 0; i < step.count; ++i) {
+        typename segment_worker<F>::buffers some(t), none(layout{});
+        delete[] std::exchange(none.image, nullptr);
+        the_device.real(results)[i] = worker.run(step, step.first + i, the_world.one_in(8) ? none : some);
+      }
+    });
+  }
+  static int drain(const void* table, stash_result* result, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    return E::launch(stream, [=](const runner& r) {
+      const layout t = begin_with_stash(seen, result, r);
+      stash_result& to = *the_device.real(result);
+      if (*t.note == ~0u) return;
+      uint64_t left = 0, dead = 0;
+      to.change += segment_worker<F>(t).drain_stash(&left);
+      // Where nothing is left that has emptied the stash, which is the host's part here.
+      for (uint64_t i = 0; i < t.stash_slots; ++i) dead += is_dead<F>(t.stash[i]);
+      to.left += left, to.dead += dead;
+    });
+  }
+  static int restash(const void* table, const void* old, uint64_t slots, stash_result* result, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    return E::launch(stream, [=](const runner& r) {
+      using word = typename F::word;
+      r.touch(old, slots * sizeof(word), access::read, "a kernel (refilling the stash)");
+      const layout t = begin_with_stash(seen, result, r);
+      const auto* const words = static_cast<const word*>(the_device.real(old));
+      stash_result& to = *the_device.real(result);
+      for (uint64_t i = 0; i < slots; ++i) {
+        to.dead += !is_empty<F>(words[i]);
+        if (!is_live<F>(words[i])) continue;
+        const bool fits = segment_worker<F>(t).put_in_stash(words[i]);
+        to.change += fits, to.left += !fits;
+      }
+    });
+  }
+  static constexpr segment_engine all = {work_bytes, step, drain, restash};
+
+ private:
+  static layout begin_with_stash(const layout& seen, stash_result* result, const runner& r) {
+    const char* const who = "a kernel (the stash)";
+    hive_memory<F>::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, access::write, who); });
+    r.touch(result, sizeof(stash_result), access::write, who);
+    return hive_memory<F>::translated(seen);
+  }
+};
+
 template <template <class> class Memory>
 const engine* fake_engines() {
   const auto of = []<int id>(auto format) {
     using E = fake_engine<Memory<decltype(format)>, id>;
     constexpr bool slabs = Memory<decltype(format)>::slabs, rebuilds = Memory<decltype(format)>::rebuilds;
-    return engine{E::run,
-                  E::collect,
-                  slabs ? E::flush : nullptr,
-                  slabs ? E::values_of : nullptr,
-                  the_device.cuda || !rebuilds ? nullptr : E::rebuild,
-                  nullptr,
-                  nullptr,
-                  the_device.cuda && !slabs ? &E::parts : nullptr};
+    engine made{E::run,
+                E::collect,
+                slabs ? E::flush : nullptr,
+                slabs ? E::values_of : nullptr,
+                the_device.cuda || !rebuilds ? nullptr : E::rebuild,
+                nullptr,
+                nullptr,
+                the_device.cuda && !slabs ? &E::parts : nullptr};
+    if constexpr (requires { Memory<decltype(format)>::stretches; })
+      if (the_device.cuda) made.segments = &fake_segments<decltype(format), id>::all;
+    return made;
   };
   static engine all[format_count];
   const engine now[format_count] = {

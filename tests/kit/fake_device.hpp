@@ -35,6 +35,8 @@ class device {
     bool freed = false;     // and the stream has got there
     bool pinned = false;    // memory of the host, which sees it as it is
     const char* wrote = "its allocation";
+    size_t mapped = ~size_t(0);              // of address space: so much of it has memory,
+    std::vector<size_t> pieces;              // in pieces that begin here
     size_t apart = 0;                        // from here on it is an area of its own, if not 0
     vector_clock in_first[4], in_second[4];  // last access of each actor to the area, by kind of access
   };
@@ -409,6 +411,55 @@ class device {
     memset(real(b), 0xdd, b.bytes);
     return 0;
   }
+  // Address space, the first part of which has memory.
+  static constexpr size_t space_unit = 512;
+  int reserve_space(void** p, size_t* bytes, size_t* unit) {
+    the_world.point();
+    check_device("reserve_space");
+    if (out_of_memory()) return error_no_memory;
+    *unit = space_unit;
+    *bytes = (*bytes + space_unit - 1) / space_unit * space_unit;
+    block& b = make_block(*bytes, owner::table);
+    b.mapped = 0;
+    *p = visible(b);
+    return 0;
+  }
+  int release_space(void* p, size_t bytes) {
+    the_world.point();
+    block& b = find(p, 0, "release_space");
+    if (visible(b) != p || b.bytes != bytes) the_world.violation("release_space is given something else");
+    if (b.mapped) the_world.violation("address space is released that has memory");
+    b.returned = b.freed = true;
+    return 0;
+  }
+  int map_memory(void* p, size_t bytes) {
+    the_world.point();
+    check_device("map_memory");
+    block& b = find(p, 0, "map_memory");
+    const size_t from = place_of(p) - b.at;
+    if (b.mapped != from) the_world.violation("map_memory: there is memory, or a hole would be left");
+    if (!bytes || bytes % space_unit || from + bytes > b.bytes) the_world.violation("map_memory: %zu bytes", bytes);
+    if (out_of_memory()) return error_no_memory;
+    b.mapped += bytes;
+    b.pieces.push_back(from);
+    memset(real(b) + from, 0xa5, bytes);
+    touch_host(p, bytes, access::write, "map_memory");
+    return 0;
+  }
+  // At once: whatever uses it has ended.
+  int unmap_memory(void* p, size_t bytes) {
+    the_world.point();
+    block& b = find(p, 0, "unmap_memory");
+    const size_t from = place_of(p) - b.at;
+    if (from + bytes != b.mapped) the_world.violation("unmap_memory: not the last pieces");
+    touch_host(p, bytes, access::write, "unmap_memory");
+    size_t begin = b.mapped;
+    for (; !b.pieces.empty() && b.pieces.back() >= from; b.pieces.pop_back()) begin = b.pieces.back();
+    if (begin != from) the_world.violation("unmap_memory: a part of a piece");
+    memset(real(b) + from, 0xdd, bytes);
+    b.mapped = from;
+    return 0;
+  }
   int fill(void* p, int byte, size_t bytes, void* h) {
     if (const int e = fault("fill")) return e;
     if (bytes == 0) return 0;
@@ -591,6 +642,9 @@ class device {
     const bool seen = is_device(p) || (!blocks_.empty() && blocks_[low].pinned);
     if (!seen || blocks_.empty() || at < blocks_[low].at || at - blocks_[low].at + bytes > blocks_[low].bytes)
       the_world.violation("%s is given memory that the device has not handed out (%p, %zu bytes)", who, p, bytes);
+    if (bytes && at - blocks_[low].at + bytes > blocks_[low].mapped && !injected)
+      the_world.violation("%s uses address space without memory (%zu bytes at %zu of %zu)", who, bytes,
+                          at - blocks_[low].at, blocks_[low].mapped);
     if (blocks_[low].freed && !injected) the_world.violation("%s uses memory that is free", who);
     return blocks_[low];
   }
@@ -643,6 +697,10 @@ inline constexpr device_api fake_api = {
     .follow_in_graph = [](void* s, void* e) { return the_device.follow_in_graph(s, e); },
     .allocate_pinned = [](void** p, size_t bytes) { return the_device.allocate_pinned(p, bytes); },
     .release_pinned = [](void* p) { return the_device.release_pinned(p); },
+    .reserve_space = [](void** p, size_t* bytes, size_t* unit) { return the_device.reserve_space(p, bytes, unit); },
+    .release_space = [](void* p, size_t bytes) { return the_device.release_space(p, bytes); },
+    .map_memory = [](void* p, size_t bytes) { return the_device.map_memory(p, bytes); },
+    .unmap_memory = [](void* p, size_t bytes) { return the_device.unmap_memory(p, bytes); },
 };
 
 }  // namespace gpuhash::kit_sim

@@ -19,7 +19,11 @@
 #include "libgpuhash/kit/team.hpp"
 #include "plugins/linear_probe/structure.hpp"
 #include "tests/kit/workload.hpp"
-// after it: it sorts
+// Of tables of few keys, after it: it sorts
+#define GPUHASH_HIVE_SEGMENT 2048
+#define GPUHASH_HIVE_SEGMENTS 2
+#define GPUHASH_HIVE_RESERVE 16
+#define GPUHASH_HIVE_STEP 3
 #include "plugins/hive/table.hpp"
 #include "plugins/skiplist/table.hpp"
 #include "plugins/slab_hash/table.hpp"
@@ -67,6 +71,7 @@ table* make_one(const run_options& r, const table_options& o, gpuhash_status* st
                      : o.row < 8 ? 2
                                  : 4),
     ho.ways = 2 + o.by_mask, ho.stash = o.probe_limit < 3000 ? 0 : 1.0 / 64;
+    ho.contract = o.config.seed % 4 ? 0.25 : 0;
     auto t = std::make_unique<hive<F>>(table::setup{o.config, &fake_api, fake_engines<hive_memory>()}, ho);
     *status = t->create(err);
     return *status == GPUHASH_OK ? t.release() : nullptr;

@@ -1044,7 +1044,8 @@ class workload {
     if (over()) return;
     const gpuhash_table_info after = info();
     if (over()) return;
-    if (after.rebuilds != before.rebuilds || after.bytes != before.bytes)
+    const bool gave_back = run_.hive && after.bytes <= before.bytes;  // or has tried to
+    if (!gave_back && (after.rebuilds != before.rebuilds || after.bytes != before.bytes))
       the_world.violation(
           "W5: updates of present keys rebuilt the table %llu times, from %llu bytes to %llu (%llu keys of %llu)",
           (unsigned long long)(after.rebuilds - before.rebuilds), (unsigned long long)before.bytes,

@@ -326,6 +326,13 @@ T atomicAdd(T* p, T v) {
   return before;
 }
 template <class T>
+T atomicAnd(T* p, T v) {
+  emulated::machine::the().pause();
+  const T before = *p;
+  *p = before & v;
+  return before;
+}
+template <class T>
 T atomicMin(T* p, T v) {
   emulated::machine::the().pause();
   const T before = *p;

@@ -1,0 +1,161 @@
+"""The kernels of hive's linear hashing on emulated warps (steps_test.cpp), and mistakes planted in them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "plugins" / "hive" / "steps.cuh"
+
+
+class Mistake(NamedTuple):
+    """`instead` stands where `there` does, once; PLANTED says that this mistake is active."""
+
+    name: str
+    there: str
+    instead: str
+
+
+def left_out(name: str, statement: str) -> Mistake:
+    return Mistake(name, statement, f"{{ if (!PLANTED) {{ {statement} }} }}")
+
+
+def swapped(name: str, right: str, wrong: str) -> Mistake:
+    return Mistake(name, right, f"(PLANTED ? ({wrong}) : ({right}))")
+
+
+MISTAKES = [
+    left_out("counters not cleared", "taken[i] = 0;"),
+    left_out("filter not cleared", "filter[i] = ~0u;"),
+    left_out("never marked", "atomicAnd(filter + side * (buckets / 4) + (u32(own) >> 2), ~t.filter_bit(k, own));"),
+    swapped("marked on the other side", "filter + side * (buckets / 4) + (u32(own) >> 2)", "filter + (u32(own) >> 2)"),
+    swapped("one slot more", "place >= bucket_slots()", "place > bucket_slots()"),
+    swapped("counters of one side", "taken + side * buckets + u32(b)", "taken + u32(b)"),
+    left_out("dropped where the list is full", "now.failed = 1;"),
+    Mistake(
+        "dead slots taken in",
+        "if (!is_live<F>(w)) continue;\n      const index h",
+        "if (PLANTED ? is_empty<F>(w) : !is_live<F>(w)) continue;\n      const index h",
+    ),
+    Mistake("used are the live", "used += !is_empty<F>(w);", "used += PLANTED ? is_live<F>(w) : !is_empty<F>(w);"),
+    left_out("not listed", "put_on(list, &now.listed, w);"),
+    swapped("half a merge", "q.what == segment_step::merge", "false"),
+    swapped("counters not capped", "taken[i] < bucket_slots() ? taken[i] : bucket_slots()", "taken[i]"),
+    Mistake(
+        "placed and not marked",
+        "if (placed)\n        note",
+        "if (placed && PLANTED)\n        ;\n      else if (placed)\n        note",
+    ),
+    left_out("not listed again", "put_on(list_again, &now.listed_again, w);"),
+    swapped(
+        "lost where nothing is found",
+        "!push(load(list_again + i))",
+        "!push(load(list_again + i)) && false",
+    ),
+    Mistake(
+        "pushed in and not marked",
+        "if (way) note_outside(k, own, side);\n        return",
+        "if (way && !PLANTED) note_outside(k, own, side);\n        return",
+    ),
+    Mistake(
+        "pushing and not marked",
+        "if (way) note_outside(k, own, side);\n      word*",
+        "if (way && !PLANTED) note_outside(k, own, side);\n      word*",
+    ),
+    Mistake("victim dropped", "store(slot, w);", "store(slot, w); if (PLANTED) return true;"),
+    left_out("free slot twice", "++n;"),
+    left_out("old slots stay", "store(segment(s) + i, empty_word<F>());"),
+    left_out("image not written", "store(segment(s) + i, load(image + i));"),
+    left_out(
+        "filter not written",
+        "mem::store<order::relaxed>(filter_words(s) + i, filter[side * (buckets / 4) + i]);",
+    ),
+    Mistake(
+        "written although it failed", "const bool packed = !now.failed;", "const bool packed = !now.failed || PLANTED;"
+    ),
+    Mistake("not split in place", "split_in_place();\n    __sync", "if (!PLANTED) split_in_place();\n    __sync"),
+    swapped("hole in the new segment", "goes || is_empty<F>(w) ? w : vacant<F>()", "goes ? w : empty_word<F>()"),
+    Mistake("pair in both", "if (goes) store(", "if (goes && !PLANTED) store("),
+    Mistake(
+        "hole in the old segment",
+        "store(segment(at) + i, vacant<F>());",
+        "store(segment(at) + i, PLANTED ? empty_word<F>() : vacant<F>());",
+    ),
+    left_out(
+        "filter not split",
+        "mem::store<order::relaxed>(filter_words(at + q.apart) + i, mem::load<order::relaxed>(filter_words(at) + i));",
+    ),
+    swapped("split in place not counted", "2 * now.used_before", "now.used_before"),
+    Mistake("refused is done", "done = packed ||", "done = packed || PLANTED ||"),
+    swapped("another segment", "step.first + blockIdx.x", "step.first"),
+    swapped("one image for all", "work + blockIdx.x * work_words(a_table)", "work"),
+    Mistake("drained over the live", "if (is_live<F>(seen) ||", "if ((is_live<F>(seen) && !PLANTED) ||"),
+    Mistake(
+        "drained by a lost swap",
+        "!(cuda_mem::cas<order::relaxed>(bucket + s, seen, w) == seen)",
+        "(!(cuda_mem::cas<order::relaxed>(bucket + s, seen, w) == seen) && !PLANTED)",
+    ),
+    swapped("drained and miscounted", "is_empty<F>(seen)", "1"),
+    Mistake(
+        "left and not marked",
+        "if (left) {\n      cuda_mem::fetch_and",
+        "if (left && PLANTED) {\n    } else if (left) {\n      cuda_mem::fetch_and",
+    ),
+    left_out("drained pair stays", "cuda_mem::store<order::relaxed>(t.stash + i, vacant<F>());"),
+    left_out("drained is not dead", "dead = 1;"),
+    left_out("refilled and not said", "cuda_mem::store<order::relaxed>(t.note, 0u);"),
+    swapped("refilled far away", "s < t.stash_path && left", "s < t.stash_slots && left"),
+    Mistake("refilled and not there", "change = !left;", "change = !left || PLANTED;"),
+]
+
+
+def compiled(target: Path, *includes: Path) -> Path:
+    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    if shutil.which(compiler[0]) is None:
+        pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+    # Packing gives up soon, so that tests see that.
+    flags = ["-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-DGPUHASH_HIVE_WALK=12", "-DGPUHASH_HIVE_LISTED=8"]
+    paths = [ROOT / "tests" / "warp" / "include", *includes, ROOT, ROOT / "libgpuhash" / "include"]
+    command = [*compiler, *flags, *(f"-I{path}" for path in paths), str(Path(__file__).with_name("steps_test.cpp"))]
+    done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+    return target
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All mistakes are in it, one of which the variable GPUHASH_MISTAKE switches on."""
+    root = tmp_path_factory.mktemp("mutated")
+    text = SOURCE.read_text()
+    for number, m in enumerate(MISTAKES, 1):
+        assert text.count(m.there) == 1, f"{m.name}: {SOURCE.name} has {text.count(m.there)} times {m.there!r}"
+        text = text.replace(m.there, m.instead.replace("PLANTED", f"(mistake == {number})"))
+    variable = 'getenv("GPUHASH_MISTAKE")'
+    switch = f"#include <stdlib.h>\nstatic const int mistake = {variable} ? atoi({variable}) : 0;\n"
+    (root / "plugins" / "hive").mkdir(parents=True)
+    for name in ("layout.hpp", "steps.hpp"):
+        (root / "plugins" / "hive" / name).write_text((SOURCE.parent / name).read_text())
+    (root / "plugins" / "hive" / "steps.cuh").write_text(text.replace("#pragma once\n", "#pragma once\n" + switch, 1))
+    return compiled(root / "steps", root)
+
+
+def run(program: Path, seeds: int, mistake: int = 0) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "GPUHASH_MISTAKE": str(mistake)}
+    return subprocess.run([program, str(seeds)], capture_output=True, text=True, timeout=100, env=variables)
+
+
+def test_split_merged_and_packed(program: Path) -> None:
+    done = run(program, 15)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_mistakes_are_noticed(program: Path) -> None:
+    alive = [m.name for n, m in enumerate(MISTAKES, 1) if run(program, 8, n).returncode == 0]
+    assert alive == []
