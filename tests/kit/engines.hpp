@@ -187,8 +187,13 @@ struct fake_engine {
       const char* const who = kernel_name(q.kind);
       n = q.n_there ? *the_device.real(q.n_there) : q.n;
       if (n > q.n) the_world.violation("a kernel finds %zu elements where at most %zu were said to be", n, q.n);
+      const access changes =
+          q.keys_stay ? access::in_place
+          : q.kind == GPUHASH_OP_ERASE || q.kind == GPUHASH_OP_ERASE_ALL || q.kind == GPUHASH_OP_EXECUTE
+              ? access::erasing
+              : access::atomic_write;
       const access how = work       ? access::write
-                         : !reads() ? (q.alone && !the_device.cuda ? access::write : access::atomic_write)
+                         : !reads() ? (q.alone && !the_device.cuda ? access::write : changes)
                          : q.alone  ? access::read
                                     : access::atomic_read;
       r.touch(work, q.n, access::write, who);
@@ -595,6 +600,7 @@ const engine* fake_engines() {
                 nullptr,
                 nullptr,
                 the_device.cuda && !slabs ? &E::parts : nullptr};
+    made.in_place = the_device.cuda;
     if constexpr (requires { Memory<decltype(format)>::stretches; })
       if (the_device.cuda) made.segments = &fake_segments<decltype(format), id>::all;
     return made;

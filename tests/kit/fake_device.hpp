@@ -20,7 +20,9 @@ namespace gpuhash::kit_sim {
 
 // How memory is accessed. Batches use atomic instructions and may meet; fills, copies, exclusive kernels and kernels that
 // were told that no writer runs beside them do not.
-enum class access { read, write, atomic_read, atomic_write };
+// in_place: atomic writes to values of keys that stay where they are; erasing: atomic writes that may take keys away.
+enum class access { read, write, atomic_read, atomic_write, in_place, erasing };
+inline constexpr int accesses = 6;
 
 inline constexpr int error_no_memory = 2, error_device = 700;
 
@@ -35,10 +37,10 @@ class device {
     bool freed = false;     // and the stream has got there
     bool pinned = false;    // memory of the host, which sees it as it is
     const char* wrote = "its allocation";
-    size_t mapped = ~size_t(0);              // of address space: so much of it has memory,
-    std::vector<size_t> pieces;              // in pieces that begin here
-    size_t apart = 0;                        // from here on it is an area of its own, if not 0
-    vector_clock in_first[4], in_second[4];  // last access of each actor to the area, by kind of access
+    size_t mapped = ~size_t(0);                            // of address space: so much of it has memory,
+    std::vector<size_t> pieces;                            // in pieces that begin here
+    size_t apart = 0;                                      // from here on it is an area of its own, if not 0
+    vector_clock in_first[accesses], in_second[accesses];  // last access of each actor to the area, by kind of access
   };
 
   bool cuda = true;
@@ -108,11 +110,16 @@ class device {
   }
   void touch_area(const block& b, vector_clock* by, access how, uint32_t actor, const vector_clock& clock,
                   const char* who) const {
-    static constexpr bool conflicts[4][4] = {
-        {false, true, false, true}, {true, true, true, true}, {false, true, false, false}, {true, true, false, false}};
-    static const char* const verbs[] = {"reads", "writes", "reads (atomic)", "writes (atomic)"};
-    static const char* const past[] = {"read", "wrote", "read (atomic)", "wrote (atomic)"};
-    for (int k = 0; k < 4; ++k)
+    // What is done now, and what was done before.
+    static constexpr bool conflicts[accesses][accesses] = {
+        {false, true, false, true, true, true},    {true, true, true, true, true, true},
+        {false, true, false, false, false, false}, {true, true, false, false, false, false},
+        {true, true, false, false, false, true},   {true, true, false, false, true, false}};
+    static const char* const verbs[] = {"reads",           "writes",          "reads (atomic)",
+                                        "writes (atomic)", "writes in place", "erases in"};
+    static const char* const past[] = {"read",           "wrote",          "read (atomic)",
+                                       "wrote (atomic)", "wrote in place", "erased in"};
+    for (int k = 0; k < accesses; ++k)
       if (conflicts[int(how)][k]) {
         const uint32_t other = clock.first_beyond(by[k]);
         if (other != most_actors)
@@ -416,7 +423,7 @@ class device {
   int reserve_space(void** p, size_t* bytes, size_t* unit) {
     the_world.point();
     check_device("reserve_space");
-    if (out_of_memory()) return error_no_memory;
+    if (out_of_memory(~size_t(0))) return error_no_memory;
     *unit = space_unit;
     *bytes = (*bytes + space_unit - 1) / space_unit * space_unit;
     block& b = make_block(*bytes, owner::table);
@@ -439,7 +446,7 @@ class device {
     const size_t from = place_of(p) - b.at;
     if (b.mapped != from) the_world.violation("map_memory: there is memory, or a hole would be left");
     if (!bytes || bytes % space_unit || from + bytes > b.bytes) the_world.violation("map_memory: %zu bytes", bytes);
-    if (out_of_memory()) return error_no_memory;
+    if (out_of_memory(bytes)) return error_no_memory;
     b.mapped += bytes;
     b.pieces.push_back(from);
     memset(real(b) + from, 0xa5, bytes);

@@ -47,6 +47,28 @@ MISTAKES = [
     Mistake(
         "writers beside readers", GATE, "if (t->writes && l.reads_alone)", "if (!PLANTED && t->writes && l.reads_alone)"
     ),
+    Mistake(
+        "erases beside values in place",
+        GATE,
+        "if (t->erases && l.keys_stay)",
+        "if (!PLANTED && t->erases && l.keys_stay)",
+    ),
+    Mistake(
+        "values in place beside erases", GATE, "if (l.erases) t->keys_stay", "if (l.erases && !PLANTED) t->keys_stay"
+    ),
+    Mistake("erases not remembered", GATE, "l.erases |= t.erases;", "l.erases |= t.erases && !PLANTED;"),
+    Mistake(
+        "values in place not remembered",
+        GATE,
+        "l.keys_stay |= t.keys_stay;",
+        "l.keys_stay |= t.keys_stay && !PLANTED;",
+    ),
+    Mistake(
+        "executes that erase nothing",
+        BATCHES,
+        "turn.erases = erases(q.kind);",
+        "turn.erases = !PLANTED && erases(q.kind);",
+    ),
     Mistake("alone beside writers", GATE, "t->alone = false;", "t->alone = PLANTED;"),
     Mistake("parts beside batches", BATCHES, "int e = held ? 0 : gate_", "int e = held || PLANTED ? 0 : gate_"),
     Mistake("batches beside parts", BATCHES, "if (!e && !held) e = gate_", "if (!e && !held && !PLANTED) e = gate_"),
@@ -317,6 +339,15 @@ MISTAKES = [
     ),
     Mistake(
         "launches beside readers", GATE, "if (writes && l.reads_alone)", "if (!PLANTED && writes && l.reads_alone)"
+    ),
+    Mistake(
+        "launches beside values in place", GATE, "if (writes && l.keys_stay)", "if (!PLANTED && writes && l.keys_stay)"
+    ),
+    Mistake(
+        "values in place beside launches",
+        BATCHES,
+        "turn.keys_stay &= !graphs_.any_that_write();",
+        "turn.keys_stay &= PLANTED || !graphs_.any_that_write();",
     ),
     Mistake(
         "alone beside launches",

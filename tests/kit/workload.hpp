@@ -1081,10 +1081,11 @@ class workload {
     for (owner& each : owners_) each.retry.clear();
     for (owner& each : owners_) settle(each);
     if (over()) return;
-    // What reads when a capture begins may read still when the graph is launched.
+    // What runs when a capture begins may run still when the graph is launched.
     owner& reader = owners_[w.below(owners_.size())];
     const bool reads = &reader != &o && w.one_in(2);
-    if (reads) launch(reader, draw_batch(reader, GPUHASH_OP_FIND, false));
+    const bool changes = has_values() && !o_.duplicates && w.one_in(2);
+    if (reads) launch(reader, draw_batch(reader, changes ? GPUHASH_OP_ASSIGN : GPUHASH_OP_FIND, false));
     if (over()) return;
     device::graph& g = the_device.begin_capture(o.stream);
     captured_of_ = &o;
