@@ -22,8 +22,8 @@ struct skip_walk {
 
   GH_FN static word load(const word* p) { return Mem::template load<order::relaxed>(p); }
 
-  // The chunk of level 0 that encloses k. *low: a key that it reaches down to, and which is above 0 unless it is the first.
-  GH_FN u32 descend(key k, key* low) const {
+  // The chunk of level 0, or of the level `goal` where the table has that, that encloses k. *low: a key that it reaches down to, and which is above 0 unless it is the first.
+  GH_FN u32 descend(key k, key* low, u32 goal = 0) const {
     u32 level = Mem::template load<order::relaxed>(t.top);
     u32 at = Table::head(level);
     *low = 0;
@@ -42,7 +42,7 @@ struct skip_walk {
         at = Table::target(link);
         continue;
       }
-      if (level == 0) return at;
+      if (level == goal) return at;
       word down{};
       bool any = false;
       for (u32 i = 0; i < t.entries(); ++i) {
@@ -96,6 +96,37 @@ struct skip_walk {
     GH_FN bool is_empty() const { return most == 0 || !(to_end || low < high); }
   };
 
+  // On the CPU a range of many chunks asks for those to come, by their names one level up: where the table grew by splits, each
+  // would be waited for. What it reads there may be old, which costs time and nothing else.
+  static constexpr bool asks_ahead = requires(const word* p) { Mem::template prefetch<false>(p); };
+  static constexpr u32 chunks_ahead = 8;
+  struct ahead {
+    u32 chunk = none;  // of level 1
+    u32 entry = 0;
+  };
+  GH_FN ahead begin_ahead(key k) const {
+    if (Mem::template load<order::relaxed>(t.top) == 0) return {};
+    key ignored = 0;
+    ahead a{descend(k, &ignored, 1), 0};
+    const word* const c = t.chunk(a.chunk);
+    while (a.entry < t.entries() && F::key_of(load(c + a.entry)) <= k) ++a.entry;
+    return a;
+  }
+  GH_FN void ask_ahead(ahead& a, u32 chunks) const {
+    while (chunks-- && a.chunk != none) {
+      const word* const c = t.chunk(a.chunk);
+      const word w = a.entry < t.entries() ? load(c + a.entry) : empty_word<F>();
+      if (F::key_of(w) == Table::no_key) {
+        a = {Table::target(Table::link_of(load(c + t.slots - 2))), 0};
+        continue;
+      }
+      const char* const down = reinterpret_cast<const char*>(t.chunk(u32(F::value_of(w))));
+      for (u32 byte = 0; byte < t.slots * sizeof(word); byte += 64)
+        Mem::template prefetch<false>(reinterpret_cast<const word*>(down + byte));
+      ++a.entry;
+    }
+  }
+
   // The pairs of an interval in ascending order: emit(i, key, value) for the i-th, more than once where a chunk has to be
   // read again. Returns how many there are.
   template <class Emit>
@@ -105,7 +136,14 @@ struct skip_walk {
     if (from < dead_key<key> && !of.is_empty()) {
       key ignored = 0;
       u32 at = descend(from, &ignored);
+      [[maybe_unused]] ahead next_ones;
+      if constexpr (asks_ahead)
+        if (of.most > 4 * t.entries()) {
+          next_ones = begin_ahead(from);
+          ask_ahead(next_ones, chunks_ahead);
+        }
       for (;;) {
+        if constexpr (asks_ahead) ask_ahead(next_ones, 1);
         u64 here = 0;
         const word next = snapshot(
             at, [&] { here = n; },

@@ -298,7 +298,7 @@ def side_keys(keys):
 @pytest.mark.parametrize("verb", ["insert", "insert_or_assign", "accumulate"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_keys_that_seem_to_ascend(spoil, verb, threads):
-    """What a look at some keys does not show is noticed when they are written; the batch means what it does otherwise."""
+    """What a look at some keys does not show is noticed as they are written; the batch means the same."""
     keys = np.arange(1, 30_001, dtype="u4") * np.uint32(3)
     spoil(keys)
     values = np.arange(len(keys), dtype="u4")
