@@ -6,7 +6,7 @@
 
 On a GPU, the table gets its memory from a resource that refuses more than --allowed bytes: with placement=device that
 is an error, with placement=host the tickets fit. On the CPU, --group puts this process into a control group of the
-system that may have --allowed bytes besides its arrays and tickets; this needs the right to make one. Without it, pages
+system that may have --allowed bytes besides arrays and tickets; this needs the right to make one. Without it, pages
 of the file are taken out of memory (msync, madvise, posix_fadvise) after each batch that leaves more than half of that,
 so that batches have to be small, and nearly every operation on a present key waits for a page. In either case mincore
 counts how much of the slots is in memory.
@@ -111,18 +111,20 @@ class Pages:
 class Group:
     """A control group of the system with a limit of its memory, which this process is in until close().
 
-    A thread counts the slots that are in memory, and moves the limit so that the process's arrays come on top of it.
+    A thread counts the slots that are in memory, and raises the limit so that the process's arrays come on top of what is
+    allowed: at first so many bytes, then the most that they took. Slots may take what arrays leave of that at a time.
     """
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, arrays: int) -> None:
         root = Path("/sys/fs/cgroup")
         old = root / "memory" / "memory.limit_in_bytes"
         self.parent, name = (old.parent, old.name) if old.exists() else (root, "memory.max")
         self.path = self.parent / f"larger_than_memory-{os.getpid()}"
         self.pages, self.limit, self.end = pages, self.path / name, threading.Event()
+        self.arrays = arrays
         try:
             self.path.mkdir()
-            self.limit.write_text(str(pages.allowed))
+            self.limit.write_text(str(pages.allowed + arrays))
             (self.path / "cgroup.procs").write_text(str(os.getpid()))
         except OSError as error:
             self._leave()
@@ -134,9 +136,8 @@ class Group:
         while not self.end.wait(0.1):
             self.pages.count()
             stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
-            arrays = int(stat.get("rss", stat.get("anon", 0)))
-            with suppress(OSError):  # it cannot be lowered so far just now
-                self.limit.write_text(str(self.pages.allowed + arrays))
+            self.arrays = max(self.arrays, int(stat.get("rss", stat.get("anon", 0))))
+            self.limit.write_text(str(self.pages.allowed + self.arrays))
 
     def _leave(self) -> None:
         if self.path.exists():
@@ -193,7 +194,7 @@ def make(args: argparse.Namespace, close: ExitStack) -> tuple[gh.Table, Callable
         pages.most = 0  # what making the file has left
         if not args.group:
             return table, pages.trim, pages
-        close.callback(Group(pages).close)
+        close.callback(Group(pages, (40 + 8 * args.value_words) * args.batch).close)
         return table, lambda: None, pages
     cupy = device(args.device).xp
 
