@@ -6,7 +6,7 @@
 
 On a GPU, the table gets its memory from a resource that refuses more than --allowed bytes: with placement=device that
 is an error, with placement=host the tickets fit. On the CPU, --group puts this process into a control group of the
-system that may have --allowed bytes besides arrays and tickets; this needs the right to make one. Without it, pages
+system that may have --allowed bytes besides its arrays and tickets; this needs the right to make one. Without it, pages
 of the file are taken out of memory (msync, madvise, posix_fadvise) after each batch that leaves more than half of that,
 so that batches have to be small, and nearly every operation on a present key waits for a page. In either case mincore
 counts how much of the slots is in memory.
@@ -111,20 +111,18 @@ class Pages:
 class Group:
     """A control group of the system with a limit of its memory, which this process is in until close().
 
-    A thread counts the slots that are in memory, and raises the limit so that the process's arrays come on top of what is
-    allowed: at first so many bytes, then the most that they took. Slots may take what arrays leave of that at a time.
+    A thread counts the slots that are in memory, and moves the limit so that the process's arrays come on top of it.
     """
 
-    def __init__(self, pages: Pages, arrays: int) -> None:
+    def __init__(self, pages: Pages) -> None:
         root = Path("/sys/fs/cgroup")
         old = root / "memory" / "memory.limit_in_bytes"
         self.parent, name = (old.parent, old.name) if old.exists() else (root, "memory.max")
         self.path = self.parent / f"larger_than_memory-{os.getpid()}"
         self.pages, self.limit, self.end = pages, self.path / name, threading.Event()
-        self.arrays = arrays
         try:
             self.path.mkdir()
-            self.limit.write_text(str(pages.allowed + arrays))
+            self.limit.write_text(str(pages.allowed))
             (self.path / "cgroup.procs").write_text(str(os.getpid()))
         except OSError as error:
             self._leave()
@@ -134,10 +132,11 @@ class Group:
 
     def _watch(self) -> None:
         while not self.end.wait(0.1):
-            self.pages.count()
-            stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
-            self.arrays = max(self.arrays, int(stat.get("rss", stat.get("anon", 0))))
-            self.limit.write_text(str(self.pages.allowed + self.arrays))
+            with suppress(OSError):  # the table is closed meanwhile; or the limit cannot be lowered so far just now
+                self.pages.count()
+                stat = dict(line.split() for line in (self.path / "memory.stat").read_text().splitlines())
+                arrays = int(stat.get("rss", stat.get("anon", 0)))
+                self.limit.write_text(str(self.pages.allowed + arrays))
 
     def _leave(self) -> None:
         if self.path.exists():
@@ -183,7 +182,10 @@ def make(args: argparse.Namespace, close: ExitStack) -> tuple[gh.Table, Callable
     common = {**dtypes, "capacity": args.pairs, "grow": False, "device": args.device}
     if args.device == "cpu":
         # Without a group, each key of a batch may bring in a page.
-        args.batch = args.batch or (1 << 24 if args.group else max(allowed // 4 // PAGE, 1))
+        # With a group, its arrays take no more than is allowed at a time, so that the limit can follow them.
+        args.batch = args.batch or (
+            allowed // (64 + 8 * args.value_words) if args.group else max(allowed // 4 // PAGE, 1)
+        )
         with suppress(
             ValueError, OSError
         ):  # the tickets, two bytes for a slot, stay in memory as far as it may be locked
@@ -194,7 +196,7 @@ def make(args: argparse.Namespace, close: ExitStack) -> tuple[gh.Table, Callable
         pages.most = 0  # what making the file has left
         if not args.group:
             return table, pages.trim, pages
-        close.callback(Group(pages, (40 + 8 * args.value_words) * args.batch).close)
+        close.callback(Group(pages).close)
         return table, lambda: None, pages
     cupy = device(args.device).xp
 
@@ -289,7 +291,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--value-words", type=int, default=2, help="of 4 bytes; default: 2")
     parser.add_argument("--allowed", type=int, help="bytes; default: a quarter of the slots")
     parser.add_argument("--group", action="store_true", help="a control group limits the memory; on the CPU")
-    parser.add_argument("--batch", type=int, help="keys; default: 2^24; without --group what may be resident")
+    parser.add_argument(
+        "--batch", type=int, help="keys; default: what arrays or pages of --allowed bytes hold; on a GPU 2^24"
+    )
     args = parser.parse_args(arguments)
     if args.device == "cpu" and args.path is None:
         parser.error("the CPU needs --path, where to put the file")
