@@ -13,7 +13,6 @@ PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/p
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 SKIP_READ, SKIP_BUILD, SKIP_WALK = ("plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp"))
-SKIP_CU = "plugins/skiplist/plugin_cuda.cu"
 
 
 class Mutant(NamedTuple):
@@ -306,17 +305,6 @@ MUTANTS = [
         "read_value<F>(q, element)",
     ),
     Mutant("stored-as-an-operand", SKIP_BUILD, "join(j, seen, v)", "join_operands(j, seen, v)"),
-    # skiplist: one range, by all chunks at once
-    Mutant(
-        "all-of-a-chunk",
-        SKIP_CU,
-        "p.n += k != Table::no_key && in.has(k);",
-        "p.n += k != Table::no_key;",
-    ),
-    Mutant("from-the-first-entry", SKIP_CU, "t.chunk(p.chunk) + p.first", "t.chunk(p.chunk)"),
-    Mutant("side-keys-first", SKIP_CU, "m ? i + 1 == m : i == 0", "i == 0"),
-    Mutant("side-keys-uncounted", SKIP_CU, "i == 0 && !in.is_empty()", "false"),
-    Mutant("sums-uncut", SKIP_CU, "int(cudaMemsetAsync(sums + q.n, 0, sizeof(u64), s))", "0"),
     Mutant("search-of-the-block", SKIP_BUILD, "threadIdx.x == block_threads - 1", "threadIdx.x == 0"),
     Mutant(
         "found-from-the-first",
