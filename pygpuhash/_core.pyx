@@ -57,7 +57,7 @@ import_array()
 
 cdef size_t PIECE = 1 << 21  # host keys per call into the library: a fraction of a second even on a busy machine
 cdef size_t PIECES_AT_ONCE = 8  # of a batch that adds keys to a backend that sorts them
-cdef object ADDING = (GPUHASH_OP_INSERT, GPUHASH_OP_ASSIGN, GPUHASH_OP_ACCUMULATE)
+cdef object MERGED = (GPUHASH_OP_INSERT, GPUHASH_OP_ASSIGN, GPUHASH_OP_ACCUMULATE)
 
 
 def piece(size_t keys=0):
@@ -1233,7 +1233,7 @@ cdef class CoreTable:
         cdef size_t done = 0, m, piece = PIECE << self._piece_shift
         cdef object failure = None
         # Sorted as a whole it is merged once. One value for all keys lies there as often as a piece needs it.
-        if n > PIECE and not WATCHED and (values == NULL or value_step) and op in ADDING:
+        if n > PIECE and not WATCHED and (values == NULL or value_step) and op in MERGED:
             if "ordered" in self._info()["traits"]:
                 piece *= PIECES_AT_ONCE
         memset(&batch, 0, sizeof(batch))

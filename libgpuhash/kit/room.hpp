@@ -42,7 +42,7 @@ class room_ledger {
   void settle(const claim& c, uint64_t used) {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (c.granted && c.recounts != recounts_) return;  // R3
-    overdrawn_ |= int64_t(used) > int64_t(c.n);  // what erasures gave back is less than nothing
+    overdrawn_ |= int64_t(used) > int64_t(c.n);        // what erasures gave back is less than nothing
     claimed_ -= c.n;
     used_ += used;
   }

@@ -351,9 +351,9 @@ class table {
 
   friend class exclusive;
   friend struct table_under_test;  // tests/kit
-  host_gate host_gate_;  // CPU
-  stream_gate gate_;     // CUDA, under launch_
-  graphs graphs_;        // likewise
+  host_gate host_gate_;            // CPU
+  stream_gate gate_;               // CUDA, under launch_
+  graphs graphs_;                  // likewise
   kit_mutex launch_;
   room_ledger room_;
   uint64_t growths_ = 0;            // written exclusively

@@ -39,11 +39,11 @@ class segment_block {
   };
 
   // In the work memory of a segment: what it will be, and the two lists.
-  GH_FN static u64 slots_of(const table& t) { return u64(t.segment_buckets) << t.slot_bits; }
-  GH_FN static u64 list_slots(const table& t) { return slots_of(t) / GPUHASH_HIVE_LISTED; }
-  GH_FN static u64 work_words(const table& t) { return slots_of(t) + 2 * list_slots(t); }
+  static constexpr u64 slots_of(const table& t) { return u64(t.segment_buckets) << t.slot_bits; }
+  static constexpr u64 list_slots(const table& t) { return slots_of(t) / GPUHASH_HIVE_LISTED; }
+  static constexpr u64 work_words(const table& t) { return slots_of(t) + 2 * list_slots(t); }
   // In the block's memory: a counter for each bucket and a filter, of two segments.
-  GH_FN static u32 block_bytes(const table& t) { return 2 * u32(t.segment_buckets) * 5; }
+  static constexpr u32 block_bytes(const table& t) { return 2 * u32(t.segment_buckets) * 5; }
 
   GH_FN segment_block(const table& a_table, const segment_step& step, word* work, u32* shared, counters& c)
       : t(a_table),
