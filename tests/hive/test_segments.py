@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from planted import SOURCES, compiled, run, with_switch, write
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "plugins" / "hive" / "segments.hpp"
+SOURCE = SOURCES / "segments.hpp"
 # As it is, and with a packing that gives up soon.
 WALKS = ("500", "0")
 
@@ -64,17 +61,10 @@ MISTAKES = [
 ]
 
 
-def compiled(target: Path, walk: str, *includes: str) -> Path:
-    compiler = shlex.split(os.environ.get("CXX", "g++"))
-    if shutil.which(compiler[0]) is None:
-        pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+def program(target: Path, walk: str, *includes: Path) -> Path:
     wide_swaps = ["-mcx16"] if os.uname().machine == "x86_64" else []
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", f"-DGPUHASH_HIVE_WALK={walk}", *wide_swaps]
-    paths = [f"-I{path}" for path in (*includes, ROOT, ROOT / "libgpuhash" / "include", ROOT / "plugins" / "hive")]
-    source = Path(__file__).with_name("segments_test.cpp")
-    done = subprocess.run([*compiler, *flags, *paths, str(source), "-o", str(target)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:4000]
-    return target
+    flags = ["-Wall", "-Wextra", f"-DGPUHASH_HIVE_WALK={walk}", *wide_swaps]
+    return compiled("segments_test.cpp", target, flags, [*includes, SOURCES])
 
 
 @pytest.fixture(scope="module")
@@ -92,28 +82,17 @@ def mutated(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         elif both is None:
             both = f"({on} ? ({m.wrong}) : ({m.right}))"
         text = text.replace(m.right, both, 1)
-    variable = 'getenv("GPUHASH_MISTAKE")'
-    switch = f"#include <stdlib.h>\nstatic const int mistake = {variable} ? atoi({variable}) : 0;\n"
-    (root / "plugins" / "hive").mkdir(parents=True)
-    (root / "plugins" / "hive" / "segments.hpp").write_text(
-        text.replace("#pragma once\n", "#pragma once\n" + switch, 1)
-    )
-    return [compiled(root / f"test{walk}", walk, str(root)) for walk in WALKS]
-
-
-def run(program: Path, mistake: int = 0) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [program], capture_output=True, text=True, timeout=60, env={**os.environ, "GPUHASH_MISTAKE": str(mistake)}
-    )
+    write(root, SOURCE.name, with_switch(text))
+    return [program(root / f"test{walk}", walk, root) for walk in WALKS]
 
 
 @pytest.mark.parametrize("walk", WALKS)
 def test_split_merged_and_packed(tmp_path: Path, walk: str) -> None:
-    done = run(compiled(tmp_path / "test", walk))
+    done = run(program(tmp_path / "test", walk))
     assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_mistakes_are_noticed(mutated: list[Path]) -> None:
-    assert [run(program).returncode for program in mutated] == [0, 0], "with none switched on"
-    alive = [m.name for n, m in enumerate(MISTAKES, 1) if all(run(p, n).returncode == 0 for p in mutated)]
+    assert [run(p).returncode for p in mutated] == [0, 0], "with none switched on"
+    alive = [m.name for n, m in enumerate(MISTAKES, 1) if all(run(p, mistake=n).returncode == 0 for p in mutated)]
     assert not alive

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from planted import ROOT, SOURCES, compiled, run, with_switch, write
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "plugins" / "hive" / "steps.cuh"
+SOURCE = SOURCES / "steps.cuh"
+# Packing gives up soon, so that tests see that.
+FLAGS = ["-DGPUHASH_EMULATED_WARP=1", "-DGPUHASH_HIVE_WALK=12", "-DGPUHASH_HIVE_LISTED=8"]
 
 
 class Mistake(NamedTuple):
@@ -116,19 +114,6 @@ MISTAKES = [
 ]
 
 
-def compiled(target: Path, *includes: Path) -> Path:
-    compiler = shlex.split(os.environ.get("CXX", "g++"))
-    if shutil.which(compiler[0]) is None:
-        pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
-    # Packing gives up soon, so that tests see that.
-    flags = ["-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-DGPUHASH_HIVE_WALK=12", "-DGPUHASH_HIVE_LISTED=8"]
-    paths = [ROOT / "tests" / "warp" / "include", *includes, ROOT, ROOT / "libgpuhash" / "include"]
-    command = [*compiler, *flags, *(f"-I{path}" for path in paths), str(Path(__file__).with_name("steps_test.cpp"))]
-    done = subprocess.run([*command, "-o", str(target)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:4000]
-    return target
-
-
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All mistakes are in it, one of which the variable GPUHASH_MISTAKE switches on."""
@@ -137,25 +122,17 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, m in enumerate(MISTAKES, 1):
         assert text.count(m.there) == 1, f"{m.name}: {SOURCE.name} has {text.count(m.there)} times {m.there!r}"
         text = text.replace(m.there, m.instead.replace("PLANTED", f"(mistake == {number})"))
-    variable = 'getenv("GPUHASH_MISTAKE")'
-    switch = f"#include <stdlib.h>\nstatic const int mistake = {variable} ? atoi({variable}) : 0;\n"
-    (root / "plugins" / "hive").mkdir(parents=True)
-    for name in ("layout.hpp", "steps.hpp"):
-        (root / "plugins" / "hive" / name).write_text((SOURCE.parent / name).read_text())
-    (root / "plugins" / "hive" / "steps.cuh").write_text(text.replace("#pragma once\n", "#pragma once\n" + switch, 1))
-    return compiled(root / "steps", root)
-
-
-def run(program: Path, seeds: int, mistake: int = 0) -> subprocess.CompletedProcess[str]:
-    variables = {**os.environ, "GPUHASH_MISTAKE": str(mistake)}
-    return subprocess.run([program, str(seeds)], capture_output=True, text=True, timeout=100, env=variables)
+    for name in ("layout.hpp", "steps.hpp"):  # what it includes from its own folder
+        write(root, name, (SOURCES / name).read_text())
+    write(root, SOURCE.name, with_switch(text))
+    return compiled("steps_test.cpp", root / "steps", FLAGS, [ROOT / "tests" / "warp" / "include", root])
 
 
 def test_split_merged_and_packed(program: Path) -> None:
-    done = run(program, 15)
+    done = run(program, "15")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_mistakes_are_noticed(program: Path) -> None:
-    alive = [m.name for n, m in enumerate(MISTAKES, 1) if run(program, 8, n).returncode == 0]
+    alive = [m.name for n, m in enumerate(MISTAKES, 1) if run(program, "8", mistake=n).returncode == 0]
     assert alive == []
