@@ -57,11 +57,12 @@ build() {
   done
 }
 
+runner=()
 # exercise PROGRAM INSTRUCTION_SET: on every module. Rows of the baseline are loads that sanitizers see.
 exercise() {
   local modules=("$folder"/plugins/gpuhash_*.so)
   echo "$1, $2:"
-  GPUHASH_ISA=$2 "$folder/$1" $scale "${modules[@]/#/$PWD/}"
+  GPUHASH_ISA=$2 "${runner[@]}" "$folder/$1" $scale "${modules[@]/#/$PWD/}"
 }
 
 run_address() {
@@ -79,6 +80,8 @@ run_address() {
 run_thread() {
   # clang does not define __SANITIZE_THREAD__, by which the tile chooses row loads that ThreadSanitizer sees.
   build thread hammer "" -D__SANITIZE_THREAD__=1
+  # Where the system has mapped something to where ThreadSanitizer wants its memory, it cannot start.
+  if setarch -R true 2>/dev/null; then runner=(setarch -R); fi
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   exercise hammer baseline
   GPUHASH_TEST_JOIN=blocks exercise hammer baseline
