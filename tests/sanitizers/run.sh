@@ -58,11 +58,14 @@ build() {
 }
 
 runner=()
-# exercise PROGRAM INSTRUCTION_SET: on every module. Rows of the baseline are loads that sanitizers see.
+# exercise PROGRAM INSTRUCTION_SET [MODULE...]: on every module, or these. Rows of the baseline are loads that sanitizers see.
 exercise() {
-  local modules=("$folder"/plugins/gpuhash_*.so)
-  echo "$1, $2:"
-  GPUHASH_ISA=$2 "${runner[@]}" "$folder/$1" $scale "${modules[@]/#/$PWD/}"
+  local program=$1 isa=$2 modules
+  shift 2
+  modules=("$@")
+  [[ ${#modules[@]} != 0 ]] || modules=("$folder"/plugins/gpuhash_*.so)
+  echo "$program, $isa:"
+  GPUHASH_ISA=$isa "${runner[@]}" "$folder/$program" $scale "${modules[@]/#/$PWD/}"
 }
 
 run_address() {
@@ -83,8 +86,13 @@ run_thread() {
   # Where the system has mapped something to where ThreadSanitizer wants its memory, it cannot start.
   if setarch -R true 2>/dev/null; then runner=(setarch -R); fi
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-  exercise hammer baseline
-  GPUHASH_TEST_JOIN=blocks exercise hammer baseline
+  # A process for each: its shadow memory does not reach for the address space that all together reserve.
+  local module join
+  for join in "" blocks; do
+    for module in "$folder"/plugins/gpuhash_*.so; do
+      GPUHASH_TEST_JOIN=$join exercise hammer baseline "$module"
+    done
+  done
 }
 
 mkdir -p build/sanitizers
