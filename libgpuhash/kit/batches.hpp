@@ -242,9 +242,9 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
       }
       if (!c.granted) return GPUHASH_OK;
       p.q.n = size_t(c.n);
-    } else if (config_.grow && adds(p.q.kind)) {
-      doubt();
-      c = room_.take_all_the_same(p.q.n);
+    } else if (config_.grow) {
+      if (adds(p.q.kind)) doubt();
+      c = room_.take_all_the_same(adds(p.q.kind) ? p.q.n : 0);
     }
     *ran = true;
     if (const gpuhash_status s = queue(p, counters, false, err)) return s;

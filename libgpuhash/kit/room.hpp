@@ -34,7 +34,7 @@ class room_ledger {
     return take(n, part < n ? part : n);
   }
   // For a batch that runs although there is no room, because the table could not grow: nobody else may count on what it
-  // takes.
+  // takes. With 0 for one that adds nothing: what it gives back is counted once (R3).
   claim take_all_the_same(uint64_t n) {
     std::lock_guard<kit_mutex> lock(mutex_);
     return claimed(n);

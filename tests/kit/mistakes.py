@@ -155,8 +155,14 @@ MISTAKES = [
     Mistake(
         "what runs without room is not claimed",
         BATCHES,
-        "c = room_.take_all_the_same(p.q.n);",
-        left_out("c = room_.take_all_the_same(p.q.n);"),
+        "take_all_the_same(adds(p.q.kind) ? p.q.n : 0);",
+        "take_all_the_same(adds(p.q.kind) && !PLANTED ? p.q.n : 0);",
+    ),
+    Mistake(
+        "what erasures give back is counted twice",
+        BATCHES,
+        "c = room_.take_all_the_same(",
+        "if (!PLANTED || adds(p.q.kind)) c = room_.take_all_the_same(",
     ),
     Mistake("old claims settled", ROOM, "c.recounts != recounts_", "(!PLANTED && c.recounts != recounts_)"),
     Mistake("recount keeps the claims", ROOM, "claimed_ = 0;\n    ++", "if (!PLANTED) claimed_ = 0;\n    ++"),
