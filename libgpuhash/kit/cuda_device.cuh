@@ -8,6 +8,9 @@
 #include <atomic>
 
 #include "libgpuhash/kit/device.hpp"
+#if !defined(GPUHASH_EMULATED_WARP)
+#include "libgpuhash/kit/cuda_space.cuh"
+#endif
 
 namespace gpuhash {
 namespace cuda_detail {
@@ -165,6 +168,10 @@ inline constexpr device_api cuda_device = {
     .allocate_pinned = cuda_detail::allocate_pinned,
     .release_pinned = cuda_detail::release_pinned,
 #if !defined(GPUHASH_EMULATED_WARP)
+    .reserve_space = cuda_detail::reserve_space,
+    .release_space = cuda_detail::release_space,
+    .map_memory = cuda_detail::map_memory,
+    .unmap_memory = cuda_detail::unmap_memory,
 #endif
 };
 
