@@ -354,12 +354,13 @@ class skiplist_table final : public table {
     if (e) return fault(err, e, "sorting a batch");
     const uint64_t all = old + b.fresh;
     if (!config_.grow && all > limit()) return GPUHASH_OK;  // some will find no room, and say so
+    const bool in_place =
+        all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
+    if (!in_place && !b.fresh) return GPUHASH_OK;  // updates of a table that is too full: they need no room
     scratch keys(*this, all * half, stream);
     scratch values(*this, config_.value_bytes ? all * half : 0, stream);
     if (!keys || !values) return no_memory(err, keys.bytes() + values.bytes());
     // All pairs are in arrays by now: where they fit, their chunks can be written over.
-    const bool in_place =
-        all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
     spare_pool fresh{*this, stream};
     if (!in_place)
       if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh.it, stream, err)) return s;

@@ -10,6 +10,7 @@ import pygpuhash as gh
 pytestmark = pytest.mark.gpu
 
 HOT, ALL, ROUNDS = 2_000, 1 << 19, 16
+KEEPS_DEAD = {"stadium", "skiplist"}  # what an erased key took is free after a flush only
 
 
 @pytest.mark.parametrize("grow", [False, True])
@@ -24,7 +25,7 @@ def test_sums_are_exact_beside_erasures_of_other_keys(backend: str, grow: bool) 
     expected = dict(zip(*np.unique(skewed, return_counts=True), strict=True))
     k, one = cp.asarray(skewed), cp.ones(ALL, cp.uint32)
     streams = [cp.cuda.Stream(non_blocking=True) for _ in range(4)]
-    capacity = 1000 if grow else 2 * ALL
+    capacity = 1000 if grow else 2 * ALL * (ROUNDS if backend in KEEPS_DEAD else 1)
     with gh.Table(backend, key_dtype="u4", value_dtype="u4", capacity=capacity, grow=grow, device="cuda:0") as t:
         cp.cuda.Device().synchronize()
         for i in range(ROUNDS):

@@ -12,6 +12,7 @@
 //
 // A violation prints the command that repeats it, and ends the program with status 1.
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <new>
@@ -188,7 +189,9 @@ table_options running_options;
 void on_signal(int number) {
   char text[512];
   const int n = snprintf(text, sizeof(text), "violation: signal %d%s\nreplay: %s\n", number,
-                         number == SIGSEGV ? " (the host touches device memory, or memory that is not there)" : "",
+                         number == SIGSEGV     ? " (the host touches device memory, or memory that is not there)"
+                         : number == SIGVTALRM ? " (a call does not return)"
+                                               : "",
                          replay.c_str());
   if (write(2, text, size_t(n)) < 0) _exit(3);
   _exit(1);
@@ -198,6 +201,8 @@ void on_signal(int number) {
 bool run_seed(const run_options& r, uint64_t seed, const std::string& command, figures& sum) {
   running = r;
   replay = command;
+  const itimerval most{{0, 0}, {20, 0}};  // of the processor's time, of which a run takes some milliseconds
+  setitimer(ITIMER_VIRTUAL, &most, nullptr);
   uint64_t faults = 0;
   const bool good = the_world.run(seed, [&] {
     const table_options o = running_options = draw_options(r);
@@ -257,7 +262,7 @@ int simulate(int argc, char** argv) {
       at = each ? 0 : strtoull(argv[i], nullptr, 10);
     }
   }
-  for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+  for (int s : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGVTALRM}) {
     static char stack[64 << 10];
     stack_t alternative{stack, 0, sizeof(stack)};
     sigaltstack(&alternative, nullptr);

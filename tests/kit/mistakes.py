@@ -416,6 +416,12 @@ MISTAKES = [
         "gpuhash_status s = in_place && !PLANTED ? wipe(",
     ),
     Mistake(
+        "updates move what is too full",
+        SKIP,
+        "if (!in_place && !b.fresh) return GPUHASH_OK;",
+        "if (!PLANTED && !in_place && !b.fresh) return GPUHASH_OK;",
+    ),
+    Mistake(
         "only one segment is wiped",
         SKIP,
         "s < t.segments && t.first[s] < chunks",

@@ -106,6 +106,7 @@ class workload {
         case 4: use_graph(); break;
         case 5:
         case 6: run_.what == plan::memory ? famine() : use_graph(); break;
+        case 7: come_and_go(); break;
       }
       if (graph_) break;  // it outlives the table
     }
@@ -420,7 +421,7 @@ class workload {
     // go on after it.
     const bool sure = o_.config.grow && run_.what == plan::plain, mixes = b.op == GPUHASH_OP_EXECUTE;
     gpuhash_batch q = prepare(o, b, !b.nobody_knows && (!sure || !w.one_in(4)));
-    b.counted = w.one_in(3);
+    b.counted |= w.one_in(3);
     if (b.counted) q.counts = &b.counts;
     elements += q.n;
     const uint64_t before = the_device.injected_memory;
@@ -985,6 +986,19 @@ class workload {
       case 0: updates_only(); break;
       case 1:
       case 2: run_threads([this](uint32_t t) { fill(t); });
+    }
+  }
+  // W11: some erase, and learn how many there were, while another adds, so that a recount may come first.
+  void come_and_go() {
+    if (!run_.cuda || !o_.config.grow || o_.threads < 2) return;
+    may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(nullptr, e); });
+    for (uint32_t round = 2 + the_world.below(8); round > 0 && !over(); --round) {
+      run_threads([this](uint32_t t) {
+        batch b = draw_batch(own_of(t), t == 0 ? GPUHASH_OP_INSERT : GPUHASH_OP_ERASE, false);
+        b.counted = t > 0;
+        launch(own_of(t), std::move(b));
+      });
+      if (!over()) ledger_knows_all(info());
     }
   }
   // All keys, in small batches.
