@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -315,11 +316,12 @@ def table_ii(settings: Settings) -> Figure:
         raise Unavailable("table II is about the warps of a GPU: pass --device cuda")
     span = min(1_000_000, 10 * _operations(settings))
     rows: list[dict[str, Any]] = []
-    for warps in WARPS:
-        folder = Path(tempfile.mkdtemp(prefix="gpuhash-warps-"))
-        module, registers = module_with(warps, folder, settings.options.get("arch", "sm_90"))
-        options = {key: value for key, value in settings.options.items() if key != "arch"}
-        own = dataclasses.replace(settings, options=options)
+    folder, arch = Path(tempfile.mkdtemp(prefix="gpuhash-warps-")), settings.options.get("arch", "sm_90")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        modules = list(pool.map(lambda warps: module_with(warps, folder, arch), WARPS))
+    options = {key: value for key, value in settings.options.items() if key != "arch"}
+    own = dataclasses.replace(settings, options=options)
+    for warps, (module, registers) in zip(WARPS, modules, strict=True):
 
         def make(keys: int, module: Path = module, own: Settings = own) -> Any:
             return Ours(own, keys, backend=str(module), build="never")
