@@ -226,6 +226,7 @@ class table {
     return uint64_t(used);
   }
   uint64_t taken() const { return room_.taken(); }                     // slots that are used or claimed
+  uint64_t used() const { return room_.used(); }                       // as far as it is known
   void forget_claims(uint64_t used) { room_.recount(used, limit()); }  // used is what is used, and nothing runs
 
   // Insert every live pair of cells 0..cells of layout `from`, of which there are `live`, into layout(), `step` cells at a
