@@ -800,10 +800,22 @@ def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_
 COPY_LOOK, COPY_STREAM = 1, 2  # GPUHASH_COPY_...
 
 
-def copy_parts(list parts, uint32_t threads=0):
+ctypedef void (*callback)(void *) noexcept nogil
+
+
+cdef void run_meanwhile(void *context) noexcept with gil:
+    cdef list call = <list>context
+    try:
+        call[0]()
+    except BaseException as error:  # for whoever has called copy_parts
+        call.append(error)
+
+
+def copy_parts(list parts, uint32_t threads=0, meanwhile=None, bint more=False):
     """Copy host memory on several threads: (to, from, bytes, flags) of each part.
 
-    Flags: COPY_LOOK, COPY_STREAM. Returns the bitwise or of the bytes that were looked at.
+    Flags: COPY_LOOK, COPY_STREAM. Returns the bitwise or of the bytes that were looked at. `meanwhile()` is called
+    while other threads copy; what it raises is raised when all is copied. `more`: another call follows at once.
     """
     cdef gpuhash_copy rows[8]
     cdef size_t i, n = len(parts)
@@ -816,8 +828,15 @@ def copy_parts(list parts, uint32_t threads=0):
         rows[i].from_ = <void *><uintptr_t>source
         rows[i].bytes = size
         rows[i].flags = flags
+    cdef list call = [meanwhile]
+    cdef void *context = <void *>call
+    cdef callback beside = NULL
+    if meanwhile is not None:
+        beside = run_meanwhile
     with nogil:
-        seen = gpuhash_copy_parts(n, rows, threads)
+        seen = gpuhash_copy_parts_beside(n, rows, threads, more, beside, context)
+    if len(call) > 1:
+        raise call[1]
     return seen
 
 
