@@ -483,6 +483,7 @@ cdef class Library:
     cdef object module              # PyTorch: where its dtypes are
     cdef dict dtypes                # of PyTorch, by numpy's, as keyword arguments
     cdef bint writable              # its arrays may be written to
+    cdef bint says_contiguous       # CuPy: has the attribute behind `flags`, whose object takes longer to make
 
     cdef bint current_stream(self, int32_t device, uintptr_t *stream) except -1:
         """The stream on which the library would launch work now: its arrays are ready for it. False: unknown.
@@ -521,7 +522,7 @@ cdef class Library:
         if <void *>array.dtype != <void *>dtype:
             return False
         if self.way == CUPY:
-            if not array.flags.c_contiguous:
+            if not (array._c_contiguous if self.says_contiguous else array.flags.c_contiguous):
                 return False
             data = array.data
             seen.at = <char *><uintptr_t>data.ptr
@@ -598,6 +599,7 @@ cdef Library new_library(object kind):
         library.current_device = cuda.runtime.getDevice
         library.make = kind
         library.writable = True
+        library.says_contiguous = hasattr(kind, "_c_contiguous")
     else:
         capsule = vars(kind).get("__dlpack_c_exchange_api__")  # of this very type, not of one that it derives from
         if not PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
