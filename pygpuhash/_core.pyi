@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Final, Literal, overload
 
 import numpy as np
@@ -51,7 +52,12 @@ def stream_handle(stream: object) -> int: ...
 COPY_LOOK: int
 COPY_STREAM: int
 
-def copy_parts(parts: list[tuple[int, int, int, int]], threads: int = 0) -> int: ...
+def copy_parts(
+    parts: list[tuple[int, int, int, int]],
+    threads: int = 0,
+    meanwhile: Callable[[], object] | None = None,
+    more: bool = False,
+) -> int: ...
 def refuse_overlaps(inputs: tuple[Any, Any, Any], outputs: tuple[Any, Any]) -> None: ...
 def measure_ceiling(
     kind: int, ordinal: int, what: str, table_bytes: int, n: int, repeats: int, threads: int

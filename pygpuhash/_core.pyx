@@ -483,6 +483,7 @@ cdef class Library:
     cdef object module              # PyTorch: where its dtypes are
     cdef dict dtypes                # of PyTorch, by numpy's, as keyword arguments
     cdef bint writable              # its arrays may be written to
+    cdef bint says_contiguous       # CuPy: has the attribute behind `flags`, whose object takes longer to make
 
     cdef bint current_stream(self, int32_t device, uintptr_t *stream) except -1:
         """The stream on which the library would launch work now: its arrays are ready for it. False: unknown.
@@ -521,7 +522,7 @@ cdef class Library:
         if <void *>array.dtype != <void *>dtype:
             return False
         if self.way == CUPY:
-            if not array.flags.c_contiguous:
+            if not (array._c_contiguous if self.says_contiguous else array.flags.c_contiguous):
                 return False
             data = array.data
             seen.at = <char *><uintptr_t>data.ptr
@@ -598,6 +599,7 @@ cdef Library new_library(object kind):
         library.current_device = cuda.runtime.getDevice
         library.make = kind
         library.writable = True
+        library.says_contiguous = hasattr(kind, "_c_contiguous")
     else:
         capsule = vars(kind).get("__dlpack_c_exchange_api__")  # of this very type, not of one that it derives from
         if not PyCapsule_IsValid(capsule, "dlpack_exchange_api"):
@@ -800,10 +802,22 @@ def measure_ceiling(int kind, int ordinal, str what, uint64_t table_bytes, size_
 COPY_LOOK, COPY_STREAM = 1, 2  # GPUHASH_COPY_...
 
 
-def copy_parts(list parts, uint32_t threads=0):
+ctypedef void (*callback)(void *) noexcept nogil
+
+
+cdef void run_meanwhile(void *context) noexcept with gil:
+    cdef list call = <list>context
+    try:
+        call[0]()
+    except BaseException as error:  # for whoever has called copy_parts
+        call.append(error)
+
+
+def copy_parts(list parts, uint32_t threads=0, meanwhile=None, bint more=False):
     """Copy host memory on several threads: (to, from, bytes, flags) of each part.
 
-    Flags: COPY_LOOK, COPY_STREAM. Returns the bitwise or of the bytes that were looked at.
+    Flags: COPY_LOOK, COPY_STREAM. Returns the bitwise or of the bytes that were looked at. `meanwhile()` is called
+    while other threads copy; what it raises is raised when all is copied. `more`: another call follows at once.
     """
     cdef gpuhash_copy rows[8]
     cdef size_t i, n = len(parts)
@@ -816,8 +830,15 @@ def copy_parts(list parts, uint32_t threads=0):
         rows[i].from_ = <void *><uintptr_t>source
         rows[i].bytes = size
         rows[i].flags = flags
+    cdef list call = [meanwhile]
+    cdef void *context = <void *>call
+    cdef callback beside = NULL
+    if meanwhile is not None:
+        beside = run_meanwhile
     with nogil:
-        seen = gpuhash_copy_parts(n, rows, threads)
+        seen = gpuhash_copy_parts_beside(n, rows, threads, more, beside, context)
+    if len(call) > 1:
+        raise call[1]
     return seen
 
 

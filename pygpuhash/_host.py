@@ -3,7 +3,8 @@
 A chunk goes through five steps: the host copies its part of the inputs into pinned memory (send), the upload stream
 copies that to the device, the batch runs on the stream of the call (launch), the download stream copies results into
 pinned memory, and the host copies them to where they belong (collect). There are four slots of memory: while chunk i
-runs, two are on their way up, and i-1 down. What is sent and collected at the same time is one copy of the host's.
+runs, two are on their way up, and i-1 down. What is sent and collected at the same time is one copy of the host's, on
+several threads; this one queues another chunk's work meanwhile, and then helps them.
 
 What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
 bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -166,7 +168,10 @@ class _Batch:
         sent = [self.keys, None if self.one is not None else self.values, self.ops]
         self.sent = [0 if a is None else a.itemsize for a in sent]
         self.received = [0 if self.results is None else self.results.itemsize, 1]
-        self.arrays = sent
+        # Addresses, asked for once: the interpreter's share of a chunk is time in which nothing is copied.
+        self.sources = [0 if a is None else a.ctypes.data for a in sent]
+        self.told = self.statuses.ctypes.data
+        self.out = 0 if self.results is None else self.results.ctypes.data
         self.rows: list[tuple[int, int]] = []
         self.staging: _Staging | None = None
         self.filled: Any = None  # the one value, for all keys of a chunk, on the device
@@ -229,9 +234,7 @@ class _Batch:
     def loop(self) -> None:
         last = len(self.rows)
         for i in range(last + LAG):
-            if i < last:
-                self.send(i)
-            if i >= LAG and not self.launch(i - LAG):
+            if not (self.send(i) if i < last else i < LAG or self.launch(i - LAG)):
                 break
         for i in range(self.collected, len(self.log)):
             self.collect(i)
@@ -239,22 +242,26 @@ class _Batch:
     def slot(self, i: int) -> _Slot:
         return self.slots[i % SLOTS]
 
-    def send(self, i: int) -> None:
-        """Copy a chunk up, and collect the one that has had its slot (H1)."""
+    def send(self, i: int) -> bool:
+        """Copy a chunk up, and collect the one that has had its slot (H1), beside a launch. False: as `launch`."""
         (begin, end), slot = self.rows[i], self.slot(i)
         places = self.places(self.sent, end - begin)
         host, device, _, _ = slot.at
         parts = [
-            (host + place, array.ctypes.data + begin * size, (end - begin) * size, 0)
-            for array, size, place in zip(self.arrays, self.sent, places, strict=False)
-            if array is not None
+            (host + place, source + begin * size, (end - begin) * size, 0)
+            for source, size, place in zip(self.sources, self.sent, places, strict=False)
+            if size
         ]
+        answers: list[bool] = []
+        launch = (lambda: answers.append(self.launch(i - LAG))) if i >= LAG else None
+        more = i + 1 < len(self.rows)
         if i < SLOTS:
-            _core.copy_parts(parts)
+            _core.copy_parts(parts, meanwhile=launch, more=more)
         else:
-            self.collect(i - SLOTS, parts)
+            self.collect(i - SLOTS, parts, launch, more)
         _cuda.copy(device, host, places[-1], self.up.handle)
         self.up.record(slot.uploaded)
+        return all(answers)
 
     def launch(self, i: int) -> bool:
         """Run a chunk and fetch its results. False: nothing more can be done."""
@@ -293,19 +300,25 @@ class _Batch:
         _cuda.copy(host, device, self.places(self.received, end - begin)[-1], self.down.handle)
         self.down.record(slot.downloaded)
 
-    def collect(self, i: int, others: list[tuple[int, int, int, int]] | None = None) -> None:
-        """Wait for the results of a chunk and copy them to where they belong, beside `others`."""
+    def collect(
+        self,
+        i: int,
+        others: list[tuple[int, int, int, int]] | None = None,
+        meanwhile: Callable[[], object] | None = None,
+        more: bool = False,
+    ) -> None:
+        """Wait for the results of a chunk and copy them to where they belong, beside `others` and `meanwhile`."""
         (begin, end), slot = self.rows[i], self.slot(i)
         slot.downloaded.sync()
         n = end - begin
         host = slot.at[2]
         out, told, _ = self.places(self.received, n)
         past = _core.COPY_STREAM if self.keys.size >= LONG_KEYS else 0
-        parts = [(self.statuses.ctypes.data + begin, host + told, n, past | _core.COPY_LOOK)]
+        parts = [(self.told + begin, host + told, n, past | _core.COPY_LOOK)]
         if self.results is not None:
-            size = self.results.itemsize
-            parts.append((self.results.ctypes.data + begin * size, host + out, n * size, past))
-        self.full |= _core.copy_parts(parts + (others or [])) > 1
+            size = self.received[0]
+            parts.append((self.out + begin * size, host + out, n * size, past))
+        self.full |= _core.copy_parts(parts + (others or []), meanwhile=meanwhile, more=more) > 1
         self.collected = i + 1
 
     def no_room(self) -> TableFull:

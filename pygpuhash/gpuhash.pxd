@@ -237,7 +237,8 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         size_t bytes
         uint32_t flags
 
-    uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads)
+    uint8_t gpuhash_copy_parts_beside(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more,
+                                      void (*meanwhile)(void *context) noexcept nogil, void *context)
 
     # ---- SlabAlloc
     ctypedef struct gpuhash_slab_allocator:

@@ -45,6 +45,8 @@ struct slab_heap {
   u32 blocks;                        // memory blocks in each super block
   u32 unit_bits;                     // log2 of the unit's bytes
   u32 light;                         // 1: super blocks follow each other in memory
+  u32 fresh;                         // super blocks from this one on were added when those before were well filled
+  u32 share;                         // of 2^32 blocks that are drawn, so many lie in fresh ones; 0: there are none
   u64 seed;
 
   GH_FN u64 capacity() const { return u64(supers) * blocks * block_units; }
@@ -61,7 +63,12 @@ struct slab_heap {
   // block of each super block in turn: they fill up one after the other, so that a walk through one would be a long one.
   GH_FN u32 block_to_try(u64 hint, u32 i) const {
     const u32 all = supers * blocks;
-    if (i < hashed_tries) return u32(reduce(mix(hint + seed + i), u64(all)));
+    if (i < hashed_tries) {
+      const u64 drawn = mix(hint + seed + i);  // reduce() takes its upper half, the share its lower one
+      const u32 old = fresh * blocks;
+      if (!share) return u32(reduce(drawn, u64(all)));
+      return u32(drawn) < share ? old + u32(reduce(drawn, u64(all - old))) : u32(reduce(drawn, u64(old)));
+    }
     const u32 first = u32(reduce(mix(hint + seed), u64(all)));
     const u32 walked = i - hashed_tries;
     return (first + walked) % supers * blocks + (first / supers + walked / supers) % blocks;

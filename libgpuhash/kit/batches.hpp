@@ -43,7 +43,7 @@ inline request table::request_for(const gpuhash_batch& b) const {
     q.values = nullptr;
     q.out_values = b.op == GPUHASH_OP_COUNT ? b.out_values : nullptr;
   }
-  q.threads = threads();
+  q.threads = threads_of_call;  // run() has asked
   q.stream = b.stream;
   tune(q);
   return q;

@@ -30,14 +30,70 @@ inline int probe(int ordinal, char* why, size_t size) {
            int(cudaErrorInvalidDevice);
   return 0;
 }
+// What every small call asks, asked of the driver, which answers 15 to 40 ns sooner than the runtime. Where it has no answer
+// (no context is current yet, or the function is missing) the runtime is asked.
+#if defined(GPUHASH_EMULATED_WARP)
+inline bool device_is_current(int) { return false; }
+inline bool driver_stream_id(void*, uint64_t*) { return false; }
+inline bool is_outside_captures(void*) { return false; }
+inline bool exchange_mode(cudaStreamCaptureMode*) { return false; }
+inline bool driver_record(void*, void*) { return false; }
+#else
+struct quick_functions {
+  decltype(&cuCtxGetDevice) device = nullptr;
+  decltype(&cuThreadExchangeStreamCaptureMode) exchange = nullptr;
+  decltype(&cuStreamGetId) stream_id = nullptr;
+  decltype(&cuStreamIsCapturing) capturing = nullptr;
+  decltype(&cuEventRecord) record = nullptr;
+
+  quick_functions() {
+    find_driver_function("cuCtxGetDevice", 2000, &device);
+    find_driver_function("cuThreadExchangeStreamCaptureMode", 10010, &exchange);
+    find_driver_function("cuStreamGetId", 12000, &stream_id);
+    find_driver_function("cuStreamIsCapturing", 10000, &capturing);
+    find_driver_function("cuEventRecord", 2000, &record);
+  }
+};
+inline const quick_functions& quick() {
+  static const quick_functions all;
+  return all;
+}
+inline bool device_is_current(int ordinal) {
+  CUdevice there = -1;
+  return quick().device && quick().device(&there) == CUDA_SUCCESS && there == ordinal;
+}
+inline bool driver_stream_id(void* s, uint64_t* id) {
+  unsigned long long n = 0;
+  const bool said = quick().stream_id && quick().stream_id(CUstream(s), &n) == CUDA_SUCCESS;
+  if (said) *id = n;
+  return said;
+}
+inline bool is_outside_captures(void* s) {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  return quick().capturing && quick().capturing(CUstream(s), &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_NONE;
+}
+inline bool exchange_mode(cudaStreamCaptureMode* mode) {
+  auto m = CUstreamCaptureMode(*mode);  // of the same numbers
+  if (!quick().exchange || quick().exchange(&m) != CUDA_SUCCESS) return false;
+  *mode = cudaStreamCaptureMode(m);
+  return true;
+}
+inline bool driver_record(void* e, void* s) {
+  return quick().record && quick().record(CUevent(e), CUstream(s)) == CUDA_SUCCESS;
+}
+#endif
+
 // What was before: the device, and how captures restrict the thread.
 inline constexpr int capture_modes = 4;
 inline int enter(int ordinal, int* before) {
-  int device = 0;
-  if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
+  int device = ordinal;
+  if (!device_is_current(ordinal))
+    if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
   if (device != ordinal)
     if (const cudaError_t e = cudaSetDevice(ordinal)) return int(e);
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  if (exchange_mode(&mode)) return *before = (device * 2 + (device != ordinal)) * capture_modes + int(mode), 0;
   if (const cudaError_t e = cudaThreadExchangeStreamCaptureMode(&mode)) {
     if (device != ordinal) cudaSetDevice(device);
     return int(e);
@@ -47,7 +103,7 @@ inline int enter(int ordinal, int* before) {
 }
 inline void leave(int before) {
   auto mode = cudaStreamCaptureMode(before % capture_modes);
-  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (!exchange_mode(&mode)) cudaThreadExchangeStreamCaptureMode(&mode);
   const int device = before / capture_modes;
   if (device % 2) cudaSetDevice(device / 2);
 }
@@ -94,10 +150,13 @@ inline int make_event(void** e) {
   return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming));
 }
 inline void drop_event(void* e) { cudaEventDestroy(cudaEvent_t(e)); }
-inline int record(void* e, void* s) { return int(cudaEventRecord(cudaEvent_t(e), cudaStream_t(s))); }
+inline int record(void* e, void* s) {
+  return driver_record(e, s) ? 0 : int(cudaEventRecord(cudaEvent_t(e), cudaStream_t(s)));
+}
 inline bool finished(void* e) { return cudaEventQuery(cudaEvent_t(e)) == cudaSuccess; }
 inline int follow(void* s, void* e) { return int(cudaStreamWaitEvent(cudaStream_t(s), cudaEvent_t(e), 0)); }
 inline int stream_id(void* s, uint64_t* id) {
+  if (driver_stream_id(s, id)) return 0;
   unsigned long long n = 0;
   const cudaError_t e = cudaStreamGetId(cudaStream_t(s), &n);
   *id = n;
@@ -108,6 +167,7 @@ inline int make_stream(void** s) {
 }
 inline void drop_stream(void* s) { cudaStreamDestroy(cudaStream_t(s)); }
 inline int captured_by(void* s, void** graph, const char** forbids) {
+  if (is_outside_captures(s)) return *graph = nullptr, *forbids = nullptr, 0;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaGraph_t into = nullptr;
   const cudaError_t e = cudaStreamGetCaptureInfo(cudaStream_t(s), &status, nullptr, &into, nullptr, nullptr, nullptr);

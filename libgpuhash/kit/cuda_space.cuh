@@ -8,6 +8,18 @@
 namespace gpuhash {
 namespace cuda_detail {
 
+// A function of the driver, as the given version of CUDA has it.
+template <class Function>
+bool find_driver_function(const char* name, unsigned version, Function* out) {
+  void* p = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t e = cudaGetDriverEntryPointByVersion(name, &p, version, cudaEnableDefault, &found);
+  if (e != cudaSuccess) cudaGetLastError();
+  const bool there = e == cudaSuccess && found == cudaDriverEntryPointSuccess && p;
+  *out = there ? reinterpret_cast<Function>(p) : nullptr;
+  return there;
+}
+
 struct space_functions {
   decltype(&cuMemGetAllocationGranularity) unit = nullptr;
   decltype(&cuMemAddressReserve) reserve = nullptr;
@@ -28,15 +40,9 @@ struct space_functions {
   }
 
  private:
-  static constexpr unsigned since = 10020;  // the version of CUDA that brought them
   template <class Function>
   static bool find(const char* name, Function* out) {
-    void* p = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t e = cudaGetDriverEntryPointByVersion(name, &p, since, cudaEnableDefault, &found);
-    if (e != cudaSuccess) cudaGetLastError();
-    *out = reinterpret_cast<Function>(p);
-    return e == cudaSuccess && found == cudaDriverEntryPointSuccess && p;
+    return find_driver_function(name, 10020, out);
   }
 };
 inline const space_functions& space() {

@@ -17,6 +17,8 @@ inline constexpr size_t newcomer_sample = 1024;
 #define GPUHASH_MOST_PARTS 4
 #endif
 inline constexpr size_t most_parts = GPUHASH_MOST_PARTS;
+// A table with room for fewer keys grows in larger steps: what a rebuild of it takes is calls, not the moving of keys.
+inline constexpr uint64_t small_table = uint64_t(1) << 16;
 // Elements of a batch that are looked up at least, however small the table is.
 #ifndef GPUHASH_NEWCOMERS
 #define GPUHASH_NEWCOMERS few_elements
@@ -187,7 +189,8 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   // A rebuild in place is enough where it frees as much as growing would.
   const bool in_place = dead > used / 2 && most >= live + p.need;
   const bool far_too_small = !p.estimated && p.need == p.window && p.q.n / 4 > most;
-  uint64_t wanted = in_place ? most : far_too_small ? 4 * most : next_limit(most, used + p.need);
+  const uint64_t steps = p.q.n / 16 > most && most < small_table ? 16 : 4;
+  uint64_t wanted = in_place ? most : far_too_small ? steps * most : next_limit(most, used + p.need);
   if (p.estimated && wanted < live + p.need + p.need / 4)
     wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);

@@ -64,6 +64,10 @@ class room_ledger {
     std::lock_guard<kit_mutex> lock(mutex_);
     return used_ + claimed_;
   }
+  uint64_t used() const {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    return used_;
+  }
   bool overdrawn() const { return overdrawn_; }  // CUDA: never (R2)
   uint64_t left() const {
     std::lock_guard<kit_mutex> lock(mutex_);

@@ -56,6 +56,7 @@ class slab_heap_owner {
     for (const piece& o : owned_) memory_.give(memory_.context, o.p, o.bytes, stream);
     owned_.clear();
     heap_.supers = 0;
+    draw_all();
   }
   // The last super blocks, of which no unit is taken: so many stay.
   void drop_after(uint32_t supers, void* stream) {
@@ -63,6 +64,7 @@ class slab_heap_owner {
     for (; owned_.size() > supers; owned_.pop_back())
       memory_.give(memory_.context, owned_.back().p, owned_.back().bytes, stream);
     heap_.supers = supers;
+    draw_all();
     if (supers) heap_.note = note_in(owned_.back());
   }
   uint32_t most_supers() const { return heap_.light ? heap_.supers : max_supers_; }
@@ -72,9 +74,16 @@ class slab_heap_owner {
     std::swap(max_supers_, o.max_supers_);
   }
 
+  // Of the blocks that requests draw, this share lies in super blocks from this one on, the rest before them.
+  void draw(uint32_t fresh, double share) {
+    heap_.fresh = fresh, heap_.share = share < 1 ? uint32_t(share * 4294967296.0) : ~0u;
+  }
+  void draw_all() { heap_.fresh = heap_.share = 0; }
+
   // Every unit free and wiped again.
   int wipe(void* stream) {
     int e = 0;
+    draw_all();
     for (uint32_t s = 0; !e && s < heap_.supers; ++s) {
       e = api_.fill(heap_.units[s], 0xff, size_t(heap_.blocks) * block_units << heap_.unit_bits, stream);
       if (!e) e = api_.fill(heap_.bitmaps[s], 0, size_t(heap_.blocks) * block_words * 4, stream);

@@ -162,7 +162,8 @@ class table {
 
   // ---- services ---------------------------------------------------------------------------------------------------
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
-  uint32_t threads() const { return config_.threads ? config_.threads : host_team.default_threads(); }
+  // Of the CPU that serve a call. To ask the system takes about as long as an event of a small call on CUDA, which has none.
+  uint32_t threads() const { return on_cuda() ? 1 : config_.threads ? config_.threads : host_team.default_threads(); }
 
   // A device error: the table is unusable from here on, unless it was memory that ran out.
   gpuhash_status fault(gpuhash_error* err, int e, const char* doing);
@@ -226,6 +227,7 @@ class table {
     return uint64_t(used);
   }
   uint64_t taken() const { return room_.taken(); }                     // slots that are used or claimed
+  uint64_t used() const { return room_.used(); }                       // as far as it is known
   void forget_claims(uint64_t used) { room_.recount(used, limit()); }  // used is what is used, and nothing runs
 
   // Insert every live pair of cells 0..cells of layout `from`, of which there are `live`, into layout(), `step` cells at a

@@ -64,11 +64,16 @@ struct work {
 using namespace gpuhash;
 
 extern "C" uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy* parts, uint32_t threads) {
+  return gpuhash_copy_parts_beside(n, parts, threads, 0, nullptr, nullptr);
+}
+
+extern "C" uint8_t gpuhash_copy_parts_beside(size_t n, const gpuhash_copy* parts, uint32_t threads, uint32_t more,
+                                             void (*meanwhile)(void* context), void* context) {
   work all{parts};
   size_t blocks = 0;
   for (size_t i = 0; i < n; ++i) blocks += blocks_of(parts[i]);
-  parallel(
-      threads != 0 ? threads : default_threads(), blocks,
-      [](void* context, size_t at) { static_cast<work*>(context)->copy(at); }, &all);
+  parallel(threads != 0 ? threads : default_threads(), blocks,
+           [](void* copies, size_t at) { static_cast<work*>(copies)->copy(at); }, &all,
+           {meanwhile, context, more != 0});
   return all.seen.load(std::memory_order_relaxed);
 }

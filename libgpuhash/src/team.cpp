@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,14 @@
 namespace gpuhash {
 namespace {
 
-constexpr int looks = 64;  // before going to sleep; a look takes 10 to 50 ns (T3)
+constexpr int looks = 64;          // before going to sleep; a look takes 10 to 50 ns (T3)
+constexpr int64_t soon = 200'000;  // ns (T6)
+
+int64_t nanoseconds() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
+}
 
 void pause_a_little() {
 #if defined(__x86_64__)
@@ -25,6 +33,15 @@ void pause_a_little() {
 #elif defined(__aarch64__)
   asm volatile("isb");  // takes about as long as a pause of x86; yield takes no time
 #endif
+}
+
+// Look for a little whether this has come true.
+template <class True>
+void look(True there, bool more_soon) {
+  const int64_t end = more_soon ? nanoseconds() + soon : 0;
+  do {
+    for (int i = 0; i < looks && !there(); ++i) pause_a_little();
+  } while (more_soon && !there() && nanoseconds() < end);
 }
 
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value) {
@@ -42,6 +59,7 @@ struct job {
   void (*const body)(void*, size_t);
   void* const context;
   const size_t pieces;
+  const bool more_soon;
   uint32_t places;                       // workers that may still join; under team_lock
   job* next = nullptr;                   // of the open ones; under team_lock
   std::atomic<size_t> first_free{0};     // pieces from here on are not claimed
@@ -49,8 +67,8 @@ struct job {
   std::atomic<uint32_t> state{running};  // where the caller sleeps
   std::atomic<uint32_t> holders{1};      // the caller and its workers
 
-  job(void (*a_body)(void*, size_t), void* a_context, size_t n, uint32_t workers)
-      : body(a_body), context(a_context), pieces(n), places(workers), unfinished(n) {}
+  job(void (*a_body)(void*, size_t), void* a_context, size_t n, uint32_t workers, bool more)
+      : body(a_body), context(a_context), pieces(n), more_soon(more), places(workers), unfinished(n) {}
 
   size_t claim() { return first_free.fetch_add(1, std::memory_order_relaxed); }
 
@@ -63,7 +81,7 @@ struct job {
   }
   bool done() const { return unfinished.load(std::memory_order_acquire) == 0; }
   void await() {
-    for (int i = 0; i < looks && !done(); ++i) pause_a_little();
+    look([this] { return done(); }, more_soon);
     while (!done()) {
       uint32_t seen = running;
       state.compare_exchange_strong(seen, awaited);
@@ -99,7 +117,7 @@ job* find_work(size_t* piece) {
 }
 
 // The next job, and a piece of it. Sleeps as long as there is none.
-job* wait_for_work(size_t* piece) {
+job* wait_for_work(size_t* piece, bool more_soon) {
   std::atomic<uint32_t>& calls = the_team.calls;
   for (;;) {
     uint32_t seen;
@@ -109,7 +127,8 @@ job* wait_for_work(size_t* piece) {
       seen = calls.load(std::memory_order_relaxed);
       ++the_team.looking;
     }
-    for (int i = 0; i < looks && calls.load(std::memory_order_relaxed) == seen; ++i) pause_a_little();
+    look([&] { return calls.load(std::memory_order_relaxed) != seen; }, more_soon);
+    more_soon = false;
     {
       const hold h(lock());
       --the_team.looking;
@@ -125,9 +144,11 @@ job* wait_for_work(size_t* piece) {
 
 void* work(void*) {
   in_body = true;
+  bool more_soon = false;
   for (;;) {
     size_t piece = 0;
-    job* const j = wait_for_work(&piece);
+    job* const j = wait_for_work(&piece, more_soon);
+    more_soon = j->more_soon;
     j->serve(piece);
     j->drop();
   }
@@ -176,14 +197,20 @@ void withdraw(job& j) {
 }  // namespace
 
 void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context) {
+  parallel(threads, pieces, body, context, {});
+}
+
+void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void* context, const beside& other) {
   job* j = nullptr;
   if (threads > 1 && pieces > 1 && !in_body)  // T5
-    j = new (std::nothrow) job(body, context, pieces, uint32_t(std::min<size_t>(threads, pieces)) - 1);
+    j = new (std::nothrow) job(body, context, pieces, uint32_t(std::min<size_t>(threads, pieces)) - 1, other.more_soon);
   if (j == nullptr) {
+    if (other.meanwhile != nullptr) other.meanwhile(other.context);
     for (size_t piece = 0; piece < pieces; ++piece) body(context, piece);
     return;
   }
   publish(*j);
+  if (other.meanwhile != nullptr) other.meanwhile(other.context);
   in_body = true;
   j->serve(j->claim());
   in_body = false;

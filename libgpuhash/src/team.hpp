@@ -2,13 +2,15 @@
 //
 // One team serves all tables and all threads that call. A call is cut into pieces; whoever is free claims the next one.
 //
-//   T1  The caller claims pieces from the start, and waits only for pieces that a worker has begun: a worker that sleeps,
-//       or that the system does not run, costs nothing.
+//   T1  The caller claims pieces from the start, or when its other work is done, and waits only for pieces that a worker has
+//       begun: a worker that sleeps, or that the system does not run, costs nothing.
 //   T2  A piece is claimed once, and a body is not run any more when its call has returned.
 //   T3  Who has nothing to do looks for a few microseconds whether that changes, and then sleeps. Nothing spins longer:
 //       other processes may want the cores.
 //   T4  Workers are started when a call could use them, and stay. Where no thread is to be had, the call has fewer.
 //   T5  A call made by a body runs on the thread that makes it.
+//   T6  A call may say that the next one follows at once. Its workers then look for longer, since waking a thread takes about
+//       as long as a small call; they stop after `soon`, whatever was said.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +21,15 @@ namespace gpuhash {
 /// Run body(context, piece) for every piece 0 .. pieces-1, on at most `threads` threads of which the caller is one.
 /// Returns when all have run. body must not throw.
 void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context);
+
+/// What else the thread that calls has to do, and when the next call comes.
+struct beside {
+  void (*meanwhile)(void* context) = nullptr;  ///< run first by the caller, while the workers begin; must not throw
+  void* context = nullptr;
+  bool more_soon = false;  ///< T6
+};
+void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context,
+              const beside& other);
 
 /// In a forked child, which has none of the workers: start from nothing. Under team_lock, like all of the team's state.
 void forget_team();

@@ -429,22 +429,28 @@ inline u32 attribute_of_device(cudaDeviceAttr which) {
 inline u32 multiprocessors() { return attribute_of_device(cudaDevAttrMultiProcessorCount); }
 inline u32 block_bytes_at_most() { return attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
 
-// Queue a kernel. Returns 0 or a CUDA error code.
+// Queue a kernel. Returns 0 or a CUDA error code. By a call, since <<<>>> passes what it is told through the runtime twice.
+template <class... P>
+int launch_bytes(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
+                 const std::type_identity_t<P>&... arguments) {
+  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
+  void* at[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  const cudaError_t e = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(u32(blocks)), dim3(threads), at,
+                                         bytes, cudaStream_t(stream));
+  if (e != cudaSuccess) cudaGetLastError();
+  return int(e);
+}
 template <class... P>
 int launch(void (*kernel)(P...), u64 blocks, u32 threads, void* stream, const std::type_identity_t<P>&... arguments) {
-  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
-  kernel<<<u32(blocks), threads, 0, cudaStream_t(stream)>>>(arguments...);
-  return int(cudaGetLastError());
+  return launch_bytes(kernel, blocks, threads, 0, stream, arguments...);
 }
 // The same with so much dynamic memory for each block.
 template <class... P>
 int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
                 const std::type_identity_t<P>&... arguments) {
-  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
   constexpr auto at_most = cudaFuncAttributeMaxDynamicSharedMemorySize;
   if (const cudaError_t e = cudaFuncSetAttribute(kernel, at_most, int(bytes))) return int(e);
-  kernel<<<u32(blocks), threads, bytes, cudaStream_t(stream)>>>(arguments...);
-  return int(cudaGetLastError());
+  return launch_bytes(kernel, blocks, threads, bytes, stream, arguments...);
 }
 
 GH_END

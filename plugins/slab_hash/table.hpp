@@ -72,7 +72,8 @@ class slab_hash_table final : public table {
       : table(s),
         options_(o),
         heap_(api_, {this, take_for_heap, give_for_heap}),
-        data_slots_(o.slab_bytes / sizeof(word) - 1) {}
+        data_slots_(o.slab_bytes / sizeof(word) - 1),
+        beta_(beta_for(o.utilization, data_slots_)) {}
   ~slab_hash_table() override {
     dismantle([this](void* stream) {
       heap_.drop(stream);
@@ -133,8 +134,7 @@ class slab_hash_table final : public table {
   // Fresh, empty storage for so many keys, with at least so many units.
   gpuhash_status place(uint64_t keys, double least_units, void* stream, gpuhash_error* err) {
     const uint64_t n = keys < 64 ? 64 : keys;
-    const double beta = beta_for(options_.utilization, data_slots_);
-    const double wanted = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta * data_slots_));
+    const double wanted = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta_ * data_slots_));
     if (wanted >= double(typename F::index(~typename F::index(0))) - 4 || wanted > 1e15)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "capacity %llu needs %.0f buckets, which is too many for this key width; ask for fewer keys",
@@ -189,6 +189,7 @@ class slab_hash_table final : public table {
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     int e = api_.fill(base_.p, 0xff, base_.bytes, stream);
     if (!e) e = heap_.wipe(stream);
+    layout_.heap = heap_.heap();
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
@@ -280,9 +281,21 @@ class slab_hash_table final : public table {
   bool certain(uint64_t) override { return taken() <= sure_; }
   // Super blocks for what has been claimed, before it can run out.
   gpuhash_status provide(void* stream, gpuhash_error* err) override {
+    const uint32_t there = heap_.heap().supers;
     gpuhash_status s = GPUHASH_OK;
     while (s == GPUHASH_OK && taken() > sure_ && heap_.can_add()) s = add_supers(1, stream, err);
+    fill_evenly(there, most_units(used(), layout_.buckets));
     return s;
+  }
+  // From here on draw so many of the blocks from super block `there` on that these come to be as full as those before them,
+  // of which so many units are taken, when the heap is as full as it should be. Draws among all would mostly meet full ones.
+  void fill_evenly(uint32_t there, double units_taken) {
+    const uint32_t supers = heap_.heap().supers;
+    if (supers == there || !there || options_.light) return;
+    const double of_super = well_filled * double(layout_.heap.capacity()) / supers;
+    const double to_come = of_super * supers - units_taken, fresh = of_super * (supers - there);
+    heap_.draw(there, fresh < to_come ? fresh / to_come : 1);
+    layout_.heap = heap_.heap();
   }
 
   gpuhash_status more_room(void* stream, gpuhash_error* err) override {
@@ -295,7 +308,9 @@ class slab_hash_table final : public table {
     }
     // As many again as there are, so that a growing table asks rarely; fewer where there is no memory for them.
     const uint32_t there = heap_.heap().supers;
+    const double full = double(layout_.heap.capacity());
     const gpuhash_status s = add_supers(there ? there : 1, stream, err);
+    fill_evenly(there, full);
     return s == GPUHASH_NO_MEMORY && heap_.heap().supers > there ? gpuhash_status(GPUHASH_OK) : s;
   }
   gpuhash_status add_supers(uint32_t n, void* stream, gpuhash_error* err) {
@@ -331,8 +346,7 @@ class slab_hash_table final : public table {
   // By more than what chance and whole super blocks make of it.
   bool smaller_for(uint64_t keys) const override {
     const uint64_t n = keys < 64 ? 64 : keys;
-    const double beta = beta_for(options_.utilization, data_slots_);
-    const double buckets = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta * data_slots_));
+    const double buckets = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta_ * data_slots_));
     const double blocks = ceil(units_for(n, uint64_t(buckets)) / block_units);
     const double needed = (buckets + 2 + blocks * block_units) * options_.slab_bytes;
     return needed * 1.02 < double(bytes());
@@ -350,6 +364,8 @@ class slab_hash_table final : public table {
       return host->fail(err, GPUHASH_INVALID_ARGUMENT, "buckets %llu to %llu do not exist: the table has %llu",
                         (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)all);
     const uint64_t end = count == ~uint64_t(0) ? all : first + count;
+    heap_.draw_all();  // what comes back lies anywhere
+    layout_.heap = heap_.heap();
     int e = engine_->flush(&layout_, first, end, head()->sum, threads(), stream);
     totals now{};
     if (e) return fault(err, e, "flushing");
@@ -517,6 +533,7 @@ class slab_hash_table final : public table {
   block base_;
   slab_heap_owner heap_;
   uint32_t data_slots_;
+  double beta_;  // average slab count at `capacity_` keys
   uint64_t limit_ = 0;
   uint64_t capacity_ = 0;  // keys that the buckets were chosen for
   bool rebuilding_ = false;

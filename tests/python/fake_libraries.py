@@ -74,7 +74,22 @@ class ndarray:
         )
 
 
-ndarray.__module__ = "cupy"
+class QuickArray(ndarray):
+    """CuPy's with the attribute that answers for `flags`."""
+
+    @property
+    def flags(self):
+        raise AssertionError("flags were asked for")
+
+    @flags.setter
+    def flags(self, value):
+        self._c_contiguous = value.c_contiguous
+
+    _c_contiguous: bool = False  # on the class, too, as an attribute of a compiled class is
+
+
+ndarray.__module__ = QuickArray.__module__ = "cupy"
+QuickArray.__name__ = "ndarray"
 asked = []  # streams of __dlpack__
 
 
@@ -101,7 +116,7 @@ class Stream:
 Stream.null = Stream(0)
 
 
-def cupy(monkeypatch):
+def cupy(monkeypatch, ndarray=ndarray):
     module = ModuleType("cupy")
     module.ndarray = ndarray
     module.empty = ndarray

@@ -37,11 +37,13 @@ def torch(cuda, monkeypatch):
     return fake_libraries.torch(monkeypatch)
 
 
-@pytest.fixture(params=["cupy", "torch"])
+@pytest.fixture(params=["cupy", "quick cupy", "torch"])
 def library(request, cuda, monkeypatch):
     """A function that makes an array of the library."""
     if request.param == "cupy":
         return fake_libraries.cupy(monkeypatch).asarray
+    if request.param == "quick cupy":
+        return fake_libraries.cupy(monkeypatch, fake_libraries.QuickArray).asarray
     return fake_libraries.torch(monkeypatch).Tensor
 
 

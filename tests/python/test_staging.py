@@ -363,6 +363,45 @@ def test_copies_of_host_memory(rng, begin, past_caches):
     assert _core.copy_parts([(target.ctypes.data, bad.ctypes.data, bad.nbytes, _core.COPY_LOOK)]) == 6
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_work_beside_copies(threads):
+    source, target, calls = np.arange(1 << 20, dtype=np.uint8), np.zeros(1 << 20, np.uint8), []
+    parts = [(target.ctypes.data, source.ctypes.data, source.nbytes, 0)]
+    assert _core.copy_parts(parts, threads, lambda: calls.append(target.size), more=True) == 0
+    assert calls == [target.size]
+    assert np.array_equal(source, target)
+    target[:] = 0
+
+    def fail():
+        raise KeyboardInterrupt("now")
+
+    with pytest.raises(KeyboardInterrupt, match="now"):  # when all is copied
+        _core.copy_parts(parts, threads, fail)
+    assert np.array_equal(source, target)
+
+
+def test_a_chunk_is_launched_beside_the_copies_of_others(monkeypatch):
+    beside, true_copy = [], _core.copy_parts
+
+    def copy_parts(parts, threads=0, meanwhile=None, more=False):
+        before = table.launches
+        answer = true_copy(parts, threads, meanwhile, more)
+        beside.append((table.launches - before, more))
+        return answer
+
+    monkeypatch.setattr(_core, "copy_parts", copy_parts)
+    with make("linear_probe") as table:
+        table.launches = 0
+        keys = np.arange(N, dtype=np.uint64)
+        assert table.insert(keys, keys).all()
+        chunks = table.launches
+    launched = [n for n, _ in beside]
+    assert launched[: _host.LAG] == [0] * _host.LAG
+    assert launched[_host.LAG : chunks] == [1] * (chunks - _host.LAG)
+    # Threads are told to stay awake for the next copy as long as there is one to send.
+    assert [more for _, more in beside] == [True] * (chunks - 1) + [False] * (len(beside) - chunks + 1)
+
+
 def test_progress_is_told():
     told = []
     with make("linear_probe") as table, gh.progress(lambda done, n: told.append((done, n))):

@@ -1,5 +1,5 @@
 // The team of threads (libgpuhash/src/team.hpp), the lock rule of forks and the default number of threads, each on its
-// own: T1 to T5 are that file's. The program is built once as it is and once under ThreadSanitizer.
+// own: T1 to T6 are that file's. The program is built once as it is and once under ThreadSanitizer.
 //
 //     team_test CASE        prints what did not hold
 #include <dirent.h>
@@ -185,6 +185,61 @@ void nobody_spins() {
   EXPECT(begun && used() - before < 0.1);
 }
 
+// The caller's other work comes first, beside the pieces of the others; alone it does both.
+void caller_has_other_work() {
+  for (const uint32_t threads : {1u, 2u, 5u}) {
+    for (const bool more : {false, true}) {
+      const auto me = std::this_thread::get_id();
+      struct state {
+        uint32_t threads;
+        std::thread::id me;
+        std::atomic<int> pieces{0};
+        std::atomic<bool> others_began{false};
+        int own_before = 0, calls = 0;
+      } s{threads, me};
+      beside other;
+      other.context = &s;
+      other.more_soon = more;
+      other.meanwhile = [](void* c) {
+        auto& t = *static_cast<state*>(c);
+        ++t.calls;
+        if (t.threads > 1) comes_true([&] { return t.others_began.load(); });
+      };
+      parallel(
+          threads, 40,
+          [](void* c, size_t) {
+            auto& t = *static_cast<state*>(c);
+            if (std::this_thread::get_id() == t.me)
+              t.own_before += t.calls == 0;
+            else
+              t.others_began = true;
+            ++t.pieces;
+          },
+          &s, other);
+      EXPECT(s.calls == 1 && s.pieces == 40 && s.own_before == 0);
+      EXPECT(s.others_began == (threads > 1));
+    }
+  }
+}
+
+// T6: who was told of a next call that never comes sleeps soon, all the same.
+void nobody_waits_for_what_was_said() {
+  const auto used = [] {
+    timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+  };
+  beside other;
+  other.more_soon = true;
+  const auto nothing = [](void*, size_t) { std::this_thread::sleep_for(1ms); };
+  parallel(8, 8, nothing, nullptr, other);
+  std::this_thread::sleep_for(20ms);
+  const double before = used();
+  std::this_thread::sleep_for(300ms);
+  EXPECT(used() - before < 0.05);
+  parallel(8, 8, nothing, nullptr, other);  // and is woken for one that comes late
+}
+
 // Workers have a name, take no signals but their own faults, and the caller's mask is as before.
 void workers_are_well_behaved() {
   sigset_t before, after;
@@ -344,6 +399,8 @@ const struct {
     {"callers_share_the_team", callers_share_the_team},
     {"calls_of_a_body_run_inline", calls_of_a_body_run_inline},
     {"nobody_spins", nobody_spins},
+    {"caller_has_other_work", caller_has_other_work},
+    {"nobody_waits_for_what_was_said", nobody_waits_for_what_was_said},
     {"workers_are_well_behaved", workers_are_well_behaved},
     {"threads_run_out", threads_run_out},
     {"child_starts_from_nothing", child_starts_from_nothing},

@@ -18,6 +18,8 @@ CASES = [
     "callers_share_the_team",
     "calls_of_a_body_run_inline",
     "nobody_spins",
+    "caller_has_other_work",
+    "nobody_waits_for_what_was_said",
     "workers_are_well_behaved",
     "threads_run_out",
     "child_starts_from_nothing",
@@ -34,6 +36,7 @@ RACES = [
     "caller_waits_for_nobody",
     "callers_share_the_team",
     "calls_of_a_body_run_inline",
+    "caller_has_other_work",
 ]
 
 

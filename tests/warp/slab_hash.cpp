@@ -32,6 +32,7 @@ struct heap_memory {
             word |= 1u << bit;
       h.units[s] = base + s * per_super, h.bitmaps[s] = bitmaps[s].data();
     }
+    if (supers > 1) h.fresh = 1, h.share = 0xc0000000u;  // as after growth: every draw meets both kinds of super blocks
     h.note = &note, h.supers = supers, h.blocks = blocks, h.unit_bits = u32(__builtin_ctz(unit_bytes)), h.seed = 99;
   }
   u64 taken() const {
@@ -183,6 +184,27 @@ void duplicates(const char* name, format_id format, u32 slab_bytes, u64 seed) {
   SAME(t.heap.taken() - base_taken, t.linked());  // S5
 }
 
+// Fresh super blocks get their share of what is drawn, spread evenly over their blocks, and the others the rest.
+void draws(u64 seed) {
+  constexpr u32 supers = 5, blocks = 8, fresh = 3;
+  constexpr double n = 1 << 18;
+  slab_heap h{};
+  h.supers = supers, h.blocks = blocks, h.seed = seed;
+  for (const double share : {0.0, 0.25, 0.75, 1.0}) {
+    h.fresh = share > 0 ? fresh : 0, h.share = share < 1 ? u32(share * 4294967296.0) : ~0u;
+    vector<double> drawn(supers * blocks);
+    for (u64 hint = 0; hint < u64(n / hashed_tries); ++hint)
+      for (u32 i = 0; i < hashed_tries; ++i) ++drawn[h.block_to_try(hint * 16, i)];
+    for (u32 b = 0; b < supers * blocks; ++b) {
+      const bool old = b < fresh * blocks;
+      const double of_block = share > 0 ? (old ? (1 - share) / fresh : share / (supers - fresh)) : 1.0 / supers;
+      const double expected = n * of_block / blocks;
+      const double off = drawn[b] - expected;
+      if (off * off > 36 * expected) wrong("block %u was drawn %.0f times, not about %.0f", b, drawn[b], expected);
+    }
+  }
+}
+
 void allocator(u64 seed) {
   const shape s{"the allocator", 4, 0, {}, no_memory, {}};
   title(s, seed, "");
@@ -251,6 +273,7 @@ int main(int argc, char** argv) {
     duplicates<pair64>("pair64", format_pair64, 128, seed);
     duplicates<set64>("set64", format_set64, 64, seed);
     duplicates<set32>("set32", format_set32, 64, seed);
+    draws(seed);
     allocator(seed);
   });
 }

@@ -413,6 +413,12 @@ typedef struct gpuhash_copy {
  * that no element failed. One thread copies 10 to 20 GB/s, less than a bus to a GPU moves. */
 GPUHASH_API uint8_t gpuhash_copy_parts(size_t n, const gpuhash_copy *parts, uint32_t threads);
 
+/* The same, while the calling thread does something else first: it calls meanwhile(context), unless that is NULL, and then
+ * helps with what is left. Returns when both are done. more: 1 if another such call follows at once, for which the other
+ * threads then wait awake, for a fifth of a millisecond at most; else 0. */
+GPUHASH_API uint8_t gpuhash_copy_parts_beside(size_t n, const gpuhash_copy *parts, uint32_t threads, uint32_t more,
+                                              void (*meanwhile)(void *context), void *context);
+
 /* ---- SlabAlloc, usable on its own ------------------------------------------------------------------------------ */
 
 typedef struct gpuhash_slab_allocator gpuhash_slab_allocator;

@@ -83,6 +83,8 @@ static void set(const char *backend) {
   gpuhash_table_destroy(table);
 }
 
+static void count_calls(void *calls) { ++*(int *)calls; }
+
 static void copies(void) {
   static uint8_t from[1 << 20], to[(1 << 20) + 1], more[3] = {4, 4, 4}, there[3];
   memset(from, 1, sizeof from);
@@ -96,6 +98,14 @@ static void copies(void) {
   parts[0].flags = GPUHASH_COPY_LOOK | GPUHASH_COPY_STREAM;
   EXPECT(gpuhash_copy_parts(3, parts, 2) == 7);
   EXPECT(gpuhash_copy_parts(0, NULL, 1) == 0);
+  int calls = 0;
+  memset(to, 0, sizeof to);
+  for (uint32_t more = 0; more < 2; ++more)
+    EXPECT(gpuhash_copy_parts_beside(3, parts, 2, more, count_calls, &calls) == 7);
+  EXPECT(gpuhash_copy_parts_beside(0, NULL, 2, 0, count_calls, &calls) == 0);
+  EXPECT(gpuhash_copy_parts_beside(3, parts, 0, 0, NULL, NULL) == 7);
+  EXPECT(calls == 3);
+  EXPECT(memcmp(to, from, sizeof from) == 0);
 }
 
 int main(int argc, char **argv) {
