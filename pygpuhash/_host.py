@@ -38,7 +38,7 @@ SLOTS = 4
 LAG = 2  # chunks that are sent before a chunk is launched
 CHUNK_BYTES = 24 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
-FIRST_KEYS = 1 << 18  # in the first and the last chunk of a long batch
+FIRST_KEYS = 1 << 19  # in the first and the last chunk of a long batch
 # Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of few
 FAR_BYTES = 64 << 20
 FAR_KEYS = 1 << 22

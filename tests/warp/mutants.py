@@ -6,6 +6,7 @@
 from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
+HEAP = "libgpuhash/alloc/slab_heap.hpp"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
 LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
 MEANING = "libgpuhash/kit/meaning.hpp"
@@ -131,9 +132,7 @@ MUTANTS = [
     Mutant("nothing-to-write-at-all", LINEAR, "F::value_of(want) == seen", "true"),
     Mutant("slab-idle-tiles-write", SLAB, "go && in_place", "in_place"),
     Mutant("slab-nothing-to-write", SLAB, "F::value_of(want) == seen", "true"),
-    Mutant(
-        "swapped-and-added", SLAB, "go && writing && !won, at, row, spot, want", "go && writing, at, row, spot, want"
-    ),
+    Mutant("swapped-and-added", SLAB, "go && writing && !won", "go && writing"),
     Mutant(
         "first-slot-of-the-lane",
         TILE,
@@ -207,6 +206,8 @@ MUTANTS = [
     ),
     Mutant("own-slot-last", TILE, "h.at[i] ? i : s", "s"),
     # the allocator
+    Mutant("old-and-fresh-supers-swapped", HEAP, "u32(drawn) < share", "u32(drawn) >= share"),
+    Mutant("last-block-never-drawn", HEAP, "reduce(drawn, u64(all - old))", "reduce(drawn, u64(all - old - 1))"),
     Mutant("units-too-many", ALLOC, "need > before_me ? need - before_me : 0", "need"),
     Mutant("units-twice", ALLOC, "got = want & ~before", "got = want"),
     Mutant("units-past-the-end", ALLOC, "lane < need", "lane <= need"),
