@@ -1058,8 +1058,8 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
   using F = typename Parts::F;
   using op_type = typename Parts::rest_op;
   const joiner j = joiner_of(q);
-  const part_list<F>& list = w.found->divided ? w.rest : w.source;
-  const u32 listed = w.again ? *list.n : 0;
+  const part_list<F>& list = w.found->divided == 0 ? w.source : w.rest;
+  const u32 listed = !w.again ? 0 : *list.n;
   const u64 n = u64(listed) + frequent_all;
   typename op_type::tile_type tile;
   int live = 0, used = 0;
@@ -1084,7 +1084,7 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
       k = w.frequent[slot];
       at = number_at(w, leads);
       v = q.kind == accumulate ? w.joined[slot]
-                               : F::value_of(element_at(q, w, q.kind == assign && last != nobody ? last : leads));
+                               : F::value_of(element_at(q, w, last != nobody && q.kind == assign ? last : leads));
     }
     const bool in_table = mine && !is_side_key(k);
     result<F> res = serve_homes<op_type, 1>(tile, t, j, in_table, q.kind, k, v, t.home(k));
@@ -1098,7 +1098,7 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
       ++lost;
     } else {
       w.failed[slot] = res.status;
-      w.found->failed = 1;
+      w.found->failed = u32(true);
     }
   }
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);

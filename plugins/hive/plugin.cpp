@@ -20,7 +20,8 @@ constexpr gpuhash_option_info option_list[] = {
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by segments, each in the memory of a block; tables with bucket=8. auto: "
      "inserting and accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; "
-     "assigning and accumulating where a large batch names some keys again and again; not where many slots are dead. CPU: combine equal keys of a "
+     "assigning and accumulating where a large batch names some keys again and again; not where many slots are dead. "
+     "CPU: combine equal keys of a "
      "batch that adds before they reach the table, and let a batch that one thread serves have the table to itself. "
      "auto: combine where a sample says that it pays"},
     {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
