@@ -22,10 +22,14 @@
 // Parts says of a structure:
 //   using table, F                       its layout and slot format. t.slots: t.n_slots slots, which are cut into parts of
 //                                        2^part_bits; both multiples of 16 bytes
-//   op<Tile, Kind>                       its operations
+//   op<Tile, Kind>                       its operations, for a tile of one lane
 //   static bool applies(t)               may this table be divided at all?
+//   static constexpr bool adds_in_place  do integers that are accumulated one after the other wait for nobody?
+//   static constexpr bool own_parts      are the parts not 2^part_bits slots each, and served by a kernel of its own?
+//   static index group_of(t, key)        the group where a path begins; own_parts: the part
+//   static constexpr bool joins_all      is join_all for it?
+// without own_parts
 //   static u32 least_bits(t)             the smallest part_bits
-//   static index group_of(t, home)       the group where a path begins
 //   static table local(t, slots, n)      a part of n slots as a table
 //   static index local_home(t, group)    a home there whose group is this one
 //   static bool left(op)                 did the path of a finished operation leave the part, so that nothing was done?
@@ -33,6 +37,15 @@
 //                                        of that, from 64 to 128 bytes. The slots in use are the first ones of a group. A
 //                                        key that is not in the group of its home, of which a slot is empty, is nowhere
 //   static constexpr bool goes_on        does a path go from a full group to the next one?
+// with own_parts
+//   static u64 slots(t), parts(t)        how many there are
+//   static u64 shares(t)                 no part has more than one in so many of the keys
+//   static size_t serve_bytes(t, told)   of a block's memory
+//   static auto server(kind)             the kernel; see serve_parts
+//   rest_op                              instead of op: its operations of any kind, for a tile
+//   static auto decliner()               a kernel of one block that sees the table: is a batch of auto that adds, and
+//                                        has no frequent keys, better served one element after the other?
+//   static constexpr u32 group_bits(t)   0
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/parts.hpp"
@@ -389,7 +402,7 @@ __global__ void __launch_bounds__(part_threads, 2)
       if (from >= end) continue;  // the same for the whole block
     }
     const u32 many = u32(end - from < tile ? end - from : tile);
-    const auto bin_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e))) >> group_shift) - first; };
+    const auto bin_of = [&](word e) { return u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first; };
 
     // All loads first: what comes after them changes memory, and no load would be moved across it.
     word mine[each];
@@ -626,6 +639,7 @@ inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 // are left, and chains; if somebody is told, who took each slot. Counters become a list of elements for ops.hpp.
 template <class Parts>
 constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool told) {
+  if constexpr (Parts::own_parts) return Parts::serve_bytes(t, told);
   const size_t slots = size_t(1) << part_bits;
   return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
          chained_at_most * (sizeof(u32) + sizeof(uint16_t)) + (told ? slots * sizeof(uint16_t) : 0);
@@ -865,7 +879,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
 
   done_here done;
   const u32 first_group = u32(begin >> group_bits);
-  const auto group_of = [&](word e) { return u32(Parts::group_of(t, t.home(F::key_of(e)))) - first_group; };
+  const auto group_of = [&](word e) { return u32(Parts::group_of(t, F::key_of(e))) - first_group; };
   u32 total = n, room = n;   // elements for ops.hpp, and how many of them at a time
   u32 left = 0, before = 0;  // a bit for each of this thread's elements; and those of other threads that come before
   bool in_chains = false;    // these are elements of the chains
@@ -1034,6 +1048,62 @@ __global__ void __launch_bounds__(block_threads, 4)
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
 }
 
+// The same by tiles, as the driver for other batches does it (drive/cuda_homes.cuh): paths may be long here.
+template <class Parts>  // on a multiprocessor: more would have to spill registers
+inline constexpr int rest_blocks = sizeof(typename Parts::F::word) == 16 ? 1 : least_blocks<typename Parts::rest_op>;
+template <class Parts>
+__global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
+    serve_rest_by_tiles(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+                        const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  using F = typename Parts::F;
+  using op_type = typename Parts::rest_op;
+  const joiner j = joiner_of(q);
+  const part_list<F>& list = w.found->divided == 0 ? w.source : w.rest;
+  const u32 listed = !w.again ? 0 : *list.n;
+  const u64 n = u64(listed) + frequent_all;
+  typename op_type::tile_type tile;
+  int live = 0, used = 0;
+  u32 good = 0, lost = 0;
+  // The same turns for all lanes of a warp.
+  for (u64 from = blockIdx.x * u64(block_threads) + threadIdx.x / 32 * 32; from < n;
+       from += u64(w.blocks) / 2 * rest_blocks<Parts> * block_threads) {
+    const u64 i = from + threadIdx.x % 32;
+    const u32 slot = i < listed || i >= n ? nobody : u32(i - listed);
+    const u32 leads = slot == nobody ? 0 : w.leader[slot];
+    const bool mine = i < n && leads != nobody;
+    if (!__any_sync(full_warp, mine)) continue;
+    typename F::key k{};
+    typename F::value v{};
+    u32 at = 0;
+    if (mine && slot == nobody) {
+      k = F::key_of(list.word[i]);
+      v = F::value_of(list.word[i]);
+      if (list.at) at = list.at[i];
+    } else if (mine) {
+      const u32 last = w.last[slot];
+      k = w.frequent[slot];
+      at = number_at(w, leads);
+      v = q.kind == accumulate ? w.joined[slot]
+                               : F::value_of(element_at(q, w, last != nobody && q.kind == assign ? last : leads));
+    }
+    const bool in_table = mine && !is_side_key(k);
+    result<F> res = serve_homes<op_type, 1>(tile, t, j, in_table, q.kind, k, v, t.home(k));
+    if (mine && !in_table) res = serve_side<F, cuda_mem>(t.side, q.kind, j, k, v);
+    live += res.live;
+    used += res.used;
+    good += mine && res.status == yes;
+    if (mine && q.status) q.status[at] = u8(res.status);
+    if (!mine || !lacks_room(res.status)) continue;  // its lanes meet again in the next turn
+    if (slot == nobody) {
+      ++lost;
+    } else {
+      w.failed[slot] = res.status;
+      w.found->failed = u32(true);
+    }
+  }
+  add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
+}
+
 // A frequent key that found no room: so say all its elements that were joined. Where all were joined, elements without room
 // are those whose keys are absent, since the table is held exclusively and nothing was erased.
 template <class Parts>
@@ -1048,12 +1118,13 @@ __global__ void __launch_bounds__(block_threads)
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
     const auto e = element_at(q, w, i);
     if (is_side_key(F::key_of(e))) continue;  // they have always room
-    if (!w.again && w.found->joins) {
-      typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
-      serve_one(op, t, find, F::key_of(e), {}, t.home(F::key_of(e)), j);
-      lost += op.res.status != yes;
-      continue;
-    }
+    if constexpr (Parts::joins_all)
+      if (!w.again && w.found->joins) {
+        typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
+        serve_one(op, t, find, F::key_of(e), {}, t.home(F::key_of(e)), j);
+        lost += op.res.status != yes;
+        continue;
+      }
     const u32 slot = frequent_slot(w.frequent, F::key_of(e), w.again);
     if (slot == nobody || !w.failed[slot]) continue;
     if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
@@ -1105,7 +1176,11 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   const bool told = q.status != nullptr;
   const size_t block_bytes = block_bytes_at_most();
   if (block_bytes < sample_bytes<F>()) return false;
-  const u64 slots = t.n_slots;
+  u64 slots, parts, shares;
+  if constexpr (Parts::own_parts)
+    slots = Parts::slots(t);
+  else
+    slots = t.n_slots;
   parts_work<F> w{};
   w.n = q.n < part_chunk ? q.n : part_chunk;
   for (const bool second : {false, true}) {
@@ -1123,24 +1198,31 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   } else if (large && q.kind == insert) {
     w.divides = when::few_repeats;
   } else {
-    if (q.kind != assign && (q.kind != accumulate || q.combine != 0 || q.value_type != 2)) return false;
+    const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
+    if (q.kind != assign && (q.kind != accumulate || in_place)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
     w.divides = when::skewed;
   }
-  w.may_join = F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
-  w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
-  const u32 least = Parts::least_bits(t);
-  while (w.part_bits > least && slots >> w.part_bits < parts_wanted && 1u << w.part_bits > part_slots_wanted)
-    --w.part_bits;
-  while (w.part_bits > least && serve_bytes<Parts>(t, w.part_bits, told) > block_bytes) --w.part_bits;
-  const u64 parts = (slots + (u64(1) << w.part_bits) - 1) >> w.part_bits;
+  w.may_join = Parts::joins_all && F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
+  if constexpr (Parts::own_parts) {
+    parts = Parts::parts(t), shares = Parts::shares(t);
+    if (Parts::serve_bytes(t, told) > block_bytes) return false;
+  } else {
+    w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
+    const u32 least = Parts::least_bits(t);
+    while (w.part_bits > least && slots >> w.part_bits < parts_wanted && 1u << w.part_bits > part_slots_wanted)
+      --w.part_bits;
+    while (w.part_bits > least && serve_bytes<Parts>(t, w.part_bits, told) > block_bytes) --w.part_bits;
+    parts = shares = (slots + (u64(1) << w.part_bits) - 1) >> w.part_bits;
+  }
   if (parts > u64(part_threads) * part_threads) return false;
   w.parts = u32(parts);
   // Two passes with about as many bins each.
   while (w.parts > GPUHASH_PART_BINS && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
   w.bins = u32(((parts - 1) >> w.bin_bits) + 1);
-  w.bin_room = w.bin_bits ? room_for(w.n, w.bins) : 0;
-  w.part_room = room_for(w.n, w.parts);
+  const u64 bin_shares = shares == parts ? w.bins : shares >> w.bin_bits ? shares >> w.bin_bits : 1;
+  w.bin_room = w.bin_bits ? room_for(w.n, bin_shares) : 0;
+  w.part_room = room_for(w.n, shares);
   w.blocks = 2 * multiprocessors();
 
   part_memory m(memory);
@@ -1175,10 +1257,13 @@ uint64_t memory_for_parts(const void* table, const request& q) {
 
 template <class Parts>
 auto serve_parts_of(u32 kind) {
-  return kind == insert       ? serve_parts<Parts, insert>
-         : kind == assign     ? serve_parts<Parts, assign>
-         : kind == accumulate ? serve_parts<Parts, accumulate>
-                              : serve_parts<Parts, erase>;
+  if constexpr (Parts::own_parts)
+    return Parts::server(kind);
+  else
+    return kind == insert       ? serve_parts<Parts, insert>
+           : kind == assign     ? serve_parts<Parts, assign>
+           : kind == accumulate ? serve_parts<Parts, accumulate>
+                                : serve_parts<Parts, erase>;
 }
 
 // The batch in chunks, each of which has the memory to itself.
@@ -1191,6 +1276,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   u64 bytes = 0;
   plan_parts<Parts>(t, given, memory, &w, &bytes);
   const bool told = given.status != nullptr;
+  const bool may_decline = Parts::own_parts && given.parts != parts_always && given.kind != erase;
   const size_t bytes_of_part = serve_bytes<Parts>(t, w.part_bits, told);
   for (u64 done = 0; done < given.n; done += part_chunk) {
     request q = given;
@@ -1204,7 +1290,9 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       w.again = again;
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
-      if constexpr (F::has_value)
+      if constexpr (Parts::own_parts)
+        if (!e && may_decline && !again) e = launch(Parts::decliner(), 1, part_threads, q.stream, t, w);
+      if constexpr (F::has_value && Parts::joins_all)
         if (!e && w.may_join && !again)
           e = launch_with(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);
       if (!e)
@@ -1215,11 +1303,17 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
                         t, q, w);
       if (!e)
         e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
-      if (!e) e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
+      if (!e) {
+        if constexpr (Parts::own_parts)
+          e = launch(serve_rest_by_tiles<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, q.stream, t, q, w,
+                     sum);
+        else
+          e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
+      }
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       if (e) return e;
     }
-    if (w.divides == when::always) continue;
+    if (w.divides == when::always && !may_decline) continue;
     q.unless = &w.found->divided_first;
     if (const int e = otherwise(table, q, sum)) return e;
   }

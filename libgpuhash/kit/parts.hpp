@@ -11,7 +11,9 @@ namespace gpuhash {
 //                        every parts_all_share slots; but inserts only if hardly any sampled element repeats another
 //   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
 //                        parts_least_share slots, and the sample is skewed. What else is added is so in place
-//                        (request::keys_stay)
+//                        (request::keys_stay); a structure that adds nothing in place asks for all that accumulates
+//   neither              if the structure sees that the table is in no state for it (Parts::decliner): hive, where many
+//                        slots are dead
 // The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
 // whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };

@@ -96,9 +96,9 @@ struct hive_table {
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
   static constexpr bool side_slots = true;
 
-  GH_FN u64 segments() const { return (u64(base) << round) + split; }
-  GH_FN u64 buckets() const { return segments() * segment_buckets; }
-  GH_FN u64 bucket_cells() const { return buckets() << slot_bits; }
+  constexpr u64 segments() const { return (u64(base) << round) + split; }
+  constexpr u64 buckets() const { return segments() * segment_buckets; }
+  constexpr u64 bucket_cells() const { return buckets() << slot_bits; }
   // Every slot, the stash's included, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return bucket_cells() + stash_slots; }
   GH_FN word* cell(u64 i) const { return i < bucket_cells() ? slots + i : stash + (i - bucket_cells()); }

@@ -17,6 +17,13 @@ constexpr gpuhash_option_info option_list[] = {
     {"contract", "0 to 0.25",
      "load below which a growing table gives memory back as keys are erased; 0: never. Default: 0.25"},
     {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
+    {"parts", "auto|always|never",
+     "CUDA: serve a batch that adds or erases by segments, each in the memory of a block; tables with bucket=8. auto: "
+     "inserting and accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; "
+     "assigning and accumulating where a large batch names some keys again and again; not where many slots are dead. "
+     "CPU: combine equal keys of a "
+     "batch that adds before they reach the table, and let a batch that one thread serves have the table to itself. "
+     "auto: combine where a sample says that it pays"},
     {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
 };
 
@@ -59,6 +66,7 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   if (!s) s = option_real(c, "stash", 0, 0.25, &o.stash, err);
   if (!s) s = option_real(c, "contract", 0, 0.25, &o.contract, err);
   if (!s) s = option_word(c, "segment", "auto|whole", &o.whole, err);
+  if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   o.bucket = 8u << bucket, o.ways = 2 + ways;
   return s ? s : parse_hashes(c, o, err);
 }

@@ -37,6 +37,7 @@ struct hive_options {
   uint32_t whole = 0;       // 1: the table is one segment
   uint32_t functions = 0;   // hive_table::functions
   double contract = 0.25;   // load below which a growing table gives memory back; 0: never
+  uint32_t parts = 0;       // parts_choice
 };
 
 inline constexpr uint32_t stash_path_slots = 128;  // where in the stash a key may lie
@@ -134,6 +135,7 @@ class hive final : public table {
   static constexpr size_t note_bytes = 128;
 
   const void* layout() const override { return &layout_; }
+  void tune(request& q) const override { q.parts = options_.parts; }
   uint64_t cells() const override { return shape_.slots + shape_.stash; }
   uint32_t line_cells() const override { return 64 / sizeof(word); }
   uint64_t slots() const override { return shape_.slots + shape_.stash; }

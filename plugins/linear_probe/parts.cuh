@@ -13,7 +13,7 @@ struct linear_parts {
   using F = Format;
   using table = linear_table<F>;
   using index = typename F::index;
-  static constexpr bool goes_on = true;
+  static constexpr bool goes_on = true, adds_in_place = true, own_parts = false, joins_all = true;
   template <class Tile, u32 Kind>
   using op = linear_op<Tile, Kind, true>;
 
@@ -27,7 +27,7 @@ struct linear_parts {
     const u32 widest_bits = u32(__builtin_ctz(t.widest));
     return t.group_bits > widest_bits ? t.group_bits : widest_bits;
   }
-  GH_FN static index group_of(const table&, index home) { return home; }
+  GH_FN static index group_of(const table& t, typename F::key k) { return t.home(k); }
   GH_FN static table local(const table& t, typename F::word* slots, u32 n) {
     table part = t;
     part.slots = slots;

@@ -22,12 +22,13 @@ SHAPES = {
 # Equal keys are combined whatever they are, or never.
 ON_CPU = {
     "skiplist": [{"chunk": 32, "p_chunk": 0.5}],
-    "hive": [{"hashes": "bithash1+bithash2"}, {"hashes": "crc32+city+crc64", "bucket": 16}],
+    "hive": [{"hashes": "bithash1+bithash2"}, {"hashes": "crc32+city+crc64", "bucket": 16, "parts": "always"}],
     "linear_probe": [{"parts": "always"}, {"parts": "never"}],
 }
 # Shapes that only a GPU has: batches by parts of the table; slots in host memory, as batches come and in order of small
 # windows; stacks of jobs.
 ON_CUDA = {
+    "hive": [{"parts": "always"}],
     "linear_probe": [{"parts": "always"}],
     "stadium": [
         {"placement": "host"},

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -37,6 +38,31 @@ def with_switch(text: str) -> str:
     """A source in which `mistake` is the number that the variable GPUHASH_MISTAKE has."""
     switch = f'#include <stdlib.h>\nstatic const int mistake = getenv("{VARIABLE}") ? atoi(getenv("{VARIABLE}")) : 0;\n'
     return text.replace("#pragma once\n", "#pragma once\n" + switch, 1)
+
+
+class Mistake(NamedTuple):
+    """`instead` stands where `there` does, once; PLANTED says that this mistake is active."""
+
+    name: str
+    there: str
+    instead: str
+
+
+def left_out(name: str, statement: str) -> Mistake:
+    return Mistake(name, statement, f"{{ if (!PLANTED) {{ {statement} }} }}")
+
+
+def swapped(name: str, right: str, wrong: str) -> Mistake:
+    return Mistake(name, right, f"(PLANTED ? ({wrong}) : ({right}))")
+
+
+def planted(source: Path, mistakes: list[Mistake]) -> str:
+    """The source with all mistakes, one of which the variable switches on."""
+    text = source.read_text()
+    for number, m in enumerate(mistakes, 1):
+        assert text.count(m.there) == 1, f"{m.name}: {source.name} has {text.count(m.there)} times {m.there!r}"
+        text = text.replace(m.there, m.instead.replace("PLANTED", f"(mistake == {number})"))
+    return with_switch(text)
 
 
 def run(program: Path, *arguments: str, mistake: int = 0) -> subprocess.CompletedProcess[str]:

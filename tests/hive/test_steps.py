@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from planted import ROOT, SOURCES, compiled, run, with_switch, write
+from planted import ROOT, SOURCES, Mistake, compiled, left_out, planted, run, swapped, write
 
 SOURCE = SOURCES / "steps.cuh"
 # Packing gives up soon, so that tests see that.
 FLAGS = ["-DGPUHASH_EMULATED_WARP=1", "-DGPUHASH_HIVE_WALK=12", "-DGPUHASH_HIVE_LISTED=8"]
-
-
-class Mistake(NamedTuple):
-    """`instead` stands where `there` does, once; PLANTED says that this mistake is active."""
-
-    name: str
-    there: str
-    instead: str
-
-
-def left_out(name: str, statement: str) -> Mistake:
-    return Mistake(name, statement, f"{{ if (!PLANTED) {{ {statement} }} }}")
-
-
-def swapped(name: str, right: str, wrong: str) -> Mistake:
-    return Mistake(name, right, f"(PLANTED ? ({wrong}) : ({right}))")
 
 
 MISTAKES = [
@@ -118,13 +101,9 @@ MISTAKES = [
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All mistakes are in it, one of which the variable GPUHASH_MISTAKE switches on."""
     root = tmp_path_factory.mktemp("mutated")
-    text = SOURCE.read_text()
-    for number, m in enumerate(MISTAKES, 1):
-        assert text.count(m.there) == 1, f"{m.name}: {SOURCE.name} has {text.count(m.there)} times {m.there!r}"
-        text = text.replace(m.there, m.instead.replace("PLANTED", f"(mistake == {number})"))
     for name in ("layout.hpp", "steps.hpp"):  # what it includes from its own folder
         write(root, name, (SOURCES / name).read_text())
-    write(root, SOURCE.name, with_switch(text))
+    write(root, SOURCE.name, planted(SOURCE, MISTAKES))
     return compiled("steps_test.cpp", root / "steps", FLAGS, [ROOT / "tests" / "warp" / "include", root])
 
 

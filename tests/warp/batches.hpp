@@ -132,7 +132,8 @@ inline totals serve(store& s, batch& b) {
     q.parts = b.keys[0] % 4 ? parts_always : parts_auto;
     if (!b.told) q.status = nullptr;
     const u64 bytes = s.run->parts->memory(s.layout, q);
-    const bool asked = b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0);
+    const bool large = n * parts_least_share >= s.cells;
+    const bool asked = large && (b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0));
     if (!bytes && (q.parts == parts_always || asked)) wrong("a batch of %zu elements is not for parts", n);
     vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
     if (bytes)
@@ -330,7 +331,8 @@ inline bool explains_sum(const batch& b, const store& s, const vector<size_t>& e
   // Where operands are not joined, the first one to come may be a NaN, which stays.
   bool some_nan = false;
   for (const size_t e : elements) some_nan |= is_nan(b, operand(b, e)) && operand(b, e) == end.value;
-  return to == end || ((!s.joins || b.n() > 256) && some_nan && !from.alive && end.alive);
+  const bool all_join = s.joins && b.n() <= 256 && !b.by_parts;
+  return to == end || (!all_join && some_nan && !from.alive && end.alive);
 }
 
 // Run a batch and check every answer of it against the model, which then holds what the table does.

@@ -16,9 +16,10 @@ struct hive_store final : store {
   hive_store(format_id format, u64 keys, u32 bucket, u32 ways) {
     const u64 n = keys / bucket < least_buckets ? u64(least_buckets) : keys / bucket;
     t.seed = 12345, t.base = 1;
-    if (n >= 48) t.round = 1;  // two segments,
+    if (n >= 48) t.base = typename F::index(n / 48), t.round = 1;  // at least two segments,
+    t.split = n >= 96 ? t.base / 2 : 0;                            // of which some are split
     t.segment_buckets = typename F::index((n + t.segments() - 1) / t.segments());
-    t.split = n >= 96;  // of which one is split
+    if (t.segments() > 1) t.segment_buckets = (t.segment_buckets + 3) & ~typename F::index(3);
     t.slot_bits = u32(__builtin_ctz(bucket)), t.ways = ways, t.lock_mask = 15;
     t.stash_slots = 16, t.stash_path = 16;
     slots_.resize(t.cells() * sizeof(word) / 16 + 10);
@@ -55,7 +56,8 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   F::has_value ? u32(sizeof(typename F::value)) : 0,
                   {insert, assign, accumulate, find, erase, count, mixed},
                   full,
-                  [=](u64 keys) { return std::make_unique<hive_store<F>>(format, keys, bucket, ways); }});
+                  [=](u64 keys) { return std::make_unique<hive_store<F>>(format, keys, bucket, ways); },
+                  bucket == 8});
   }
 }
 }  // namespace

@@ -96,8 +96,8 @@ MUTANTS = [
     Mutant(
         "bin-of-the-whole",
         PARTS,
-        "return u32(Parts::group_of(t, t.home(F::key_of(e))) >> group_shift) - first;",
-        "return u32(Parts::group_of(t, t.home(F::key_of(e))) >> group_shift);",
+        "return u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first;",
+        "return u32(Parts::group_of(t, F::key_of(e)) >> group_shift);",
     ),
     Mutant("bins-overlap", PARTS, "atomicAdd(to.n + first + me, own)", "atomicAdd(to.n + first + me, 0u)"),
     Mutant("staged-over-each-other", PARTS, "before += i < warp ? here.of_warp[i] : 0;", "before += 0;"),

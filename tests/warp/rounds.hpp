@@ -272,7 +272,7 @@ inline void full_parts(const shape& s, u64 seed) {
   const vector<u64> pool = key_pool(s, 700);
   auto t = s.make(60);
   model m;
-  batch fill = random_batch(s, random, {pool.begin() + 10, pool.end()}, insert, 700);
+  batch fill = random_batch(s, random, {pool.begin() + 10, pool.end()}, insert, 700, true);
   fill.type = fill.combine = 0, fill.by_pointer = false, fill.by_parts = true;
   check(*t, m, fill);
   for (const u32 kind : {u32(insert), u32(assign), u32(accumulate)}) {
