@@ -250,7 +250,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
     if (const gpuhash_status s = queue(p, counters, false, err)) return s;
   }
   const gpuhash_status s = look_at(p, counters, err);
-  if (counters && !s) room_.settle(c, uint64_t(p.sum.used));
+  if (counters && !s) room_.settle_beside(c, uint64_t(p.sum.used));
   return s;
 }
 

@@ -8,6 +8,8 @@
 #include <atomic>
 
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/tile/cuda.cuh"
 #if !defined(GPUHASH_EMULATED_WARP)
 #include "libgpuhash/kit/cuda_space.cuh"
 #endif
@@ -145,6 +147,19 @@ inline int fill(void* p, int byte, size_t bytes, void* s) {
 inline int copy(void* to, const void* from, size_t bytes, void* s) {
   return int(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStream_t(s)));
 }
+inline constexpr unsigned counting_threads = 256, counted_by_thread = 16, counting_blocks_most = 1024;
+static __global__ void __launch_bounds__(counting_threads)
+    count_adding_codes(const uint8_t* __restrict__ ops, size_t n, size_t stride, uint64_t* sum) {
+  uint32_t mine = 0;
+  for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += stride) mine += adds(ops[i]);
+  const uint32_t all = warp_sum(mine);
+  if (threadIdx.x % 32 == 0 && all) atomicAdd(reinterpret_cast<u64*>(sum), u64(all));
+}
+inline int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* s) {
+  const size_t wanted = (n + counting_threads * counted_by_thread - 1) / (counting_threads * counted_by_thread);
+  const size_t blocks = wanted < counting_blocks_most ? wanted : counting_blocks_most;
+  return launch(count_adding_codes, blocks, counting_threads, s, ops, n, blocks * counting_threads, sum);
+}
 inline int wait(void* s) { return int(cudaStreamSynchronize(cudaStream_t(s))); }
 inline int make_event(void** e) {
   return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming));
@@ -211,6 +226,7 @@ inline constexpr device_api cuda_device = {
     .fill = cuda_detail::fill,
     .copy = cuda_detail::copy,
     .wait = cuda_detail::wait,
+    .count_adding = cuda_detail::count_adding,
     .make_event = cuda_detail::make_event,
     .drop_event = cuda_detail::drop_event,
     .record = cuda_detail::record,

@@ -17,6 +17,8 @@ struct device_api {
   int (*fill)(void* p, int byte, size_t bytes, void* stream);
   int (*copy)(void* to, const void* from, size_t bytes, void* stream);  // either side may be host or device memory
   int (*wait)(void* stream);
+  // CUDA: adds to *sum, in device memory, how many of n operation codes there are of operations that may add a key.
+  int (*count_adding)(const uint8_t* ops, size_t n, uint64_t* sum, void* stream) = nullptr;
   int (*make_event)(void** event);
   void (*drop_event)(void* event);
   int (*record)(void* event, void* stream);

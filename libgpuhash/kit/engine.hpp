@@ -4,7 +4,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpuhash/gpuhash.h"
+
 namespace gpuhash {
+
+// May an operation, or a batch of them, add keys?
+constexpr bool adds(uint32_t op) {
+  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
+         op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
+}
 
 // Added to by kernels: on CUDA these lie in device memory, in stripes that blocks take turns at, since millions of warps
 // that add to one address would wait for each other.

@@ -107,16 +107,16 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
   *adding = n;
   if (q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
   *adding = 0;
-  for (size_t done = 0; done < n;) {
-    uint8_t ops[1 << 16];  // each piece of which is waited for
-    const size_t some = n - done < sizeof(ops) ? n - done : sizeof(ops);
-    int e = api_.copy(ops, q.ops + done, some, q.stream);
-    if (!e) e = api_.wait(q.stream);
-    if (e) return fault(err, e, "reading the operations of a batch");
-    for (size_t i = 0; i < some; ++i) *adding += adds(ops[i]);
-    done += some;
+  if (!on_cuda()) {
+    for (size_t i = 0; i < n; ++i) *adding += adds(q.ops[i]);
+    return GPUHASH_OK;
   }
-  return GPUHASH_OK;
+  auto* const sum = reinterpret_cast<uint64_t*>(head()->batch);
+  int e = api_.fill(sum, 0, sizeof(*sum), q.stream);
+  if (!e) e = api_.count_adding(q.ops, n, sum, q.stream);
+  if (!e) e = api_.copy(adding, sum, sizeof(*sum), q.stream);
+  if (!e) e = api_.wait(q.stream);
+  return e ? fault(err, e, "reading the operations of a batch") : gpuhash_status(GPUHASH_OK);
 }
 
 // How many elements of a window of p may each take a slot: p.need of p.window.
@@ -134,7 +134,7 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   if (double(sample - present) * double(p.window) > double(adding) / 2 * double(sample)) return GPUHASH_OK;
   if (const gpuhash_status s = count_present(p.q, p.window, &present, err)) return s;
   if (p.window - present < p.need) p.need = p.window - present;
-  if (p.estimated || p.q.kind == GPUHASH_OP_EXECUTE) return GPUHASH_OK;
+  if (p.estimated) return GPUHASH_OK;
   return look_further(p, err);
 }
 
@@ -142,10 +142,13 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
 inline gpuhash_status table::look_further(part& p, gpuhash_error* err) {
   while (p.window < p.q.n && p.need <= room_.left()) {
     const size_t rest = p.q.n - p.window, more = rest < p.window ? rest : p.window;
-    uint64_t present = 0;
-    if (const gpuhash_status s = count_present(part_of(p.q, p.window, more), more, &present, err)) return s;
-    if (p.need + (more - present) > room_.left()) break;
-    p.need += more - present;
+    const request next = part_of(p.q, p.window, more);
+    uint64_t present = 0, adding = 0;
+    if (const gpuhash_status s = adding_elements(next, more, &adding, err)) return s;
+    if (const gpuhash_status s = count_present(next, more, &present, err)) return s;
+    const uint64_t need = p.need + std::min(adding, more - present);
+    if (need > room_.left()) break;
+    p.need = need;
     p.window += more;
   }
   return GPUHASH_OK;

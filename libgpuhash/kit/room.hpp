@@ -41,10 +41,13 @@ class room_ledger {
   }
   void settle(const claim& c, uint64_t used) {
     std::lock_guard<kit_mutex> lock(mutex_);
-    if (c.granted && c.recounts != recounts_) return;  // R3
-    overdrawn_ |= int64_t(used) > int64_t(c.n);        // what erasures gave back is less than nothing
-    claimed_ -= c.n;
-    used_ += used;
+    settled(c, used);
+  }
+  // Of one that ran beside others.
+  void settle_beside(const claim& c, uint64_t used) {
+    std::lock_guard<kit_mutex> lock(mutex_);
+    overdrawn_ |= int64_t(used) > int64_t(c.n);  // R2; what erasures gave back is less than nothing
+    settled(c, used);
   }
   // By elements that are tried again while the table is held.
   void add_used(uint64_t used) {
@@ -68,7 +71,7 @@ class room_ledger {
     std::lock_guard<kit_mutex> lock(mutex_);
     return used_;
   }
-  bool overdrawn() const { return overdrawn_; }  // CUDA: never (R2)
+  bool overdrawn() const { return overdrawn_; }  // never (R2)
   uint64_t left() const {
     std::lock_guard<kit_mutex> lock(mutex_);
     return left_now();
@@ -85,6 +88,11 @@ class room_ledger {
     const claim c{true, n, recounts_};
     claimed_ += c.n;
     return c;
+  }
+  void settled(const claim& c, uint64_t used) {
+    if (c.granted && c.recounts != recounts_) return;  // R3
+    claimed_ -= c.n;
+    used_ += used;
   }
   uint64_t left_now() const {
     const uint64_t taken = used_ + claimed_;

@@ -45,12 +45,6 @@ struct header {
   uint8_t status[few_elements];
 };
 
-// May an operation, or a batch of them, add keys?
-inline bool adds(uint32_t op) {
-  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
-         op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
-}
-
 class table {
  public:
   struct setup {

@@ -202,13 +202,15 @@ __global__ void __launch_bounds__(block_threads)
 // accumulate, after merge_elements and merge_old have stored what the keys had, or the first operand of new ones. Operands of
 // one key are joined by the warp that has them, of as many elements as it can take, before they reach the pair: so a frequent
 // key is changed seldom.
-inline constexpr u32 join_rounds_least = GPUHASH_JOIN_ROUNDS, join_rounds_most = 256, join_warps = 4096;
+inline constexpr u32 joined_at_most = 1u << 16;  // operands of a block: may_join_first of kit/meaning.hpp
+inline constexpr u32 join_rounds_least = GPUHASH_JOIN_ROUNDS, join_warps = 4096,
+                     join_rounds_most = joined_at_most / block_threads;
 // As many as leave a GPU enough warps, and no more operands to a block than may be joined.
 inline u32 join_rounds_of(u64 n) {
   const u64 rounds = n / (32 * join_warps);
   return rounds < join_rounds_least ? join_rounds_least : rounds > join_rounds_most ? join_rounds_most : u32(rounds);
 }
-static_assert(join_rounds_most * block_threads <= 1u << 16);
+static_assert(join_rounds_least <= join_rounds_most);
 
 template <class V>
 GH_FN void join_stored(V* stored, V v, joiner j) {

@@ -485,6 +485,21 @@ class device {
     });
     return 0;
   }
+  int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* h) {
+    if (const int e = fault("count_adding")) return e;
+    if (!h) check_device("count_adding");
+    const stream_ref s = of(h, "count_adding");
+    find(ops, n, "count_adding");
+    find(sum, sizeof(*sum), "count_adding");
+    enqueue(s, [=, this] {
+      touch(ops, n, access::read, s->actor, s->clock, "count_adding");
+      touch(sum, sizeof(*sum), access::write, s->actor, s->clock, "count_adding");
+      const auto* const codes = reinterpret_cast<const uint8_t*>(real(ops));
+      for (size_t i = 0; i < n; ++i) *reinterpret_cast<uint64_t*>(real(sum)) += adds(codes[i]);
+      return true;
+    });
+    return 0;
+  }
   // Host memory is read at once, as pageable memory is. It is written when the stream gets there, as pinned memory is.
   int copy(void* to, const void* from, size_t bytes, void* h) {
     if (const int e = fault("copy")) return e;
@@ -684,6 +699,8 @@ inline constexpr device_api fake_api = {
     .fill = [](void* p, int byte, size_t bytes, void* s) { return the_device.fill(p, byte, bytes, s); },
     .copy = [](void* to, const void* from, size_t bytes, void* s) { return the_device.copy(to, from, bytes, s); },
     .wait = [](void* s) { return the_device.wait(s); },
+    .count_adding = [](const uint8_t* ops, size_t n, uint64_t* sum,
+                       void* s) { return the_device.count_adding(ops, n, sum, s); },
     .make_event = [](void** e) { return the_device.cuda ? the_device.make_event(e) : (*e = nullptr, 0); },
     .drop_event =
         [](void* e) {

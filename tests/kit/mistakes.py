@@ -251,6 +251,12 @@ MISTAKES = [
         "p.need = adding;",
         "p.need = adding / (PLANTED ? 2 : 1);",
     ),
+    Mistake(
+        "wider windows need no room",
+        GROWTH,
+        "p.need + std::min(adding, more - present);",
+        "p.need + (PLANTED ? 0 : std::min(adding, more - present));",
+    ),
     Mistake("a cell a step is skipped", GROWTH, "lo += m.step)", "lo += m.step + PLANTED)"),
     Mistake(
         "the last step is short",

@@ -21,6 +21,7 @@
 //   W11 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
 //       On CUDA no batch beside others uses more than it has claimed.
 //   W12 What fails for lack of memory leaves the table as it was.
+//   W13 After reserve(n) a table has room for n keys.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -32,6 +33,7 @@ namespace gpuhash {
 struct table_under_test {
   static uint64_t taken(const table& t) { return t.taken(); }
   static bool overdrawn(const table& t) { return t.room_.overdrawn(); }
+  static uint64_t limit(const table& t) { return t.room_.limit(); }
 };
 }  // namespace gpuhash
 
@@ -53,7 +55,7 @@ struct table_options {
   uint64_t buckets = 0;
   uint32_t slab_bytes = 128, light = 0, duplicates = 0;
   uint32_t log_bits = 3;
-  uint32_t order = 0, build = 0;      // of skiplist
+  uint32_t order = 0, build = 0;      // of skiplist; 1: always
   uint32_t threads = 1, streams = 1;  // streams: of each thread
   uint32_t keys = 97;                 // of each owner; a prime
 };
@@ -102,11 +104,11 @@ class workload {
         case 0: look_at_everything(); break;
         case 1: clear(owners_[0].stream); break;
         case 2: updates_only(); break;
-        case 3: rush(); break;
+        case 3: o_.config.grow ? rush() : keep_room(); break;
         case 4: use_graph(); break;
         case 5:
         case 6: run_.what == plan::memory ? famine() : use_graph(); break;
-        case 7: come_and_go(); break;
+        case 7: o_.config.grow ? come_and_go() : keep_room(); break;
       }
       if (graph_) break;  // it outlives the table
     }
@@ -160,6 +162,7 @@ class workload {
   shared_cell shared_[shared_keys];
   bool broken_ = false;
   bool updating_ = false;
+  bool has_room_ = false;  // for all keys
   device::graph* graph_ = nullptr;
   std::vector<batch> captured_;  // its batches
   owner* captured_of_ = nullptr;
@@ -291,7 +294,7 @@ class workload {
         case 1: may_lack_room("shrink", [&](gpuhash_error* e) { return table_->shrink(s, e); }); break;
         case 2: reserve(s); break;
         case 3: must(call("check", [&](gpuhash_error* e) { return table_->check(e); }), "check"); break;
-        case 4: info(); break;
+        case 4: look_at_ledger(); break;
         case 5: stats(); break;
         case 6: find_all(o); break;
         case 7:
@@ -302,9 +305,16 @@ class workload {
         case 15: limited_ranges(o); break;
         case 16: pairs_of_ranges(o); break;
         case 17: range_all(o); break;
-        default: settle(o);
+        default:
+          settle(o);
+          if (w.one_in(2)) look_at_ledger();
       }
     }
+  }
+  void look_at_ledger() {
+    if (over()) return;
+    const gpuhash_table_info i = info();
+    if (o_.threads == 1) ledger_knows_all(i);  // and nothing runs
   }
 
   // ---- batches ------------------------------------------------------------------------------------------------------
@@ -351,6 +361,9 @@ class workload {
       if (updating_ && !o.cells[x].count) continue;
       b.numbers.push_back(x);
     }
+    // A table that looks how many of the first ones are new learns nothing about the last ones.
+    if (!b.shared && w.one_in(4))
+      std::stable_partition(b.numbers.begin(), b.numbers.end(), [&](uint32_t x) { return o.cells[x].count > 0; });
     return b;
   }
   uint64_t draw_value(const batch& b, size_t who, uint32_t number) {
@@ -427,12 +440,14 @@ class workload {
     const uint64_t before = the_device.injected_memory;
     const gpuhash_status s = b.said = call(name_of(b.op), [&](gpuhash_error* e) { return table_->run(q, e); });
     if (broken_ || the_device.injected) return;
-    b.may_fail = !o_.config.grow || the_device.injected_memory != before || the_device.injected;
+    b.may_fail = !(o_.config.grow || has_room_) || the_device.injected_memory != before || the_device.injected;
     if (s != GPUHASH_OK) {
       const bool plausible = s == GPUHASH_FULL || s == GPUHASH_NO_MEMORY;
       if (!plausible || !(adds(b.op) || mixes || (s == GPUHASH_NO_MEMORY && b.may_fail)))
         w.violation("a batch (%s) says %d: %s", name_of(b.op), int(s), err().message);
-      if (!b.may_fail) w.violation("W2: a growing table says %d while memory can be had: %s", int(s), err().message);
+      if (!b.may_fail)
+        w.violation("W2: a growing table, or one that has room, says %d while memory can be had: %s", int(s),
+                    err().message);
     }
     o.queued.push_back(std::move(b));
   }
@@ -921,6 +936,10 @@ class workload {
     if (taken < i.used)
       the_world.violation("W11: %llu slots are used, and the ledger knows of %llu", (unsigned long long)i.used,
                           (unsigned long long)taken);
+    const bool exact = run_.cuda && !run_.hive && run_.what == plan::plain;  // hive: evictions that come to nothing
+    if (exact && i.used > table_under_test::limit(*table_))
+      the_world.violation("W11: %llu slots are used of %llu that may be", (unsigned long long)i.used,
+                          (unsigned long long)table_under_test::limit(*table_));
     if (run_.cuda && table_under_test::overdrawn(*table_))
       the_world.violation("W11: a batch has used more than it had claimed");
   }
@@ -974,14 +993,15 @@ class workload {
     d.fail_memory_from = d.allocations + 1 + (the_world.one_in(2) ? 0 : the_world.below(8));
     d.fail_memory_to = ~uint64_t(0);
     d.fail_memory_least = the_world.one_in(2) ? 0 : 6000;  // or only that of tables
-    const bool crowded = the_world.one_in(2);
+    const bool crowded = the_world.one_in(2), filled = !crowded && the_world.one_in(2);
     const uint32_t actions = 2 + the_world.below(12);
-    run_threads([this, crowded, actions](uint32_t t) { crowded ? crowd(t, actions) : act(t, actions); });
+    run_threads([&](uint32_t t) { crowded ? crowd(t, actions) : filled ? fill(t) : act(t, actions); });
     d.fail_memory_from = std::min(d.fail_memory_from, d.allocations + 1 + the_world.below(12));
     if (!over()) fails_and_changes_nothing();
     d.fail_memory_from = from, d.fail_memory_to = to, d.fail_memory_least = 0;
     if (crowded && !over()) clear(nullptr);  // the model does not know what is there
     if (over()) return;
+    if (filled) return updates_only();
     switch (the_world.below(4)) {
       case 0: updates_only(); break;
       case 1:
@@ -1001,9 +1021,10 @@ class workload {
       if (!over()) ledger_knows_all(info());
     }
   }
-  // All keys, in small batches.
+  // All keys, in small batches; but not in hundreds that build the table anew each.
   void fill(uint32_t thread) {
-    const uint32_t some = 1 + the_world.below(60);
+    uint32_t some = 1 + the_world.below(60);
+    if (o_.build == 1) some = std::max(some, o_.keys / 16);
     for (uint32_t x = 0; x < o_.keys && !over();) {
       batch b;
       b.op = GPUHASH_OP_INSERT;
@@ -1011,6 +1032,24 @@ class workload {
       for (; x < end; ++x) b.numbers.push_back(x);
       for (uint32_t i = 0; i < o_.streams && !over(); ++i) launch(owners_[thread * o_.streams + i], b);
     }
+  }
+  // W13: a table that may not grow, full or not, is given room for all keys.
+  void keep_room() {
+    const bool to_the_last = run_.hive && o_.config.max_load_factor > 0.9;
+    if (to_the_last || o_.probe_limit < 3000 || o_.duplicates) return;
+    run_threads([this](uint32_t t) { fill(t); });
+    for (owner& o : owners_) settle(o);
+    if (!over()) info();  // which says what found no room
+    if (over()) return;
+    may_lack_room("flush", [&](gpuhash_error* e) { return table_->flush(0, ~uint64_t(0), nullptr, e); });
+    if (over() || err().code != GPUHASH_OK) return;
+    const uint64_t keys = uint64_t(o_.keys) * owners_.size() + shared_keys;
+    may_lack_room("reserve", [&](gpuhash_error* e) { return table_->reserve(keys, nullptr, e); });
+    if (over() || err().code != GPUHASH_OK) return;
+    has_room_ = true;
+    run_threads([this](uint32_t t) { fill(t); });
+    for (owner& o : owners_) settle(o);
+    has_room_ = false;
   }
   // One thread adds little, and learns what became of it. The others add all that they have.
   void crowd(uint32_t thread, uint32_t actions) {

@@ -1,8 +1,10 @@
 // The CUDA kernels of linear_probe on emulated warps: linear_probe [ROUNDS [FIRST SEED]]
+#include "libgpuhash/kit/device.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "tests/warp/rounds.hpp"
 
 extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_cuda();
+extern "C" const gpuhash::device_api* gpuhash_linear_probe_device_cuda();
 
 namespace warp_test {
 namespace {
@@ -55,6 +57,19 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   row * sizeof(typename F::word) >= 32});
   }
 }
+
+// What a growing table asks about a mixed batch.
+void count_codes(u64 seed) {
+  random_numbers draw{seed};
+  vector<u8> ops(draw.below(draw.below(4) ? 600 : 12000) + 1);
+  uint64_t expected = draw.below(100), sum = expected;
+  for (u8& op : ops) {
+    op = u8(draw.below(11));
+    expected += op == insert || op == assign || op == accumulate || op == insert_multi || op == mixed;
+  }
+  if (gpuhash_linear_probe_device_cuda()->count_adding(ops.data(), ops.size(), &sum, nullptr)) wrong("codes: a fault");
+  SAME(sum, expected);
+}
 }  // namespace
 }  // namespace warp_test
 
@@ -65,5 +80,5 @@ int main(int argc, char** argv) {
   add<set32>(shapes, "set32", format_set32);
   add<pair64>(shapes, "pair64", format_pair64);
   add<set64>(shapes, "set64", format_set64);
-  return run_all(shapes, argc, argv, [](u64) {});
+  return run_all(shapes, argc, argv, count_codes);
 }

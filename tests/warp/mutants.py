@@ -9,7 +9,7 @@ DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "l
 HEAP = "libgpuhash/alloc/slab_heap.hpp"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
 LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
-MEANING = "libgpuhash/kit/meaning.hpp"
+MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
@@ -32,6 +32,9 @@ MUTANTS = [
     Mutant("yes-in-the-table", DRIVE, "lane < 2 || (lane > 2 && !batch_sum)", "lane < 3 || !batch_sum"),
     Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
     Mutant("extra-lanes-counted", DRIVE, "mine && lacks_room(res.status)", "lacks_room(res.status) || !mine"),
+    Mutant("codes-of-the-first-round", DEVICE, "i += stride)", "i += n)"),
+    Mutant("codes-past-the-last-block", DEVICE, "+ counting_threads * counted_by_thread - 1)", ")"),
+    Mutant("codes-of-finds", DEVICE, "mine += adds(ops[i]);", "mine += ops[i] != 0;"),
     # whose element
     Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),
     Mutant("retry-of-everything", "libgpuhash/drive/io.hpp", "!q.only_failed || lacks_room(q.status[i])", "true"),
