@@ -201,7 +201,7 @@ void on_signal(int number) {
 bool run_seed(const run_options& r, uint64_t seed, const std::string& command, figures& sum) {
   running = r;
   replay = command;
-  const itimerval most{{0, 0}, {20, 0}};  // of the processor's time, of which a run takes some milliseconds
+  const itimerval most{{0, 0}, {60, 0}};  // of the processor's time, of which a run takes some milliseconds
   setitimer(ITIMER_VIRTUAL, &most, nullptr);
   uint64_t faults = 0;
   const bool good = the_world.run(seed, [&] {

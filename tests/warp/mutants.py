@@ -33,7 +33,7 @@ MUTANTS = [
     Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
     Mutant("extra-lanes-counted", DRIVE, "mine && lacks_room(res.status)", "lacks_room(res.status) || !mine"),
     Mutant("codes-of-the-first-round", DEVICE, "i += stride)", "i += n)"),
-    Mutant("codes-past-the-last-block", DEVICE, "+ counting_threads * counted_by_thread - 1)", ")"),
+    Mutant("codes-past-the-last-block", DEVICE, "blocks * counting_threads", "blocks * counting_threads / 2 + 1"),
     Mutant("codes-of-finds", DEVICE, "mine += adds(ops[i]);", "mine += ops[i] != 0;"),
     # whose element
     Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),
