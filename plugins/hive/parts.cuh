@@ -50,6 +50,7 @@ struct hive_parts {
   using index = typename F::index;
   using word = typename F::word;
   static constexpr bool adds_in_place = false, own_parts = true, joins_all = false;
+  static constexpr bool divides_unasked = true, declines = true;
 
   static bool applies(const table& t) { return t.slot_bits == part_slot_bits; }
   GH_FN static index group_of(const table& t, typename F::key k) { return t.segment_of(t.first_hash(k)); }
