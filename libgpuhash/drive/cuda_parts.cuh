@@ -1124,8 +1124,7 @@ __global__ void __launch_bounds__(block_threads)
   u32 lost = 0;
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
     const auto e = element_at(q, w, i);
-    const bool side = is_side_key(F::key_of(e));
-    if (Parts::table::side_slots && side) continue;  // they have always room
+    if (is_side_key(F::key_of(e))) continue;  // they have always room
     if constexpr (Parts::joins_all)
       if (!w.again && w.found->joins) {
         typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
@@ -1133,7 +1132,7 @@ __global__ void __launch_bounds__(block_threads)
         lost += op.res.status != yes;
         continue;
       }
-    const u32 slot = side ? side_slot(F::key_of(e)) : frequent_slot(w.frequent, F::key_of(e), w.again);
+    const u32 slot = frequent_slot(w.frequent, F::key_of(e), w.again);
     if (slot == nobody || !w.failed[slot]) continue;
     if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
     ++lost;

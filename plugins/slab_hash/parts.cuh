@@ -102,11 +102,9 @@ class slab_part {
   // A counter: places of the chain that are taken, or would be if there were as many; and, above, those of keys that are
   // known to differ.
   static constexpr u32 had_at = 16, taken_mask = 0xffff;
-  static constexpr u32 elsewhere = ~0u;  // a chain that did not fit into the block's memory
 
   struct notes {
-    u32 slabs;   // behind the base slabs that are in use, or would be
-    u32 loaded;  // of these, those that were there before
+    u32 slabs;  // behind the base slabs that are in use, or would be
     u32 left[place_tries];
   };
   static_assert(sizeof(notes) <= 64);
@@ -210,11 +208,9 @@ class slab_part {
       __syncthreads();
     }
     for (u32 b = threadIdx.x; b < buckets; b += serve_threads) counters[b] = look_at(b);
-    __syncthreads();  // before slabs are added
-    if (threadIdx.x == 0) now.loaded = now.slabs = used_slabs();
     __syncthreads();
   }
-  // Room for the slab behind this one, if there is one.
+  // Room for the slab behind this one, if there is one. Where there is no room a part of the chain is missing.
   GH_FN void follow(u32 slab) const {
     next[slab] = no_slab;
     const word link = at(link_of(slab));
@@ -224,11 +220,11 @@ class slab_part {
     units[i] = table::next_of(link);
     next[slab] = uint16_t(all_buckets + i);
   }
-  // The counter of a bucket.
+  // The counter of a bucket. A chain of which a part is missing is full as far as it is here (S2), and no slab is left for
+  // it: so its keys that are not here find no place.
   GH_FN u32 look_at(u32 b) const {
     u32 had = 0, slab = b;
     for (; next[slab] != no_slab; slab = next[slab]) had += data;  // S2
-    if (!(at(link_of(slab)) == empty_word<F>())) return elsewhere;
     for (u32 i = 0; i < data && F::key_of(at(slab * slab_slots + i)) != empty_key<key>; ++i) ++had;
     return had << had_at | had;
   }
@@ -255,6 +251,12 @@ class slab_part {
     u32 slab = b;
     for (; place >= data && slab != no_slab; place -= data) slab = next[slab];
     return slab == no_slab ? nobody : slab * slab_slots + place;
+  }
+  // Is a part of the chain not here?
+  GH_FN bool misses_slabs(u32 b) const {
+    u32 last = b;
+    while (next[last] != no_slab) last = next[last];
+    return !(at(link_of(last)) == empty_word<F>());
   }
   // Where k is among the first places of a chain, or nobody. *dead: the slot of its tombstone, or nobody.
   GH_FN u32 find_slot(u32 b, u32 many, key k, u32* dead) const {
@@ -286,13 +288,13 @@ class slab_part {
     for (u32 x = threadIdx.x; x < these.many; x += serve_threads) {
       const word e = these.mine[x];
       const key k = F::key_of(e);
-      const u32 b = bucket_of(e), counter = counters[b];
-      if (counter == elsewhere) {
+      const u32 b = bucket_of(e);
+      u32 dead = nobody;
+      const u32 slot = find_slot(b, counters[b] >> had_at, k, &dead);
+      if (slot == nobody && misses_slabs(b)) {
         leave(these, x);
         continue;
       }
-      u32 dead = nobody;
-      const u32 slot = find_slot(b, counter >> had_at, k, &dead);
       const word seen = slot == nobody ? empty_word<F>() : at(slot);
       const bool erased = F::key_of(seen) == k && swap(slot, seen, tombstone<F>(k));  // or an equal one did
       done.live -= erased;
@@ -341,7 +343,6 @@ class slab_part {
   // Element x. False: there is no place for it.
   GH_FN bool take(const window& these, word e, u32 x) {
     const u32 b = bucket_of(e), counter = counter_of(b), had = counter >> had_at;
-    if (counter == elsewhere) return false;
     if (had && change_there(these, e, x, b, had)) return true;
     const u32 slot = slot_of(b, atomicAdd(counters + b, 1u) & taken_mask);
     if (slot == nobody) return false;
@@ -383,7 +384,7 @@ class slab_part {
   // After elements have taken places of this bucket: one thread.
   GH_FN void settle(const window& these, u32 b) {
     const u32 counter = counters[b], had = counter >> had_at, taken = counter & taken_mask;
-    if (counter == elsewhere || taken == had) return;
+    if (taken == had) return;
     u32 last = b, room = data;
     for (; next[last] != no_slab; room += data) last = next[last];
     u32 end = taken < room ? taken : room;
@@ -473,12 +474,11 @@ class slab_part {
   }
   // Give back what was appended, and is not needed.
   GH_FN void trim(u32 b) const {
-    if (counters[b] == elsewhere) return;
     const u32 end = counters[b] >> had_at;
     u32 room = data;
     for (u32 slab = b; next[slab] != no_slab; slab = next[slab], room += data) {
       u32 spare = next[slab];
-      if (room < end || spare < all_buckets + now.loaded) continue;
+      if (room < end) continue;
       put(link_of(slab), empty_word<F>());
       for (; spare != no_slab; spare = next[spare]) {
         u32& unit = units[spare - all_buckets];

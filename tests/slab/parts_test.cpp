@@ -126,7 +126,7 @@ void churn(const shape& s, const geometry& g, u64 seed) {
     if (kind == erase || round == 3)  // some twice
       for (size_t i = 0, n = keys.size(); i < n; i += 3) keys.push_back(keys[i]);
     batch b = batch_of(s, random, kind, keys);
-    b.by_parts = round != 4;
+    b.by_parts = round != 3;
     failed_in_all += check(t, m, b).failed;
     most_linked = std::max(most_linked, t.linked());
   }

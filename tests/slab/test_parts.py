@@ -56,9 +56,6 @@ def swapped(name: str, right: str, wrong: str, file: Path = SOURCE) -> Mistake:
 
 MISTAKES = [
     # the image
-    swapped("slabs behind not followed", "next[slab] = uint16_t(all_buckets + i)", "next[slab] = no_slab"),
-    left_out("slabs behind end the chain", "follow(all_buckets + i);"),
-    swapped("part of a chain", "!(at(link_of(slab)) == empty_word<F>())", "false"),
     swapped("slots in use forgotten", "had << had_at | had", "had"),
     swapped("full slabs not counted", "had += data", "had += 0"),
     left_out("base slabs not written", "write_row(i, base + i);"),
@@ -68,17 +65,19 @@ MISTAKES = [
     swapped("part beyond the table", "a_table.buckets - first < all_buckets", "false"),
     swapped("keys of another part", "index(u64(t.home(k)) * t.slab_slots / base_words)", "index(0)"),
     # keys
+    Mistake("counters of the first", "counters[b] = look_at(b);", "counters[b] = look_at(PLANTED ? 0 : b);"),
+    swapped("further slabs are not copied", "i < to * rows", "i < from * rows"),
     swapped("contents not looked at", "F::key_of(some.w[y]) == k && i + y < here", "false"),
     swapped("contents of the base slab only", "many -= here", "many = 0"),
     swapped("tombstones not looked at", "F::has_value && some.w[y] == tombstone<F>(k) && i + y < here", "false"),
     swapped("usual is assumed", "q.status && answer != usual", "false"),
     left_out("left and forgotten", "append(w.rest, these.mine[x], these.at ? these.at[x] : 0);"),
     # erasing
-    left_out("elsewhere is nowhere", "leave(these, x);\n        continue;"),
+    swapped("missing is nowhere", "slot == nobody && misses_slabs(b)", "false"),
+    swapped("missing is elsewhere", "!(at(link_of(last)) == empty_word<F>())", "false"),
     swapped("erased by a lost swap", "swap(slot, seen, tombstone<F>(k))", "(swap(slot, seen, tombstone<F>(k)), true)"),
     left_out("erased and there", "done.live -= erased;"),
     # adding
-    swapped("elsewhere has room", "counter == elsewhere) return false", "false) return false"),
     swapped("added twice", "had && change_there(these, e, x, b, had)", "false"),
     left_out("taken by nobody", "if (who) who[slot] = uint16_t(x);"),
     swapped("tried once and dropped", "take(these, these.mine[x], x)", "true"),
@@ -99,8 +98,6 @@ MISTAKES = [
     swapped("beyond compared with itself", "had < first ? first : had + 1", "had + 1 < first ? first : had + 2"),
     left_out("added and not counted", "done.used += int(end - had);"),
     swapped("counters of before", "counters[b] = end << had_at | end", "counters[b] = had << had_at | end"),
-    swapped("no slab is linked", "!beyond || end < room", "true"),
-    swapped("linked where there is room", "!beyond || end < room", "!beyond"),
     Mistake(
         "equal operand lost",
         "put(first, wanted<F>(Kind, j, true",
@@ -111,20 +108,16 @@ MISTAKES = [
     left_out("place not emptied", "put(emptied, empty_word<F>());"),
     left_out("place not filled", "put(own, at(emptied));"),
     # slabs
-    swapped("one slab too many", "i >= further) return no_slab", "i > further) return no_slab"),
-    swapped("no unit is a unit", "units[i] == no_unit) return no_slab", "false) return no_slab"),
+    Mistake("one slab too many", "i >= further) return no_slab", "i >= further + PLANTED) return no_slab"),
+    Mistake("no unit is a unit", "units[i] == no_unit) return", "units[i] == no_unit && !PLANTED) return"),
     left_out("slab of garbage", "for (u32 x = 0; x < slab_slots; ++x) put(slab * slab_slots + x, empty_word<F>());"),
     left_out("not linked", "put(link_of(last), table::link_to(units[i]));"),
     left_out("linked and not known", "next[last] = uint16_t(slab);"),
-    left_out("spare slabs stay", "trim(b);"),
-    swapped("slabs of before given back", "room < end || spare < all_buckets + now.loaded", "room < end"),
-    swapped(
-        "slabs in use given back", "room < end || spare < all_buckets + now.loaded", "spare < all_buckets + now.loaded"
-    ),
+    Mistake("spare slabs stay", "serve_threads) trim(b);", "serve_threads) { if (!PLANTED) trim(b); }"),
+    Mistake("slabs in use given back", "if (room < end) continue;", "if (room < end && !PLANTED) continue;"),
     left_out("given back and linked", "put(link_of(slab), empty_word<F>());"),
     left_out("unlinked and kept", "t.heap.template release<cuda_mem>(unit);"),
     # what slab_hash alone asks of the driver
-    swapped("side keys of the lists", "side ? side_slot(F::key_of(e)) :", "side ? nobody :", DRIVER),
     Mistake(
         "slow is dropped",
         "d = op.slow(tile, t, j, true)",
