@@ -28,7 +28,7 @@
 //   static constexpr bool own_parts      are the parts not 2^part_bits slots each, and served by a kernel of its own?
 //   static constexpr bool divides_unasked  is any batch of parts=auto divided?
 //   static constexpr bool declines       has it a decliner()?
-//   static index group_of(t, key)        the group where a path begins; own_parts: the part
+//   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
 //   static constexpr bool joins_all      is join_all for it?
 // without own_parts
 //   static u32 least_bits(t)             the smallest part_bits
@@ -41,6 +41,7 @@
 //   static constexpr bool goes_on        does a path go from a full group to the next one?
 // with own_parts
 //   static u64 slots(t), parts(t)        how many there are
+//   static u32 part_bits(t)              2^part_bits of what group_of() says are a part
 //   static u64 shares(t)                 no part has more than one in so many of the keys
 //   static size_t serve_bytes(t, told)   of a block's memory
 //   static auto server(kind)             the kernel; see serve_parts
@@ -1213,6 +1214,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   }
   w.may_join = Parts::joins_all && F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
   if constexpr (Parts::own_parts) {
+    w.part_bits = Parts::part_bits(t);
     parts = Parts::parts(t), shares = Parts::shares(t);
     if (Parts::serve_bytes(t, told) > block_bytes) return false;
   } else {

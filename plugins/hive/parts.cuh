@@ -56,6 +56,7 @@ struct hive_parts {
   GH_FN static index group_of(const table& t, typename F::key k) { return t.segment_of(t.first_hash(k)); }
   static u64 slots(const table& t) { return t.bucket_cells(); }
   static u64 parts(const table& t) { return t.segments(); }
+  static u32 part_bits(const table&) { return 0; }
   static u64 shares(const table& t) { return u64(t.base) << t.round; }
   static constexpr u32 group_bits(const table&) { return 0; }
 

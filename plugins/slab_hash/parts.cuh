@@ -21,10 +21,12 @@
 
 GH_BEGIN
 
-// Bytes of the base slabs of a part. As many again may follow for the slabs behind them.
+// Bytes of the base slabs of a part. As many again are for the slabs behind them, or more where chains are long.
 #ifndef GPUHASH_SLAB_PART
 #define GPUHASH_SLAB_PART (32 * 1024)
 #endif
+inline constexpr u32 slab_part_bytes = GPUHASH_SLAB_PART;
+inline constexpr u32 least_part_bits = 3;  // log2 of its buckets, unless slabs are large
 // Elements of a thread that are served before the next ones.
 #ifndef GPUHASH_SLAB_ELEMENTS
 #define GPUHASH_SLAB_ELEMENTS 32
@@ -34,7 +36,8 @@ static_assert(slab_window_each <= 32 && slab_window_each % counted_at_once == 0)
 static_assert(slab_window_each * serve_threads <= 0x7fff);
 inline constexpr u32 place_tries = 4;     // of an element, before it is left
 inline constexpr u32 linked_at_once = 2;  // slabs of a chain
-inline constexpr u32 no_slab = 0xffff;    // of a block's memory
+inline constexpr u32 slab_note_bytes = 64;
+inline constexpr u32 no_slab = 0xffff;  // of a block's memory
 
 template <class F, u32 Kind>
 class slab_part;
@@ -48,41 +51,48 @@ struct slab_parts {
   static constexpr bool adds_in_place = true, own_parts = true, joins_all = F::has_value;
   // Not before it has been measured beside other ways.
   static constexpr bool divides_unasked = false, declines = false;
-  static constexpr u32 base_words = GPUHASH_SLAB_PART / sizeof(word);  // of a part, a power of two
-
   template <class Tile, u32 Kind>
   using op = slab_op<Tile, Kind>;
   struct rest_op : slab_op<cuda_tile<F, row_bytes / int(sizeof(word))>, mixed> {
     static constexpr int cuda_blocks = 4;  // with five it would have to spill registers
   };
 
-  static bool applies(const table& t) { return !t.duplicates && t.slab_slots <= base_words; }
-  GH_FN static index group_of(const table& t, typename F::key k) {
-    return index(u64(t.home(k)) * t.slab_slots / base_words);
-  }
+  static bool applies(const table& t) { return !t.duplicates; }
+  GH_FN static index group_of(const table& t, typename F::key k) { return t.home(k); }
   static constexpr u32 group_bits(const table&) { return 0; }
   static u64 slots(const table& t) { return u64(t.buckets) * t.slab_slots; }
-  static u64 parts(const table& t) { return (slots(t) + base_words - 1) / base_words; }
-  static u64 shares(const table& t) { return slots(t) > base_words ? slots(t) / base_words : 1; }
+  static u64 parts(const table& t) { return ((u64(t.buckets) - 1) >> part_bits(t)) + 1; }
+  static u64 shares(const table& t) { return t.buckets >> part_bits(t) ? t.buckets >> part_bits(t) : 1; }
+  // As many buckets as have base slabs of slab_part_bytes; fewer where chains are so long that those would not fit.
+  static u32 part_bits(const table& t) {
+    u32 bits = 0;
+    while ((u64(t.slab_slots) * sizeof(word) << (bits + 1)) <= slab_part_bytes) ++bits;
+    while (bits > least_part_bits && slabs_behind(t, 1u << bits) > most_behind(t, 1u << bits)) --bits;
+    return bits;
+  }
 
-  static constexpr u32 buckets_of_part(const table& t) { return base_words / t.slab_slots; }
-  // Slabs behind the base slabs: what is a part's share of the heap's, and half as many again for chance.
-  static constexpr u32 further_slabs(const table& t) {
-    const u64 units = u64(t.heap.supers) * t.heap.blocks * block_units, all = buckets_of_part(t);
-    const u64 share = units * all / (u64(t.buckets) + 1);
-    const u64 wanted = share + share / 2 + 16;
-    return u32(wanted < all ? wanted : all);
+  // Slabs behind the base slabs of so many buckets: their share of the heap's units, and a quarter and 32 for chance.
+  static constexpr u64 slabs_behind(const table& t, u32 buckets) {
+    const u64 units = u64(t.heap.supers) * t.heap.blocks * block_units;
+    const u64 share = units * buckets / (u64(t.buckets) + 1);
+    return share + share / 4 + 32;
   }
-  static constexpr u32 slabs_of_part(const table& t) { return buckets_of_part(t) + further_slabs(t); }
-  static constexpr u32 image_words(const table& t) {
+  static constexpr u32 most_behind(const table& t, u32 buckets) {
+    return 2 * slab_part_bytes / u32(t.slab_slots * sizeof(word)) - buckets;
+  }
+  static constexpr u32 further_slabs(const table& t, u32 buckets) {
+    const u64 wanted = slabs_behind(t, buckets), most = most_behind(t, buckets);
+    return u32(wanted < most ? wanted : most);
+  }
+  static constexpr u32 image_words(const table& t, u32 slabs) {
     constexpr u32 of_row = 128 / sizeof(word);  // block_mem permutes what lies in a row
-    return (slabs_of_part(t) * t.slab_slots + of_row - 1) / of_row * of_row;
+    return (slabs * t.slab_slots + of_row - 1) / of_row * of_row;
   }
-  // The image; counters of buckets; units of slabs behind them; the slab behind each one; who took each place.
+  // The image; counters of buckets; units of slabs behind them; notes; the slab behind each one; who took each place.
   static size_t serve_bytes(const table& t, bool told) {
-    const size_t of_slabs = slabs_of_part(t);
-    return image_words(t) * sizeof(word) + of_slabs * (sizeof(u32) + sizeof(uint16_t)) + 64 +
-           (told ? image_words(t) * sizeof(uint16_t) : 0);
+    const u32 buckets = 1u << part_bits(t), slabs = buckets + further_slabs(t, buckets), image = image_words(t, slabs);
+    return image * sizeof(word) + slabs * (sizeof(u32) + sizeof(uint16_t)) + slab_note_bytes +
+           (told ? image * sizeof(uint16_t) : 0);
   }
   static auto server(u32 kind);
 };
@@ -107,7 +117,7 @@ class slab_part {
     u32 slabs;  // behind the base slabs that are in use, or would be
     u32 left[place_tries];
   };
-  static_assert(sizeof(notes) <= 64);
+  static_assert(sizeof(notes) <= slab_note_bytes);
 
  public:
   GH_FN slab_part(const table& a_table, const request& a_request, const parts_work<F>& a_work, unsigned char* memory)
@@ -118,13 +128,13 @@ class slab_part {
         usual(a_work.found->usual),
         slab_slots(a_table.slab_slots),
         data(a_table.slab_slots - 1),
-        all_buckets(parts::buckets_of_part(a_table)),
-        further(parts::further_slabs(a_table)),
+        all_buckets(1u << a_work.part_bits),
+        further(parts::further_slabs(a_table, all_buckets)),
         slots(reinterpret_cast<word*>(memory)),
-        counters(reinterpret_cast<u32*>(slots + parts::image_words(a_table))),
+        counters(reinterpret_cast<u32*>(slots + parts::image_words(a_table, all_buckets + further))),
         units(counters + all_buckets),
         now(*reinterpret_cast<notes*>(units + further)),
-        next(reinterpret_cast<uint16_t*>(reinterpret_cast<unsigned char*>(&now) + 64)),
+        next(reinterpret_cast<uint16_t*>(reinterpret_cast<unsigned char*>(&now) + slab_note_bytes)),
         who(a_request.status ? next + all_buckets + further : nullptr) {
     const u64 first = u64(blockIdx.x) * all_buckets;
     buckets = u32(a_table.buckets - first < all_buckets ? a_table.buckets - first : all_buckets);

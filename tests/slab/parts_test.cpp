@@ -179,13 +179,13 @@ int main(int argc, char** argv) {
   using namespace warp_test;
   const u64 seeds = argc > 1 ? u64(atoll(argv[1])) : 4, first = argc > 2 ? u64(atoll(argv[2])) : 1;
   // As a table is as a rule; with chains for which a part has no room; with slabs of several lines; and no unit to spare.
-  const geometry all[] = {{64, 0.7, 4}, {64, 2, 8}, {128, 0.9, 4}, {64, 1, 0.2}};
+  const geometry all[] = {{64, 0.7, 4}, {64, 2, 8}, {128, 0.9, 4}, {64, 1, 0.2}, {64, 5, 9}};
   for (u64 seed = first; seed < first + seeds; ++seed) {
-    some_parts<pair32>("pair32", all[seed % 4], seed * 1000);
+    some_parts<pair32>("pair32", all[seed % 5], seed * 1000);
 #ifndef GPUHASH_ONE_FORMAT  // all of them take long to compile
-    some_parts<set32>("set32", all[(seed + 1) % 4], seed * 1000 + 100);
-    some_parts<pair64>("pair64", all[(seed + 2) % 4], seed * 1000 + 200);
-    some_parts<set64>("set64", all[(seed + 3) % 4], seed * 1000 + 300);
+    some_parts<set32>("set32", all[(seed + 1) % 5], seed * 1000 + 100);
+    some_parts<pair64>("pair64", all[(seed + 2) % 5], seed * 1000 + 200);
+    some_parts<set64>("set64", all[(seed + 3) % 5], seed * 1000 + 300);
 #endif
   }
   if (seeds > 3 && (most_linked < 20 || !failed_in_all))

@@ -63,7 +63,7 @@ MISTAKES = [
     swapped("given back and written", "units[i / rows] != no_unit", "true"),
     swapped("bucket of the first part", "index(u64(blockIdx.x) * all_buckets)", "index(0)"),
     swapped("part beyond the table", "a_table.buckets - first < all_buckets", "false"),
-    swapped("keys of another part", "index(u64(t.home(k)) * t.slab_slots / base_words)", "index(0)"),
+    Mistake("keys of another part", "{ return t.home(k); }", "{ return PLANTED ? 0 : t.home(k); }"),
     # keys
     Mistake("counters of the first", "counters[b] = look_at(b);", "counters[b] = look_at(PLANTED ? 0 : b);"),
     swapped("further slabs are not copied", "i < to * rows", "i < from * rows"),
@@ -140,9 +140,9 @@ def compiled(root: Path, *flags: str) -> Path:
     return target
 
 
-def run(program: Path, *arguments: str, mistake: int = 0) -> subprocess.CompletedProcess[str]:
+def run(program: Path, *arguments: str, mistake: int = 0, seconds: int = 100) -> subprocess.CompletedProcess[str]:
     variables = {**os.environ, VARIABLE: str(mistake)}
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=100, env=variables)
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=seconds, env=variables)
 
 
 def plant(root: Path) -> None:
@@ -175,13 +175,13 @@ def test_every_mistake_has_its_place(tmp_path: Path) -> None:
 
 
 def test_batches_of_pairs(tmp_path: Path) -> None:
-    done = run(compiled(tmp_path, "-DGPUHASH_ONE_FORMAT"), "2")
+    done = run(compiled(tmp_path, "-DGPUHASH_ONE_FORMAT"), "1")
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow
 def test_batches_of_every_format(program: Path) -> None:
-    done = run(program, "5")
+    done = run(program, "5", seconds=500)
     assert (done.returncode, done.stderr) == (0, "")
 
 
