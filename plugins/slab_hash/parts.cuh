@@ -63,11 +63,14 @@ struct slab_parts {
   static u64 slots(const table& t) { return u64(t.buckets) * t.slab_slots; }
   static u64 parts(const table& t) { return ((u64(t.buckets) - 1) >> part_bits(t)) + 1; }
   static u64 shares(const table& t) { return t.buckets >> part_bits(t) ? t.buckets >> part_bits(t) : 1; }
-  // As many buckets as have base slabs of slab_part_bytes; fewer where chains are so long that those would not fit.
+  // As many buckets as have base slabs of slab_part_bytes; fewer where chains are so long that those would not
+  // fit, and in small tables, so that all multiprocessors have work.
   static u32 part_bits(const table& t) {
     u32 bits = 0;
     while ((u64(t.slab_slots) * sizeof(word) << (bits + 1)) <= slab_part_bytes) ++bits;
     while (bits > least_part_bits && slabs_behind(t, 1u << bits) > most_behind(t, 1u << bits)) --bits;
+    while (bits > least_part_bits && u64(t.buckets) >> bits < parts_wanted && t.slab_slots << bits > part_slots_wanted)
+      --bits;
     return bits;
   }
 
