@@ -26,7 +26,9 @@
 //   static bool applies(t)               may this table be divided at all?
 //   static constexpr bool adds_in_place  do integers that are accumulated one after the other wait for nobody?
 //   static constexpr bool own_parts      are the parts not 2^part_bits slots each, and served by a kernel of its own?
-//   static index group_of(t, key)        the group where a path begins; own_parts: the part
+//   static constexpr bool divides_unasked  is any batch of parts=auto divided?
+//   static constexpr bool declines       has it a decliner()?
+//   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
 //   static constexpr bool joins_all      is join_all for it?
 // without own_parts
 //   static u32 least_bits(t)             the smallest part_bits
@@ -39,11 +41,12 @@
 //   static constexpr bool goes_on        does a path go from a full group to the next one?
 // with own_parts
 //   static u64 slots(t), parts(t)        how many there are
+//   static u32 part_bits(t)              2^part_bits of what group_of() says are a part
 //   static u64 shares(t)                 no part has more than one in so many of the keys
 //   static size_t serve_bytes(t, told)   of a block's memory
 //   static auto server(kind)             the kernel; see serve_parts
 //   rest_op                              instead of op: its operations of any kind, for a tile
-//   static auto decliner()               a kernel of one block that sees the table: is a batch of auto that adds, and
+//   static auto decliner()               if it declines: a kernel of one block that sees the table: is a batch of auto that adds, and
 //                                        has no frequent keys, better served one element after the other?
 //   static constexpr u32 group_bits(t)   0
 #pragma once
@@ -535,7 +538,11 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
                      typename Op::index home, joiner j) {
   typename Op::tile_type tile;
   op.start(t, kind, k, v, home);
-  for (verdict d = verdict::next; d != verdict::done;) d = op.step(tile, t, j, tile.load(op.line(t)), true);
+  for (verdict d = verdict::next; d != verdict::done;) {
+    d = op.step(tile, t, j, tile.load(op.line(t)), true);
+    if constexpr (Op::has_slow)
+      if (d == verdict::slow) d = op.slow(tile, t, j, true);
+  }
 }
 
 // What a thread has done for its elements.
@@ -574,10 +581,10 @@ __global__ void __launch_bounds__(part_threads, 2)
   bool failed = false;
   const auto serve = [&](key k, value v) {
     op_type op;
-    if (is_side_key(k))
-      op.res = serve_side<F, cuda_mem>(t.side, accumulate, j, k, v);
-    else
-      serve_one(op, t, accumulate, k, v, t.home(k), j);
+    const bool aside = Parts::table::side_slots && is_side_key(k);
+    if (!aside) serve_one(op, t, accumulate, k, v, t.home(k), j);
+    if constexpr (Parts::table::side_slots)
+      if (aside) op.res = serve_side<F, cuda_mem>(t.side, accumulate, j, k, v);
     done.live += op.res.live;
     done.used += op.res.used;
     done.good += op.res.status == yes;
@@ -998,7 +1005,52 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
   add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 
-// The first time the frequent keys only: what else is left goes the same way again.
+// What is served one at a time: elements that are left, and an operation for each frequent key. The first time these only:
+// what else is left goes the same way again.
+template <class F>
+struct rest_item {
+  typename F::key k;
+  typename F::value v;
+  u32 at;    // its number in the batch; of a frequent key, the leader's
+  u32 slot;  // of a frequent key; or nobody
+};
+template <class F>
+struct rest_items {
+  const request& q;
+  const parts_work<F>& w;
+  const part_list<F>& list;
+  const u32 listed;
+
+  GH_FN rest_items(const request& a_request, const parts_work<F>& a_work)
+      : q(a_request), w(a_work), list(w.found->divided ? w.rest : w.source), listed(w.again ? *list.n : 0) {}
+  GH_FN u64 number() const { return u64(listed) + frequent_all; }
+  // False: a frequent key that nobody names.
+  GH_FN bool take(u64 i, rest_item<F>* x) const {
+    if (i < listed) {
+      *x = {F::key_of(list.word[i]), F::value_of(list.word[i]), list.at ? list.at[i] : 0, nobody};
+      return true;
+    }
+    const u32 slot = u32(i - listed), leads = w.leader[slot], last = w.last[slot];
+    if (leads == nobody) return false;
+    x->k = w.frequent[slot];
+    x->v = q.kind == accumulate ? w.joined[slot]
+                                : F::value_of(element_at(q, w, q.kind == assign && last != nobody ? last : leads));
+    x->at = number_at(w, leads);
+    x->slot = slot;
+    return true;
+  }
+  GH_FN void tell(const rest_item<F>& x, u32 status, u32* lost) const {
+    if (q.status) q.status[x.at] = u8(status);
+    if (!lacks_room(status)) return;
+    if (x.slot == nobody) {
+      ++*lost;
+    } else {
+      w.failed[x.slot] = status;
+      w.found->failed = 1;
+    }
+  }
+};
+
 template <class Parts>
 __global__ void __launch_bounds__(block_threads, 4)
     serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
@@ -1006,44 +1058,22 @@ __global__ void __launch_bounds__(block_threads, 4)
   using F = typename Parts::F;
   using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
   const joiner j = joiner_of(q);
-  const part_list<F>& list = w.found->divided ? w.rest : w.source;
-  const u32 listed = w.again ? *list.n : 0;
+  const rest_items<F> items(q, w);
+  const u64 n = items.number();
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
-  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < u64(listed) + frequent_all;
-       i += u64(w.blocks) * block_threads) {
-    const u32 slot = i < listed ? nobody : u32(i - listed);
-    typename F::key k;
-    typename F::value v{};
-    u32 at = 0;
-    if (slot == nobody) {
-      k = F::key_of(list.word[i]);
-      v = F::value_of(list.word[i]);
-      if (list.at) at = list.at[i];
-    } else {
-      const u32 leads = w.leader[slot], last = w.last[slot];
-      if (leads == nobody) continue;
-      k = w.frequent[slot];
-      at = number_at(w, leads);
-      v = q.kind == accumulate ? w.joined[slot]
-                               : F::value_of(element_at(q, w, q.kind == assign && last != nobody ? last : leads));
-    }
+  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
+    rest_item<F> x;
+    if (!items.take(i, &x)) continue;
     op_type op;
-    if (is_side_key(k))
-      op.res = serve_side<F, cuda_mem>(t.side, q.kind, j, k, v);
+    if (is_side_key(x.k))
+      op.res = serve_side<F, cuda_mem>(t.side, q.kind, j, x.k, x.v);
     else
-      serve_one(op, t, q.kind, k, v, t.home(k), j);
+      serve_one(op, t, q.kind, x.k, x.v, t.home(x.k), j);
     live += op.res.live;
     used += op.res.used;
     good += op.res.status == yes;
-    if (q.status) q.status[at] = u8(op.res.status);
-    if (!lacks_room(op.res.status)) continue;
-    if (slot == nobody) {
-      ++lost;
-    } else {
-      w.failed[slot] = op.res.status;
-      w.found->failed = 1;
-    }
+    items.tell(x, op.res.status, &lost);
   }
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
 }
@@ -1058,9 +1088,8 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
   using F = typename Parts::F;
   using op_type = typename Parts::rest_op;
   const joiner j = joiner_of(q);
-  const part_list<F>& list = w.found->divided == 0 ? w.source : w.rest;
-  const u32 listed = !w.again ? 0 : *list.n;
-  const u64 n = u64(listed) + frequent_all;
+  const rest_items<F> items(q, w);
+  const u64 n = items.number();
   typename op_type::tile_type tile;
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
@@ -1068,38 +1097,17 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
   for (u64 from = blockIdx.x * u64(block_threads) + threadIdx.x / 32 * 32; from < n;
        from += u64(w.blocks) / 2 * rest_blocks<Parts> * block_threads) {
     const u64 i = from + threadIdx.x % 32;
-    const u32 slot = i < listed || i >= n ? nobody : u32(i - listed);
-    const u32 leads = slot == nobody ? 0 : w.leader[slot];
-    const bool mine = i < n && leads != nobody;
+    rest_item<F> x{};
+    const bool mine = i < n && items.take(i, &x);
     if (!__any_sync(full_warp, mine)) continue;
-    typename F::key k{};
-    typename F::value v{};
-    u32 at = 0;
-    if (mine && slot == nobody) {
-      k = F::key_of(list.word[i]);
-      v = F::value_of(list.word[i]);
-      if (list.at) at = list.at[i];
-    } else if (mine) {
-      const u32 last = w.last[slot];
-      k = w.frequent[slot];
-      at = number_at(w, leads);
-      v = q.kind == accumulate ? w.joined[slot]
-                               : F::value_of(element_at(q, w, last != nobody && q.kind == assign ? last : leads));
-    }
-    const bool in_table = mine && !is_side_key(k);
-    result<F> res = serve_homes<op_type, 1>(tile, t, j, in_table, q.kind, k, v, t.home(k));
-    if (mine && !in_table) res = serve_side<F, cuda_mem>(t.side, q.kind, j, k, v);
+    const bool aside = Parts::table::side_slots && is_side_key(x.k);
+    result<F> res = serve_homes<op_type, 1>(tile, t, j, mine && !aside, q.kind, x.k, x.v, t.home(x.k));
+    if constexpr (Parts::table::side_slots)
+      if (mine && aside) res = serve_side<F, cuda_mem>(t.side, q.kind, j, x.k, x.v);
     live += res.live;
     used += res.used;
     good += mine && res.status == yes;
-    if (mine && q.status) q.status[at] = u8(res.status);
-    if (!mine || !lacks_room(res.status)) continue;  // its lanes meet again in the next turn
-    if (slot == nobody) {
-      ++lost;
-    } else {
-      w.failed[slot] = res.status;
-      w.found->failed = u32(true);
-    }
+    if (mine) items.tell(x, res.status, &lost);
   }
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
 }
@@ -1193,6 +1201,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   // What was measured is slots of 4 + 4 bytes, and that answers which are not the usual one cost more than they save.
   constexpr bool narrow_pairs = F::has_value && sizeof(word) == 8;
   const bool large = narrow_pairs && !told && w.n >= parts_all_least && w.n >= slots / parts_all_share;
+  if (q.parts != parts_always && !Parts::divides_unasked) return false;
   if (q.parts == parts_always || (large && q.kind == accumulate)) {
     w.divides = when::always;
   } else if (large && q.kind == insert) {
@@ -1205,6 +1214,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   }
   w.may_join = Parts::joins_all && F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
   if constexpr (Parts::own_parts) {
+    w.part_bits = Parts::part_bits(t);
     parts = Parts::parts(t), shares = Parts::shares(t);
     if (Parts::serve_bytes(t, told) > block_bytes) return false;
   } else {
@@ -1276,7 +1286,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   u64 bytes = 0;
   plan_parts<Parts>(t, given, memory, &w, &bytes);
   const bool told = given.status != nullptr;
-  const bool may_decline = Parts::own_parts && given.parts != parts_always && given.kind != erase;
+  const bool may_decline = Parts::declines && given.parts != parts_always && given.kind != erase;
   const size_t bytes_of_part = serve_bytes<Parts>(t, w.part_bits, told);
   for (u64 done = 0; done < given.n; done += part_chunk) {
     request q = given;
@@ -1290,7 +1300,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       w.again = again;
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
-      if constexpr (Parts::own_parts)
+      if constexpr (Parts::declines)
         if (!e && may_decline && !again) e = launch(Parts::decliner(), 1, part_threads, q.stream, t, w);
       if constexpr (F::has_value && Parts::joins_all)
         if (!e && w.may_join && !again)

@@ -12,6 +12,7 @@ namespace gpuhash {
 //   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
 //                        parts_least_share slots, and the sample is skewed. What else is added is so in place
 //                        (request::keys_stay); a structure that adds nothing in place asks for all that accumulates
+//   nothing              of a structure that says so (Parts::divides_unasked): slab_hash
 //   neither              if the structure sees that the table is in no state for it (Parts::decliner): hive, where many
 //                        slots are dead
 // The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and

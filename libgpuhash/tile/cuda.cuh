@@ -190,7 +190,7 @@ struct cuda_tile {
   GH_FN auto once(bool go, Act act) const {
     decltype(act()) r{};
     if (go && lane == 0) r = act();
-    __syncwarp();
+    if constexpr (W > 1) __syncwarp();
     return shuffle(r, 0, W);
   }
   // Write the first hit, whose key stays: no more than its value changes. And add to its value.

@@ -50,11 +50,13 @@ struct hive_parts {
   using index = typename F::index;
   using word = typename F::word;
   static constexpr bool adds_in_place = false, own_parts = true, joins_all = false;
+  static constexpr bool divides_unasked = true, declines = true;
 
   static bool applies(const table& t) { return t.slot_bits == part_slot_bits; }
   GH_FN static index group_of(const table& t, typename F::key k) { return t.segment_of(t.first_hash(k)); }
   static u64 slots(const table& t) { return t.bucket_cells(); }
   static u64 parts(const table& t) { return t.segments(); }
+  static u32 part_bits(const table&) { return 0; }
   static u64 shares(const table& t) { return u64(t.base) << t.round; }
   static constexpr u32 group_bits(const table&) { return 0; }
 

@@ -27,6 +27,11 @@ constexpr gpuhash_option_info option_list[] = {
     {"duplicates", "0|1", "1: insert_multi may add a key again"},
     {"hash", "murmur|paper", "murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
     {"tile", "auto|32", "CUDA: lanes that serve one element. 32: a warp serves its elements in turn, as in the paper"},
+    {"parts", "auto|always|never",
+     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block; without "
+     "duplicates. "
+     "auto: none. CPU: combine equal keys of a batch that adds before they reach the table, and let a batch that one "
+     "thread serves have the table to itself. auto: combine where a sample says that it pays"},
 };
 
 // The fastest slab at this utilisation, as measured (docs/performance.md), that can reach it.
@@ -47,6 +52,7 @@ gpuhash_status parse(const gpuhash_config& c, slab_options& o, gpuhash_error* er
   if (!s) s = option_word(c, "duplicates", "0|1", &o.duplicates, err);
   if (!s) s = option_word(c, "hash", "murmur|paper", &o.hash, err);
   if (!s) s = option_word(c, "tile", "auto|32", &tile, err);
+  if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   o.slab_bytes = slab ? 32u << slab : fitting_slab(c, o.utilization), o.tile = tile ? 32 : 0;
   return s;
 }

@@ -6,6 +6,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "parts.cuh"
 #include "rebuild.cuh"
 #include "walk.hpp"
 
@@ -84,7 +85,7 @@ constexpr engine one() {
           nullptr,
           move_on_cuda<F>,
           nullptr,
-          nullptr,
+          &parts_of<slab_parts<F>>,
           true};
 }
 static const engine engines[format_count] = {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()};

@@ -21,6 +21,7 @@ struct slab_options {
   uint32_t duplicates = 0;
   uint32_t hash = slab_murmur;
   uint32_t tile = 0;
+  uint32_t parts = 0;  // parts_choice
 };
 
 // Slabs of a bucket whose number of keys is Poisson distributed with this mean, M of them to a slab; at least one.
@@ -107,7 +108,10 @@ class slab_hash_table final : public table {
   uint64_t slots() const override { return (layout_.buckets + layout_.heap.capacity()) * data_slots_; }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
-  void tune(request& q) const override { q.tile = options_.tile; }
+  void tune(request& q) const override {
+    q.tile = options_.tile;
+    q.parts = options_.parts;
+  }
 
   gpuhash_status refuse(const gpuhash_batch& b, gpuhash_error* err) const override {
     if (b.op != GPUHASH_OP_INSERT_MULTI || options_.duplicates) return GPUHASH_OK;

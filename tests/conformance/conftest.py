@@ -24,12 +24,14 @@ ON_CPU = {
     "skiplist": [{"chunk": 32, "p_chunk": 0.5}],
     "hive": [{"hashes": "bithash1+bithash2"}, {"hashes": "crc32+city+crc64", "bucket": 16, "parts": "always"}],
     "linear_probe": [{"parts": "always"}, {"parts": "never"}],
+    "slab_hash": [{"parts": "always"}, {"parts": "never"}],
 }
 # Shapes that only a GPU has: batches by parts of the table; slots in host memory, as batches come and in order of small
 # windows; stacks of jobs.
 ON_CUDA = {
     "hive": [{"parts": "always"}],
     "linear_probe": [{"parts": "always"}],
+    "slab_hash": [{"parts": "always"}],
     "stadium": [
         {"placement": "host"},
         {"placement": "host", "ordered_from": 1, "window": 256, "ticket": 4},

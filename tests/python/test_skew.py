@@ -83,11 +83,12 @@ def test_sums_and_masks(kind: str, dtype: str, threads: int, way: dict) -> None:
 
 @pytest.mark.parametrize("structure", BACKENDS)
 @pytest.mark.parametrize("kind", ["zipf", "steep", "one", "runs"])
-def test_other_structures(structure: str, kind: str) -> None:
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_other_structures(structure: str, kind: str, way: dict) -> None:
     keys = keys_of(kind, N, "uint64")
     values = np.arange(N)
     for threads in (1, 2):
-        with table(structure, threads=threads, capacity=100) as t:
+        with table(structure, threads=threads, capacity=100, **way) as t:
             once_for_each(keys, t.accumulate(keys, values), keys[:0])
             same_as_numpy(t, keys, values, np.add)
             once_for_each(np.append(keys, np.uint64(1)), t.insert(np.append(keys, np.uint64(1)), 5), keys)
@@ -216,7 +217,7 @@ def test_a_large_batch_grows_its_table_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("structure", "way"), [("hive", {}), ("slab_hash", {}), *(("linear_probe", way) for way in WAYS)], ids=str
+    ("structure", "way"), [("hive", {}), *((s, way) for s in ("linear_probe", "slab_hash") for way in WAYS)], ids=str
 )
 def test_beside_other_threads(structure: str, way: dict) -> None:
     """Batches that would be alone meet, and readers see sums that only rise."""

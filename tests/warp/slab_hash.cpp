@@ -1,7 +1,7 @@
 // The CUDA kernels of slab_hash and of the allocator on emulated warps: slab_hash [ROUNDS [FIRST SEED]]
 #include "libgpuhash/alloc/slab_engine.hpp"
-#include "plugins/slab_hash/layout.hpp"
 #include "tests/warp/rounds.hpp"
+#include "tests/warp/slab_store.hpp"
 
 extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_cuda();
 extern "C" const gpuhash::slab_engine* gpuhash_slab_hash_slab_engine_cuda();
@@ -9,94 +9,7 @@ extern "C" const gpuhash::slab_engine* gpuhash_slab_hash_slab_engine_cuda();
 namespace warp_test {
 namespace {
 
-// Memory of a heap of which only so many units are free.
-struct heap_memory {
-  vector<u128> units;
-  vector<vector<u32>> bitmaps;
-  u32 note = 0;
-  slab_heap h{};
-
-  heap_memory(u32 supers, u32 blocks, u32 unit_bytes, u64 free_units) {
-    const size_t per_super = size_t(blocks) * block_units * unit_bytes;
-    units.resize(supers * per_super / 16 + 8);
-    memset(units.data(), 0xff, units.size() * 16);
-    auto* base = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(units.data()) + 127) & ~uintptr_t(127));
-    bitmaps.resize(supers);
-    for (u32 s = 0; s < supers; ++s) {
-      bitmaps[s].resize(size_t(blocks) * block_words);
-      for (u32& word : bitmaps[s])
-        for (u32 bit = 0; bit < 32; ++bit)
-          if (free_units)
-            --free_units;
-          else
-            word |= 1u << bit;
-      h.units[s] = base + s * per_super, h.bitmaps[s] = bitmaps[s].data();
-    }
-    if (supers > 1) h.fresh = 1, h.share = 0xc0000000u;  // as after growth: every draw meets both kinds of super blocks
-    h.note = &note, h.supers = supers, h.blocks = blocks, h.unit_bits = u32(__builtin_ctz(unit_bytes)), h.seed = 99;
-  }
-  u64 taken() const {
-    u64 n = 0;
-    for (const auto& bits : bitmaps)
-      for (const u32 word : bits) n += u64(__builtin_popcount(word));
-    return n;
-  }
-};
-
-template <class F>
-struct slab_store final : store {
-  slab_table<F> t{};
-  heap_memory heap;
-
-  slab_store(format_id format, u64 keys, u32 slab_bytes, bool duplicates)
-      : heap(2, 2, slab_bytes, keys < 100 ? 3 : ~u64(0)) {
-    const u32 slots = slab_bytes / sizeof(typename F::word);
-    const u64 buckets = keys / (slots * 3) + 2;
-    memory_.resize((buckets + 2) * slab_bytes / 16 + 8);
-    memset(memory_.data(), 0xff, memory_.size() * 16);
-    t.base = reinterpret_cast<typename F::word*>((reinterpret_cast<uintptr_t>(memory_.data()) + 127) & ~uintptr_t(127));
-    tails_.resize(buckets + 2, no_unit);
-    t.tails = duplicates ? tails_.data() : nullptr;
-    t.seed = 777, t.buckets = typename F::index(buckets), t.slab_slots = slots, t.duplicates = duplicates;
-    t.heap = heap.h;
-    run = gpuhash_slab_hash_engines_cuda() + format, layout = &t, cells = buckets + 2;
-    key_bytes = sizeof(typename F::key), value_bytes = F::has_value ? sizeof(typename F::value) : 0;
-  }
-  // By S2 the empty slots of a chain are its suffix; a unit is on one chain or free (S5).
-  int64_t used() const override {
-    int64_t n = 0;
-    for (u64 b = 0; b < cells; ++b) {
-      bool ended = false;
-      for (const typename F::word* at = t.bucket(typename F::index(b));;) {
-        for (u32 i = 0; i + 1 < t.slab_slots; ++i) {
-          const bool empty = F::key_of(at[i]) == empty_key<typename F::key>;
-          if (ended && !empty) wrong("bucket %llu: a key follows an empty slot (S2)", b);
-          ended |= empty;
-          n += !empty;
-        }
-        const u32 next = t.next_of(at[t.slab_slots - 1]);
-        if (next == no_unit) break;
-        if (!t.heap.owns(next)) wrong("bucket %llu: a link leads nowhere (S4)", b);
-        at = t.slab(next);
-      }
-    }
-    return n;
-  }
-  u64 linked() const {
-    u64 n = 0;
-    for (u64 b = 0; b < cells; ++b)
-      for (const typename F::word* at = t.bucket(typename F::index(b));;) {
-        const u32 next = t.next_of(at[t.slab_slots - 1]);
-        if (next == no_unit) break;
-        ++n, at = t.slab(next);
-      }
-    return n;
-  }
-
- private:
-  vector<u128> memory_;
-  std::vector<u32> tails_;
-};
+const engine* engine_of(format_id format) { return gpuhash_slab_hash_engines_cuda() + format; }
 
 template <class F>
 void add(vector<shape>& to, const char* name, format_id format) {
@@ -106,7 +19,7 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   F::has_value ? u32(sizeof(typename F::value)) : 0,
                   {insert, assign, accumulate, find, erase, count, erase_all, mixed},
                   no_memory,
-                  [=](u64 keys) { return std::make_unique<slab_store<F>>(format, keys, bytes, false); }});
+                  [=](u64 keys) { return std::make_unique<slab_store<F>>(engine_of(format), keys, bytes, false); }});
 }
 
 // insert_multi, count, SEARCHALL, erase_all and FLUSH with keys that have several pairs.
@@ -121,7 +34,7 @@ void duplicates(const char* name, format_id format, u32 slab_bytes, u64 seed) {
   title(s, seed, "several pairs of a key");
   random_numbers random{seed};
   const vector<u64> pool = key_pool(s, 50);
-  slab_store<F> t(format, 300, slab_bytes, true);
+  slab_store<F> t(engine_of(format), 300, slab_bytes, true);
   const u64 base_taken = t.heap.taken();
   std::multimap<u64, u64> expected;
   batch b = random_batch(s, random, pool, insert_multi, 600);
