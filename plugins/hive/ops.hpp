@@ -113,7 +113,8 @@ struct hive_op {
     value seen = 0;
     if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
 
-    const bool ends = alive || (adding && (has_open || revives));
+    const bool claims = adding && has_open && t.commits;  // under the lock
+    const bool ends = alive || (adding && ((has_open && !claims) || revives));
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
     if constexpr (Kind != find && Kind != count)  // H2: the first EMPTY slot
@@ -139,7 +140,7 @@ struct hive_op {
     looked = again;
     if (retry || again) return verdict::again;
     if (ended) return verdict::done;
-    if (way + 1 == t.ways) return verdict::slow;
+    if (way + 1 == t.ways || claims) return verdict::slow;
     way = way + 1;
     at = t.bucket_of(k, home, way);
     return verdict::next;
@@ -162,7 +163,8 @@ struct hive_op {
     u32* const lock = t.lock_of(home);
 
     const u32 version = Alone ? 1 : tile.once(go, [&] {
-      return adding && !GH_MUTANT(unlocked_home) ? hand.lock(lock) : hand.version(lock);
+      const bool locks = adding && !GH_MUTANT(unlocked_home) && !(GH_MUTANT(lockless_claim) && t.commits);
+      return locks ? hand.lock(lock) : hand.version(lock);
     });
     const bool mine = go && (version & 1 || (GH_MUTANT(impatient_miss) && !adding));
 
@@ -211,7 +213,8 @@ struct hive_op {
         spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
       }
       const auto open = tile.with_key(rows[1], empty_key<key>, 0);
-      const bool in_first = places && tile.any(spot), in_second = places && !tile.any(spot) && tile.any(open);
+      const bool in_first = places && tile.any(spot);
+      const bool in_second = places && !tile.any(spot) && tile.any(open) && !t.commits;
       tile.once(in_second, [&] {
         if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
         return 0u;
@@ -250,14 +253,14 @@ struct hive_op {
     return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
   }
 
-  // Neither bucket of k has a slot for the pair.
+  // Neither bucket of k has a slot for the pair, or it has to be claimed.
   template <class Hand>
   GH_FN static placed find_room(Tile& tile, const table& t, const Hand& hand, bool hard, index home, index second,
                                 const typename Tile::row (&rows)[most_ways], word pair) {
     placed put{placed::no_room, 0};
     bool wants = hard;
     u32 used = 0;  // by an eviction that came to nothing in the end
-    if (Tile::searches()) {
+    if (Tile::searches() && t.evictions && !t.commits) {
       const bool in_third = t.ways == 3 && tile.any(tile.with_key(rows[2], empty_key<key>, 0));
       typename Tile::hits can[2];
       tile.search(hard && !in_third, rows[0], rows[1], can,

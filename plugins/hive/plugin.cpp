@@ -14,6 +14,12 @@ constexpr gpuhash_option_info option_list[] = {
     {"bucket", "8|16|32", "slots of a bucket; 32 is the paper's. Default: 8"},
     {"ways", "2|3", "buckets that a key may lie in. Default: 2"},
     {"stash", "0 to 0.25", "slots of the stash, by slots of the buckets; 0: none. Default: 1/64"},
+    {"evictions", "0 to 64",
+     "rounds in which keys make room for a key whose buckets are full, before it goes to the stash; 0: none. Default: "
+     "8"},
+    {"claim", "swap|commit",
+     "how a key takes a free slot. swap: by one compare-and-swap. commit: the paper's two steps, under the lock of its "
+     "home: the slot is claimed, then written. Default: swap"},
     {"contract", "0 to 0.25",
      "load below which a growing table gives memory back as keys are erased; 0: never. Default: 0.25"},
     {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
@@ -64,6 +70,8 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   gpuhash_status s = option_word(c, "bucket", "8|16|32", &bucket, err);
   if (!s) s = option_word(c, "ways", "2|3", &ways, err);
   if (!s) s = option_real(c, "stash", 0, 0.25, &o.stash, err);
+  if (!s) s = option_number(c, "evictions", 0, most_eviction_rounds, false, &o.evictions, err);
+  if (!s) s = option_word(c, "claim", "swap|commit", &o.commits, err);
   if (!s) s = option_real(c, "contract", 0, 0.25, &o.contract, err);
   if (!s) s = option_word(c, "segment", "auto|whole", &o.whole, err);
   if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
