@@ -57,6 +57,60 @@ def test_overfull_table_keeps_what_it_took() -> None:
         t.check()
 
 
+@pytest.mark.parametrize("claim", ["swap", "commit"])
+def test_loads_by_the_steps_that_an_insert_may_use(claim: str) -> None:
+    """Without evictions and stash a key has its two buckets; each of them lets it go further, and nothing is lost."""
+    held = {}
+    for evictions in (0, 1, 8):
+        for stash in (0, 1 / 64):
+            with table(100_000, max_load_factor=1.0, evictions=evictions, stash=stash, claim=claim) as t:
+                for part in np.array_split(KEYS[:100_000], 1000):  # to the first one that does not fit
+                    if not fill(t, part).all():
+                        break
+                stats = t.stats()
+                held[evictions, stash > 0] = len(t) / (stats["buckets"] * stats["bucket"])
+                keys, values = t.export()
+                assert (keys == values).all()
+                assert np.isin(keys, KEYS[:100_000]).all()
+                assert t.find(keys)[1].all()
+                assert (stats["stashed"] > 0) == (stash > 0)
+                t.check()
+    assert held[0, False] < 0.6 < 0.7 < held[0, True] < 0.82 < held[1, False] < 0.9 < held[8, False], held
+    assert held[0, True] < held[1, True] <= held[8, True], held
+
+
+def test_a_table_grows_without_evictions() -> None:
+    """Elements without room are tried again after growth, at whatever load they come."""
+    for options in ({"evictions": 0}, {"evictions": 0, "stash": 0}, {"evictions": 0, "stash": 0, "claim": "commit"}):
+        with table(64, grow=True, **options) as t:
+            for part in np.array_split(KEYS[:400_000], 40):
+                assert t.insert(part, part).all()
+            t.check()
+            values, found = t.find(KEYS[:400_000])
+            assert found.all()
+            assert (values == KEYS[:400_000]).all()
+            assert not t.contains(KEYS[400_000:500_000]).any()
+            assert t.erase(KEYS[:390_000]).all()
+            t.shrink()
+            t.check()
+            assert t.contains(KEYS[390_000:400_000]).all()
+
+
+@pytest.mark.parametrize("evictions", [1, 2, 8])
+def test_an_insert_uses_no_more_than_one_slot(evictions: int) -> None:
+    """An eviction makes a slot vacant for a key that takes it, and for no other reason."""
+    with table(2000, max_load_factor=1.0, threads=1, evictions=evictions) as t:
+        before = 0
+        for key in KEYS[:2100]:
+            there = fill(t, np.array([key]))
+            used = t.info["used"]
+            assert used - before <= 1
+            assert there[0] or used == before
+            before = used
+        assert t.stats()["dead"] == 0
+        t.check()
+
+
 def test_keys_that_all_collide_are_bounded() -> None:
     """Keys of one home and one other bucket: as many as two buckets and a path of the stash hold, then FULL."""
     with table(64, stash=0.25, max_load_factor=0.9) as t:
