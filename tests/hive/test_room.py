@@ -111,13 +111,50 @@ def test_an_insert_uses_no_more_than_one_slot(evictions: int) -> None:
         t.check()
 
 
-def test_keys_that_all_collide_are_bounded() -> None:
-    """Keys of one home and one other bucket: as many as two buckets and a path of the stash hold, then FULL."""
-    with table(64, stash=0.25, max_load_factor=0.9) as t:
-        room = t.stats()["slots"]
-        there = fill(t, np.arange(1, 4000, dtype=np.uint32))
-        assert there.sum() <= room
-        assert t.stats()["stashed"] <= t.stats()["stash_slots"]
+def colliding(keys: np.ndarray, buckets: int) -> np.ndarray:
+    """Those of these keys that have bucket 3 and bucket 5, in a table of one segment with seed 3."""
+    homes, others = keys ^ np.uint32(3), keys.copy()
+    for k, shifts, factors in (
+        (homes, (16, 13, 16), (0x85EBCA6B, 0xC2B2AE35)),
+        (others, (16, 15, 16), (0x7FEB352D, 0x846CA68B)),
+    ):
+        for shift, factor in zip(shifts, (*factors, 1), strict=True):
+            k ^= k >> np.uint32(shift)
+            k *= np.uint32(factor)
+    home, other = (h.astype(np.uint64) * np.uint64(buckets) >> np.uint64(32) for h in (homes, others))
+    return keys[(home == 3) & (other == 5) | (home == 5) & (other == 3)]
+
+
+@pytest.mark.parametrize("options", [{}, {"evictions": 64}, {"evictions": 0}, {"stash": 0}, {"claim": "commit"}])
+def test_keys_that_all_collide_are_bounded(options: dict) -> None:
+    """Keys of two buckets and no others: as many as these and the stash hold, then FULL; the statistics say so."""
+    with table(500, seed=3, max_load_factor=0.9, **({"stash": 0.25} | options)) as t:
+        empty = t.stats()
+        keys = colliding(np.arange(1, 1 << 22, dtype=np.uint32), int(empty["buckets"]))
+        assert len(keys) > 1000
+        there = fill(t, keys)
+        stats = t.stats()
+        assert stats["stashed"] == stats["stash_slots"] == (0 if options.get("stash") == 0 else 192)
+        assert there.sum() == len(t) == 16 + stats["stashed"]
+        assert stats["full_buckets"] == pytest.approx(2 / stats["buckets"])
+        assert stats["outside"] >= stats["stashed"] / len(t)
+        found, values = t.find(keys[there])[1], t.find(keys[there])[0]
+        assert found.all()
+        assert (values == keys[there]).all()
+        t.check()
+        assert t.erase(keys[there]).all()
+        assert fill(t, keys[~there][:16]).all(), "dead slots take other keys"
+        t.check()
+
+
+def test_keys_that_all_collide_in_a_table_that_grows() -> None:
+    """It grows until they do not, and no further than a few times."""
+    with table(500, seed=3, grow=True) as t:
+        keys = colliding(np.arange(1, 1 << 22, dtype=np.uint32), int(t.stats()["buckets"]))
+        for part in np.array_split(keys, 50):
+            assert t.insert(part, part).all()
+        assert t.find(keys)[1].all()
+        assert t.stats()["slots"] < 64 * len(keys)
         t.check()
 
 
@@ -162,6 +199,10 @@ def test_sets_and_wide_pairs_at_a_high_load() -> None:
         ({"ways": 4}, "option ways=4"),
         ({"stash": 0.5}, "option stash=0.5"),
         ({"segment": "half"}, "option segment=half"),
+        ({"evictions": 65}, "option evictions=65: give a whole number from 0 to 64"),
+        ({"evictions": -1}, "option evictions=-1: give a whole number"),
+        ({"evictions": "some"}, "option evictions=some"),
+        ({"claim": "mask"}, "option claim=mask: choose one of swap|commit"),
     ],
 )
 def test_bad_options_are_refused(options: dict, words: str) -> None:
