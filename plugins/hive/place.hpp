@@ -263,7 +263,7 @@ struct hive_hand {
       seen = Mem::template load<order::acquire>(slot);
       const bool won = t.commits ? claim(slot, seen) : is_dead<F>(seen) && swap(slot, seen, pair);
       if (won && t.commits) {
-        Mem::template store<order::release>(slot, pair);
+        swap(slot, vacant<F>(), pair);  // released, as a store of 16 bytes would not be everywhere
         used += is_empty<F>(seen);
       }
       if (takes) unlock(lock, version);
