@@ -87,11 +87,18 @@ gpuhash_status make_one(const table::setup& s, const hive_options& o, table** ou
   return status;
 }
 
+// What tables of usual sizes reach with these steps of an insert (README.md).
+double usual_load(const hive_options& o) {
+  const bool stash = o.stash >= 1.0 / 64;
+  if (o.evictions == 0) return stash ? 0.7 : 0.25;
+  return stash || o.evictions >= eviction_rounds ? 0.9 : 0.75;
+}
+
 gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
   table::setup s = given;
-  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 0.9;
   hive_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = usual_load(o);
   const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
   if (s.config.value_bytes == 0)
     return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
