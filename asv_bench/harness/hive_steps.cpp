@@ -1,7 +1,7 @@
 // Inserts into a hive table, by one thread, that are counted and timed step by step: for hive_steps.py.
 //   hive_steps SLOTS WAYS LOAD...
 // For each load a line: inserts into the empty table until then; cycles of each step; locks, moves of keys, inserts that moved
-// some, the most moves of one insert; keys in the stash; inserts without room.
+// some, the most moves of one insert; keys in the stash; inserts without room; inserts of 1, 2, 3 and more moves.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   t.stash = t.slots + slots, t.locks = locks.data(), t.filter = filter.data(), t.note = &note;
 
   u32 next = 0;
-  u64 chains = 0, longest = 0, full = 0;
+  u64 chains = 0, longest = 0, full = 0, of_length[4] = {};
   for (int a = 3; a < argc; ++a) {
     const u32 end = u32(strtod(argv[a], nullptr) * double(slots));
     for (; next < end; ++next) {
@@ -85,13 +85,16 @@ int main(int argc, char** argv) {
       }
       the_clock.enter(home_bucket);
       const u64 n = the_clock.moves - before;
+      if (n) ++of_length[n < 4 ? n - 1 : 3];
       chains += n != 0, longest = n > longest ? n : longest, full += o.res.status != yes;
     }
     u64 stashed = 0;
     for (u32 i = 0; i < t.stash_slots; ++i) stashed += is_live<pair32>(t.stash[i]);
     printf("%s %llu", argv[a], u64(end) - full);
     for (const u64 c : the_clock.cycles) printf(" %llu", c);
-    printf(" %llu %llu %llu %llu %llu %llu\n", u64(the_clock.locks), u64(the_clock.moves), chains, longest, stashed,
+    printf(" %llu %llu %llu %llu %llu %llu", u64(the_clock.locks), u64(the_clock.moves), chains, longest, stashed,
            full);
+    for (const u64 c : of_length) printf(" %llu", c);
+    puts("");
   }
 }

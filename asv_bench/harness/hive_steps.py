@@ -13,7 +13,8 @@ from .runs import Wrong
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = ("home", "other buckets", "lock and claim", "evict", "stash")
-COUNTS = ("locks", "moves", "evicting", "longest", "stashed", "full")
+CHAINS = ("chains of 1", "of 2", "of 3", "longer")  # inserts by the keys that they moved
+COUNTS = ("locks", "moves", "evicting", "longest", "stashed", "full", *CHAINS)
 PER_INSERT = ("locks", "moves", "evicting")
 NOTE = "each step with the time that it takes to read the clock"
 

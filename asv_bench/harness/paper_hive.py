@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from . import hashes, hive_steps
 from .ceilings import Ceilings, label
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
+from .hive_price import price
 from .keys import random_keys, shuffled
 from .runs import POISON, TableRun, Wrong
 from .svg import Chart
@@ -38,50 +40,51 @@ def achieved_load(settings: Settings) -> Figure:
     on, xp = settings.device, settings.device.xp
     n = settings.n or (1 << 25 if settings.on_cuda else 1 << 21)
     rows: list[dict[str, Any]] = []
-    for bucket in (8, 16, 32):
-        for ways in (2, 3):
-            for stash in (0.0, 1 / 64):
-                options = {"bucket": bucket, "ways": ways, "stash": stash} | settings.options
-                table = gh.Table(
-                    "hive",
-                    key_dtype="uint32",
-                    value_dtype="uint32",
-                    capacity=n,
-                    max_load_factor=1.0,
-                    device=on.name,
-                    grow=False,
-                    threads=settings.threads,
-                    seed=1,
-                    **options,
-                )
-                slots = int(table.stats()["buckets"]) * bucket
-                batch = slots // STEPS
-                for step in range(STEPS + 4):
-                    held = len(table)
-                    values = xp.arange(step * batch, (step + 1) * batch, dtype=np.uint32)
-                    try:
-                        table.insert(random_keys(xp, values, 4), values)
-                    except gh.TableFull:
-                        break
-                stats = table.stats()
-                if not slots // 2 < held <= len(table) <= table.info["slots"]:
-                    raise Wrong(f"hive holds {held} keys, then {len(table)}, in {slots} slots and a stash")
-                rows.append(
-                    {
-                        "bucket": bucket,
-                        "ways": ways,
-                        "stash": float(stash),
-                        "load_factor": held / slots,
-                        "outside": float(stats["outside"]),
-                        "stashed": int(stats["stashed"]),
-                        "keys": held,
-                    }
-                )
-                table.check()
-                table.close()
-    note = f"{n:,} slots, keys of 4 + 4 bytes, filled in steps of 1/{STEPS}"
+    for bucket, ways, evictions, stash in product((8, 16, 32), (2, 3), (0, 1, 8), (0.0, 1 / 64)):
+        options = {"bucket": bucket, "ways": ways, "evictions": evictions, "stash": stash} | settings.options
+        table = gh.Table(
+            "hive",
+            key_dtype="uint32",
+            value_dtype="uint32",
+            capacity=n,
+            max_load_factor=1.0,
+            device=on.name,
+            grow=False,
+            threads=settings.threads,
+            seed=1,
+            **options,
+        )
+        slots = int(table.stats()["buckets"]) * bucket
+        batch = slots // STEPS
+        for step in range(STEPS + 4):
+            held = len(table)
+            values = xp.arange(step * batch, (step + 1) * batch, dtype=np.uint32)
+            try:
+                table.insert(random_keys(xp, values, 4), values)
+            except gh.TableFull:
+                break
+        stats = table.stats()
+        if not slots // (2 if evictions else 8) < held <= len(table) <= table.info["slots"]:
+            raise Wrong(f"hive holds {held} keys, then {len(table)}, in {slots} slots and a stash")
+        rows.append(
+            {
+                "bucket": bucket,
+                "ways": ways,
+                "evictions": evictions,
+                "stash": float(stash),
+                "load_factor": held / slots,
+                "outside": float(stats["outside"]),
+                "stashed": int(stats["stashed"]),
+                "keys": held,
+            }
+        )
+        table.check()
+        table.close()
+    note = f"{n:,} slots, keys of 4 + 4 bytes, two buckets for a key, filled in steps of 1/{STEPS}"
     chart = Chart("Load before the first element without room", "slots of a bucket", "load factor", note)
-    return Figure(rows, series(rows, chart, "bucket", "load_factor", ["ways", "stash"]))
+    return Figure(
+        rows, series([row for row in rows if row["ways"] == 2], chart, "bucket", "load_factor", ["evictions", "stash"])
+    )
 
 
 def collision_speedup(settings: Settings) -> Figure:
@@ -233,7 +236,7 @@ def insertion_steps(settings: Settings) -> Figure:
             rows.append({"load": load, "step": step, "share": line[step], "min": min(shares), "max": max(shares)})
         counted = trials[0]  # the same in each
         line |= {f"{what}/insert": counted[what] / counted["inserts"] for what in hive_steps.PER_INSERT}
-        line |= {what: counted[what] for what in ("longest", "stashed", "full", "inserts")}
+        line |= {what: counted[what] for what in (*hive_steps.CHAINS, "longest", "stashed", "full", "inserts")}
         summary.append(line)
         rows.append(line)
     note = f"filled from empty to this load, {n:,} slots, one thread; {hive_steps.NOTE}"
@@ -299,6 +302,7 @@ def resizing(settings: Settings) -> Figure:
 
 FIGURES = {
     "load": achieved_load,
+    "price": price,
     "resizing": resizing,
     "3": collision_speedup,
     "5": hash_pairs,

@@ -35,6 +35,15 @@ GH_BEGIN
 
 inline constexpr u32 most_ways = 3;
 inline constexpr u32 least_buckets = 4;  // of a segment, so that the buckets of a key can differ
+// Rounds of evictions, before the stash has to take a key. One more costs time and no correctness.
+#if defined(GPUHASH_SIM)
+inline constexpr u32 eviction_rounds = 2;
+#elif defined(GPUHASH_EMULATED_WARP)
+inline constexpr u32 eviction_rounds = 1;
+#else
+inline constexpr u32 eviction_rounds = 8;
+#endif
+inline constexpr u32 most_eviction_rounds = 64;
 
 // The tombstone of no key.
 template <class F>
@@ -89,8 +98,10 @@ struct hive_table {
   u32 ways;               // buckets of a key: 2 or 3
   u32 functions;          // a hash_function for each way, 4 bits each; 0: the structure's own, as on CUDA
   u32 lock_mask;
-  u32 stash_slots;  // 0: none
-  u32 stash_path;   // slots of the stash from a key's first one on where it may lie
+  u32 stash_slots;                  // 0: none
+  u32 stash_path;                   // slots of the stash from a key's first one on where it may lie
+  u32 evictions = eviction_rounds;  // 0: no key makes room for another one
+  u32 commits = 0;                  // 1: a slot is claimed under its bucket's lock, and then written
 
   static constexpr u32 kinds =
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;

@@ -23,6 +23,15 @@
 #include "libgpuhash/tile/tile.hpp"
 #include "place.hpp"
 
+// CUDA: 1: each lane swaps the first EMPTY slot of its own element's home, instead of the tile, one element after the other.
+#ifndef GPUHASH_HIVE_CLAIM_HOMES
+#define GPUHASH_HIVE_CLAIM_HOMES 0
+#endif
+// CUDA, inserts of small pairs: blocks of a multiprocessor.
+#ifndef GPUHASH_HIVE_INSERT_BLOCKS
+#define GPUHASH_HIVE_INSERT_BLOCKS 3
+#endif
+
 GH_BEGIN
 
 // One operation. Kind is a kind, or `mixed` when each element has its own. A row is a bucket. Beside what every tile has, a
@@ -51,7 +60,9 @@ struct hive_op {
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
   static constexpr bool small = sizeof(key) == 4 && F::has_value;
   // CUDA: more blocks of them would have to spill registers.
-  static constexpr int cuda_blocks = !may_add ? (sizeof(key) == 4 && Alone ? 5 : 3) : Kind == insert && small ? 3 : 2;
+  static constexpr int cuda_blocks = !may_add                  ? (sizeof(key) == 4 && Alone ? 5 : 3)
+                                     : Kind == insert && small ? GPUHASH_HIVE_INSERT_BLOCKS
+                                                               : 2;
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
   static constexpr bool homes_first = true;
 
@@ -82,6 +93,13 @@ struct hive_op {
   {
     return true;
   }
+#if GPUHASH_HIVE_CLAIM_HOMES
+  GH_FN static bool claims(const table& t)
+    requires(Kind == insert)
+  {
+    return !t.commits;
+  }
+#endif
   GH_FN static index first_line(const table&, index a_home) { return a_home; }
   GH_FN static word* line_at(const table& t, index a_home) { return t.bucket(a_home); }
   template <class Glance>
@@ -113,7 +131,8 @@ struct hive_op {
     value seen = 0;
     if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
 
-    const bool ends = alive || (adding && (has_open || revives));
+    const bool claims = adding && has_open && t.commits;  // under the lock
+    const bool ends = alive || (adding && ((has_open && !claims) || revives));
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
     if constexpr (Kind != find && Kind != count)  // H2: the first EMPTY slot
@@ -139,7 +158,7 @@ struct hive_op {
     looked = again;
     if (retry || again) return verdict::again;
     if (ended) return verdict::done;
-    if (way + 1 == t.ways) return verdict::slow;
+    if (way + 1 == t.ways || claims) return verdict::slow;
     way = way + 1;
     at = t.bucket_of(k, home, way);
     return verdict::next;
@@ -162,7 +181,8 @@ struct hive_op {
     u32* const lock = t.lock_of(home);
 
     const u32 version = Alone ? 1 : tile.once(go, [&] {
-      return adding && !GH_MUTANT(unlocked_home) ? hand.lock(lock) : hand.version(lock);
+      const bool locks = adding && !GH_MUTANT(unlocked_home) && !(GH_MUTANT(lockless_claim) && t.commits);
+      return locks ? hand.lock(lock) : hand.version(lock);
     });
     const bool mine = go && (version & 1 || (GH_MUTANT(impatient_miss) && !adding));
 
@@ -211,7 +231,8 @@ struct hive_op {
         spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
       }
       const auto open = tile.with_key(rows[1], empty_key<key>, 0);
-      const bool in_first = places && tile.any(spot), in_second = places && !tile.any(spot) && tile.any(open);
+      const bool in_first = places && tile.any(spot);
+      const bool in_second = places && !tile.any(spot) && tile.any(open) && !t.commits;
       tile.once(in_second, [&] {
         if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
         return 0u;
@@ -250,14 +271,14 @@ struct hive_op {
     return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
   }
 
-  // Neither bucket of k has a slot for the pair.
+  // Neither bucket of k has a slot for the pair, or it has to be claimed.
   template <class Hand>
   GH_FN static placed find_room(Tile& tile, const table& t, const Hand& hand, bool hard, index home, index second,
                                 const typename Tile::row (&rows)[most_ways], word pair) {
     placed put{placed::no_room, 0};
     bool wants = hard;
     u32 used = 0;  // by an eviction that came to nothing in the end
-    if (Tile::searches()) {
+    if (Tile::searches() && t.evictions && !t.commits) {
       const bool in_third = t.ways == 3 && tile.any(tile.with_key(rows[2], empty_key<key>, 0));
       typename Tile::hits can[2];
       tile.search(hard && !in_third, rows[0], rows[1], can,

@@ -364,7 +364,7 @@ class segment_part {
       many = now.unclear;
       for (u32 i = threadIdx.x; i < hard; i += serve_threads) {
         const u32 x = chains[i];
-        if (evict(these.mine[x]))
+        if (t.evictions && evict(these.mine[x]))
           added(here, x, 0);
         else
           leave(these, x);

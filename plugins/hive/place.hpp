@@ -30,12 +30,11 @@ GH_BEGIN
 #define HIVE_EVENT(what)
 #endif
 
-// How long somebody looks for a place before the stash has to take the key. A search that goes on for one victim more, or
-// one round more, costs time and no correctness.
+// Keys of each bucket, in a round, that another key might make room for. One more costs time and no correctness.
 #if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
-inline constexpr u32 eviction_rounds = 1, second_victims = 1;
+inline constexpr u32 second_victims = 1;
 #else
-inline constexpr u32 eviction_rounds = 8, second_victims = 2;
+inline constexpr u32 second_victims = 2;
 #endif
 // A swap that was lost, or a lock that another tile holds, is no reason to say that there is no room; but tiles that stand
 // in each other's way do not try for ever.
@@ -142,19 +141,23 @@ struct hive_hand {
 
   // ---- the buckets -----------------------------------------------------------------------------------------------------
 
-  // Put the pair of key k somewhere: its home has no EMPTY slot, k is nowhere, and the caller holds the lock of its home.
+  // Put the pair of key k somewhere: k is nowhere, the caller holds the lock of its home, and that has no EMPTY slot, unless
+  // slots are claimed first (t.commits).
   HIVE_RARE u32 place(index home, word pair) const {
     const key k = F::key_of(pair);
     u32 used = 0;
     bool busy = false;
     HIVE_NO_UNROLL
-    for (u32 round = 0; round < eviction_rounds; ++round) {
+    for (u32 round = 0;; ++round) {
       HIVE_NO_UNROLL
       for (u32 way = 0; way < t.ways; ++way)
-        if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
+        if (take_free_slot(home, GH_MUTANT(early_other) ? t.ways - 1 - way : way, pair, used, busy))
+          return placed{placed::done, used}.packed();
+      if (round == evictions() || may_be_open(busy)) break;
       HIVE_EVENT(evicting);
       if (evict(home, pair, used, busy)) return placed{placed::done, used}.packed();
-      evict_second(k, home, round, used, busy);
+      // Not for nobody: what it makes vacant is for the next round.
+      if (round + 1 < evictions()) evict_second(k, home, round, used, busy);
     }
     return stash_instead(home, pair, used, busy);
   }
@@ -187,9 +190,9 @@ struct hive_hand {
     HIVE_NO_UNROLL
     for (u32 way = 0; way < t.ways; ++way)
       if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
-    const u32 victims = t.ways << t.slot_bits;
+    const u32 victims = evictions() && !may_be_open(busy) ? t.ways << t.slot_bits : 0;
     HIVE_NO_UNROLL
-    for (u32 i = 0, steps = 0; i < victims && steps < (1 + eviction_rounds) * victims; ++i, ++steps) {
+    for (u32 i = 0, steps = 0; i < victims && steps < (1 + evictions()) * victims; ++i, ++steps) {
       const u32 way = i >> t.slot_bits;
       if (way) mark_outside(k, home);
       index b = t.bucket_of(k, home, way);
@@ -215,6 +218,9 @@ struct hive_hand {
   }
 
  private:
+  GH_FN u32 evictions() const { return GH_MUTANT(unasked_eviction) ? 1 : t.evictions; }
+  // Slots that are claimed first: a bucket whose lock somebody else held may have EMPTY ones, and nobody leaves it then (H2).
+  GH_FN bool may_be_open(bool busy) const { return t.commits && busy && !GH_MUTANT(open_victim); }
   // One of v's buckets other than b, which is one.
   GH_FN index way_out(key v, index v_home, index b) const {
     const index first = t.bucket_of(v, v_home, 1);
@@ -242,7 +248,7 @@ struct hive_hand {
       word seen = Mem::template load<order::acquire>(slot);
       if (is_live<F>(seen)) continue;
       if (way) mark_outside(k, home);
-      if (is_empty<F>(seen)) {
+      if (is_empty<F>(seen) && !t.commits) {
         seen = Mem::template cas<order::acq_rel>(slot, empty_word<F>(), pair);
         if (is_empty<F>(seen)) return ++used, true;
         if (is_live<F>(seen)) continue;
@@ -255,12 +261,25 @@ struct hive_hand {
         continue;
       }
       seen = Mem::template load<order::acquire>(slot);
-      const bool won = is_dead<F>(seen) && Mem::template cas<order::acq_rel>(slot, seen, pair) == seen;
+      const bool won = t.commits ? claim(slot, seen) : is_dead<F>(seen) && swap(slot, seen, pair);
+      if (won && t.commits) {
+        swap(slot, vacant<F>(), pair);  // released, as a store of 16 bytes would not be everywhere
+        used += is_empty<F>(seen);
+      }
       if (takes) unlock(lock, version);
       if (won) return true;
       busy = true;
     }
     return false;
+  }
+  GH_FN static bool swap(word* slot, word seen, word to) {
+    return Mem::template cas<order::acq_rel>(slot, seen, to) == seen;
+  }
+  // Make a free slot the caller's, who holds its bucket's lock: a vacant slot of a locked bucket is nobody else's (H5). A
+  // dead one may be taken back meanwhile, by the key whose tombstone it is (H6).
+  GH_FN static bool claim(word* slot, word seen) {
+    if (GH_MUTANT(stored_claim)) return is_free(seen) && (Mem::template store<order::relaxed>(slot, vacant<F>()), true);
+    return is_free(seen) && swap(slot, seen, vacant<F>());
   }
 
   // A slot of bucket b that is EMPTY or dead; or NULL.

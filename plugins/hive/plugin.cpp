@@ -14,6 +14,12 @@ constexpr gpuhash_option_info option_list[] = {
     {"bucket", "8|16|32", "slots of a bucket; 32 is the paper's. Default: 8"},
     {"ways", "2|3", "buckets that a key may lie in. Default: 2"},
     {"stash", "0 to 0.25", "slots of the stash, by slots of the buckets; 0: none. Default: 1/64"},
+    {"evictions", "0 to 64",
+     "rounds in which keys make room for a key whose buckets are full, before it goes to the stash; 0: none. Default: "
+     "8"},
+    {"claim", "swap|commit",
+     "how a key takes a free slot. swap: by one compare-and-swap. commit: the paper's two steps, under the lock of its "
+     "home: the slot is claimed, then written. Default: swap"},
     {"contract", "0 to 0.25",
      "load below which a growing table gives memory back as keys are erased; 0: never. Default: 0.25"},
     {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
@@ -64,6 +70,8 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   gpuhash_status s = option_word(c, "bucket", "8|16|32", &bucket, err);
   if (!s) s = option_word(c, "ways", "2|3", &ways, err);
   if (!s) s = option_real(c, "stash", 0, 0.25, &o.stash, err);
+  if (!s) s = option_number(c, "evictions", 0, most_eviction_rounds, false, &o.evictions, err);
+  if (!s) s = option_word(c, "claim", "swap|commit", &o.commits, err);
   if (!s) s = option_real(c, "contract", 0, 0.25, &o.contract, err);
   if (!s) s = option_word(c, "segment", "auto|whole", &o.whole, err);
   if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
@@ -79,11 +87,18 @@ gpuhash_status make_one(const table::setup& s, const hive_options& o, table** ou
   return status;
 }
 
+// What tables of usual sizes reach with these steps of an insert (README.md).
+double usual_load(const hive_options& o) {
+  const bool stash = o.stash >= 1.0 / 64;
+  if (o.evictions == 0) return stash ? 0.7 : 0.25;
+  return stash || o.evictions >= eviction_rounds ? 0.9 : 0.75;
+}
+
 gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
   table::setup s = given;
-  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 0.9;
   hive_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
+  if (s.config.max_load_factor == 0.0) s.config.max_load_factor = usual_load(o);
   const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
   if (s.config.value_bytes == 0)
     return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);

@@ -13,7 +13,8 @@ GH_BEGIN
 template <class F, u32 Kind, int R, int P, bool Alone = false>
 int serve(const void* t, const request& q, totals* sum) {
   constexpr bool may_miss = Kind == mixed || !in_kinds(Kind, adding_kinds);
-  using tile = hive_cuda_tile<F, R, may_miss && !Alone ? order::acquire : order::relaxed>;
+  constexpr bool acquires = may_miss && !Alone && !GH_MUTANT(relaxed_row);
+  using tile = hive_cuda_tile<F, R, acquires ? order::acquire : order::relaxed>;
   return run_on_cuda<hive_op<tile, Kind, Alone>, P>(t, q, sum);
 }
 

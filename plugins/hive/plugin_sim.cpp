@@ -5,6 +5,8 @@
 //   n   no stash
 //   s   operations look at a full home no further, and go straight to the part that is not straight-line code
 //   c   counters in memory, as kernels keep them
+//   x   no evictions
+//   k   slots are claimed under their bucket's lock, and then written
 //   g   as on CUDA: misses ask the filter first, and a place is looked for by all lanes of a tile
 #include "libgpuhash/drive/sim.hpp"
 
@@ -142,6 +144,7 @@ class hive_model final : public model {
     t_.seed = seed;
     t_.base = 1, t_.segment_buckets = n_buckets;
     t_.slot_bits = 1, t_.ways = u32(layout[1] - '0');
+    t_.evictions = has('x') ? 0 : eviction_rounds, t_.commits = has('k');
     t_.lock_mask = has('l') ? 0 : n_buckets - 1;
     t_.stash_slots = has('n') ? 0 : 2, t_.stash_path = 2;
     t_.slots = the_machine.place<word>(n_slots + t_.stash_slots, 128);
@@ -220,6 +223,8 @@ class hive_model final : public model {
     if (p >= t_.slots && p < t_.slots + t_.cells()) {
       const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
       if (is_empty<F>(is) && !is_empty<F>(was)) broken_ = "H1: " + where(p) + " became EMPTY again";
+      const bool gone = is_live<F>(was) && F::key_of(is) != F::key_of(was) && is != tombstone<F>(F::key_of(was));
+      if (gone && t_.evictions == 0) broken_ = "a key had to make room, and nobody asked for evictions";
     }
     if (p == t_.filter && *t_.filter & ~u32(old.lo)) broken_ = "H3: a bit of the filter was set again";
   }
@@ -306,6 +311,11 @@ std::vector<scene> scenes() {
       {"an eviction", "w2", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "", 0},
       {"to the stash", "w2", "i0=8,i1=8,i2=9,i3=9", {4, 0}, one, "", 0},
       {"side keys", "w2", "iz=7", {34, 35}, one, "", 0},
+      {"no eviction", "w2x", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "", 0},
+      {"no stash", "w2n", "i0=8,i1=8,i2=9,i3=9", {4, 0}, one, "", 0},
+      {"claims at home", "w2k", "", {0, 1}, one, "ie", 1},
+      {"claims outside", "w2k", "i2=9,i3=9,i0=8", {0, 1}, one, "", 0},
+      {"claims and evicts", "w2k", "i2=9,i3=9,i6=8,i7=9", {0, 6}, one, "", 0},
       {"counted", "w2c", "i2=9,i3=9", {0, 6}, one, "", 0},
   };
 }
@@ -342,6 +352,24 @@ std::vector<std::pair<std::string, std::string>> programs() {
       {"w2s", "i2=9,i3=9,i0=8:e0+i0=2"},
       {"w2", "i0=8,i2=9,i3=9,e0,e2:i0=1+i0=2"},
       {"w3", "i2=9,i3=9,i0=8,i1=8:i4=1+f4,e0"},
+      {"w2x", "i2=9,i3=9,i0=8,i1=8:i4=1+f0,f4"},
+      {"w2x", "i2=9,i3=9,i6=8,i7=9:i0=1+i9=2"},
+      {"w2x", "i2=9,i3=9,i6=8,i7=9,i9=3,e9:i0=1+i9=2"},
+      {"w2xn", "i2=9,i3=9,i6=8,i7=9:i0=1+e6,f0"},
+      {"w2xg", "i2=9,i3=9,i6=8,i7=9:i0=1+i9=2"},
+      {"w2k", "i8=9,i5=9,i6=8:i2=1,i0=2+f8"},
+      {"w2k", "i2=9,i8=9,i5=9,i6=8:i0=1+e8,i8=5"},
+      {"w2k", "i2=9,i8=9,i5=9,i6=8:i0=1+i1=2"},
+      {"w2kl", "i2=9,i8=9,i5=9,i6=8:i0=1+i1=2"},
+      {"w2k", "i2=9,e2:i0=1+i2=2"},
+      {"w2k", "i2=9,i3=9,i0=8:i1=1+i5=2"},
+      {"w2k", "i2=9,i3=9,i5=8:i0=1+i6=2"},
+      {"w2k", "i2=9,i3=9:i0=1+i6=2"},
+      {"w2k", "i2=9,i3=9,i6=8,i7=9,e6:i0=1+i6=2"},
+      {"w2xk", "i2=9,i3=9,i0=8:i1=1+i5=2"},
+      {"w2kg", "i2=9,i3=9,i6=8,i7=9:i0=1+i9=2"},
+      {"w2kg", "i2=9,i3=9,i0=8:i1=1+i5=2"},
+      {"w3k", "i2=9,i3=9,i0=8,i1=8:i4=1+f4,e0"},
       {"w2g", "i8=9,i5=9,i6=8:i2=1,i0=2+f8"},
       {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+s8=7,f8"},
       {"w2g", "i2=9,i8=9,i5=9,i6=8:i0=1+e8,i8=5"},
@@ -360,7 +388,8 @@ std::vector<std::pair<std::string, std::string>> programs() {
 const registration hive{{
     .name = "hive",
     .formats = all_formats,
-    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2s", "w2c", "w2g", "w3g", "w2gl"},
+    .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2s", "w2c", "w2g", "w3g", "w2gl", "w2x", "w2xn", "w2xg", "w2k",
+                "w3k", "w2kl", "w2xk", "w2kg"},
     .widths = {bucket_slots},
     .letters = "isafec",
     .fillers = n_keys,
@@ -378,7 +407,10 @@ const registration hive{{
                 mutant::early_reuse,          mutant::other_tombstone,
                 mutant::erased_to_empty,      mutant::blind_swap,
                 mutant::uncounted_move,       mutant::relaxed_row,
-                mutant::relaxed_swap,         mutant::relaxed_unlock_of_home},
+                mutant::relaxed_swap,         mutant::relaxed_unlock_of_home,
+                mutant::unasked_eviction,     mutant::lockless_claim,
+                mutant::stored_claim,         mutant::open_victim,
+                mutant::early_other},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<hive_model>,

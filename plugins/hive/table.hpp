@@ -31,13 +31,15 @@
 namespace gpuhash {
 
 struct hive_options {
-  uint64_t bucket = 8;      // slots
-  uint64_t ways = 2;        // buckets of a key
-  double stash = 1.0 / 64;  // slots of the stash by slots of the buckets; 0: none
-  uint32_t whole = 0;       // 1: the table is one segment
-  uint32_t functions = 0;   // hive_table::functions
-  double contract = 0.25;   // load below which a growing table gives memory back; 0: never
-  uint32_t parts = 0;       // parts_choice
+  uint64_t bucket = 8;                   // slots
+  uint64_t ways = 2;                     // buckets of a key
+  double stash = 1.0 / 64;               // slots of the stash by slots of the buckets; 0: none
+  uint64_t evictions = eviction_rounds;  // 0: none
+  uint32_t commits = 0;                  // hive_table::commits
+  uint32_t whole = 0;                    // 1: the table is one segment
+  uint32_t functions = 0;                // hive_table::functions
+  double contract = 0.25;                // load below which a growing table gives memory back; 0: never
+  uint32_t parts = 0;                    // parts_choice
 };
 
 inline constexpr uint32_t stash_path_slots = 128;  // where in the stash a key may lie
@@ -152,7 +154,9 @@ class hive final : public table {
     return limit_of(with_segments(shape_, wanted < now ? now : wanted));
   }
   // Up to this load a key finds a place in a bucket or in the stash, unless keys are chosen so that it does not.
-  bool certain(uint64_t) override { return config_.max_load_factor <= 0.9 && options_.stash >= 1.0 / 64; }
+  bool certain(uint64_t) override {
+    return config_.max_load_factor <= 0.9 && options_.stash >= 1.0 / 64 && options_.evictions >= eviction_rounds;
+  }
 
   uint64_t limit_of(const shape& s) const {
     const bool stretches = stretches_ && s.segments() >= least_stretched();
@@ -235,6 +239,7 @@ class hive final : public table {
     t.seed = config_.seed;
     t.slot_bits = uint32_t(__builtin_ctzll(options_.bucket)), t.ways = uint32_t(options_.ways);
     t.functions = options_.functions;
+    t.evictions = uint32_t(options_.evictions), t.commits = options_.commits;
     bind_sizes(s, t);
     bind_stash(s.stash, t);
     return t;

@@ -12,7 +12,13 @@ from pygpuhash._conformance import CHECKS
 
 # Shapes besides the default that reach other code: narrow and wide rows and slabs, the sources' own hashes.
 SHAPES = {
-    "hive": [{"bucket": 16, "ways": 3, "stash": 0.25}, {"bucket": 32, "segment": "whole", "max_load_factor": 0.97}],
+    "hive": [
+        {"bucket": 16, "ways": 3, "stash": 0.25},
+        {"bucket": 32, "segment": "whole", "max_load_factor": 0.97},
+        {"evictions": 0},
+        {"stash": 0},
+        {"claim": "commit"},
+    ],
     "linear_probe": [{"row": 1, "indexing": "mask", "hash": "blog"}, {"row": 16}],
     "stadium": [{"ticket": 2}],
     "slab_hash": [{"slab_bytes": 64, "allocator": "slab_alloc_light"}, {"slab_bytes": 256, "hash": "paper"}],

@@ -186,6 +186,34 @@ void crowd(const shape& s, u32 ways, u64 seed) {
   round(assign, slots, slots + slots / 2, 6, true);
 }
 
+// Without evictions, to more keys than slots: who was there stays in its bucket.
+template <class F>
+void stay(const shape& s, u32 ways, u64 seed) {
+  title(s, seed, "without evictions");
+  random_numbers random{seed};
+  part_store<F> t(200 + random.below(200), {ways, 8, 4, 0, 0, 1});
+  t.t.evictions = 0, t.t.commits = u32(random.below(2));
+  const size_t slots = t.t.bucket_cells();
+  const vector<u64> pool = key_pool(s, slots + slots / 8 + 4);
+  model m;
+  std::map<u64, u64> bucket_of;
+  for (const bool by_parts : {false, true, false}) {
+    const size_t from = m.size() ? slots / 2 : 0, to = by_parts ? slots : m.size() ? pool.size() - 4 : slots / 2;
+    batch b;
+    b.kind = insert, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes ? s.value_bytes : 8;
+    b.by_parts = by_parts, b.with_sum = true;
+    b.keys.assign(pool.begin() + long(from), pool.begin() + long(to));
+    for (size_t i = 1; b.keys[0] % 4 == 0; ++i) std::swap(b.keys[0], b.keys[i]);  // parts=always
+    b.values.assign(b.n(), 0), b.ops.assign(b.n(), 0);
+    failed_in_all += check(t, m, b).failed;
+    for (u64 i = 0; i < slots; ++i) {
+      if (!is_live<F>(t.t.slots[i])) continue;
+      const auto [was, fresh] = bucket_of.emplace(F::key_of(t.t.slots[i]), i >> 3);
+      if (!fresh) SAME(was->second, i >> 3);
+    }
+  }
+}
+
 // Distinct keys, untold, as parts=auto has it, into a table of which half was erased: the sample may decline them, and each is
 // served once all the same.
 template <class F>
@@ -231,6 +259,7 @@ void some_parts(const char* name, const geometry& g, u64 seed) {
   if (g.base << g.round == 1) full_parts(s, seed * 10 + 4);  // others may have room in some segment
   churn<F>(s, g, seed * 10 + 5);
   if constexpr (F::has_value) declined<F>(s, g, seed * 10 + 5);
+  stay<F>(s, g.ways, seed * 10 + 5);
   for (u32 i = 0; i < 4; ++i) crowd<F>(s, g.ways, seed * 10 + 6 + i);
 }
 }  // namespace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,12 +65,47 @@ def test_insertion_steps(tmp_path: Path) -> None:
         # Who moves a key holds the lock of its own home, at least.
         assert line["evicting/insert"] <= line["moves/insert"] <= line["locks/insert"]
         assert line["moves/insert"] <= line["longest"] * line["evicting/insert"]
+        chains = [line[name] for name in ("chains of 1", "of 2", "of 3", "longer")]
+        assert sum(chains) == round(line["evicting/insert"] * line["inserts"])
+        assert chains[0] + 2 * chains[1] + 3 * chains[2] + 4 * chains[3] <= round(
+            line["moves/insert"] * line["inserts"]
+        )
+        assert (chains[3] > 0) == (line["longest"] > 3)
     first, last = lines[0], lines[-1]
     assert first["evicting/insert"] < 0.005 < 0.05 < last["evicting/insert"] < 0.2
     assert 0.005 < first["locks/insert"] < 0.03 < last["locks/insert"] < 1
     assert first["home"] > last["home"]
     assert first["evict"] < last["evict"]
     assert last["longest"] >= 1
+
+
+def test_achieved_load(tmp_path: Path) -> None:
+    rows = figure("load", tmp_path, "--n", "60000")["rows"]
+    loads = {(r["bucket"], r["ways"], r["evictions"], r["stash"] > 0): r["load_factor"] for r in rows}
+    assert len(loads) == len(rows) == 3 * 2 * 3 * 2
+    for (bucket, ways, evictions, stash), load in loads.items():
+        if evictions:
+            assert load >= loads[bucket, ways, 0, stash]
+        if stash:
+            assert load > loads[bucket, ways, evictions, False]
+        assert 0.2 < load < 1 + stash / 64
+
+
+@pytest.mark.slow
+def test_price_of_the_protocol(tmp_path: Path) -> None:
+    mutants = (ROOT / "tests" / "model" / "mutants" / "hive.def").read_text()
+    source = (ROOT / "asv_bench" / "harness" / "hive_price.py").read_text()
+    mistakes = re.findall(r'^    "(\w+)",$', source[source.index("MISTAKES") : source.index("LOADS")], re.MULTILINE)
+    assert len(mistakes) > 5
+    assert all(f"M({name}," in mutants for name in mistakes)
+    rows = figure("price", tmp_path, "--n", "20000")["rows"]
+    assert [row["operation"] for row in rows].count("find_miss") == 2
+    for row in rows:
+        if row["operation"] == "all":
+            assert row["wrong_mistaken"] == 0, "one thread makes no mistakes"
+        else:
+            assert row["min"] <= row["price"] <= row["max"]
+            assert row["M_per_s"] > 0
 
 
 @pytest.mark.parametrize("name", ["5", "6", "7", "8"])

@@ -52,6 +52,7 @@ MISTAKES = [
     Mistake("unclear for good", "leave(these, x);\n        else", "{ if (!PLANTED) leave(these, x); }\n        else"),
     swapped("other tombstone first", "F::has_value ? 0 : 1", "1"),
     swapped("own tombstone not looked for", "dead && reuse(own, e)", "false"),
+    swapped("evicts unasked", "t.evictions && evict(these.mine[x])", "evict(these.mine[x])"),
     Mistake(
         "added outside and unmarked", "if (way) mark_outside(k, own);", "if (way && !PLANTED) mark_outside(k, own);"
     ),

@@ -57,13 +57,104 @@ def test_overfull_table_keeps_what_it_took() -> None:
         t.check()
 
 
-def test_keys_that_all_collide_are_bounded() -> None:
-    """Keys of one home and one other bucket: as many as two buckets and a path of the stash hold, then FULL."""
-    with table(64, stash=0.25, max_load_factor=0.9) as t:
-        room = t.stats()["slots"]
-        there = fill(t, np.arange(1, 4000, dtype=np.uint32))
-        assert there.sum() <= room
-        assert t.stats()["stashed"] <= t.stats()["stash_slots"]
+@pytest.mark.parametrize("claim", ["swap", "commit"])
+def test_loads_by_the_steps_that_an_insert_may_use(claim: str) -> None:
+    """Without evictions and stash a key has its two buckets; each of them lets it go further, and nothing is lost."""
+    held = {}
+    for evictions in (0, 1, 8):
+        for stash in (0, 1 / 64):
+            with table(100_000, max_load_factor=1.0, evictions=evictions, stash=stash, claim=claim) as t:
+                for part in np.array_split(KEYS[:100_000], 1000):  # to the first one that does not fit
+                    if not fill(t, part).all():
+                        break
+                stats = t.stats()
+                held[evictions, stash > 0] = len(t) / (stats["buckets"] * stats["bucket"])
+                keys, values = t.export()
+                assert (keys == values).all()
+                assert np.isin(keys, KEYS[:100_000]).all()
+                assert t.find(keys)[1].all()
+                assert (stats["stashed"] > 0) == (stash > 0)
+                t.check()
+    assert held[0, False] < 0.6 < 0.7 < held[0, True] < 0.82 < held[1, False] < 0.9 < held[8, False], held
+    assert held[0, True] < held[1, True] <= held[8, True], held
+
+
+def test_a_table_grows_without_evictions() -> None:
+    """Elements without room are tried again after growth, at whatever load they come."""
+    for options in ({"evictions": 0}, {"evictions": 0, "stash": 0}, {"evictions": 0, "stash": 0, "claim": "commit"}):
+        with table(64, grow=True, **options) as t:
+            for part in np.array_split(KEYS[:400_000], 40):
+                assert t.insert(part, part).all()
+            t.check()
+            values, found = t.find(KEYS[:400_000])
+            assert found.all()
+            assert (values == KEYS[:400_000]).all()
+            assert not t.contains(KEYS[400_000:500_000]).any()
+            assert t.erase(KEYS[:390_000]).all()
+            t.shrink()
+            t.check()
+            assert t.contains(KEYS[390_000:400_000]).all()
+
+
+@pytest.mark.parametrize("evictions", [1, 2, 8])
+def test_an_insert_uses_no_more_than_one_slot(evictions: int) -> None:
+    """An eviction makes a slot vacant for a key that takes it, and for no other reason."""
+    with table(2000, max_load_factor=1.0, threads=1, evictions=evictions) as t:
+        before = 0
+        for key in KEYS[:2100]:
+            there = fill(t, np.array([key]))
+            used = t.info["used"]
+            assert used - before <= 1
+            assert there[0] or used == before
+            before = used
+        assert t.stats()["dead"] == 0
+        t.check()
+
+
+def colliding(keys: np.ndarray, buckets: int) -> np.ndarray:
+    """Those of these keys that have bucket 3 and bucket 5, in a table of one segment with seed 3."""
+    homes, others = keys ^ np.uint32(3), keys.copy()
+    for k, shifts, factors in (
+        (homes, (16, 13, 16), (0x85EBCA6B, 0xC2B2AE35)),
+        (others, (16, 15, 16), (0x7FEB352D, 0x846CA68B)),
+    ):
+        for shift, factor in zip(shifts, (*factors, 1), strict=True):
+            k ^= k >> np.uint32(shift)
+            k *= np.uint32(factor)
+    home, other = (h.astype(np.uint64) * np.uint64(buckets) >> np.uint64(32) for h in (homes, others))
+    return keys[(home == 3) & (other == 5) | (home == 5) & (other == 3)]
+
+
+@pytest.mark.parametrize("options", [{}, {"evictions": 64}, {"evictions": 0}, {"stash": 0}, {"claim": "commit"}])
+def test_keys_that_all_collide_are_bounded(options: dict) -> None:
+    """Keys of two buckets and no others: as many as these and the stash hold, then FULL; the statistics say so."""
+    with table(500, seed=3, max_load_factor=0.9, **({"stash": 0.25} | options)) as t:
+        empty = t.stats()
+        keys = colliding(np.arange(1, 1 << 22, dtype=np.uint32), int(empty["buckets"]))
+        assert len(keys) > 1000
+        there = fill(t, keys)
+        stats = t.stats()
+        assert stats["stashed"] == stats["stash_slots"] == (0 if options.get("stash") == 0 else 192)
+        assert there.sum() == len(t) == 16 + stats["stashed"]
+        assert stats["full_buckets"] == pytest.approx(2 / stats["buckets"])
+        assert stats["outside"] >= stats["stashed"] / len(t)
+        found, values = t.find(keys[there])[1], t.find(keys[there])[0]
+        assert found.all()
+        assert (values == keys[there]).all()
+        t.check()
+        assert t.erase(keys[there]).all()
+        assert fill(t, keys[~there][:16]).all(), "dead slots take other keys"
+        t.check()
+
+
+def test_keys_that_all_collide_in_a_table_that_grows() -> None:
+    """It grows until they do not, and no further than a few times."""
+    with table(500, seed=3, grow=True) as t:
+        keys = colliding(np.arange(1, 1 << 22, dtype=np.uint32), int(t.stats()["buckets"]))
+        for part in np.array_split(keys, 50):
+            assert t.insert(part, part).all()
+        assert t.find(keys)[1].all()
+        assert t.stats()["slots"] < 64 * len(keys)
         t.check()
 
 
@@ -108,6 +199,10 @@ def test_sets_and_wide_pairs_at_a_high_load() -> None:
         ({"ways": 4}, "option ways=4"),
         ({"stash": 0.5}, "option stash=0.5"),
         ({"segment": "half"}, "option segment=half"),
+        ({"evictions": 65}, "option evictions=65: give a whole number from 0 to 64"),
+        ({"evictions": -1}, "option evictions=-1: give a whole number"),
+        ({"evictions": "some"}, "option evictions=some"),
+        ({"claim": "mask"}, "option claim=mask: choose one of swap|commit"),
     ],
 )
 def test_bad_options_are_refused(options: dict, words: str) -> None:

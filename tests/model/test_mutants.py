@@ -21,7 +21,8 @@ SHOWN_BY = {
         WEAK: "relaxed_publish relaxed_enter relaxed_wait relaxed_leave",
     },
     "hive": {
-        WRITTEN: "unlocked_reuse early_second dropped_key one_glance unlocked_destination unchecked_miss early_filter",
+        WRITTEN: "unlocked_reuse early_second dropped_key one_glance unlocked_destination unchecked_miss early_filter"
+        " stored_claim open_victim",
         WEAK: "relaxed_swap relaxed_row relaxed_unlock_of_home",
         RANDOM: "other_tombstone stored_stash",
     },

@@ -47,6 +47,16 @@ struct hive_store final : store {
   }
 };
 
+// By the paper's steps: slots are claimed and then written, and there are no evictions.
+std::unique_ptr<store> by_other_steps(u64 keys, bool commits) {
+  auto s = std::make_unique<hive_store<pair32>>(format_pair32, keys, 8, 2);
+  if (commits)
+    s->t.commits = 1;
+  else
+    s->t.evictions = 0;
+  return s;
+}
+
 template <class F>
 void add(vector<shape>& to, const char* name, format_id format) {
   for (const u32 bucket : {8u, 16u, 32u}) {
@@ -70,5 +80,9 @@ int main(int argc, char** argv) {
   add<set32>(shapes, "set32", format_set32);
   add<pair64>(shapes, "pair64", format_pair64);
   add<set64>(shapes, "set64", format_set64);
+  const vector<u32> kinds = {insert, assign, accumulate, find, erase, count, mixed};
+  for (const bool commits : {false, true})
+    shapes.push_back({commits ? "pair32 claims" : "pair32 without evictions", 4, 4, kinds, full,
+                      [=](u64 keys) { return by_other_steps(keys, commits); }, true});
   return run_all(shapes, argc, argv, [](u64) {});
 }
