@@ -25,6 +25,8 @@ def table_of(keys, how, threads=3, **options):
 
 def some_keys(dtype):
     rng = np.random.default_rng(1)
+    if dtype == "without gaps":
+        return np.arange(1000, N, dtype="u4")
     if np.dtype(dtype).kind == "f":
         return np.unique(rng.standard_normal(N).astype(dtype))
     info = np.iinfo(dtype)
@@ -36,7 +38,14 @@ def some_keys(dtype):
 @pytest.mark.parametrize("how", ["built", "inserted"])
 @pytest.mark.parametrize(
     ("dtype", "options"),
-    [("u4", {}), ("i4", {"chunk": "8"}), ("f4", {"chunk": "32"}), ("i8", {}), ("u8", {"p_chunk": "0.3"})],
+    [
+        ("u4", {}),
+        ("i4", {"chunk": "8"}),
+        ("f4", {"chunk": "32"}),
+        ("i8", {}),
+        ("u8", {"p_chunk": "0.3"}),
+        ("without gaps", {}),
+    ],
 )
 def test_against_a_sorted_array(dtype, options, how):
     keys = some_keys(dtype)
@@ -97,9 +106,10 @@ def test_room_for_less(missing):
         assert (array[gap + room :] == 77).all()
 
 
-def test_beside_writers():
+@pytest.mark.parametrize(("many", "rounds"), [(20_000, 150), (N, 12)])
+def test_beside_writers(many, rounds):
     """Keys that nobody touches are in the range, once and in order; others are those that come and go."""
-    fixed = np.arange(N, dtype="u4") * 16
+    fixed = np.arange(many, dtype="u4") * 16
     moving = np.random.default_rng(4).permutation(fixed[::3]) + np.uint32(5)
     t, values = table_of(fixed, "inserted", threads=2)
     stop = threading.Event()
@@ -114,15 +124,15 @@ def test_beside_writers():
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            for how in ("all", "limit") * 12:
-                ends = fixed[[3]], fixed[[N - 3]]
-                keys, with_them, third = t.range(*ends) if how == "all" else t.range(*ends, 2 * N)
+            for how in ("all", "limit") * rounds:
+                ends = fixed[[3]], fixed[[many - 3]]
+                keys, with_them, third = t.range(*ends) if how == "all" else t.range(*ends, 2 * many)
                 if how == "limit":
                     keys, with_them = keys[0, : third[0]], with_them[0, : third[0]]
                 assert (np.diff(keys.astype("i8")) > 0).all()
                 stays = keys % 16 == 0
-                assert np.array_equal(keys[stays], fixed[3 : N - 3])
-                assert np.array_equal(with_them[stays], values[3 : N - 3])
+                assert np.array_equal(keys[stays], fixed[3 : many - 3])
+                assert np.array_equal(with_them[stays], values[3 : many - 3])
                 assert np.isin(keys[~stays], moving).all()
                 assert np.array_equal(keys[~stays], with_them[~stays])
         finally:
