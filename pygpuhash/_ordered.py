@@ -6,11 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _device
+from pygpuhash import _arrays, _core, _device
 from pygpuhash._arguments import whole
-from pygpuhash.errors import Unsupported
+from pygpuhash.errors import InvalidArgument, Unsupported
 
-__all__ = ["ABOVE", "AT_LEAST", "AT_MOST", "BELOW", "extreme", "key_order", "neighbors", "pairs", "ranges"]
+__all__ = [
+    "ABOVE",
+    "AT_LEAST",
+    "AT_MOST",
+    "BELOW",
+    "extreme",
+    "key_order",
+    "neighbors",
+    "pairs",
+    "pairs_at_once",
+    "ranges",
+]
 
 AT_LEAST, ABOVE, AT_MOST, BELOW = 0, 1, 2, 3
 _OFFSET = np.dtype(np.int64)
@@ -64,7 +75,7 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[An
 def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
     """(keys, values, offsets) of ranges of any length: those of range i are [offsets[i] : offsets[i + 1]].
 
-    `low` or `high` None: that end is open. The table is read twice, first to count.
+    `low` or `high` None: that end is open. The table is read twice, first to count; on a GPU nobody writes in between.
     """
     _refuse_float16(table)
     sides = {_arrays.on_device(end) for end in (low, high) if end is not None}
@@ -80,6 +91,10 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
     stage = table._stage(stream)
     low_ptr = 0 if lows is None else stage.upload(lows)
     high_ptr = 0 if highs is None else stage.upload(highs)
+    if stage.kind == _core.CUDA:
+        at_once = pairs_at_once(table, n, low_ptr, high_ptr, stage)
+        if at_once is not None:
+            return at_once
     counts = stage.room(n, _OFFSET)
     table._range_pairs(n, low_ptr, high_ptr, 0, 0, 0, 0, counts.ptr, stage.stream)
     room = np.array(counts.get())
@@ -101,6 +116,29 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
         kept = np.arange(total) - np.repeat(places[:-1], room) < np.repeat(there, room)
         k, v = k[kept], None if v is None else v[kept]
     return _given(table, k, v, offsets)
+
+
+def pairs_at_once(table: Any, n: int, low: int, high: int, stage: Any) -> tuple[Any, Any, Any] | None:
+    """The same as they are at one moment, of ends on the device; None if the backend does not have that."""
+    offsets = stage.room(n + 1, _OFFSET)
+    failure = table._range_all(n, low, high, offsets.ptr, 0, 0, 0, stage.stream)
+    if isinstance(failure, Unsupported):
+        return None
+    if failure is not None:
+        raise failure
+    while True:
+        need = int(offsets.get()[-1])
+        keys = stage.room(max(need, 1), table._key_store)
+        values = None if table._value_store is None else stage.room(max(need, 1), table._value_store)
+        values_ptr = 0 if values is None else values.ptr
+        failure = table._range_all(n, low, high, offsets.ptr, need, keys.ptr, values_ptr, stage.stream)
+        there = int(offsets.get()[-1])  # pairs erased or inserted in between
+        if failure is None:
+            break
+        if not isinstance(failure, InvalidArgument) or there <= need:  # refused for another reason
+            raise failure
+    given = None if values is None else values.get()[:there]
+    return _given(table, keys.get()[:there], given, np.array(offsets.get()))
 
 
 def _offsets(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -373,8 +373,8 @@ class Table(_core.CoreTable):
         which row i has counts[i] entries. Without it all of them: (keys, values, offsets), those of range i at
         [offsets[i] : offsets[i + 1]]. Either end may be None then: the range goes on to that end of the table.
 
-        Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not; ranges
-        of any length whose ends are on a device are all read as they are at one moment, which writers wait for.
+        Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not; on a
+        GPU ranges without a limit are all read as they are at one moment, which writers wait for.
         """
         return _ordered.ranges(self, low, high, limit, stream)
 

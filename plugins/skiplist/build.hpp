@@ -66,8 +66,8 @@ class dense_writer {
   }
   word* chunk(u32 level, u64 j) const { return t_.chunk(handle(level, j)); }
   u64 entries_of(u64 j) const { return n_ - j * per_ < per_ ? n_ - j * per_ : per_; }
-  // The least key of a chunk, once level 0 is there.
-  key low(u32 level, u64 j) const { return j ? F::key_of(load(chunk(0, j * (s_.span[level] / per_)))) : key(0); }
+  // The least key of a chunk, once it has entries.
+  key low(u32 level, u64 j) const { return j ? F::key_of(load(chunk(level, j))) : key(0); }
   template <class Serve>
   void each_chunk(u32 level, Serve serve) const {
     in_pieces(threads_, size_t(s_.chunks[level]), chunk_cut, [&](size_t begin, size_t end) { serve(begin, end); });
@@ -86,26 +86,41 @@ class dense_writer {
   bool write_pairs(u64 begin, u64 end, Keys key_at, Values value_at) const {
     key before = 0;
     bool good = true;
+    word* last = nullptr;
+    word* names = s_.levels > 1 ? chunk(1, begin / per_) : nullptr;
+    u64 place = begin % per_;
     for (u64 j = begin; j < end; ++j) {
-      word* const c = chunk(0, j);
+      const u32 own = handle(0, j);
+      word* const c = t_.chunk(own);
       const u64 from = j * per_, n = entries_of(j);
+      key low = 0;
       for (u64 i = 0; i < n; ++i) {
         const key k = key_at(from + i);
         good &= (k > before || from + i == begin * per_) && k < dead_key<key>;
-        if (i == 0 && j > begin) finish(0, j - 1, k);
         before = k;
+        low = i ? low : k;
         store(c + i, F::make(k, value_at(from + i)));
       }
       fill_up(c, n, 0);
+      // While its least key is at hand: NEXT of the chunk before, and its name.
+      if (last) store(last + t_.slots - 2, table::next_word(key(low - 1), own));
+      last = c;
+      if (!names) continue;
+      if (place == per_) {
+        names = chunk(1, j / per_);
+        place = 0;
+      }
+      store(names + place++, F::make(j ? low : key(0), own));
     }
     return good;
   }
   void write_names(u32 l, u64 j) const {
     word* const c = chunk(l, j);
     const u64 from = j * per_, all = s_.chunks[l - 1], n = all - from < per_ ? all - from : per_;
-    for (u64 i = 0; i < n; ++i) store(c + i, F::make(low(l - 1, from + i), handle(l - 1, from + i)));
+    for (u64 i = 0; i < n && l > 1; ++i) store(c + i, F::make(low(l - 1, from + i), handle(l - 1, from + i)));
     fill_up(c, n, l);
-    finish(l, j, j + 1 == s_.chunks[l] ? key(0) : low(l, j + 1));
+    // The next one's least key is its first name's, and that the key of what it names.
+    finish(l, j, j + 1 == s_.chunks[l] ? key(0) : low(l - 1, (j + 1) * per_));
   }
 
   static constexpr cut chunk_cut = {256, 256, 16384};

@@ -1,11 +1,12 @@
 // The kernels of skiplist for CUDA.
 //
 // A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while nobody writes read through L1, where the
-// upper levels then stay, and take a miss for what it is. Neighbours and ranges are served by a thread each.
+// upper levels then stay, and take a miss for what it is. Beside writers neighbours and ranges are served by a thread each.
 #include "build.cuh"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "parts.cuh"
 #include "read.cuh"
 #include "walk.hpp"
 
@@ -50,21 +51,6 @@ int run(const void* table, const request& q, totals* sum) {
 }
 
 // ---- all pairs, in order: the live chunks of level 0 by their first key, and then what is in them ------------------------
-
-template <class T>
-struct device_array {
-  T* p = nullptr;
-  cudaStream_t stream;
-  int error;
-  device_array(size_t n, void* s) : stream(cudaStream_t(s)) {
-    error = cuda_device.allocate(reinterpret_cast<void**>(&p), n * sizeof(T) + 16, s);
-  }
-  ~device_array() {
-    if (p) cuda_device.release(p, stream);
-  }
-  device_array(const device_array&) = delete;
-  device_array& operator=(const device_array&) = delete;
-};
 
 template <class Table>
 __global__ void __launch_bounds__(block_threads)
@@ -194,6 +180,12 @@ ordered_kernel<F> alone_kernel(u32 slots, bool ranges) {
   return slots == 16 ? alone_kernel<F, 16>(ranges) : alone_kernel<F, 8>(ranges);
 }
 template <class F>
+part_kernel<F> kernel_of_parts(u32 slots) {
+  if constexpr (sizeof(typename F::word) == 8)
+    if (slots == 32) return serve_parts<chunk_tile<F, 32>, skip_table<F>>;
+  return slots == 16 ? serve_parts<chunk_tile<F, 16>, skip_table<F>> : serve_parts<chunk_tile<F, 8>, skip_table<F>>;
+}
+template <class F>
 int ask(const void* table, const ordered_request& q, ordered_kernel<F> beside, bool ranges) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
   const ordered_kernel<F> kernel = q.alone ? alone_kernel<F>(t.slots, ranges) : beside;
@@ -206,6 +198,8 @@ int neighbors(const void* table, const ordered_request& q) {
 }
 template <class F>
 int ranges(const void* table, const ordered_request& given) {
+  if (const u32 per = parts_of_ranges(*static_cast<const skip_table<F>*>(table), given); per > 1)
+    return ranges_by_parts<F>(table, given, per, kernel_of_parts<F>(static_cast<const skip_table<F>*>(table)->slots));
   ordered_request q = given;
   if (q.sums) q.counts = q.sums;
   int e = q.n ? ask<F>(table, q, serve_ranges<skip_table<F>>, true) : 0;

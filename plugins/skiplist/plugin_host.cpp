@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "build.hpp"
+#include "host_range.hpp"
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 #include "walk.hpp"
@@ -33,35 +34,14 @@ int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void*
             uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
   using T = skip_table<F>;
   const T& t = *static_cast<const T*>(table);
-  const auto load = [](const typename F::word* p) { return host_mem::load<order::relaxed>(p); };
-  struct part {
-    u32 handle;
-    u64 first;
-  };
-  std::vector<part> parts;
-  u64 all = *n;
-  for (u32 at = T::head(0); at != none;) {
-    const typename F::word* const c = t.chunk(at);
-    parts.push_back({at, all});
-    const u32 link = T::link_of(load(c + t.slots - 2));
-    if (link != none) host_mem::prefetch<false>(t.chunk(link) + t.slots - 2);
-    for (u32 i = 0; i < t.entries(); ++i) all += F::key_of(load(c + i)) != T::no_key;
-    at = link;
-  }
-  *n = all;
-  in_pieces(threads, parts.size(), collect_cut, [&](size_t begin, size_t end) {
-    for (size_t p = begin; p < end; ++p) {
-      const typename F::word* const c = t.chunk(parts[p].handle);
-      u64 to = parts[p].first;
-      for (u32 i = 0; i < t.entries(); ++i) {
-        const typename F::word w = load(c + i);
-        if (F::key_of(w) == T::no_key) break;
-        if (keys) write_element<typename F::key>(keys, key_bytes, to, t.decode(F::key_of(w)));
-        if (values) write_element<typename F::value>(values, value_bytes, to, F::value_of(w));
-        ++to;
-      }
-    }
-  });
+  ordered_request q{};
+  q.threads = threads;
+  q.key_bytes = key_bytes;
+  q.value_bytes = value_bytes;
+  const u64 all = host_ranges<F>(t, q).chunks(~u64(0));
+  q.out_keys = keys;
+  q.out_values = values;
+  *n += host_ranges<F>(t, q).chunks(all, *n);
   return 0;
 }
 
@@ -78,12 +58,9 @@ int neighbors(const void* table, const ordered_request& q) {
 }
 template <class F>
 int ranges(const void* table, const ordered_request& given) {
-  const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
   ordered_request q = given;
   if (q.sums) q.counts = q.sums + 1;
-  in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) walk.write_range(q, i);
-  });
+  host_ranges<F>(*static_cast<const skip_table<F>*>(table), q).serve();
   if (q.sums) {
     q.sums[0] = 0;
     for (size_t i = 0; i < q.n; ++i) q.sums[i + 1] += q.sums[i];

@@ -363,40 +363,21 @@ struct skip_asker : skip_reader<Tile, Table> {
     const bool mine = i < q.n, limited = q.offsets == nullptr, stages = limited && q.most <= most_staged;
     const u64 staged_from = (i - threadIdx.x) * q.most;
     const auto own = walk{t}.interval_of(q, mine ? i : 0);
-    const u64 own_end = own.first + own.room;
-    const u32 asking = tile.ballot(mine && !own.is_empty() && own.low < dead_key<key>);
-    const u32 begin = this->descend(asking >> tile.lane & 1 ? own.low : key(0));
-    u64 n_own = 0;
-#pragma unroll 1
-    for (u32 first = 0; first < W; first += in_flight) {
-      open_range range[in_flight];
-      u32 busy = asking >> first & ((1u << in_flight) - 1);
-#pragma unroll
-      for (u32 p = 0; p < in_flight; ++p)
-        range[p] = {shuffle(own.low, first + p, W), shuffle(own.high, first + p, W), shuffle(begin, first + p, W),
-                    shuffle(own.first, first + p, W), shuffle(own_end, first + p, W)};
-      while (__any_sync(full_warp, busy != 0)) {
-        row r[in_flight];
-#pragma unroll
-        for (u32 p = 0; p < in_flight; ++p) {
-          r[p] = {};
-          if (busy >> p & 1) r[p] = this->template load<false>(range[p].chunk);
-        }
-#pragma unroll
-        for (u32 p = 0; p < in_flight; ++p)
-          if (write_chunk(q, range[p], r[p], busy >> p & 1, limited, stages ? &staged : nullptr, staged_from))
-            busy &= ~(1u << p);
-      }
-#pragma unroll
-      for (u32 p = 0; p < in_flight; ++p) {
-        const u64 n = range[p].to - own.first;
-        if (tile.lane == first + p) n_own = n;
-      }
-    }
-    if (stages) write_staged(q, staged, staged_from, u32(n_own));
+    u64 n = walk_along(q, own, mine, limited, stages ? &staged : nullptr, staged_from);
+    if (stages) write_staged(q, staged, staged_from, u32(n));
     if (!mine) return;
-    n_own = walk{t}.range_of_side(own, n_own, [&](u64 j, key k, value v) { walk{t}.emit(q, own, j, k, v); });
-    if (q.counts) q.counts[i] = n_own;
+    n = walk{t}.range_of_side(own, n, [&](u64 j, key k, value v) { walk{t}.emit(q, own, j, k, v); });
+    if (q.counts) q.counts[i] = n;
+  }
+  // The same for parts of ranges (parts.cuh), which either count or write.
+  template <class Parts>
+  GH_FN void write_part(const ordered_request& q, const Parts& parts, size_t i) const {
+    const bool mine = i < q.n * parts.per;
+    const auto own = parts.interval_of(walk{t}, q, mine ? i : 0);
+    u64 n = walk_along(q, own, mine, false, nullptr, 0);
+    if (!mine) return;
+    n = walk{t}.range_of_side(own, n, [&](u64 j, key k, value v) { walk{t}.emit(q, own, j, k, v); });
+    if (!parts.counted) parts.before[i] = n;
   }
 
  private:
@@ -411,6 +392,42 @@ struct skip_asker : skip_reader<Tile, Table> {
     key keys[block_threads * most_staged];
     value values[block_threads * most_staged];
   };
+  // The pairs of the lanes' intervals, those of side slots left out. Returns how many this lane's element has.
+  GH_FN u64 walk_along(const ordered_request& q, const typename walk::interval& own, bool mine, bool limited,
+                       staged_pairs* staged, u64 staged_from) const {
+    const u64 own_end = own.first + own.room;
+    const key own_high = own.to_end ? dead_key<key> : own.high;  // no chunk has a key from there on
+    const u32 asking = tile.ballot(mine && !own.is_empty() && own.low < dead_key<key>);
+    if (!__any_sync(full_warp, asking != 0)) return 0;
+    const u32 begin = this->descend(asking >> tile.lane & 1 ? own.low : key(0));
+    u64 n_own = 0;
+#pragma unroll 1
+    for (u32 first = 0; first < W; first += in_flight) {
+      open_range range[in_flight];
+      u32 busy = asking >> first & ((1u << in_flight) - 1);
+#pragma unroll
+      for (u32 p = 0; p < in_flight; ++p)
+        range[p] = {shuffle(own.low, first + p, W), shuffle(own_high, first + p, W), shuffle(begin, first + p, W),
+                    shuffle(own.first, first + p, W), shuffle(own_end, first + p, W)};
+      while (__any_sync(full_warp, busy != 0)) {
+        row r[in_flight];
+#pragma unroll
+        for (u32 p = 0; p < in_flight; ++p) {
+          r[p] = {};
+          if (busy >> p & 1) r[p] = this->template load<false>(range[p].chunk);
+        }
+#pragma unroll
+        for (u32 p = 0; p < in_flight; ++p)
+          if (write_chunk(q, range[p], r[p], busy >> p & 1, limited, staged, staged_from)) busy &= ~(1u << p);
+      }
+#pragma unroll
+      for (u32 p = 0; p < in_flight; ++p) {
+        const u64 n = range[p].to - own.first;
+        if (tile.lane == first + p) n_own = n;
+      }
+    }
+    return n_own;
+  }
   // Each lane's element has n of them.
   GH_FN void write_staged(const ordered_request& q, const staged_pairs& staged, u64 from, u32 n) const {
     __syncwarp();
@@ -427,13 +444,13 @@ struct skip_asker : skip_reader<Tile, Table> {
                          staged_pairs* staged, u64 staged_from) const {
     const u32 onward = link(r);
     const key max = shuffle(F::key_of(r.w[0]), next_lane, W);
-    const bool gone = Table::is_gone(onward), to_end = q.high == nullptr;
+    const bool gone = Table::is_gone(onward);
     bool in[S];
     u32 before = 0, here = 0;
 #pragma unroll
     for (u32 i = 0; i < S; ++i) {
       const key k = F::key_of(r.w[i]);
-      in[i] = go && !gone && is_entry(i, r) && k >= range.low && (to_end || k < range.high);
+      in[i] = go && !gone && is_entry(i, r) && k >= range.low && k < range.high;
       const u32 all = tile.ballot(in[i]);
       before += u32(__popc(all & ((1u << tile.lane) - 1)));
       here += u32(__popc(all));
@@ -454,7 +471,7 @@ struct skip_asker : skip_reader<Tile, Table> {
     range.to += here;
     if (limited && range.to > range.end) range.to = range.end;
     range.chunk = Table::target(onward);
-    return (limited && range.to == range.end) || onward == none || (!gone && !to_end && range.high <= max);
+    return (limited && range.to == range.end) || onward == none || (!gone && range.high <= max);
   }
 };
 

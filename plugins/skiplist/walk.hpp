@@ -96,35 +96,44 @@ struct skip_walk {
     GH_FN bool is_empty() const { return most == 0 || !(to_end || low < high); }
   };
 
-  // On the CPU a range of many chunks asks for those to come, by their names one level up: where the table grew by splits, each
-  // would be waited for. What it reads there may be old, which costs time and nothing else.
-  static constexpr bool asks_ahead = requires(const word* p) { Mem::template prefetch<false>(p); };
-  static constexpr u32 chunks_ahead = 8;
-  struct ahead {
-    u32 chunk = none;  // of level 1
-    u32 entry = 0;
-  };
-  GH_FN ahead begin_ahead(key k) const {
-    if (Mem::template load<order::relaxed>(t.top) == 0) return {};
-    key ignored = 0;
-    ahead a{descend(k, &ignored, 1), 0};
-    const word* const c = t.chunk(a.chunk);
-    while (a.entry < t.entries() && F::key_of(load(c + a.entry)) <= k) ++a.entry;
-    return a;
-  }
-  GH_FN void ask_ahead(ahead& a, u32 chunks) const {
-    while (chunks-- && a.chunk != none) {
-      const word* const c = t.chunk(a.chunk);
-      const word w = a.entry < t.entries() ? load(c + a.entry) : empty_word<F>();
-      if (F::key_of(w) == Table::no_key) {
-        a = {Table::target(Table::link_of(load(c + t.slots - 2))), 0};
+  // Where part number i of an interval begins, if it is cut into so many: at the lower end of a chunk of level 0 as a rule. The
+  // parts are as long as the names above are even. Each is found on its own, in time that its length does not matter to.
+  //   P1  cut(of, i, parts) is in the interval, or its low.
+  //   P2  cut(of, 0, parts) is its low, and while nobody writes cut(of, i, parts) does not fall as i rises.
+  // Any ascending keys would do: what is read here only decides how long the parts are.
+  GH_FN key cut(const interval& of, u32 i, u32 parts) const {
+    key low = of.low;
+    if (of.is_empty()) return low;
+    key last = of.to_end ? dead_key<key> : key(of.high - 1);
+    u32 level = Mem::template load<order::relaxed>(t.top);
+    for (u32 at = Table::head(level); level > 0 && i > 0;) {
+      const word* const c = t.chunk(at);
+      const word next = load(c + t.slots - 2);
+      const u32 link = Table::link_of(next);
+      if (Table::is_gone(link) || low > F::key_of(next)) {
+        if (Table::target(link) == none) break;  // not to be seen yet
+        Mem::fence();
+        at = Table::target(link);
         continue;
       }
-      const char* const down = reinterpret_cast<const char*>(t.chunk(u32(F::value_of(w))));
-      for (u32 byte = 0; byte < t.slots * sizeof(word); byte += 64)
-        Mem::template prefetch<false>(reinterpret_cast<const word*>(down + byte));
-      ++a.entry;
+      u32 first = 0, end = 0;  // the entries below which low .. last are: from the last one up to `low`
+      for (u32 e = 0; e < t.entries(); ++e) {
+        const key k = F::key_of(load(c + e));
+        first += e > 0 && k <= low;
+        end += k <= last;
+      }
+      if (end <= first) break;  // somebody writes; as below
+      const u32 place = i * (end - first), e = first + place / parts;
+      const word down = load(c + e);
+      if (F::key_of(down) > last) break;
+      if (F::key_of(down) > low) low = F::key_of(down);
+      const key after = e + 1 < end ? F::key_of(load(c + e + 1)) : key(0);
+      if (after > low && after <= last) last = key(after - 1);
+      i = place % parts;
+      at = u32(F::value_of(down));
+      --level;
     }
+    return low;
   }
 
   // The pairs of an interval in ascending order: emit(i, key, value) for the i-th, more than once where a chunk has to be
@@ -136,14 +145,7 @@ struct skip_walk {
     if (from < dead_key<key> && !of.is_empty()) {
       key ignored = 0;
       u32 at = descend(from, &ignored);
-      [[maybe_unused]] ahead next_ones;
-      if constexpr (asks_ahead)
-        if (of.most > 4 * t.entries()) {
-          next_ones = begin_ahead(from);
-          ask_ahead(next_ones, chunks_ahead);
-        }
       for (;;) {
-        if constexpr (asks_ahead) ask_ahead(next_ones, 1);
         u64 here = 0;
         const word next = snapshot(
             at, [&] { here = n; },

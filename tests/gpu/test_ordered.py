@@ -41,6 +41,25 @@ def test_ranges_of_any_length(held, ends):
     assert np.array_equal(values, ~expected)
 
 
+@pytest.mark.parametrize("limit", [20_000, N, 2 * N])
+def test_few_long_ranges_with_a_limit(held, limit):
+    t, keys = held
+    ends = [(0, N - 1), (N // 3, N // 2), (77, 77), (N - 9, N - 3), (9, 4)]
+    low, high = (on_gpu(keys[[e[i] for e in ends]]) for i in (0, 1))
+    found, values, counts = (a.get() for a in t.range(low, high, limit))
+    assert counts.tolist() == [min(max(b - a, 0), limit) for a, b in ends]
+    for (a, _), n, row, with_it in zip(ends, counts, found, values, strict=True):
+        assert np.array_equal(row[:n], keys[a : a + n])
+        assert np.array_equal(with_it[:n], ~keys[a : a + n])
+
+
+def test_slices_of_host_arrays(held):
+    t, keys = held
+    for part, expected in ((t[keys[1000] : keys[-1000]], keys[1000:-1000]), (t[: keys[5]], keys[:5]), (t[:], keys)):
+        assert np.array_equal(part[0], expected)
+        assert np.array_equal(part[1], ~expected)
+
+
 def test_slices(held):
     t, keys = held
     low, high = (on_gpu(np.array(keys[i])) for i in (1000, N - 1000))

@@ -651,9 +651,18 @@ class Meanwhile:
         return failure
 
 
+def pairs_of(table, low, high, cupy, ends):
+    """Ranges by their ends on the device, or as ends on the host are asked for on a GPU: (keys, values, offsets)."""
+    from pygpuhash import _device, _ordered
+
+    if ends == "device":
+        return [a.array for a in _device.pairs(table, cupy.asarray(low), cupy.asarray(high), None)]
+    return _ordered.pairs_at_once(table, len(low), low.ctypes.data, high.ctypes.data, table._stage(None))
+
+
+@pytest.mark.parametrize("ends", ["device", "host"])
 @pytest.mark.parametrize("what", ["fewer", "more", "more twice", "none left"])
-def test_ranges_of_a_table_that_changes_before_they_are_read(ordered, cupy, what):
-    from pygpuhash import _device
+def test_ranges_of_a_table_that_changes_before_they_are_read(ordered, cupy, what, ends):
 
     other = HELD[:600] + 1
     happens, calls = {
@@ -667,19 +676,19 @@ def test_ranges_of_a_table_that_changes_before_they_are_read(ordered, cupy, what
     }[what]
     spy = Meanwhile(ordered, *happens)
     low, high = np.array([0, 30, 900], np.uint64), np.array([30, 900, 2000], np.uint64)
-    keys, values, places = _device.pairs(spy, cupy.asarray(low), cupy.asarray(high), None)
+    keys, values, places = pairs_of(spy, low, high, cupy, ends)
     expected, offsets = ranges_of(np.sort(ordered.keys()), low, high)
     assert spy.calls == calls
-    assert keys.array.tolist() == expected.tolist()
-    assert values.array.tolist() == np.where(expected % 3 == 0, expected + 1, expected).tolist()
-    assert places.array.tolist() == offsets.tolist()
+    assert keys.tolist() == expected.tolist()
+    assert values.tolist() == np.where(expected % 3 == 0, expected + 1, expected).tolist()
+    assert places.tolist() == offsets.tolist()
 
 
 @pytest.mark.parametrize("refused", [gh.InvalidArgument("no"), gh.DeviceError("no")])
 @pytest.mark.parametrize("call", [1, 2])
-def test_ranges_that_fail(ordered, cupy, refused, call):
+@pytest.mark.parametrize("ends", ["device", "host"])
+def test_ranges_that_fail(ordered, cupy, refused, call, ends):
     """A refusal that more room does not cure ends the call, whichever pass it comes from."""
-    from pygpuhash import _device
 
     class Fails(Meanwhile):
         def _range_all(self, *arguments):
@@ -687,7 +696,15 @@ def test_ranges_that_fail(ordered, cupy, refused, call):
             return refused if self.calls >= call else failure
 
     with pytest.raises(type(refused), match="no"):
-        _device.pairs(Fails(ordered), cupy.asarray(LOW), cupy.asarray(HIGH), None)
+        pairs_of(Fails(ordered), np.asarray(LOW), np.asarray(HIGH), cupy, ends)
+
+
+def test_ranges_at_once_that_a_backend_does_not_have(ordered, cupy):
+    class Old(Meanwhile):
+        def _range_all(self, *arguments):
+            return gh.Unsupported("no")
+
+    assert pairs_of(Old(ordered), np.asarray(LOW), np.asarray(HIGH), cupy, "host") is None
 
 
 def test_no_mask(library, backend):

@@ -40,7 +40,7 @@ FLAGS += [
     "-DGPUHASH_PARTS_ALL_LEAST=1",
     "-DGPUHASH_PART_SLOTS=128",
 ]
-FLAGS += ["-DGPUHASH_JOIN_ROUNDS=2"]
+FLAGS += ["-DGPUHASH_JOIN_ROUNDS=2", "-DGPUHASH_RANGE_PARTS=400"]
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 

@@ -13,7 +13,9 @@ MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
-SKIP_READ, SKIP_BUILD, SKIP_WALK = ("plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp"))
+SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS = (
+    "plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh")
+)
 
 
 class Mutant(NamedTuple):
@@ -279,8 +281,29 @@ MUTANTS = [
     Mutant("least-is-the-last", SKIP_READ, "u32(__ffs(int(hits))) - 1", "31 - u32(__clz(int(hits)))"),
     Mutant("greatest-of-one-chunk", SKIP_READ, "found = walk{t}.greatest(k);", "found.there = false;"),
     Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),
-    Mutant("range-to-the-chunk", SKIP_READ, "!gone && !to_end && range.high <= max", "!gone && !to_end"),
+    Mutant("range-to-the-chunk", SKIP_READ, "!gone && range.high <= max", "!gone"),
     Mutant("counted-from-elsewhere", SKIP_WALK, "q.out_keys || q.out_values ? u64(i) * q.most : 0", "u64(i) * q.most"),
+    # skiplist: long ranges in parts
+    Mutant("part-drops-a-key", SKIP_PARTS, "part.high = low[i + 1];", "part.high = key(low[i + 1] - 1);"),
+    Mutant("key-of-two-parts", SKIP_PARTS, "part.high = low[i + 1];", "part.high = key(low[i + 1] + 1);"),
+    Mutant("part-from-the-low", SKIP_PARTS, "part.low = low[i];", ";"),
+    Mutant("parts-to-the-end", SKIP_PARTS, "part.to_end = false;", ";"),
+    Mutant("last-part-to-the-next", SKIP_PARTS, "i + 1 != (range + 1) * per", "true"),
+    Mutant("parts-of-all-ranges", SKIP_PARTS, "before[i] - before[i / per * per]", "before[i]"),
+    Mutant("part-over-the-first", SKIP_PARTS, "part.first += others;", ";"),
+    Mutant("part-past-its-room", SKIP_PARTS, "part.room > others ? part.room - others : 0", "part.room"),
+    Mutant("counts-that-write", SKIP_PARTS, "counting.out_keys = counting.out_values = nullptr;", ";"),
+    Mutant("parts-count-past-limits", SKIP_PARTS, "q.offsets || there < q.most", "true"),
+    Mutant("parts-count-to-the-room", SKIP_PARTS, "q.offsets || there < q.most", "there < q.most"),
+    Mutant("last-sum-is-missing", SKIP_PARTS, "if (i > q.n) return;", "if (i >= q.n) return;"),
+    Mutant("counts-past-the-end", SKIP_PARTS, "!q.counts || i == q.n", "!q.counts"),
+    Mutant("parts-beside-writers", SKIP_PARTS, "!q.alone || q.n == 0", "q.n == 0"),
+    Mutant("no-parts", SKIP_WALK, "level > 0 && i > 0", "false"),
+    Mutant("parts-of-the-first-key", SKIP_WALK, "i = place % parts;", "i = 0;"),
+    Mutant("parts-from-the-left", SKIP_WALK, "first += e > 0 && k <= low;", ";"),
+    Mutant("parts-one-too-far", SKIP_WALK, "e > 0 && k <= low", "k <= low"),
+    Mutant("parts-to-the-right", SKIP_WALK, "end += k <= last;", "end += k != Table::no_key;"),
+    Mutant("cut-left-of-its-key", SKIP_WALK, "Table::is_gone(link) || low > F::key_of(next)", "Table::is_gone(link)"),
     # skiplist: operands of a batch that is built at once
     Mutant("joined-across-keys", SKIP_BUILD, "shuffle(k, from, 32) == k", "true"),
     Mutant("first-joined-twice", SKIP_BUILD, "i < a.n && at == to", "i < a.n"),

@@ -1,7 +1,11 @@
 // The CUDA kernels of skiplist on emulated warps: skiplist [ROUNDS [FIRST SEED]]
+#include <random>
+
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "plugins/skiplist/check.hpp"
+#include "plugins/skiplist/walk.hpp"
+#include "tests/warp/cuda_mem.hpp"
 #include "tests/warp/rounds.hpp"
 
 extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda();
@@ -339,6 +343,241 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
   }
 }
 
+// Ranges in parts, while nobody writes. -DGPUHASH_RANGE_PARTS says in how many at most (conftest.py).
+template <class F>
+class long_ranges {
+  static constexpr u32 half = sizeof(typename F::key);
+  using key = typename F::key;
+  using pairs = vector<std::pair<u64, u64>>;  // as users see them, in the order of the table
+
+ public:
+  long_ranges(format_id format, u32 chunk, u32 order, size_t n, bool built, u64 seed)
+      : random_{seed}, format_(format), table_(std::make_unique<skip_store<F>>(format, n + 60, chunk)) {
+    auto& t = table_->t;
+    t.order = order;
+    t.sign = key(1) << (8 * half - 1);
+    vector<key> keys;  // encoded
+    for (size_t i = 0; i < n; ++i) keys.push_back(key(random_.next() % dead_key<key>));
+    if (n) keys[0] = 0;
+    if (n > 1) keys[1] = key(dead_key<key> - 1);
+    std::sort(keys.begin(), keys.end());
+    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    vector<u64> given;
+    for (const key k : keys) given.push_back(t.decode(k));
+    for (const u64 k : given) held_.push_back({k, value_of(k)});
+    if (!built) std::shuffle(given.begin(), given.end(), std::minstd_rand(u32(seed)));
+    vector<u64> values;
+    for (const u64 k : given) values.push_back(value_of(k));
+    const auto k = packed(given, half), v = packed(values, half);
+    if (built) {
+      SAME(table_->run->ordered->build(&t, keys.size(), k.data(), v.data(), half, half, t.entries() - 1, 1, nullptr),
+           0);
+    } else if (n) {
+      request q{};
+      q.kind = insert;
+      q.n = n;
+      q.keys = k.data();
+      q.values = v.data();
+      q.key_bytes = q.value_bytes = half;
+      SAME(table_->run->run(&t, q, table_->sum.data()), 0);
+    }
+    SAME(table_->used(), held_.size());
+    for (const key side : {key(dead_key<key>), key(empty_key<key>)}) {
+      if (n % 2) continue;
+      const u64 user = t.decode(side);
+      t.side[side == dead_key<key>] = F::make(1, typename F::value(value_of(user)));
+      held_.push_back({user, value_of(user)});
+    }
+    // Keys at which the parts begin, keys next to them, keys, and the ends of their type.
+    vector<key> ends = {0, 1, key(dead_key<key> - 1), dead_key<key>, empty_key<key>};
+    const vector<key> cuts = cuts_of(whole(), 64);
+    for (int i = 0; i < 6; ++i) {
+      const key c = cuts[random_.below(cuts.size())];
+      ends.insert(ends.end(), {c, key(c - 1), key(c + 1)});
+      if (n) ends.push_back(keys[random_.below(keys.size())]);
+    }
+    for (const key e : ends) ends_.push_back(t.decode(e));
+  }
+
+  // The parts ascend within their range, and are about as long as each other.
+  void cuts() {
+    for (int round = 0; round < 8; ++round) {
+      auto of = whole();
+      if (round) {
+        of.low = table_->t.encode(key(an_end()));
+        of.high = table_->t.encode(key(an_end()));
+        of.to_end = round % 3 == 0;
+      }
+      for (const u32 parts : {1u, 2u, 7u, 50u}) {
+        const vector<key> at = cuts_of(of, parts);
+        SAME(at[0], of.low);
+        size_t longest = 0, all = 0;
+        for (u32 i = 0; i < parts; ++i) {
+          if (i && at[i] < at[i - 1]) wrong("part %u of %u begins before part %u", i, parts, i - 1);
+          if (at[i] != of.low && !of.has(at[i])) wrong("part %u of %u begins outside of its range", i, parts);
+          size_t here = 0;
+          for (const auto& [user, v] : held_) {
+            const key k = table_->t.encode(key(user));
+            here += of.has(k) && k >= at[i] && (i + 1 == parts || k < at[i + 1]);
+          }
+          longest = std::max(longest, here);
+          all += here;
+        }
+        const size_t even = all / parts + table_->t.entries();
+        if (longest > 4 * even) wrong("the longest of %u parts has %zu of %zu pairs", parts, longest, all);
+      }
+    }
+  }
+  // A chunk of level 1 loses its name, as one does that found no memory to be named. Ranges in it are cut all the same.
+  void cuts_behind_a_lost_name() {
+    const auto& t = table_->t;
+    auto* const c = t.chunk(t.head(2));
+    const key low = F::key_of(c[1]), high = F::key_of(c[2]);
+    for (u32 i = 1; i + 1 < t.entries(); ++i) c[i] = c[i + 1];
+    c[t.entries() - 1] = empty_word<F>();
+    const vector<key> at = cuts_of({low, high, false, ~u64(0)}, 3);
+    if (!(at[0] == low && low < at[1] && at[1] < at[2] && at[2] < high)) wrong("a range below a lost name is not cut");
+  }
+  // Several ranges as range_pairs, range_all and range with a limit ask for them.
+  void answers() {
+    for (int round = 0; round < 6; ++round) {
+      const size_t n = round < 4 ? 1 : 2 + random_.below(4);
+      const u32 open = n == 1 ? u32(round) : u32(random_.below(3));  // 1: no low ends, 2: no high ends, 3: neither
+      vector<u64> low, high;
+      vector<pairs> expected;
+      for (size_t i = 0; i < n; ++i) {
+        low.push_back(an_end());
+        high.push_back(random_.below(8) ? an_end() : low.back());
+        expected.push_back(
+            between(open & 1 ? 0 : table_->t.encode(key(low[i])), open & 2, table_->t.encode(key(high[i]))));
+      }
+      const auto lows = packed(low, half), highs = packed(high, half);
+      ordered_request q{};
+      q.n = n;
+      q.alone = 1;
+      q.key_bytes = q.value_bytes = half;
+      q.low = open & 1 ? nullptr : lows.data();
+      q.high = open & 2 ? nullptr : highs.data();
+      summed(q, expected);
+      u64 longest = 0;
+      for (const pairs& p : expected) longest = std::max<u64>(longest, p.size());
+      limited(q, expected, longest / (1 + random_.below(3)) + random_.below(2) + 1);
+      placed(q, expected, random_.below(4) ? random_.below(longest + 1) : 0);
+      placed(q, expected, 0, 40);
+    }
+  }
+
+ private:
+  static u64 value_of(u64 k) { return half == 4 ? u32(~k * 7) : ~k * 7; }
+  using interval = typename skip_walk<cuda_mem, skip_table<F>>::interval;
+  static interval whole() { return {0, 0, true, ~u64(0)}; }
+  u64 an_end() { return ends_[random_.below(ends_.size())]; }
+  vector<key> cuts_of(const interval& of, u32 parts) const {
+    vector<key> at;
+    for (u32 i = 0; i < parts; ++i) at.push_back(skip_walk<cuda_mem, skip_table<F>>{table_->t}.cut(of, i, parts));
+    return at;
+  }
+  pairs between(key low, bool to_end, key high) const {
+    pairs found;
+    for (const auto& [user, v] : held_)
+      if (const key k = table_->t.encode(key(user)); k >= low && (to_end || k < high)) found.push_back({user, v});
+    return found;
+  }
+  void ask(const ordered_request& q) { SAME(table_->run->ordered->ranges(&table_->t, q), 0); }
+  void summed(ordered_request q, const vector<pairs>& expected) {
+    vector<uint64_t> sums(q.n + 2, ~u64(0));
+    q.most = ~size_t(0);
+    q.sums = sums.data();
+    ask(q);
+    u64 all = 0;
+    for (size_t i = 0; i <= q.n; ++i) {
+      SAME(sums[i], all);
+      all += i < q.n ? expected[i].size() : 0;
+    }
+    SAME(sums[q.n + 1], ~u64(0));
+    vector<uint64_t> counts(q.n + 1, ~u64(0));
+    q.sums = nullptr;
+    q.counts = counts.data();
+    ask(q);
+    for (size_t i = 0; i < q.n; ++i) SAME(counts[i], expected[i].size());
+    SAME(counts[q.n], ~u64(0));
+  }
+  // Room number i of the output has this pair, or was not written.
+  struct output {
+    vector<unsigned char> keys, values;
+    explicit output(size_t room) : keys((room + 2) * half, untouched), values(keys) {}
+    void expect(size_t i, const std::pair<u64, u64>& p) {
+      SAME(unpacked(keys, half, i), p.first);
+      SAME(unpacked(values, half, i), p.second);
+      memset(&keys[i * half], untouched, half);
+      memset(&values[i * half], untouched, half);
+    }
+    void expect_no_more() const {
+      for (size_t i = 0; i < keys.size(); ++i) SAME(keys[i] + values[i], 2 * untouched);
+    }
+  };
+  void limited(ordered_request q, const vector<pairs>& expected, u64 most) {
+    output out(q.n * most);
+    vector<uint64_t> counts(q.n + 1, ~u64(0));
+    q.most = most;
+    q.out_keys = out.keys.data();
+    q.out_values = most % 2 ? out.values.data() : nullptr;
+    q.counts = counts.data();
+    ask(q);
+    for (size_t i = 0; i < q.n; ++i) {
+      const u64 there = std::min<u64>(expected[i].size(), most);
+      SAME(counts[i], there);
+      for (u64 j = 0; j < there; ++j) {
+        if (!q.out_values) memcpy(&out.values[(i * most + j) * half], &expected[i][j].second, half);
+        out.expect(i * most + j, expected[i][j]);
+      }
+    }
+    SAME(counts[q.n], ~u64(0));
+    out.expect_no_more();
+  }
+  // With offsets: each range has room for all of its pairs but for so many, and so many places are left between two of them.
+  void placed(ordered_request q, const vector<pairs>& expected, u64 missing, u64 more = 0) {
+    vector<uint64_t> offsets = {more}, counts(q.n + 1, ~u64(0));
+    for (const pairs& p : expected)
+      offsets.push_back(offsets.back() + (p.size() > missing ? p.size() - missing : 0) + more);
+    output out(offsets.back());
+    q.most = offsets.back();
+    q.offsets = offsets.data();
+    q.out_keys = out.keys.data();
+    q.out_values = out.values.data();
+    q.counts = missing % 2 ? nullptr : counts.data();
+    ask(q);
+    for (size_t i = 0; i < q.n; ++i) {
+      if (q.counts) SAME(counts[i], expected[i].size());
+      for (u64 j = 0; j < expected[i].size() && offsets[i] + j < offsets[i + 1]; ++j)
+        out.expect(offsets[i] + j, expected[i][j]);
+    }
+    SAME(counts[q.n], ~u64(0));
+    out.expect_no_more();
+  }
+
+  random_numbers random_;
+  const format_id format_;
+  std::unique_ptr<skip_store<F>> table_;
+  pairs held_;
+  vector<u64> ends_;  // of ranges
+};
+template <class F>
+void ranges_in_parts(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{
+      std::string(name) + " ranges in parts", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "long ranges");
+  u32 order = u32(seed % 3);
+  for (const size_t n : {size_t(seed % 8), size_t(700 + seed % 2), size_t(500 + seed % 2)}) {
+    const bool built = n > 600;
+    where = s.name + " seed " + std::to_string(seed) + " " + std::to_string(n) + (built ? " built" : " inserted");
+    long_ranges<F> ranges(format, chunk, order++ % 3, n, built, seed);
+    ranges.cuts();
+    ranges.answers();
+  }
+  long_ranges<F>(format, chunk, 0, 700, true, seed).cuts_behind_a_lost_name();
+}
+
 // Finds while others insert and erase, of keys that stay, of keys that are nowhere, and of keys that come and go. Rows above
 // level 0 may be as old as the launch.
 template <class F>
@@ -386,6 +625,15 @@ void beside_writers(const char* name, format_id format, u32 chunk, int rounds, u
     machine.held = &held;
     const auto keep_written = serve(mixed, written, &ops, said, ignored);
     const auto keep_asked = serve(find, asked, nullptr, found, out);
+    vector<unsigned char> in_order(n * half + 8, 0);
+    uint64_t in_range = ~u64(0);
+    ordered_request all{};
+    all.n = 1;
+    all.most = n;
+    all.out_keys = in_order.data();
+    all.counts = &in_range;
+    all.key_bytes = all.value_bytes = half;
+    SAME(t.run->ordered->ranges(&t.t, all), 0);
     machine.held = nullptr;
     machine.run_together(held);
     for (size_t i = 0; i < n; ++i) {
@@ -396,6 +644,15 @@ void beside_writers(const char* name, format_id format, u32 chunk, int rounds, u
       if (!stays && !comes && found[i] != no) wrong("round %d: key %zu was never there, and was found", round, i);
       if (found[i] == yes) SAME(unpacked(out, half, i), asked[i]);
     }
+    if (in_range > stay + others) wrong("round %d: a range has %llu keys", round, (unsigned long long)in_range);
+    vector<u64> listed;
+    for (size_t i = 0; i < in_range; ++i) {
+      listed.push_back(unpacked(in_order, half, i));
+      if (i && listed[i] <= listed[i - 1]) wrong("round %d: key %zu of a range is not above the one before", round, i);
+    }
+    for (const u64 k : first)
+      if (!std::binary_search(listed.begin(), listed.end(), k))
+        wrong("round %d: a range lacks a key that stays", round);
     t.used();  // and the invariants
   }
 }
@@ -416,6 +673,8 @@ int main(int argc, char** argv) {
     ordered_answers<pair32>("pair32", format_pair32, 8, seed);
     ordered_answers<pair32>("pair32", format_pair32, 32, seed);
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);
+    ranges_in_parts<pair32>("pair32", format_pair32, 8, seed);
+    ranges_in_parts<pair64>("pair64", format_pair64, 16, seed + 1);
     beside_writers<pair32>("pair32", format_pair32, 8, 6, seed);
     beside_writers<pair64>("pair64", format_pair64, 8, 2, seed);
   });

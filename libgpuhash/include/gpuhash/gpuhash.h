@@ -332,7 +332,8 @@ enum gpuhash_neighbor {
 GPUHASH_API gpuhash_status gpuhash_neighbors(gpuhash_table *table, uint32_t which, size_t n, const void *keys,
                                              void *out_keys, void *out_values, uint8_t *found, void *stream,
                                              gpuhash_error *err);
-/* Up to max_per_range pairs with low[i] <= key < high[i], ascending (trait ORDERED). counts receives n entries. */
+/* Up to max_per_range pairs with low[i] <= key < high[i], ascending (trait ORDERED). counts receives n entries. What the
+ * places of a range have behind so many pairs is not defined. */
 GPUHASH_API gpuhash_status gpuhash_range(gpuhash_table *table, size_t n, const void *low, const void *high,
                                          size_t max_per_range, void *out_keys, void *out_values, uint64_t *counts,
                                          void *stream, gpuhash_error *err);
