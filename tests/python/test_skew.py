@@ -14,7 +14,7 @@ import pygpuhash as gh
 
 BACKENDS = ["hive", "linear_probe", "slab_hash"]
 WAYS = [{}, {"parts": "always"}, {"parts": "never"}]
-N = 20_000  # several chunks, and blocks that are not full
+N = 70_000  # several times what a cache of frequent keys takes, and blocks that are not full
 
 
 def keys_of(kind: str, n: int, dtype: str) -> np.ndarray:
