@@ -227,7 +227,7 @@ core = Extension(
     library_dirs=[],
     runtime_library_dirs=["$ORIGIN"],
     define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-    extra_compile_args=["-O2"],
+    extra_compile_args=["-O3"],  # it reads every status and op code: vectors
     py_limited_api=True,
 )
 

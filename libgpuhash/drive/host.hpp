@@ -13,6 +13,9 @@
 //   R1  An element of the caller's arrays is read once. What is needed again is kept: the caller may write to the arrays
 //       meanwhile, and a key that is not the one whose home was looked up would corrupt the table.
 #pragma once
+#include <memory>
+#include <new>
+
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/parts.hpp"
@@ -28,7 +31,8 @@ inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for
 inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
 inline constexpr size_t combined_least = 2048;       // elements of a batch; a smaller one is not looked at
 inline constexpr cut batch_cut = {lone_batch, 4096, 16384, block_size};  // elements that a thread takes at a time
-inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};      // cells
+inline constexpr cut combined_cut = {lone_batch, 4096, 32768, block_size};
+inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};  // cells
 
 // An operation that has to visit another line, and whose it is.
 template <class Op>
@@ -364,115 +368,202 @@ inline bool combines(u32 kind, joiner how) {
   return in_kinds(kind, combining_kinds) && (kind != accumulate || how.combine != 0 || adds_integers(how));
 }
 
-// Skewed keys: equal keys of a chunk are combined before they reach the table, in the cache of one thread. Frequent keys
-// then cost what reading them costs, and no slot is written again and again, by one thread or by several.
+// Skewed keys: equal keys are combined before they reach the table, in a cache of one thread. Frequent keys then cost what
+// reading them costs, and no slot is written again and again, by one thread or by several.
 //
-// An element follows the last one before it with its key, if that is still remembered. Those that follow none are the
-// chunk's leaders, which the driver serves; a follower takes effect right after its leader, so its key was there. Where a
-// leader found no room, nothing of it or its followers has happened, and all of them say so: a retry serves them one by one.
+// The cache has one place for each of some thousands of keys, and a place is the latest comer's. An element whose key is in
+// its place follows the one that brought it there, its leader; any other element takes the place. Who loses its place, and
+// at the end who has one, goes to the table, in batches which the driver serves. A follower takes effect right after its
+// leader, so its key was there. Where a leader found no room, nothing of it or its followers has happened, and all of them
+// say so: a retry serves them one by one.
 template <class F>
-class chunk_of_equals {
+class cache_of_equals {
   using key = typename F::key;
   using value = typename F::value;
 
  public:
-  static constexpr u32 most = 4096, sampled = 512;
+  static constexpr u32 most = 1u << 15;  // elements from one clearing of the cache to the next
 
-  u32 leaders = 0;
-
-  // Is half of the elements at the beginning of begin .. begin + n - 1 of keys that came before?
-  bool worth_it(const request& q, size_t begin, u32 n) {
-    const u32 some = n < sampled ? n : sampled;
-    u32 again = 0;
-    leaders = 0;
+  // Would the cache pay for begin .. begin + n - 1? If an eighth of the first ones repeats a key. Keys are told apart by the
+  // bits that they are hashed to.
+  static bool worth_it(const request& q, size_t begin, u32 n) {
+    constexpr u32 log_bits = 16;
+    u64 seen[(1u << log_bits) / 64] = {};
+    const u32 some = n < 512 ? n : n < 512 * 16 ? 512 : n / 16;
+    u32 repeats = 0;
     for (u32 j = 0; j < some; ++j) {
-      const key k = read_key<F>(q, begin + j);
-      uint16_t& last = latest_[place_of(k)];
-      again += int(last < leaders) & int(key_[last] == k);
-      key_[leaders] = k;
-      last = uint16_t(leaders++);
+      const u32 h = u32(mixed(read_key<F>(q, begin + j)) >> (64 - log_bits));
+      repeats += u32(seen[h / 64] >> h % 64 & 1);
+      seen[h / 64] |= u64(1) << h % 64;
     }
-    return again >= some / 2;
+    return repeats * 8 >= some;
   }
 
-  void read(const request& q, u32 kind, size_t begin, u32 n) {
+  // Carry out begin .. begin + n - 1, `most` at most, by serve(request, begin, end).
+  template <class Serve>
+  totals run(const request& q, u32 kind, size_t begin, u32 n, Serve serve) {
     const joiner how = joiner_of(q);
-    if (kind == insert) return read_by(q, begin, n, [](value kept, value) { return kept; });
-    if (kind == assign) return read_by(q, begin, n, [](value, value given) { return given; });
-    if (adds_integers(how)) return read_by(q, begin, n, [](value a, value b) { return value(a + b); });
-    read_by(q, begin, n, [how](value a, value b) { return join_operands(how, a, b); });
-  }
-
-  // The leaders as a batch.
-  request batch(const request& q) {
-    request r = q;
-    r.n = leaders;
-    r.n_there = nullptr;
-    r.keys = key_;
-    r.key_bytes = sizeof(key);
-    r.values = q.values ? narrowed(q.value_bytes) : nullptr;
-    r.status = status_;
-    return r;
-  }
-
-  // What became of n elements from `begin` on, when the leaders have been served. Returns how many followers have failed.
-  u64 answer(const request& q, size_t begin, u32 n, bool any_failed) const {
-    u64 failed = 0;
-    if (q.status) {
-      __builtin_memset(q.status + begin, no, n);
-      for (u32 i = 0; i < leaders; ++i) q.status[begin + element_[i]] = status_[i];
-    }
-    for (u32 j = 0; j < n && any_failed; ++j) {
-      const u8 s = status_[leader_[j]];
-      if (s <= yes || element_[leader_[j]] == j) continue;
-      if (q.status) q.status[begin + j] = s;
-      ++failed;
-    }
-    return failed;
+    if (kind == insert) return run_by(q, begin, n, [](value kept, value) { return kept; }, serve);
+    if (kind == assign) return run_by(q, begin, n, [](value, value given) { return given; }, serve);
+    if (adds_integers(how)) return run_by(q, begin, n, [](value a, value b) { return value(a + b); }, serve);
+    return run_by(q, begin, n, [how](value a, value b) { return join_operands(how, a, b); }, serve);
   }
 
  private:
-  static constexpr u32 places = 4096;
-  static u32 place_of(key k) { return u32((u64(k) * 0x9e3779b97f4a7c15ull) >> 52); }
+  static constexpr u32 log_places = 13, room = 2048, step = 512;
+  static constexpr uint16_t nobody = 0xffff;
+  struct place {
+    key k;
+    value v;
+  };
 
+  // One multiplication is not enough: keys may be numbers that somebody has multiplied to scatter them.
+  GH_FN static u64 mixed(key k) {
+    u64 h = u64(k) * 0xbf58476d1ce4e5b9ull;
+    h ^= h >> 32;
+    return h * 0x94d049bb133111ebull;
+  }
+
+  template <class Join, class Serve>
+  totals run_by(const request& q, size_t begin, u32 n, Join join_them, Serve serve) {
+    sum_ = {};
+    any_failed_ = false;
+    if (q.status) __builtin_memset(q.status + begin, no, n);
+    __builtin_memset(holder_, 0xff, sizeof(holder_));
+    u32 out = 0;
+    bool foreseen = false;  // nearly all elements follow, and the processor knows
+    for (u32 j = 0; j < n; j += step) {
+      const u32 many = n - j < step ? n - j : step;
+      const u32 before = out;
+      out = foreseen ? take_followers(q, begin, j, many, out, join_them) : take_any(q, begin, j, many, out, join_them);
+      foreseen = out - before < many / 16;
+      if (out > room - step) out = leave(q, begin, n, out, serve);
+    }
+    for (u32 at = 0; at < 1u << log_places; at += step) {
+      for (u32 i = at; i < at + step; i += 4) {
+        u64 four;
+        static_assert(sizeof(four) == 4 * sizeof(holder_[0]));
+        __builtin_memcpy(&four, holder_ + i, sizeof(four));
+        if (four == ~u64(0)) continue;  // all are nobody's
+        for (u32 j = i; j < i + 4; ++j) out = put_out(j, out);
+      }
+      if (out > room - step) out = leave(q, begin, n, out, serve);
+    }
+    leave(q, begin, n, out, serve);
+    for (u32 j = 0; j < n && any_failed_; ++j) {
+      const u8 said = leads_[j] == j ? u8(no) : said_[leads_[j]];
+      if (said <= yes) continue;
+      if (q.status) q.status[begin + j] = said;
+      ++sum_.failed;
+    }
+    return sum_;
+  }
+
+  GH_FN static u32 place_of(key k) { return u32(mixed(k) >> (64 - log_places)); }
+  // Whoever has the place of number `at` goes to the table, if anybody has it.
+  GH_FN u32 put_out(u32 at, u32 out) {
+    key_[out] = places_[at].k, value_[out] = places_[at].v, leader_[out] = holder_[at];
+    return out + (holder_[at] != nobody);
+  }
+
+  // n elements, of which the first is number `first`, go to the cache, and whom they put out is appended to the batch.
+  // Here nearly all of them follow others, and the processor foresees it.
   template <class Join>
-  GH_FN void read_by(const request& q, size_t begin, u32 n, Join join_them) {
-    u32 so_far = 0;
-    for (u32 j = 0; j < n; ++j) {
+  [[gnu::noinline]] u32 take_followers(const request& given, size_t begin, u32 first, u32 n, u32 out, Join join_them) {
+    const request q = given;  // the compiler knows that nobody writes to it
+    for (u32 j = first; j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
-      const u32 place = place_of(k);
-      const u32 last = latest_[place];
-      if (int(last < so_far) & int(key_[last] == k)) {
-        value_[last] = join_them(value_[last], v);
-        leader_[j] = uint16_t(last);
+      const u32 at = place_of(k);
+      place& p = places_[at];
+      const uint16_t leader = holder_[at];
+      if (__builtin_expect(int(p.k == k) & int(leader != nobody), 1)) {
+        p.v = join_them(p.v, v);
+        leads_[j] = leader;
         continue;
       }
-      key_[so_far] = k;
-      value_[so_far] = v;
-      element_[so_far] = uint16_t(j);
-      leader_[j] = uint16_t(so_far);
-      latest_[place] = uint16_t(so_far);
-      ++so_far;
+      out = put_out(at, out);
+      p.k = k, p.v = v;
+      holder_[at] = leads_[j] = uint16_t(j);
     }
-    leaders = so_far;
+    return out;
+  }
+  // And here nobody can foresee who follows whom, so that there is no branch on it.
+  template <class Join>
+  [[gnu::noinline]] u32 take_any(const request& given, size_t begin, u32 first, u32 n, u32 out, Join join_them) {
+    const request q = given;
+    for (u32 j = 0; j < n; ++j) now_key_[j] = read_key<F>(q, begin + first + j);
+    for (u32 j = 0; j < n; ++j) now_value_[j] = read_value<F>(q, begin + first + j);
+    asm volatile("" : : "r"(this) : "memory");  // from here on the caller's arrays are not read again
+    for (u32 j = 0; j < n; ++j) now_place_[j] = uint16_t(place_of(now_key_[j]));
+    for (u32 j = 0; j < n; ++j) {
+      const key k = now_key_[j];
+      const value v = now_value_[j];
+      const u32 at = now_place_[j];
+      place& p = places_[at];
+      // One by one: a load of both would wait until both have reached the cache.
+      const key was = host_read_once(p.k);
+      const value operand = host_read_once(p.v);
+      const u32 leader = holder_[at];
+      const bool full = leader != nobody;
+      bool follows = int(was == k) & int(full);
+      asm("" : "+r"(follows));
+      key_[out] = was, value_[out] = operand, leader_[out] = uint16_t(leader);
+      out += int(full) & int(!follows);
+      const u64 old = u64(0) - u64(follows);
+      p.k = k;
+      p.v = value((u64(join_them(operand, v)) & old) | (u64(v) & ~old));
+      holder_[at] = leads_[first + j] = uint16_t((leader & old) | ((first + j) & ~old));
+    }
+    return out;
+  }
+
+  // The batch goes to the table, and says what became of it.
+  template <class Serve>
+  [[gnu::noinline]] u32 leave(const request& q, size_t begin, u32 n, u32 out, Serve serve) {
+    if (!out) return 0;
+    request r = q;
+    r.n = out;
+    r.n_there = nullptr;
+    r.keys = key_;
+    r.key_bytes = sizeof(key);
+    r.values = q.values ? narrowed(q.value_bytes, out) : nullptr;
+    r.status = status_;
+    const totals part = serve(r, size_t(0), size_t(out));
+    sum_.live += part.live, sum_.used += part.used, sum_.yes += part.yes, sum_.failed += part.failed;
+    for (u32 i = 0; i < out && q.status; ++i) q.status[begin + leader_[i]] = status_[i];
+    if (part.failed) {
+      if (!any_failed_) __builtin_memset(said_, no, n);
+      any_failed_ = true;
+      for (u32 i = 0; i < out; ++i) said_[leader_[i]] = status_[i];
+    }
+    return 0;
   }
 
   // The values in the width of the caller's.
-  const void* narrowed(u32 bytes) {
+  const void* narrowed(u32 bytes, u32 n) {
     if (bytes == sizeof(value)) return value_;
     u32* const narrow = reinterpret_cast<u32*>(narrow_);
-    for (u32 i = 0; i < leaders; ++i) narrow[i] = u32(value_[i]);
+    for (u32 i = 0; i < n; ++i) narrow[i] = u32(value_[i]);
     return narrow;
   }
 
-  uint16_t latest_[places] = {};  // the leader that a key would follow; whether it is one is asked when it is needed
-  key key_[most];
-  value value_[most];
-  alignas(8) u8 narrow_[sizeof(value) == 8 ? 4 * most : 8];
-  uint16_t element_[most];  // of each leader
-  uint16_t leader_[most];   // of each element
-  u8 status_[most];
+  totals sum_;
+  bool any_failed_;
+  place places_[1u << log_places];
+  uint16_t holder_[1u << log_places];  // the leader whose place it is, counted from `begin`; or nobody
+  // Elements on their way to it.
+  key now_key_[step];
+  value now_value_[step];
+  uint16_t now_place_[step];
+  uint16_t leads_[most];  // whom each element follows, itself if nobody
+  u8 said_[most];         // of each leader, once any has failed
+  // The batch.
+  key key_[room];
+  value value_[room];
+  alignas(8) u8 narrow_[sizeof(value) == 8 ? 4 * room : 8];
+  uint16_t leader_[room];
+  u8 status_[room];
 };
 
 // One function for all who call it: it is long.
@@ -482,29 +573,26 @@ template <class Op, class Find>
   return driver.serve(begin, end);
 }
 
-// begin .. end, of which the chunks where that pays are combined. serve(request, begin, end) carries a part out.
+// begin .. end, of which the parts where that pays go through a cache. serve(request, begin, end) carries a part out.
 template <class F, class Serve>
 totals serve_combined(const request& q, u32 kind, bool always, size_t begin, size_t end, Serve serve) {
-  chunk_of_equals<F> chunk;
+  using cache = cache_of_equals<F>;
+  std::unique_ptr<cache> equals;
   totals sum{};
   size_t left = begin;  // for the driver
-  bool pays = false;    // it did the last time
-  for (size_t b = begin; b < end; b += chunk.most) {
-    const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
-    if (!always && !pays && !chunk.worth_it(q, b, many)) continue;
+  for (size_t b = begin; b < end; b += cache::most) {
+    const u32 many = u32(end - b < cache::most ? end - b : cache::most);
+    if (!always && !cache::worth_it(q, b, many)) continue;
+    if (!equals) equals.reset(new (std::nothrow) cache);
+    if (!equals) break;
     if (left < b) add_totals(&sum, serve(q, left, b));
     left = b + many;
-    chunk.read(q, kind, b, many);
-    const request leaders = chunk.batch(q);
-    totals part = serve(leaders, size_t(0), leaders.n);
-    part.failed += chunk.answer(q, b, many, part.failed != 0);
-    add_totals(&sum, part);
-    pays = chunk.leaders < many / 2;
+    add_totals(&sum, equals->run(q, kind, b, many, serve));
   }
   if (left < end) add_totals(&sum, serve(q, left, end));
   return sum;
 }
-// Are chunks of this batch looked at? *always: all of them are combined.
+// Are equal keys of this batch looked for? *always: all of it goes through caches.
 inline bool may_combine(const request& q, u32 kind, size_t n, bool* always) {
   const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
                      q.parts == parts_never || q.only_failed || !combines(kind, joiner_of(q));
@@ -522,7 +610,7 @@ int run_on_host(const void* table, const request& q, totals* sum) {
     if constexpr (kind_of_table) kind = t.kind;
     bool always = false;
     if (may_combine(q, kind, n, &always)) {
-      in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
+      in_pieces(q.threads, n, combined_cut, [&](size_t begin, size_t end) {
         const auto serve = [&](const request& r, size_t b, size_t e) { return serve_range<Op, Find>(t, r, b, e); };
         add_totals(sum, serve_combined<typename Op::F>(q, kind, always, begin, end, serve));
       });
@@ -546,23 +634,28 @@ class chunk_by_kind {
  public:
   static constexpr u32 most = 4096;
 
-  void read(const request& q, size_t begin, u32 n) {
+  void read(const request& given, size_t begin, u32 n) {
+    const request q = given;  // the compiler knows that nobody writes to it
     u8 kind_of[most];
-    u32 at[kinds] = {};
-    for (u32 j = 0; j < n; ++j) kind_of[j] = u8(host_read_once(u32(read_op(q, begin + j))));
-    for (u32 j = 0; j < n; ++j) ++at[kind_of[j]];
-    for (u32 k = 0, before = 0; k < kinds; ++k) {
-      const u32 here = at[k];
-      first_[k] = at[k] = before;
-      before += here;
+    for (u32 j = 0; j < n; ++j) kind_of[j] = u8(read_op(q, begin + j));
+    asm volatile("" : : "r"(kind_of) : "memory");  // R1
+    u32 i = 0;
+    for (u32 kind = 0; kind < kinds; ++kind) {
+      first_[kind] = i;
+      u32 here = 0;
+      for (u32 j = 0; j < n; ++j) here += kind_of[j] == kind;
+      if (!here) continue;
+      for (u32 j = 0; j < n; ++j) {  // without a branch on what is next
+        element_[i] = uint16_t(j);
+        i += kind_of[j] == kind;
+      }
     }
     first_[kinds] = n;
-    for (u32 j = 0; j < n; ++j) {
-      const u32 i = at[kind_of[j]]++;
-      key_[i] = read_key<F>(q, begin + j);
-      write_element<value>(value_, q.value_bytes, i, read_value<F>(q, begin + j));
-      element_[i] = uint16_t(j);
-    }
+    for (i = 0; i < n; ++i) key_[i] = read_key<F>(q, begin + element_[i]);
+    for (u32 kind = 0; kind < kinds && q.values; ++kind)
+      if (in_kinds(kind, adding_kinds))
+        for (i = first_[kind]; i < first_[kind + 1]; ++i)
+          write_element<value>(value_, q.value_bytes, i, read_value<F>(q, begin + element_[i]));
   }
   // The elements of a kind as a batch; n is 0 if there are none.
   request batch(const request& q, u32 kind) {
@@ -580,13 +673,14 @@ class chunk_by_kind {
     r.threads = 1;
     return r;
   }
-  void answer(const request& q, size_t begin, u32 n) const {
+  void answer(const request& given, size_t begin, u32 n) const {
+    const request q = given;
     for (u32 i = 0; i < n && q.status; ++i) q.status[begin + element_[i]] = i < first_[nop + 1] ? u8(no) : status_[i];
-    for (u32 i = 0; i < n && q.out_values; ++i) {
-      const bool finds = i >= first_[find] && i < first_[find + 1];
-      const value v = finds ? read_element<value>(found_, q.value_bytes, i) : value(0);
-      write_element<value>(q.out_values, q.value_bytes, begin + element_[i], v);
-    }
+    if (!q.out_values) return;
+    __builtin_memset(static_cast<char*>(q.out_values) + begin * q.value_bytes, 0, size_t(n) * q.value_bytes);
+    for (u32 i = first_[find]; i < first_[find + 1]; ++i)
+      write_element<value>(q.out_values, q.value_bytes, begin + element_[i],
+                           read_element<value>(found_, q.value_bytes, i));
   }
   static constexpr u32 kinds = erase + 1;
 
@@ -595,7 +689,7 @@ class chunk_by_kind {
   key key_[most];
   alignas(8) u8 value_[most * sizeof(value)];
   alignas(8) u8 found_[most * sizeof(value)];
-  uint16_t element_[most];
+  uint16_t element_[most + 1];
   u8 status_[most];
 };
 
@@ -604,15 +698,17 @@ int run_by_kind(const void* table, const request& q, totals* sum,
                 int (*run)(const void* table, const request& q, totals* sum)) {
   in_pieces(q.threads, q.n_there ? *q.n_there : q.n, batch_cut, [&](size_t begin, size_t end) {
     chunk_by_kind<F> chunk;
+    totals part{};  // of this thread's, since others add to *sum
     for (size_t b = begin; b < end; b += chunk.most) {
       const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
       chunk.read(q, b, many);
       for (u32 kind = nop + 1; kind < chunk.kinds; ++kind) {
         const request some = chunk.batch(q, kind);
-        if (some.n) run(table, some, sum);
+        if (some.n) run(table, some, &part);
       }
       chunk.answer(q, b, many);
     }
+    add_totals(sum, part);
   });
   return 0;
 }

@@ -151,7 +151,7 @@ inline constexpr unsigned counting_threads = 256, counted_by_thread = 16, counti
 static __global__ void __launch_bounds__(counting_threads)
     count_adding_codes(const uint8_t* __restrict__ ops, size_t n, size_t stride, uint64_t* sum) {
   uint32_t mine = 0;
-  for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += stride) mine += adds(ops[i]);
+  for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += stride) mine += adds_in_mix(ops[i]);
   const uint32_t all = warp_sum(mine);
   if (threadIdx.x % 32 == 0 && all) atomicAdd(reinterpret_cast<u64*>(sum), u64(all));
 }

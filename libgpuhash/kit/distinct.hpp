@@ -40,6 +40,15 @@ class distinct_map {
       map[h / 64] |= uint64_t(1) << h % 64;
     }
   }
+  // Several threads at a time may merge a map of as many keys into this one; they differ in where they begin.
+  void merge(const distinct_map& other, size_t from) {
+    const size_t all = words();
+    for (size_t i = 0; i < all; ++i) {
+      const size_t at = (from + i) % all;
+      const uint64_t seen = __atomic_load_n(&map_[at], __ATOMIC_RELAXED);
+      if (other.map_[at] & ~seen) __atomic_fetch_or(&map_[at], other.map_[at], __ATOMIC_RELAXED);
+    }
+  }
   // There are no fewer than `least` and no more than `most`, but for chances of one in tens of thousands.
   struct range {
     uint64_t least, most;

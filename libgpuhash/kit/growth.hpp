@@ -62,11 +62,26 @@ inline bool table::may_estimate(const part& p) const {
 inline distinct_map::range table::distinct_keys(const request& q, size_t n) const {
   distinct_map keys(n);
   if (!keys) return {n, n};
-  if (config_.key_bytes == 8)
-    keys.add(static_cast<const uint64_t*>(q.keys), n);
-  else
-    keys.add(static_cast<const uint32_t*>(q.keys), n);
-  return keys.about(n);
+  const auto add = [&](distinct_map& to, size_t begin, size_t end) {
+    if (config_.key_bytes == 8)
+      to.add(static_cast<const uint64_t*>(q.keys) + begin, end - begin);
+    else
+      to.add(static_cast<const uint32_t*>(q.keys) + begin, end - begin);
+  };
+  constexpr size_t lone_share = size_t(1) << 17;  // of a thread
+  if (q.threads <= 1 || n < 2 * lone_share) {
+    add(keys, 0, n);
+    return keys.about(n);
+  }
+  const size_t share = n / q.threads + 1;
+  bool all = true;
+  in_pieces(q.threads, n, {0, share < lone_share ? lone_share : share, n}, [&](size_t begin, size_t end) {
+    distinct_map mine(n);
+    if (!mine) return __atomic_store_n(&all, false, __ATOMIC_RELAXED);
+    add(mine, begin, end);
+    keys.merge(mine, begin);
+  });
+  return all ? keys.about(n) : distinct_map::range{n, n};
 }
 
 // Room for the distinct keys of p, or of as much of it as they can be estimated for. Not decided: there may be just enough,
@@ -108,7 +123,12 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
   if (q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
   *adding = 0;
   if (!on_cuda()) {
-    for (size_t i = 0; i < n; ++i) *adding += adds(q.ops[i]);
+    for (size_t done = 0; done < n;) {
+      const size_t end = n - done < (1 << 16) ? n : done + (1 << 16);
+      uint32_t here = 0;  // narrow, for vectors
+      for (; done < end; ++done) here += adds_in_mix(q.ops[done]);
+      *adding += here;
+    }
     return GPUHASH_OK;
   }
   auto* const sum = reinterpret_cast<uint64_t*>(head()->batch);

@@ -97,9 +97,9 @@ bool accumulates(const gpuhash_table& table) {
 bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
   if (batch.op != GPUHASH_OP_EXECUTE || table.device.kind != GPUHASH_CPU) return false;
   const bool allowed = accumulates(table);
-  bool bad = false;
-  for (size_t i = 0; i < batch.n; ++i) bad |= is_bad(batch.ops[i], allowed);
-  return bad;
+  uint8_t bad = 0;  // bytes, for vectors
+  for (size_t i = 0; i < batch.n; ++i) bad |= uint8_t(is_bad(batch.ops[i], allowed));
+  return bad != 0;
 }
 
 // Plugins do nothing for such an element, whatever they say of it.

@@ -585,7 +585,7 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
         serve_part<S, Kind>(t, r, {}, begin, end, &part);
         return part;
       };
-      in_pieces(q.threads, n, batch_cut, [&](size_t begin, size_t end) {
+      in_pieces(q.threads, n, combined_cut, [&](size_t begin, size_t end) {
         add_totals(sum, serve_combined<format_of<S>>(q, q.kind, always, begin, end, serve));
       });
       return 0;

@@ -495,7 +495,7 @@ class device {
       touch(ops, n, access::read, s->actor, s->clock, "count_adding");
       touch(sum, sizeof(*sum), access::write, s->actor, s->clock, "count_adding");
       const auto* const codes = reinterpret_cast<const uint8_t*>(real(ops));
-      for (size_t i = 0; i < n; ++i) *reinterpret_cast<uint64_t*>(real(sum)) += adds(codes[i]);
+      for (size_t i = 0; i < n; ++i) *reinterpret_cast<uint64_t*>(real(sum)) += adds_in_mix(codes[i]);
       return true;
     });
     return 0;

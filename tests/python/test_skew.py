@@ -14,7 +14,7 @@ import pygpuhash as gh
 
 BACKENDS = ["hive", "linear_probe", "slab_hash"]
 WAYS = [{}, {"parts": "always"}, {"parts": "never"}]
-N = 20_000  # several chunks, and blocks that are not full
+N = 70_000  # several times what a cache of frequent keys takes, and blocks that are not full
 
 
 def keys_of(kind: str, n: int, dtype: str) -> np.ndarray:
@@ -167,6 +167,23 @@ def test_of_keys_without_room_every_element_says_so(operation: str, kind: str, w
             taken = status < 2
             same_as_numpy(t, keys[taken], values[taken], np.add)
         t.check()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_what_found_no_room_is_forgotten(way: dict) -> None:
+    """Elements that fail, then some of keys that are there, then others that fail, as one thread meets them."""
+    random = np.random.default_rng(7)
+    numbers = np.arange(1, 30_001, dtype=np.uint64) * np.uint64(0x9E3779B1)
+    there, absent = numbers[:4096], numbers[4096:]
+    with table(capacity=4096, grow=False, max_load_factor=1.0, threads=1, **way) as t:
+        t.insert(there, 1)
+        room = t.stats()["slots"] - len(t)
+        if room:
+            t.insert(np.arange(1, room + 1, dtype=np.uint64) * np.uint64(1 << 50), 1)
+        keys = np.concatenate([np.repeat(absent, 2)[: 1 << 15], random.choice(there, 1 << 14), np.repeat(absent, 2)])
+        with pytest.raises(gh.TableFull) as raised:
+            t.accumulate(keys, 1)
+        assert np.array_equal(raised.value.status, np.where(np.isin(keys, there), 0, 2))
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
