@@ -26,8 +26,10 @@
 //   static bool applies(t)               may this table be divided at all?
 //   static constexpr bool adds_in_place  do integers that are accumulated one after the other wait for nobody?
 //   static constexpr bool own_parts      are the parts not 2^part_bits slots each, and served by a kernel of its own?
-//   static constexpr bool divides_unasked  is any batch of parts=auto divided?
-//   static constexpr bool declines       has it a decliner()?
+//   static constexpr bool divides_skewed  are batches of parts=auto divided whose keys repeat? Else those alone of which
+//                                        hardly any does, and those that join_all takes
+//   static constexpr bool declines       is a batch of auto that adds, and has no frequent keys, better served one element after
+//                                        the other where many slots are dead?
 //   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
 //   static constexpr bool joins_all      is join_all for it?
 // without own_parts
@@ -46,8 +48,7 @@
 //   static size_t serve_bytes(t, told)   of a block's memory
 //   static auto server(kind)             the kernel; see serve_parts
 //   rest_op                              instead of op: its operations of any kind, for a tile
-//   static auto decliner()               if it declines: a kernel of one block that sees the table: is a batch of auto that adds, and
-//                                        has no frequent keys, better served one element after the other?
+//   static bool dead_at(t, random)       if it declines: is a slot that no other one is preferred to dead?
 //   static constexpr u32 group_bits(t)   0
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
@@ -300,12 +301,35 @@ __global__ void __launch_bounds__(part_threads, 1)
   w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
+  const bool hot = w.may_join && found[2] + found[3] > joined_least;
   const bool wanted = w.divides == when::always || (w.divides == when::skewed && skewed) ||
-                      (w.divides == when::few_repeats && found[3] + found[4] < few_repeats);
-  const bool joins = w.may_join && wanted && found[2] + found[3] > joined_least;
+                      (w.divides == when::few_repeats && (hot || found[3] + found[4] < few_repeats));
+  const bool joins = hot && wanted;
   if (!w.again) w.found->divided_first = wanted;
   if (!w.again) w.found->joins = joins;
   w.found->divided = samples && (w.again || (wanted && !joins));
+}
+
+// Declines a batch that has no frequent keys, if one in so many sampled slots is dead: one after the other, elements go to
+// their own tombstone by one swap, or to somebody's at once, while a part lists all of them as beyond their homes.
+inline constexpr u32 dead_share = 32;
+template <class Parts>
+__global__ void __launch_bounds__(part_threads, 1)
+    decline_for_dead(const __grid_constant__ typename Parts::table t,
+                     const __grid_constant__ parts_work<typename Parts::F> w) {
+  if (!w.found->divided || w.found->frequent) return;  // the same for the whole block
+  constexpr u32 each = part_samples / part_threads;
+  u32 dead = 0;
+#pragma unroll
+  for (u32 i = 0; i < each; ++i)
+    dead += Parts::dead_at(t, mix(u64(i * part_threads + threadIdx.x) + 0x2545f4914f6cdd1dull));
+  GH_BLOCK_MEMORY(u32, all);
+  if (threadIdx.x == 0) all = 0;
+  __syncthreads();
+  const u32 of_warp = warp_sum(dead);
+  if (threadIdx.x % 32 == 0) atomicAdd(&all, of_warp);
+  __syncthreads();
+  if (threadIdx.x == 0 && all >= part_samples / dead_share) w.found->divided = w.found->divided_first = 0;
 }
 
 // ---- dividing ------------------------------------------------------------------------------------------------------------
@@ -1201,12 +1225,12 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   // What was measured is slots of 4 + 4 bytes, and that answers which are not the usual one cost more than they save.
   constexpr bool narrow_pairs = F::has_value && sizeof(word) == 8;
   const bool large = narrow_pairs && !told && w.n >= parts_all_least && w.n >= slots / parts_all_share;
-  if (q.parts != parts_always && !Parts::divides_unasked) return false;
-  if (q.parts == parts_always || (large && q.kind == accumulate)) {
+  if (q.parts == parts_always || (large && q.kind == accumulate && Parts::divides_skewed)) {
     w.divides = when::always;
-  } else if (large && q.kind == insert) {
+  } else if (large && (q.kind == insert || q.kind == accumulate)) {
     w.divides = when::few_repeats;
   } else {
+    if (!Parts::divides_skewed) return false;
     const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
     if (q.kind != assign && (q.kind != accumulate || in_place)) return false;
     if (w.n < parts_least || w.n < slots / parts_least_share) return false;
@@ -1301,7 +1325,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
       if constexpr (Parts::declines)
-        if (!e && may_decline && !again) e = launch(Parts::decliner(), 1, part_threads, q.stream, t, w);
+        if (!e && may_decline && !again) e = launch(decline_for_dead<Parts>, 1, part_threads, q.stream, t, w);
       if constexpr (F::has_value && Parts::joins_all)
         if (!e && w.may_join && !again)
           e = launch_with(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);

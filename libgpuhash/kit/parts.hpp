@@ -12,9 +12,9 @@ namespace gpuhash {
 //   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
 //                        parts_least_share slots, and the sample is skewed. What else is added is so in place
 //                        (request::keys_stay); a structure that adds nothing in place asks for all that accumulates
-//   nothing              of a structure that says so (Parts::divides_unasked): slab_hash
-//   neither              if the structure sees that the table is in no state for it (Parts::decliner): hive, where many
-//                        slots are dead
+//   of slab_hash         only the first of these, and accumulate, too, only if hardly any sampled element repeats another,
+//                        or nearly all do (Parts::divides_skewed)
+//   neither              of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines)
 // The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
 // whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };

@@ -34,10 +34,6 @@ inline constexpr u32 window_each = GPUHASH_HIVE_ELEMENTS;
 inline constexpr u32 most_meetings = 4;
 static_assert(window_each <= 32 && window_each % counted_at_once == 0 && window_each * serve_threads <= 0xffff);
 
-// A table of whose sampled slots one in so many is dead takes elements one after the other: those go to their own tombstone by
-// one swap, or to somebody's at once, where a block lists all of them as beyond their homes.
-inline constexpr u32 dead_share = 32;
-
 inline constexpr u32 part_slot_bits = 3;  // of a bucket; the other widths are served one element at a time
 
 template <class F, u32 Kind>
@@ -50,7 +46,7 @@ struct hive_parts {
   using index = typename F::index;
   using word = typename F::word;
   static constexpr bool adds_in_place = false, own_parts = true, joins_all = false;
-  static constexpr bool divides_unasked = true, declines = true;
+  static constexpr bool divides_skewed = true, declines = true;
 
   static bool applies(const table& t) { return t.slot_bits == part_slot_bits; }
   GH_FN static index group_of(const table& t, typename F::key k) { return t.segment_of(t.first_hash(k)); }
@@ -68,7 +64,9 @@ struct hive_parts {
   static constexpr u32 filter_words(const table& t) { return (u32(t.segment_buckets) + 3) / 4; }
   static size_t serve_bytes(const table& t, bool told);
   static auto server(u32 kind);
-  static auto decliner();
+  GH_FN static bool dead_at(const table& t, u64 random) {
+    return is_dead<F>(cuda_mem::load<order::relaxed>(t.slots + reduce(random, t.bucket_cells())));
+  }
   using rest_op = hive_op<hive_cuda_tile<F, 1 << part_slot_bits, order::acquire>, mixed>;
 };
 
@@ -552,32 +550,6 @@ auto hive_parts<Format>::server(u32 kind) {
   return kind == erase ? serve_segments<F, erase> : kind == assign ? serve_segments < F,
          pairs ? u32(assign) : u32(insert) > : kind == accumulate ? serve_segments < F,
          pairs ? u32(accumulate) : u32(insert) >                  : serve_segments<F, insert>;
-}
-
-// Declines a batch that has no frequent keys, if many slots are dead.
-template <class F>
-__global__ void __launch_bounds__(part_threads, 1)
-    decline_for_dead(const __grid_constant__ hive_table<F> t, const __grid_constant__ parts_work<F> w) {
-  if (!w.found->divided || w.found->frequent) return;  // the same for the whole block
-  constexpr u32 each = part_samples / part_threads;
-  u32 dead = 0;
-#pragma unroll
-  for (u32 i = 0; i < each; ++i) {
-    const u64 x = reduce(mix(u64(i * part_threads + threadIdx.x) + 0x2545f4914f6cdd1dull), t.bucket_cells());
-    dead += is_dead<F>(cuda_mem::load<order::relaxed>(t.slots + x));
-  }
-  GH_BLOCK_MEMORY(u32, all);
-  if (threadIdx.x == 0) all = 0;
-  __syncthreads();
-  const u32 of_warp = warp_sum(dead);
-  if (threadIdx.x % 32 == 0) atomicAdd(&all, of_warp);
-  __syncthreads();
-  if (threadIdx.x == 0 && all >= part_samples / dead_share) w.found->divided = w.found->divided_first = 0;
-}
-
-template <class Format>
-auto hive_parts<Format>::decliner() {
-  return decline_for_dead<F>;
 }
 
 GH_END

@@ -14,7 +14,7 @@ struct linear_parts {
   using table = linear_table<F>;
   using index = typename F::index;
   static constexpr bool goes_on = true, adds_in_place = true, own_parts = false, joins_all = true;
-  static constexpr bool divides_unasked = true, declines = false;
+  static constexpr bool divides_skewed = true, declines = false;
   template <class Tile, u32 Kind>
   using op = linear_op<Tile, Kind, true>;
 

@@ -49,8 +49,8 @@ struct slab_parts {
   using index = typename F::index;
   using word = typename F::word;
   static constexpr bool adds_in_place = true, own_parts = true, joins_all = F::has_value;
-  // Not before it has been measured beside other ways.
-  static constexpr bool divides_unasked = false, declines = false;
+  // Where keys repeat, those of a long chain wait for one another longer in the memory of a block than in the table.
+  static constexpr bool divides_skewed = false, declines = true;
   template <class Tile, u32 Kind>
   using op = slab_op<Tile, Kind>;
   struct rest_op : slab_op<cuda_tile<F, row_bytes / int(sizeof(word))>, mixed> {
@@ -98,6 +98,12 @@ struct slab_parts {
            (told ? image * sizeof(uint16_t) : 0);
   }
   static auto server(u32 kind);
+  GH_FN static bool dead_at(const table& t, u64 random) {  // of base slabs
+    const u32 data = t.slab_slots - 1;
+    const u64 x = reduce(random, u64(t.buckets) * data);
+    const word w = cuda_mem::load<order::relaxed>(t.base + x / data * t.slab_slots + x % data);
+    return F::key_of(w) == dead_key<typename F::key>;
+  }
 };
 
 // The buckets of a block in its memory.

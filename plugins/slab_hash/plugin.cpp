@@ -30,7 +30,8 @@ constexpr gpuhash_option_info option_list[] = {
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block; without "
      "duplicates. "
-     "auto: none. CPU: combine equal keys of a batch that adds before they reach the table, and let a batch that one "
+     "auto: large ones of distinct keys, or of few keys. CPU: combine equal keys of a batch that adds before they "
+     "reach the table, and let a batch that one "
      "thread serves have the table to itself. auto: combine where a sample says that it pays"},
 };
 

@@ -214,36 +214,6 @@ void stay(const shape& s, u32 ways, u64 seed) {
   }
 }
 
-// Distinct keys, untold, as parts=auto has it, into a table of which half was erased: the sample may decline them, and each is
-// served once all the same.
-template <class F>
-void declined(const shape& s, const geometry& g, u64 seed) {
-  title(s, seed, "declined");
-  random_numbers random{seed};
-  const vector<u64> pool = key_pool(s, 904);
-  part_store<F> t(1000, {g.ways, g.stash, g.base, g.round, g.split, 2});
-  const auto round = [&](u32 kind, size_t to) {
-    batch b;
-    b.kind = kind, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
-    b.by_parts = true, b.told = false;
-    b.keys.assign(pool.begin(), pool.begin() + long(to));  // the first one is 0: auto
-    for (size_t i = b.keys.size() - 1; i > 1; --i) std::swap(b.keys[i], b.keys[1 + random.below(i)]);
-    b.values.assign(to, 5);
-    b.ops.assign(to, 0);
-    SAME(serve(t, b).failed, 0);
-  };
-  const size_t n = 700 + random.below(200);  // on which depends whether a key is frequent in the sample
-  round(accumulate, n);
-  round(erase, 450);
-  round(accumulate, n);
-  const std::multimap<u64, u64> there = contents(t);
-  SAME(there.size(), n);
-  for (size_t i = 0; i < n; ++i) {
-    const auto pair = there.find(pool[i]);
-    SAME(pair == there.end() ? 0 : pair->second, i < 450 ? 5 : 10);
-  }
-}
-
 template <class F>
 void some_parts(const char* name, const geometry& g, u64 seed) {
   const shape s{std::string(name) + " ways " + std::to_string(g.ways) + " segments " +
@@ -258,7 +228,10 @@ void some_parts(const char* name, const geometry& g, u64 seed) {
   for (const bool few : {false, true}) untold_parts(s, seed * 10 + 2 + few, few);
   if (g.base << g.round == 1) full_parts(s, seed * 10 + 4);  // others may have room in some segment
   churn<F>(s, g, seed * 10 + 5);
-  if constexpr (F::has_value) declined<F>(s, g, seed * 10 + 5);
+  if constexpr (F::has_value) {
+    part_store<F> t(1000, {g.ways, g.stash, g.base, g.round, g.split, 2});
+    declined(s, t, seed * 10 + 5);
+  }
   stay<F>(s, g.ways, seed * 10 + 5);
   for (u32 i = 0; i < 4; ++i) crowd<F>(s, g.ways, seed * 10 + 6 + i);
 }

@@ -81,11 +81,6 @@ MISTAKES = [
     ),
     Mistake("way made and not counted", "++done.used;\n      if (move", "done.used += !PLANTED;\n      if (move"),
     Mistake("parts of before the round", "return t.segments();", "return PLANTED ? shares(t) : t.segments();"),
-    Mistake(
-        "declined and served by nobody",
-        "w.found->divided = w.found->divided_first = 0;",
-        "w.found->divided = 0, w.found->divided_first = PLANTED;",
-    ),
     # Not here: bins with room for the keys of a segment that is split, which cost time and no element; and evictors
     # that take slots of no key: the one who has reserved it must be between two steps, and the bucket to which the
     # word of no key hashes must have room. No seed has shown it.

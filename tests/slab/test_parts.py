@@ -55,6 +55,12 @@ def swapped(name: str, right: str, wrong: str, file: Path = SOURCE) -> Mistake:
 
 
 MISTAKES = [
+    Mistake(
+        "declined and served by nobody",
+        "w.found->divided = w.found->divided_first = 0;",
+        "w.found->divided = 0, w.found->divided_first = PLANTED;",
+        DRIVER,
+    ),
     # the image
     swapped("slots in use forgotten", "had << had_at | had", "had"),
     swapped("full slabs not counted", "had += data", "had += 0"),

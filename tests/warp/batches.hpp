@@ -58,9 +58,9 @@ struct store {
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
   bool whole = false;                  // cells are collected all at once
   vector<totals> sum = vector<totals>(total_stripes);
-  bool joins = true;            // accumulate joins equal keys of a block before they reach the table
-  bool divides_unasked = true;  // by parts=auto
-  bool reads_alone = false;     // may a reading batch be told that nobody writes?
+  bool joins = true;           // accumulate joins equal keys of a block before they reach the table
+  bool divides_skewed = true;  // parts=auto
+  bool reads_alone = false;    // may a reading batch be told that nobody writes?
   virtual ~store() = default;
   virtual bool in_order(const batch&) const { return true; }  // are elements served by the block of their number?
   virtual unsigned per_block() const { return 256; }          // elements
@@ -136,7 +136,7 @@ inline totals serve(store& s, batch& b) {
     const u64 bytes = s.run->parts->memory(s.layout, q);
     const bool large = n * parts_least_share >= s.cells;
     const bool asked =
-        large && s.divides_unasked && (b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0));
+        large && s.divides_skewed && (b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0));
     if (!bytes && (q.parts == parts_always || asked)) wrong("a batch of %zu elements is not for parts", n);
     vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
     if (bytes)

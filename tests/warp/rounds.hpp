@@ -340,6 +340,34 @@ inline void untold_parts(const shape& s, u64 seed, bool few) {
   }
 }
 
+// Distinct keys, untold, as parts=auto has it, into a table of which half was erased: the sample may decline them, and each is
+// served once all the same.
+inline void declined(const shape& s, store& t, u64 seed) {
+  title(s, seed, "declined");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 904);
+  const auto round = [&](u32 kind, size_t to) {
+    batch b;
+    b.kind = kind, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
+    b.by_parts = true, b.told = false;
+    b.keys.assign(pool.begin(), pool.begin() + long(to));  // the first one is 0: auto
+    for (size_t i = b.keys.size() - 1; i > 1; --i) std::swap(b.keys[i], b.keys[1 + random.below(i)]);
+    b.values.assign(to, 5);
+    b.ops.assign(to, 0);
+    SAME(serve(t, b).failed, 0);
+  };
+  const size_t n = 700 + random.below(200);  // on which depends whether a key is frequent in the sample
+  round(accumulate, n);
+  round(erase, 450);
+  round(accumulate, n);
+  const std::multimap<u64, u64> there = contents(t);
+  SAME(there.size(), n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto pair = there.find(pool[i]);
+    SAME(pair == there.end() ? 0 : pair->second, i < 450 ? 5 : 10);
+  }
+}
+
 inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std::function<void(u64)>& more) {
   const u64 rounds = argc > 1 ? u64(atoll(argv[1])) : 3, first = argc > 2 ? u64(atoll(argv[2])) : 1;
   for (const shape& s : shapes)
