@@ -105,7 +105,10 @@ inline constexpr u32 skewed_share = 8;
 inline constexpr u32 joined_least = part_samples / 8 * 7;
 // Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
 // faster one after the other. Of so many keys about four samples are repeats.
-inline constexpr u32 few_repeats = 4;
+#ifndef GPUHASH_PART_REPEATS
+#define GPUHASH_PART_REPEATS 4
+#endif
+inline constexpr u32 few_repeats = GPUHASH_PART_REPEATS;
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
