@@ -302,7 +302,8 @@ def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
         command = [nvcc, *common, "-c", str(root / "plugins/skiplist" / source), "-o", str(objects[-1])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise Unavailable(f"nvcc does not compile {source}: {done.stderr[-500:]}")
+            errors = [line for line in done.stderr.splitlines() if "error" in line]
+            raise Unavailable(f"nvcc does not compile {source} for {warps} warps: {chr(10).join(errors)[:500]}")
         said += done.stderr + done.stdout
     module = folder / f"gpuhash_skiplist_{warps}.so"
     link = [nvcc, "-shared", "-cudart", "static", "-Xcompiler=-fPIC", *map(str, objects), "-o", str(module)]

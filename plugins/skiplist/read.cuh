@@ -387,7 +387,8 @@ struct skip_asker : skip_reader<Tile, Table> {
     u64 to, end;  // where its next pair goes; from end on there is no room
   };
   // Ranges of so many pairs at most, and room for those of a block.
-  static constexpr u32 most_staged = 128 / sizeof(typename base::word);
+  static constexpr u32 staged_bytes = block_threads <= 256 ? 128 : (u32(32) << 10) / block_threads;  // of a thread
+  static constexpr u32 most_staged = staged_bytes / sizeof(typename base::word);
   struct staged_pairs {
     key keys[block_threads * most_staged];
     value values[block_threads * most_staged];
