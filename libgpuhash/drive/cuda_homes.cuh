@@ -16,9 +16,6 @@
 //   static index first_line(const table&, home)         a number for the home's line,
 //   static word* line_at(const table&, index)           which is there
 //   static Glance look<Glance>(tile, table, row, key)   what the words of this lane say (glance)
-// Of an insert of keys that are new as a rule:
-//   static bool claims(const table&)                    may the first EMPTY slot of a home be swapped for the pair? By the
-//                                                       element's own lane, all lanes at once, after first_line and line_at
 // and, where nothing but lines decides about the others, too:
 //   static word* line_after(const table&, word*, u32)   the next line; with what the glance says in the lane that has the
 //                                                       last word of the one before
@@ -56,62 +53,6 @@ template <class Op>
 concept looks_at_homes = requires(const typename Op::table& t) { Op::looks(t); };
 template <class Op>
 concept looks_at_lines = looks_at_homes<Op> && requires(const typename Op::table& t) { Op::most_visits(t); };
-
-template <class Op>
-concept claims_homes =
-    Op::fixed_kind == insert && (Op::tile_type::S <= 2) && requires(const typename Op::table& t) { Op::claims(t); };
-
-// Inserts, all elements of a warp: what their homes decide. `left` where they do not, and `beyond` where they are full.
-template <class Op, class Index>
-GH_FN result<typename Op::F> claim_homes(const typename Op::tile_type& tile, const typename Op::table& t, bool carries,
-                                         typename Op::key k, typename Op::F::value v, Index home, bool* left,
-                                         bool* beyond) {
-  using F = typename Op::F;
-  using key = typename Op::key;
-  using word = typename Op::word;
-  constexpr u32 W = Op::tile_type::lanes, S = Op::tile_type::S, in_flight = W < 4 ? W : 4;
-  u32 live = 0, dead = 0, open[S] = {};  // a bit for each lane of the warp
-#pragma unroll 1
-  for (u32 first = 0; first < W; first += in_flight) {
-    typename Op::tile_type::row row[in_flight];
-#pragma unroll
-    for (u32 p = 0; p < in_flight; ++p) row[p] = tile.load(Op::line_at(t, shuffle(home, first + p, W)));
-#pragma unroll
-    for (u32 p = 0; p < in_flight; ++p) {
-      const key a_key = shuffle(k, first + p, W);
-      const bool own = tile.lane == first + p;
-      bool is_there = false, was_there = false;
-#pragma unroll
-      for (u32 i = 0; i < S; ++i) {
-        const word w = row[p].part.w[i];
-        is_there |= F::key_of(w) == a_key && tile.holds();
-        if constexpr (F::has_value) was_there |= w == tombstone<F>(a_key) && tile.holds();
-        const u32 all_open = __ballot_sync(full_warp, F::key_of(w) == empty_key<key> && tile.holds());
-        open[i] = own ? all_open : open[i];
-      }
-      const u32 all_live = __ballot_sync(full_warp, is_there);
-      live = own ? all_live : live;
-      if constexpr (F::has_value) {
-        const u32 all_dead = __ballot_sync(full_warp, was_there);
-        dead = own ? all_dead : dead;
-      }
-    }
-  }
-  live = tile.own_part(live), dead = tile.own_part(dead);
-  u32 slot = ~0u;
-#pragma unroll
-  for (u32 i = 0; i < S; ++i) {
-    const u32 here = tile.own_part(open[i]), at = here ? (__ffs(int(here)) - 1) * S + i : ~0u;
-    slot = at < slot ? at : slot;
-  }
-  bool won = false;
-  if (carries && !live && !dead && slot != ~0u)
-    won = Op::tile_type::mem::template cas<order::relaxed>(Op::line_at(t, home) + slot, empty_word<F>(),
-                                                           F::make(k, v)) == empty_word<F>();
-  *left = carries && !live && !won;
-  *beyond = *left && !dead && slot == ~0u;
-  return {u32(won), int(won), int(won), 0};
-}
 
 // What the homes of all elements of a warp say: this lane's element is `left` where the home does not decide. Rows of four
 // elements of each tile are in flight.
@@ -243,10 +184,6 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
         return res;
       }
     }
-  }
-  if constexpr (claims_homes<Op>) {
-    glanced = Op::claims(t);
-    if (glanced) res = claim_homes<Op>(tile, t, carries, k, v, home, &left, &beyond);
   }
   const u32 carried = tile.ballot(carries);
 #pragma unroll 1

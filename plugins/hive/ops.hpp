@@ -23,15 +23,6 @@
 #include "libgpuhash/tile/tile.hpp"
 #include "place.hpp"
 
-// CUDA: 1: each lane swaps the first EMPTY slot of its own element's home, instead of the tile, one element after the other.
-#ifndef GPUHASH_HIVE_CLAIM_HOMES
-#define GPUHASH_HIVE_CLAIM_HOMES 0
-#endif
-// CUDA, inserts of small pairs: blocks of a multiprocessor.
-#ifndef GPUHASH_HIVE_INSERT_BLOCKS
-#define GPUHASH_HIVE_INSERT_BLOCKS 3
-#endif
-
 GH_BEGIN
 
 // One operation. Kind is a kind, or `mixed` when each element has its own. A row is a bucket. Beside what every tile has, a
@@ -60,9 +51,7 @@ struct hive_op {
   static constexpr bool may_add = Kind == mixed || in_kinds(Kind, adding_kinds);
   static constexpr bool small = sizeof(key) == 4 && F::has_value;
   // CUDA: more blocks of them would have to spill registers.
-  static constexpr int cuda_blocks = !may_add                  ? (sizeof(key) == 4 && Alone ? 5 : 3)
-                                     : Kind == insert && small ? GPUHASH_HIVE_INSERT_BLOCKS
-                                                               : 2;
+  static constexpr int cuda_blocks = !may_add ? (sizeof(key) == 4 && Alone ? 5 : 3) : Kind == insert && small ? 3 : 2;
   static constexpr bool may_look = !in_kinds(Kind, adding_kinds);
   static constexpr bool homes_first = true;
 
@@ -93,13 +82,6 @@ struct hive_op {
   {
     return true;
   }
-#if GPUHASH_HIVE_CLAIM_HOMES
-  GH_FN static bool claims(const table& t)
-    requires(Kind == insert)
-  {
-    return !t.commits;
-  }
-#endif
   GH_FN static index first_line(const table&, index a_home) { return a_home; }
   GH_FN static word* line_at(const table& t, index a_home) { return t.bucket(a_home); }
   template <class Glance>
