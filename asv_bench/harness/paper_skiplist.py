@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -296,6 +297,8 @@ def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", f"-DGPUHASH_BLOCK_WARPS={warps}", *includes]
     common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-DGPUHASH_ISA=baseline", "-Xcompiler=-fPIC"]
     common += [f"-arch={arch}", "--expt-relaxed-constexpr", "-Xcompiler=-fvisibility=hidden", "--resource-usage"]
+    if platform.machine() == "x86_64":
+        common.append("-Xcompiler=-mcx16")
     objects, said = [], ""
     for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
         objects.append(folder / f"{source}.{warps}.o")
