@@ -1,7 +1,7 @@
 """The figures of the papers, measured here: data and a plot from one command each.
 
     python -m asv_bench.figures hive load               load at the first element without room, by steps of an insert
-    python -m asv_bench.figures hive price              time by that of a module with the mistakes of the paper's protocol
+    python -m asv_bench.figures hive price              time by that of the protocol with the mistakes of the paper
     python -m asv_bench.figures hive resizing           batches while the table grows; expansion, contraction, rebuilds
     python -m asv_bench.figures hive 3                  expected by observed collisions of the hash functions (CSR)
     python -m asv_bench.figures hive 5                  inserts by pairs and triples of hash functions (CPU)

@@ -152,7 +152,16 @@ def request_layout() -> Layout:
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder) / "layout.cpp", Path(folder) / "layout"
         source.write_text(program)
-        run("c++", "-std=c++20", "-Wno-invalid-offsetof", f"-I{ROOT}", f"-I{ROOT}/libgpuhash/include", source, "-o", binary)
+        run(
+            "c++",
+            "-std=c++20",
+            "-Wno-invalid-offsetof",
+            f"-I{ROOT}",
+            f"-I{ROOT}/libgpuhash/include",
+            source,
+            "-o",
+            binary,
+        )
         rows = [list(map(int, line.split())) for line in run(binary).splitlines()]
     layout = {size: frozenset(offsets) for size, *offsets in rows}
     assert len(layout) == len(REQUEST_POINTERS), "two requests of one size cannot be told apart"
