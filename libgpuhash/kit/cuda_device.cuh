@@ -7,8 +7,8 @@
 
 #include <atomic>
 
+#include "libgpuhash/kit/adding.hpp"
 #include "libgpuhash/kit/device.hpp"
-#include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/tile/cuda.cuh"
 #if !defined(GPUHASH_EMULATED_WARP)
 #include "libgpuhash/kit/cuda_space.cuh"
@@ -149,7 +149,7 @@ inline int copy(void* to, const void* from, size_t bytes, void* s) {
 }
 inline constexpr unsigned counting_threads = 256, counted_by_thread = 16, counting_blocks_most = 1024;
 static __global__ void __launch_bounds__(counting_threads)
-    count_adding_codes(const uint8_t* __restrict__ ops, size_t n, size_t stride, uint64_t* sum) {
+    count_adding_codes(const uint8_t* ops, size_t n, size_t stride, uint64_t* sum) {
   uint32_t mine = 0;
   for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += stride) mine += adds_in_mix(ops[i]);
   const uint32_t all = warp_sum(mine);

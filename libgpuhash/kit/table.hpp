@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gpuhash/plugin.h"
+#include "libgpuhash/kit/adding.hpp"
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/distinct.hpp"
 #include "libgpuhash/kit/engine.hpp"

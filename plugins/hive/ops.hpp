@@ -102,7 +102,8 @@ struct hive_op {
     const auto live = tile.with_key(row, k, 0);
     const auto open = tile.with_key(row, empty_key<key>, 0);
     const bool alive = tile.any(live);
-    const bool has_open = at_home && tile.any(open);  // in another bucket it says nothing
+    // In another bucket it says nothing; nor where slots are claimed first, which is done under the lock.
+    const bool has_open = at_home && tile.any(open) && !(adding && t.commits);
     auto spot = tile.choose(alive, live, open);
     bool revives = false;
     if constexpr (may_add && F::has_value) {  // H6
@@ -113,8 +114,7 @@ struct hive_op {
     value seen = 0;
     if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
 
-    const bool claims = adding && has_open && t.commits;  // under the lock
-    const bool ends = alive || (adding && ((has_open && !claims) || revives));
+    const bool ends = alive || (adding && (has_open || revives));
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
     if constexpr (Kind != find && Kind != count)  // H2: the first EMPTY slot
@@ -140,7 +140,7 @@ struct hive_op {
     looked = again;
     if (retry || again) return verdict::again;
     if (ended) return verdict::done;
-    if (way + 1 == t.ways || claims) return verdict::slow;
+    if (way + 1 == t.ways) return verdict::slow;
     way = way + 1;
     at = t.bucket_of(k, home, way);
     return verdict::next;

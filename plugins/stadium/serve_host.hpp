@@ -60,7 +60,7 @@ struct key_room {
 template <class S, u32 N>
   requires(!S::wide)
 struct key_room<S, N> {
-  GH_FN typename S::key keep(const stadium_table&, u32, typename S::key k) { return k; }
+  GH_FN typename S::key keep(const stadium_table&, u32, typename S::key k) { return host_read_once(k); }
 };
 
 template <class S, u32 Kind>
