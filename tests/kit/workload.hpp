@@ -1051,8 +1051,10 @@ class workload {
     for (owner& o : owners_) settle(o);
     has_room_ = false;
   }
-  // One thread adds little, and learns what became of it. The others add all that they have.
+  // One thread adds little, and learns what became of it. The others add all that they have; but in hive, where an insert
+  // into a full table looks everywhere, not thousands at a time.
   void crowd(uint32_t thread, uint32_t actions) {
+    const uint32_t all = run_.hive ? std::min(o_.keys, 600u) : o_.keys;
     for (uint32_t i = 0; i < actions && !over(); ++i) {
       owner& o = own_of(thread);
       // What is queued behind finds is on its way for long.
@@ -1062,7 +1064,7 @@ class workload {
       batch b;
       b.op = GPUHASH_OP_INSERT;
       b.nobody_knows = thread > 0;
-      const uint32_t n = thread ? o_.keys : 1 + the_world.below(9), first = the_world.below(o_.keys);
+      const uint32_t n = thread ? all : 1 + the_world.below(9), first = the_world.below(o_.keys);
       for (uint32_t k = 0; k < n && k < o_.keys; ++k) b.numbers.push_back((first + k) % o_.keys);
       launch(o, std::move(b));
     }
