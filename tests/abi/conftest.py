@@ -5,6 +5,7 @@ meson, without CUDA, in build/tests-abi. GPUHASH_PREFIX names another one, for e
 """
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -85,8 +86,11 @@ def build_prefix(folder: Path, *options: str) -> Path:
         if not (folder / "build.ninja").exists() or run(*setup, "--reconfigure", env=env).returncode != 0:
             shutil.rmtree(folder, ignore_errors=True)
             must(*setup, env=env)
-        shutil.rmtree(prefix / "include", ignore_errors=True)  # headers that are no longer installed
         must(*meson, "install", "--only-changed", "-C", folder, env=env, timeout=3000)
+        installed = set(json.loads(must(*meson, "introspect", "--installed", folder, env=env)).values())
+        for header in (prefix / "include").rglob("*"):  # one by one: another process may be using the others
+            if header.is_file() and str(header) not in installed:
+                header.unlink()
     return prefix
 
 
