@@ -300,15 +300,17 @@ def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     if platform.machine() == "x86_64":
         common.append("-Xcompiler=-mcx16")
     objects, said = [], ""
+    own = folder / str(warps)  # a module is called after its structure
+    own.mkdir()
     for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
-        objects.append(folder / f"{source}.{warps}.o")
+        objects.append(own / f"{source}.o")
         command = [nvcc, *common, "-c", str(root / "plugins/skiplist" / source), "-o", str(objects[-1])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise Unavailable(f"nvcc does not compile {source} for {warps} warps: {chr(10).join(errors)[:500]}")
         said += done.stderr + done.stdout
-    module = folder / f"gpuhash_skiplist_{warps}.so"
+    module = own / "gpuhash_skiplist.so"
     link = [nvcc, "-shared", "-cudart", "static", "-Xcompiler=-fPIC", *map(str, objects), "-o", str(module)]
     subprocess.run(link, check=True, capture_output=True)
     return module, registers_of(said, warps)
