@@ -100,7 +100,7 @@ class workload {
       if (broken_) break;
       if (w.one_in(4)) ledger_knows_all(info());  // which waits for everything
       if (broken_) break;
-      switch (w.below(8)) {
+      switch (run_.what == plan::memory && heap_is_soon_full() && w.one_in(2) ? 5 : w.below(8)) {
         case 0: look_at_everything(); break;
         case 1: clear(owners_[0].stream); break;
         case 2: updates_only(); break;
@@ -985,6 +985,7 @@ class workload {
       the_world.violation("W7: the table has taken %.0f units of %.0f that it has", taken, units);
   }
 
+  bool heap_is_soon_full() const { return o_.light && o_.buckets; }
   // W12: for a while no memory can be had, and then it can. Nothing of what came meanwhile may cost an element later.
   void famine() {
     device& d = the_device;
@@ -993,15 +994,16 @@ class workload {
     d.fail_memory_from = d.allocations + 1 + (the_world.one_in(2) ? 0 : the_world.below(8));
     d.fail_memory_to = ~uint64_t(0);
     d.fail_memory_least = the_world.one_in(2) ? 0 : 6000;  // or only that of tables
-    const bool crowded = the_world.one_in(2), filled = !crowded && the_world.one_in(2);
+    const bool crowded = !heap_is_soon_full() && the_world.one_in(2);
+    const bool filled = heap_is_soon_full() || (!crowded && the_world.one_in(2));
     const uint32_t actions = 2 + the_world.below(12);
     run_threads([&](uint32_t t) { crowded ? crowd(t, actions) : filled ? fill(t) : act(t, actions); });
-    d.fail_memory_from = std::min(d.fail_memory_from, d.allocations + 1 + the_world.below(12));
+    d.fail_memory_from = d.allocations + 1 + the_world.below(8);
     if (!over()) fails_and_changes_nothing();
     d.fail_memory_from = from, d.fail_memory_to = to, d.fail_memory_least = 0;
     if (crowded && !over()) clear(nullptr);  // the model does not know what is there
     if (over()) return;
-    if (filled) return updates_only();
+    if (filled && the_world.one_in(2)) return updates_only();
     switch (the_world.below(4)) {
       case 0: updates_only(); break;
       case 1:
