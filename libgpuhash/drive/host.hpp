@@ -361,12 +361,8 @@ class alignas(64) host_driver {
 // Kinds that host_engines may have share a driver.
 inline constexpr u32 writing_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << erase | 1u << mixed;
 
-// Kinds of which equal keys may reach the table as one operation. But the sum of floats depends on how they are grouped, and a
-// sum is what adding the operands one after the other gives.
+// Kinds of which equal keys may reach the table as one operation.
 inline constexpr u32 combining_kinds = 1u << insert | 1u << assign | 1u << accumulate;
-inline bool combines(u32 kind, joiner how) {
-  return in_kinds(kind, combining_kinds) && (kind != accumulate || how.combine != 0 || adds_integers(how));
-}
 
 // Skewed keys: equal keys are combined before they reach the table, in a cache of one thread. Frequent keys then cost what
 // reading them costs, and no slot is written again and again, by one thread or by several.
@@ -375,11 +371,13 @@ inline bool combines(u32 kind, joiner how) {
 // its place follows the one that brought it there, its leader; any other element takes the place. Who loses its place, and
 // at the end who has one, goes to the table, in batches which the driver serves. A follower takes effect right after its
 // leader, so its key was there. Where a leader found no room, nothing of it or its followers has happened, and all of them
-// say so: a retry serves them one by one.
+// say so: a retry serves them one by one. Floats are added to each other first, but for those so large that their sum might
+// leave the range where the stored value would have kept it inside: such an element follows nobody.
 template <class F>
 class cache_of_equals {
   using key = typename F::key;
   using value = typename F::value;
+  static constexpr auto any_may = [](value, value) { return true; };
 
  public:
   static constexpr u32 most = 1u << 15;  // elements from one clearing of the cache to the next
@@ -403,10 +401,12 @@ class cache_of_equals {
   template <class Serve>
   totals run(const request& q, u32 kind, size_t begin, u32 n, Serve serve) {
     const joiner how = joiner_of(q);
-    if (kind == insert) return run_by(q, begin, n, [](value kept, value) { return kept; }, serve);
-    if (kind == assign) return run_by(q, begin, n, [](value, value given) { return given; }, serve);
-    if (adds_integers(how)) return run_by(q, begin, n, [](value a, value b) { return value(a + b); }, serve);
-    return run_by(q, begin, n, [how](value a, value b) { return join_operands(how, a, b); }, serve);
+    if (kind == insert) return run_by(q, begin, n, any_may, [](value kept, value) { return kept; }, serve);
+    if (kind == assign) return run_by(q, begin, n, any_may, [](value, value given) { return given; }, serve);
+    if (adds_integers(how)) return run_by(q, begin, n, any_may, [](value a, value b) { return value(a + b); }, serve);
+    if (how.combine != 0)
+      return run_by(q, begin, n, any_may, [how](value a, value b) { return join_operands(how, a, b); }, serve);
+    return how.narrow ? run_by_adding<true>(q, begin, n, serve) : run_by_adding<false>(q, begin, n, serve);
   }
 
  private:
@@ -424,8 +424,17 @@ class cache_of_equals {
     return h * 0x94d049bb133111ebull;
   }
 
-  template <class Join, class Serve>
-  totals run_by(const request& q, size_t begin, u32 n, Join join_them, Serve serve) {
+  template <bool Narrow, class Serve>  // floats
+  totals run_by_adding(const request& q, size_t begin, u32 n, Serve serve) {
+    static constexpr joiner adds{0, 2, Narrow};
+    return run_by(
+        q, begin, n, [](value sum, value v) { return may_join_first(adds, sum) & may_join_first(adds, v); },
+        [](value sum, value v) { return join(adds, sum, v); }, serve);
+  }
+
+  // may(a, b): may operands a and b be joined by join_them(a, b) before they reach the table?
+  template <class May, class Join, class Serve>
+  totals run_by(const request& q, size_t begin, u32 n, May may, Join join_them, Serve serve) {
     sum_ = {};
     any_failed_ = false;
     if (q.status) __builtin_memset(q.status + begin, no, n);
@@ -435,7 +444,8 @@ class cache_of_equals {
     for (u32 j = 0; j < n; j += step) {
       const u32 many = n - j < step ? n - j : step;
       const u32 before = out;
-      out = foreseen ? take_followers(q, begin, j, many, out, join_them) : take_any(q, begin, j, many, out, join_them);
+      out = foreseen ? take_followers(q, begin, j, many, out, may, join_them)
+                     : take_any(q, begin, j, many, out, may, join_them);
       foreseen = out - before < many / 16;
       if (out > room - step) out = leave(q, begin, n, out, serve);
     }
@@ -468,8 +478,9 @@ class cache_of_equals {
 
   // n elements, of which the first is number `first`, go to the cache, and whom they put out is appended to the batch.
   // Here nearly all of them follow others, and the processor foresees it.
-  template <class Join>
-  [[gnu::noinline]] u32 take_followers(const request& given, size_t begin, u32 first, u32 n, u32 out, Join join_them) {
+  template <class May, class Join>
+  [[gnu::noinline]] u32 take_followers(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
+                                       Join join_them) {
     const request q = given;  // the compiler knows that nobody writes to it
     for (u32 j = first; j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
@@ -477,7 +488,7 @@ class cache_of_equals {
       const u32 at = place_of(k);
       place& p = places_[at];
       const uint16_t leader = holder_[at];
-      if (__builtin_expect(int(p.k == k) & int(leader != nobody), 1)) {
+      if (__builtin_expect(int(p.k == k) & int(leader != nobody) & int(may(p.v, v)), 1)) {
         p.v = join_them(p.v, v);
         leads_[j] = leader;
         continue;
@@ -489,8 +500,9 @@ class cache_of_equals {
     return out;
   }
   // And here nobody can foresee who follows whom, so that there is no branch on it.
-  template <class Join>
-  [[gnu::noinline]] u32 take_any(const request& given, size_t begin, u32 first, u32 n, u32 out, Join join_them) {
+  template <class May, class Join>
+  [[gnu::noinline]] u32 take_any(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
+                                 Join join_them) {
     const request q = given;
     for (u32 j = 0; j < n; ++j) now_key_[j] = read_key<F>(q, begin + first + j);
     for (u32 j = 0; j < n; ++j) now_value_[j] = read_value<F>(q, begin + first + j);
@@ -506,7 +518,7 @@ class cache_of_equals {
       const value operand = host_read_once(p.v);
       const u32 leader = holder_[at];
       const bool full = leader != nobody;
-      bool follows = int(was == k) & int(full);
+      bool follows = int(was == k) & int(full) & int(may(operand, v));
       asm("" : "+r"(follows));
       key_[out] = was, value_[out] = operand, leader_[out] = uint16_t(leader);
       out += int(full) & int(!follows);
@@ -595,7 +607,7 @@ totals serve_combined(const request& q, u32 kind, bool always, size_t begin, siz
 // Are equal keys of this batch looked for? *always: all of it goes through caches.
 inline bool may_combine(const request& q, u32 kind, size_t n, bool* always) {
   const bool never = host_team.join == host_services::never || host_team.join == host_services::blocks ||
-                     q.parts == parts_never || q.only_failed || !combines(kind, joiner_of(q));
+                     q.parts == parts_never || q.only_failed || !in_kinds(kind, combining_kinds);
   *always = host_team.join == host_services::always || q.parts == parts_always;
   return !never && (n >= combined_least || *always);
 }

@@ -56,7 +56,7 @@ GH_FN V join_others(joiner j, V a) {
   return a;
 }
 
-// Two operands that reach the table as one (CUDA). In whichever order, a NaN operand of min and max loses.
+// Two operands that reach the table as one. In whichever order, a NaN operand of min and max loses.
 template <class V>
 GH_FN V join_operands(joiner j, V a, V b) {
   using real = std::conditional_t<sizeof(V) == 4, float, double>;

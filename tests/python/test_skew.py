@@ -210,6 +210,32 @@ def test_nan_and_infinities(way: dict) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_operands_whose_sum_overflows_are_added_one_by_one(dtype: str, way: dict) -> None:
+    """With what is stored, every order of them stays within the range of numbers."""
+    most = np.finfo(dtype).max
+    values = np.zeros(N, dtype)
+    values[[10, 20, 40_000, 40_010]] = [0.6 * most, 0.5 * most, -0.6 * most, -0.5 * most]
+    for part in (values[:40_000], values[40_000:]):
+        with table(value=dtype, threads=1, **way) as t:
+            start = np.array([-0.9 if part.max() > 0 else 0.9], dtype) * most
+            t.accumulate(np.uint64([7]), start)
+            t.accumulate(np.full(len(part), 7, np.uint64), part)
+            np.testing.assert_allclose(t[7] / most, -0.2 * np.sign(start[0]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sums_of_floats(kind: str, dtype: str, way: dict) -> None:
+    keys = keys_of(kind, N, "uint64")
+    with table(value=dtype, **way) as t:
+        values = np.random.default_rng(6).integers(-9, 99, N).astype(dtype)  # of which every sum is exact
+        t.accumulate(keys, values)
+        same_as_numpy(t, keys, values, np.add)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_growth_in_the_middle(kind: str, threads: int, way: dict) -> None:

@@ -246,9 +246,9 @@ typedef struct gpuhash_counts {
 
 /* One batch. accumulate of floats: an element whose key is present replaces the stored value s by what s and its operand
  * give, one element at a time in some order, as for integers; overflow, infinities and NaN mean what they mean in that
- * order. On CUDA, operands to add whose keys are equal may be added to each other first, if none is within a factor of 2^18
- * of the largest number, an infinity or NaN: the result is then rounded otherwise, and overflows only where s and the
- * operands add up to more than the largest number. GPUHASH_MIN and _MAX: a NaN operand changes nothing, a stored NaN stays.
+ * order. Operands to add whose keys are equal may be added to each other first, if none is within a factor of 2^18 of the
+ * largest number, an infinity or NaN: the result is then rounded otherwise, and overflows only where s and the operands
+ * add up to more than the largest number. GPUHASH_MIN and _MAX: a NaN operand changes nothing, a stored NaN stays.
  *
  * Each element of an input array is read once: should it change during the call, the old or the new one counts as a whole.
  * Elements of a table that grows may be read again when they did not find room at first.
