@@ -155,6 +155,8 @@ class Table(_core.CoreTable):
             order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(name)["options"]))
             if order is not None:
                 options["order"] = order
+        if options.get("placement") == "file":
+            _say_elements(name, options, keys, values)
         arguments = (
             name,
             kind,
@@ -684,6 +686,12 @@ def _signature() -> inspect.Signature:
 
 
 Table.__signature__ = _signature()
+
+
+def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], values: np.dtype[Any] | None) -> None:
+    """The dtypes for a table in a file, which is then opened again with the same only."""
+    if any(row[0] == "elements" for row in _core.backend_load(backend)["options"]):
+        options.setdefault("elements", f"keys {keys}, values {values}")
 
 
 def _hint(options: dict[str, str]) -> str:
