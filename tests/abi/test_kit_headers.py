@@ -71,6 +71,14 @@ def test_the_package_brings_what_a_prefix_has(prefix):
     assert all((here / name).read_bytes() == (there / name).read_bytes() for name in names[0])
 
 
+def test_a_source_distribution_has_all_that_is_installed():
+    lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
+    taken = {folder: patterns for command, folder, *patterns in lines if command == "recursive-include"}
+    for folder in ("docs", "libgpuhash", "plugins"):
+        files = [file for file in (ROOT / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+        assert [file for file in files if not any(map(file.match, taken[folder]))] == []
+
+
 THROWS = """
 #include "libgpuhash/kit/plugin.hpp"
 #include <stdio.h>
