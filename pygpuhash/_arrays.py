@@ -55,6 +55,8 @@ class DoesNotFit(TypeError):
 def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
     try:
+        if given is None:
+            raise TypeError("which numpy takes for float64")
         dtype: np.dtype[Any] = np.dtype(_tensors.dtype_name(given))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error

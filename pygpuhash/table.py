@@ -166,7 +166,7 @@ class Table(_core.CoreTable):
             load,
             _arguments.seed(seed),
             bool(grow),
-            0 if threads is None else whole("threads", threads, 2**20, least=1),
+            0 if threads is None else whole("threads", threads, 4096, least=1),
             _memory.adapt(memory, kind, ordinal),
             options,
             stream,
