@@ -84,10 +84,11 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[An
         if values is not None:
             values[rows, there[rows]] = table.find(last)[0]
         there[rows] += 1
-    behind = np.arange(most) >= there[:, None]  # of which the library says nothing
-    keys[behind] = np.zeros((), keys.dtype)
-    if values is not None:
-        values[behind] = np.zeros((), values.dtype)
+    if (there < most).any():
+        behind = np.arange(most) >= there[:, None]  # of which the library says nothing
+        for part in (keys, values):
+            if part is not None:
+                part[behind] = np.zeros((), part.dtype)
     return keys, values, there
 
 
