@@ -189,7 +189,8 @@ def test_other_dtypes_of_the_same_sizes(path):
         assert t[KEYS[4]] == np.float64(2).view("i8")
         t.reserve(200_000)
     refuses(gh.InvalidArgument, words.format("uint64", "int64"), path)
-    fields = [(f"field {i}", "u4") for i in range(64)]  # more text than the header has room for
+    fields = [(f"field number {i} of sixty-four", "u4") for i in range(64)]
+    assert len(str(np.dtype(fields))) > 2048  # more than the header has room for
     with table(path.with_suffix(".wide"), key_dtype=fields) as t:
         t.insert(np.ones(1, fields), 5)
     with table(path.with_suffix(".wide"), key_dtype=fields) as t:
