@@ -55,12 +55,16 @@ class DoesNotFit(TypeError):
 def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
     try:
+        if given is None:
+            raise TypeError("which numpy takes for float64")
         dtype: np.dtype[Any] = np.dtype(_tensors.dtype_name(given))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error
     if _records.is_record(dtype):
         _records.check(dtype, what)
         return dtype
+    if dtype.kind == "U":
+        raise TypeError(f"{what}={given!r} is text, and tables hold bytes: pass 'S16', and np.char.encode(text)")
     if dtype.kind not in "biufmM" or dtype.itemsize > 8:
         raise TypeError(
             f"{what}={dtype} is not supported: pass an integer, float, bool, datetime64 or timedelta64 dtype of 1, 2, "
@@ -180,11 +184,12 @@ def _from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
         return _tensors.read(given, library, what)
     nulls = getattr(given, "null_count", 0)  # an attribute of Arrow's arrays, a method of polars'
     nulls = nulls() if callable(nulls) else nulls
-    if nulls:
+    if isinstance(nulls, int) and nulls:  # a frame says more than one number
         raise TypeError(f"{what} has missing elements ({nulls}), and a table has none: {_drop(given, what)}")
     if not hasattr(given, "__array__") and hasattr(given, "__dlpack__"):
         return np.from_dlpack(given)
-    if getattr(getattr(given, "dtype", None), "tz", None) is not None:
+    sort = getattr(given, "dtype", getattr(given, "type", None))
+    if any(getattr(sort, name, None) is not None for name in ("tz", "time_zone")):  # pandas and Arrow, polars
         raise TypeError(f"{what} has a time zone, a datetime64 has none: convert it to UTC and drop the zone")
     array = np.asarray(given)
     if array.dtype == object and array.ndim == 0:

@@ -36,7 +36,7 @@ def choose(
 
     Raises `Unsupported` that says of each structure what it lacks.
     """
-    wanted = [needs] if isinstance(needs, str) else list(needs)
+    wanted = list(needs)
     for need in wanted:
         if need not in NEEDS:
             raise InvalidArgument(f"needs={need!r} is nothing that a table can be chosen by: use {', '.join(NEEDS)}")

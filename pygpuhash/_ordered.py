@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _device
+from pygpuhash import _arrays, _core, _device, _records
 from pygpuhash._arguments import whole
 from pygpuhash.errors import InvalidArgument, Unsupported
 
@@ -36,22 +36,25 @@ def key_order(keys: np.dtype[Any], options: tuple[str, ...]) -> str | None:
 
 def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
     """(keys, values, found) of the shape of `keys`."""
-    _refuse_float16(table)
+    _refuse_unordered(table)
     if _arrays.on_device(keys):
         return _device.neighbors(table, which, keys, stream)
-    stored = _host_keys(table, keys, "keys")
+    stored = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")
     stage = table._stage(stream)
-    out_keys = stage.room(stored.shape, table._key_store)
-    out_values = None if table._value_store is None else stage.room(stored.shape, table._value_store)
-    found = stage.room(stored.shape, np.uint8)
+    out_keys = stage.room(stored.size, table._key_store)
+    out_values = None if table._value_store is None else stage.room(stored.size, table._value_store)
+    found = stage.room(stored.size, np.uint8)
     values_ptr = 0 if out_values is None else out_values.ptr
-    table._neighbors(which, stored.size, stage.upload(stored), out_keys.ptr, values_ptr, found.ptr, stage.stream)
-    return _given(table, out_keys.get(), None if out_values is None else out_values.get(), found.get() == 1)
+    asked = stage.upload(stored.reshape(-1))
+    table._neighbors(which, stored.size, asked, out_keys.ptr, values_ptr, found.ptr, stage.stream)
+    results = _given(table, out_keys.get(), None if out_values is None else out_values.get(), found.get() == 1)
+    k, v, f = (None if part is None else part.reshape(stored.shape + part.shape[1:])[()] for part in results)
+    return k, v, f
 
 
 def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[Any, Any, Any]:
     """With a limit (keys, values, counts) of shape (n, limit); without one (keys, values, offsets)."""
-    _refuse_float16(table)
+    _refuse_unordered(table)
     if limit is None:
         return pairs(table, low, high, stream)
     most = whole("limit", limit, 2**63 - 1, least=1)
@@ -59,7 +62,12 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[An
         raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
     if _arrays.on_device(low):
         return _device.range_of(table, low, high, most, stream)
-    lows, highs = _host_keys(table, low, "low"), _host_keys(table, high, "high")
+    first, last = _ends(table.key_dtype)
+    lows = _host_keys(table, first if low is None else low, "low")
+    highs = _host_keys(table, last if high is None else high, "high")
+    if low is None or high is None:
+        n = max(lows.size, highs.size) if lows.size and highs.size else 0
+        lows, highs = (np.resize(ends, n) for ends in (lows, highs))
     _same_shape(lows.shape, highs.shape)
     stage = table._stage(stream)
     shape = (lows.size, most)
@@ -69,7 +77,19 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[An
     values_ptr = 0 if out_values is None else out_values.ptr
     low_ptr, high_ptr = stage.upload(lows), stage.upload(highs)
     table._range(lows.size, low_ptr, high_ptr, most, out_keys.ptr, values_ptr, counts.ptr, stage.stream)
-    return _given(table, out_keys.get(), None if out_values is None else out_values.get(), counts.get())
+    keys, values, there = _given(table, out_keys.get(), None if out_values is None else out_values.get(), counts.get())
+    if high is None and table.contains(last)[0]:  # the last key of all, which no end is above
+        rows = np.flatnonzero(there < most)
+        keys[rows, there[rows]] = last
+        if values is not None:
+            values[rows, there[rows]] = table.find(last)[0]
+        there[rows] += 1
+    if (there < most).any():
+        behind = np.arange(most) >= there[:, None]  # of which the library says nothing
+        for part in (keys, values):
+            if part is not None:
+                part[behind] = np.zeros((), part.dtype)
+    return keys, values, there
 
 
 def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
@@ -77,7 +97,7 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
 
     `low` or `high` None: that end is open. The table is read twice, first to count; on a GPU nobody writes in between.
     """
-    _refuse_float16(table)
+    _refuse_unordered(table)
     sides = {_arrays.on_device(end) for end in (low, high) if end is not None}
     if len(sides) > 1:
         raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
@@ -147,11 +167,12 @@ def _offsets(counts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def extreme(table: Any, greatest: bool) -> tuple[Any, Any]:
     """(key, value) of the smallest or the largest key, as numpy scalars; value None for a set."""
-    end = _ends(table.key_dtype)[greatest]
-    keys, values, found = neighbors(table, AT_MOST if greatest else AT_LEAST, end, None)
-    if not found[0]:
+    _refuse_unordered(table)
+    end = _ends(table.key_dtype)[greatest].reshape(())
+    key, value, found = neighbors(table, AT_MOST if greatest else AT_LEAST, end, None)
+    if not found:
         raise ValueError("the table is empty, so that it has no smallest and no largest key")
-    return keys[0], None if values is None else values[0]
+    return key, value
 
 
 def _ends(dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -167,9 +188,13 @@ def _ends(dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
     return np.array([np.iinfo(dtype).min], dtype), np.array([np.iinfo(dtype).max], dtype)
 
 
-def _refuse_float16(table: Any) -> None:
-    if table.key_dtype == np.float16:
-        raise Unsupported("float16 keys are not kept in the order of their values: use float32 keys")
+def _refuse_unordered(table: Any) -> None:
+    """Keys whose order is not that of the bits that the library sees."""
+    dtype = table.key_dtype
+    if dtype == np.float16 or _records.is_record(dtype):
+        raise Unsupported(
+            f"{dtype} keys are not kept in the order of their values: use integers, times, float32 or float64"
+        )
 
 
 def _host_keys(table: Any, keys: Any, what: str) -> np.ndarray[Any, Any]:

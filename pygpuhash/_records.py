@@ -114,11 +114,10 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
         raise TypeError(f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()")
     if array.dtype == base:
         return array
+    if array.size == 0 and array.dtype.kind in "biufmMO":
+        return np.empty(array.shape, base)
     if base.kind == "S":
-        if array.dtype.kind == "U":
-            raise TypeError(f"{what} are text, the table holds bytes: pass np.char.encode({what})")
-        if array.dtype.kind != "S":
-            raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: pass bytes")
+        array = _as_bytes(array, base, what)
         if array.dtype.itemsize > base.itemsize and np.char.str_len(array).max(initial=0) > base.itemsize:
             longest = int(np.char.str_len(array).max())
             raise OverflowError(f"{what}: an element has {longest} bytes, the table's have at most {base.itemsize}")
@@ -126,3 +125,14 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
     if base.kind == "c" and (np.can_cast(array.dtype, base, "safe") or (plain_python and array.dtype.kind in "biufc")):
         return array.astype(base)
     raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: convert them")
+
+
+def _as_bytes(array: Array, base: np.dtype[Any], what: str) -> Array:
+    """Bytes of any width; those of a column are Python objects."""
+    sorts = {type(x) for x in array.flat} if array.dtype == object else {array.dtype.type}
+    if sorts <= {bytes, np.bytes_}:
+        return array.astype("S")
+    if sorts <= {str, np.str_}:
+        raise TypeError(f"{what} are text, the table holds bytes: pass np.char.encode(np.asarray({what}, str))")
+    names = " and ".join(sorted(sort.__name__ for sort in sorts))
+    raise TypeError(f"{what} are {names}, the table holds {base}: pass bytes")

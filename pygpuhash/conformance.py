@@ -98,7 +98,8 @@ def targets(
         widths, kinds = FORMATS, tuple(usable)
     else:
         info = _core.backend_load(resolved)
-        name = str(info["name"])  # of a module that was opened by its path, too
+        if "/" in name or name.endswith(".so"):
+            name = registry.name_of(info)
         traits = frozenset(info["traits"])
         widths = [(k, v) for k, v in FORMATS if _bytes(k) in info["key_widths"] and _bytes(v) in info["value_widths"]]
         kinds = tuple({_core.CPU: "cpu", _core.CUDA: "cuda"}[kind] for kind in info["devices"])

@@ -154,7 +154,13 @@ def open_backend(path: str | os.PathLike[str]) -> Backend:
     Raises `PluginError`, which says why the module cannot be used.
     """
     info = _core.backend_open(str(Path(path).absolute()))
-    return _from_info(info, info["name"], None)
+    return _from_info(info, name_of(info), None)
+
+
+def name_of(info: dict[str, Any], announced: list[_Announced] | None = None) -> str:
+    """A name that reaches a module: where a distribution announces that of one which was opened, its path."""
+    others = {a.name for a in (_announced() if announced is None else announced)}
+    return str(info["path"] if info["origin"] == "opened" and info["name"] in others else info["name"])
 
 
 def search_path_faults() -> list[str]:
@@ -239,7 +245,7 @@ def backends() -> list[Backend]:
             rows.append(Backend(name, a.distribution, state="broken", error=str(error)))
     shown = {row.path for row in rows}
     try:
-        rows += [_library_row(info) for info in _core.backend_list() if info["path"] not in shown]
+        rows += [_library_row(info, announced) for info in _core.backend_list() if info["path"] not in shown]
     except GpuHashError as error:
         rows.append(Backend(name="?", state="broken", error=str(error)))
     return sorted(rows, key=lambda row: (row.name, row.distribution or ""))
@@ -271,9 +277,9 @@ def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced]) 
     )
 
 
-def _library_row(info: dict[str, Any]) -> Backend:
+def _library_row(info: dict[str, Any], announced: list[_Announced]) -> Backend:
     """A module of the search path, or one that was opened. Its name is its path if the name stands for another one."""
-    name = info["name"]
+    name = name_of(info, announced)
     note = None
     if Path(name).is_absolute():
         short = Path(name).stem.removeprefix("gpuhash_")

@@ -73,8 +73,9 @@ class Table(_core.CoreTable):
         linear_probe, hive, slab_hash, skiplist and stadium that has what dtypes, `needs`, options and `device` ask
         for; hive before linear_probe for a `max_load_factor` of 0.95 and more, or where `needs` names "misses" of 0.9
         and more, on a GPU 0.8, which is linear_probe's default.
-    key_dtype, value_dtype : integer, float, bool, datetime64 or timedelta64 of 1, 2, 4 or 8 bytes. Keys compare by
-        their bits. `value_dtype=None` makes a set.
+    key_dtype, value_dtype : integer, float, bool, datetime64 or timedelta64 of 1, 2, 4 or 8 bytes; or elements of
+        several numbers: rows `("u4", 3)`, structured dtypes, `"S16"`, `"complex128"`. Keys compare by their bits.
+        `value_dtype=None` makes a set.
     capacity : keys that must fit before the table grows.
     device : "auto" (the first CUDA device that the backend can use, else the CPU), "cpu", "cuda" or "cuda:1".
     grow : grow and retry when the table is full; otherwise a full table raises `TableFull`.
@@ -140,7 +141,10 @@ class Table(_core.CoreTable):
         load = _arguments.load_factor(max_load_factor)
         place = None if device == "auto" else _devices.parse_device(device)
         if backend == "auto":
+            needs = [needs] if isinstance(needs, str) else list(needs)
             name = _choice.choose(needs, dtypes[1], dtypes[3], load, backend_options, place and place[0])
+            if "multi" in needs:
+                backend_options.setdefault("duplicates", 1)  # without which slab_hash has one value per key
         elif needs:
             raise InvalidArgument(f"needs={needs!r} is for backend='auto': leave it out with backend={backend!r}")
         else:
@@ -151,6 +155,8 @@ class Table(_core.CoreTable):
             order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(name)["options"]))
             if order is not None:
                 options["order"] = order
+        if options.get("placement") == "file":
+            _say_elements(name, options, keys, values)
         arguments = (
             name,
             kind,
@@ -160,7 +166,7 @@ class Table(_core.CoreTable):
             load,
             _arguments.seed(seed),
             bool(grow),
-            0 if threads is None else whole("threads", threads, 2**20, least=1),
+            0 if threads is None else whole("threads", threads, 4096, least=1),
             _memory.adapt(memory, kind, ordinal),
             options,
             stream,
@@ -339,7 +345,7 @@ class Table(_core.CoreTable):
     # Keys and the ends of ranges may also be arrays on the table's CUDA device; then so are the results.
 
     def lower_bound(self, keys: Any, *, stream: Stream = None) -> tuple[Any, Any, Any]:
-        """The smallest key at or above each of `keys`: (keys, values, found), one-dimensional.
+        """The smallest key at or above each of `keys`: (keys, values, found), of the shape of `keys`.
 
         Where there is none, found is False, and key and value are 0. Raises `Unsupported` where the backend keeps no
         order.
@@ -371,7 +377,7 @@ class Table(_core.CoreTable):
 
         With `limit`, at most so many of each range: (keys, values, counts), keys and values of shape (n, limit), of
         which row i has counts[i] entries. Without it all of them: (keys, values, offsets), those of range i at
-        [offsets[i] : offsets[i + 1]]. Either end may be None then: the range goes on to that end of the table.
+        [offsets[i] : offsets[i + 1]]. Either end may be None: the ranges go on to that end of the table.
 
         Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not; on a
         GPU ranges without a limit are all read as they are at one moment, which writers wait for.
@@ -680,6 +686,12 @@ def _signature() -> inspect.Signature:
 
 
 Table.__signature__ = _signature()
+
+
+def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], values: np.dtype[Any] | None) -> None:
+    """The dtypes for a table in a file, which is then opened again with the same only."""
+    if any(row[0] == "elements" for row in _core.backend_load(backend)["options"]):
+        options.setdefault("elements", f"keys {keys}, values {values}")
 
 
 def _hint(options: dict[str, str]) -> str:

@@ -96,8 +96,9 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
   }
   *c = room_.take(p.need);
   if (!c->granted && !p.estimated) {
-    // Few distinct keys may need no growth at all: rather see how far the room there is goes.
-    *decided = distinct_keys(p.q, estimate_sample).most >= estimate_sample / 2;
+    // Few distinct keys may need no growth at all: rather see how far the room there is goes, unless that is not even as far
+    // as this sample, so that the batch would go in small pieces.
+    *decided = room_.left() < estimate_sample || distinct_keys(p.q, estimate_sample).most >= estimate_sample / 2;
     if (!*decided) return GPUHASH_OK;
     distinct_map::range distinct = distinct_keys(p.q, p.window);
     if (adding < distinct.most) distinct.most = adding;

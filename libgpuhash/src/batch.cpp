@@ -39,7 +39,7 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
     return fail(err, GPUHASH_INVALID_ARGUMENT, "op is %u; operations of a batch are 1 to %u", batch.op, n_rules - 1);
   const op_rule& rule = rules[batch.op];
   if ((table.type->api.traits & rule.trait) == 0) [[unlikely]]
-    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s", table.type->name.c_str(), rule.name);
+    return check_trait(*table.type, rule.trait, rule.name, err);
   if ((batch.flags & ~uint32_t{GPUHASH_DEDUP_LAST}) != 0) [[unlikely]]
     return fail(err, GPUHASH_INVALID_ARGUMENT, "flags is 0x%x; only GPUHASH_DEDUP_LAST (0x1) is known", batch.flags);
   if (batch.op != GPUHASH_OP_ACCUMULATE && batch.op != GPUHASH_OP_EXECUTE) return GPUHASH_OK;

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -127,6 +128,13 @@ gpuhash_status read_config(const gpuhash_config* from, gpuhash_config& config, g
   if (const auto status = read_memory(config.memory, config.device, memory, &config.memory, err)) return status;
   if (config.device.kind == GPUHASH_CPU && config.threads == 0) config.threads = default_threads();
   return draw_seed(config.seed, err);
+}
+
+gpuhash_status check_trait(const backend& b, uint64_t trait, const char* operation, gpuhash_error* err) {
+  if ((b.api.traits & trait) != 0) return GPUHASH_OK;
+  constexpr const char* names[] = {"INSERT", "ACCUMULATE", "MULTI", "ORDERED", "GROW", "WIDE", "FLUSH"};
+  return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s: choose one with the trait %s", b.name.c_str(),
+              operation, names[std::countr_zero(trait)]);
 }
 
 gpuhash_status check_config(const gpuhash_config& config, const backend& b, gpuhash_error* err) {

@@ -13,6 +13,9 @@ gpuhash_status read_config(const gpuhash_config* from, gpuhash_config& config, g
 /// Check the configuration against what the backend announces.
 gpuhash_status check_config(const gpuhash_config& config, const backend& b, gpuhash_error* err);
 
+/// Refuse an operation that takes a trait which the backend does not have.
+gpuhash_status check_trait(const backend& b, uint64_t trait, const char* operation, gpuhash_error* err);
+
 /// Read the memory resource of a configuration; NULL stands for the device's default.
 gpuhash_status read_memory(const gpuhash_memory* from, gpuhash_device device, gpuhash_memory& memory,
                            const gpuhash_memory** out, gpuhash_error* err);

@@ -11,8 +11,7 @@ namespace {
 gpuhash_status check_call(const gpuhash_table* table, uint64_t trait, const char* op, const void* stream,
                           gpuhash_error* err) {
   if (const auto status = begin_call(table, err)) return status;
-  if ((table->type->api.traits & trait) == 0)
-    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s", table->type->name.c_str(), op);
+  if (const auto status = check_trait(*table->type, trait, op, err)) return status;
   return check_stream(table->device, stream, err);
 }
 

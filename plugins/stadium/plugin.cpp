@@ -26,11 +26,16 @@ constexpr gpuhash_option_info option_list[] = {
      "same as ram)"},
     {"path", "a file name", "placement=file: where the table is, and stays when it is closed"},
     {"file", "auto|new|existing", "placement=file: whether the file may exist, must not, or has to. Default: auto"},
+    {"elements", "text",
+     "placement=file: what keys and values are. A new file keeps it, and is opened again with the same only; from "
+     "Python it follows the dtypes"},
     {"ordered_from", "0 to 1099511627776",
-     "placement=host: batches of so many elements are served in order of the slots' addresses; 0: none is. Default: "
+     "placement=host and file: batches of so many elements are served in order of the slots' addresses; 0: none is. "
+     "Default: "
      "65536"},
     {"window", "256 to 1099511627776, a power of two",
-     "placement=host: bytes of a window of the slots, inside of which a batch is in no order; smaller where a batch "
+     "placement=host and file: bytes of a window of the slots, inside of which a batch is in no order; smaller where a "
+     "batch "
      "has an element every "
      "few rows. Default: 16384"},
     {"inserts", "stash|clstash|hybrid",
@@ -84,8 +89,9 @@ gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuh
   if (where != 0 && where != 3 && c.device.kind != GPUHASH_CPU)
     return host->fail(err, GPUHASH_UNSUPPORTED, "option placement=%s is for the CPU; this table is on a CUDA device",
                       placement);
-  if (where != 2 && (path || option_text(c, "file") || repair))
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options path, file and repair need placement=file");
+  const char* const elements = option_text(c, "elements");
+  if (where != 2 && (path || option_text(c, "file") || elements || repair))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options path, file, elements and repair need placement=file");
   if (where == 2 && (!path || !*path))
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "option placement=file needs the name of a file: pass path");
   std::error_code no_matter;  // open() says what is wrong with a path
@@ -93,6 +99,7 @@ gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuh
   if (where == 2 && o.path.empty()) o.path = path;
   o.file = file == 1 ? stadium_options::fresh : file == 2 ? stadium_options::there : stadium_options::as_is;
   o.repair = repair;
+  if (elements) o.elements = elements;
   return GPUHASH_OK;
 }
 

@@ -18,6 +18,7 @@ struct stadium_options {
   uint64_t probe_limit = 0;                   // groups; 0: all of them
   std::string path;                           // of the file that holds the table; empty: it is in memory
   enum { as_is, fresh, there } file = as_is;  // either, has to be new, has to exist
+  std::string elements;                       // what the file says of keys and values
   bool repair = false;
   bool pinned = false;         // CUDA: slots in memory of the host
   uint64_t ordered_from = 0;   // elements of a batch that is put in order of windows of the slots; 0: none is
@@ -197,7 +198,7 @@ class stadium final : public table {
       return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s exists already; name another file, or pass file=auto",
                         options_.path.c_str());
     auto file = std::make_shared<table_file>();
-    if (const gpuhash_status s = file->create(options_.path, out->layout, err)) return s;
+    if (const gpuhash_status s = file->create(options_.path, options_.elements, out->layout, err)) return s;
     out->layout.tickets = file->tickets();
     out->layout.place_slots(file->slots());
     out->file = std::move(file);
@@ -211,7 +212,8 @@ class stadium final : public table {
     now.file = std::make_shared<table_file>();
     bool killed = false;
     bool lost = false;
-    if (const gpuhash_status s = now.file->open(options_.path, &now.layout, &killed, &lost, err)) return s;
+    if (const gpuhash_status s = now.file->open(options_.path, &options_.elements, &now.layout, &killed, &lost, err))
+      return s;
     if (lost && !options_.repair)
       return host->fail(err, GPUHASH_CORRUPT,
                         "%s was not closed before the system went down, so parts of it may be older than others; pass "

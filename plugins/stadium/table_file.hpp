@@ -42,9 +42,10 @@ struct file_header {
   uint32_t reserved;
   uint64_t seed;
   uint64_t groups;
-  uint64_t bytes;  // of the file
-  char boot[40];   // of the system, when it was opened
-  uint64_t sum;    // of all that is before it but for state and boot
+  uint64_t bytes;       // of the file
+  char boot[40];        // of the system, when it was opened
+  uint64_t sum;         // of all that is before it but for state and boot
+  char elements[2048];  // what the caller has said of keys and values, cut off here; empty: nothing
 
   uint64_t checksum() const {
     file_header fixed = *this;
@@ -60,6 +61,7 @@ struct file_header {
 class table_file {
  public:
   static constexpr uint64_t page = 4096;
+  static_assert(sizeof(file_header) <= page);
   static constexpr uint64_t pages(uint64_t bytes) { return (bytes + page - 1) / page * page; }
   static uint64_t bytes_for(const stadium_table& t) {
     return page + pages(t.groups * sizeof(u64)) + pages(t.cells() * t.stride);
@@ -75,7 +77,8 @@ class table_file {
   }
 
   // A new file beside `path`, with no key in it. publish() gives it its name.
-  gpuhash_status create(const std::string& path, const stadium_table& t, gpuhash_error* err) {
+  gpuhash_status create(const std::string& path, const std::string& elements, const stadium_table& t,
+                        gpuhash_error* err) {
     path_ = path;
     const std::string name = path + ".new";
     fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -107,6 +110,7 @@ class table_file {
     h.groups = t.groups;
     h.bytes = bytes;
     h.sum = h.checksum();
+    elements.copy(h.elements, sizeof(h.elements) - 1);
     begin_writing();
     return GPUHASH_OK;
   }
@@ -117,9 +121,10 @@ class table_file {
     return GPUHASH_OK;
   }
 
-  // A file that is there. t: what the caller asks for, completed by what the file says. *killed: it was not closed, on this
+  // A file that is there. t, elements: what the caller asks for, completed by what the file says. *killed: it was not closed, on this
   // boot; *lost: on another one.
-  gpuhash_status open(const std::string& path, stadium_table* t, bool* killed, bool* lost, gpuhash_error* err) {
+  gpuhash_status open(const std::string& path, std::string* elements, stadium_table* t, bool* killed, bool* lost,
+                      gpuhash_error* err) {
     path_ = path;
     const char* const name = path_.c_str();
     fd_ = ::open(name, O_RDWR | O_CLOEXEC);
@@ -147,6 +152,11 @@ class table_file {
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "%s holds keys of %u bytes and values of %u, and %u and %u are asked for", name, h.key_bytes,
                         h.value_bytes, t->key_bytes, t->value_bytes);
+    h.elements[sizeof(h.elements) - 1] = 0;
+    if (h.elements[0] && !elements->empty() && elements->compare(0, sizeof(h.elements) - 1, h.elements))
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s holds %s, and %s are asked for", name, h.elements,
+                        elements->c_str());
+    if (h.elements[0]) *elements = h.elements;
     if (h.log_bits != t->log_bits)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "%s has tickets of %u bits, and %u are asked for: pass ticket=%u", name, 1u << h.log_bits,

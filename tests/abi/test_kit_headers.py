@@ -1,7 +1,9 @@
 """Headers that are installed compile alone: those of users and plugin authors, and the kit's. The package pygpuhash
 brings the same files."""
 
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,14 @@ def test_the_package_brings_what_a_prefix_has(prefix):
     assert all((here / name).read_bytes() == (there / name).read_bytes() for name in names[0])
 
 
+def test_a_source_distribution_has_all_that_is_installed():
+    lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
+    taken = {folder: patterns for command, folder, *patterns in lines if command == "recursive-include"}
+    for folder in ("docs", "libgpuhash", "plugins"):
+        files = [file for file in (ROOT / folder).rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+        assert [file for file in files if not any(map(file.match, taken[folder]))] == []
+
+
 THROWS = """
 #include "libgpuhash/kit/plugin.hpp"
 #include <stdio.h>
@@ -118,3 +128,19 @@ def test_the_kit_lets_no_exception_out(prefix, tmp_path):
         f"{bug}worse (11)",
         f"{bug}an unknown exception (11)",
     ]
+
+
+@pytest.mark.slow
+def test_a_plugin_is_written_elsewhere_as_the_document_says(tmp_path):
+    """Copies of linear_probe's files under another name, what the package has installed, the lines of plugins.md."""
+    pytest.importorskip("pygpuhash", reason="the package pygpuhash is not installed")
+    require("g++")
+    for name in ("layout.hpp", "ops.hpp", "structure.hpp", "rebuild.hpp", "plugin_host.cpp", "plugin.cpp"):
+        text = (ROOT / "plugins" / "linear_probe" / name).read_text()
+        (tmp_path / name).write_text(text.replace("linear_probe", "my_probe") if name.endswith(".cpp") else text)
+    lines = (ROOT / "docs" / "plugins.md").read_text().partition("```sh\n")[2].partition("```")[0]
+    paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    must("bash", "-euc", f"cd {tmp_path}\n{lines}", env={"PATH": paths}, timeout=600)
+    conformance = [sys.executable, "-P", "-m", "pygpuhash", "conformance", tmp_path / "gpuhash_my_probe.so", "--quick"]
+    said = must(*conformance, "--check", "widths", "--check", "growth")
+    assert said.splitlines()[-1].startswith("my_probe on cpu: 2 passed, 0 failed")

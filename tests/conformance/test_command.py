@@ -1,11 +1,13 @@
 """`pygpuhash conformance`: names, paths, seeds, output, exit status."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import pytest
 from pygpuhash import _core, cli
 from pygpuhash._conformance import CHECKS
 from pygpuhash._conformance.harness import same
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def conformance(*arguments):
@@ -22,6 +26,12 @@ def conformance(*arguments):
 def test_every_check_has_a_summary():
     assert all(one.summary.endswith(".") for one in CHECKS.values())
     assert all(one.needs <= set(_core.TRAITS) for one in CHECKS.values())
+
+
+def test_every_check_is_in_the_document():
+    table = (ROOT / "docs" / "conformance.md").read_text().partition("| check |")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines() if row for name in re.findall(r"`([a-z-]+)`", row.split("|")[1])]
+    assert sorted(names) == sorted(CHECKS)
 
 
 def test_output_and_status(capsys):

@@ -43,6 +43,18 @@ def test_what_is_taken(arguments: dict[str, Any], taken: str) -> None:
     assert chosen(**arguments) == taken
 
 
+def test_a_table_that_was_asked_for_several_values_per_key_takes_them() -> None:
+    for needs in ("multi", ["multi"], iter(["multi"])):
+        with gh.Table(needs=needs, device="cpu") as table:
+            assert table.insert_multi([7, 7, 8], [1, 2, 3]).all()
+            assert table.count([7, 8]).tolist() == [2, 1]
+    with (
+        gh.Table(needs="multi", duplicates=0, device="cpu") as table,
+        pytest.raises(gh.Unsupported, match="duplicates=1"),
+    ):
+        table.insert_multi([7], [1])
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

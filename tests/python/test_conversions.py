@@ -1,6 +1,7 @@
 """Arrays of another dtype than the table's: what goes in unchanged, and how the element that does not is named."""
 
 import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,3 +186,32 @@ def test_times_of_pandas():
         assert not table.contains(pandas.Series(pandas.to_datetime(["2024-02-29"]))).any()
         with pytest.raises(TypeError, match="has a time zone"):
             table.find(column.dt.tz_localize("UTC"))
+
+
+class Column:
+    """A column, or a frame, which says of itself what polars' and Arrow's do."""
+
+    def __init__(self, array, **says):
+        self.array = array
+        self.__dict__.update(says)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+@pytest.mark.parametrize("says", [{"dtype": SimpleNamespace(time_zone="UTC")}, {"type": SimpleNamespace(tz="UTC")}])
+def test_times_with_a_zone_of_polars_and_arrow(says):
+    with gh.Table(key_dtype="datetime64[s]", device="cpu") as table:
+        with pytest.raises(TypeError, match="has a time zone"):
+            table.insert(Column(np.array([NOON], "M8[us]"), **says), 1)
+        nothing = {sort: SimpleNamespace(**dict.fromkeys(vars(kind))) for sort, kind in says.items()}
+        assert table.insert(Column(np.array([NOON], "M8[us]"), **nothing), 1).all()
+
+
+def test_a_frame_says_its_missing_elements_column_by_column():
+    class Ambiguous:
+        def __bool__(self):
+            raise TypeError("the truth value is ambiguous")
+
+    with gh.Table(device="cpu") as table:
+        assert table.insert(Column(np.array([[1], [2]]), null_count=Ambiguous), 1).all()

@@ -116,13 +116,14 @@ def test_room_for_the_new_keys_of_every_window(structure):
         assert (t.find(keys)[0] == counts + (keys < 50)).all()
 
 
-@pytest.mark.parametrize("structure", BACKENDS)
-def test_many_elements_of_few_keys_grow_nothing(structure):
-    with table(structure, capacity=1000) as t:
+@pytest.mark.parametrize(("capacity", "few"), [(1000, 1000), (0, 10), (0, 1)])
+@pytest.mark.parametrize("structure", [*BACKENDS, "hive", "stadium"])
+def test_many_elements_of_few_keys_grow_nothing(structure, capacity, few):
+    with table(structure, capacity=capacity) as t:
         before = t.nbytes
-        t.accumulate(np.tile(np.arange(1000, dtype=np.uint64), 200), 1)
+        t.accumulate(np.tile(np.arange(few, dtype=np.uint64), 200_000 // few), 1)
         assert t.nbytes == before
-        assert (t.find(np.arange(1000, dtype=np.uint64))[0] == 200).all()
+        assert (t.find(np.arange(few, dtype=np.uint64))[0] == 200_000 // few).all()
 
 
 @pytest.mark.parametrize("structure", BACKENDS)

@@ -24,7 +24,7 @@ def table():
 def test_unordered_backends_say_so():
     with gh.Table("linear_probe", device="cpu") as t:
         for call in (lambda: t.successor([1]), lambda: t.range([1], [2]), t.min, lambda: t[1:2]):
-            with pytest.raises(gh.Unsupported, match="does not have"):
+            with pytest.raises(gh.Unsupported, match=r"does not have.*with the trait ORDERED"):
                 call()
 
 
@@ -95,8 +95,54 @@ def test_bad_input(table):
         gh.Table("skiplist", order="descending", device="cpu")
     with pytest.raises(gh.InvalidArgument, match="p_chunk=2"):
         gh.Table("skiplist", p_chunk=2, device="cpu")
-    with gh.Table("skiplist", key_dtype="float16", device="cpu") as t, pytest.raises(gh.Unsupported, match="float16"):
-        t.min()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "S8", "S4", "complex64", ("u4", 2), [("x", "i4"), ("y", "i4")]])
+def test_keys_whose_bits_are_in_another_order(dtype):
+    with gh.Table("skiplist", key_dtype=dtype, device="cpu") as t:
+        key = np.zeros((), dtype)
+        for call in (t.min, lambda: t.floor(key), lambda: t[:], lambda: t.range(None, None), lambda: t.range(0, 1, 5)):
+            with pytest.raises(gh.Unsupported, match="keys are not kept in the order of their values"):
+                call()
+
+
+def test_neighbours_have_the_shape_of_the_keys(table):
+    key, value, found = table.floor(-11)
+    assert (key, value, found) == (-15, 7, True)
+    assert key.dtype == np.int32
+    assert key.ndim == 0
+    keys, values, found = table.lower_bound([[-11, 46], [0, 1]])
+    assert keys.tolist() == [[-10, 0], [0, 5]]
+    assert values.tolist() == [[8, 0], [10, 11]]
+    assert found.tolist() == [[True, False], [True, True]]
+    with gh.Table("skiplist", key_dtype="i4", value_dtype=("u4", 2), device="cpu") as t:
+        t.insert([1, 5], [[1, 2], [3, 4]])
+        assert t.floor(4)[1].tolist() == [1, 2]
+        assert t.floor([9, 4])[1].tolist() == [[3, 4], [1, 2]]
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u8", "f4", "datetime64[s]"])
+def test_limits_with_open_ends(dtype):
+    """The last key that the dtype has is above every end, and not above none."""
+    first, last = first_and_last(dtype)
+    middle = np.array([5, 6, 7], "i4").astype(dtype)
+    with gh.Table("skiplist", key_dtype=dtype, value_dtype="u4", device="cpu") as t:
+        t.insert(middle, [1, 2, 3])
+        for ends in ((None, None), (middle[1:], None), (None, middle[1:])):
+            for k in (0, 1):
+                keys, values, offsets = t.range(*ends)
+                for limit in (1, 2, 9):
+                    got_keys, got_values, counts = t.range(*ends, limit)
+                    assert counts.tolist() == np.minimum(np.diff(offsets), limit).tolist()
+                    for i, n in enumerate(counts):
+                        part = slice(offsets[i], offsets[i] + n)
+                        assert got_keys[i, :n].tobytes() == keys[part].tobytes()
+                        assert got_values[i, :n].tolist() == values[part].tolist()
+                        assert not got_keys[i, n:].view(f"u{got_keys.itemsize}").any()
+                        assert not got_values[i, n:].any()
+                if k == 0:
+                    t.insert([last, first], [4, 5])
+        assert t.range([], None, 3)[0].shape == (0, 3)
 
 
 def test_many_ranges_of_any_length(table):

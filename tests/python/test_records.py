@@ -228,6 +228,7 @@ def test_the_library_refuses_to_accumulate_wide_values_within_execute(width, acc
         ([("a", ">u4")], "byte order"),
         ("V12", "no fields"),
         (("u2", 3), "multiple of 4"),
+        ("U4", "is text, and tables hold bytes"),
     ],
 )
 def test_dtypes_that_are_refused(dtype, words):
@@ -264,9 +265,15 @@ def test_arrays_that_are_refused():
     with gh.Table("stadium", key_dtype="S4", value_dtype=None, device="cpu") as t:
         with pytest.raises(TypeError, match=r"np\.char\.encode"):
             t.insert(["abc"])
-        with pytest.raises(OverflowError, match=r"has 5 bytes.*at most 4"):
-            t.insert([b"abcde"])
-        t.insert([b"ab", b"abcd"])
+        with pytest.raises(TypeError, match=r"np\.char\.encode\(np\.asarray\(keys, str\)\)"):
+            t.insert(np.array(["abc"], object))
+        with pytest.raises(TypeError, match="keys are NoneType and bytes"):
+            t.insert(np.array([b"abc", None], object))
+        for given in ([b"abcde"], np.array([b"abcde"], object)):
+            with pytest.raises(OverflowError, match=r"has 5 bytes.*at most 4"):
+                t.insert(given)
+        assert t.insert([]).size == 0
+        t.insert(np.array([b"ab", b"abcd"], object))
         assert b"ab" in t
         assert b"abc" not in t
     with gh.Table("stadium", key_dtype=XYZ, value_dtype=None, device="cpu") as t:

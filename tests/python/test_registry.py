@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import plugins, registry
+from pygpuhash import cli, plugins, registry
 
 CLASS = """
     class Backend:
@@ -190,6 +190,19 @@ def test_a_module_is_opened_by_its_path(copies, monkeypatch):
             gh.Table(bad)
     with pytest.raises(gh.PluginError, match="cannot be read"):
         gh.open_backend("/no/such/gpuhash_x.so")
+
+
+def test_a_module_whose_name_a_distribution_announces_is_reached_by_its_path(distribution, copies, capsys):
+    """That of a developer, who has another version of it installed."""
+    module = copies[0].with_name("gpuhash_linear_prove.so")
+    module.write_bytes(copies[0].read_bytes().replace(b"\0linear_probe\0", b"\0linear_prove\0"))
+    assert gh.open_backend(module).name == "linear_prove"
+    distribution("fake-taker", "linear_prove", "1 / 0")
+    assert gh.open_backend(module).name == str(module)
+    assert row(str(module)).note == "the name 'linear_prove' stands for another module; use the path"
+    assert row("linear_prove").state == "broken"
+    assert cli.main(["conformance", str(module), "--device", "cpu", "--quick", "--check", "widths"]) == 0
+    assert f"{module} on cpu: 1 passed" in capsys.readouterr().out
 
 
 def test_the_path_comes_before_distributions(distribution, copies, tmp_path):

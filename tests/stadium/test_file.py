@@ -49,7 +49,7 @@ def refuses(error, words, path, **more):
 
 
 # Where the fields of the header lie (plugins/stadium/table_file.hpp).
-VERSION, STATE, BOOT = 16, 20, 64
+VERSION, STATE, BOOT, ELEMENTS = 16, 20, 64, 112
 
 
 def patch(path, at, data):
@@ -174,6 +174,34 @@ def test_other_sizes(filled):
     refuses(gh.InvalidArgument, "keys of 8 bytes and values of 8, and 4 and 8", filled, key_dtype="u4")
     refuses(gh.InvalidArgument, "keys of 8 bytes and values of 8, and 8 and 64", filled, value_dtype=("u4", 16))
     refuses(gh.InvalidArgument, "tickets of 16 bits.*pass ticket=16", filled, ticket=4)
+
+
+def test_other_dtypes_of_the_same_sizes(path):
+    with table(path, value_dtype="f8") as t:
+        t.insert(KEYS, VALUES / 2)
+    words = "holds keys uint64, values float64, and keys {}, values {} are asked for"
+    refuses(gh.InvalidArgument, words.format("uint64", "int64"), path)
+    refuses(gh.InvalidArgument, words.format("int64", "float64"), path, key_dtype="i8", value_dtype="f8")
+    with table(path, value_dtype="f8", capacity=50_000) as t:  # a new file takes its place
+        assert (t[KEYS] == VALUES / 2).all()
+    refuses(gh.InvalidArgument, words.format("uint64", "int64"), path)
+    with table(path, elements="") as t:  # as a program in C that says nothing
+        assert t[KEYS[4]] == np.float64(2).view("i8")
+        t.reserve(200_000)
+    refuses(gh.InvalidArgument, words.format("uint64", "int64"), path)
+    fields = [(f"field number {i} of sixty-four", "u4") for i in range(64)]
+    assert len(str(np.dtype(fields))) > 2048  # more than the header has room for
+    with table(path.with_suffix(".wide"), key_dtype=fields) as t:
+        t.insert(np.ones(1, fields), 5)
+    with table(path.with_suffix(".wide"), key_dtype=fields) as t:
+        assert t[np.ones(1, fields)] == 5
+
+
+def test_a_file_that_says_nothing_of_its_dtypes(filled):
+    patch(filled, ELEMENTS, bytes(2048))  # as one that was written before files did
+    with table(filled, value_dtype="f8") as t:
+        assert len(t) == len(KEYS)
+    table(filled).close()
 
 
 def test_no_permission(filled):

@@ -67,7 +67,7 @@ def test_on_the_cpu_host_memory_is_ram():
         ({"placement": "host", "window": 3000}, "window=3000: give a whole number, a power of two, from 256"),
         ({"placement": "host", "window": 128}, "window=128: "),
         ({"placement": "host", "ordered_from": -1}, "ordered_from=-1: give a whole number from 0"),
-        ({"placement": "host", "path": "x"}, "options path, file and repair need placement=file"),
+        ({"placement": "host", "path": "x"}, "options path, file, elements and repair need placement=file"),
         ({"window": 4096}, "options ordered_from and window need placement=host"),
         ({"ordered_from": 0}, "options ordered_from and window need placement=host"),
         ({"inserts": "hybrid"}, "inserts=hybrid and hybrid_from need each other"),

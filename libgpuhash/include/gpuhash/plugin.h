@@ -1,7 +1,7 @@
 /* What a plugin implements. A plugin is one shared module that exports gpuhash_plugin_init_v1, and nothing else.
  *
  * The module may be written by hand in C against this header, or in three short C++ files with the kit of libgpuhash,
- * as the backends of this repository are. It links neither libgpuhash nor a CUDA driver library.
+ * as the backends of this repository are; docs/plugins.md has both. It links neither libgpuhash nor a CUDA driver library.
  *
  * Compatibility: the major version is in the entry point's name. Structs are append-only. A host reads no further than
  * the plugin's struct_size says, and treats what is missing as NULL; a plugin reads no further into the host's structs

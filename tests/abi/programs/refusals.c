@@ -204,7 +204,8 @@ static void batches(void) {
   REFUSED(INVALID, "batch is NULL", gpuhash_run(toy, NULL, &err));
   BAD_BATCH(INVALID, "op is 0; operations of a batch are 1 to 9", toy, GPUHASH_OP_NOP, (void)0);
   BAD_BATCH(INVALID, "op is 10", toy, 10, (void)0);
-  BAD_BATCH(GPUHASH_UNSUPPORTED, "backend 'toy' does not have insert_multi", toy, GPUHASH_OP_INSERT_MULTI, (void)0);
+  BAD_BATCH(GPUHASH_UNSUPPORTED, "backend 'toy' does not have insert_multi: choose one with the trait MULTI", toy,
+            GPUHASH_OP_INSERT_MULTI, (void)0);
   BAD_BATCH(GPUHASH_UNSUPPORTED, "backend 'toy' does not have erase_all", toy, GPUHASH_OP_ERASE_ALL, (void)0);
 
   BAD_BATCH(INVALID, "values is NULL", toy, GPUHASH_OP_INSERT, batch.values = NULL);
@@ -268,8 +269,9 @@ static void spelled_out(void) {
 static void queries(void) {
   gpuhash_table *toy = make("toy", 8, 8), *t = make("echo", 8, 8);
   const size_t huge = SIZE_MAX / 2;
-  REFUSED(GPUHASH_UNSUPPORTED, "does not have find_all", gpuhash_find_all(toy, n, keys, more, outputs, n, NULL, &err));
-  REFUSED(GPUHASH_UNSUPPORTED, "does not have lower_bound",
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have find_all: choose one with the trait MULTI",
+          gpuhash_find_all(toy, n, keys, more, outputs, n, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have lower_bound: choose one with the trait ORDERED",
           gpuhash_lower_bound(toy, n, keys, outputs, NULL, status, NULL, &err));
   REFUSED(GPUHASH_UNSUPPORTED, "does not have range",
           gpuhash_range(toy, 1, keys, values, 1, outputs, NULL, more, NULL, &err));
