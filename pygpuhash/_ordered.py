@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _device, _records
+from pygpuhash import _arrays, _core, _device, _records, _tensors
 from pygpuhash._arguments import whole
 from pygpuhash.errors import InvalidArgument, Unsupported
 
@@ -39,6 +39,7 @@ def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any,
     _refuse_unordered(table)
     if _arrays.on_device(keys):
         return _device.neighbors(table, which, keys, stream)
+    library = _library_of((keys,), table.key_dtype, table.value_dtype)
     stored = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")
     stage = table._stage(stream)
     out_keys = stage.room(stored.size, table._key_store)
@@ -49,7 +50,7 @@ def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any,
     table._neighbors(which, stored.size, asked, out_keys.ptr, values_ptr, found.ptr, stage.stream)
     results = _given(table, out_keys.get(), None if out_values is None else out_values.get(), found.get() == 1)
     k, v, f = (None if part is None else part.reshape(stored.shape + part.shape[1:])[()] for part in results)
-    return k, v, f
+    return _give(library, k, v, f)
 
 
 def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[Any, Any, Any]:
@@ -62,6 +63,7 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[An
         raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
     if _arrays.on_device(low):
         return _device.range_of(table, low, high, most, stream)
+    library = _library_of((low, high), table.key_dtype, table.value_dtype, _OFFSET)
     first, last = _ends(table.key_dtype)
     lows = _host_keys(table, first if low is None else low, "low")
     highs = _host_keys(table, last if high is None else high, "high")
@@ -89,7 +91,7 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, stream: Any) -> tuple[An
         for part in (keys, values):
             if part is not None:
                 part[behind] = np.zeros((), part.dtype)
-    return keys, values, there
+    return _give(library, keys, values, there)
 
 
 def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
@@ -103,6 +105,7 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
         raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
     if True in sides:
         return _device.pairs(table, low, high, stream)
+    library = _library_of((low, high), table.key_dtype, table.value_dtype, _OFFSET)
     lows = None if low is None else _host_keys(table, low, "low")
     highs = None if high is None else _host_keys(table, high, "high")
     if lows is not None and highs is not None:
@@ -114,7 +117,7 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
     if stage.kind == _core.CUDA:
         at_once = pairs_at_once(table, n, low_ptr, high_ptr, stage)
         if at_once is not None:
-            return at_once
+            return _give(library, *at_once)
     counts = stage.room(n, _OFFSET)
     table._range_pairs(n, low_ptr, high_ptr, 0, 0, 0, 0, counts.ptr, stage.stream)
     room = np.array(counts.get())
@@ -135,7 +138,7 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
     if (there != room).any():
         kept = np.arange(total) - np.repeat(places[:-1], room) < np.repeat(there, room)
         k, v = k[kept], None if v is None else v[kept]
-    return _given(table, k, v, offsets)
+    return _give(library, *_given(table, k, v, offsets))
 
 
 def pairs_at_once(table: Any, n: int, low: int, high: int, stage: Any) -> tuple[Any, Any, Any] | None:
@@ -186,6 +189,20 @@ def _ends(dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, A
     if dtype.kind == "b":
         return np.array([False]), np.array([True])
     return np.array([np.iinfo(dtype).min], dtype), np.array([np.iinfo(dtype).max], dtype)
+
+
+def _library_of(given: tuple[Any, ...], *results: np.dtype[Any] | None) -> str | None:
+    """Whose tensors on the host the results become; refuses results that it would cut."""
+    library = next((name for part in given if (name := _tensors.array_library(part)) is not None), None)
+    for dtype in results:
+        _tensors.check_results(library, dtype)
+    return library
+
+
+def _give(library: str | None, keys: Any, values: Any, third: Any) -> tuple[Any, Any, Any]:
+    if library is None:
+        return keys, values, third
+    return _tensors.give(library, keys), _tensors.give(library, values), _tensors.give(library, third)
 
 
 def _refuse_unordered(table: Any) -> None:

@@ -257,3 +257,29 @@ def test_the_rules_for_tensors_without_pytorch(monkeypatch):
         graded.requires_grad = True
         with pytest.raises(TypeError, match=r"keys requires a gradient.*keys.detach\(\)"):
             table.find(graded)
+
+
+def test_ordered_answers_are_of_the_library_that_asked(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=StandIn, from_numpy=StandIn))
+    ask = [StandIn(np.array([4, 11])), StandIn(np.array([9, 50]))]
+    with gh.Table("skiplist", key_dtype="i8", value_dtype="f4", device="cpu") as table:
+        table.insert(np.arange(0, 20, 2), np.arange(10))
+        answers = [
+            table.lower_bound(ask[0]),
+            table.predecessor(ask[0]),
+            table.range(*ask),
+            table.range(*ask, limit=2),
+            table.range(None, ask[1], limit=2),
+            table.range(ask[0], None),
+        ]
+        assert all(isinstance(part, StandIn) for answer in answers for part in answer)
+        assert [a[0].array.reshape(-1).tolist() for a in answers] == [
+            [4, 12],
+            [2, 10],
+            [4, 6, 8, 12, 14, 16, 18],
+            [4, 6, 12, 14],
+            [0, 2, 0, 2],
+            [4, 6, 8, 10, 12, 14, 16, 18, 12, 14, 16, 18],
+        ]
+        assert [a[2].array.tolist() for a in answers[:4]] == [[True, True], [True, True], [0, 3, 7], [2, 2]]
+        assert isinstance(table.range(np.array([4]), np.array([9]))[0], np.ndarray)
