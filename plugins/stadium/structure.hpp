@@ -142,7 +142,6 @@ class stadium final : public table {
     stadium_table& t = out->layout;
     t = without_storage();
     t.groups = groups_for(keys);
-    if (storage_.file) t.seed = storage_.layout.seed;
     if (t.groups == 0 || t.groups > ~uint64_t(0) / 2 / t.stride >> t.log_tickets)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "capacity %llu is too large for this table's layout; ask for fewer keys",
@@ -217,6 +216,7 @@ class stadium final : public table {
                         "%s was not closed before the system went down, so parts of it may be older than others; pass "
                         "repair=1 to keep every pair whose ticket agrees with its key, or restore it from a copy",
                         options_.path.c_str());
+    config_.seed = now.layout.seed;  // whatever was asked for
     now.layout.tickets = now.file->tickets();
     now.layout.place_slots(now.file->slots());
     take_groups(&now);

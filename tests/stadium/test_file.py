@@ -106,6 +106,18 @@ def test_capacity_is_made_on_reopening(filled):
         assert (t[KEYS] == VALUES).all()
 
 
+def test_the_seed_is_that_of_the_file(path):
+    """Whatever is asked for later, and through growth: the table says which one it uses."""
+    with table(path, seed=5) as t:
+        t.insert(KEYS, VALUES)
+    for seed, room in ((None, 20_000), (7, 40_000)):
+        with table(path, seed=seed) as t:
+            assert t.seed == t.info["seed"] == 5
+            t.reserve(room)
+            assert t.seed == 5
+            assert (t[KEYS] == VALUES).all()
+
+
 def test_growth_takes_the_place_of_the_file(filled, monkeypatch, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(filled.parent)
@@ -216,6 +228,12 @@ def test_what_a_killed_growth_left_is_taken_away(filled):
         t.reserve(50_000)
         assert (t[KEYS] == VALUES).all()
     assert not left.exists()
+
+
+def test_a_file_that_was_closed_is_whole_on_every_boot(filled):
+    patch(filled, BOOT, b"another boot".ljust(40, b"\0"))
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
 
 
 def test_a_system_that_went_down_is_noticed_and_repaired(filled):
