@@ -49,7 +49,7 @@ def says(t, words, at, what):
     """check() refuses the words that are there now, and is content when those of before are back."""
     now = words[at].copy()
     words[at] = what
-    with pytest.raises(gh.Corrupt, match="breaks an invariant|invariant is broken"):
+    with pytest.raises(gh.Corrupt, match=r"breaks an invariant|invariant is broken"):
         t.check()
     words[at] = now
     t.check()
