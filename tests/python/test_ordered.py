@@ -203,14 +203,19 @@ def test_chunks_asked_for_in_vain_are_nobodys(way_out):
 def test_reserve_makes_room_for_what_it_says_though_zombies_have_taken_it():
     known = {"key_dtype": "u4", "value_dtype": None, "grow": False, "device": "cpu", "build": "never"}
     with gh.Table("skiplist", capacity=4000, **known) as t:
-        with pytest.raises(gh.TableFull):
+        batches = []
+
+        def come_and_go():
             for first in range(0, 400_000, 4000):
-                keys = np.arange(first, first + 4000, dtype="u4")
-                t.insert(keys)
-                t.erase(keys)
-        t.erase(keys)
+                batches.append(np.arange(first, first + 4000, dtype="u4"))
+                t.insert(batches[-1])
+                t.erase(batches[-1])
+
+        with pytest.raises(gh.TableFull):
+            come_and_go()
+        t.erase(batches[-1])
         t.reserve(4000)
-        assert t.insert(keys).all()
+        assert t.insert(batches[-1]).all()
         t.check()
 
 

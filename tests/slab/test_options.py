@@ -148,7 +148,12 @@ def test_numbers_have_a_point_in_every_locale(tmp_path):
 @pytest.mark.parametrize(
     ("backend", "option", "taken", "refused"),
     [
-        ("linear_probe", "probe_limit", ["128", "2147483648"], ["127", "2147483649", "200x", "-200", str(200 - 2**64), "", "2e3"]),
+        (
+            "linear_probe",
+            "probe_limit",
+            ["128", "2147483648"],
+            ["127", "2147483649", "200x", "-200", str(200 - 2**64), "", "2e3"],
+        ),
         ("slab_hash", "utilization", ["0.05", "0.94"], ["0.04", "0.941", "0.5x", "nan", ""]),
         ("hive", "stash", ["0", "0.25"], ["-0.1", "0.251", "x"]),
         ("skiplist", "merge", ["0", "0.5"], ["0.51", "inf"]),
