@@ -219,6 +219,22 @@ def test_reserve_makes_room_for_what_it_says_though_zombies_have_taken_it():
         t.check()
 
 
+def test_a_pool_of_any_number_of_small_steps():
+    """Chunks are added to those that are there; where the list of pieces is full, all go into one."""
+    keys = np.arange(3000, dtype="u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", build="never") as t:
+        pieces = []
+        for part in np.array_split(keys, 100):
+            t.reserve(t.capacity + 1)
+            t.insert(part, part)
+            pieces.append(t.stats()["segments"])
+        assert 1 in pieces[5:], pieces
+        t.check()
+        found, values = t.export()
+        assert np.array_equal(found, keys)
+        assert np.array_equal(values, keys)
+
+
 def test_neighbours_and_ranges_beside_batches_that_rebuild():
     """Keys that nobody touches are found while all chunks are written anew, in other memory or where they were."""
     fixed = np.arange(0, 80_000, 8, dtype="u4")
