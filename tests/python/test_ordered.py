@@ -86,8 +86,10 @@ def test_the_first_and_the_last_key_of_a_dtype(dtype):
 
 
 def test_bad_input(table):
-    with pytest.raises(ValueError, match="pass one of each per range"):
-        table.range([1, 2], [3])
+    for limit in (None, 5):
+        for low, high in (([1, 2], [3]), ([1], [2, 3]), ([], [3])):
+            with pytest.raises(ValueError, match="pass one of each per range"):
+                table.range(low, high, limit)
     with pytest.raises(gh.InvalidArgument, match="limit"):
         table.range([1], [3], 0)
     with pytest.raises(TypeError):
