@@ -46,7 +46,7 @@ extern "C" gpuhash_status gpuhash_table_get_info(gpuhash_table* table, gpuhash_t
   info.device = table->device;
   info.key_bytes = table->key_bytes;
   info.value_bytes = table->value_bytes;
-  info.seed = table->seed;
+  if (info.seed == 0) info.seed = table->seed;       // a table of before, from a file, keeps its own
   if (info.traits == 0) info.traits = b.api.traits;  // a plugin may narrow them for one table
   write_struct(out, info);
   return GPUHASH_OK;

@@ -143,7 +143,6 @@ class stadium final : public table {
     stadium_table& t = out->layout;
     t = without_storage();
     t.groups = groups_for(keys);
-    if (storage_.file) t.seed = storage_.layout.seed;
     if (t.groups == 0 || t.groups > ~uint64_t(0) / 2 / t.stride >> t.log_tickets)
       return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                         "capacity %llu is too large for this table's layout; ask for fewer keys",
@@ -219,9 +218,12 @@ class stadium final : public table {
                         "%s was not closed before the system went down, so parts of it may be older than others; pass "
                         "repair=1 to keep every pair whose ticket agrees with its key, or restore it from a copy",
                         options_.path.c_str());
+    config_.seed = now.layout.seed;  // whatever was asked for
     now.layout.tickets = now.file->tickets();
     now.layout.place_slots(now.file->slots());
+    const u64 path_limit = now.layout.path_limit;
     take_groups(&now);
+    now.layout.path_limit = path_limit;  // keys may lie so far, until a rebuild
     use(now);
     storage_.file->begin_writing();
     if (killed || options_.repair) bury_unfinished(now.layout);
@@ -249,11 +251,17 @@ class stadium final : public table {
       for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
         if (t.state_at(t.tickets[group], i) != live) continue;
         const u64 h = hash_of_slot(t, t.slot(group, i));
+        if ((t.live_ticket(h) ^ t.tickets[group] >> t.shift_of(i)) & ticket) {
+          bury(t, group, i);
+          continue;
+        }
         u64 at = t.home(h);
-        u64 far = 0;
-        for (; at != group && far < longest_path; ++far) at = t.after(at, t.stride_of(h));
-        const bool agrees = ((t.live_ticket(h) ^ t.tickets[group] >> t.shift_of(i)) & ticket) == 0;
-        if (at != group || !agrees) bury(t, group, i);
+        // A longer path than usual leads through full groups only (I2).
+        for (u64 far = 0; at != group && far < t.path_limit; ++far) {
+          if (far >= longest_path && t.equal(t.tickets[at], 0)) break;
+          at = t.after(at, t.stride_of(h));
+        }
+        if (at != group) bury(t, group, i);
       }
   }
   static totals count_tickets(const stadium_table& t) {

@@ -39,7 +39,7 @@ struct file_header {
   uint32_t state;
   uint32_t key_bytes, value_bytes;
   uint32_t log_bits;
-  uint32_t reserved;
+  uint32_t path_limit;  // groups; 0: all of them
   uint64_t seed;
   uint64_t groups;
   uint64_t bytes;       // of the file
@@ -106,6 +106,7 @@ class table_file {
     h.key_bytes = t.key_bytes;
     h.value_bytes = t.value_bytes;
     h.log_bits = t.log_bits;
+    h.path_limit = t.path_limit < t.groups && t.path_limit <= UINT32_MAX ? uint32_t(t.path_limit) : 0;
     h.seed = t.seed;
     h.groups = t.groups;
     h.bytes = bytes;
@@ -163,6 +164,7 @@ class table_file {
                         1u << t->log_bits, 1u << h.log_bits);
     t->seed = h.seed;
     t->groups = h.groups;
+    t->path_limit = h.path_limit && h.path_limit < h.groups ? h.path_limit : h.groups;
     char now[sizeof(h.boot)];
     read_boot(now);
     *killed = h.state != file_header::closed && now[0] && !memcmp(h.boot, now, sizeof(now));

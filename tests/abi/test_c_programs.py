@@ -59,6 +59,10 @@ def test_every_failing_allocation_of_the_library(program, toy):
     assert "allocations failed in turn" in passes(program("host_faults"), env=env)
 
 
+def test_long_ranges_without_memory_for_their_parts(program, backends):
+    assert " 0 failed" in passes(program("long_ranges"), "skiplist", backends["skiplist"])
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_forked_child(program, backends, slab_echo, backend):
     allocator = backends.get("slab_hash", slab_echo)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import textwrap
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,6 +201,22 @@ def test_segments_that_are_too_full_are_not_merged() -> None:
         t.shrink()
         assert t.stats()["segments"] < grown / 4
         same(t, few[1::2], few[1::2], few[::2])
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_what_shrink_gives_back_the_system_has() -> None:
+    keys = np.arange(IN_PLACE, dtype=np.uint32)
+    with table(IN_PLACE) as t:
+        t.insert(keys, keys)
+        t.reserve(8_000_000)
+        large, held = t.nbytes, resident()
+        t.shrink()
+        assert t.stats()["segments"] >= 16, "or else it lies somewhere else now"
+        assert large - t.nbytes > 60 << 20
+        assert held - resident() > 0.9 * (large - t.nbytes)
 
 
 def in_a_process_with(limit: str, amount: int, body: str) -> str:

@@ -316,6 +316,25 @@ def test_keys_that_seem_to_ascend(spoil, verb, threads):
         assert held.tolist() == [expected[k] for k in sorted(expected)]
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_was_written_of_keys_that_seemed_to_ascend_is_taken_back(threads):
+    """In a table that has room for them: the chunks of the attempt are handed out again later, and have to be empty."""
+    keys = np.repeat(np.arange(1, 40_001, 2, dtype="u4"), 2)
+    more = np.random.default_rng(1).permutation(np.arange(2, 40_001, 2, dtype="u4"))
+    fields = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": threads, "capacity": len(keys)}
+    with gh.Table("skiplist", **fields) as t:
+        assert t.insert(keys, keys).sum() == len(keys) // 2
+        assert t.info["rebuilds"] == 0
+        t.check()
+        for part in np.array_split(more, 40):
+            assert t.insert(part, part).all()
+        assert t.info["rebuilds"] == 0
+        t.check()
+        found, held = t.export()
+        assert np.array_equal(found, np.arange(1, 40_001))
+        assert np.array_equal(found, held)
+
+
 def test_ascending_keys_that_a_table_has_no_room_for():
     keys = np.arange(50_000, dtype="u4")
     with gh.Table("skiplist", key_dtype="u4", value_dtype=None, capacity=100, grow=False, device="cpu") as t:

@@ -35,6 +35,20 @@ def test_integers_go_in_when_every_one_fits(given, dtype):
         assert len(table) == keys.size
 
 
+@pytest.mark.parametrize("given", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize(("n", "at"), [(1, 0), (9, 0), (9, 4), (9, 8)])
+def test_one_element_of_the_other_sign(given, n, at):
+    """Arrays of the table's width go in as they are, but for this one, wherever it is."""
+    dtype = given[1:] if given.startswith("u") else f"u{given}"
+    array = np.arange(1, n + 1, dtype=given)
+    with gh.Table(key_dtype=dtype, value_dtype=dtype, device="cpu") as table:
+        assert table.insert(array, array).all()
+        array[at] = -5 if given.startswith("i") else np.iinfo(given).max - 4
+        for call in (lambda: table.contains(array), lambda: table.insert(np.arange(n, dtype=dtype), array)):
+            with pytest.raises(OverflowError, match=rf"element {at} is {array[at]}, which does not fit {dtype}"):
+                call()
+
+
 def test_the_first_lines_that_one_writes():
     table = gh.Table(device="cpu")
     assert table.insert(np.arange(5), 1).all()

@@ -287,3 +287,36 @@ def test_a_rebuild_that_finds_no_place_for_a_pair_tries_a_larger_one(structure, 
         assert len(t) == len(keys)
         assert (t.find(keys)[0] == keys.astype("i8")).all()
         t.check()
+
+
+class LittleMemory(UsedMemory):
+    """So many bytes at a time, and no more."""
+
+    def __init__(self):
+        super().__init__()
+        self.held, self.most, self._sizes = 0, 1 << 62, {}
+
+    def allocate(self, nbytes, alignment, stream):
+        if self.held + nbytes > self.most:
+            return 0
+        self.held += nbytes
+        return super().allocate(nbytes, alignment, stream)
+
+    def deallocate(self, address, nbytes, alignment, stream):
+        self.held -= nbytes
+        super().deallocate(address, nbytes, alignment, stream)
+
+
+@pytest.mark.parametrize(("structure", "most"), [("linear_probe", 2.6), ("stadium", 2.6), ("hive", 3.4)])
+def test_where_there_is_no_memory_to_double_a_table_grows_by_less(structure, most):
+    """The old storage and a new one of twice its size do not fit, but one that is a little larger."""
+    memory = LittleMemory()
+    with gh.Table(structure, capacity=50_000, memory=memory, threads=1, device="cpu", seed=5) as t:
+        room = t.capacity
+        keys = np.arange(room + 2000, dtype="u8")
+        t.insert(keys[: room - 100], 1)
+        memory.most = int(most * memory.held)
+        t.insert(keys[room - 100 : room + 2000], 1)
+        assert room + 2000 <= t.capacity < 1.5 * room
+        assert (t.find(keys)[0] == 1).all()
+        t.check()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import random
 import threading
 
@@ -85,8 +86,10 @@ def test_the_first_and_the_last_key_of_a_dtype(dtype):
 
 
 def test_bad_input(table):
-    with pytest.raises(ValueError, match="pass one of each per range"):
-        table.range([1, 2], [3])
+    for limit in (None, 5):
+        for low, high in (([1, 2], [3]), ([1], [2, 3]), ([], [3])):
+            with pytest.raises(ValueError, match="pass one of each per range"):
+                table.range(low, high, limit)
     with pytest.raises(gh.InvalidArgument, match="limit"):
         table.range([1], [3], 0)
     with pytest.raises(TypeError):
@@ -216,6 +219,101 @@ def test_a_full_pool_says_no_memory_and_goes_on():
         assert len(t) == len(keys)
 
 
+@pytest.mark.parametrize("way_out", ["reserve", "insert", "clear", "flush"])
+def test_chunks_asked_for_in_vain_are_nobodys(way_out):
+    """Each insert into a full pool asks for one more."""
+    keys = np.random.default_rng(2).permutation(60_000).astype("u4")
+    known = {"key_dtype": "u4", "value_dtype": "u4", "grow": False, "device": "cpu"}
+    with gh.Table("skiplist", capacity=6000, **known) as t:
+        for part in np.array_split(keys, 20):
+            with contextlib.suppress(gh.TableFull):
+                t.insert(part, part)
+        there = t.keys()
+        t.check()
+        assert len(there) < len(keys)
+        if way_out == "reserve":
+            t.reserve(len(keys))
+        else:
+            t.erase(there)
+            there = there[:0]
+        if way_out in ("clear", "flush"):
+            getattr(t, way_out)()
+        t.check()
+        rest = np.setdiff1d(keys, there)[:: 1 if way_out == "reserve" else 12]
+        rest = np.random.default_rng(3).permutation(rest)
+        assert t.insert(rest[:4500], rest[:4500]).all()  # in an empty table by a rebuild
+        for part in np.array_split(rest[4500:], 30):
+            assert t.insert(part, part).all()
+        t.check()
+        assert np.array_equal(t.keys(), np.union1d(there, rest))
+
+
+def test_reserve_makes_room_for_what_it_says_though_zombies_have_taken_it():
+    known = {"key_dtype": "u4", "value_dtype": None, "grow": False, "device": "cpu", "build": "never"}
+    with gh.Table("skiplist", capacity=4000, **known) as t:
+        batches = []
+
+        def come_and_go():
+            for first in range(0, 400_000, 4000):
+                batches.append(np.arange(first, first + 4000, dtype="u4"))
+                t.insert(batches[-1])
+                t.erase(batches[-1])
+
+        with pytest.raises(gh.TableFull):
+            come_and_go()
+        t.erase(batches[-1])
+        t.reserve(4000)
+        assert t.insert(batches[-1]).all()
+        t.check()
+
+
+def test_a_pool_of_any_number_of_small_steps():
+    """Chunks are added to those that are there; where the list of pieces is full, all go into one."""
+    keys = np.arange(3000, dtype="u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", build="never") as t:
+        pieces = []
+        for part in np.array_split(keys, 100):
+            t.reserve(t.capacity + 1)
+            t.insert(part, part)
+            pieces.append(t.stats()["segments"])
+        assert 1 in pieces[5:], pieces
+        t.check()
+        found, values = t.export()
+        assert np.array_equal(found, keys)
+        assert np.array_equal(values, keys)
+
+
+def test_neighbours_and_ranges_beside_batches_that_rebuild():
+    """Keys that nobody touches are found while all chunks are written anew, in other memory or where they were."""
+    fixed = np.arange(0, 80_000, 8, dtype="u4")
+    moving = np.setdiff1d(np.arange(80_000, dtype="u4"), fixed)
+    wrong, stop = [], threading.Event()
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", threads=1) as t:
+        t.insert(fixed, fixed)
+
+        def look():
+            while not stop.is_set():
+                keys, values, found = t.lower_bound(fixed[::16])
+                if not (found.all() and (keys == fixed[::16]).all() and (values == keys).all()):
+                    wrong.append("lower_bound")
+                keys, values = t[100:60_000]
+                if not (np.isin(fixed[13:7500], keys).all() and (keys == values).all()):
+                    wrong.append("range")
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        try:
+            for _ in range(12):
+                t.insert(moving, moving)
+                t.erase(moving)
+                t.shrink()
+        finally:
+            stop.set()
+            reader.join()
+        assert not wrong
+        t.check()
+
+
 def test_threads_on_one_chunk():
     with gh.Table("skiplist", key_dtype="u4", value_dtype="u8", device="cpu", threads=1) as t:
         rounds, keys = 300, np.arange(12, dtype="u4")
@@ -247,6 +345,17 @@ def test_offsets_that_promise_more_room_than_there_is(table):
         assert counts.tolist() == [10, 10]
         assert (keys[room:] == guard).all()
         assert (values[room:] == guard).all()
+
+
+@pytest.mark.parametrize("room", [0, 5, 64])
+def test_without_offsets_pairs_are_counted_and_written_nowhere(table, room):
+    low, high = np.array([-50, 0], "i4"), np.array([0, 50], "i4")
+    keys, values, counts = np.full(64, 77, "i4"), np.full(64, 77, "u4"), np.zeros(2, "u8")
+    low_at, high_at, *out = [a.ctypes.data for a in (low, high, keys, values, counts)]
+    table._range_pairs(2, low_at, high_at, 0, room, *out)
+    assert counts.tolist() == [10, 10]
+    assert (keys == 77).all()
+    assert (values == 77).all()
 
 
 @pytest.mark.parametrize("room", [0, 11, 12, 20])

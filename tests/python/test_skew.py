@@ -249,11 +249,22 @@ def test_growth_in_the_middle(kind: str, threads: int, way: dict) -> None:
         assert stats["slots"] <= 6 * max(len(np.unique(keys)), 1024)
 
 
-def test_a_large_batch_grows_its_table_once() -> None:
-    keys = keys_of("uniform", 200_000, "uint64")
-    with table(capacity=1000) as t:
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("kind", ["uniform", "numbers", "late", "early"])
+def test_a_large_batch_grows_its_table_once(kind: str, dtype: str, threads: int) -> None:
+    """By an estimate of how many distinct keys it has, wherever they are; with threads, each has a share of it."""
+    n = 300_000
+    keys = {
+        "uniform": lambda: keys_of("uniform", n, dtype),
+        "numbers": lambda: np.arange(n, dtype=dtype),
+        "late": lambda: np.maximum(np.arange(n) - n // 2, np.arange(n) % 3000).astype(dtype),
+        "early": lambda: np.maximum(n // 2 - np.arange(n), np.arange(n) % 3000).astype(dtype),
+    }[kind]()
+    with table(capacity=1000, dtype=dtype, threads=threads) as t:
         t.accumulate(keys, 1)
         assert t.stats()["rebuilds"] == 1
+        assert t.stats()["slots"] < 2.5 * len(np.unique(keys))
         slots = t.stats()["slots"]
         t.accumulate(keys, 1)  # keys that are there need no room
         assert t.stats()["slots"] == slots
@@ -320,6 +331,40 @@ def test_mixed_batches_sorted_by_kind(dtype: str, value: str, n: int, threads: i
         assert np.array_equal(found, (there & ~is_op[gh.Op.ERASE]) | adds)
         assert np.array_equal(after, np.where(found, np.where(there, joined, new), 0))
         t.check()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(
+    ("structure", "options"), [("linear_probe", {"probe_limit": 128, "row": 1}), ("slab_hash", {"buckets": 40})]
+)
+def test_what_is_tried_again_takes_effect_once(structure: str, options: dict, way: dict) -> None:
+    """Some elements find no room, the table grows, and those alone are served again."""
+    keys = np.append(np.arange(1, 40_000, dtype="uint64") * np.uint64(0x9E3779B97F4A7C15), np.uint64(2**64 - 1))
+    with table(structure, value="uint64", capacity=64, max_load_factor=1.0, **options, **way) as t:
+        added = np.zeros(len(keys), "uint64")
+        for part in np.array_split(np.arange(len(keys)), 20):
+            old = part - len(part) // 2
+            batch = np.random.default_rng(1).permutation(np.append(part, old[old >= 0]))
+            _, fresh = t.execute(np.full(len(batch), gh.Op.ACCUMULATE, np.uint8), keys[batch], np.uint64(1))
+            assert fresh.sum() == np.count_nonzero(added[np.unique(batch)] == 0)
+            np.add.at(added, batch, np.uint64(1))
+        assert t.info["rebuilds"] or structure == "slab_hash"
+        assert np.array_equal(t[keys], added)
+        t.check()
+
+
+def test_mixed_batches_that_go_in_parts() -> None:
+    """Of few keys, into a small table: as much of them at a time as there is room for."""
+    keys = np.arange(60, dtype="uint64") * np.uint64(0x9E3779B1)
+    batch = np.tile(keys, 1000)
+    ops = np.where(np.isin(batch, keys[:30]), gh.Op.FIND, gh.Op.INSERT).astype(np.uint8)
+    with table(capacity=64) as t:
+        t.insert(keys[:30], np.arange(30))
+        values, mask = t.execute(ops, batch, np.arange(len(batch)))
+        assert np.array_equal(values, np.where(ops == gh.Op.FIND, np.tile(np.arange(60), 1000), 0))
+        assert mask.sum() == 30 * 1000 + 30
+        inserted = mask & (ops == gh.Op.INSERT)
+        assert np.array_equal(t[batch[inserted]], np.flatnonzero(inserted))
 
 
 def test_mixed_batches_on_a_set() -> None:

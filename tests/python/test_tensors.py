@@ -1,5 +1,6 @@
 """Columns and tensors of other libraries: PyTorch, JAX, pandas, polars, pyarrow, and anything with DLPack."""
 
+import ctypes
 import sys
 import types
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import Op, _tensors
+from pygpuhash import Op, _core, _tensors
 
 
 @pytest.fixture
@@ -283,3 +284,17 @@ def test_ordered_answers_are_of_the_library_that_asked(monkeypatch):
         ]
         assert [a[2].array.tolist() for a in answers[:4]] == [[True, True], [True, True], [0, 3, 7], [2, 2]]
         assert isinstance(table.range(np.array([4]), np.array([9]))[0], np.ndarray)
+
+
+def test_a_tensor_that_begins_behind_its_address():
+    """DLPack's byte_offset, which some libraries use for slices."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    array = np.arange(8, dtype="u4")
+    for offset in (0, 8):
+        capsule = array.__dlpack__()
+        # of a DLTensor: data 8 bytes, device 8, ndim 4, dtype 4, shape 8, strides 8, and then it
+        ctypes.c_uint64.from_address(pointer(capsule, b"dltensor") + 40).value = offset
+        address, shape, *_ = _core.dlpack_read(capsule)
+        assert address == array.ctypes.data + offset
+        assert shape == (8,)

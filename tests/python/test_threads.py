@@ -1,6 +1,9 @@
 """Many Python threads, closing under way, and Ctrl-C."""
 
 import _thread
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 
@@ -170,3 +173,22 @@ def test_ctrl_c_stops_a_long_call(backend):
         assert table.get(0) in range(0, 80 * piece, piece)  # some whole pieces were carried out, not all
         table.accumulate(keys[:5])
         assert table[0] % piece == 5
+
+
+def test_a_table_has_as_many_threads_as_it_was_given():
+    program = """
+        import os, numpy as np, pygpuhash as gh
+        keys = np.arange(300_000, dtype="u8")
+        def workers():
+            names = [open(f"/proc/self/task/{task}/comm").read().strip() for task in os.listdir("/proc/self/task")]
+            return names.count("gpuhash")
+        for threads in (1, 2, 4):
+            with gh.Table("linear_probe", capacity=len(keys), device="cpu", threads=threads) as t:
+                t.insert(keys, keys)
+                assert t.contains(keys).all()
+            print(workers())
+    """
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == ["0", "1", "3"], done.stderr  # besides the caller

@@ -167,6 +167,17 @@ def test_the_last_super_block_has_no_handle_that_means_none():
             slabs.allocate(1)
 
 
+@pytest.mark.parametrize("kind", ["slab_alloc", "slab_alloc_light"])
+def test_units_that_are_too_few_are_nobodys(kind):
+    with gh.SlabAllocator(kind, memory_blocks=1, super_blocks=1, max_super_blocks=1) as allocator:
+        units = allocator.allocate(600)
+        with pytest.raises(gh.NoMemory, match=r"\d+ of 600 units could not be had"):
+            allocator.allocate(600)
+        assert allocator.stats()["allocated"] == 600
+        rest = allocator.allocate(424)
+        assert len(np.unique(np.append(units, rest))) == 1024
+
+
 def test_the_light_allocator_has_one_range():
     with allocator("slab_alloc_light", memory_blocks=2, super_blocks=3) as slabs:
         units = slabs.allocate(3 * 2048)

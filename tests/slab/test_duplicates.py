@@ -6,6 +6,8 @@ import time
 import numpy as np
 import pytest
 
+import pygpuhash as gh
+
 SIDE = [0, 1, 2]  # distance from the largest key: ~0 and ~0-1 have chains of their own
 
 
@@ -186,3 +188,55 @@ def test_threads_append_pairs_of_one_key_beside_each_other(make):
         t.join()
     table.check()
     assert np.array_equal(np.sort(table.find_all([5])[1]), np.arange(40_000))
+
+
+class Meanwhile(gh.Table):
+    """A table to which something happens between two calls of the library."""
+
+    happens = ()
+
+    def _find_all(self, *arguments):
+        answer = super()._find_all(*arguments)
+        if self.happens:
+            self.happens.pop(0)()
+        return answer
+
+
+@pytest.mark.parametrize("what", ["fewer", "more", "none left", "more twice"])
+def test_find_all_of_a_table_that_changes_between_counting_and_copying(what):
+    keys = np.repeat(np.arange(40, dtype="u4"), 5)
+    with Meanwhile("slab_hash", duplicates=1, key_dtype="u4", value_dtype="u4", device="cpu") as t:
+        t.insert_multi(keys, np.arange(len(keys), dtype="u4"))
+        t.happens = {
+            "fewer": [lambda: t.erase(keys[::10])],
+            "more": [lambda: t.insert_multi(keys, keys)],
+            "none left": [t.clear],
+            "more twice": [lambda: t.insert_multi(keys, keys), lambda: t.insert_multi(keys[:7], keys[:7])],
+        }[what]
+        asked = np.arange(50, dtype="u4")
+        offsets, values = t.find_all(asked)
+        assert not t.happens
+        assert np.diff(offsets).tolist() == t.count(asked).tolist()
+        held, with_them = t.export()
+        assert offsets[-1] == len(values) == len(held)
+        for i in range(50):
+            assert sorted(values[offsets[i] : offsets[i + 1]]) == sorted(with_them[held == i])
+
+
+def test_find_all_into_less_room_than_it_needs(make):
+    """It is refused, and nothing is written; with just enough, nothing behind."""
+    table = make(key_dtype="uint32", value_dtype="uint32", duplicates=1)
+    keys = np.array([3, 4, 5], "u4")
+    table.insert_multi(np.repeat(keys, 4), np.arange(12, dtype="u4"))
+    for room in (1, 6, 11, 12, 13):
+        offsets, values = np.zeros(4, "u8"), np.full(16, 77, "u4")
+        failure = table._find_all(3, keys.ctypes.data, offsets.ctypes.data, values.ctypes.data, room)
+        assert offsets.tolist() == [0, 4, 8, 12]
+        if room < 12:
+            assert isinstance(failure, gh.InvalidArgument)
+            assert f"the keys have 12 values and the array has room for {room}" in str(failure)
+            assert (values == 77).all()
+        else:
+            assert failure is None
+            assert sorted(values[:12]) == list(range(12))
+            assert (values[12:] == 77).all()

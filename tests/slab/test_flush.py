@@ -112,3 +112,18 @@ def test_flush_of_many_buckets_by_many_threads(make, rng):
     table.flush()
     assert table.info["used"] == 100_000
     assert (table[keys[200_000:]] == keys[200_000:]).all()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_chains_of_the_last_two_keys_are_flushed_too(make, whole):
+    """They lie behind the buckets."""
+    table = make(key_dtype="uint32", value_dtype="uint32", duplicates=1)
+    for key in (2**32 - 1, 2**32 - 2):
+        table.insert_multi(np.full(1000, key, "u4"), np.arange(1000, dtype="u4"))
+    assert table.stats()["heap_taken"] > 60
+    table.erase_all(np.array([2**32 - 1, 2**32 - 2], "u4"))
+    buckets = int(table.stats()["buckets"])
+    table.flush(*(() if whole else (buckets, 2)))
+    assert table.stats()["heap_taken"] == table.info["used"] == 0
+    with pytest.raises(gh.InvalidArgument, match="do not exist"):
+        table.flush(buckets, 3)

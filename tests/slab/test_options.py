@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,7 +149,12 @@ def test_numbers_have_a_point_in_every_locale(tmp_path):
 @pytest.mark.parametrize(
     ("backend", "option", "taken", "refused"),
     [
-        ("linear_probe", "probe_limit", ["128", "2147483648"], ["127", "2147483649", "200x", "-200", "", "2e3"]),
+        (
+            "linear_probe",
+            "probe_limit",
+            ["128", "2147483648"],
+            ["127", "2147483649", "200x", "-200", str(200 - 2**64), "", "2e3"],
+        ),
         ("slab_hash", "utilization", ["0.05", "0.94"], ["0.04", "0.941", "0.5x", "nan", ""]),
         ("hive", "stash", ["0", "0.25"], ["-0.1", "0.251", "x"]),
         ("skiplist", "merge", ["0", "0.5"], ["0.51", "inf"]),
@@ -159,4 +165,21 @@ def test_both_ends_of_a_number_and_nothing_beyond(backend, option, taken, refuse
         gh.Table(backend, device="cpu", **{option: text}).close()
     for text in refused:
         with pytest.raises(gh.InvalidArgument, match=f"option {option}={text}: give a "):
+            gh.Table(backend, device="cpu", **{option: text})
+
+
+@pytest.mark.parametrize(
+    ("backend", "option", "word"),
+    [
+        ("linear_probe", "hash", "blog"),
+        ("hive", "claim", "commit"),
+        ("slab_hash", "allocator", "slab_alloc"),
+        ("slab_hash", "duplicates", "1"),
+        ("skiplist", "build", "never"),
+    ],
+)
+def test_whole_words_only(backend, option, word):
+    gh.Table(backend, device="cpu", **{option: word}).close()
+    for text in {word[:-1], word[1:], f"{word}x", f" {word}", f"{word}|", "|", ""}:
+        with pytest.raises(gh.InvalidArgument, match=rf"option {option}={re.escape(text)}: choose one of "):
             gh.Table(backend, device="cpu", **{option: text})

@@ -241,3 +241,26 @@ def test_every_allocation_failing_in_turn_loses_nothing(options):
             break
         budget += 1
     assert budget > 3
+
+
+@pytest.mark.parametrize("options", [{}, {"buckets": 1000}, {"buckets": 1000, "duplicates": 1}])
+def test_a_reserve_without_memory_is_as_if_it_had_not_been_asked_for(options):
+    """Now, and for what the table grows to later."""
+    grown = []
+    for failing in (True, False):
+        memory = Memory()
+        with gh.Table("slab_hash", device="cpu", seed=7, memory=memory, **options) as table:
+            fill(table, 20_000)
+            before, held = table.stats(), memory.held
+            if failing:
+                for budget in range(3 if options else 2):  # what it takes, but for the last block
+                    memory.budget = memory.taken + budget
+                    with pytest.raises(gh.NoMemory):
+                        table.reserve(1_000_000)
+                    assert table.stats() == before
+                    assert memory.held == held
+                memory.budget = None
+            fill(table, 80_000, 20_000)
+            table.check()
+            grown.append(table.stats())
+    assert grown[0] == grown[1]

@@ -106,6 +106,39 @@ def test_capacity_is_made_on_reopening(filled):
         assert (t[KEYS] == VALUES).all()
 
 
+def test_the_seed_is_that_of_the_file(path):
+    """Whatever is asked for later, and through growth: the table says which one it uses."""
+    with table(path, seed=5) as t:
+        t.insert(KEYS, VALUES)
+    for seed, room in ((None, 20_000), (7, 40_000)):
+        with table(path, seed=seed) as t:
+            assert t.seed == t.info["seed"] == 5
+            t.reserve(room)
+            assert t.seed == 5
+            assert (t[KEYS] == VALUES).all()
+
+
+def test_paths_are_as_long_as_in_the_table_that_was_closed(path):
+    """A shorter limit, asked for later, would hide keys; it holds from the next rebuild on."""
+    with table(path, capacity=20_000, max_load_factor=0.99, grow=False, seed=1) as t:
+        keys = np.arange(t.capacity, dtype="u8")
+        t.insert(keys, 5)
+        assert t.stats()["probe_max"] > 16
+        groups = t.stats()["groups"]
+    with table(path, probe_limit=16) as t:
+        assert t.stats()["probe_limit"] == groups
+        assert (t[keys] == 5).all()
+        t.check()
+        t.reserve(50_000)
+        assert t.stats()["probe_limit"] == 16
+        assert (t[keys] == 5).all()
+    with table(path) as t:
+        assert t.stats()["probe_limit"] == 16
+        t.check()
+        t.reserve(90_000)
+        assert t.stats()["probe_limit"] > 16
+
+
 def test_growth_takes_the_place_of_the_file(filled, monkeypatch, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(filled.parent)
@@ -246,6 +279,12 @@ def test_what_a_killed_growth_left_is_taken_away(filled):
     assert not left.exists()
 
 
+def test_a_file_that_was_closed_is_whole_on_every_boot(filled):
+    patch(filled, BOOT, b"another boot".ljust(40, b"\0"))
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
 def test_a_system_that_went_down_is_noticed_and_repaired(filled):
     crashed_system(filled)
     refuses(gh.Corrupt, "not closed before the system went down.*repair=1", filled)
@@ -266,6 +305,19 @@ def test_a_system_that_went_down_is_noticed_and_repaired(filled):
     with table(filled) as t:
         t.check()
         assert len(t) >= 5000
+
+
+def test_a_full_table_is_repaired_without_loss(path):
+    """Paths are as long as the table there."""
+    with table(path, capacity=20_000, max_load_factor=1.0, grow=False, seed=1) as t:
+        keys = np.arange(t.info["slots"], dtype="u8")
+        assert t.insert(keys, keys.astype("i8")).all()
+        assert t.stats()["probe_max"] > 1000
+    crashed_system(path)
+    with table(path, repair=1) as t:
+        assert len(t) == len(keys)
+        assert (t[keys] == keys.astype("i8")).all()
+        t.check()
 
 
 @pytest.mark.parametrize(

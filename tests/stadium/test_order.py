@@ -123,6 +123,20 @@ def test_a_batch_that_takes_every_slot(path):
         t.check()
 
 
+def test_what_is_tried_again_takes_effect_once(path):
+    """Of a batch for which the table grows, with paths so short that some of it finds no room below the load limit."""
+    n = 30_000
+    with table(path, probe_limit=16, max_load_factor=0.99, seed=1) as t:
+        counts = np.zeros(n, "u8")
+        for part in np.array_split(np.arange(n), 12):
+            batch = np.random.default_rng(1).permutation(np.append(part, part // 2))
+            t.accumulate(elements(batch, "u8"), np.uint64(1))
+            np.add.at(counts, batch, np.uint64(1))
+        assert t.info["rebuilds"] > 3
+        assert (t[elements(np.arange(n), "u8")] == counts).all()
+        t.check()
+
+
 def test_a_frequent_key(path):
     numbers = np.zeros(50_000, "u8")
     numbers[::10] = np.arange(1, 5_001)

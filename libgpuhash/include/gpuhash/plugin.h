@@ -73,7 +73,8 @@ typedef struct gpuhash_backend_v1 {
    * of execute are GPUHASH_OP_NOP to GPUHASH_OP_ERASE on the CPU; on CUDA others get GPUHASH_ELEMENT_BAD_OP. */
   gpuhash_status (*run)(void *table, const gpuhash_batch *batch, gpuhash_error *err);
   /* One consistent picture: used <= slots, size <= used + 2, capacity <= slots + 2. traits: 0, or those that this table
-   * has of the backend's. backend, device, widths and seed are the host's to fill in. */
+   * has of the backend's. seed: 0, or the one that this table's hash uses, if that is not the config's. backend, device
+   * and widths are the host's to fill in. */
   gpuhash_status (*info)(void *table, gpuhash_table_info *out, gpuhash_error *err);
   /* With keys: OK only if all pairs fit into *n; else INVALID_ARGUMENT. Both set *n to the number of pairs. */
   gpuhash_status (*export_pairs)(void *table, size_t *n, void *keys, void *values, void *stream, gpuhash_error *err);

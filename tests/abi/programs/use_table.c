@@ -80,6 +80,11 @@ static void set(const char *backend) {
   EXPECT(info.size == n / 2);
   EXPECT(info.seed != 0);
   EXPECT(info.value_bytes == 0);
+  uint64_t counts[2][9] = {{0}}; /* whatever was in the array */
+  memset(counts[1], 0x55, sizeof counts[1]);
+  counts[0][8] = counts[1][8];
+  for (int i = 0; i < 2; ++i) OK(gpuhash_histogram(table, 8, counts[i], &err));
+  EXPECT(memcmp(counts[0], counts[1], sizeof counts[0]) == 0);
   gpuhash_table_destroy(table);
 }
 
