@@ -135,7 +135,7 @@ def goals(
     """(what, compared with, ratio, goal), of rates in keys per second."""
     for other, goal in (("numpy.searchsorted", 3.0), ("bisect", 4.0), ("sortedcontainers", 4.0)):
         if other in rate:
-            for what in ("find", "find, random inserts"):
+            for what in ("find", "lower_bound", "find, random inserts", "lower_bound, random inserts"):
                 yield what, other, rate[what] / rate[other], goal
     moved = 8 + entry_bytes  # a pair is read, and written into its chunk
     yield "build sorted", "copy", rate["build sorted"] * moved / bandwidth["copy"], 0.5
