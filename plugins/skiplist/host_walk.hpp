@@ -102,9 +102,8 @@ class walk_group {
     low[to] = low[i];
     of[to] = of[i];
   }
-  void go_on(u32 i, u32 chunk, key from) {
+  void go_on(u32 i, u32 chunk) {
     at[i] = chunk;
-    sought[i] = from;
     ask_for(chunk);
   }
 
@@ -222,7 +221,7 @@ class host_neighbors {
             continue;
           }
           if (Up)
-            g.go_on(i, link, key(F::key_of(next) + 1));
+            g.go_on(i, link);
           else
             g.sought[i] = key(g.low[i] - 1);
           descends = !Up;

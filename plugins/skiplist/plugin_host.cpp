@@ -79,22 +79,19 @@ template <class F>
 int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
           uint32_t per, uint32_t threads, void*) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
-  using key = typename F::key;
-  using value = typename F::value;
-  dense_writer<F>(t, n, per, threads)
-      .write([&](u64 i) { return t.encode(read_element<key>(keys, key_bytes, i)); },
-             [&](u64 i) { return values ? read_element<value>(values, value_bytes, i) : value(0); });
-  return 0;
+  return with_chunk<F>(
+      table, [&]<u32 R> { dense_writer<F, R>(t, n, per, threads).write(keys, key_bytes, values, value_bytes); });
 }
 // A batch into an empty table, if its keys ascend.
 template <class F>
 bool build_ascending(const void* table, const request& q, uint32_t per) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
-  if (!dense_writer<F>(t, q.n, per, q.threads)
-           .write([&](u64 i) { return t.encode(read_key<F>(q, i)); }, [&](u64 i) { return read_value<F>(q, i); }))
-    return false;
-  if (q.status) memset(q.status, yes, q.n);
-  return true;
+  bool done = false;
+  with_chunk<F>(table, [&]<u32 R> {
+    done = dense_writer<F, R>(t, q.n, per, q.threads).write(q.keys, q.key_bytes, q.values, q.value_bytes);
+  });
+  if (done && q.status) memset(q.status, yes, q.n);
+  return done;
 }
 
 // A batch that a rebuild takes over (build.hpp).

@@ -73,7 +73,8 @@ def questions(rng, keys, n):
 def test_against_a_sorted_array(dtype, value, options, how):
     rng = np.random.default_rng(5)
     bits = np.dtype(dtype).itemsize * 8
-    some = np.unique(rng.integers(0, 2**bits, 6_000, f"u{bits // 8}", endpoint=False))
+    some = rng.integers(0, 2**bits, 6_000, f"u{bits // 8}", endpoint=False)
+    some = np.unique(np.append(some, ~some.dtype.type(0) - np.arange(2, dtype=some.dtype)))  # and some of the ends
     keys = some.view(dtype)[np.argsort(ranks(some.view(dtype)))]
     values = rng.integers(0, 1000, len(keys)).astype(value)
     with gh.Table("skiplist", key_dtype=dtype, value_dtype=value, device="cpu", threads=3, **options) as t:
