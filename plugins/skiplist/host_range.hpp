@@ -26,6 +26,8 @@ class chunk_reader {
   using word = typename F::word;
   using walk = skip_walk<host_mem, table>;
   using interval = typename walk::interval;
+  using tile = host_tile<F, int(R)>;
+  using row = typename tile::row;
 
  public:
   bool over;  // nothing is left
@@ -53,12 +55,12 @@ class chunk_reader {
     else if (++read_ == short_chunks && far_)
       begin_ahead();
     for (;; host_mem::relax()) {
-      const word* const c = t_.chunk(at_);
+      const word* const c = chunk_at<R>(t_, at_);
       const word before = load(c + R - 1);
       host_mem::fence();
-      copy_row(c);
+      const row r = copy_row(c);
+      const word next = next_of(c);
       host_mem::fence();
-      const word next = row_[R - 2];
       const u32 link = table::link_of(next), to = table::target(link);
       const key max = F::key_of(next);
       if (table::is_gone(link)) {  // its heir has what was here; or it is not to be seen yet
@@ -70,11 +72,7 @@ class chunk_reader {
         at_ = to;
         continue;
       }
-      u32 first = 0, end = 0;
-      for (u32 i = 0; i < R - 2; ++i) {
-        first += F::key_of(row_[i]) < from;
-        end += F::key_of(row_[i]) < high_;
-      }
+      const u32 first = entries_below(r, from), end = entries_below(r, high_);
       over = to == none || high_ <= max;
       from = key(max + 1);
       at_ = to;
@@ -88,8 +86,12 @@ class chunk_reader {
  private:
   static constexpr u32 chunks_ahead = 16;
   static word load(const word* p) { return host_mem::load<order::relaxed>(p); }
-  // By the widest loads and stores, since wide loads of the copy wait long for narrow stores.
-  void copy_row(const word* c) {
+  GH_FN static u32 entries_below(const row& r, key k) {
+    return tile().number(tile().at_most(r, key(k - 1), 0, R - 2)) & (k ? ~0u : 0);
+  }
+  // By the widest loads and stores, since wide loads of the copy wait long for narrow stores. The row that is returned is loaded
+  // once more, and the same if LOCK is.
+  GH_FN row copy_row(const word* c) {
 #if GH_ROW_BYTES
     using wide = piece<F, GH_ROW_BYTES>;
     for (u32 i = 0; i < R; i += wide::n) {
@@ -97,31 +99,42 @@ class chunk_reader {
       some.load(c + i);
       some.store(row_ + i);
     }
+    return tile().load(c);
 #else
-    for (u32 i = 0; i < R; ++i) row_[i] = load(c + i);
+    const row r = tile().load(c);
+    for (u32 i = 0; i < R; ++i) row_[i] = r.word(i);
+    return r;
+#endif
+  }
+  // NEXT of the chunk that was copied: not by way of the copy, since the next chunk waits for it.
+  GH_FN word next_of(const word* c) const {
+#if GH_ROW_BYTES
+    return load(c + R - 2);
+#else
+    return row_[R - 2];
 #endif
   }
   void ask_for(u32 chunk) const {
-    const auto* const p = reinterpret_cast<const char*>(t_.chunk(chunk));
+    const auto* const p = reinterpret_cast<const char*>(chunk_at<R>(t_, chunk));
     for (u32 byte = 0; byte < R * sizeof(word); byte += 64) host_mem::prefetch<false>(p + byte);
   }
   void begin_ahead() {
     key ignored = 0;
     if (is_side_key(from) || host_mem::load<order::relaxed>(t_.top) == 0) return;
     if (name_at_ == none) name_at_ = skip_walk<host_mem, table>{t_}.descend(from, &ignored, 1);
-    while (name_ < R - 2 && F::key_of(load(t_.chunk(name_at_) + name_)) <= from) ++name_;
+    while (name_ < R - 2 && F::key_of(load(chunk_at<R>(t_, name_at_) + name_)) <= from) ++name_;
     ask_for_names();
     for (u32 i = 0; i < chunks_ahead; ++i) ask_ahead();
   }
   // The chunk of names to the right, which is visited a few chunks later.
   void ask_for_names() const {
-    const u32 link = table::target(table::link_of(load(t_.chunk(name_at_) + R - 2)));
+    const u32 link = table::target(table::link_of(load(chunk_at<R>(t_, name_at_) + R - 2)));
     if (link != none) ask_for(link);
   }
   // What is read here may be old, which costs time and nothing else.
   void ask_ahead() {
     while (name_at_ != none) {
-      const word* const c = t_.chunk(name_at_);
+      const word* const c = chunk_at<R>(t_, name_at_);
       const word w = name_ < R - 2 ? load(c + name_) : empty_word<F>();
       if (F::key_of(w) == table::no_key) {
         name_at_ = table::target(table::link_of(load(c + R - 2)));

@@ -15,6 +15,12 @@
 
 GH_BEGIN
 
+// t.chunk(handle) of a table whose chunks have R words: it is on the way from each chunk to the next.
+template <u32 R, class F>
+GH_FN typename F::word* chunk_at(const skip_table<F>& t, u32 handle) {
+  return t.segment[handle >> offset_bits] + u64(handle & (segment_chunks - 1)) * R;
+}
+
 template <class F, u32 R>
 class walk_group {
   using table = skip_table<F>;
@@ -74,7 +80,7 @@ class walk_group {
   template <bool Up>
   GH_FN seen look(u32 i, word* entry, word* next) {
     const key k = sought[i];
-    const word* const c = t_.chunk(at[i]);
+    const word* const c = chunk_at<R>(t_, at[i]);
     const word before = load(c + R - 1);
     host_mem::fence();
     const row r = tile().load(c);
@@ -118,12 +124,12 @@ class walk_group {
   }
   GH_FN static u32 up_to(const row& r, key k) { return tile().at_most(r, k, 0, R - 2); }
   GH_FN void ask_for(u32 chunk) const {
-    const auto* const p = reinterpret_cast<const char*>(t_.chunk(chunk));
+    const auto* const p = reinterpret_cast<const char*>(chunk_at<R>(t_, chunk));
     for (u32 byte = 0; byte < R * sizeof(word); byte += 64) host_mem::prefetch<false>(p + byte);
   }
   // The chunks behind the one that encloses k, by their names in this chunk.
   GH_FN void ask_ahead(u32 chunk, key k) const {
-    const word* const c = t_.chunk(chunk);
+    const word* const c = chunk_at<R>(t_, chunk);
     const u32 e = tile().number(up_to(tile().load(c), k));
     for (u32 i = e; i < R - 2 && i < e + ahead_; ++i) {
       const word name = load(c + i);
@@ -134,7 +140,7 @@ class walk_group {
   // The name above level 0 by which k is reached, from this chunk or one right of it, to which `chunk` is moved then.
   GH_FN word name_for(u32& chunk, key k) const {
     for (key ignored = 0;;) {
-      const word* const c = t_.chunk(chunk);
+      const word* const c = chunk_at<R>(t_, chunk);
       const row r = tile().load(c);
       const u32 below = up_to(r, k);
       const word name = slot(r, c, 31 - u32(__builtin_clz(below | 1))), next = slot(r, c, R - 2);
@@ -148,7 +154,7 @@ class walk_group {
   }
   // Is that the name for `last`, too?
   GH_FN bool leads(u32 chunk, word name, key last) const {
-    const word* const c = t_.chunk(chunk);
+    const word* const c = chunk_at<R>(t_, chunk);
     const row r = tile().load(c);
     const word other = slot(r, c, 31 - u32(__builtin_clz(up_to(r, last) | 1)));
     return F::key_of(other) == F::key_of(name) && last <= F::key_of(slot(r, c, R - 2));
