@@ -107,7 +107,7 @@ class chunk_reader {
 #endif
   }
   // NEXT of the chunk that was copied: not by way of the copy, since the next chunk waits for it.
-  GH_FN word next_of(const word* c) const {
+  GH_FN word next_of([[maybe_unused]] const word* c) const {
 #if GH_ROW_BYTES
     return load(c + R - 2);
 #else
