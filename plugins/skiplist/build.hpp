@@ -13,6 +13,7 @@
 
 #include "layout.hpp"
 #include "libgpuhash/drive/io.hpp"
+#include "libgpuhash/drive/stream.hpp"
 #include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/side.hpp"
@@ -22,40 +23,31 @@
 
 GH_BEGIN
 
-// A table of dense chunks, from pairs in the order of their keys. key_at(i) and value_at(i) are asked once for each i; what
-// follows from keys later on is read in the chunks. False: the keys do not ascend, or are those of side slots, and what is in
+// A table of dense chunks, from pairs in the order of their keys. A chunk is put together in the cache, and written past it as
+// soon as the least key of the next one is known. False: the keys do not ascend, or are those of side slots, and what is in
 // the pool is of no use.
-template <class F>
+template <class F, u32 R>
 class dense_writer {
   using key = typename F::key;
+  using value = typename F::value;
   using word = typename F::word;
   using table = skip_table<F>;
 
  public:
   dense_writer(const table& t, u64 n, u32 per, u32 threads)
-      : t_(t), n_(n), per_(per), threads_(threads), s_(dense_shape::of(n, per, t.levels)) {}
+      : t_(t),
+        n_(n),
+        per_(per),
+        threads_(threads),
+        s_(dense_shape::of(n, per, t.levels)),
+        up_(t.order == order_unsigned ? key(0) : t.sign),
+        down_(t.order == order_float ? key(t.sign | (t.sign - 1)) : up_) {}
 
-  template <class Keys, class Values>
-  bool write(Keys key_at, Values value_at) const {
-    std::atomic<bool> good = true;
-    each_chunk(0, [&](u64 begin, u64 end) {
-      if (!write_pairs(begin, end, key_at, value_at)) good = false;
-    });
-    // Of each piece the last chunk's NEXT, and with it whether the next piece goes on where this one ends.
-    each_chunk(0, [&](u64, u64 end) {
-      const bool last = end == s_.chunks[0];
-      const key next = last ? key(0) : low(0, end);
-      if (!last && next <= F::key_of(load(chunk(0, end - 1) + per_ - 1))) good = false;
-      finish(0, end - 1, next);
-    });
-    if (!good) return false;
-    for (u32 l = 1; l < s_.levels; ++l)
-      each_chunk(l, [&](u64 begin, u64 end) {
-        for (u64 j = begin; j < end; ++j) write_names(l, j);
-      });
-    *t_.top = s_.levels - 1;
-    *t_.taken = u32(t_.levels + s_.all);
-    return true;
+  // values: NULL if there are none.
+  bool write(const void* keys, u32 key_bytes, const void* values, u32 value_bytes) const {
+    if constexpr (sizeof(key) == 8)
+      if (key_bytes == 8) return with_keys(static_cast<const key*>(keys), values, value_bytes);
+    return with_keys(static_cast<const u32*>(keys), values, value_bytes);
   }
 
  private:
@@ -65,69 +57,135 @@ class dense_writer {
     return j ? t_.handle_of(u32(t_.levels + s_.before[level] + j - 1)) : table::head(level);
   }
   word* chunk(u32 level, u64 j) const { return t_.chunk(handle(level, j)); }
-  u64 entries_of(u64 j) const { return n_ - j * per_ < per_ ? n_ - j * per_ : per_; }
   // The least key of a chunk, once it has entries.
   key low(u32 level, u64 j) const { return j ? F::key_of(load(chunk(level, j))) : key(0); }
+  // Pieces end where a chunk of level 1 does.
   template <class Serve>
-  void each_chunk(u32 level, Serve serve) const {
-    in_pieces(threads_, size_t(s_.chunks[level]), chunk_cut, [&](size_t begin, size_t end) { serve(begin, end); });
+  void each_piece(u32 level, Serve serve) const {
+    const cut how = {256, 256, 16384, level ? 1 : per_};
+    in_pieces(threads_, size_t(s_.chunks[level]), how, [&](size_t begin, size_t end) { serve(begin, end); });
+  }
+  template <class K>
+  bool with_keys(const K* keys, const void* values, u32 value_bytes) const {
+    if (!values) return write(keys, static_cast<const value*>(nullptr));
+    if constexpr (sizeof(value) == 8)
+      if (value_bytes == 8) return write(keys, static_cast<const value*>(values));
+    return write(keys, static_cast<const u32*>(values));
+  }
+  template <class K, class V>
+  bool write(const K* keys, const V* values) const {
+    std::atomic<bool> good = true;
+    each_piece(0, [&](u64 begin, u64 end) {
+      const bool ascends =
+          values ? write_pairs<true>(begin, end, keys, values) : write_pairs<false>(begin, end, keys, values);
+      if (!ascends) good = false;
+      stream_done();
+    });
+    // Of each piece the last chunks' NEXT, and with it whether the next piece goes on where this one ends.
+    each_piece(0, [&](u64, u64 end) {
+      const bool last = end == s_.chunks[0];
+      const key next = last ? key(0) : low(0, end);
+      if (!last && next <= F::key_of(load(chunk(0, end - 1) + per_ - 1))) good = false;
+      store(chunk(0, end - 1) + R - 2, next_of(0, end - 1, next));
+      if (s_.levels > 1) store(chunk(1, (end - 1) / per_) + R - 2, next_of(1, (end - 1) / per_, next));
+    });
+    if (!good) return false;
+    for (u32 l = 2; l < s_.levels; ++l)
+      each_piece(l, [&](u64 begin, u64 end) {
+        for (u64 j = begin; j < end; ++j) write_names(l, j);
+        stream_done();
+      });
+    *t_.top = s_.levels - 1;
+    *t_.taken = u32(t_.levels + s_.all);
+    return true;
   }
   // NEXT of a chunk, the least key of the next one being this.
-  void finish(u32 level, u64 j, key next) const {
+  word next_of(u32 level, u64 j, key next) const {
     const bool last = j + 1 == s_.chunks[level];
-    store(chunk(level, j) + t_.slots - 2,
-          table::next_word(last ? table::no_key : key(next - 1), last ? none : handle(level, j + 1)));
+    return table::next_word(last ? table::no_key : key(next - 1), last ? none : handle(level, j + 1));
   }
-  void fill_up(word* c, u64 from, u32 level) const {
-    for (u64 i = from; i < t_.entries(); ++i) store(c + i, empty_word<F>());
-    store(c + t_.slots - 1, table::fresh_lock(level));
+  static void begin_row(word* row, u32 level) {
+    for (u32 i = 0; i < R; ++i) row[i] = empty_word<F>();
+    row[R - 1] = table::fresh_lock(level);
   }
-  template <class Keys, class Values>
-  bool write_pairs(u64 begin, u64 end, Keys key_at, Values value_at) const {
-    key before = 0;
-    bool good = true;
-    word* last = nullptr;
-    word* names = s_.levels > 1 ? chunk(1, begin / per_) : nullptr;
-    u64 place = begin % per_;
+  void leave(u32 level, u64 j, word* row, key next) const {
+    row[R - 2] = next_of(level, j, next);
+    stream(chunk(level, j), row, R);
+  }
+  // Do the keys of these chunks ascend?
+  template <bool Values, class K, class V>
+  bool write_pairs(u64 begin, u64 end, const K* keys, const V* values) const {
+    alignas(64) word rows[2][R], names[R];
+    begin_row(rows[0], 0);
+    begin_row(rows[1], 0);
+    begin_row(names, 1);
+    key last = 0;
+    bool bad = false;
+    u32 place = 0;
     for (u64 j = begin; j < end; ++j) {
-      const u32 own = handle(0, j);
-      word* const c = t_.chunk(own);
-      const u64 from = j * per_, n = entries_of(j);
-      key low = 0;
-      for (u64 i = 0; i < n; ++i) {
-        const key k = key_at(from + i);
-        good &= (k > before || from + i == begin * per_) && k < dead_key<key>;
-        before = k;
-        low = i ? low : k;
-        store(c + i, F::make(k, value_at(from + i)));
+      word* const row = rows[j & 1];
+      const u64 from = j * per_;
+      const u32 n = n_ - from < per_ ? u32(n_ - from) : per_;
+      if (from + R <= n_ && n == R - 3) {  // reads some more than it takes: as many as fill registers
+        ask_for(keys + from);
+        if (Values) ask_for(values + from);
+        bad |= fill<R, Values>(row, R - 3, keys + from, values + from, last, j == begin);
+        last = F::key_of(row[R - 4]);
+        row[R - 3] = empty_word<F>();
+        row[R - 1] = table::fresh_lock(0);
+      } else if (n) {
+        begin_row(row, 0);
+        bad |= fill<0, Values>(row, n, keys + from, values + from, last, j == begin);
+        last = F::key_of(row[n - 1]);
       }
-      fill_up(c, n, 0);
-      // While its least key is at hand: NEXT of the chunk before, and its name.
-      if (last) store(last + t_.slots - 2, table::next_word(key(low - 1), own));
-      last = c;
-      if (!names) continue;
+      const key low = j ? F::key_of(row[0]) : key(0);
+      if (j > begin) leave(0, j - 1, rows[~j & 1], low);
       if (place == per_) {
-        names = chunk(1, j / per_);
+        leave(1, j / per_ - 1, names, low);
         place = 0;
       }
-      store(names + place++, F::make(j ? low : key(0), own));
+      names[place++] = F::make(low, handle(0, j));
     }
-    return good;
+    leave(0, end - 1, rows[~end & 1], 0);
+    if (s_.levels > 1) {
+      for (; place < per_; ++place) names[place] = empty_word<F>();
+      leave(1, (end - 1) / per_, names, 0);
+    }
+    return !bad;
+  }
+  // n pairs into a row, of which All can be read, if that is not 0. last: the key before. Do they not ascend?
+  template <u32 All, bool Values, class K, class V>
+  GH_FN bool fill(word* row, u32 n, const K* from, const V* values, key last, bool first) const {
+    const key sign = t_.sign, up = up_, flip = key(up_ ^ down_);
+    const u32 all = All ? All : n;
+    alignas(64) key k[R];
+    for (u32 i = 0; i < all; ++i) k[i] = from[i];
+    asm volatile("" : : "r"(k) : "memory");  // from here on the caller's keys are not read again (B1)
+    for (u32 i = 0; i < all; ++i) k[i] = key(k[i] ^ up ^ (flip & (key(0) - key((k[i] & sign) != 0))));
+    for (u32 i = 0; i < all; ++i) row[i] = F::make(k[i], Values ? value(values[i]) : value(0));
+    u32 bad = (k[0] <= last) & !first;
+    for (u32 i = 1; i < all; ++i) bad |= u32(k[i] <= k[i - 1]) & u32(i < n);
+    return bad | (k[n - 1] >= dead_key<key>);
+  }
+  template <class T>
+  GH_FN static void ask_for(const T* near) {
+    constexpr uintptr_t ahead = 1024;  // bytes
+    host_mem::prefetch<false>(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(near) + ahead));
   }
   void write_names(u32 l, u64 j) const {
-    word* const c = chunk(l, j);
+    alignas(64) word row[R];
+    begin_row(row, l);
     const u64 from = j * per_, all = s_.chunks[l - 1], n = all - from < per_ ? all - from : per_;
-    for (u64 i = 0; i < n && l > 1; ++i) store(c + i, F::make(low(l - 1, from + i), handle(l - 1, from + i)));
-    fill_up(c, n, l);
-    // The next one's least key is its first name's, and that the key of what it names.
-    finish(l, j, j + 1 == s_.chunks[l] ? key(0) : low(l - 1, (j + 1) * per_));
+    for (u64 i = 0; i < n; ++i) row[i] = F::make(low(l - 1, from + i), handle(l - 1, from + i));
+    // The next one's least key is that of what its first name names.
+    leave(l, j, row, j + 1 == s_.chunks[l] ? key(0) : low(l - 1, (j + 1) * per_));
   }
 
-  static constexpr cut chunk_cut = {256, 256, 16384};
   const table& t_;
   const u64 n_;
   const u32 per_, threads_;
   const dense_shape s_;
+  const key up_, down_;  // what encoding changes in keys without their sign, and with it
 };
 
 template <class F>

@@ -6,38 +6,47 @@
 // A range that goes on for long is cut into parts (skip_walk::cut), which threads read into memory of their own. Only then is
 // it known where their pairs go: behind those of the parts before. So a part is read once, and what others write meanwhile
 // moves no pair to a place that is not its own.
+//
+// Of many ranges, the walks to their first chunks go together (host_walk.hpp).
 #pragma once
 #include <stdlib.h>
 
-#include "libgpuhash/kit/team.hpp"
-#include "libgpuhash/tile/host.hpp"
-#include "walk.hpp"
+#include "host_walk.hpp"
 
 GH_BEGIN
 
+inline constexpr u32 short_chunks =
+    3;  // a range of so few chunks is over before chunks ahead of it are worth the search
+
 // The pairs of an interval, those of side slots left out.
-template <class F>
+template <class F, u32 R>
 class chunk_reader {
   using table = skip_table<F>;
   using key = typename F::key;
   using word = typename F::word;
   using walk = skip_walk<host_mem, table>;
   using interval = typename walk::interval;
+  using tile = host_tile<F, int(R)>;
+  using row = typename tile::row;
 
  public:
   bool over;  // nothing is left
   key from;   // all pairs below have been read
 
-  chunk_reader(const walk& w, const interval& of)
-      : over(of.is_empty() || is_side_key(of.low)),
+  static bool has_none(const interval& of) { return of.is_empty() || is_side_key(of.low); }
+  chunk_reader(const walk& w, const interval& of) : chunk_reader(w, of, none) {
+    key ignored = 0;
+    if (!over) at_ = w.descend(from, &ignored);
+  }
+  // From a chunk on that encloses the interval's low, or has done so. names: of level 1, where it has its name; or none.
+  chunk_reader(const walk& w, const interval& of, u32 at, u32 names = none)
+      : over(has_none(of)),
         from(of.low),
         t_(w.t),
         high_(of.to_end ? dead_key<key> : of.high),
-        far_(of.most > 4 * w.t.entries()) {
-    if (over) return;
-    key ignored = 0;
-    at_ = w.descend(from, &ignored);
-  }
+        far_(of.most > 4 * (R - 2)),
+        at_(at),
+        name_at_(names) {}
 
   // What the next chunk has: so many pairs, from *pairs on, until this is called again. `readable` words are there.
   u32 next(const word** pairs) {
@@ -46,28 +55,24 @@ class chunk_reader {
     else if (++read_ == short_chunks && far_)
       begin_ahead();
     for (;; host_mem::relax()) {
-      const word* const c = t_.chunk(at_);
-      const word before = load(c + t_.slots - 1);
+      const word* const c = chunk_at<R>(t_, at_);
+      const word before = load(c + R - 1);
       host_mem::fence();
-      copy_row(c);
+      const row r = copy_row(c);
+      const word next = next_of(c);
       host_mem::fence();
-      const word next = row_[t_.slots - 2];
       const u32 link = table::link_of(next), to = table::target(link);
       const key max = F::key_of(next);
       if (table::is_gone(link)) {  // its heir has what was here; or it is not to be seen yet
         if (to != none) at_ = to;
         continue;
       }
-      if (table::is_locked(before) || !(load(c + t_.slots - 1) == before)) continue;
+      if (table::is_locked(before) || !(load(c + R - 1) == before)) continue;
       if (from > max) {  // a zombie's heir may have been split
         at_ = to;
         continue;
       }
-      u32 first = 0, end = 0;
-      for (u32 i = 0; i < t_.entries(); ++i) {
-        first += F::key_of(row_[i]) < from;
-        end += F::key_of(row_[i]) < high_;
-      }
+      const u32 first = entries_below(r, from), end = entries_below(r, high_);
       over = to == none || high_ <= max;
       from = key(max + 1);
       at_ = to;
@@ -76,48 +81,63 @@ class chunk_reader {
     }
   }
 
-  u32 readable() const { return (t_.entries() + 7) / 8 * 8; }
+  u32 readable() const { return (R + 5) / 8 * 8; }
 
  private:
-  static constexpr u32 chunks_ahead = 16, short_chunks = 3;  // a range of few chunks is over by then
+  static constexpr u32 chunks_ahead = 16;
   static word load(const word* p) { return host_mem::load<order::relaxed>(p); }
-  // By the widest loads and stores, since wide loads of the copy wait long for narrow stores.
-  void copy_row(const word* c) {
+  GH_FN static u32 entries_below(const row& r, key k) {
+    return tile().number(tile().at_most(r, key(k - 1), 0, R - 2)) & (k ? ~0u : 0);
+  }
+  // By the widest loads and stores, since wide loads of the copy wait long for narrow stores. The row that is returned is loaded
+  // once more, and the same if LOCK is.
+  GH_FN row copy_row(const word* c) {
 #if GH_ROW_BYTES
     using wide = piece<F, GH_ROW_BYTES>;
-    for (u32 i = 0; i < t_.slots; i += wide::n) {
+    for (u32 i = 0; i < R; i += wide::n) {
       wide some;
       some.load(c + i);
       some.store(row_ + i);
     }
+    return tile().load(c);
 #else
-    for (u32 i = 0; i < t_.slots; ++i) row_[i] = load(c + i);
+    const row r = tile().load(c);
+    for (u32 i = 0; i < R; ++i) row_[i] = r.word(i);
+    return r;
+#endif
+  }
+  // NEXT of the chunk that was copied: not by way of the copy, since the next chunk waits for it.
+  GH_FN word next_of([[maybe_unused]] const word* c) const {
+#if GH_ROW_BYTES
+    return load(c + R - 2);
+#else
+    return row_[R - 2];
 #endif
   }
   void ask_for(u32 chunk) const {
-    const auto* const p = reinterpret_cast<const char*>(t_.chunk(chunk));
-    for (u32 byte = 0; byte < t_.slots * sizeof(word); byte += 64) host_mem::prefetch<false>(p + byte);
+    const auto* const p = reinterpret_cast<const char*>(chunk_at<R>(t_, chunk));
+    for (u32 byte = 0; byte < R * sizeof(word); byte += 64) host_mem::prefetch<false>(p + byte);
   }
   void begin_ahead() {
     key ignored = 0;
     if (is_side_key(from) || host_mem::load<order::relaxed>(t_.top) == 0) return;
-    name_at_ = skip_walk<host_mem, table>{t_}.descend(from, &ignored, 1);
-    while (name_ < t_.entries() && F::key_of(load(t_.chunk(name_at_) + name_)) <= from) ++name_;
+    if (name_at_ == none) name_at_ = skip_walk<host_mem, table>{t_}.descend(from, &ignored, 1);
+    while (name_ < R - 2 && F::key_of(load(chunk_at<R>(t_, name_at_) + name_)) <= from) ++name_;
     ask_for_names();
     for (u32 i = 0; i < chunks_ahead; ++i) ask_ahead();
   }
   // The chunk of names to the right, which is visited a few chunks later.
   void ask_for_names() const {
-    const u32 link = table::target(table::link_of(load(t_.chunk(name_at_) + t_.slots - 2)));
+    const u32 link = table::target(table::link_of(load(chunk_at<R>(t_, name_at_) + R - 2)));
     if (link != none) ask_for(link);
   }
   // What is read here may be old, which costs time and nothing else.
   void ask_ahead() {
     while (name_at_ != none) {
-      const word* const c = t_.chunk(name_at_);
-      const word w = name_ < t_.entries() ? load(c + name_) : empty_word<F>();
+      const word* const c = chunk_at<R>(t_, name_at_);
+      const word w = name_ < R - 2 ? load(c + name_) : empty_word<F>();
       if (F::key_of(w) == table::no_key) {
-        name_at_ = table::target(table::link_of(load(c + t_.slots - 2)));
+        name_at_ = table::target(table::link_of(load(c + R - 2)));
         name_ = 0;
         if (name_at_ != none) ask_for_names();
         continue;
@@ -130,14 +150,14 @@ class chunk_reader {
   const table& t_;
   const key high_;
   const bool far_;
+  u32 at_;                         // the chunk to read next
   u32 read_ = 0;                   // chunks, up to short_chunks
-  u32 at_ = none;                  // the chunk to read next
-  u32 name_at_ = none, name_ = 0;  // the name of the chunk to ask for next
+  u32 name_at_ = none, name_ = 0;  // the name of the chunk to ask for next, once it is known
   alignas(64) word row_[64]{};     // what is behind a chunk's words is read, and thrown away
 };
 
 // Range after range of a request.
-template <class F>
+template <class F, u32 R>
 class host_ranges {
   using table = skip_table<F>;
   using key = typename F::key;
@@ -145,6 +165,7 @@ class host_ranges {
   using word = typename F::word;
   using walk = skip_walk<host_mem, table>;
   using interval = typename walk::interval;
+  using group = walk_group<F, R>;
 
  public:
   host_ranges(const table& t, const ordered_request& q) : walk_{t}, q_(q), threads_(q.threads) {}
@@ -157,7 +178,11 @@ class host_ranges {
     in_pieces(all, q_.n, range_cut, [&](size_t begin, size_t end) { serve(begin, end); });
   }
   // All pairs but those of side slots, `room` at most, to the arrays' places from `first` on.
-  u64 chunks(u64 room, u64 first = 0) { return serve_chunks({0, 0, true, room, first, room}); }
+  u64 chunks(u64 room, u64 first = 0) {
+    const interval all{0, 0, true, room, first, room};
+    chunk_reader<F, R> reader(walk_, all);
+    return serve_chunks(all, reader);
+  }
 
  private:
   static constexpr cut range_cut = {64, 8, 1024};
@@ -166,16 +191,32 @@ class host_ranges {
   static constexpr u64 least_long = 16384, pairs_per_cut = 32;    // that are read in the time that a cut takes
 
   void serve(size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      const interval r = walk_.interval_of(q_, i);
-      u64 n = serve_chunks(r);
-      n = walk_.range_of_side(r, n, [&](u64 j, key k, value v) { walk_.emit(q_, r, j, k, v); });
-      if (q_.counts) q_.counts[i] = n;
+    const u64 chunks = q_.most / (R / 2) + 1;  // of a range, where they are half full
+    group g(walk_.t, chunks < short_chunks ? u32(chunks) : short_chunks);
+    for (size_t b = begin; b < end; b += group::most) serve(g, b, u32(end - b < group::most ? end - b : group::most));
+  }
+  void serve(group& g, size_t b, u32 many) {
+    interval r[group::most];
+    for (u32 j = 0; j < many; ++j) r[j] = walk_.interval_of(q_, b + j);
+    asm volatile("" : : "r"(r) : "memory");  // W1
+    u32 n = 0;
+    for (u32 j = 0; j < many; ++j) {
+      if (chunk_reader<F, R>::has_none(r[j])) continue;
+      g.sought[n] = r[j].low;
+      g.of[n++] = j;
+    }
+    if (n) g.descend(n);
+    for (u32 j = 0, next = 0; j < many; ++j) {
+      const bool has_walk = next < n && g.of[next] == j;
+      chunk_reader<F, R> reader(walk_, r[j], has_walk ? g.at[next] : none, has_walk ? g.names[next] : none);
+      next += has_walk;
+      u64 pairs = serve_chunks(r[j], reader);
+      pairs = walk_.range_of_side(r[j], pairs, [&](u64 i, key k, value v) { walk_.emit(q_, r[j], i, k, v); });
+      if (q_.counts) q_.counts[b + j] = pairs;
     }
   }
-  u64 serve_chunks(const interval& r) {
+  u64 serve_chunks(const interval& r, chunk_reader<F, R>& reader) {
     u64 n = 0;
-    chunk_reader<F> reader(walk_, r);
     const u32 parts = number_of_parts();
     while (!reader.over && n < r.most) {
       if (threads_ > 1 && n >= least_long && n >= parts * pairs_per_cut) {
@@ -187,7 +228,7 @@ class host_ranges {
     }
     return n;
   }
-  u64 take(const interval& r, u64 n, chunk_reader<F>& reader) const {
+  u64 take(const interval& r, u64 n, chunk_reader<F, R>& reader) const {
     const word* pairs = nullptr;
     u64 here = reader.next(&pairs);
     if (here > r.most - n) here = r.most - n;
@@ -298,7 +339,7 @@ class host_ranges {
       if (failed) {  // this thread goes on alone
         interval left = part_of(first);
         left.high = r.high, left.to_end = r.to_end;
-        chunk_reader<F> reader(walk_, left);
+        chunk_reader<F, R> reader(walk_, left);
         while (!reader.over && n < r.most) n += take(r, n, reader);
         return true;
       }
@@ -317,7 +358,7 @@ class host_ranges {
   void read_part(part& p, const interval& of, bool copies) const {
     p.n = 0;
     p.failed = false;
-    chunk_reader<F> reader(walk_, of);
+    chunk_reader<F, R> reader(walk_, of);
     while (!reader.over && !p.failed) {
       const word* pairs = nullptr;
       const u32 here = reader.next(&pairs);

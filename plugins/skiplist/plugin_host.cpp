@@ -5,6 +5,7 @@
 
 #include "build.hpp"
 #include "host_range.hpp"
+#include "host_walk.hpp"
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 #include "walk.hpp"
@@ -28,39 +29,45 @@ int run(const void* table, const request& q, totals* sum) {
   return -1;
 }
 
+// act.operator()<R>(), where R is how many words a chunk of the table has.
+template <class F, class Act>
+int with_chunk(const void* table, Act act) {
+  switch (static_cast<const skip_table<F>*>(table)->slots) {
+    case 8: act.template operator()<8>(); return 0;
+    case 16: act.template operator()<16>(); return 0;
+    case 32: act.template operator()<32>(); return 0;
+  }
+  return -1;
+}
+
 // All pairs in order; cells and their order are of no account. Nobody writes meanwhile.
 template <class F>
 int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
             uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
-  using T = skip_table<F>;
-  const T& t = *static_cast<const T*>(table);
+  const auto& t = *static_cast<const skip_table<F>*>(table);
   ordered_request q{};
   q.threads = threads;
   q.key_bytes = key_bytes;
   q.value_bytes = value_bytes;
-  const u64 all = host_ranges<F>(t, q).chunks(~u64(0));
-  q.out_keys = keys;
-  q.out_values = values;
-  *n += host_ranges<F>(t, q).chunks(all, *n);
-  return 0;
+  return with_chunk<F>(table, [&]<u32 R> {
+    const u64 all = host_ranges<F, R>(t, q).chunks(~u64(0));
+    q.out_keys = keys;
+    q.out_values = values;
+    *n += host_ranges<F, R>(t, q).chunks(all, *n);
+  });
 }
-
-inline constexpr cut query_cut = {64, 64, 1024};
 
 template <class F>
 int neighbors(const void* table, const ordered_request& q) {
-  const skip_walk<host_mem, skip_table<F>> walk{*static_cast<const skip_table<F>*>(table)};
-  in_pieces(q.threads, q.n, query_cut, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i)
-      q.which <= above ? walk.template write_neighbor<true>(q, i) : walk.template write_neighbor<false>(q, i);
-  });
-  return 0;
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  return with_chunk<F>(table, [&]<u32 R> { host_neighbors<F, R>(t, q).serve(); });
 }
 template <class F>
 int ranges(const void* table, const ordered_request& given) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
   ordered_request q = given;
   if (q.sums) q.counts = q.sums + 1;
-  host_ranges<F>(*static_cast<const skip_table<F>*>(table), q).serve();
+  if (const int e = with_chunk<F>(table, [&]<u32 R> { host_ranges<F, R>(t, q).serve(); })) return e;
   if (q.sums) {
     q.sums[0] = 0;
     for (size_t i = 0; i < q.n; ++i) q.sums[i + 1] += q.sums[i];
@@ -72,22 +79,19 @@ template <class F>
 int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
           uint32_t per, uint32_t threads, void*) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
-  using key = typename F::key;
-  using value = typename F::value;
-  dense_writer<F>(t, n, per, threads)
-      .write([&](u64 i) { return t.encode(read_element<key>(keys, key_bytes, i)); },
-             [&](u64 i) { return values ? read_element<value>(values, value_bytes, i) : value(0); });
-  return 0;
+  return with_chunk<F>(
+      table, [&]<u32 R> { dense_writer<F, R>(t, n, per, threads).write(keys, key_bytes, values, value_bytes); });
 }
 // A batch into an empty table, if its keys ascend.
 template <class F>
 bool build_ascending(const void* table, const request& q, uint32_t per) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
-  if (!dense_writer<F>(t, q.n, per, q.threads)
-           .write([&](u64 i) { return t.encode(read_key<F>(q, i)); }, [&](u64 i) { return read_value<F>(q, i); }))
-    return false;
-  if (q.status) memset(q.status, yes, q.n);
-  return true;
+  bool done = false;
+  with_chunk<F>(table, [&]<u32 R> {
+    done = dense_writer<F, R>(t, q.n, per, q.threads).write(q.keys, q.key_bytes, q.values, q.value_bytes);
+  });
+  if (done && q.status) memset(q.status, yes, q.n);
+  return done;
 }
 
 // A batch that a rebuild takes over (build.hpp).
