@@ -161,3 +161,67 @@ def test_the_producer_is_waited_for_whichever_stream_it_is(cuda, monkeypatch, pr
     _device.view(Interface(KEYS, producer), 0, stream, "keys")
     cuda.bring(stream)
     assert done
+
+
+# ---- a table that changes between the two passes of find_all ---------------------------------------------------------
+
+
+class Meanwhile:
+    """A table to which something happens after a pass, or that refuses one."""
+
+    def __init__(self, table, happens=None, refuses=(0, None)):
+        self.table, self.happens, self.refuses, self.calls = table, happens, refuses, 0
+
+    def __getattr__(self, name):
+        return getattr(self.table, name)
+
+    def _find_all(self, *arguments):
+        self.calls += 1
+        failure = self.table._find_all(*arguments)
+        if self.happens and self.calls == 1:
+            self.happens(self.table._pretend(_core.CPU))
+            self.table._pretend(_core.CUDA)
+        return self.refuses[1] if self.calls >= self.refuses[0] > 0 else failure
+
+
+@pytest.fixture
+def duplicates():
+    with gh.Table("slab_hash", device="cpu", value_dtype="uint64", seed=7, duplicates=True) as table:
+        table.insert_multi(np.repeat(KEYS, 3), np.arange(300, dtype=np.uint64))
+        yield table._pretend(_core.CUDA)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("happens", "calls", "each"),
+    [
+        (None, 2, 3),
+        (lambda t: t.insert_multi(KEYS, KEYS), 3, 4),
+        (lambda t: t.erase_all(KEYS[::2]), 2, None),
+        (lambda t: t.clear(), 2, 0),
+    ],
+    ids=["nothing", "more", "fewer", "none"],
+)
+def test_pairs_that_come_and_go_between_the_passes(cuda, monkeypatch, duplicates, own, happens, calls, each):
+    cupy = fake_libraries.cupy(monkeypatch)
+    spy = Meanwhile(duplicates, happens)
+    offsets, values = _device.find_all(spy, _cuda.from_host(KEYS, 0) if own else cupy.asarray(KEYS), None)
+    offsets, values = (a.get() if own else a.array for a in (offsets, values))
+    many = np.full(100, each) if each is not None else np.where(np.arange(100) % 2, 3, 0)
+    assert spy.calls == calls
+    assert offsets.tolist() == [0, *np.cumsum(many)]
+    assert values.shape == (offsets[-1],)
+    for i, key in enumerate(KEYS):
+        expected = [3 * i, 3 * i + 1, 3 * i + 2, key][: many[i]]
+        assert sorted(values[offsets[i] : offsets[i + 1]]) == sorted(expected)
+
+
+@pytest.mark.parametrize("refused", [gh.InvalidArgument("no"), gh.DeviceError("no")])
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_pass_that_is_refused(cuda, monkeypatch, duplicates, refused, call):
+    """What more room does not cure ends the call."""
+    cupy = fake_libraries.cupy(monkeypatch)
+    spy = Meanwhile(duplicates, refuses=(call, refused))
+    with pytest.raises(type(refused), match="no"):
+        _device.find_all(spy, cupy.asarray(KEYS), None)
+    assert spy.calls <= 2
