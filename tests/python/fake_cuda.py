@@ -74,11 +74,11 @@ class Buffer:
 
     def close(self, stream=None):
         if self.array is not None:
+            if stream is not None and self.cuda.capturing and self.cuda.mode != RELAXED:
+                raise CUDAError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture of another stream forbids it")
             array, self.array = self.array, None
             self.cuda.room[self.kind] += array.nbytes
             self.cuda.freed.append((self.handle, None if stream is None else stream.handle))
-            if self.cuda.capturing and self.cuda.mode != RELAXED:
-                raise CUDAError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture of another stream forbids it")
             if stream is not None:
                 self.cuda.queue(stream.handle, lambda: array.fill(FREED))
             else:
