@@ -111,7 +111,7 @@ class up_to_the_end {
   ~up_to_the_end() { munmap(begin_, bytes_); }
   up_to_the_end(const up_to_the_end&) = delete;
   up_to_the_end& operator=(const up_to_the_end&) = delete;
-  const unsigned char* data() const { return at_; }
+  unsigned char* data() const { return at_; }
 
  private:
   static constexpr size_t page = 4096;
