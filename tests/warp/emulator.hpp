@@ -108,15 +108,16 @@ class machine {
     return me.answer;
   }
 
-  // The same for all threads of a block, and garbage at first. What lies behind it is nobody's.
+  // The same for all threads of a block; at first garbage, or what another block has left. What lies behind it is nobody's.
   void* block_memory(const void* key, size_t bytes) {
     block_words& p = shared_[{now->slot, key}];
-    if (p.words.empty() || p.bytes != bytes) {
+    if (p.bytes != bytes || (!p.in_use && next() % 2)) {
       p.bytes = bytes;
       p.words.resize(bytes / 8 + 4 + fence / 8);
       for (uint64_t& w : p.words) w = next();
       memset(p.begin() + bytes, 0xfe, fence);
     }
+    p.in_use = true;
     return p.begin();
   }
 
@@ -186,12 +187,12 @@ class machine {
   }
   void start_block(unsigned slot) {
     left_[slot] = 0;
-    std::erase_if(shared_, [this, slot](const auto& one) {
-      if (one.first.first != slot) return false;
-      for (size_t i = 0; i < fence; ++i)
-        if (one.second.begin()[one.second.bytes + i] != 0xfe) stuck("a block has written behind its memory");
-      return true;
-    });
+    for (auto& [of, p] : shared_) {
+      if (of.first != slot) continue;
+      for (size_t i = 0; i < fence && p.in_use; ++i)
+        if (p.begin()[p.bytes + i] != 0xfe) stuck("a block has written behind its memory");
+      p.in_use = false;
+    }
     if (next_block_ == blocks_) return;
     const unsigned block = next_block_++;
     threads_.resize(live_blocks * per_block_);
@@ -264,6 +265,7 @@ class machine {
   static constexpr size_t fence = 64;
   struct block_words {
     size_t bytes = 0;
+    bool in_use = false;
     std::vector<uint64_t> words;
     unsigned char* begin() const {
       return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(words.data()) + 15) & ~uintptr_t(15));

@@ -315,7 +315,9 @@ inline void untold_parts(const shape& s, u64 seed, bool few) {
     batch b = random_batch(s, random, pool, kind, 1 + random.below(2200));
     b.type = b.combine = 0;
     b.by_parts = true, b.told = false, b.by_pointer = false, b.with_sum = true;
+    const int64_t used = t->used();
     const totals sum = serve(*t, b);
+    SAME(sum.used, t->used() - used);
     std::map<u64, u64> after;
     for (const auto& [k, v] : contents(*t))
       if (!after.emplace(k, v).second) wrong("key %llx has two pairs", k);
