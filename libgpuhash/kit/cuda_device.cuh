@@ -26,7 +26,7 @@ inline int probe(int ordinal, char* why, size_t size) {
     return snprintf(why, size, "cuda:%d does not exist: %d found", ordinal, n), int(cudaErrorInvalidDevice);
   cudaDeviceProp p;
   if (cudaGetDeviceProperties(&p, ordinal) != cudaSuccess)
-    return snprintf(why, size, "cuda:%d does not answer", ordinal), int(cudaErrorInvalidDevice);
+    return snprintf(why, size, "cuda:%d does not answer", ordinal), cudaGetLastError(), int(cudaErrorInvalidDevice);
   if (p.major < 7 || (p.major == 7 && p.minor < 5))
     return snprintf(why, size, "cuda:%d has compute capability %d.%d; 7.5 is needed", ordinal, p.major, p.minor),
            int(cudaErrorInvalidDevice);
@@ -123,7 +123,7 @@ inline cudaMemPool_t pool_here() {
   of.location.id = device;
   cudaMemPool_t fresh = nullptr, before = nullptr;
   cudaDeviceProp device_has;
-  if (cudaMemPoolCreate(&fresh, &of) || cudaGetDeviceProperties(&device_has, device)) {
+  if (cudaGetDeviceProperties(&device_has, device) || cudaMemPoolCreate(&fresh, &of)) {
     cudaGetLastError();
     return nullptr;
   }

@@ -449,7 +449,7 @@ template <class... P>
 int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
                 const std::type_identity_t<P>&... arguments) {
   constexpr auto at_most = cudaFuncAttributeMaxDynamicSharedMemorySize;
-  if (const cudaError_t e = cudaFuncSetAttribute(kernel, at_most, int(bytes))) return int(e);
+  if (const cudaError_t e = cudaFuncSetAttribute(kernel, at_most, int(bytes))) return cudaGetLastError(), int(e);
   return launch_bytes(kernel, blocks, threads, bytes, stream, arguments...);
 }
 

@@ -11,6 +11,9 @@ The rules, for every kernel of every plugin:
 3. No access is `.nc`, or to memory whose origin is unknown; nothing is called.
    Kernels of CUB, which sort and sum the arrays of a rebuild, are left out.
 4. No kernel has a stack frame or spills, but those that allowances.json names, up to the bytes it names.
+5. Over a bus a lane releases what the lanes of its warp have written, and they read what it has acquired: votes and
+   shuffles order no memory, so a `bar.warp.sync` is between these, in the order of the text. Kernels that collect run
+   while nobody writes.
 
 What is table memory follows from where an address comes from. The kernels take their table as a struct by value, and
 everything that belongs to a batch by plain pointers: parameters, or fields of `request` and its like, whose offsets the
@@ -376,6 +379,24 @@ def broken_rules(kernel: Kernel, name: str, flow: Flow) -> list[str]:
     return problems
 
 
+def unordered_lanes(kernel: Kernel, name: str) -> list[str]:
+    """Sentences about accesses of system scope that break rule 5."""
+    problems: list[str] = []
+    written = acquired = ""
+    for statement in kernel.body:
+        if statement.startswith(("bar.warp.sync", "bar.sync", "barrier.")):
+            written = acquired = ""
+        elif re.match(r"(atom|red)\.release\.sys\.", statement) and written:
+            problems.append(f"no bar.warp.sync between {written} and {statement}")
+        elif re.match(r"ld\.relaxed\.sys\.global\.v\d", statement) and acquired and "collect" not in name:
+            problems.append(f"no bar.warp.sync between {acquired} and {statement}")
+        elif statement.startswith("st.relaxed.sys."):
+            written = statement
+        elif statement.startswith("ld.acquire.sys."):
+            acquired = statement
+    return problems
+
+
 def resources_of(report: str) -> dict[str, Resources]:
     """By mangled name."""
     found = {}
@@ -449,7 +470,8 @@ def lint_ptx(plugin: str, ptx: str, resources: dict[str, Resources], layout: Lay
         flow = Flow(kernel, layout)
         result.kernels += 1
         result.accesses += sum(1 for s in kernel.body if ACCESS.match(s) and not s.startswith("ld.param"))
-        result.problems += [f"{name}: {problem}" for problem in broken_rules(kernel, name, flow)]
+        broken = broken_rules(kernel, name, flow) + unordered_lanes(kernel, name)
+        result.problems += [f"{name}: {problem}" for problem in broken]
         used = resources[kernel.name]
         result.most_registers = max(result.most_registers, used.registers)
         if used.stack + used.spills > allowed.get(name, 0):

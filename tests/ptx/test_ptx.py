@@ -181,6 +181,25 @@ def test_kernels_that_read_alone():
     assert "weak access to table memory: st.global" in problem
 
 
+def test_lanes_that_read_and_write_rows_together_are_ordered():
+    read = ["ld.acquire.sys.global.u64 %rd2,[%rd1];", "ld.relaxed.sys.global.v2.u64 {%rd2,%rd3},[%rd9];"]
+    write = ["st.relaxed.sys.global.v2.u64 [%rd9],{%rd2,%rd3};", "atom.release.sys.global.or.b64 %rd2,[%rd1],%rd3;"]
+    row = ["add.s64 %rd9, %rd2, 64;"]
+    slot = [*SLOT, *row]
+    sync, vote = "bar.warp.sync -1;", "vote.sync.ballot.b32 %r1, %p1, -1;"
+    for first, then in (read, write):
+        assert problems(kernel(*slot, first, vote, sync, then)) == []
+        for between in ([], [vote]):
+            (problem,) = problems(kernel(*slot, first, *between, then))
+            assert "no bar.warp.sync between" in problem
+        (problem,) = problems(kernel(*slot, sync, first, then, sync))
+        assert "no bar.warp.sync between" in problem
+    of_one_lane = ["st.relaxed.sys.global.u64 [%rd1],%rd3;", "st.release.sys.global.u64 [%rd9],%rd2;"]
+    assert problems(kernel(*slot, *of_one_lane)) == []
+    slot = [line.replace("serve_", "collect_") for line in slot]
+    assert problems(kernel(*slot, *read, name="collect"), names=["collect"]) == []
+
+
 def test_spills_and_stack():
     used = "8 bytes stack frame, 12 bytes spill stores, 4 bytes spill loads\nptxas info : Used 40 registers"
     (problem,) = problems(kernel(), used)

@@ -14,6 +14,7 @@ import numpy as np
 
 DEFAULT_STREAMS = (0, 1)
 FREED = 0xDD
+RELAXED = 2
 
 
 class CUDAError(Exception):
@@ -73,6 +74,8 @@ class Buffer:
 
     def close(self, stream=None):
         if self.array is not None:
+            if stream is not None and self.cuda.capturing and self.cuda.mode != RELAXED:
+                raise CUDAError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture of another stream forbids it")
             array, self.array = self.array, None
             self.cuda.room[self.kind] += array.nbytes
             self.cuda.freed.append((self.handle, None if stream is None else stream.handle))
@@ -113,6 +116,7 @@ class Cuda:
         self.allocated, self.freed = [], []
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
+        self.mode = 0  # what captures forbid this thread
         cuda = self
 
         class Device:
@@ -141,6 +145,10 @@ class Cuda:
             self.contexts.append(context)
             return (ok,)
 
+        def exchange(mode):
+            before, self.mode = self.mode, mode
+            return ok, before
+
         def copy(to, source, nbytes, stream):
             to, source, handle = int(to), int(source), self.same(int(stream))
             if not self.pinned(source):  # the driver takes pageable memory at once
@@ -158,8 +166,8 @@ class Cuda:
             cuCtxPopCurrent=lambda: (ok, self.contexts.pop()),
             cuMemcpyAsync=copy,
             cuGetErrorString=lambda code: (ok, b"an error"),
-            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=2),
-            cuThreadExchangeStreamCaptureMode=lambda mode: (ok, 0),
+            CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=RELAXED),
+            cuThreadExchangeStreamCaptureMode=exchange,
             cuStreamIsCapturing=lambda stream: (ok, int(stream in self.capturing)),
             cuStreamGetDevice=lambda stream: (400, None) if stream in self.destroyed else (ok, self.device_of(stream)),
         )

@@ -6,6 +6,7 @@
 #pragma once
 #include <math.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <map>
@@ -61,6 +62,7 @@ struct store {
   bool joins = true;           // accumulate joins equal keys of a block before they reach the table
   bool divides_skewed = true;  // parts=auto
   bool reads_alone = false;    // may a reading batch be told that nobody writes?
+  bool far_elements = true;    // are blocks numbered as elements are?
   virtual ~store() = default;
   virtual bool in_order(const batch&) const { return true; }  // are elements served by the block of their number?
   virtual unsigned per_block() const { return 256; }          // elements
@@ -94,6 +96,28 @@ inline vector<unsigned char> packed(const vector<u64>& from, u32 bytes) {
   for (size_t i = 0; i < from.size(); ++i) memcpy(to.data() + i * bytes, &from[i], bytes);
   return to;
 }
+// The same where memory ends behind the last element: who reads on is stopped by the system.
+class up_to_the_end {
+ public:
+  up_to_the_end(const void* from, size_t bytes, size_t room) : bytes_((room + page - 1) / page * page + page) {
+    void* const p = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || mprotect(static_cast<char*>(p) + bytes_ - page, page, PROT_NONE)) wrong("no memory");
+    begin_ = static_cast<unsigned char*>(p);
+    at_ = begin_ + bytes_ - page - room;
+    memcpy(at_, from, bytes);
+  }
+  up_to_the_end(const vector<u64>& from, u32 element, size_t n)
+      : up_to_the_end(packed(from, element).data(), from.size() * element, n * element) {}
+  ~up_to_the_end() { munmap(begin_, bytes_); }
+  up_to_the_end(const up_to_the_end&) = delete;
+  up_to_the_end& operator=(const up_to_the_end&) = delete;
+  unsigned char* data() const { return at_; }
+
+ private:
+  static constexpr size_t page = 4096;
+  const size_t bytes_;
+  unsigned char *begin_, *at_;
+};
 inline u64 unpacked(const vector<unsigned char>& from, u32 bytes, size_t i) {
   u64 v = 0;
   memcpy(&v, from.data() + i * bytes, bytes);
@@ -106,7 +130,10 @@ inline bool adds(u32 kind) { return kind == insert || kind == assign || kind == 
 inline totals serve(store& s, batch& b) {
   const size_t n = b.n();
   const u32 out_bytes = b.kind == count ? 8 : b.value_bytes;
-  vector<unsigned char> keys = packed(b.keys, b.key_bytes), values = packed(b.values, b.value_bytes);
+  const size_t at_most = b.by_pointer ? n + 300 : n;
+  const up_to_the_end keys(b.keys, b.key_bytes, at_most);
+  const up_to_the_end values(b.values, b.value_bytes, b.values.empty() ? 0 : at_most);
+  const up_to_the_end ops(b.ops.data(), b.ops.size(), b.kind == mixed ? at_most : b.ops.size());
   vector<unsigned char> out(n * out_bytes + 8, untouched);
   b.status.resize(n, untouched);
   vector<u8> before = b.status, status = b.status;
@@ -117,13 +144,13 @@ inline totals serve(store& s, batch& b) {
   request q{};
   q.kind = b.kind, q.combine = b.combine, q.value_type = b.type;
   q.is_set = s.value_bytes == 0;
-  q.n = b.by_pointer ? n + 300 : n;
+  q.n = at_most;
   if (b.by_pointer) q.n_there = &there;
   q.keys = keys.data();
   q.values = b.values.empty() ? nullptr : values.data();
   q.out_values = s.value_bytes || b.kind == count ? out.data() : nullptr;
   q.status = status.data();
-  q.ops = b.ops.data();
+  q.ops = ops.data();
   q.key_bytes = b.key_bytes, q.value_bytes = b.value_bytes;
   q.batch_sum = b.with_sum ? batch_sum.data() : nullptr;
   q.alone = s.reads_alone && (b.kind == find || b.kind == count) && n % 2;
@@ -209,7 +236,7 @@ inline totals serve(store& s, batch& b) {
 // All live pairs, from the cells by the engine.
 inline std::multimap<u64, u64> contents(const store& s) {
   const u64 cells = s.cells;
-  vector<unsigned char> keys(cells * 64 * 8 + 8), values(keys.size());
+  vector<unsigned char> keys((cells * 64 + u64(s.used())) * 8 + 8), values(keys.size());
   u64 n = 0;
   const u32 value_bytes = s.value_bytes ? s.value_bytes : 8;
   const cell_order backwards{cells, cells - 1, 1};

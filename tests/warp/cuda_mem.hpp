@@ -114,6 +114,8 @@ inline u32 block_bytes_at_most() { return 1u << 20; }
 template <class... P>
 int launch(void (*kernel)(P...), u64 blocks, u32 threads, void*, const std::type_identity_t<P>&... arguments) {
   emulated::machine& m = emulated::machine::the();
+  if (call_fails()) return int(cudaErrorLaunchFailure);
+  make_copies();
   if (m.held) {
     m.held->push_back(
         {unsigned(blocks), threads, [kernel, ... given = std::decay_t<P>(arguments)] { kernel(given...); }});

@@ -55,6 +55,7 @@ class machine {
 
   // What the tests set.
   uint64_t seed = 1;
+  unsigned last_blocks = ~0u;        // of a launch, only so many are run
   uint64_t steps = 0, meetings = 0;  // counted
 
   void run(unsigned blocks, unsigned threads, const std::function<void()>& kernel) {
@@ -62,7 +63,7 @@ class machine {
     per_block_ = threads;
     state_ = seed * 0x9e3779b97f4a7c15u + 1;
     sticky_ = next() % 2 ? 0 : 15;  // every other launch lets a warp run ahead of the others
-    next_block_ = 0, blocks_ = blocks, unfinished_ = 0;
+    next_block_ = blocks > last_blocks ? blocks - last_blocks : 0, blocks_ = blocks, unfinished_ = 0;
     for (unsigned slot = 0; slot < live_blocks; ++slot) start_block(slot);
     uint64_t budget = remembers ? 20'000'000 : 400'000'000;
     while (unfinished_) {
@@ -107,14 +108,17 @@ class machine {
     return me.answer;
   }
 
-  // The same for all threads of a block, and garbage at first.
+  // The same for all threads of a block; at first garbage, or what another block has left. What lies behind it is nobody's.
   void* block_memory(const void* key, size_t bytes) {
-    auto& p = shared_[{now->slot, key}];
-    if (p.size() != bytes / 8 + 2) {
-      p.resize(bytes / 8 + 2);
-      for (uint64_t& w : p) w = next();
+    block_words& p = shared_[{now->slot, key}];
+    if (p.bytes != bytes || (!p.in_use && next() % 2)) {
+      p.bytes = bytes;
+      p.words.resize(bytes / 8 + 4 + fence / 8);
+      for (uint64_t& w : p.words) w = next();
+      memset(p.begin() + bytes, 0xfe, fence);
     }
-    return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(p.data()) + 15) & ~uintptr_t(15));
+    p.in_use = true;
+    return p.begin();
   }
 
   // While tests hold launches, they are noted, and then run at the same time, a block of each in turn.
@@ -183,9 +187,14 @@ class machine {
   }
   void start_block(unsigned slot) {
     left_[slot] = 0;
+    for (auto& [of, p] : shared_) {
+      if (of.first != slot) continue;
+      for (size_t i = 0; i < fence && p.in_use; ++i)
+        if (p.begin()[p.bytes + i] != 0xfe) stuck("a block has written behind its memory");
+      p.in_use = false;
+    }
     if (next_block_ == blocks_) return;
     const unsigned block = next_block_++;
-    std::erase_if(shared_, [slot](const auto& one) { return one.first.first == slot; });
     threads_.resize(live_blocks * per_block_);
     for (unsigned i = 0; i < per_block_; ++i) {
       auto& t = threads_[slot * per_block_ + i];
@@ -253,11 +262,20 @@ class machine {
     std::string bytes;
     uint64_t number;  // of the words that were written; addresses differ from run to run
   };
+  static constexpr size_t fence = 64;
+  struct block_words {
+    size_t bytes = 0;
+    bool in_use = false;
+    std::vector<uint64_t> words;
+    unsigned char* begin() const {
+      return reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(words.data()) + 15) & ~uintptr_t(15));
+    }
+  };
   std::map<const void*, old_word> before_;
   const std::function<void()>* kernel_ = nullptr;
   gpuhash::sim::context scheduler_;
   std::vector<std::unique_ptr<thread>> threads_;
-  std::map<std::pair<unsigned, const void*>, std::vector<uint64_t>> shared_;
+  std::map<std::pair<unsigned, const void*>, block_words> shared_;
   unsigned runnable_[warps_at_most] = {}, left_[live_blocks] = {};
   unsigned per_block_ = 0, next_block_ = 0, blocks_ = 0, unfinished_ = 0, warp_ = 0, sticky_ = 0;
   uint64_t state_ = 1;

@@ -62,8 +62,10 @@ void add(vector<shape>& to, const char* name, format_id format) {
   for (const u32 bucket : {8u, 16u, 32u}) {
     const u32 ways = bucket == 16 ? 3 : 2;
     to.push_back({std::string(name) + " bucket " + std::to_string(bucket),
-                  sizeof(typename F::key),
-                  F::has_value ? u32(sizeof(typename F::value)) : 0,
+                  bucket == 32 ? 4 : u32(sizeof(typename F::key)),  // slots of 8 bytes take arrays of 4 as well
+                  !F::has_value  ? 0
+                  : bucket == 16 ? 4
+                                 : u32(sizeof(typename F::value)),
                   {insert, assign, accumulate, find, erase, count, mixed},
                   full,
                   [=](u64 keys) { return std::make_unique<hive_store<F>>(format, keys, bucket, ways); },

@@ -44,18 +44,95 @@ struct linear_store final : store {
   vector<u128> side_;
 };
 
+// Slots of 8 bytes take arrays of 4 as well: keys in the first shape, values in the second one.
 template <class F>
 void add(vector<shape>& to, const char* name, format_id format) {
-  for (const u32 bytes : {u32(sizeof(typename F::word)), 64u, 128u}) {
-    const u32 row = bytes / u32(sizeof(typename F::word));
+  constexpr u32 word = sizeof(typename F::word), half = sizeof(typename F::key);
+  for (const u32 bytes : {word, 64u, 128u}) {
+    const u32 row = bytes / word;
     to.push_back({std::string(name) + " row " + std::to_string(row),
-                  sizeof(typename F::key),
-                  F::has_value ? u32(sizeof(typename F::value)) : 0,
+                  bytes == word ? 4 : half,
+                  !F::has_value ? 0
+                  : bytes == 64 ? 4
+                                : half,
                   {insert, assign, accumulate, find, erase, count, mixed},
                   full,
                   [=](u64 keys) { return std::make_unique<linear_store<F>>(format, keys, row); },
                   row * sizeof(typename F::word) >= 32});
   }
+}
+
+// A table moves into another one, as it does when it grows and shrinks. What found no place is counted.
+template <class F>
+void move(format_id format, u64 seed) {
+  using key = typename F::key;
+  const shape s{"moving", sizeof(key), F::has_value ? u32(sizeof(typename F::value)) : 0, {}, full, {}};
+  title(s, seed, F::has_value ? "pairs" : "a set");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 300);
+  const u32 word = sizeof(typename F::word), widths[] = {1, 64 / word, 128 / word};
+  const u64 sizes[] = {1200, 330, 100, 700};
+  for (u32 i = 0; i < 8; ++i) {
+    linear_store<F> from(format, 420 + random.below(60), widths[random.below(3)]);
+    linear_store<F> to(format, sizes[i % 4] + random.below(40), widths[random.below(3)]);
+    if (i >= 4) to.t.probe_limit = to.t.widest * 2;  // paths end early
+    model m;
+    batch in = random_batch(s, random, pool, insert, 700, true), out = random_batch(s, random, pool, erase, 120);
+    check(from, m, in);
+    check(from, m, out);
+    u64 live = 0;
+    for (u64 slot = 0; slot < from.t.n_slots; ++slot) live += is_live<F>(from.t.slots[slot]);
+    const auto before = from.memory;
+    bool moves = false;
+    SAME(from.run->move(from.layout, to.layout, to.sum.data(), &moves, nullptr), 0);
+    SAME(moves, true);
+    if (memcmp(before.data(), from.memory.data(), before.size() * 16)) wrong("moving has changed the old table");
+    int64_t used = 0, failed = 0;
+    for (const totals& one : to.sum) {
+      used += one.used, failed += int64_t(one.failed);
+      SAME(one.live || one.yes || one.bad_ops, 0);
+    }
+    SAME(used, to.used());
+    SAME(used + failed, live);
+    if (i % 4 < 2 && i < 4) SAME(failed, 0);
+    if (i % 4 == 2 && !failed) wrong("all pairs found a place in a table that has none for them");
+    // Each is where a find looks for it; those that are nowhere are as many as failed.
+    batch look;
+    look.kind = find, look.key_bytes = s.key_bytes, look.value_bytes = s.value_bytes ? s.value_bytes : 8;
+    for (const auto& [k, one] : m)
+      if (one.alive && !is_side_key(key(k))) look.keys.push_back(k), look.values.push_back(0), look.ops.push_back(find);
+    serve(to, look);
+    int64_t missing = 0;
+    for (size_t e = 0; e < look.n(); ++e) {
+      missing += look.status[e] == no;
+      if (look.status[e] == yes && s.value_bytes) SAME(look.out[e], m[look.keys[e]].value);
+    }
+    SAME(missing, failed);
+    const auto there = contents(to);
+    SAME(there.size(), used);
+    for (const auto& [k, v] : there)
+      if (!m[k].alive) wrong("key %llx was not in the old table", k);
+    if (i) continue;
+    with_failing_calls("moving",
+                       [&] { return from.run->move(from.layout, to.layout, to.sum.data(), &moves, nullptr); });
+  }
+}
+// Cells beyond 2^32.
+void far_cells(u64 seed) {
+  where = "far cells, seed " + std::to_string(seed);
+  constexpr u64 far = u64(1) << 32;
+  linear_store<pair32> s(format_pair32, 600, 8);
+  batch b;
+  b.kind = insert, b.key_bytes = b.value_bytes = 4;
+  for (u64 k = 0; k < 300; ++k) b.keys.push_back(k * 7), b.values.push_back(k);
+  SAME(serve(s, b).live, 300);
+  linear_table<pair32> t = s.t;
+  t.slots = reinterpret_cast<u64*>(reinterpret_cast<uintptr_t>(t.slots) - far * sizeof(u64));
+  vector<u32> keys(700), values(700);
+  uint64_t n = 0;
+  SAME(s.run->collect(&t, {}, far, far + t.n_slots, keys.data(), values.data(), 4, 4, &n, 1, nullptr), 0);
+  SAME(n, 300);
+  for (size_t i = 0; i < n; ++i) SAME(keys[i], values[i] * 7);
 }
 
 // What a growing table asks about a mixed batch.
@@ -80,5 +157,12 @@ int main(int argc, char** argv) {
   add<set32>(shapes, "set32", format_set32);
   add<pair64>(shapes, "pair64", format_pair64);
   add<set64>(shapes, "set64", format_set64);
-  return run_all(shapes, argc, argv, count_codes);
+  return run_all(shapes, argc, argv, [](u64 seed) {
+    count_codes(seed);
+    far_cells(seed);
+    move<pair32>(format_pair32, seed);
+    move<set32>(format_set32, seed);
+    move<pair64>(format_pair64, seed);
+    move<set64>(format_set64, seed);
+  });
 }

@@ -1,5 +1,8 @@
 // Rounds of random batches on one store after the other, for every structure.
 #pragma once
+#include <cuda_runtime.h>
+#include <signal.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -11,7 +14,7 @@ namespace warp_test {
 // How to make stores of a structure in one shape.
 struct shape {
   std::string name;
-  u32 key_bytes, value_bytes;  // of the slots
+  u32 key_bytes, value_bytes;  // of the arrays; slots may be wider
   vector<u32> kinds;
   u32 failure;                                           // what elements answer that find no room
   std::function<std::unique_ptr<store>(u64 keys)> make;  // with room for so many, and few more
@@ -78,7 +81,9 @@ inline batch random_batch(const shape& s, random_numbers& random, const vector<u
     }
   else if (s.value_bytes)
     b.values.assign(b.n(), 0);
-  for (size_t i = 0; i < b.n(); ++i) b.ops.push_back(u8(random.below(7) == 6 ? 200 : random.below(6)));
+  constexpr u8 no_ops[] = {insert_multi, count, erase_all, mixed, 200, 255};  // of a mixed batch
+  for (size_t i = 0; i < b.n(); ++i)
+    b.ops.push_back(random.below(7) == 6 ? no_ops[random.below(6)] : u8(random.below(6)));
   return b;
 }
 
@@ -310,7 +315,9 @@ inline void untold_parts(const shape& s, u64 seed, bool few) {
     batch b = random_batch(s, random, pool, kind, 1 + random.below(2200));
     b.type = b.combine = 0;
     b.by_parts = true, b.told = false, b.by_pointer = false, b.with_sum = true;
+    const int64_t used = t->used();
     const totals sum = serve(*t, b);
+    SAME(sum.used, t->used() - used);
     std::map<u64, u64> after;
     for (const auto& [k, v] : contents(*t))
       if (!after.emplace(k, v).second) wrong("key %llx has two pairs", k);
@@ -368,8 +375,187 @@ inline void declined(const shape& s, store& t, u64 seed) {
   }
 }
 
+// ---- what any batch has to mind ---------------------------------------------------------------------------------------
+
+// Whichever call of CUDA fails, a batch says so, and gives back what it has allocated.
+inline void with_failing_calls(const char* what, const std::function<int()>& batch) {
+  for (int n = 1;; ++n) {
+    const size_t before = allocations.size();
+    failing_call = n;
+    const int e = batch();
+    const bool some_failed = failing_call == 0;
+    failing_call = 0;
+    SAME(allocations.size(), before);
+    if (some_failed && !e) wrong("call %d of %s failed, and it says that all is well", n, what);
+    if (some_failed) continue;
+    SAME(e, 0);
+    return;
+  }
+}
+
+// Some elements as a request has them.
+struct plain_request {
+  request q{};
+  up_to_the_end keys, values;
+  vector<u8> status, ops;
+  vector<u64> out;
+  plain_request(const shape& s, const vector<u64>& pool)
+      : keys(pool, s.key_bytes, pool.size()),
+        values(pool, s.value_bytes ? s.value_bytes : 4, pool.size()),
+        status(pool.size() + 64, untouched),
+        ops(pool.size(), insert),
+        out(pool.size()) {
+    q.n = pool.size(), q.keys = keys.data(), q.status = status.data(), q.ops = ops.data();
+    q.values = s.value_bytes ? values.data() : nullptr, q.out_values = s.value_bytes ? out.data() : nullptr;
+    q.key_bytes = s.key_bytes, q.value_bytes = s.value_bytes ? s.value_bytes : 8, q.is_set = s.value_bytes == 0;
+  }
+};
+inline bool has_kind(const shape& s, u32 kind) {
+  return std::find(s.kinds.begin(), s.kinds.end(), kind) != s.kinds.end();
+}
+
+inline void failing_calls(const shape& s, u64 seed) {
+  title(s, seed, "calls that fail");
+  auto t = s.make(300);
+  plain_request p(s, key_pool(s, 40));
+  const void* const out = p.q.out_values;
+  for (const u32 kind : s.kinds) {
+    p.q.kind = kind, p.q.out_values = kind == count ? p.out.data() : const_cast<void*>(out);
+    with_failing_calls("a batch", [&] { return t->run->run(t->layout, p.q, t->sum.data()); });
+  }
+  vector<u64> keys(t->cells * 64), values(keys.size());
+  with_failing_calls("collecting", [&] {
+    uint64_t n = 0;
+    return t->run->collect(t->layout, {}, 0, t->cells, keys.data(), values.data(), t->key_bytes,
+                           t->value_bytes ? t->value_bytes : 8, &n, 1, nullptr);
+  });
+  p.q.out_values = nullptr, p.q.parts = parts_always;
+  for (const bool told : {true, false}) {
+    p.q.kind = told ? u32(assign) : s.value_bytes ? u32(accumulate) : u32(insert);
+    p.q.status = told ? p.status.data() : nullptr;
+    if (!s.parts) continue;
+    vector<u128> memory(t->run->parts->memory(t->layout, p.q) / 16 + 1);
+    with_failing_calls("a batch by parts",
+                       [&] { return t->run->parts->run(t->layout, p.q, t->sum.data(), memory.data(), t->run->run); });
+  }
+}
+
+// Batches that are not for parts, whatever they ask for.
+inline void not_by_parts(const shape& s) {
+  title(s, 1, "not by parts");
+  auto t = s.make(300);
+  plain_request p(s, key_pool(s, 40));
+  p.q.kind = insert, p.q.out_values = nullptr, p.q.parts = parts_always;
+  const auto asks = [&](const request& q) { return t->run->parts->memory(t->layout, q) != 0; };
+  if (s.parts) SAME(asks(p.q), true);
+  const uint64_t n = p.q.n;
+  for (int i = 0; i < 4; ++i) {
+    request q = p.q;
+    if (i == 0) q.only_failed = 1;
+    if (i == 1) q.n_there = &n;
+    if (i == 2) q.out_values = p.out.data();
+    if (i == 3) q.n = 0;
+    if (asks(q)) wrong("a batch that is not for parts asks for memory (%d)", i);
+  }
+  for (const u32 kind : {u32(nop), u32(find), u32(insert_multi), u32(count), u32(erase_all), u32(mixed)}) {
+    request q = p.q;
+    q.kind = kind;
+    if (asks(q)) wrong("batches of kind %u are not for parts", kind);
+  }
+}
+
+// A batch of more than 2^32 elements, the last blocks of it.
+inline void far_elements(const shape& s, u64 seed) {
+  title(s, seed, "far elements");
+  constexpr u64 far = u64(1) << 32;
+  constexpr size_t n = 512;
+  auto t = s.make(3 * n);
+  const vector<u64> all = key_pool(s, n);
+  plain_request p(s, all);
+  emulated::machine& machine = emulated::machine::the();
+  machine.last_blocks = 2;
+  request q = p.q;
+  const auto back = [](auto* at, u64 bytes) {
+    using pointer = decltype(at);
+    return pointer(reinterpret_cast<uintptr_t>(at) - far * bytes);
+  };
+  q.n = far + n, q.keys = back(q.keys, q.key_bytes), q.status = back(q.status, 1), q.ops = back(q.ops, 1);
+  if (q.values) q.values = back(q.values, q.value_bytes);
+  for (const u32 kind : {u32(insert), u32(find), u32(count), u32(mixed), u32(erase)}) {
+    if (!has_kind(s, kind)) continue;
+    std::fill(p.status.begin(), p.status.end(), untouched);
+    q.kind = kind;
+    const u32 out_bytes = kind == count ? 8 : q.value_bytes;
+    q.out_values = kind == count || s.value_bytes ? back(static_cast<void*>(p.out.data()), out_bytes) : nullptr;
+    SAME(t->run->run(t->layout, q, t->sum.data()), 0);
+    for (size_t i = 0; i < n; ++i) {
+      SAME(p.status[i], kind != mixed);  // which inserts what is there
+      u64 got = 0;
+      memcpy(&got, reinterpret_cast<const char*>(p.out.data()) + i * out_bytes, out_bytes);
+      if (kind == find && s.value_bytes)
+        SAME(got, s.value_bytes == 4 ? u32(all[i]) : s.key_bytes == 4 ? u32(all[i]) : all[i]);
+      if (kind == count) SAME(got, 1);
+    }
+    SAME(p.status[n], untouched);
+    SAME(t->live(), kind == erase ? 0 : n);
+  }
+  machine.last_blocks = ~0u;
+}
+
+// Sums that end within the range of their type, whereas some of the operands by themselves do not.
+inline void large_sums(const shape& s, u64 seed) {
+  title(s, seed, "large operands");
+  const bool single = s.value_bytes == 4;
+  const auto bits = [&](double x) {
+    const float f = float(x);
+    u64 v = 0;
+    single ? memcpy(&v, &f, 4) : memcpy(&v, &x, 8);
+    return v;
+  };
+  const double large = single ? 3e38 : 1.5e308;
+  random_numbers random{seed};
+  for (const int how : {0, 1, 2}) {  // one after the other; by parts, told and untold
+    if (how && !s.parts) continue;
+    auto t = s.make(200);
+    batch b;
+    b.kind = insert, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes, b.type = 2;
+    b.keys = {1, 2, 3, 5, 6, 7, s.key_bytes == 4 ? 0xffffffffu : ~u64(0)};
+    b.values.assign(b.keys.size(), bits(-large));
+    SAME(serve(*t, b).live, b.n());
+    batch sum = b;
+    sum.kind = accumulate, sum.by_parts = how > 0, sum.told = how < 2;
+    sum.keys.clear(), sum.values.clear(), sum.status.clear();
+    for (const u64 k : b.keys)
+      for (int i = 0; i < 34; ++i) sum.keys.push_back(k), sum.values.push_back(bits(i < 2 ? large : 0.0));
+    for (size_t i = sum.n() - 1; i; --i) {
+      const size_t other = random.below(i + 1);
+      std::swap(sum.keys[i], sum.keys[other]), std::swap(sum.values[i], sum.values[other]);
+    }
+    SAME(serve(*t, sum).live, 0);
+    const auto after = contents(*t);
+    SAME(after.size(), b.n());
+    for (const auto& [k, v] : after)
+      if (v != bits(large)) wrong("key %llx has the sum %llx (%d)", k, v, how);
+  }
+}
+
 inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std::function<void(u64)>& more) {
   const u64 rounds = argc > 1 ? u64(atoll(argv[1])) : 3, first = argc > 2 ? u64(atoll(argv[2])) : 1;
+  static char own_stack[1 << 16];
+  stack_t aside{};
+  aside.ss_sp = own_stack, aside.ss_size = sizeof(own_stack);
+  sigaltstack(&aside, nullptr);
+  struct sigaction told{};
+  told.sa_flags = SA_ONSTACK;
+  told.sa_handler = [](int) { wrong("memory that is nobody's was accessed"); };
+  sigaction(SIGSEGV, &told, nullptr);
+  for (size_t i = first % 3; i < shapes.size(); i += 3) {
+    const shape& s = shapes[i];
+    failing_calls(s, first);
+    if (s.make(300)->run->parts) not_by_parts(s);
+    if (s.make(300)->far_elements) far_elements(s, first);
+    if (s.value_bytes == 4 || s.value_bytes == 8) large_sums(s, first);
+  }
   for (const shape& s : shapes)
     for (u64 seed = first; seed < first + rounds; ++seed) {
       any_batches(s, seed * 1000);
@@ -385,6 +571,7 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
       if (seed == first && &s == &shapes[0]) many_blocks(s, seed * 1000 + 3);
     }
   for (u64 seed = first; seed < first + rounds; ++seed) more(seed);
+  SAME(allocations.size(), 0);
   const emulated::machine& m = emulated::machine::the();
   printf("%zu shapes, %llu steps, %llu collectives, nothing wrong\n", shapes.size(), (unsigned long long)m.steps,
          (unsigned long long)m.meetings);

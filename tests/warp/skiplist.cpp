@@ -63,7 +63,7 @@ void add(vector<shape>& to, const char* name, format_id format, const vector<u32
   for (const u32 chunk : chunks)
     to.push_back({std::string(name) + " chunk " + std::to_string(chunk),
                   sizeof(typename F::key),
-                  sizeof(typename F::value),
+                  chunk == 16 ? 4 : u32(sizeof(typename F::value)),  // slots of 8 bytes take arrays of 4 as well
                   {insert, assign, accumulate, find, erase, count, mixed},
                   no_memory,
                   [=](u64 keys) { return std::make_unique<skip_store<F>>(format, keys, chunk); }});
@@ -71,7 +71,8 @@ void add(vector<shape>& to, const char* name, format_id format, const vector<u32
 
 // A batch that a rebuild takes over, as skiplist_table::build_from does it, in the order of the batch. `from` is left alone.
 template <class F>
-std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format, const batch& b, vector<u8>& status) {
+std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format, const batch& b, vector<u8>& status,
+                                     bool faults) {
   constexpr u32 half = sizeof(typename F::key);
   const ordered_engine& e = *from.run->ordered;
   const auto keys = packed(b.keys, half);
@@ -97,17 +98,32 @@ std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format
   SAME(n, r.old);
   r.old_keys = old_keys.data();
   r.old_values = old_values.data();
-  vector<u64> work(e.work_bytes(r) / 8 + 2, 0x1234567890abcdefu);
+  // What lies behind the keys is not looked at, even where it looks like the last of them.
+  const u64 last = *std::max_element(b.keys.begin(), b.keys.end());
+  vector<u64> work(e.work_bytes(r) / 8 + 2, half == 4 ? last << 32 | last : last);
   r.work = work.data();
   auto to = std::make_unique<skip_store<F>>(format, r.old + b.n() + 60, from.t.slots);
   to->side_ = from.side_;
   to->t.side = reinterpret_cast<typename F::word*>(to->side_.data());
+  if (faults)
+    with_failing_calls("sorting", [&] {
+      build_request again = r;
+      return e.sort(&to->t, again);
+    });
   SAME(e.sort(&to->t, r), 0);
   const u64 all = r.old + r.fresh;
   vector<unsigned char> new_keys(all * half + 16, untouched), new_values(all * half + 16, untouched);
-  SAME(e.merge(&to->t, r, new_keys.data(), new_values.data()), 0);
+  const auto merge = [&] { return e.merge(&to->t, r, new_keys.data(), new_values.data()); };
+  if (faults && b.kind != accumulate)  // which would add some of them twice
+    with_failing_calls("merging", merge);
+  else
+    SAME(merge(), 0);
   for (size_t i = all * half; i < new_keys.size(); ++i) SAME(new_keys[i] + new_values[i], 2 * untouched);
-  SAME(e.build(&to->t, all, new_keys.data(), new_values.data(), half, half, from.t.entries() - 1, 1, nullptr), 0);
+  const auto build = [&] {
+    return e.build(&to->t, all, new_keys.data(), new_values.data(), half, half, from.t.entries() - 1, 1, nullptr);
+  };
+  if (faults) with_failing_calls("building", build);
+  SAME(build(), 0);
   to->sum[0].live = from.live() + int64_t(r.fresh + r.fresh_side);
   to->sum[0].used = int64_t(all);
   return to;
@@ -125,9 +141,9 @@ struct built_table {
     m.clear();
   }
   // Elements take effect in the order of the batch, but that operands of accumulate may be joined in any order.
-  void take(const batch& b) {
+  void take(const batch& b, bool faults = false) {
     vector<u8> status(b.n() + 8, untouched);
-    t = built(*t, format, b, status);
+    t = built(*t, format, b, status, faults);
     for (size_t i = 0; i < b.n(); ++i) {
       const u64 v = operand(b, i);
       const auto [at, absent] = m.emplace(b.keys[i], v);
@@ -155,12 +171,14 @@ void building(const char* name, format_id format, u32 chunk, u32 value_bytes, u6
   table.renew();
   for (int round = 0; round < 8; ++round) {
     const vector<u64> pool = key_pool(s, round % 3 ? 700 : 8);
-    constexpr u32 kinds[] = {insert, accumulate, assign, accumulate, accumulate};
+    constexpr u32 kinds[] = {insert, accumulate, assign, insert, accumulate};
     batch b = random_batch(s, random, pool, kinds[round % 5], 700);
     if (round > 5) std::sort(b.keys.begin(), b.keys.end());
+    if (round % 5 == 2)  // without the keys of the side slots, which come last
+      for (u64& k : b.keys) k = is_side_key(typename F::key(k)) ? 1 : k;
     const bool floats = b.kind == accumulate && b.type == 2;  // which are no numbers to the other kinds
     if (floats) table.renew();
-    table.take(b);
+    table.take(b, round == 2 || round == 3);
     if (floats) {
       table.take(b);
       table.renew();
@@ -205,12 +223,20 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
   const shape s{std::string(name) + " ordered", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
   title(s, seed, "ordered queries");
   random_numbers random{seed};
+  using key = typename F::key;
   skip_store<F> t(format, 600, chunk);
   model m;
   const vector<u64> pool = key_pool(s, 400);
   batch b = random_batch(s, random, pool, insert, 300);
+  b.keys[0] = key(dead_key<key>);
   check(t, m, b);
   batch gone = random_batch(s, random, pool, erase, 150);
+  const u64 top = key(empty_key<key>);
+  if (chunk == 16) gone.keys[0] = top, gone.keys[1] = top - 1;
+  if (chunk == 32) {  // the lower one of the side slots alone
+    for (u64& k : gone.keys) k = k == top - 1 ? top : k;
+    gone.keys[0] = top;
+  }
   check(t, m, gone);
   std::map<u64, u64> held;
   for (const auto& [k, one] : m)
@@ -221,7 +247,7 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
     low[i] = pool[random.below(pool.size())] - random.below(2);
     high[i] = pool[random.below(pool.size())];
   }
-  low[0] = 0;
+  low[0] = 0, low[1] = top, low[2] = top - 1, low[3] = top - 2;
   const auto lows = packed(low, half), highs = packed(high, half);
   vector<u8> found(n);
   vector<uint64_t> counts(n);
@@ -238,7 +264,7 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
     q.out_keys = keys.data();
     q.out_values = values.data();
     for (q.which = 0; q.which < 4; ++q.which) {
-      SAME(t.run->ordered->neighbors(&t.t, q), 0);
+      with_failing_calls("neighbors", [&] { return t.run->ordered->neighbors(&t.t, q); });
       for (u32 i = 0; i < n; ++i) {
         const bool up = q.which < 2;
         const u64 asked = unpacked(lows, half, i);
@@ -341,6 +367,31 @@ void ordered_answers(const char* name, format_id format, u32 chunk, u64 seed) {
     q.sums = nullptr;
     q.n = n;
   }
+}
+
+// Most keys go, so that chunks are merged: what was in those that are gone is collected once.
+template <class F>
+void shrinking(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{std::string(name) + " shrinks", sizeof(typename F::key), sizeof(typename F::value), {}, no_memory, {}};
+  title(s, seed, "few keys stay");
+  random_numbers random{seed};
+  skip_store<F> t(format, 600, chunk);
+  model m;
+  batch in = random_batch(s, random, key_pool(s, 300), insert, 1, true), out = in;
+  const auto all = key_pool(s, 300);
+  in.keys = all, in.values.assign(300, 7), in.ops.assign(300, 0);
+  out.kind = erase, out.keys.clear();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i % 8) out.keys.push_back(all[i]);
+  out.values.assign(out.n(), 0), out.ops.assign(out.n(), 0);
+  check(t, m, in);
+  check(t, m, out);
+  u32 zombies = 0;
+  for (u32 i = 0; i < t.taken; ++i) {
+    const u32 link = t.t.link_of(t.t.chunk(t.t.handle_of(i))[chunk - 2]);
+    zombies += t.t.is_gone(link) && t.t.target(link) != none;
+  }
+  if (!zombies) wrong("no chunk is gone");
 }
 
 // Ranges in parts, while nobody writes. -DGPUHASH_RANGE_PARTS says in how many at most (conftest.py).
@@ -483,7 +534,12 @@ class long_ranges {
       if (const key k = table_->t.encode(key(user)); k >= low && (to_end || k < high)) found.push_back({user, v});
     return found;
   }
-  void ask(const ordered_request& q) { SAME(table_->run->ordered->ranges(&table_->t, q), 0); }
+  void ask(const ordered_request& q) {
+    const auto ranges = [&] { return table_->run->ordered->ranges(&table_->t, q); };
+    if (asked_ < 4) with_failing_calls("ranges", ranges);
+    SAME(ranges(), 0);
+    ++asked_;
+  }
   void summed(ordered_request q, const vector<pairs>& expected) {
     vector<uint64_t> sums(q.n + 2, ~u64(0));
     q.most = ~size_t(0);
@@ -557,6 +613,7 @@ class long_ranges {
   }
 
   random_numbers random_;
+  int asked_ = 0;
   const format_id format_;
   std::unique_ptr<skip_store<F>> table_;
   pairs held_;
@@ -673,6 +730,8 @@ int main(int argc, char** argv) {
     ordered_answers<pair32>("pair32", format_pair32, 8, seed);
     ordered_answers<pair32>("pair32", format_pair32, 32, seed);
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);
+    shrinking<pair32>("pair32", format_pair32, 8, seed);
+    shrinking<pair64>("pair64", format_pair64, 16, seed);
     ranges_in_parts<pair32>("pair32", format_pair32, 8, seed);
     ranges_in_parts<pair64>("pair64", format_pair64, 16, seed + 1);
     beside_writers<pair32>("pair32", format_pair32, 8, 6, seed);

@@ -1,8 +1,12 @@
 /* echo: announces every trait, agrees to every call and stores nothing. The tests of arguments use it: a call that
- * reaches a plugin has passed every check. Compile it with -DNAME='"..."'. */
+ * reaches a plugin has passed every check. Compile it with -DNAME='"..."', and -DDEVICES= a bit for each kind. */
 #include <stdlib.h>
 
 #include "gpuhash/plugin.h"
+
+#ifndef DEVICES
+#define DEVICES (1u << GPUHASH_CPU)
+#endif
 
 #define UNUSED(...) (void)sizeof((const void *[]){__VA_ARGS__})
 
@@ -110,7 +114,7 @@ GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor
       .version = "1.0",
       .summary = "agrees to everything",
       .traits = 2 * (uint64_t)GPUHASH_TRAIT_FLUSH - 1, /* all */
-      .devices = 1u << GPUHASH_CPU,
+      .devices = DEVICES,
       .probe = probe,
       .create = create,
       .destroy = free,

@@ -1,15 +1,20 @@
 // The names of the CUDA runtime that kit/cuda_device.cuh uses, over host memory (tests/warp/emulator.hpp). Streams are in
-// order, and everything has happened when a call returns.
+// order, and everything has happened when a call returns, but for copies: those are made when the stream is asked for
+// something else, so that nobody sees what it has not waited for.
 #pragma once
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <set>
+#include <vector>
 
 enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidDevice = 101,
+  cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureWrongThread = 908
@@ -69,7 +74,26 @@ inline cudaError_t cudaUserObjectCreate(cudaUserObject_t*, void*, void (*)(void*
 inline cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned) {
   return cudaErrorInvalidValue;
 }
-inline bool memory_is_out = false;  // set by tests
+// Set by tests: is there no memory? The how-manieth call from now on fails, be it a launch or another one; 0: none.
+inline bool memory_is_out = false;
+inline int failing_call = 0;
+inline bool allocations_fail = true;  // are they among these calls?
+inline std::set<void*> allocations;   // that were not given back
+
+struct copy_to_come {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+inline std::vector<copy_to_come> copies;
+inline bool call_fails() {
+  if (!failing_call || --failing_call) return false;
+  return copies.clear(), true;  // nothing happens any more
+}
+inline void make_copies() {
+  for (const copy_to_come& one : copies) memcpy(one.to, one.from, one.bytes);
+  copies.clear();
+}
 inline cudaError_t cudaMemPoolCreate(cudaMemPool_t*, const cudaMemPoolProps*) { return cudaErrorInvalidValue; }
 inline cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, int, void*) { return cudaErrorInvalidValue; }
 inline cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
@@ -77,24 +101,36 @@ inline cudaError_t cudaMallocFromPoolAsync(void**, size_t, cudaMemPool_t, cudaSt
   return cudaErrorInvalidValue;
 }
 inline cudaError_t cudaMallocAsync(void** p, size_t n, cudaStream_t) {
-  if (memory_is_out) return cudaErrorMemoryAllocation;
+  if (memory_is_out || (allocations_fail && call_fails())) return cudaErrorMemoryAllocation;
   *p = aligned_alloc(256, (n + 255) / 256 * 256);
+  allocations.insert(*p);
   return *p ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 enum { cudaHostAllocPortable = 1, cudaHostAllocMapped = 2 };
 inline cudaError_t cudaHostAlloc(void** p, size_t n, unsigned) { return cudaMallocAsync(p, n, nullptr); }
-inline cudaError_t cudaFreeHost(void* p) { return free(p), cudaSuccess; }
-inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) { return free(p), cudaSuccess; }
+inline cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
+  make_copies();
+  if (p && !allocations.erase(p)) abort();
+  return free(p), cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* p) { return cudaFreeAsync(p, nullptr); }
 inline cudaError_t cudaMemsetAsync(void* p, int byte, size_t n, cudaStream_t) {
+  if (call_fails()) return cudaErrorLaunchFailure;
+  make_copies();
   return memset(p, byte, n), cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t n, int, cudaStream_t) {
-  return memcpy(to, from, n), cudaSuccess;
+  if (call_fails()) return cudaErrorLaunchFailure;
+  copies.push_back({to, from, n});
+  return cudaSuccess;
 }
 inline cudaError_t cudaStreamGetId(cudaStream_t, unsigned long long* id) { return *id = 1, cudaSuccess; }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* s, unsigned) { return *s = nullptr, cudaSuccess; }
 inline cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  if (call_fails()) return cudaErrorLaunchFailure;
+  return make_copies(), cudaSuccess;
+}
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* e, unsigned) { return *e = nullptr, cudaSuccess; }
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }

@@ -14,6 +14,8 @@ struct DeviceRadixSort {
   static cudaError_t SortPairs(void* temporary, size_t& bytes, const Key* keys, Key* to_keys, const Value* values,
                                Value* to_values, N n, int, int, cudaStream_t) {
     if (!temporary) return bytes = 1, cudaSuccess;
+    if (call_fails()) return cudaErrorLaunchFailure;
+    make_copies();
     std::vector<size_t> order(n);
     std::iota(order.begin(), order.end(), size_t(0));
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return keys[a] < keys[b]; });

@@ -8,6 +8,8 @@ struct DeviceScan {
   template <class In, class Out, class N>
   static cudaError_t ExclusiveSum(void* temporary, size_t& bytes, const In* in, Out* out, N n, cudaStream_t) {
     if (!temporary) return bytes = 1, cudaSuccess;
+    if (call_fails()) return cudaErrorLaunchFailure;
+    make_copies();
     Out sum = 0;
     for (N i = 0; i < n; ++i) {
       const Out here = in[i];

@@ -1,0 +1,227 @@
+"""What protocols of device arrays and the driver leave to us: streams, captures, errors, strides, kinds of memory."""
+
+import gc
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core, _cuda, _device
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_cuda
+import fake_libraries
+
+KEYS = np.arange(3, 103, dtype=np.uint64)
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    with fake_cuda.installed(monkeypatch) as fake:
+        yield fake
+
+
+class Interface:
+    """An array with `__cuda_array_interface__` alone."""
+
+    def __init__(self, array, stream=None, **said):
+        self.array = array
+        data, typestr = (array.ctypes.data, False), array.dtype.str
+        interface = {"shape": array.shape, "typestr": typestr, "data": data, "version": 3, "stream": stream}
+        self.__cuda_array_interface__ = interface | said
+
+
+# ---- captures --------------------------------------------------------------------------------------------------------
+
+
+def test_memory_is_given_back_while_another_stream_is_captured(cuda):
+    array = _cuda.DeviceArray((3,), "u8", 0, 7)
+    cuda.capturing = {9}
+    address = array.ptr
+    del array
+    gc.collect()
+    assert cuda.freed == [(address, 7)]
+    assert cuda.room["device"] == 1 << 40  # and it was
+    assert cuda.mode == 0  # which is what it was
+    with _cuda.relaxed():
+        assert cuda.mode == fake_cuda.RELAXED
+    assert cuda.mode == 0
+
+
+def test_a_captured_stream_is_asked_nothing(cuda):
+    """A capture does not survive the question of which device it is."""
+    asked = []
+    cuda.device_of = lambda stream: asked.append(stream) or 0
+    cuda.capturing = {7}
+    assert _device.usable_stream(7, 0) == 7
+    assert _device.usable_stream(0, 0) == 0
+    assert asked == []
+    assert _device.usable_stream(8, 0) == 8
+    assert asked == [8]
+
+
+# ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("code", "error"), [(2, gh.NoMemory), (1, gh.DeviceError), (700, gh.DeviceError)])
+def test_what_the_driver_says(cuda, code, error):
+    cuda.driver.cuSomething = lambda argument: (code, argument)
+    with pytest.raises(error, match=rf"cuSomething failed: an error \({code}\)") as caught:
+        _cuda.call("cuSomething", 5)
+    assert type(caught.value) is error
+    cuda.driver.cuSomething = lambda argument: (0, argument)
+    assert _cuda.call("cuSomething", 5) == 5
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_an_array_says_of_itself(cuda):
+    array = _cuda.from_host(KEYS, 0)
+    assert array.__cuda_array_interface__["stream"] == 1  # 0 would be ambiguous, and is not allowed
+    assert _cuda.from_host(KEYS, 0, 9).__cuda_array_interface__["stream"] == 9
+    with pytest.raises(ValueError, match="without a copy"):
+        array.__array__(copy=False)
+    assert np.array_equal(array.__array__(copy=True), KEYS)
+    assert array.__array__(np.dtype("f4")).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [2, 13])
+def test_memory_that_dlpack_hands_over(cuda, monkeypatch, kind):
+    torch = fake_libraries.torch(monkeypatch)
+    array = gh.DeviceArray.from_dlpack(torch.Tensor(KEYS, kind=kind))
+    assert np.array_equal(array.get(), KEYS)
+    with pytest.raises(gh.InvalidArgument, match="kind 3"):
+        gh.DeviceArray.from_dlpack(torch.Tensor(KEYS, kind=3))
+
+
+def test_an_array_of_another_device_is_not_exported(cuda, monkeypatch):
+    """PyTorch would refuse, with words about its current device."""
+    torch = fake_libraries.torch(monkeypatch)
+    there = torch.Tensor(KEYS, device=1)
+    fake_libraries.asked.clear()
+    with pytest.raises(gh.InvalidArgument, match="on cuda:1, the table on cuda:0"):
+        _device.view(there, 0, 0, "keys")
+    assert fake_libraries.asked == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "fits"),
+    [
+        ((100,), None, True),
+        ((100,), (8,), True),
+        ((100,), (1,), False),
+        ((50,), (16,), False),
+        ((2,), (16,), False),
+        ((2,), (-8,), False),
+        ((2, 50), (400, 8), True),
+        ((2, 50), (8, 16), False),
+        ((50, 2), (16, 8), True),
+        ((50, 2), (16, 4), False),
+        ((1, 100), (5, 8), True),
+        ((100, 1), (8, 5), True),
+        ((3, 0), (1, 1), True),
+        ((), (), True),
+    ],
+)
+def test_strides_of_an_interface(cuda, monkeypatch, shape, strides, fits):
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    array = Interface(KEYS, shape=shape, strides=strides)
+    if not fits:
+        with pytest.raises(ValueError, match="keys are strided"):
+            _device.view(array, 0, 0, "keys")
+        return
+    found = _device.view(array, 0, 0, "keys")
+    assert (found.ptr, found.shape, found.dtype) == (KEYS.ctypes.data, shape, KEYS.dtype)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ({"mask": KEYS}, TypeError, "have a mask"),
+        ({"typestr": ">u8"}, TypeError, "native byte order"),
+    ],
+)
+def test_interfaces_that_are_refused(cuda, monkeypatch, said, error, words):
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    with pytest.raises(error, match=words):
+        _device.view(Interface(KEYS, **said), 0, 0, "keys")
+
+
+@pytest.mark.parametrize("producer", [1, 2, 7])
+@pytest.mark.parametrize("stream", [0, 9])
+def test_the_producer_is_waited_for_whichever_stream_it_is(cuda, monkeypatch, producer, stream):
+    """Default streams, too: of the two handles 0 and 1 both mean the one that is meant without a stream."""
+    cuda.contexts.append(0)
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    done = []
+    cuda.queue(producer, lambda: done.append(True))
+    _device.view(Interface(KEYS, producer), 0, stream, "keys")
+    cuda.bring(stream)
+    assert done
+
+
+# ---- a table that changes between the two passes of find_all ---------------------------------------------------------
+
+
+class Meanwhile:
+    """A table to which something happens after a pass, or that refuses one."""
+
+    def __init__(self, table, happens=None, refuses=(0, None)):
+        self.table, self.happens, self.refuses, self.calls = table, happens, refuses, 0
+
+    def __getattr__(self, name):
+        return getattr(self.table, name)
+
+    def _find_all(self, *arguments):
+        self.calls += 1
+        failure = self.table._find_all(*arguments)
+        if self.happens and self.calls == 1:
+            self.happens(self.table._pretend(_core.CPU))
+            self.table._pretend(_core.CUDA)
+        return self.refuses[1] if self.calls >= self.refuses[0] > 0 else failure
+
+
+@pytest.fixture
+def duplicates():
+    with gh.Table("slab_hash", device="cpu", value_dtype="uint64", seed=7, duplicates=True) as table:
+        table.insert_multi(np.repeat(KEYS, 3), np.arange(300, dtype=np.uint64))
+        yield table._pretend(_core.CUDA)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("happens", "calls", "each"),
+    [
+        (None, 2, 3),
+        (lambda t: t.insert_multi(KEYS, KEYS), 3, 4),
+        (lambda t: t.erase_all(KEYS[::2]), 2, None),
+        (lambda t: t.clear(), 2, 0),
+    ],
+    ids=["nothing", "more", "fewer", "none"],
+)
+def test_pairs_that_come_and_go_between_the_passes(cuda, monkeypatch, duplicates, own, happens, calls, each):
+    cupy = fake_libraries.cupy(monkeypatch)
+    spy = Meanwhile(duplicates, happens)
+    offsets, values = _device.find_all(spy, _cuda.from_host(KEYS, 0) if own else cupy.asarray(KEYS), None)
+    offsets, values = (a.get() if own else a.array for a in (offsets, values))
+    many = np.full(100, each) if each is not None else np.where(np.arange(100) % 2, 3, 0)
+    assert spy.calls == calls
+    assert offsets.tolist() == [0, *np.cumsum(many)]
+    assert values.shape == (offsets[-1],)
+    for i, key in enumerate(KEYS):
+        expected = [3 * i, 3 * i + 1, 3 * i + 2, key][: many[i]]
+        assert sorted(values[offsets[i] : offsets[i + 1]]) == sorted(expected)
+
+
+@pytest.mark.parametrize("refused", [gh.InvalidArgument("no"), gh.DeviceError("no")])
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_pass_that_is_refused(cuda, monkeypatch, duplicates, refused, call):
+    """What more room does not cure ends the call."""
+    cupy = fake_libraries.cupy(monkeypatch)
+    spy = Meanwhile(duplicates, refuses=(call, refused))
+    with pytest.raises(type(refused), match="no"):
+        _device.find_all(spy, cupy.asarray(KEYS), None)
+    assert spy.calls <= 2
