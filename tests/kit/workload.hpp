@@ -998,12 +998,13 @@ class workload {
     const bool filled = heap_is_soon_full() || (!crowded && the_world.one_in(2));
     const uint32_t actions = 2 + the_world.below(12);
     run_threads([&](uint32_t t) { crowded ? crowd(t, actions) : filled ? fill(t) : act(t, actions); });
-    d.fail_memory_from = d.allocations + 1 + the_world.below(8);
+    const uint64_t fails_at = d.allocations + 1 + the_world.below(heap_is_soon_full() ? 8 : 12);
+    d.fail_memory_from = heap_is_soon_full() ? fails_at : std::min(d.fail_memory_from, fails_at);
     if (!over()) fails_and_changes_nothing();
     d.fail_memory_from = from, d.fail_memory_to = to, d.fail_memory_least = 0;
     if (crowded && !over()) clear(nullptr);  // the model does not know what is there
     if (over()) return;
-    if (filled && the_world.one_in(2)) return updates_only();
+    if (filled && !(heap_is_soon_full() && the_world.one_in(2))) return updates_only();
     switch (the_world.below(4)) {
       case 0: updates_only(); break;
       case 1:
