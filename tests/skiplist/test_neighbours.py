@@ -128,7 +128,7 @@ def test_beside_writers(chunk, p_chunk):
             writer.start()
         try:
             rng = np.random.default_rng(9)
-            for _ in range(40):
+            for _ in range(15):
                 asked = rng.integers(0, (n + 2) * far, 1000, "u4")
                 for verb in VERBS:
                     keys, values, found = getattr(t, verb)(asked)
@@ -176,7 +176,7 @@ def test_in_a_chunk_that_is_written_all_the_time(dtype):
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            for _ in range(60):
+            for _ in range(25):
                 for verb in ("lower_bound", "floor"):
                     got, values, found = getattr(t, verb)(asked)
                     assert found.all(), verb
@@ -212,7 +212,7 @@ def test_keys_that_change_during_a_call(verb):
         thread = threading.Thread(target=scribble)
         thread.start()
         try:
-            for _ in range(40):
+            for _ in range(15):
                 keys, values, found = getattr(t, verb)(asked)
                 assert found.all()
                 assert ((keys == right[0]) | (keys == right[1])).all()
