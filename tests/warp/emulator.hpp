@@ -111,10 +111,11 @@ class machine {
   // The same for all threads of a block; at first garbage, or what another block has left. What lies behind it is nobody's.
   void* block_memory(const void* key, size_t bytes) {
     block_words& p = shared_[{now->slot, key}];
-    if (p.bytes != bytes || (!p.in_use && next() % 2)) {
+    if (!p.in_use || p.bytes != bytes) {
+      if (next() % 2) p.words.clear();
+      p.words.reserve(bytes / 8 + 4 + fence / 8);
+      while (p.words.size() < bytes / 8 + 4 + fence / 8) p.words.push_back(next());
       p.bytes = bytes;
-      p.words.resize(bytes / 8 + 4 + fence / 8);
-      for (uint64_t& w : p.words) w = next();
       memset(p.begin() + bytes, 0xfe, fence);
     }
     p.in_use = true;

@@ -310,7 +310,8 @@ inline void untold_parts(const shape& s, u64 seed, bool few) {
   const vector<u64> pool = key_pool(s, few ? 12 : 60 + random.below(1500));
   auto t = s.make(pool.size() * 2);
   std::map<u64, u64> before;
-  for (const u32 kind : {u32(insert), u32(assign), u32(accumulate), u32(insert), u32(erase)}) {
+  const u32 first = few ? u32(accumulate) : u32(insert);
+  for (const u32 kind : {first, u32(assign), u32(accumulate), u32(insert), u32(erase)}) {
     if (kind == accumulate && !s.value_bytes) continue;
     batch b = random_batch(s, random, pool, kind, 1 + random.below(2200));
     b.type = b.combine = 0;
