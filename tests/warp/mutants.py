@@ -12,6 +12,8 @@ LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
 MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
 
+LINEAR_MOVE, SLAB_MOVE = "plugins/linear_probe/rebuild.cuh", "plugins/slab_hash/rebuild.cuh"
+
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS = (
     "plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh")
@@ -34,7 +36,7 @@ MUTANTS = [
     Mutant("yes-in-the-table", DRIVE, "lane < 2 || (lane > 2 && !batch_sum)", "lane < 3 || !batch_sum"),
     Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
     Mutant("extra-lanes-counted", DRIVE, "mine && lacks_room(res.status)", "lacks_room(res.status) || !mine"),
-    Mutant("codes-of-the-first-round", DEVICE, "i += stride)", "i += n)"),
+    Mutant("codes-of-the-first-round", DEVICE, "i += stride", "i += n"),
     Mutant("codes-past-the-last-block", DEVICE, "blocks * counting_threads", "blocks * counting_threads / 2 + 1"),
     Mutant("codes-of-finds", DEVICE, "mine += adds_in_mix(ops[i]);", "mine += ops[i] != 0;"),
     # whose element
@@ -340,4 +342,17 @@ MUTANTS = [
         "ascending_lower(keys + found.begin, found.end - found.begin, k)",
     ),
     Mutant("staged-of-another", SKIP_READ, "shuffle(n, element, 32)", "n"),
+    Mutant("side-inserted-over", SKIP_BUILD, "q.kind == insert && side_is_there(t, k)", "false"),
+    Mutant("above-everything", SKIP_READ, "q.which == above && k == empty_key<key>", "false"),
+    # sums that leave the range of their type, and come back
+    Mutant("large-in-a-block", DRIVE, "mine && may_join_first(j, v)", "mine"),
+    Mutant("large-in-a-bin", PARTS, "q.kind != accumulate || may_join_first(j, v, log_joined)", "true"),
+    Mutant("retries-by-parts", PARTS, "q.only_failed || q.n_there", "q.n_there != nullptr"),
+    # a table that moves into another one
+    Mutant("moved-to-no-home", LINEAR_MOVE, "u64(t.home(F::key_of(w))) << t.group_bits", "u64(t.home(F::key_of(w)))"),
+    Mutant("moved-past-the-limit", LINEAR_MOVE, "t.probe_limit - (home & (t.widest - 1))", "t.probe_limit"),
+    Mutant("not-moved-and-unsaid", LINEAR_MOVE, "live && !placed", "false"),
+    Mutant("moved-by-everybody", SLAB_MOVE, "!side && to.home(F::key_of(w)) != index(b)", "false"),
+    Mutant("one-bucket-moved", SLAB_MOVE, "side || next < old ? next : old - 1", "first"),
+    Mutant("no-slab-and-unsaid", SLAB_MOVE, "failed += !placed;", ";"),
 ]
