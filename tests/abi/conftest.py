@@ -87,11 +87,17 @@ def build_prefix(folder: Path, *options: str) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             must(*setup, env=env)
         must(*meson, "install", "--only-changed", "-C", folder, env=env, timeout=3000)
-        installed = set(json.loads(must(*meson, "introspect", "--installed", folder, env=env)).values())
-        for header in (prefix / "include").rglob("*"):  # one by one: another process may be using the others
-            if header.is_file() and str(header) not in installed:
-                header.unlink()
+        remove_old_headers(prefix / "include", json.loads(must(*meson, "introspect", "--installed", folder, env=env)))
     return prefix
+
+
+def remove_old_headers(include: Path, installed: dict[str, str]) -> None:
+    """Those that no source is there for any more, one by one: another process may be using the others."""
+    sources = {Path(to): Path(source) for source, to in installed.items()}  # of files, and of whole directories
+    for header in include.rglob("*"):
+        above = next((to for to in [header, *header.parents] if to in sources), None)
+        if header.is_file() and (above is None or not (sources[above] / header.relative_to(above)).exists()):
+            header.unlink()
 
 
 def package_prefix() -> Path | None:
