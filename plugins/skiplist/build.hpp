@@ -126,16 +126,17 @@ class dense_writer {
       word* const row = rows[j & 1];
       const u64 from = j * per_;
       const u32 n = n_ - from < per_ ? u32(n_ - from) : per_;
+      const V* const given = Values ? values + from : nullptr;
       if (from + R <= n_ && n == R - 3) {  // reads some more than it takes: as many as fill registers
         ask_for(keys + from);
-        if (Values) ask_for(values + from);
-        bad |= fill<R, Values>(row, R - 3, keys + from, values + from, last, j == begin);
+        if (Values) ask_for(given);
+        bad |= fill<R, Values>(row, R - 3, keys + from, given, last, j == begin);
         last = F::key_of(row[R - 4]);
         row[R - 3] = empty_word<F>();
         row[R - 1] = table::fresh_lock(0);
       } else if (n) {
         begin_row(row, 0);
-        bad |= fill<0, Values>(row, n, keys + from, values + from, last, j == begin);
+        bad |= fill<0, Values>(row, n, keys + from, given, last, j == begin);
         last = F::key_of(row[n - 1]);
       }
       const key low = j ? F::key_of(row[0]) : key(0);

@@ -85,16 +85,33 @@ run_address() {
 run_thread() {
   # clang does not define __SANITIZE_THREAD__, by which the tile chooses row loads that ThreadSanitizer sees.
   build thread hammer "" -D__SANITIZE_THREAD__=1
-  # Where the system has mapped something to where ThreadSanitizer wants its memory, it cannot start.
-  if setarch -R true 2>/dev/null; then runner=(setarch -R); fi
   export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
   # A process for each: its shadow memory does not reach for the address space that all together reserve.
   local module join
   for join in "" blocks; do
     for module in "$folder"/plugins/gpuhash_*.so; do
-      GPUHASH_TEST_JOIN=$join exercise hammer baseline "$module"
+      GPUHASH_TEST_JOIN=$join exercise_under_tsan "$module"
     done
   done
+}
+
+# Where the system has mapped something to where ThreadSanitizer wants its memory, it cannot start: so without random
+# addresses, if that is allowed. And up to LLVM 16 it may take memory beside a thread's storage for a part of that, and then
+# asks for 2^48 bytes; which depends on addresses, so that other ones are tried. A finding is none of that, and ends it.
+exercise_under_tsan() {
+  local log=build/sanitizers/tsan.log how
+  for how in "setarch -R" "" "setarch -R"; do
+    if [[ $how ]] && ! $how true 2>/dev/null; then how=; fi
+    read -ra runner <<<"$how"
+    if exercise hammer baseline "$1" >$log 2>&1; then
+      cat $log
+      return
+    fi
+    grep -q "ThreadSanitizer failed to allocate" $log || break
+    echo "again: $(grep "failed to allocate" $log)"
+  done
+  cat $log
+  return 1
 }
 
 mkdir -p build/sanitizers
