@@ -13,7 +13,6 @@
 // The new table is cut into pieces that threads work on. What runs over the end of a piece is kept, and inserted when all
 // are done.
 #pragma once
-
 #include <string.h>
 
 #include <new>

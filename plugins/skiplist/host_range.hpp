@@ -15,8 +15,8 @@
 
 GH_BEGIN
 
-inline constexpr u32 short_chunks =
-    3;  // a range of so few chunks is over before chunks ahead of it are worth the search
+// A range of so few chunks is over before chunks ahead of it are worth the search.
+inline constexpr u32 short_chunks = 3;
 
 // The pairs of an interval, those of side slots left out.
 template <class F, u32 R>

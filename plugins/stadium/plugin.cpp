@@ -31,13 +31,10 @@ constexpr gpuhash_option_info option_list[] = {
      "Python it follows the dtypes"},
     {"ordered_from", "0 to 1099511627776",
      "placement=host and file: batches of so many elements are served in order of the slots' addresses; 0: none is. "
-     "Default: "
-     "65536"},
+     "Default: 65536"},
     {"window", "256 to 1099511627776, a power of two",
      "placement=host and file: bytes of a window of the slots, inside of which a batch is in no order; smaller where a "
-     "batch "
-     "has an element every "
-     "few rows. Default: 16384"},
+     "batch has an element every few rows. Default: 16384"},
     {"inserts", "stash|clstash|hybrid",
      "CUDA: how warps serve inserts. stash: an element for each thread; clstash: threads share a stack of jobs; "
      "hybrid: "
