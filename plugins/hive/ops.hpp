@@ -161,7 +161,6 @@ struct hive_op {
     const bool adding = in_kinds(kd, adding_kinds);
     const hive_hand<typename Tile::mem, table> hand{t};
     u32* const lock = t.lock_of(home);
-
     const u32 version = Alone ? 1 : tile.once(go, [&] {
       const bool locks = adding && !GH_MUTANT(unlocked_home) && !(GH_MUTANT(lockless_claim) && t.commits);
       return locks ? hand.lock(lock) : hand.version(lock);
@@ -226,7 +225,7 @@ struct hive_op {
       put.used = in_second && won;
       const bool hard = places && !in_first && !in_second;
       if (tile.some(hard)) {
-        const placed p = find_room(tile, t, hand, hard, home, second, rows, pair);
+        const placed p = find_room(tile, t, hand, hard, home, second, rows, pair, retries);
         if (hard) put = p;
       }
     }
@@ -256,7 +255,7 @@ struct hive_op {
   // Neither bucket of k has a slot for the pair, or it has to be claimed.
   template <class Hand>
   GH_FN static placed find_room(Tile& tile, const table& t, const Hand& hand, bool hard, index home, index second,
-                                const typename Tile::row (&rows)[most_ways], word pair) {
+                                const typename Tile::row (&rows)[most_ways], word pair, u32 retries) {
     placed put{placed::no_room, 0};
     bool wants = hard;
     u32 used = 0;  // by an eviction that came to nothing in the end
@@ -274,8 +273,13 @@ struct hive_op {
       used = found ? put.used : 0;
     }
     if (tile.some(wants)) {
-      const placed p = placed::unpack(
+      placed p = placed::unpack(
           tile.once(wants, [&] { return Tile::searches() ? hand.place_later(home, pair) : hand.place(home, pair); }));
+      const bool stashes = wants && p.what != placed::done && !hand.keeps_trying(p, retries);
+      if (tile.some(stashes)) {
+        const placed last = placed::unpack(tile.once(stashes, [&] { return hand.stash_instead(home, pair, p); }));
+        if (stashes) p = last;
+      }
       if (wants) put = p, put.used += used;
     }
     return put;

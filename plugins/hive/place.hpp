@@ -43,6 +43,12 @@ inline constexpr u32 most_retries = 4;
 #else
 inline constexpr u32 most_retries = 64;
 #endif
+// So often a key whose slot is claimed first waits for locked buckets before it takes a place of the stash.
+#if defined(GPUHASH_SIM)
+inline constexpr u32 most_patience = 1;
+#else
+inline constexpr u32 most_patience = most_retries;
+#endif
 
 struct placed {
   enum { no_room, done, retry };
@@ -139,10 +145,23 @@ struct hive_hand {
     return {placed::no_room, 0};
   }
 
+  // For a pair of which place() has come to this.
+  HIVE_RARE u32 stash_instead(index home, word pair, placed before) const {
+    const placed last = put_in_stash(home, pair);
+    before.used += last.used;
+    if (last.what == placed::done || GH_MUTANT(dropped_key)) before.what = placed::done;
+    return before.packed();
+  }
+  // Slots that are claimed first are free for long enough that all buckets of a key may be locked at one time. The stash is
+  // for keys that find no place, so such a key tries again, many times.
+  GH_FN bool keeps_trying(const placed& p, u32 retries) const {
+    return t.commits && p.what == placed::retry && retries < most_patience;
+  }
+
   // ---- the buckets -----------------------------------------------------------------------------------------------------
 
   // Put the pair of key k somewhere: k is nowhere, the caller holds the lock of its home, and that has no EMPTY slot, unless
-  // slots are claimed first (t.commits).
+  // slots are claimed first (t.commits). `retry` instead of `no_room`: others were in the way.
   HIVE_RARE u32 place(index home, word pair) const {
     const key k = F::key_of(pair);
     u32 used = 0;
@@ -159,7 +178,7 @@ struct hive_hand {
       // Not for nobody: what it makes vacant is for the next round.
       if (round + 1 < evictions()) evict_second(k, home, round, used, busy);
     }
-    return stash_instead(home, pair, used, busy);
+    return placed{u32(busy ? placed::retry : placed::no_room), used}.packed();
   }
 
   // Could the key that bucket b shows leave it for the last slot of another of its buckets? Buckets fill from their first slot
@@ -214,7 +233,7 @@ struct hive_hand {
       const bool won = relocate(t.lock_of(home), slot, victim, v_home, to, free, last ? pair : vacant<F>(), used, busy);
       if (won && last) return placed{placed::done, used}.packed();
     }
-    return stash_instead(home, pair, used, busy);
+    return placed{u32(busy ? placed::retry : placed::no_room), used}.packed();
   }
 
  private:
@@ -227,13 +246,6 @@ struct hive_hand {
     return b != v_home ? v_home : first;
   }
   GH_FN word* last_slot(index b) const { return t.bucket(b) + bucket_slots() - 1; }
-
-  GH_FN u32 stash_instead(index home, word pair, u32 used, bool busy) const {
-    const placed last = put_in_stash(home, pair);
-    used += last.used;
-    if (GH_MUTANT(dropped_key) && last.what == placed::no_room) return placed{placed::done, used}.packed();
-    return placed{last.what == placed::no_room && busy ? u32(placed::retry) : last.what, used}.packed();
-  }
 
   static constexpr bool is_free(word w) { return !is_live<F>(w); }
   GH_FN u32 bucket_slots() const { return 1u << t.slot_bits; }

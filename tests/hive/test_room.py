@@ -111,8 +111,8 @@ def test_an_insert_uses_no_more_than_one_slot(evictions: int) -> None:
         t.check()
 
 
-def colliding(keys: np.ndarray, buckets: int) -> np.ndarray:
-    """Those of these keys that have bucket 3 and bucket 5, in a table of one segment with seed 3."""
+def hashes_of(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The hashes of the first and the second bucket in a table with seed 3."""
     homes, others = keys ^ np.uint32(3), keys.copy()
     for k, shifts, factors in (
         (homes, (16, 13, 16), (0x85EBCA6B, 0xC2B2AE35)),
@@ -121,7 +121,12 @@ def colliding(keys: np.ndarray, buckets: int) -> np.ndarray:
         for shift, factor in zip(shifts, (*factors, 1), strict=True):
             k ^= k >> np.uint32(shift)
             k *= np.uint32(factor)
-    home, other = (h.astype(np.uint64) * np.uint64(buckets) >> np.uint64(32) for h in (homes, others))
+    return homes, others
+
+
+def colliding(keys: np.ndarray, buckets: int) -> np.ndarray:
+    """Those of these keys that have bucket 3 and bucket 5, in a table of one segment with seed 3."""
+    home, other = (h.astype(np.uint64) * np.uint64(buckets) >> np.uint64(32) for h in hashes_of(keys))
     return keys[(home == 3) & (other == 5) | (home == 5) & (other == 3)]
 
 
@@ -208,3 +213,38 @@ def test_sets_and_wide_pairs_at_a_high_load() -> None:
 def test_bad_options_are_refused(options: dict, words: str) -> None:
     with pytest.raises(gh.InvalidArgument, match=words):
         table(100, **options)
+
+
+def test_a_stash_that_is_too_small_for_what_is_in_it_stays_as_it_was() -> None:
+    """Shrinking to fewer segments wants a smaller stash, and keys whose buckets are all full have no other place."""
+    with table(200_000, seed=3, grow=True, contract=0) as t:
+        stats = t.stats()
+        base, per_segment = (np.uint64(n) for n in (stats["segments"], stats["buckets"] / stats["segments"]))
+        small = stats["stash_slots"]
+        t.reserve(800_000)
+        assert t.stats()["segments"] == 4 * base
+        # Keys of 320 buckets of the first segment, however many there are, and of no others.
+        keys = np.arange(1, 1 << 24, dtype=np.uint32)
+        homes, others = (h.astype(np.uint64) for h in hashes_of(keys))
+        first = homes * base >> np.uint64(32) == 0
+        place = (homes * base & np.uint64(0xFFFFFFFF)) * per_segment >> np.uint64(32)
+        near = (homes % np.uint64(4) == 0) & (place < 320) & (others * per_segment >> np.uint64(32) < 320)
+        close = keys[first & near]
+        keys = np.concatenate([keys[~first][:185_000], close])
+        assert t.insert(keys, keys).all()
+        stats = t.stats()
+        assert 2.1 * small < len(close) - 320 * 8 == stats["stashed"] < stats["stash_slots"]
+        t.shrink()
+        assert t.stats()["segments"] < 2.1 * base, "all but the first could be merged"
+        assert t.stats()["stash_slots"] == stats["stash_slots"]
+        assert t.stats()["stashed"] == stats["stashed"]
+        t.check()
+        values, found = t.find(keys)
+        assert found.all()
+        assert (values == keys).all()
+        # When they have gone it is as small as it should be.
+        assert t.erase(close).all()
+        t.shrink()
+        assert t.stats()["segments"] == base
+        assert t.stats()["stash_slots"] == small
+        t.check()

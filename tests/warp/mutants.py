@@ -6,7 +6,7 @@
 from typing import NamedTuple
 
 DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "libgpuhash/alloc/slab_batch.cuh"
-HEAP = "libgpuhash/alloc/slab_heap.hpp"
+HEAP, HIVE_PLACE = "libgpuhash/alloc/slab_heap.hpp", "plugins/hive/place.hpp"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
 LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
 MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
@@ -355,4 +355,6 @@ MUTANTS = [
     Mutant("moved-by-everybody", SLAB_MOVE, "!side && to.home(F::key_of(w)) != index(b)", "false"),
     Mutant("one-bucket-moved", SLAB_MOVE, "side || next < old ? next : old - 1", "first"),
     Mutant("no-slab-and-unsaid", SLAB_MOVE, "failed += !placed;", ";"),
+    # places that are claimed first
+    Mutant("stash-of-the-impatient", HIVE_PLACE, "retries < most_patience", "false"),
 ]
