@@ -17,10 +17,10 @@ import pygpuhash as gh
 
 from .devices import Unavailable
 from .figure import Figure, Settings, series
+from .modules import OF_SOURCE, ROOT, link
 from .runs import TableRun
 from .svg import Chart
 
-ROOT = Path(__file__).resolve().parents[2]
 # What the paper's inserts and misses do without (tests/model/mutants/hive.def). They still go to the home first and
 # ask the filter, which the paper's do not: so nothing but locks, second looks and the order of accesses is measured.
 MISTAKES = (
@@ -49,7 +49,7 @@ def module_with(mistakes: str, folder: Path, arch: str | None) -> Path:
     folder.mkdir()
     includes = [f"-I{ROOT / part}" for part in ("plugins/hive", ".", "libgpuhash/include")]
     flags = ["-std=c++20", "-O3", "-DNDEBUG", *includes, f'-DGPUHASH_PLANTED="{mistakes}"']
-    flags += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-DGPUHASH_ISA=baseline"]
+    flags += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1"]
     for_host = ["-fPIC", "-fvisibility=hidden", "-march=native"]
     if arch:
         flags += [*(f"-Xcompiler={flag}" for flag in for_host), "-DGPUHASH_WITH_CUDA=1", f"-arch={arch}"]
@@ -59,13 +59,13 @@ def module_with(mistakes: str, folder: Path, arch: str | None) -> Path:
     sources = ["plugin.cpp", "plugin_host.cpp", *(["plugin_cuda.cu"] if arch else [])]
     objects = [str(folder / f"{source}.o") for source in sources]
     for source, target in zip(sources, objects, strict=True):
-        command = [compiler, *flags, "-c", str(ROOT / "plugins" / "hive" / source), "-o", target]
+        command = [compiler, *flags, *OF_SOURCE.get(source, []), "-c", str(ROOT / "plugins/hive" / source)]
+        command += ["-o", target]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise Unavailable(f"{compiler} does not compile {source}: {done.stderr[-800:]}")
     module = folder / "gpuhash_hive.so"  # the host knows it by this name
-    link = [compiler, "-shared", *(["-cudart", "static"] if arch else []), *objects, "-o", str(module)]
-    subprocess.run(link, check=True, capture_output=True)
+    link(compiler, objects, module)
     return module
 
 

@@ -22,6 +22,7 @@ import pygpuhash as gh
 
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
+from .modules import OF_SOURCE, ROOT, link
 from .runs import Wrong
 from .svg import Chart
 
@@ -290,12 +291,12 @@ def blocks_of(registers: int, warps: int) -> int:
 
 def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     """skiplist with so many warps to a block, compiled here: (module, registers of the kernel of mixtures)."""
-    nvcc, root = shutil.which("nvcc"), Path(__file__).parents[2]
+    nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise Unavailable("table II compiles the structure for each number of warps: put nvcc on PATH")
-    includes = [f"-I{root / folder_}" for folder_ in ("plugins/skiplist", ".", "libgpuhash/include")]
+    includes = [f"-I{ROOT / folder_}" for folder_ in ("plugins/skiplist", ".", "libgpuhash/include")]
     common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", f"-DGPUHASH_BLOCK_WARPS={warps}", *includes]
-    common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-DGPUHASH_ISA=baseline", "-Xcompiler=-fPIC"]
+    common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-Xcompiler=-fPIC"]
     common += [f"-arch={arch}", "--expt-relaxed-constexpr", "-Xcompiler=-fvisibility=hidden", "--resource-usage"]
     if platform.machine() == "x86_64":
         common.append("-Xcompiler=-mcx16")
@@ -304,15 +305,15 @@ def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     own.mkdir()
     for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
         objects.append(own / f"{source}.o")
-        command = [nvcc, *common, "-c", str(root / "plugins/skiplist" / source), "-o", str(objects[-1])]
+        command = [nvcc, *common, *OF_SOURCE.get(source, []), "-c", str(ROOT / "plugins/skiplist" / source)]
+        command += ["-o", str(objects[-1])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
             raise Unavailable(f"nvcc does not compile {source} for {warps} warps: {chr(10).join(errors)[:500]}")
         said += done.stderr + done.stdout
     module = own / "gpuhash_skiplist.so"
-    link = [nvcc, "-shared", "-cudart", "static", "-Xcompiler=-fPIC", *map(str, objects), "-o", str(module)]
-    subprocess.run(link, check=True, capture_output=True)
+    link(nvcc, [str(target) for target in objects], module)
     return module, registers_of(said, warps)
 
 

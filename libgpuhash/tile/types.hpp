@@ -27,7 +27,9 @@
 
 // Kernels are compiled once per instruction set; each set of them lives in its own namespace, or the linker would merge
 // functions built for different processors (kit/check_objects.py).
-#if defined(GPUHASH_ISA)
+#if defined(GPUHASH_ISA) && defined(__CUDACC__)
+#error "GPUHASH_ISA is for plugin_host.cpp: with it a CUDA source's functions would be taken for those of the CPU"
+#elif defined(GPUHASH_ISA)
 #define GH_BEGIN      \
   namespace gpuhash { \
   inline namespace GPUHASH_ISA {

@@ -144,3 +144,13 @@ def test_a_plugin_is_written_elsewhere_as_the_document_says(tmp_path):
     conformance = [sys.executable, "-P", "-m", "pygpuhash", "conformance", tmp_path / "gpuhash_my_probe.so", "--quick"]
     said = must(*conformance, "--check", "widths", "--check", "growth")
     assert said.splitlines()[-1].startswith("my_probe on cpu: 2 passed, 0 failed")
+
+
+def test_a_cuda_source_has_no_instruction_set(tmp_path):
+    """Its functions would have the names of those of the CPU, and the linker would keep one of each."""
+    require("c++")
+    command = ["c++", "-std=c++20", "-E", "-D__CUDACC__", f"-I{ROOT}", "-x", "c++"]
+    for options, said in (([], ""), (["-DGPUHASH_ISA=baseline"], "GPUHASH_ISA is for plugin_host.cpp")):
+        done = run(*command, *options, ROOT / "libgpuhash/tile/types.hpp")
+        assert (done.returncode == 0) == (not said), done.stderr
+        assert said in done.stderr

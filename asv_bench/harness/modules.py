@@ -1,0 +1,18 @@
+"""Modules of a structure that are compiled here, for a figure."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OF_SOURCE = {"plugin_host.cpp": ["-DGPUHASH_ISA=baseline"]}  # of no other: functions of one name would be merged
+
+
+def link(compiler: str, objects: list[str], module: Path) -> None:
+    """As the build does: a module shows its entry point and nothing else, and CUDA's runtime in it is its own."""
+    hidden = [f"--version-script={ROOT / 'libgpuhash/src/plugin.map'}", "--exclude-libs=ALL"]
+    with_cuda = Path(compiler).name == "nvcc"
+    options = [f"-Xlinker={option}" if with_cuda else f"-Wl,{option}" for option in hidden]
+    options += ["-cudart", "static"] if with_cuda else []
+    subprocess.run([compiler, "-shared", *options, *objects, "-o", str(module)], check=True, capture_output=True)
