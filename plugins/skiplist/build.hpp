@@ -67,20 +67,23 @@ class dense_writer {
   }
   template <class K>
   bool with_keys(const K* keys, const void* values, u32 value_bytes) const {
-    if (!values) return write(keys, static_cast<const value*>(nullptr));
+    if (!values) return write<false>(keys, static_cast<const value*>(nullptr));
     if constexpr (sizeof(value) == 8)
-      if (value_bytes == 8) return write(keys, static_cast<const value*>(values));
-    return write(keys, static_cast<const u32*>(values));
+      if (value_bytes == 8) return write<true>(keys, static_cast<const value*>(values));
+    return write<true>(keys, static_cast<const u32*>(values));
   }
-  template <class K, class V>
+  template <bool Values, class K, class V>
   bool write(const K* keys, const V* values) const {
     std::atomic<bool> good = true;
     each_piece(0, [&](u64 begin, u64 end) {
-      const bool ascends =
-          values ? write_pairs<true>(begin, end, keys, values) : write_pairs<false>(begin, end, keys, values);
-      if (!ascends) good = false;
+      if (!write_pairs<Values>(begin, end, keys, values)) good = false;
       stream_done();
     });
+    return good && finish();
+  }
+  // All but the pairs, once they ascend in each piece: the same for all that the caller's may be.
+  [[gnu::noinline]] bool finish() const {
+    std::atomic<bool> good = true;
     // Of each piece the last chunks' NEXT, and with it whether the next piece goes on where this one ends.
     each_piece(0, [&](u64, u64 end) {
       const bool last = end == s_.chunks[0];

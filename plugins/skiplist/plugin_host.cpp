@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "build.hpp"
+#include "host_find.hpp"
 #include "host_range.hpp"
 #include "host_walk.hpp"
 #include "libgpuhash/drive/host.hpp"
@@ -18,17 +19,6 @@ using op_of_skiplist = skip_op<Tile, Kind>;
 template <u32 Bytes>
 using engines_of = host_engines<skip_table, op_of_skiplist, Bytes, writing_kinds>;
 
-template <class F>
-int run(const void* table, const request& q, totals* sum) {
-  constexpr u32 word = sizeof(typename F::word);
-  switch (static_cast<const skip_table<F>*>(table)->slots) {
-    case 8: return engines_of<8 * word>::template run<F>(table, q, sum);
-    case 16: return engines_of<16 * word>::template run<F>(table, q, sum);
-    case 32: return engines_of<32 * word>::template run<F>(table, q, sum);
-  }
-  return -1;
-}
-
 // act.operator()<R>(), where R is how many words a chunk of the table has.
 template <class F, class Act>
 int with_chunk(const void* table, Act act) {
@@ -36,6 +26,30 @@ int with_chunk(const void* table, Act act) {
     case 8: act.template operator()<8>(); return 0;
     case 16: act.template operator()<16>(); return 0;
     case 32: act.template operator()<32>(); return 0;
+  }
+  return -1;
+}
+
+// Finds and counts go through the upper levels together.
+template <class F>
+int run_reads(const void* table, const request& q, totals* sum) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  return with_chunk<F>(table, [&]<u32 R> {
+    if (q.kind == find)
+      host_finds<F, R, find>(t, q).serve(sum);
+    else
+      host_finds<F, R, count>(t, q).serve(sum);
+  });
+}
+
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
+  constexpr u32 word = sizeof(typename F::word);
+  if (q.kind == find || q.kind == count) return run_reads<F>(table, q, sum);
+  switch (static_cast<const skip_table<F>*>(table)->slots) {
+    case 8: return engines_of<8 * word>::template run<F>(table, q, sum);
+    case 16: return engines_of<16 * word>::template run<F>(table, q, sum);
+    case 32: return engines_of<32 * word>::template run<F>(table, q, sum);
   }
   return -1;
 }

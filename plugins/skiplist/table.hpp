@@ -93,12 +93,13 @@ class skiplist_table final : public table {
       all += level;
       level = ceil(level / per);
     }
-    const double least = double(dense_shape_chunks(keys));
+    const double least = double(built_chunks(keys));
     return (all > least ? all : least) + 8;
   }
-  uint64_t dense_shape_chunks(uint64_t keys) const {
+  // Chunks that a build of so many keys writes, every word of each; heads left out (dense_shape).
+  uint64_t built_chunks(uint64_t keys) const {
     uint64_t all = 0;
-    for (uint64_t level = keys; level > 1; all += level) level = (level + dense() - 1) / dense();
+    for (uint64_t level = keys; level > 1; all += level - 1) level = (level + dense() - 1) / dense();
     return all;
   }
   gpuhash_status too_many(double chunks, gpuhash_error* err) const {
@@ -109,8 +110,9 @@ class skiplist_table final : public table {
         chunks, options_.chunk);
   }
 
-  // Fresh, empty storage for so many keys. If it fails, or throws, the caller gives back what there is of it.
-  gpuhash_status place(uint64_t keys, pool& to, void* stream, gpuhash_error* err) {
+  // Fresh, empty storage for so many keys; but for the chunks that a build of `built` of them is about to write. If it
+  // fails, or throws, the caller gives back what there is of it.
+  gpuhash_status place(uint64_t keys, pool& to, void* stream, gpuhash_error* err, uint64_t built = 0) {
     to = {};
     layout_type& t = to.layout;
     t.side = reinterpret_cast<word*>(head()->side);
@@ -126,11 +128,14 @@ class skiplist_table final : public table {
     t.top = static_cast<u32*>(to.shared.p);
     t.taken = reinterpret_cast<u32*>(static_cast<char*>(to.shared.p) + taken_at);
     const uint64_t n = keys < 64 ? 64 : keys;
-    const gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, n, stream, err);
+    const uint64_t written = built ? t.levels + built_chunks(built) : 0;
+    const gpuhash_status s = widen_pool(to, chunks_for(n) + t.levels, n, stream, err, written);
     return s ? s : reset(to, stream, err);
   }
-  // So many more chunks, which are enough for so many keys. Those that are there stay where they are.
-  gpuhash_status widen_pool(pool& to, double more, uint64_t keys, void* stream, gpuhash_error* err) {
+  // So many more chunks, which are enough for so many keys, empty but for the first `written` of the pool. Those that are
+  // there stay where they are.
+  gpuhash_status widen_pool(pool& to, double more, uint64_t keys, void* stream, gpuhash_error* err,
+                            uint64_t written = 0) {
     layout_type t = to.layout;
     block fresh[most_segments];
     uint32_t s = t.segments;
@@ -147,7 +152,9 @@ class skiplist_table final : public table {
         status = no_memory(err, here * chunk_bytes());
         break;
       }
-      if (const int e = api_.fill(fresh[s].p, 0xff, fresh[s].bytes, stream)) status = fault(err, e, "adding chunks");
+      const uint64_t kept = written < t.capacity ? 0 : written - t.capacity;
+      if (const int e = empty(fresh[s], kept < here ? kept : here, here, stream))
+        status = fault(err, e, "adding chunks");
       t.segment[s] = static_cast<word*>(fresh[s].p);
       t.first[s] = t.capacity;
       t.capacity += uint32_t(here);
@@ -163,6 +170,12 @@ class skiplist_table final : public table {
     to.limit = uint64_t(double(t.capacity - t.levels) * fill() / (1 + 2.0 / per_chunk_));
     if (to.limit < keys) to.limit = keys;
     return GPUHASH_OK;
+  }
+  // Empty the chunks from `first` to `end` of a segment.
+  int empty(const block& segment, uint64_t first, uint64_t end, void* stream) {
+    if (first >= end) return 0;
+    char* const at = static_cast<char*>(segment.p) + first * chunk_bytes();
+    return api_.fill(at, 0xff, (end - first) * chunk_bytes(), stream);
   }
   // Heads that lead to nothing, into chunks that are empty otherwise.
   gpuhash_status reset(pool& to, void* stream, gpuhash_error* err) {
@@ -268,7 +281,7 @@ class skiplist_table final : public table {
     scratch counter(*this, sizeof(uint64_t), stream);
     if (!keys_there || !values_there || !counter) return no_memory(err, keys_there.bytes() + values_there.bytes());
     spare_pool fresh{*this, stream};
-    gpuhash_status s = place(keys, fresh.it, stream, err);
+    gpuhash_status s = place(keys, fresh.it, stream, err, live);
     if (s) return s;
     uint32_t taken = 0;
     if (const gpuhash_status unread = read_taken(&taken, stream, err)) return unread;
@@ -288,7 +301,7 @@ class skiplist_table final : public table {
   }
   gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) override {
     if (first || count != ~uint64_t(0))
-      return host->fail(err, GPUHASH_UNSUPPORTED, "a skiplist is compacted as a whole; call gpuhash_flush");
+      return host->fail(err, GPUHASH_UNSUPPORTED, "a skiplist is flushed as a whole: flush without a range of buckets");
     return rebuild(pool_.limit, stream, err);
   }
 
@@ -308,12 +321,14 @@ class skiplist_table final : public table {
   }
   // Pairs that there may be; on CUDA, without waiting for anybody.
   uint64_t most_there() { return on_cuda() ? uint64_t(offered_) : used_on_host(); }
-  // As if these chunks had never been handed out.
-  gpuhash_status wipe(uint32_t chunks, void* stream, gpuhash_error* err) {
+  // As if these chunks had never been handed out, but for those that a build of `built` keys is about to write.
+  gpuhash_status wipe(uint32_t chunks, uint64_t built, void* stream, gpuhash_error* err) {
     const layout_type& t = pool_.layout;
+    const uint64_t begin = built ? t.levels + built_chunks(built) : 0;
     for (uint32_t s = 0; s < t.segments && t.first[s] < chunks; ++s) {
       const uint32_t end = s + 1 < t.segments && t.first[s + 1] < chunks ? t.first[s + 1] : chunks;
-      if (const int e = api_.fill(t.segment[s], 0xff, (end - t.first[s]) * chunk_bytes(), stream))
+      const uint64_t first = begin < t.first[s] ? 0 : begin - t.first[s];
+      if (const int e = empty(pool_.segment[s], first, end - t.first[s], stream))
         return fault(err, e, "clearing chunks");
     }
     return reset(pool_, stream, err);
@@ -354,8 +369,7 @@ class skiplist_table final : public table {
     if (e) return fault(err, e, "sorting a batch");
     const uint64_t all = old + b.fresh;
     if (!config_.grow && all > limit()) return GPUHASH_OK;  // some will find no room, and say so
-    const bool in_place =
-        all <= limit() && dense_shape_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
+    const bool in_place = all <= limit() && built_chunks(all) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
     if (!in_place && !b.fresh) return GPUHASH_OK;  // updates of a table that is too full: they need no room
     scratch keys(*this, all * half, stream);
     scratch values(*this, config_.value_bytes ? all * half : 0, stream);
@@ -363,11 +377,11 @@ class skiplist_table final : public table {
     // All pairs are in arrays by now: where they fit, their chunks can be written over.
     spare_pool fresh{*this, stream};
     if (!in_place)
-      if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh.it, stream, err)) return s;
+      if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh.it, stream, err, all)) return s;
     layout_type target = (in_place ? pool_ : fresh.it).layout;
     target.order = order_unsigned;
     *done = true;  // from here on nothing runs out
-    gpuhash_status s = in_place ? wipe(taken, stream, err) : gpuhash_status(GPUHASH_OK);
+    gpuhash_status s = in_place ? wipe(taken, all, stream, err) : gpuhash_status(GPUHASH_OK);
     if (!s) e = engine.merge(layout(), b, keys.get(), values.get());
     if (!s && !e && all)
       e = engine.build(&target, size_t(all), keys.get(), values.get(), half, half, dense(), threads(), stream);
@@ -405,16 +419,15 @@ class skiplist_table final : public table {
     uint32_t taken = 0;
     if ((*s = read_taken(&taken, stream, err))) return false;
     if (!config_.grow && q.n > limit()) return false;
-    const bool in_place =
-        q.n <= limit() && dense_shape_chunks(q.n) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
+    const bool in_place = q.n <= limit() && built_chunks(q.n) + pool_.layout.levels <= uint64_t(pool_.layout.capacity);
     spare_pool fresh{*this, stream};
     if (in_place)
-      *s = wipe(taken, stream, err);
+      *s = wipe(taken, q.n, stream, err);
     else
-      *s = place(q.n > limit() ? q.n : limit(), fresh.it, stream, err);
+      *s = place(q.n > limit() ? q.n : limit(), fresh.it, stream, err, q.n);
     if (*s) return false;
     if (!engine_->ordered->build_ascending(&(in_place ? pool_ : fresh.it).layout, q, dense())) {
-      if (in_place) *s = wipe(pool_.layout.capacity, stream, err);  // as it was
+      if (in_place) *s = wipe(pool_.layout.capacity, 0, stream, err);  // as it was
       return false;
     }
     *done = true;
@@ -473,7 +486,8 @@ class skiplist_table final : public table {
     host_view v;
     if (const gpuhash_status s = view(v, err)) return s;
     skip_check<F> check(v.t);
-    const std::string wrong = check.run();
+    std::string wrong = check.run();
+    if (wrong.empty()) wrong = check.run_spare();
     if (!wrong.empty()) return host->fail(err, GPUHASH_CORRUPT, "an invariant is broken: %s", wrong.c_str());
     header mine;
     totals now{};

@@ -1,12 +1,14 @@
-// Neighbours and ranges on the CPU beside one write by somebody else: all of the write before each load of the query in turn,
+// Finds, neighbours and ranges on the CPU beside one write by somebody else: all of the write before each load of the query in turn,
 // and all of the query before each load and store of the write.
 //
 // Rows are loaded word by word here, and each access first asks whether it is time for the other. What is answered has to be
 // what was true before the write or after it; of a range, what the write does not touch has to be there, in order. A query
-// that waits for the write is given up.
+// that waits for the write is given up. And a part of the write before each load, while the chunk is locked: some of it before
+// the query, and more before a load.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include <atomic>
 #include <functional>
@@ -18,17 +20,28 @@
 namespace {
 long accesses_left = -1;
 std::function<void()> other;
-bool within = false;
+bool within = false, gives_up = false;
 struct waits {};
 
+// The write in parts: as a fiber, which goes on for so many accesses and then lets the query run.
+bool in_write = false;
+long write_left = -1;
+ucontext_t of_write, of_query;
+
 void before_access() {
+  if (in_write) {
+    if (write_left-- > 0) return;
+    in_write = false;
+    swapcontext(&of_write, &of_query);
+    return;
+  }
   if (accesses_left < 0 || accesses_left-- > 0) return;
   within = true;
   other();
   within = false;
 }
 void on_pause() {
-  if (within) throw waits();
+  if (within || gives_up) throw waits();
 }
 }  // namespace
 #define __atomic_load_n(...) (before_access(), __atomic_load_n(__VA_ARGS__))
@@ -37,6 +50,7 @@ void on_pause() {
 
 #define GPUHASH_ISA one_write
 #include "plugins/skiplist/check.hpp"
+#include "plugins/skiplist/host_find.hpp"
 #include "plugins/skiplist/host_range.hpp"
 #include "plugins/skiplist/ops.hpp"
 
@@ -126,6 +140,23 @@ void ask_neighbors(const model& before, const model& after, u32 which, const std
   }
 }
 
+template <u32 Kind>
+void ask_finds(const model& before, const model& after, const std::vector<u32>& keys, long at) {
+  std::vector<std::conditional_t<Kind == find, u32, uint64_t>> got(keys.size());
+  std::vector<u8> found(keys.size());
+  request q{};
+  q.kind = Kind, q.n = keys.size(), q.keys = keys.data(), q.key_bytes = 4, q.value_bytes = 4, q.threads = 1;
+  q.out_values = got.data(), q.status = found.data();
+  totals sum{};
+  host_finds<F, R, Kind>(t, q).serve(&sum);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const bool there = found[i] != 0;
+    if (there != before.contains(keys[i]) && there != after.contains(keys[i])) wrong("find", Kind, keys[i], at);
+    const u32 value = Kind == count ? 1 : ~keys[i];
+    if (got[i] != (there ? value : 0)) wrong("the value of find", Kind, keys[i], at);
+  }
+}
+
 void ask_ranges(const model& before, const model& after, u32 length, const std::vector<u32>& keys, long at) {
   std::vector<u32> high, got(keys.size() * 64), values(keys.size() * 64);
   std::vector<uint64_t> counts(keys.size());
@@ -176,6 +207,57 @@ long beside_write(Ask ask) {
                                       });
 }
 
+// Some of the write, then the query, and more of the write before one of its loads. Returns how many such places there are.
+bool write_is_over;
+char stack_of_write[1 << 16];
+void write_all() {
+  write();
+  write_is_over = true;
+  in_write = false;
+  swapcontext(&of_write, &of_query);
+}
+[[gnu::noinline]] void begin_writing() {
+  getcontext(&of_write);
+  of_write.uc_stack.ss_sp = stack_of_write;
+  of_write.uc_stack.ss_size = sizeof stack_of_write;
+  makecontext(&of_write, write_all, 0);
+  write_is_over = false;
+}
+void go_on_writing(long accesses) {
+  if (write_is_over) return;
+  write_left = accesses;
+  in_write = true;
+  swapcontext(&of_query, &of_write);
+}
+template <class Ask>
+long beside_parts(Ask ask) {
+  long places = 0;
+  for (long first = 1;; ++first) {
+    bool over = false;
+    for (const long more : {3, 8}) {
+      bool asked_all = false;
+      for (long at = 0; !asked_all; ++at, ++places) {
+        begin_writing();
+        go_on_writing(first);
+        over = write_is_over;
+        other = [&] { go_on_writing(more); };
+        accesses_left = at;
+        gives_up = true;
+        try {
+          ask(at);
+          asked_all = accesses_left >= 0;
+        } catch (const waits&) {
+          asked_all = accesses_left >= 0;
+        }
+        gives_up = false;
+        accesses_left = -1;
+        now = saved;
+      }
+    }
+    if (over) return places;
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -209,8 +291,20 @@ int main() {
             runs += beside_write([&](long at) { ask_neighbors(before, after, which, {asked}, at); });
         for (const u32 asked : near)
           runs += beside_write([&](long at) { ask_ranges(before, after, 100, {asked}, at); });
+        for (const u32 asked : near) {
+          runs += beside_write([&](long at) { ask_finds<find>(before, after, {asked}, at); });
+          runs += beside_write([&](long at) { ask_finds<gpuhash::count>(before, after, {asked, k}, at); });
+        }
+        runs += beside_write([&](long at) { ask_finds<find>(before, after, {460, k, 1, k + 5, k - 5, ~0u}, at); });
         runs += beside_write([&](long at) { ask_neighbors(before, after, k / 10 % 4, {460, k, 1, k + 5, k - 5}, at); });
         runs += beside_write([&](long at) { ask_ranges(before, after, 30, {440, k, 1, k + 5, k - 5}, at); });
+        if (shape == 0) {
+          for (u32 which = 0; which < 4; ++which)
+            for (const u32 asked : {k, k + 10})
+              runs += beside_parts([&](long at) { ask_neighbors(before, after, which, {asked}, at); });
+          runs += beside_parts([&](long at) { ask_finds<find>(before, after, {k, k + 10}, at); });
+          runs += beside_parts([&](long at) { ask_ranges(before, after, 30, {k}, at); });
+        }
         const std::string said = skip_check<F>(t).run();
         if (!said.empty()) wrong(said.c_str(), 0, 0, 0);
       }
