@@ -75,8 +75,41 @@ class distinct_map {
     k ^= k >> 29;
     return k * 0xbf58476d1ce4e5b9ull;
   }
+  friend class few_distinct;
   uint32_t bits_ = 12;
   std::unique_ptr<uint64_t[]> map_;
+};
+
+// The distinct keys of a batch, each once, if they are few: a set of a fixed size.
+class few_distinct {
+ public:
+  static constexpr size_t most = size_t(1) << 12;  // a quarter of the places: hardly any key is far from its own
+
+  // False: they are more than `most`.
+  template <class Key>
+  bool add(const Key* keys, size_t n) {
+    for (size_t i = 0; i < n; ++i)
+      if (!add_one(keys[i])) return false;
+    return true;
+  }
+  bool add(const few_distinct& other) { return add(other.keys_, other.n_); }
+  size_t size() const { return n_; }
+  const uint64_t* keys() const { return keys_; }
+
+ private:
+  bool add_one(uint64_t k) {
+    uint32_t at = uint32_t(distinct_map::mixed(k) >> (64 - log_places));
+    while (number_[at] && keys_[number_[at] - 1] != k) at = (at + 1) % (1u << log_places);
+    if (number_[at]) return true;
+    if (n_ == most) return false;
+    keys_[n_] = k;
+    number_[at] = uint16_t(++n_);
+    return true;
+  }
+  static constexpr uint32_t log_places = 14;
+  size_t n_ = 0;
+  uint16_t number_[1u << log_places] = {};  // of the key that has a place, from 1; 0 if nobody has it
+  uint64_t keys_[most];
 };
 
 }  // namespace gpuhash

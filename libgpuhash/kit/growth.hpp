@@ -59,29 +59,52 @@ inline bool table::may_estimate(const part& p) const {
   return !on_cuda() && p.q.n >= estimate_least && p.q.kind != GPUHASH_OP_INSERT_MULTI && config_.key_bytes <= 8;
 }
 
+// Elements begin .. end - 1 of a batch go to what counts their keys.
+template <class To>
+auto table::add_keys(To& to, const request& q, size_t begin, size_t end) const {
+  if (config_.key_bytes == 8) return to.add(static_cast<const uint64_t*>(q.keys) + begin, end - begin);
+  return to.add(static_cast<const uint32_t*>(q.keys) + begin, end - begin);
+}
+
+// Keys that a thread counts at least, and how a batch is cut so that each counts as many as the others.
+inline constexpr size_t lone_share = size_t(1) << 17;
+inline cut shares(const request& q, size_t n) {
+  const size_t share = n / q.threads + 1;
+  return {0, share < lone_share ? lone_share : share, n};
+}
+
 inline distinct_map::range table::distinct_keys(const request& q, size_t n) const {
   distinct_map keys(n);
   if (!keys) return {n, n};
-  const auto add = [&](distinct_map& to, size_t begin, size_t end) {
-    if (config_.key_bytes == 8)
-      to.add(static_cast<const uint64_t*>(q.keys) + begin, end - begin);
-    else
-      to.add(static_cast<const uint32_t*>(q.keys) + begin, end - begin);
-  };
-  constexpr size_t lone_share = size_t(1) << 17;  // of a thread
   if (q.threads <= 1 || n < 2 * lone_share) {
-    add(keys, 0, n);
+    add_keys(keys, q, 0, n);
     return keys.about(n);
   }
-  const size_t share = n / q.threads + 1;
   bool all = true;
-  in_pieces(q.threads, n, {0, share < lone_share ? lone_share : share, n}, [&](size_t begin, size_t end) {
+  in_pieces(q.threads, n, shares(q, n), [&](size_t begin, size_t end) {
     distinct_map mine(n);
     if (!mine) return __atomic_store_n(&all, false, __ATOMIC_RELAXED);
-    add(mine, begin, end);
+    add_keys(mine, q, begin, end);
     keys.merge(mine, begin);
   });
   return all ? keys.about(n) : distinct_map::range{n, n};
+}
+
+// All distinct keys of a batch, if they are few; else nothing.
+inline std::unique_ptr<few_distinct> table::few_keys(const request& q, size_t n) const {
+  std::unique_ptr<few_distinct> keys(new (std::nothrow) few_distinct);
+  if (!keys) return nullptr;
+  if (q.threads <= 1 || n < 2 * lone_share) return add_keys(*keys, q, 0, n) ? std::move(keys) : nullptr;
+  kit_mutex mutex;
+  bool few = true;
+  in_pieces(q.threads, n, shares(q, n), [&](size_t begin, size_t end) {
+    if (!__atomic_load_n(&few, __ATOMIC_RELAXED)) return;
+    const std::unique_ptr<few_distinct> mine(new (std::nothrow) few_distinct);
+    const bool mine_are_few = mine && add_keys(*mine, q, begin, end);
+    std::lock_guard<kit_mutex> lock(mutex);
+    if (!mine_are_few || !keys->add(*mine)) __atomic_store_n(&few, false, __ATOMIC_RELAXED);
+  });
+  return few ? std::move(keys) : nullptr;
 }
 
 // Room for the distinct keys of p, or of as much of it as they can be estimated for. Not decided: there may be just enough,
@@ -95,26 +118,33 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
     p.need = adding + (p.q.n - p.window);
   }
   *c = room_.take(p.need);
-  if (!c->granted && !p.estimated) {
-    // Few distinct keys may need no growth at all: rather see how far the room there is goes, unless that is not even as far
-    // as this sample, so that the batch would go in small pieces.
-    *decided = room_.left() < estimate_sample || distinct_keys(p.q, estimate_sample).most >= estimate_sample / 2;
-    if (!*decided) return GPUHASH_OK;
-    distinct_map::range distinct = distinct_keys(p.q, p.window);
-    if (adding < distinct.most) distinct.most = adding;
-    *c = room_.take(distinct.most);
-    if (!c->granted) {
-      *decided = room_.left() < distinct.least;
-      if (!*decided) return GPUHASH_OK;
-      p.estimated = true;
-      if (const gpuhash_status s = newcomers(p, err)) return s;  // those that are there already take no room
-      if (p.need > distinct.most) p.need = distinct.most;
-      *c = room_.take(p.need);
-    }
+  if (c->granted && p.estimated) p.q.n = p.window;
+  if (c->granted || p.estimated) return GPUHASH_OK;
+  // Few distinct keys may need no growth at all: rather see how far the room there is goes, unless that is not even as far
+  // as this sample, so that the batch would go in small pieces.
+  const bool few = distinct_keys(p.q, estimate_sample).most < estimate_sample / 2;
+  *decided = !few || room_.left() < estimate_sample;
+  if (!*decided) return GPUHASH_OK;
+  if (const std::unique_ptr<few_distinct> keys = few ? few_keys(p.q, p.window) : nullptr) {
+    if (const gpuhash_status s = count_absent(p.q, *keys, &p.need, err)) return s;
+    p.need = std::min(p.need, adding);
+    *c = room_.take(p.need);
+    p.estimated = !c->granted;
     if (c->granted) p.q.n = p.window;
-  } else if (c->granted && p.estimated) {
-    p.q.n = p.window;
+    return GPUHASH_OK;
   }
+  distinct_map::range distinct = distinct_keys(p.q, p.window);
+  if (adding < distinct.most) distinct.most = adding;
+  *c = room_.take(distinct.most);
+  if (!c->granted) {
+    *decided = room_.left() < distinct.least;
+    if (!*decided) return GPUHASH_OK;
+    p.estimated = true;
+    if (const gpuhash_status s = newcomers(p, err)) return s;  // those that are there already take no room
+    if (p.need > distinct.most) p.need = distinct.most;
+    *c = room_.take(p.need);
+  }
+  if (c->granted) p.q.n = p.window;
   return GPUHASH_OK;
 }
 
@@ -173,6 +203,19 @@ inline gpuhash_status table::look_further(part& p, gpuhash_error* err) {
     p.window += more;
   }
   return GPUHASH_OK;
+}
+
+// Of keys that are few.
+inline gpuhash_status table::count_absent(const request& batch, const few_distinct& keys, uint64_t* absent,
+                                          gpuhash_error* err) {
+  request q = batch;
+  uint32_t narrow[few_distinct::most];
+  for (size_t i = 0; i < keys.size(); ++i) narrow[i] = uint32_t(keys.keys()[i]);
+  q.keys = config_.key_bytes == 8 ? static_cast<const void*>(keys.keys()) : narrow;
+  uint64_t present = 0;
+  const gpuhash_status s = count_present(q, keys.size(), &present, err);
+  *absent = keys.size() - present;
+  return s;
 }
 
 inline gpuhash_status table::count_present(const request& batch, size_t n, uint64_t* present, gpuhash_error* err) {

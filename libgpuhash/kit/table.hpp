@@ -83,7 +83,8 @@ class table {
   virtual uint64_t cells() const = 0;       // for collect
   virtual uint32_t line_cells() const = 0;  // cells that share a cache line, and neighbours of which may
   virtual uint64_t bytes() const = 0;
-  virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow
+  virtual uint64_t limit() const = 0;            // used slots at which the table wants to grow
+  virtual uint64_t traits() const { return 0; }  // what this table does, if less than its backend
   virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
   // Rebuild for so many keys, or for those that are there if they are more. On failure the table is as before.
   virtual gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;
@@ -119,7 +120,8 @@ class table {
   }
   virtual gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {  // flush
     if (first || count != ~uint64_t(0))
-      return host->fail(err, GPUHASH_UNSUPPORTED, "this backend flushes as a whole; call gpuhash_flush");
+      return host->fail(err, GPUHASH_UNSUPPORTED,
+                        "this backend is flushed as a whole: flush without a range of buckets");
     return resize(limit(), stream, err);
   }
   // CUDA, under the launch mutex. Will all elements that have claimed room, n of them just now, find their places whatever
@@ -332,12 +334,16 @@ class table {
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
+  template <class To>
+  auto add_keys(To& to, const request& q, size_t begin, size_t end) const;
   distinct_map::range distinct_keys(const request& q, size_t n) const;
+  std::unique_ptr<few_distinct> few_keys(const request& q, size_t n) const;
   gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
   gpuhash_status adding_elements(const request& q, size_t n, uint64_t* adding, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
   gpuhash_status look_further(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
+  gpuhash_status count_absent(const request& q, const few_distinct& keys, uint64_t* absent, gpuhash_error* err);
   gpuhash_status widen(const part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);

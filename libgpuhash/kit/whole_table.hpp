@@ -102,6 +102,7 @@ inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
   out->device = config_.device;
   out->key_bytes = config_.key_bytes;
   out->value_bytes = config_.value_bytes;
+  out->traits = traits();
   out->size = uint64_t(now.live);
   out->used = uint64_t(now.used);
   out->slots = slots();

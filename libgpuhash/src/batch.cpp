@@ -90,10 +90,6 @@ bool is_bad(uint8_t op, bool accumulates) {
   return op > GPUHASH_OP_ERASE || (op == GPUHASH_OP_ACCUMULATE && !accumulates);
 }
 
-bool accumulates(const gpuhash_table& table) {
-  return table.value_bytes != 0 && table.value_bytes <= 8 && (table.type->api.traits & GPUHASH_TRAIT_ACCUMULATE) != 0;
-}
-
 bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
   if (batch.op != GPUHASH_OP_EXECUTE || table.device.kind != GPUHASH_CPU) return false;
   const bool allowed = accumulates(table);

@@ -21,6 +21,7 @@ extern "C" gpuhash_status gpuhash_table_create(const gpuhash_config* config, gpu
     table->device = c.device;
     table->key_bytes = c.key_bytes;
     table->value_bytes = c.value_bytes;
+    table->grows = c.grow != 0;
     table->seed = c.seed;
     table->generation = fork_generation;
     if (const auto status = ask_create(*table->type, c, &table->impl, err)) return status;
@@ -48,6 +49,8 @@ extern "C" gpuhash_status gpuhash_table_get_info(gpuhash_table* table, gpuhash_t
   info.value_bytes = table->value_bytes;
   if (info.seed == 0) info.seed = table->seed;       // a table of before, from a file, keeps its own
   if (info.traits == 0) info.traits = b.api.traits;  // a plugin may narrow them for one table
+  if (!accumulates(*table)) info.traits &= ~uint64_t{GPUHASH_TRAIT_ACCUMULATE};
+  if (!table->grows) info.traits &= ~uint64_t{GPUHASH_TRAIT_GROW};
   write_struct(out, info);
   return GPUHASH_OK;
 }

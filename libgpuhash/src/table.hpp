@@ -9,6 +9,7 @@ struct gpuhash_table {
   void* impl;  // the plugin's table
   gpuhash_device device;
   uint32_t key_bytes, value_bytes;
+  bool grows;
   uint64_t seed;
   uint64_t generation;    // see fork.hpp
   gpuhash_memory memory;  // the caller's, kept: the plugin points to it
@@ -22,6 +23,11 @@ inline gpuhash_status begin_call(const gpuhash_table* table, gpuhash_error* err)
   if (table == nullptr) [[unlikely]]
     return fail(err, GPUHASH_INVALID_ARGUMENT, "table is NULL");
   return refuse_forked(table->generation, "table", err);
+}
+
+/// Are its values single numbers, and does the backend combine such?
+inline bool accumulates(const gpuhash_table& table) {
+  return table.value_bytes != 0 && table.value_bytes <= 8 && (table.type->api.traits & GPUHASH_TRAIT_ACCUMULATE) != 0;
 }
 
 }  // namespace gpuhash

@@ -128,8 +128,7 @@ gpuhash_backend_v1 describe() {
   b.name = "slab_hash";
   b.version = "0.1.0";
   b.summary = "chaining over slabs with an allocator of its own, lock free; after Ashkiani et al. 2018";
-  b.traits =
-      GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_MULTI | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+  b.traits = slab_traits;
   b.key_widths = 1u << 4 | 1u << 8;
   b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
   b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);

@@ -13,6 +13,9 @@
 
 namespace gpuhash {
 
+constexpr uint64_t slab_traits =
+    GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_MULTI | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+
 struct slab_options {
   uint64_t buckets = 0;      // 0: from capacity and utilization
   double utilization = 0.6;  // memory utilisation aimed at, by the paper's formula
@@ -108,6 +111,9 @@ class slab_hash_table final : public table {
   uint64_t slots() const override { return (layout_.buckets + layout_.heap.capacity()) * data_slots_; }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
+  uint64_t traits() const override {
+    return options_.duplicates ? slab_traits : slab_traits & ~uint64_t{GPUHASH_TRAIT_MULTI};
+  }
   void tune(request& q) const override {
     q.tile = options_.tile;
     q.parts = options_.parts;

@@ -579,6 +579,7 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
   if (done >= n) return 0;
   if constexpr (Kind != find && !S::wide) {
     bool always = false;
+    bool may_be_few = true;
     if (!done && may_combine(q, q.kind, n, &always)) {
       const auto serve = [&](const request& r, size_t begin, size_t end) {
         totals part{};
@@ -586,7 +587,7 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
         return part;
       };
       in_pieces(q.threads, n, combined_cut, [&](size_t begin, size_t end) {
-        add_totals(sum, serve_combined<format_of<S>>(q, q.kind, always, begin, end, serve));
+        add_totals(sum, serve_combined<format_of<S>>(q, q.kind, always, &may_be_few, begin, end, part_server(serve)));
       });
       return 0;
     }

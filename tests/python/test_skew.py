@@ -390,3 +390,166 @@ def test_mixed_batches_on_a_full_table() -> None:
         assert np.array_equal(t.contains(keys), inserts & (status == 1))
         assert np.all(status[~inserts] <= 1)
         assert np.count_nonzero(status == 2) == np.count_nonzero(inserts) - len(t)
+
+
+def few_keys(distinct: int, n: int, dtype: str) -> np.ndarray:
+    """So many distinct keys in no order, each of them about as often; zero and all ones are among them."""
+    keys = np.arange(distinct, dtype=dtype) * np.array(0x9E3779B1, dtype)
+    keys[-1] = np.iinfo(dtype).max
+    if distinct > 1:
+        keys[-2] = np.iinfo(dtype).max - 1
+    return np.random.default_rng(8).permutation(np.resize(keys, n))
+
+
+FEW = 1 << 12  # keys that the cache of few keys takes
+CHUNK = 1 << 17  # elements from one clearing of it to the next
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("distinct", [1, 2, 1000, FEW - 1, FEW, FEW + 1, FEW + 600, 3 * FEW])
+@pytest.mark.parametrize(("dtype", "value"), [("uint32", "int32"), ("uint64", "int32"), ("uint64", "int64")])
+def test_few_keys_are_counted_and_told(dtype: str, value: str, distinct: int, threads: int) -> None:
+    """Around what the cache of few keys takes, and chunks of it that are full, and one that is not."""
+    n = 2 * CHUNK + 32_768 + 77
+    keys = few_keys(distinct, n, dtype)
+    keys[: 1 << 13] = keys[0]  # so that a sample takes them for few
+    limits = np.iinfo(value)
+    values = np.random.default_rng(1).integers(limits.min, limits.max, n, value, endpoint=True)
+    with table(dtype=dtype, value=value, threads=threads, capacity=FEW) as t:
+        already = keys[:: n // 20]
+        t.accumulate(already, values[: len(already)])
+        once_for_each(keys, t.accumulate(keys, values), already)
+        with np.errstate(over="ignore"):
+            same_as_numpy(t, np.append(already, keys), np.append(values[: len(already)], values), np.add)
+        assert not t.accumulate(keys, 0).any()
+
+
+@pytest.mark.parametrize(("op", "join"), [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+@pytest.mark.parametrize("value", ["int32", "uint32", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_few_keys_are_combined_in_every_way(dtype: str, value: str, op: str, join: np.ufunc) -> None:
+    n = CHUNK + 40_000
+    keys = few_keys(700, n, dtype)
+    random = np.random.default_rng(2)
+    if value.startswith("f"):
+        values = random.integers(-50, 50, n).astype(value)  # sums of which are exact
+    else:
+        limits = np.iinfo(value)
+        values = random.integers(limits.min, limits.max, n, value, endpoint=True)
+    with table(dtype=dtype, value=value, threads=1) as t:
+        t.accumulate(keys, values, op=op)
+        with np.errstate(over="ignore"):
+            same_as_numpy(t, keys, values, join)
+
+
+@pytest.mark.parametrize("operation", ["insert", "insert_or_assign"])
+@pytest.mark.parametrize("value", ["uint32", "uint64", None])
+@pytest.mark.parametrize("distinct", [1, 900, FEW + 1])
+def test_few_keys_are_inserted_and_assigned(distinct: int, value: str | None, operation: str) -> None:
+    n = CHUNK + 50_000
+    keys = few_keys(distinct, n, "uint64")
+    keys[: 1 << 13] = keys[0]
+    values = None if value is None else np.arange(n, dtype=value)
+    with table(value=value, threads=1, capacity=FEW) as t:
+        mask = getattr(t, operation)(keys) if value is None else getattr(t, operation)(keys, values)
+        once_for_each(keys, mask, keys[:0])
+        assert np.array_equal(np.sort(t.keys()), np.unique(keys))
+        if value is not None:
+            assert np.array_equal(keys[t[keys]], keys)  # of an element that had the key
+            if operation == "insert":
+                assert np.array_equal(t[keys[mask]], values[mask])
+            elif distinct == 1:
+                assert t[keys[0]] == n - 1
+        t.check()
+
+
+@pytest.mark.parametrize("operation", ["accumulate", "insert"])
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("distinct", [900, FEW - 1, FEW + 100])
+def test_few_keys_without_room_say_so(distinct: int, told: bool, operation: str) -> None:
+    """In several chunks: what failed in one of them is forgotten in the next, where other keys may fail."""
+    n = 2 * CHUNK + 50_000
+    keys = few_keys(distinct, n, "uint64")
+    keys[: 1 << 13] = keys[0]
+    values = np.random.default_rng(3).integers(1, 100, n)
+    with table(capacity=64, grow=False, max_load_factor=1.0, threads=1) as t:
+        with pytest.raises(gh.TableFull, match="elements found no room") as raised:
+            getattr(t, operation)(keys, values, **({} if told else {"out": False}))
+        there = t.contains(keys)
+        assert f"{np.count_nonzero(~there)} of {n} elements" in str(raised.value)
+        assert t.stats()["failed"] == np.count_nonzero(~there)
+        if told:
+            status = raised.value.status
+            assert np.array_equal(status == 2, ~there)
+            assert np.array_equal(np.sort(keys[status == 1]), np.unique(keys[there]))
+        if operation == "accumulate":
+            same_as_numpy(t, keys[there], values[there], np.add)
+        t.check()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("first", [1.0, 0.0, np.nan])
+def test_few_keys_with_operands_that_follow_nobody(first: float, dtype: str) -> None:
+    """Numbers so large that their sum would overflow, one after the other, among others that are joined."""
+    n = 1 << 16
+    keys = few_keys(50, n, "uint64")
+    most = float(np.finfo(dtype).max)
+    values = np.ones(n, dtype)
+    large = np.flatnonzero(keys == keys[100])
+    large = large[: len(large) // 4 * 4]
+    values[large] = np.resize(np.array([0.9, 0.9, -0.9, -0.9]) * most, len(large))
+    start = np.array(-0.9 * most, dtype)
+    if first:  # a small operand, or one of those, is the first of its key
+        values[large[0] - 1], keys[large[0] - 1] = first, keys[100]
+    with table(value=dtype, threads=1) as t:
+        t.accumulate(keys[100:101], start.reshape(1))
+        t.accumulate(keys, values)
+        sums = dict(zip(*t.export(), strict=True))
+    for key in np.unique(keys):
+        if key != keys[100]:
+            assert sums[key] == np.count_nonzero(keys == key)
+    assert np.isnan(sums[keys[100]]) if np.isnan(first) else sums[keys[100]] == pytest.approx(float(start))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("structure", BACKENDS)
+@pytest.mark.parametrize("distinct", [1, 500, FEW, FEW + 1, 2 * FEW])
+def test_few_keys_find_their_room_at_once(distinct: int, structure: str, dtype: str, threads: int) -> None:
+    """By their number where they are few; keys that are there need none."""
+    keys = few_keys(distinct, 300_000, dtype)
+    if distinct > 1000:
+        keys[: 1 << 13] = keys[0]  # so that a sample takes them for few
+    with table(structure, capacity=1000, dtype=dtype, threads=threads) as t:
+        most = max(t.stats()["slots"], 4 * distinct)
+        t.accumulate(keys, 1)
+        assert len(t) == distinct
+        slots = t.stats()["slots"]
+        assert slots <= most
+        rebuilds = t.info["rebuilds"]
+        assert rebuilds <= (1 if distinct <= FEW else 2) or structure == "hive"
+        t.accumulate(keys, 1)  # keys that are there need no room
+        assert (t.stats()["slots"], t.info["rebuilds"]) == (slots, rebuilds)
+        same_as_numpy(t, keys, np.full(len(keys), 2), np.add)
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_room_for_those_of_few_keys_that_are_new(dtype: str) -> None:
+    """No less, or the table would grow twice, and not for those that are there."""
+    old, new = np.split(np.arange(1, 2801, dtype=dtype) * np.array(0x9E3779B1, dtype), [700])
+    with table(capacity=1000, dtype=dtype, threads=1) as t:
+        t.accumulate(old, 1)
+        t.accumulate(np.append(np.resize(old, 100_000), np.resize(new, 100_000)), 1)
+        assert len(t) == 2800
+        assert t.info["rebuilds"] == 1
+        t.check()
+
+
+def test_room_for_keys_that_an_estimate_shows_to_fit() -> None:
+    """Not few, but fewer than there is room for: nothing grows."""
+    keys = few_keys(9000, 700_000, "uint64")
+    with table(capacity=300_000, threads=1) as t:
+        slots = t.stats()["slots"]
+        t.accumulate(keys, 1)
+        assert (t.stats()["slots"], t.info["rebuilds"]) == (slots, 0)
+        same_as_numpy(t, keys, np.ones(len(keys), np.int64), np.add)

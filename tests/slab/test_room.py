@@ -264,3 +264,33 @@ def test_a_reserve_without_memory_is_as_if_it_had_not_been_asked_for(options):
             table.check()
             grown.append(table.stats())
     assert grown[0] == grown[1]
+
+
+@pytest.mark.parametrize("options", [{}, {"hash": "paper"}])
+def test_growth_goes_by_the_same_after_a_move_that_failed(make, options):
+    """Wherever memory runs out while a table is moved, it later has as many buckets as one without that."""
+
+    def grow(table):
+        buckets = []
+        for i in range(12):
+            fill(table, 2500, 3000 + i * 2500)
+            buckets.append(table.stats()["buckets"])
+        table.reserve(60_000)
+        return [*buckets, table.stats()["buckets"]]
+
+    untouched = make(capacity=100, seed=5, **options)
+    fill(untouched, 3000)
+    expected = grow(untouched)
+    for budget in range(20):
+        memory = Memory()
+        table = make(capacity=100, seed=5, memory=memory, **options)
+        fill(table, 3000)
+        memory.budget = memory.taken + budget
+        try:
+            table.reserve(20_000)
+            break
+        except gh.NoMemory:
+            memory.budget = None
+        assert grow(table) == expected
+        table.check()
+    assert budget == 2 if not options else budget > 5  # base slabs, a super block; and arrays for the pairs

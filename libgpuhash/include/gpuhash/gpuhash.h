@@ -209,7 +209,7 @@ typedef struct gpuhash_table_info {
   const char *backend;
   gpuhash_device device;
   uint32_t key_bytes, value_bytes;
-  uint64_t traits;
+  uint64_t traits;   /* what this table does of what its backend can */
   uint64_t size;     /* live keys; reading it waits for the table's running batches */
   uint64_t used;     /* slots that are not empty: live and dead ones. Up to 2 keys may live outside the slots */
   uint64_t slots;    /* slots in all; at least used */
