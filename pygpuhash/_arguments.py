@@ -9,7 +9,7 @@ import numpy as np
 
 from pygpuhash.errors import InvalidArgument
 
-__all__ = ["load_factor", "option", "seed", "whole"]
+__all__ = ["flag", "load_factor", "option", "seed", "whole"]
 
 SEED_OF_ZERO = 0x9E3779B97F4A7C15  # what seed=0 stands for
 LEAST_LOAD = 0.01  # a table that must stay emptier than this is a mistake
@@ -24,6 +24,13 @@ def whole(name: str, value: Any, most: int, least: int = 0) -> int:
     if not least <= number <= most:
         raise InvalidArgument(f"{name}={number} is out of range: pass {least} to {most}")
     return int(number)
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False; not whatever is true, such as the text "no"."""
+    if not isinstance(value, (bool, int, np.bool_, np.integer)) or value not in (0, 1):
+        raise TypeError(f"{name}={value!r} is neither True nor False")
+    return bool(value)
 
 
 def seed(given: Any) -> int:
@@ -42,6 +49,8 @@ def load_factor(value: Any) -> float:
 
 def option(name: str, value: Any) -> str:
     """The text of an option of a backend."""
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        value = value.item()
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, (str, int, float)):

@@ -31,17 +31,21 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _records, _tensors
+from pygpuhash.errors import InvalidArgument
 
 __all__ = [
     "DoesNotFit",
     "from_store",
+    "holds",
     "lossless",
     "on_device",
     "output",
+    "refuse_short",
     "store_dtype",
     "table_dtype",
     "to_base",
     "to_store",
+    "two_outputs",
 ]
 
 _NEVER_ON_DEVICE = (int, float, bool, list, tuple, str, bytes, range, np.generic, np.ndarray)
@@ -132,11 +136,16 @@ def on_device(array: Any) -> bool:
     return hasattr(array, "__cuda_array_interface__")
 
 
-def output(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) -> np.ndarray[Any, Any]:
-    """The numpy array over the memory of an output, or an error that says why results cannot be written there."""
+def output(
+    out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str, *, longer: bool = False
+) -> np.ndarray[Any, Any]:
+    """The numpy array over the memory of an output, or an error that says why results cannot be written there.
+
+    With `longer` its first dimension may be larger than that of the results.
+    """
     if dtype.subdtype is not None:
         base, inner = _records.base_and_shape(dtype)
-        return output(out, base, shape + inner, what)
+        return output(out, base, shape + inner, what, longer=longer)
     array = out
     if not isinstance(out, np.ndarray):
         library = _tensors.array_library(out)
@@ -147,13 +156,43 @@ def output(out: Any, dtype: np.dtype[Any], shape: tuple[int, ...], what: str) ->
         array = _tensors.read(out, library, what)
     if array.dtype != dtype:
         raise TypeError(f"{what} has dtype {array.dtype}, the results {dtype}: pass np.empty({shape}, '{dtype}')")
-    if array.shape != shape:
+    if longer and not holds(array.shape, shape):
+        raise ValueError(f"{what} has shape {array.shape}: pass one of shape {shape}, or of more rows")
+    if not longer and array.shape != shape:
         raise ValueError(f"{what} has shape {array.shape}, keys {shape}: pass np.empty({shape}, '{dtype}')")
     if not array.flags.writeable:
         raise ValueError(f"{what} is read-only: pass an array that can be written")
     if not (array.flags.c_contiguous and array.flags.aligned):
         raise ValueError(f"{what} is strided or misaligned: pass a C-contiguous array, np.empty({shape}, '{dtype}')")
     return np.asarray(array)
+
+
+def holds(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Is this shape `shape`, but for a first dimension that may be larger?"""
+    return len(given) == len(shape) and given[0] >= shape[0] and given[1:] == shape[1:]
+
+
+def two_outputs(out: Any, value_dtype: Any) -> tuple[Any, Any] | None:
+    """What `out=` of a range has for keys and values; None for a set."""
+    if out is None:
+        return None
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError(f"out is a {type(out).__name__}: pass a tuple of two arrays, (keys, values)")
+    if value_dtype is None and out[1] is not None:
+        raise TypeError("this table is a set (value_dtype=None) and has no values for out=: pass (keys, None)")
+    if out[0] is None or (out[1] is None and value_dtype is not None):
+        raise TypeError(
+            f"out has no array for the {'keys' if out[0] is None else 'values'}: pass both, or leave it out"
+        )
+    return out[0], out[1]
+
+
+def refuse_short(most: int | None, rows: int) -> None:
+    """Refuse arrays of a caller that have room for `most` pairs."""
+    if most is not None and rows > most:
+        raise InvalidArgument(
+            f"the ranges have {rows} pairs and out has room for {most}: pass longer arrays, or leave it out"
+        )
 
 
 def to_base(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:

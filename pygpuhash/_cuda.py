@@ -219,8 +219,13 @@ class DeviceArray:
             raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
         with current(ordinal):
             found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
+        return cls._over(found, found.shape, ordinal, stream)
+
+    @classmethod
+    def _over(cls, found: Any, shape: tuple[int, ...], device: int, stream: Any) -> DeviceArray:
+        """A view of the first elements of a `DeviceView`."""
         self = cls.__new__(cls)
-        self._adopt(found.shape, found.dtype, ordinal, stream)
+        self._adopt(shape, found.dtype, device, stream)
         if self.nbytes:
             self.buffer = core().Buffer.from_handle(found.ptr, self.nbytes, owner=found.owner)
             self.ptr = found.ptr

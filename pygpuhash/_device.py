@@ -312,7 +312,7 @@ class _Call:
         """As the user sees it: of the table's dtype, in the library of the keys."""
         given = give(self.keys, array)
         found = np.dtype(str(given.dtype).removeprefix("torch."))
-        if dtype.kind in "mM" or found == dtype:
+        if dtype.kind in "mM" or found == dtype or _records.is_record(dtype):
             return given
         return astype(given, dtype, self.device, self.stream, what)
 
@@ -320,7 +320,7 @@ class _Call:
         """Refuse results that the library of the keys has no way to hold, before anything is done."""
         check_results(self.keys, *dtypes)
         for dtype in dtypes:
-            store = None if dtype is None else _arrays.store_dtype(dtype, keys=False)
+            store = None if dtype is None or _records.is_record(dtype) else _arrays.store_dtype(dtype, keys=False)
             if store is not None and store != dtype and dtype.kind not in "mM" and not _converts(self.keys):
                 raise TypeError(f"{dtype} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
 
@@ -341,7 +341,8 @@ def find_all(table: Any, keys: Any, stream: Any) -> tuple[Any, Any]:
                 if failure is not None:
                     raise failure
                 return give(keys, offsets), None
-            values, v = call.room((need,), table._value_store, "the values")
+            shown, inner = _shown(table.value_dtype, table._value_store)
+            values, v = call.room((need, *inner), shown, "the values")
             failure = table._find_all(k.size, k.ptr, o.ptr, v.ptr or o.ptr, need, call.stream)
             there = _last(o, call)  # pairs erased or inserted in between
             if failure is None:
@@ -358,12 +359,17 @@ def _last(offsets: DeviceView, call: _Call) -> int:
 
 
 def _head(values: Any, n: int, call: _Call) -> Any:
-    """The first n elements of a one-dimensional array."""
+    """The first n rows of an array."""
     if not isinstance(values, _cuda.DeviceArray):
         return values[:n]
-    array = _cuda.DeviceArray((n,), values.dtype, call.device, call.owner)
+    array = _cuda.DeviceArray((n, *values.shape[1:]), values.dtype, call.device, call.owner)
     _cuda.copy(array.ptr, values.ptr, array.nbytes, call.stream)
     return array
+
+
+def _shown(dtype: Any, store: Any) -> tuple[Any, tuple[int, ...]]:
+    """The dtype of an array of results as the device has it, and its dimensions beside those of the keys."""
+    return _records.base_and_shape(dtype) if _records.is_record(dtype) else (store, ())
 
 
 def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any, Any]:
@@ -373,16 +379,90 @@ def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any,
     with _cuda.current(call.device):
         k = call.view(keys, "keys")
         out_keys, ok = call.room(k.shape, table._key_store, "keys")
-        out_values, ov = (
-            (None, None) if table._value_store is None else call.room(k.shape, table._value_store, "values")
-        )
+        out_values, ov = None, None
+        if table._value_store is not None:
+            shown, inner = _shown(table.value_dtype, table._value_store)
+            out_values, ov = call.room(k.shape + inner, shown, "values")
         found, f = call.room(k.shape, np.dtype(bool), "found")
         table._neighbors(which, k.size, k.ptr, ok.ptr, ov.ptr if ov else 0, f.ptr, call.stream)
         values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
         return call.result(out_keys, table.key_dtype, "keys"), values, give(keys, found)
 
 
-def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any) -> tuple[Any, Any, Any]:
+class _Pairs:
+    """Keys and values of ranges on the device: new arrays, or those that the caller gave as `out`."""
+
+    def __init__(self, call: _Call, out: Any, shape: tuple[int, ...]) -> None:
+        """Results of this shape; the caller's arrays may have more rows."""
+        table = call.table
+        self.call = call
+        self.row = shape[1:]
+        self.dtypes = (table.key_dtype, table.value_dtype)
+        self.stores = (table._key_store, table._value_store)
+        self.out = _arrays.two_outputs(out, table.value_dtype)
+        self.given: list[Any] = [None, None]
+        self.rooms: list[Any] = [None, None]
+        for i, array in enumerate(self.out or ()):
+            if array is None:
+                continue
+            shown, inner = self._shown(i)
+            if self._narrow(i) and not _converts(array):
+                raise TypeError(
+                    f"{self.dtypes[i]} results need CuPy or PyTorch arrays: pass those as out, or leave it out"
+                )
+            dtype = self.dtypes[i] if self._narrow(i) else shown
+            self.given[i] = _output(array, dtype, shape + inner, call.device, call.stream, f"out[{i}]", longer=True)
+        # Pairs that the caller's arrays have room for, or None.
+        self.most = None if self.out is None else min(view.shape[0] for view in self.given if view is not None)
+
+    def room(self, rows: int) -> tuple[int, int]:
+        """Addresses for so many rows; 0 for the values of a set."""
+        _arrays.refuse_short(self.most, rows)
+        addresses = [0, 0]
+        for i, what in enumerate(("keys", "values")):
+            if self.stores[i] is None:
+                continue
+            if self.given[i] is not None and not self._narrow(i):
+                addresses[i] = self.given[i].ptr
+            else:
+                shown, inner = self._shown(i)
+                self.rooms[i], view_of = self.call.room((rows, *self.row, *inner), shown, what)
+                addresses[i] = view_of.ptr
+        return addresses[0], addresses[1]
+
+    def give(self, rows: int) -> list[Any]:
+        """The first so many rows, in the arrays of the caller or as arrays of the library of the ends."""
+        return [None if store is None else self._given(i, rows) for i, store in enumerate(self.stores)]
+
+    def _given(self, i: int, rows: int) -> Any:
+        room, view_of, what = self.rooms[i], self.given[i], ("keys", "values")[i]
+        if room is not None:
+            room = self.call.result(
+                room if room.shape[0] == rows else _head(room, rows, self.call), self.dtypes[i], what
+            )
+        if self.out is None:
+            return room
+        out = self.out[i]
+        if room is not None:
+            with _working_on(out, self.call.device, self.call.stream):
+                out[:rows] = room
+        if isinstance(out, _cuda.DeviceArray):
+            out.stream, out._keeps = self.call.stream, self.call.owner
+        if hasattr(out, "__getitem__"):
+            return out[:rows]
+        return _cuda.DeviceArray._over(view_of, (rows, *view_of.shape[1:]), self.call.device, self.call.owner)
+
+    def _shown(self, i: int) -> tuple[np.dtype[Any], tuple[int, ...]]:
+        """The dtype of an array of such elements, and its dimensions beside those of the ranges."""
+        return _shown(self.dtypes[i], self.stores[i])
+
+    def _narrow(self, i: int) -> bool:
+        """Does the table store wider elements, which are converted afterwards?"""
+        dtype = self.dtypes[i]
+        return not _records.is_record(dtype) and dtype.kind not in "mM" and dtype != self.stores[i]
+
+
+def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any, out: Any = None) -> tuple[Any, Any, Any]:
     """`Table.range` for device arrays: (keys, values, counts)."""
     call = _Call(table, low, stream)
     call.check(table.key_dtype, table.value_dtype, np.dtype(np.int64))
@@ -390,16 +470,15 @@ def range_of(table: Any, low: Any, high: Any, limit: int, stream: Any) -> tuple[
         lows, highs = call.view(low, "low"), call.view(high, "high")
         if lows.shape != highs.shape:
             raise ValueError(f"low has shape {lows.shape}, high {highs.shape}: pass one of each per range")
-        shape = (lows.size, limit)
-        out_keys, ok = call.room(shape, table._key_store, "keys")
-        out_values, ov = (None, None) if table._value_store is None else call.room(shape, table._value_store, "values")
+        results = _Pairs(call, out, (lows.size, limit))
+        out_keys, out_values = results.room(lows.size)
         counts, c = call.room((lows.size,), np.dtype(np.int64), "the counts")
-        table._range(lows.size, lows.ptr, highs.ptr, limit, ok.ptr, ov.ptr if ov else 0, c.ptr, call.stream)
-        values = None if out_values is None else call.result(out_values, table.value_dtype, "values")
-        return call.result(out_keys, table.key_dtype, "keys"), values, give(low, counts)
+        table._range(lows.size, lows.ptr, highs.ptr, limit, out_keys, out_values, c.ptr, call.stream)
+        keys, values = results.give(lows.size)
+        return keys, values, give(low, counts)
 
 
-def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
+def pairs(table: Any, low: Any, high: Any, stream: Any, out: Any = None) -> tuple[Any, Any, Any]:
     """`Table.range` without a limit for device arrays: (keys, values, offsets). Waits for the number of pairs."""
     like = high if low is None else low
     call = _Call(table, like, stream)
@@ -411,27 +490,27 @@ def pairs(table: Any, low: Any, high: Any, stream: Any) -> tuple[Any, Any, Any]:
             raise ValueError(f"low has shape {shapes[0]}, high {shapes[1]}: pass one of each per range")
         n = math.prod(shapes[0])
         low_ptr, high_ptr = (0 if end is None else end.ptr for end in ends)
+        results = _Pairs(call, out, (0,))
         offsets, o = call.room((n + 1,), np.dtype(np.int64), "the offsets")
-        failure = table._range_all(n, low_ptr, high_ptr, o.ptr, 0, 0, 0, call.stream)
-        if failure is not None:
-            raise failure
-        there = _last(o, call)
+        need = there = results.most or 0
+        failure = None
+        if not need:
+            failure = table._range_all(n, low_ptr, high_ptr, o.ptr, 0, 0, 0, call.stream)
+            if failure is not None:
+                raise failure
+            need = there = _last(o, call)
         while True:
-            need = there
-            keys, k = call.room((need,), table._key_store, "keys")
-            values, v = (None, None) if table._value_store is None else call.room((need,), table._value_store, "values")
+            out_keys, out_values = results.room(need)
             if need:
-                values_ptr = v.ptr if v else 0
-                failure = table._range_all(n, low_ptr, high_ptr, o.ptr, need, k.ptr, values_ptr, call.stream)
+                failure = table._range_all(n, low_ptr, high_ptr, o.ptr, need, out_keys, out_values, call.stream)
                 there = _last(o, call)  # pairs erased or inserted in between
             if failure is None:
                 break
             if not isinstance(failure, InvalidArgument) or there <= need:  # refused for another reason
                 raise failure
-        if there < need:
-            keys, values = _head(keys, there, call), None if values is None else _head(values, there, call)
-        given = None if values is None else call.result(values, table.value_dtype, "values")
-        return call.result(keys, table.key_dtype, "keys"), given, give(like, offsets)
+            need = there
+        keys, values = results.give(there)
+        return keys, values, give(like, offsets)
 
 
 def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any) -> Any:
@@ -529,7 +608,7 @@ def _device_batch(
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
     record = _records.is_record(out_dtype)
     # The array of the results, as the caller sees it.
-    shown, inner = _records.base_and_shape(out_dtype) if record and out_dtype is not None else (store, ())
+    shown, inner = _shown(out_dtype, store)
     shape = k.shape + inner
     narrow = out_dtype is not None and not record and store != out_dtype and out_dtype.kind not in "mM"
     r = None
@@ -753,7 +832,13 @@ def _ops_view(ops: Any, k: DeviceView, device: int, stream: int) -> DeviceView:
 
 
 def _output(
-    array: Any, dtype: np.dtype[Any], shape: tuple[int, ...], device: int, stream: int, what: str
+    array: Any,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    device: int,
+    stream: int,
+    what: str,
+    longer: bool = False,
 ) -> DeviceView:
     if not _arrays.on_device(array):
         raise TypeError(f"{what} is a {type(array).__name__} on the host, the keys are not: pass a device array")
@@ -765,6 +850,8 @@ def _output(
     found = view(array, device, stream, what)
     if found.dtype != dtype:
         raise TypeError(f"{what} has dtype {found.dtype}, the results {dtype}: pass an array of {dtype}")
-    if found.shape != shape:
+    if longer and not _arrays.holds(found.shape, shape):
+        raise ValueError(f"{what} has shape {found.shape}: pass one of shape {shape}, or of more rows")
+    if not longer and found.shape != shape:
         raise ValueError(f"{what} has shape {found.shape}, keys {shape}: pass an array of shape {shape}")
     return found

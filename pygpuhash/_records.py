@@ -106,6 +106,8 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
     if base.kind not in "SVc":
         return _arrays.to_base(given, base, what)
     plain_python = isinstance(given, (list, tuple, bytes, complex, float, int))
+    if plain_python and base.kind == "V":
+        _check_fields(given, base, what)
     try:
         array = np.array(given, base) if plain_python and base.kind == "V" else np.asarray(given)
     except (TypeError, ValueError) as error:
@@ -125,6 +127,42 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
     if base.kind == "c" and (np.can_cast(array.dtype, base, "safe") or (plain_python and array.dtype.kind in "biufc")):
         return array.astype(base)
     raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: convert them")
+
+
+def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
+    """Refuse Python's numbers that fields do not hold: numpy would round them, or write one into every field."""
+    from pygpuhash import _arrays
+
+    tuples: list[Any] = []
+    _find_tuples(given, base, what, tuples)
+    names = base.names or ()
+    for element in tuples:
+        if len(element) != len(names):
+            raise TypeError(f"{what}: {element!r} is no element of {base}: pass a tuple of {len(names)} for each")
+    for i, name in enumerate(names):
+        field = base[name]
+        column = [element[i] for element in tuples]
+        if field.names is not None:
+            _check_fields(column, field, f"{what}, field {name!r}")
+        elif field.kind in "biufmM" and column and not (len(column) == 1 and _is_plain(column[0], field)):
+            _arrays.to_base(column, field, f"{what}, field {name!r}")
+
+
+def _is_plain(value: Any, field: np.dtype[Any]) -> bool:
+    """Is this certain to be held as it is? It need not be found out for all that are: it only saves time."""
+    if field.kind == "f":
+        return type(value) is float
+    return type(value) is int and field.kind in "iu" and 0 <= value < 1 << 8 * field.itemsize - 1
+
+
+def _find_tuples(given: Any, base: np.dtype[Any], what: str, found: list[Any]) -> None:
+    if isinstance(given, list):
+        for element in given:
+            _find_tuples(element, base, what, found)
+    elif isinstance(given, tuple):
+        found.append(given)
+    elif not isinstance(given, (np.void, np.ndarray)):
+        raise TypeError(f"{what}: {given!r} is no element of {base}: pass a tuple of {len(base.names or ())} for each")
 
 
 def _as_bytes(array: Array, base: np.dtype[Any], what: str) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _core, _cuda
+from pygpuhash.errors import NoMemory
 
 __all__ = ["Stage"]
 
@@ -39,8 +40,15 @@ class Stage:
         """An uninitialised array with `.ptr` on the device, and `.get()`, which returns it on the host."""
         shape = (shape,) if isinstance(shape, int) else shape
         if self.kind == _core.CPU:
-            return self._keep(_HostRoom(np.empty(shape, dtype)))
+            try:
+                return self._keep(_HostRoom(np.empty(shape, dtype)))
+            except (MemoryError, ValueError) as error:  # ValueError: more than addresses tell apart
+                raise NoMemory(f"no memory for results of shape {shape}: ask for fewer at a time") from error
         return self._keep(_cuda.DeviceArray(shape, dtype, self.ordinal, self.stream))
+
+    def of(self, array: np.ndarray[Any, Any]) -> Any:
+        """A C-contiguous array of the caller's, in the same clothes; for the CPU."""
+        return self._keep(_HostRoom(array))
 
     def _keep(self, array: Any) -> Any:
         self._kept.append(array)

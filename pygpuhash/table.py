@@ -104,6 +104,7 @@ class Table(_core.CoreTable):
     """
 
     __slots__ = ("__weakref__",)  # no others, so that a misspelt attribute is refused
+    __reversed__ = None  # a mapping: t[len(t) - 1] is not its last key
     __signature__: ClassVar[inspect.Signature]
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
@@ -127,7 +128,7 @@ class Table(_core.CoreTable):
         stream: Stream = None,
         memory: Memory | None = None,
         threads: int | None = None,
-        needs: Iterable[str] = (),
+        needs: Iterable[str] | None = (),
         **backend_options: str | int | float | bool | os.PathLike[str],
     ) -> None:
         keys = _arrays.table_dtype(key_dtype, "key_dtype")
@@ -141,7 +142,8 @@ class Table(_core.CoreTable):
         load = _arguments.load_factor(max_load_factor)
         place = None if device == "auto" else _devices.parse_device(device)
         if backend == "auto":
-            needs = [needs] if isinstance(needs, str) else list(needs)
+            needs = [needs] if isinstance(needs, str) else list(needs or ())
+            _refuse_contradictions(needs, keys, values, backend_options)
             name = _choice.choose(needs, dtypes[1], dtypes[3], load, backend_options, place and place[0])
             if "multi" in needs:
                 backend_options.setdefault("duplicates", 1)  # without which slab_hash has one value per key
@@ -165,7 +167,7 @@ class Table(_core.CoreTable):
             whole("capacity", capacity, 2**64 - 1),
             load,
             _arguments.seed(seed),
-            bool(grow),
+            _arguments.flag("grow", grow),
             0 if threads is None else whole("threads", threads, 4096, least=1),
             _memory.adapt(memory, kind, ordinal),
             options,
@@ -372,20 +374,37 @@ class Table(_core.CoreTable):
         """(key, value) of the largest key; value None for a set. Raises `ValueError` for an empty table."""
         return _ordered.extreme(self, True)
 
-    def range(self, low: Any, high: Any, limit: int | None = None, *, stream: Stream = None) -> tuple[Any, Any, Any]:
+    def range(
+        self,
+        low: Any,
+        high: Any,
+        limit: int | None = None,
+        *,
+        out: tuple[Out, Out | None] | None = None,
+        stream: Stream = None,
+    ) -> tuple[Any, Any, Any]:
         """Pairs with low[i] <= key < high[i], ascending; none where low[i] >= high[i].
 
         With `limit`, at most so many of each range: (keys, values, counts), keys and values of shape (n, limit), of
         which row i has counts[i] entries. Without it all of them: (keys, values, offsets), those of range i at
         [offsets[i] : offsets[i + 1]]. Either end may be None: the ranges go on to that end of the table.
 
+        `out=(keys, values)` receives the pairs instead of new arrays, whose fresh pages cost as much time as reading a
+        long range; of a set `out=(keys, None)`. The arrays are as the `out` of `find`, of shape (m, limit) with m >= n,
+        without `limit` of shape (m,), and may be longer than the results: their part with the results is returned, and
+        without `limit` what they hold behind it is not defined. If they are too short, `InvalidArgument` says how many
+        pairs there are, and the table is as it was: call again with arrays for so many, or without `out`. One range is
+        then read in one pass; the pairs of several are counted first, as without `out`, which takes half as long as
+        reading them again.
+
         Beside writers each chunk of neighbouring keys is read as it was at one moment, a range as a whole not; on a
         GPU ranges without a limit are all read as they are at one moment, which writers wait for.
         """
-        return _ordered.ranges(self, low, high, limit, stream)
+        return _ordered.ranges(self, low, high, limit, out, stream)
 
     def _slice(self, keys: slice) -> tuple[Any, Any]:
         # t[low:high]: (keys, values) of one range
+        _ordered.refuse_unordered(self.key_dtype)
         if keys.step is not None:
             raise TypeError(f"t[low:high] takes no step, and {keys.step!r} was given")
         for end in (keys.start, keys.stop):
@@ -548,7 +567,10 @@ class Table(_core.CoreTable):
 
     def _contains(self, key: Any) -> bool:
         if _records.is_record(self.key_dtype):
-            found = self.contains(key)
+            try:
+                found = self.contains(key)
+            except (OverflowError, _arrays.DoesNotFit):
+                return False
             if np.ndim(found):
                 raise TypeError(f"'in' takes one key, {np.size(found)} were given: use contains, which returns a mask")
             return bool(found)
@@ -638,13 +660,18 @@ class Table(_core.CoreTable):
 
     @property
     def traits(self) -> frozenset[str]:
-        """What the backend can do, for example "accumulate" or "ordered"."""
-        return frozenset(self._info()["traits"])
+        """What this table does, for example "accumulate" or "ordered"; with other dtypes and options it may be more."""
+        return self.info["traits"]
 
     @property
     def info(self) -> TableInfo:
         """Size, used slots, slots, capacity, bytes, seed, rebuilds, maximum load factor and traits at one moment."""
-        return self._info()
+        info = self._info()
+        if not _ordered.has_order(self.key_dtype):
+            info["traits"] -= {"ordered"}
+        if not self._accumulates():
+            info["traits"] -= {"accumulate"}
+        return info
 
     def __enter__(self) -> Table:
         return self
@@ -686,6 +713,20 @@ def _signature() -> inspect.Signature:
 
 
 Table.__signature__ = _signature()
+
+
+def _refuse_contradictions(
+    needs: list[str], keys: np.dtype[Any], values: np.dtype[Any] | None, options: dict[str, Any]
+) -> None:
+    """Needs that no table with such elements and options has, whatever its backend can do with others."""
+    if "ordered" in needs:
+        _ordered.refuse_unordered(keys)
+    if "accumulate" in needs and (values is None or _records.is_record(values)):
+        what = "a set (value_dtype=None) has none" if values is None else f"{values} values are several"
+        raise Unsupported(f"needs={needs!r}: only single numbers are accumulated, and {what}")
+    several = options.get("duplicates", 1)
+    if "multi" in needs and _arguments.option("duplicates", several) == "0":
+        raise InvalidArgument(f"needs={needs!r} and duplicates={several!r} contradict each other: leave one out")
 
 
 def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], values: np.dtype[Any] | None) -> None:

@@ -112,11 +112,12 @@ def test_overlapping_arrays(table):
 
 
 def test_operations_that_the_backend_lacks(table):
-    if "multi" not in table.traits:
+    lacks = {"multi", "ordered"} - next(row.traits for row in gh.backends() if row.name == table.backend)
+    if "multi" in lacks:
         for call in (table.insert_multi, lambda k, v: table.erase_all(k), lambda k, v: table.find_all(k)):
             with pytest.raises(gh.Unsupported, match="does not have"):
                 call(KEYS, KEYS)
-    if "ordered" not in table.traits:
+    if "ordered" in lacks:
         with pytest.raises(gh.Unsupported, match="does not have"):
             table.lower_bound(KEYS)
         with pytest.raises(NotImplementedError, match="does not have"):
@@ -244,3 +245,51 @@ def test_sources_that_were_not_built_say_so(tmp_path):
     assert done.returncode == 1
     assert f"ImportError: {folder / '__init__.py'} is source code that was not built" in done.stderr
     assert "pip install -e ." in done.stderr
+
+
+@pytest.mark.parametrize("given", ["no", "False", 2, None, 0.0, []])
+def test_grow_is_true_or_false(given):
+    with pytest.raises(TypeError, match=r"grow=.* is neither True nor False"):
+        gh.Table(grow=given, device="cpu")
+
+
+@pytest.mark.parametrize(("given", "grows"), [(True, True), (0, False), (np.False_, False), (np.int64(1), True)])
+def test_what_stands_for_true_and_false(given, grows):
+    with gh.Table(grow=given, device="cpu") as t:
+        assert ("grow" in t.traits) == grows
+
+
+def test_numbers_of_numpy_are_options():
+    for backend, options in (
+        ("linear_probe", {"row": np.int64(8)}),
+        ("slab_hash", {"duplicates": np.True_}),
+        ("skiplist", {"p_chunk": np.float32(0.5), "chunk": np.uint8(16)}),
+    ):
+        with gh.Table(backend, device="cpu", **options) as t:
+            assert t.insert(1, 2)
+    with gh.Table(needs=None, device="cpu") as t:
+        assert t.backend == "linear_probe"
+
+
+@pytest.mark.parametrize("name", ["hive", "skiplist"])
+def test_a_range_of_buckets_where_there_is_none(name):
+    with (
+        gh.Table(name, device="cpu") as t,
+        pytest.raises(gh.Unsupported, match="flushed as a whole: flush without a range of buckets"),
+    ):
+        t.flush(0, 1)
+
+
+def test_a_table_is_not_reversed(table):
+    table.insert(KEYS, KEYS)
+    with pytest.raises(TypeError, match="not reversible"):
+        reversed(table)
+
+
+@pytest.mark.parametrize("limit", [2**40, 2**62])
+def test_limits_that_no_memory_holds(limit):
+    with (
+        gh.Table("skiplist", device="cpu") as t,
+        pytest.raises(gh.NoMemory, match=r"no memory for results of shape \(1, .*\): ask for fewer"),
+    ):
+        t.range(0, 5, limit)

@@ -81,3 +81,36 @@ def test_keys_that_change_while_their_values_are_found() -> None:
     table.check()
     assert (table.find_all(both[0])[1] == np.repeat(both[0], np.where(both[0] == 1, 1, 20))).all()
     table.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_keys_that_change_while_they_are_counted(threads: int) -> None:
+    """Each element counts once, for one key, and each key is new once: the key of an element is read once."""
+    n = 3 << 17
+    numbers = np.arange(600, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    random = np.random.default_rng(1)
+    keys, values = numbers[random.integers(0, 300, n)], np.full(n, 3, dtype=np.int64)
+    others = [keys.copy(), numbers[random.integers(300, 600, n)]]
+    stop = threading.Event()
+
+    def scribble() -> None:
+        step = 0
+        while not stop.is_set():
+            keys[:] = others[step % 2]
+            values[:] = 3 + 2 * (step % 2)
+            step += 1
+
+    thread = threading.Thread(target=scribble)
+    with gh.Table("linear_probe", key_dtype="uint64", value_dtype="int64", device="cpu", threads=threads) as table:
+        thread.start()
+        try:
+            new = sum(int(table.accumulate(keys, values).sum()) for _ in range(10))
+        finally:
+            stop.set()
+            thread.join()
+        table.check()
+        held, sums = table.export()
+        assert new == len(held) == len(np.unique(held))
+        assert np.isin(held, numbers).all()
+        assert 3 * 10 * n <= sums.sum() <= 5 * 10 * n
+        assert sums.sum() % 2 == 0  # 10 n operands, each of them 3 or 5

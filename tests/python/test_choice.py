@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pygpuhash as gh
@@ -48,18 +49,67 @@ def test_a_table_that_was_asked_for_several_values_per_key_takes_them() -> None:
         with gh.Table(needs=needs, device="cpu") as table:
             assert table.insert_multi([7, 7, 8], [1, 2, 3]).all()
             assert table.count([7, 8]).tolist() == [2, 1]
-    with (
-        gh.Table(needs="multi", duplicates=0, device="cpu") as table,
-        pytest.raises(gh.Unsupported, match="duplicates=1"),
-    ):
-        table.insert_multi([7], [1])
+    for given in (0, False, "0"):
+        with pytest.raises(gh.InvalidArgument, match=f"duplicates={given!r} contradict each other"):
+            gh.Table(needs="multi", duplicates=given, device="cpu")
+
+
+NEEDED = {
+    "accumulate": lambda t, keys, values: t.accumulate(keys, values, op="max"),
+    "multi": lambda t, keys, values: t.insert_multi(keys, values),
+    "ordered": lambda t, keys, values: t.lower_bound(keys),
+}
+CANNOT = (gh.Unsupported, gh.InvalidArgument, TypeError)
+
+
+def can(table: gh.Table, need: str) -> bool:
+    keys = np.zeros(1, table.key_dtype)
+    values = None if table.value_dtype is None else np.zeros(1, table.value_dtype)
+    try:
+        NEEDED[need](table, keys, values)
+    except CANNOT:
+        return False
+    return True
+
+
+ELEMENTS = [None, "i4", "u1", "f2", "f8", "datetime64[s]", ("u4", 2), ("u4", 3), "S4", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("key", ELEMENTS[1:])
+@pytest.mark.parametrize("value", ELEMENTS)
+def test_a_table_does_what_it_was_needed_for_and_its_traits_say(key: Any, value: Any) -> None:
+    """Whatever is needed: the table does it, or there is none. And traits say what each table does, however made."""
+    for need in NEEDED:
+        try:
+            table = gh.Table(needs=[need], key_dtype=key, value_dtype=value, device="cpu")
+        except gh.Unsupported:
+            continue
+        with table:
+            assert need in table.traits
+            assert can(table, need)
+    for name, options in (("slab_hash", {}), ("slab_hash", {"duplicates": 1}), ("skiplist", {}), ("stadium", {})):
+        try:
+            table = gh.Table(name, key_dtype=key, value_dtype=value, device="cpu", **options)
+        except gh.Unsupported:  # of this width
+            continue
+        with table:
+            for need in NEEDED:
+                assert can(table, need) == (need in table.traits), (name, need)
+
+
+def test_traits_of_a_table_and_of_its_backend() -> None:
+    for row in gh.backends():
+        for grow in (True, False):
+            with gh.Table(row.name, device="cpu", grow=grow, capacity=10) as table:
+                assert table.traits == row.traits - {"multi"} - (set() if grow else {"grow"})
+                assert table.info["traits"] == table.traits
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"needs": ["ordered", "multi"]}, ["linear_probe lacks multi and ordered", "skiplist lacks multi;"]),
-        ({"needs": ["ordered"], "key_dtype": "S20"}, ["skiplist lacks keys of 20 bytes", "stadium lacks ordered"]),
+        ({"needs": ["ordered"], "value_dtype": "S20"}, ["skiplist lacks values of 20 bytes", "stadium lacks ordered"]),
         ({"needs": ["multi"], "value_dtype": ("u4", 4)}, ["slab_hash lacks values of 16 bytes"]),
         ({"row": 4, "bucket": 8}, ["linear_probe lacks the option bucket", "hive lacks the option row"]),
     ],

@@ -601,6 +601,135 @@ def test_ranges_of_any_length(ordered, cupy, ends):
     assert places.array.dtype == np.int64
 
 
+class Foreign:
+    """An array of a library of which nothing is known but where its memory is."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def __cuda_array_interface__(self):
+        a = self.array
+        return {"shape": a.shape, "typestr": a.dtype.str, "data": (a.ctypes.data, False), "strides": None, "version": 3}
+
+
+@pytest.mark.parametrize("ends", ["both", "low", "high", "none of them"])
+@pytest.mark.parametrize("side", ["cupy", "DeviceArray", "foreign", "host"])
+def test_ranges_go_into_arrays_of_the_caller(ordered, cupy, cuda, monkeypatch, ends, side):
+    monkeypatch.setattr(_core, "pointer_device", lambda ptr: (_core.CUDA, 0))
+    low, high = {"both": (LOW, HIGH), "low": (LOW, None), "high": (None, HIGH), "none of them": (LOW[:0], HIGH[:0])}[
+        ends
+    ]
+    expected, offsets = ranges_of(HELD, low, high)
+    there = cupy.asarray if side != "host" else np.array
+
+    def host(array):
+        return array.get() if isinstance(array, gh.DeviceArray) else getattr(array, "array", array)
+
+    def make_room(n):
+        array = np.full(n, 77, np.uint64)
+        return {
+            "cupy": lambda: cupy.asarray(array),
+            "DeviceArray": lambda: _cuda.from_host(array, 0),
+            "foreign": lambda: Foreign(array),
+            "host": lambda: array,
+        }[side]()
+
+    asked = [None if end is None else there(end) for end in (low, high)]
+    for more in (0, 5):
+        out = make_room(len(expected) + more), make_room(len(expected) + 2 * more)
+        keys, values, places = ordered.range(*asked, out=out)
+        if side in ("cupy", "host"):
+            assert type(keys) is type(out[0])
+        else:
+            assert type(keys) is gh.DeviceArray
+        assert host(keys).tolist() == expected.tolist()
+        assert host(values).tolist() == (expected + 1).tolist()
+        assert host(out[0])[: len(expected)].tolist() == expected.tolist()
+        assert host(out[1])[: len(expected)].tolist() == (expected + 1).tolist()
+        assert host(places).tolist() == offsets.tolist()
+    for short in {0, len(expected) // 2, len(expected) - 1} - {-1, len(expected)}:
+        spare = make_room(len(expected) + 1)
+        with pytest.raises(gh.InvalidArgument, match=f"{len(expected)} pairs and out has room for {short}"):
+            ordered.range(*asked, out=(make_room(short), spare))
+        assert (host(spare) == 77).all()
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_ranges_with_a_limit_go_into_arrays_of_the_caller(ordered, cupy, more):
+    expected = ordered.range(cupy.asarray(LOW), cupy.asarray(HIGH), 5)
+    out = [cupy.asarray(np.full((len(LOW) + more, 5), 77, np.uint64)) for _ in range(2)]
+    keys, values, counts = ordered.range(cupy.asarray(LOW), cupy.asarray(HIGH), 5, out=tuple(out))
+    assert counts.array.tolist() == expected[2].array.tolist()
+    for got, right, array in zip((keys, values), expected, out, strict=False):
+        assert got.shape == right.shape
+        assert np.shares_memory(got.array, array.array)
+        for i, n in enumerate(counts.array):
+            assert got.array[i, :n].tolist() == right.array[i, :n].tolist()
+        assert (array.array[len(LOW) :] == 77).all()
+
+
+@pytest.mark.parametrize("limit", [None, 4])
+def test_narrow_ranges_go_into_arrays_of_the_caller(cuda, cupy, limit):
+    """Converted by their library on its way there; other libraries are told that they cannot."""
+    with make("skiplist", key_dtype="int16", value_dtype="float16") as t:
+        held = np.arange(-50, 50, 5, dtype=np.int16)
+        t.insert(held, held)
+        low, high = (cupy.asarray(np.array(end, "i2")) for end in ([-12, 40], [0, 44]))
+        shape = (9,) if limit is None else (3, limit)
+        out = [cupy.asarray(np.full(shape, 77, dtype)) for dtype in ("i2", "f2")]
+        expected = t.range(low, high, limit)
+        answer = t.range(low, high, limit, out=tuple(out))
+        assert answer[2].array.tolist() == expected[2].array.tolist()
+        for got, right, array in zip(answer[:2], expected[:2], out, strict=True):
+            assert got.array.dtype == right.array.dtype
+            assert np.shares_memory(got.array, array.array)
+            for i, n in enumerate([2, 1]):
+                part = (i, slice(n)) if limit else slice(answer[2].array[i], answer[2].array[i + 1])
+                assert got.array[part].tolist() == right.array[part].tolist()
+        with pytest.raises(TypeError, match="int16 results need CuPy or PyTorch arrays"):
+            t.range(low, high, limit, out=(Foreign(out[0].array), out[1]))
+
+
+@pytest.mark.parametrize("value", [("u4", 2), ("f4", 1), ("u2", (2, 2))])
+def test_ordered_answers_with_rows_as_values(cuda, cupy, value):
+    """They are rows of numbers on the device, too, in new arrays and in the caller's."""
+    base, inner = np.dtype(value).subdtype
+    with make("skiplist", key_dtype="uint32", value_dtype=value) as t:
+        held = np.arange(0, 40, 4, dtype="u4")
+        rows = np.arange(10 * int(np.prod(inner))).astype(base).reshape(10, *inner)
+        t.insert(held, rows)
+        keys = cupy.asarray(np.array([3, 9, 40], "u4"))
+        _, values, found = t.lower_bound(keys)
+        assert values.array.dtype == base
+        assert values.array[:2].tolist() == rows[[1, 3]].tolist()
+        assert found.array.tolist() == [True, True, False]
+        low, high = cupy.asarray(np.array([3, 30], "u4")), cupy.asarray(np.array([12, 40], "u4"))
+        for out in (None, (cupy.asarray(np.zeros(8, "u4")), cupy.asarray(np.zeros((8, *inner), base)))):
+            _, values, places = t.range(low, high, out=out)
+            assert places.array.tolist() == [0, 2, 4]
+            assert values.array.tolist() == rows[[1, 2, 8, 9]].tolist()
+        _, values, counts = t.range(low, high, 3)
+        assert counts.array.tolist() == [2, 2]
+        assert values.array[:, :2].tolist() == rows[[[1, 2], [8, 9]]].tolist()
+
+
+def test_outputs_of_ranges_that_are_refused(ordered, cupy):
+    low, high = cupy.asarray(LOW), cupy.asarray(HIGH)
+    k, v = (cupy.asarray(np.zeros(3000, np.uint64)) for _ in range(2))
+    for out, kind, words in (
+        (k, TypeError, "out is a ndarray: pass a tuple of two arrays"),
+        ((k, None), TypeError, "out has no array for the values"),
+        ((k, v.array), TypeError, r"out\[1\] is a ndarray on the host, the keys are not"),
+        ((cupy.asarray(np.zeros(3000, "i8")), v), TypeError, r"out\[0\] has dtype int64, the results uint64"),
+        ((k, cupy.asarray(np.zeros((3000, 1), "u8"))), ValueError, r"out\[1\] has shape \(3000, 1\): pass one of"),
+    ):
+        with pytest.raises(kind, match=words):
+            ordered.range(low, high, out=out)
+    with pytest.raises(ValueError, match=r"out\[0\] has shape \(6, 2\): pass one of shape \(7, 2\), or of more rows"):
+        ordered.range(low, high, 2, out=[cupy.asarray(np.zeros((6, 2), "u8")) for _ in range(2)])
+
+
 def test_slices_whose_ends_are_on_the_device(ordered, cupy):
     low, high = cupy.asarray(np.array(90, np.uint64)), cupy.asarray(np.array(102, np.uint64))
     assert ordered[low:high][0].array.tolist() == [90, 93, 96, 99]
@@ -657,7 +786,10 @@ def pairs_of(table, low, high, cupy, ends):
 
     if ends == "device":
         return [a.array for a in _device.pairs(table, cupy.asarray(low), cupy.asarray(high), None)]
-    return _ordered.pairs_at_once(table, len(low), low.ctypes.data, high.ctypes.data, table._stage(None))
+    results = _ordered._Pairs(table, None, (0,))
+    low_at, high_at = low.ctypes.data, high.ctypes.data
+    offsets = _ordered.pairs_at_once(table, len(low), low_at, high_at, table._stage(None), results)
+    return None if offsets is None else [*results.got(int(offsets[-1])), offsets]
 
 
 @pytest.mark.parametrize("ends", ["device", "host"])

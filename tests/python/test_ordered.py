@@ -219,6 +219,59 @@ def test_a_full_pool_says_no_memory_and_goes_on():
         assert len(t) == len(keys)
 
 
+class Blocks:
+    """A memory resource that knows its blocks."""
+
+    def __init__(self):
+        self.held = {}
+
+    def allocate(self, nbytes, alignment, stream):
+        array = np.empty(nbytes + alignment, np.uint8)
+        at = -array.ctypes.data % alignment
+        self.held[array.ctypes.data + at] = array[at : at + nbytes]
+        return array.ctypes.data + at
+
+    def deallocate(self, address, nbytes, alignment, stream):
+        del self.held[address]
+
+
+@pytest.mark.parametrize("way_out", ["reserve", "insert", "clear", "flush", "shrink"])
+def test_threads_that_ask_for_the_last_chunk_at_once(way_out):
+    """Each of them counts, and one has it: the counter of chunks is then above their number."""
+    blocks = Blocks()
+    keys = np.random.default_rng(4).permutation(20_000).astype("u4")
+    known = {"key_dtype": "u4", "value_dtype": "u4", "capacity": 1000, "device": "cpu", "threads": 1}
+    with gh.Table("skiplist", grow=False, build="never", memory=blocks, **known) as t:
+        with pytest.raises(gh.TableFull):
+            t.insert(keys, keys)
+        there = t.keys()
+        pool = int(t.stats()["pool_chunks"])
+        assert t.stats()["pool_taken"] == pool
+        counters = [b.view("u4") for b in blocks.held.values() if b.size == 128]
+        counters = [b for b in counters if b[16] == pool]  # the counter lies behind 64 bytes
+        assert len(counters) == 1
+        counters[0][16] += 5
+        t.check()
+        assert t.stats()["pool_taken"] == pool
+        assert np.array_equal(t.keys(), there)
+        if way_out in ("clear", "flush", "shrink"):
+            t.erase(there[40:])
+            getattr(t, way_out)()
+            held = there[:0] if way_out == "clear" else there[:40]
+            t.insert(keys[:40], keys[:40])
+            held = np.union1d(held, keys[:40])
+        elif way_out == "insert":
+            with pytest.raises(gh.TableFull):
+                t.insert(keys, keys)
+            held = np.union1d(there, keys[t.contains(keys)])
+        else:
+            t.reserve(len(keys))
+            t.insert(keys, keys)
+            held = np.sort(keys)
+        t.check()
+        assert np.array_equal(t.keys(), held)
+
+
 @pytest.mark.parametrize("way_out", ["reserve", "insert", "clear", "flush"])
 def test_chunks_asked_for_in_vain_are_nobodys(way_out):
     """Each insert into a full pool asks for one more."""
@@ -444,4 +497,147 @@ def test_ranges_of_a_table_that_changes_between_counting_and_reading(what):
     parts = [expected[(expected >= a) & (expected < b)] for a, b in zip(low, high, strict=True)]
     assert keys.tolist() == np.concatenate(parts).tolist()
     assert values.tolist() == keys.tolist()
+    assert offsets.tolist() == np.cumsum([0, *map(len, parts)]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("keys", "values"),
+    [
+        ("u8", "i8"),
+        ("i4", None),
+        ("i2", "u1"),
+        ("datetime64[s]", "timedelta64[ms]"),
+        ("f8", ("u4", 2)),
+        ("u4", "f2"),
+        ("i8", [("a", "i4"), ("b", "f4")]),
+    ],
+)
+def test_ranges_go_into_arrays_of_the_caller(keys, values):
+    """The same as without `out`, in its memory, and with a limit nothing behind the rows that were asked for."""
+    rng = np.random.default_rng(6)
+    bits = np.arange(-300, 300, 4, dtype="i8") if np.dtype(keys).kind in "im" else np.arange(0, 600, 4, dtype="u8")
+    held = bits.astype(keys) if np.dtype(keys).kind not in "M" else bits.view("i8").astype(keys)
+    with gh.Table("skiplist", key_dtype=keys, value_dtype=values, device="cpu") as t:
+        given = None if values is None else np.zeros(len(held), values)
+        if given is not None:
+            given.reshape(-1).view("u1")[:] = rng.integers(1, 100, given.nbytes)
+        t.insert(held, given)
+
+        def room(*shape):
+            return np.full(shape, held[0]), None if values is None else np.zeros(shape, values)
+
+        asked = (
+            (held[[5]], held[[90]]),
+            (held[[5, 50, 60, 20]], held[[90, 50, 10, 21]]),
+            (None, held[[3, 9]]),
+            (held[[100]], None),
+            (None, None),
+            (held[:0], held[:0]),
+        )
+        for ends in asked:
+            expected = t.range(*ends)
+            for more in (0, 1, 500):
+                out = room(len(expected[0]) + more)
+                answer = t.range(*ends, out=out)
+                assert answer[2].tolist() == expected[2].tolist()
+                for got, right, array in zip(answer[:2], expected[:2], out, strict=True):
+                    assert (got is None) == (right is None)
+                    if got is not None:
+                        assert got.dtype == right.dtype
+                        assert got.tobytes() == right.tobytes()
+                        assert got.size == 0 or np.shares_memory(got, array)
+            for limit in (1, 7):
+                expected = t.range(*ends, limit)
+                out = room(len(expected[0]) + 2, limit)
+                behind = [None if array is None else array[-2:].tobytes() for array in out]
+                answer = t.range(*ends, limit, out=out)
+                assert answer[2].tolist() == expected[2].tolist()
+                for got, right, array, rest in zip(answer[:2], expected[:2], out, behind, strict=True):
+                    if right is not None:
+                        assert got.tobytes() == right.tobytes()
+                        assert got.shape == right.shape
+                        assert got.size == 0 or np.shares_memory(got, array)
+                        assert array[-2:].tobytes() == rest
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_arrays_that_are_too_short_for_the_pairs_of_a_range(table, n):
+    """The refusal says how many there are; the next call has them, and nothing is written behind the arrays."""
+    low, high = np.array([-50, 0, 7][:n], "i4"), np.array([0, 40, 40][:n], "i4")
+    expected = [part.tolist() for part in table.range(low, high)]
+    there = len(expected[0])
+    for short in range(there):
+        keys, values = np.full(there + 3, 77, "i4"), np.full(there + 3, 77, "u4")
+        with pytest.raises(gh.InvalidArgument, match=rf"the ranges have {there} pairs and out has room for {short}: "):
+            table.range(low, high, out=(keys[:short], values))
+        assert (keys[short:] == 77).all()
+        with pytest.raises(ValueError, match=f"have {there} pairs and out has room for {short}"):
+            table.range(low, high, out=(keys, values[:short]))
+        assert (values[short:] == 77).all()
+    answer = table.range(low, high, out=(keys, values))
+    assert [part.tolist() for part in answer] == expected
+
+
+def test_outputs_of_ranges_that_are_refused(table):
+    keys, values = np.empty(20, "i4"), np.empty(20, "u4")
+    read_only = keys.copy()
+    read_only.flags.writeable = False
+    for limit, shape in ((None, (20,)), (4, (2, 4))):
+        k, v = np.empty(shape, "i4"), np.empty(shape, "u4")
+        for out, kind, words in (
+            (k, TypeError, "out is a ndarray: pass a tuple of two arrays"),
+            ((k,), TypeError, "out is a tuple"),
+            ((k, None), TypeError, "out has no array for the values"),
+            ((None, v), TypeError, "out has no array for the keys"),
+            ((k.astype("i8"), v), TypeError, r"out\[0\] has dtype int64, the results int32"),
+            ((k, v.view("i4")), TypeError, r"out\[1\] has dtype int32, the results uint32"),
+            ((k, v.tolist()), TypeError, r"out\[1\] is a list"),
+            ((k[..., None], v), ValueError, r"out\[0\] has shape"),
+            ((k, np.broadcast_to(v[:1], shape)), ValueError, r"out\[1\] is read-only"),
+            ((np.empty((*shape, 2), "i4")[..., 0], v), ValueError, r"out\[0\] is strided"),
+            ((k, k.view("u4")), gh.InvalidArgument, r"out\[1\] overlaps another array"),
+        ):
+            with pytest.raises(kind, match=words):
+                table.range([1, 2], [3, 4], limit, out=out)
+    with pytest.raises(gh.InvalidArgument, match=r"out\[0\] overlaps another array"):
+        table.range(keys[:2], keys[2:4], out=(keys, values))
+    for shape in ((1, 4), (2, 3), (2, 5), (8,)):
+        with pytest.raises(ValueError, match=r"out\[0\] has shape .*: pass one of shape \(2, 4\), or of more rows"):
+            table.range([1, 2], [3, 4], 4, out=(np.empty(shape, "i4"), np.empty((2, 4), "u4")))
+    with (
+        gh.Table("skiplist", value_dtype=None, device="cpu") as t,
+        pytest.raises(TypeError, match="this table is a set"),
+    ):
+        t.range(1, 2, out=(np.empty(1, "u8"), np.empty(1, "u8")))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("what", ["fewer", "more", "more than there is room for", "more twice", "none left"])
+def test_outputs_of_ranges_of_a_table_that_changes_between_counting_and_reading(what, n):
+    there = np.arange(0, 400, 2, dtype="i4")
+    odd = np.arange(1, 400, 2, dtype="i4")
+    low, high = np.array([0, 100, 200][-n:], "i4"), np.array([100, 200, 400][-n:], "i4")
+    with gh.Table("skiplist", key_dtype="i4", value_dtype="i2", device="cpu") as t:
+        t.insert(there, there)
+        happens = {
+            "fewer": [lambda: t.erase(there[::3])],
+            "more": [lambda: t.insert(odd, odd)],
+            "more than there is room for": [lambda: t.insert(odd, odd)],
+            "more twice": [lambda: t.insert(odd[:60], odd[:60]), lambda: t.insert(odd[60:], odd[60:])],
+            "none left": [t.clear],
+        }[what]
+        room = 210 if what == "more than there is room for" else 400
+        out = np.empty(room, "i4"), np.empty(room, "i2")
+        spy = Meanwhile(t, happens)
+        if n == 3 and what == "more than there is room for":
+            with pytest.raises(gh.InvalidArgument, match="the ranges have 400 pairs and out has room for 210"):
+                _ordered.pairs(spy, low, high, None, out)
+            return
+        keys, values, offsets = _ordered.pairs(spy, low, high, None, out)
+        # One range is read in one pass, after which all this happens.
+        held = np.sort(t.keys()) if n == 3 else there
+    parts = [held[(held >= a) & (held < b)] for a, b in zip(low, high, strict=True)]
+    assert keys.tolist() == np.concatenate(parts).tolist()
+    assert values.tolist() == keys.tolist()
+    assert np.shares_memory(keys, out[0]) or not keys.size
     assert offsets.tolist() == np.cumsum([0, *map(len, parts)]).tolist()

@@ -323,3 +323,58 @@ def test_bytes_as_long_as_the_tables_from_a_wider_array():
         assert t.contains(np.array([b"12345678", b"1"], "S8")).all()
         with pytest.raises(OverflowError, match="an element has 11 bytes, the table's have at most 8"):
             t.insert(given, 1)
+
+
+@pytest.mark.parametrize("given", [7, 1.5, [1, 2], [[1, 2], [3, 4]], [(1, 2), 3], [[(1, 2)], [5]]])
+def test_numbers_are_no_elements_of_fields(given):
+    """numpy writes a number into every field, so that [1, 2] would be the keys (1, 1) and (2, 2)."""
+    with gh.Table("hive", key_dtype=[("a", "i4"), ("b", "i4")], device="cpu") as t:
+        t.insert([(1, 1), (1, 2)], [3, 4])
+        for call in (t.find, t.contains, t.erase, lambda keys: t.insert(keys, 5), lambda keys: t[keys]):
+            with pytest.raises(TypeError, match=r"is no element of .*: pass a tuple of 2 for each"):
+                call(given)
+        assert len(t) == 2
+        assert t[(1, 2)] == 4
+        assert t[[[(1, 1)], [(1, 2)]]].tolist() == [[3], [4]]
+        assert t[[np.array((1, 2), t.key_dtype)[()]]].tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ((1.5, 2), TypeError, "field 'a': 1.5 is not an integer"),
+        (("7", 2), TypeError, "field 'a'.*'7'"),
+        ((7, "2"), TypeError, "field 'b'.*'2'"),
+        ((None, 2), TypeError, "field 'a': None"),
+        ((-1, 2), OverflowError, "field 'a': -1 does not fit uint32"),
+        ((2**40, 2), OverflowError, "field 'a': 1099511627776 does not fit uint32"),
+        ((1,), TypeError, "pass a tuple of 2"),
+        ((1, 2, 3), TypeError, "pass a tuple of 2"),
+    ],
+)
+def test_numbers_that_a_field_does_not_hold(given, error, words):
+    """They are neither rounded nor parsed, alone and among others."""
+    with gh.Table("hive", key_dtype=[("a", "u4"), ("b", "f4")], device="cpu") as t:
+        t.insert([(1, 2), (7, 2), (3, 0.1)], 5)
+        for call in (t.find, t.erase, lambda keys: t.insert(keys, 1)):
+            for keys in (given, [(1, 2), given], [[(1, 2)], [given]]):
+                with pytest.raises(error, match=words):
+                    call(keys)
+        assert len(t) == 3
+        assert t[[(1, 2), (3, 0.1)]].tolist() == [5, 5]
+        if error is OverflowError:
+            assert given not in t
+    nested = [("a", [("x", "i2"), ("y", "i2")]), ("b", "i4", (2,))]
+    with gh.Table("stadium", key_dtype=nested, device="cpu") as t:
+        assert t.insert([((1, 2), [3, 4])], 5).all()
+        assert t[((1, 2), [3, 4])] == 5
+        with pytest.raises(TypeError, match=r"field 'a', field 'x': 1.5 is not an integer"):
+            t.find([((1.5, 2), [3, 4])])
+
+
+def test_slices_of_keys_without_an_order():
+    with (
+        gh.Table("skiplist", key_dtype=[("a", "u4"), ("b", "u4")], device="cpu") as t,
+        pytest.raises(gh.Unsupported, match="keys are not kept in the order of their values"),
+    ):
+        t[(1, 0) : (2, 0)]

@@ -42,6 +42,8 @@ def histogram(keys: NDArray[np.int64], weights: list[float]) -> dict[int, float]
         assert_type(table.capacity, int)
         offsets, _ = table.find_all(keys)
         assert_type(offsets, NDArray[np.int64])
+        table.range(0, 5, out=(np.empty(5, np.int64), np.empty(5)))
+        table.range(0, 5, 3, out=(np.empty((1, 3), np.int64), None))
         all_keys, all_values = table.export()
         return dict(zip(all_keys.tolist(), all_values.tolist()))
 
@@ -76,6 +78,7 @@ MISTAKES = {
     'table.insert_or_assign([1], 2, dedup="first")': "insert_or_assign",
     "table.insert({1, 2}, 3)": "insert",
     "table.capcity = 5": "capcity",
+    "table.range(0, 5, out=[1, 2])": "range",
     "table.finds([1])": "finds",
     'gh.Table(capacity="5")': "capacity",
     "gh.Table(key_dtype=5)": "key_dtype",
