@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -191,17 +192,23 @@ class MesonBuild:
 
 
 class BuildExt(build_ext):
-    """Runs meson before the extension, which links what meson built, and puts both into the package."""
+    """Runs meson beside the compiler of the extension, which links what meson built, and puts both into the package."""
 
     def run(self) -> None:
         """Build everything."""
         meson = MesonBuild(find_nvcc())
-        meson.run()
-        self.stage(meson.prefix)
         for extension in self.extensions:
             extension.library_dirs.append(str(meson.prefix / "lib"))
-            extension.depends.append(str(meson.prefix / "lib" / "libgpuhash.so.0"))
-        super().run()
+        with ThreadPoolExecutor(1) as pool:
+            self.meson_run = pool.submit(meson.run)
+            super().run()
+            self.meson_run.result()
+        self.stage(meson.prefix)
+
+    def get_libraries(self, ext: Extension) -> list[str]:
+        """What the extension is linked with; asked for when it is compiled, and answered when meson has built it."""
+        self.meson_run.result()
+        return super().get_libraries(ext)
 
     def stage(self, prefix: Path) -> None:
         """Copy library, plugins and headers into the package, of the source tree when that is what runs."""
@@ -227,7 +234,8 @@ core = Extension(
     library_dirs=[],
     runtime_library_dirs=["$ORIGIN"],
     define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-    extra_compile_args=["-O3"],  # it reads every status and op code: vectors
+    # It reads every status and op code: vectors. Debugging information, for which Python's own flags ask, takes long.
+    extra_compile_args=["-O3", "-g0"],
     py_limited_api=True,
 )
 

@@ -34,6 +34,12 @@ def pytest_cmdline_main(config):
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """A worker reads the command line, which does not say what has become of `dist`."""
+    node.workerinput["loadgroup"] = node.config.option.dist == "loadgroup"
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """What `-n auto` is: the CPUs of this process; a few do, since tests have threads of their own."""
     from pygpuhash import devices
@@ -75,6 +81,8 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def pytest_configure(config):
+    if getattr(config, "workerinput", {}).get("loadgroup"):
+        config.option.loadgroup = True  # a worker appends the groups to the names of the tests
     if LIMIT and not config.option.usepdb:
         command = [sys.executable, str(Path(__file__).with_name("watchdog.py")), str(os.getpid())]
         config.stash[WATCHDOG] = subprocess.Popen(command, stdin=subprocess.PIPE)

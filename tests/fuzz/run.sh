@@ -60,6 +60,7 @@ done
 
 export GPUHASH_FUZZ_MODULES=${modules%:} GPUHASH_ISA=baseline
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+export ASAN_OPTIONS=intercept_tls_get_addr=0  # as in tests/sanitizers/run.sh: LLVM 16's leak detector may crash with it
 for target in "${targets[@]}"; do
   mkdir -p "$folder/corpus/$target" "$folder/findings"
   runs=()
