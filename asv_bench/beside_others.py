@@ -1,17 +1,21 @@
 """Work on a CPU, alone and beside busy processes: small batches by number of threads, and aggregations by library.
 
     python -m asv_bench.beside_others [--keys N] [--batches N] [--rounds N] [--busy N] [--only batches|aggregations]
-                                      [--elements N ...] [--key-bytes 4|8 ...] [--kinds NAME ...]
+                                      [--elements N ...] [--key-bytes 4|8 ...] [--kinds NAME ...] [--tasks NAME ...]
 
 Prints two tables. Of small batches: seconds of wall-clock and processor time for inserting and finding `batches`
 batches of `keys` keys, the median and the range of `rounds` rounds. The settings take turns, so that what else the
 machine does meets all of them. What it shows is whether threads cost more than they bring where other processes want
 the cores.
 
-Of aggregations: value_counts, dedup and group-by (a sum) of 64-bit keys (or 32-bit ones), 10^6 of them by default:
-uniform, Zipf of several exponents, one key, and sorted runs of 1,000 equal keys; by this package with the default and
-with one thread, by pandas and by polars (each where it is installed). Each makes its result anew, from numpy arrays;
-results are compared first.
+Of aggregations: value_counts, dedup and group-by (a sum, of integers and of floats) of 64-bit keys (or 32-bit ones),
+10^6 of them by default: uniform, Zipf of several exponents, one key, sorted runs of 1,000 equal keys, all distinct, and
+uniform over few keys; by this package with the default and with one thread, by pandas and by polars (each where it is
+installed). Each makes its result anew, from numpy arrays; results are compared first. Milliseconds by the clock, and
+the least processor time, which says more where others want the cores. Few keys:
+
+    python -m asv_bench.beside_others --only aggregations --busy 0 --elements 2000000 \
+                                      --kinds "10 keys" "100 keys" "1000 keys" "10000 keys" "100000 keys"
 """
 
 from __future__ import annotations
@@ -65,20 +69,24 @@ def aggregations() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], tup
     """By task and library: functions of keys and values, which return the distinct keys and a number for each."""
 
     def ours(threads: int | None) -> dict[str, Callable[..., Any]]:
-        def table(values: bool, n: int, key_dtype: Any) -> gh.Table:
-            dtype = np.int64 if values else None
-            return gh.Table(key_dtype=key_dtype, value_dtype=dtype, device="cpu", threads=threads, capacity=n // 4)
+        def table(values: Any, n: int, key_dtype: Any) -> gh.Table:
+            return gh.Table(key_dtype=key_dtype, value_dtype=values, device="cpu", threads=threads, capacity=n // 4)
 
         def dedup(k: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, None]:
-            with table(False, len(k), k.dtype) as t:
+            with table(None, len(k), k.dtype) as t:
                 return k[t.insert(k)], None
 
-        def total(k: np.ndarray, v: Any) -> tuple[np.ndarray, np.ndarray]:
-            with table(True, len(k), k.dtype) as t:
+        def total(k: np.ndarray, v: Any, dtype: Any = np.int64) -> tuple[np.ndarray, np.ndarray]:
+            with table(dtype, len(k), k.dtype) as t:
                 t.accumulate(k, v)
                 return t.export()
 
-        return {"value_counts": lambda k, _: total(k, 1), "dedup": dedup, "group-by": total}
+        return {
+            "value_counts": lambda k, _: total(k, 1),
+            "dedup": dedup,
+            "group-by": total,
+            "float sums": lambda k, v: total(k, v, np.float64),
+        }
 
     found = {"gpuhash": ours(None), "gpuhash, 1 thread": ours(1)}
     with contextlib.suppress(ImportError):
@@ -92,6 +100,7 @@ def aggregations() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], tup
             "dedup": lambda k, _: (pd.unique(k), None),
             "group-by": lambda k, v: of_series(pd.Series(v).groupby(k, sort=False).sum()),
         }
+        found["pandas"]["float sums"] = found["pandas"]["group-by"]
     with contextlib.suppress(ImportError):
         import polars as pl
 
@@ -103,9 +112,8 @@ def aggregations() -> dict[str, dict[str, Callable[[np.ndarray, np.ndarray], tup
             "dedup": lambda k, _: (pl.Series("k", k).unique().to_numpy(), None),
             "group-by": lambda k, v: of_frame(pl.DataFrame({"k": k, "v": v}).group_by("k").agg(pl.col("v").sum())),
         }
-    return {
-        task: {name: tasks[task] for name, tasks in found.items()} for task in ("value_counts", "dedup", "group-by")
-    }
+        found["polars"]["float sums"] = found["polars"]["group-by"]
+    return {task: {name: tasks[task] for name, tasks in found.items()} for task in TASKS}
 
 
 def in_order(result: tuple[np.ndarray, np.ndarray | None]) -> list[np.ndarray]:
@@ -116,6 +124,8 @@ def in_order(result: tuple[np.ndarray, np.ndarray | None]) -> list[np.ndarray]:
 
 
 KINDS = ("uniform", "zipf 0.5", "zipf 1.05", "zipf 1.3", "zipf 2.0", "one key", "runs")
+FEW_KINDS = ("distinct", "10 keys", "100 keys", "1000 keys", "10000 keys", "100000 keys")
+TASKS = ("value_counts", "dedup", "group-by", "float sums")
 
 
 def keys_of(kind: str, n: int, key_bytes: int) -> np.ndarray:
@@ -124,6 +134,10 @@ def keys_of(kind: str, n: int, key_bytes: int) -> np.ndarray:
     name, _, exponent = kind.partition(" ")
     if kind == "uniform":
         ranks = random.integers(0, n, n, np.uint64)
+    elif kind == "distinct":
+        ranks = random.permutation(np.arange(n, dtype=np.uint64))
+    elif exponent == "keys":
+        ranks = random.integers(0, int(name), n, np.uint64) * np.uint64(7919)
     elif kind == "one key":
         ranks = np.ones(n, np.uint64)
     elif kind == "runs":
@@ -141,11 +155,15 @@ def measure_aggregations(arguments: argparse.Namespace, busy: int) -> None:
     """Print a line for each task, size and kind of keys, and library."""
     with busy_beside(busy):
         for task, calls in aggregations().items():
+            if task not in arguments.tasks:
+                continue
             for n in arguments.elements:
                 values = np.random.default_rng(1).integers(0, 100, n)
+                if task == "float sums":
+                    values = values.astype(np.float64)
                 for key_bytes in arguments.key_bytes:
                     for kind in arguments.kinds:
-                        name = f"{busy:>11}  {task:<12}  {n:>8}  {key_bytes}  {kind:<9}"
+                        name = f"{busy:>11}  {task:<12}  {n:>8}  {key_bytes}  {kind:<11}"
                         measure_task(name, calls, keys_of(kind, n, key_bytes), values, arguments.rounds)
 
 
@@ -155,16 +173,18 @@ def measure_task(what: str, calls: dict[str, Callable[..., Any]], keys: np.ndarr
     for call in calls.values():
         assert all(map(np.array_equal, expected, in_order(call(keys, values)))), "results differ"
     times: dict[str, list[float]] = defaultdict(list)
+    used: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start, start_used = time.perf_counter(), time.process_time()
             call(keys, values)
             times[name].append((time.perf_counter() - start) * 1e3)
+            used[name].append((time.process_time() - start_used) * 1e3)
     ours = statistics.median(times["gpuhash"])
     for name, all_times in times.items():
         spread = f"({min(all_times):.2f} to {max(all_times):.2f})"
         median = statistics.median(all_times)
-        print(f"{what}  {name:<17}  {median:9.2f} {spread:<20} {median / ours:8.2f}", flush=True)
+        print(f"{what}  {name:<17}  {median:9.2f} {spread:<20} {min(used[name]):8.2f} {median / ours:8.2f}", flush=True)
 
 
 @contextlib.contextmanager
@@ -192,13 +212,14 @@ def main() -> None:
     parser.add_argument("--only", choices=("batches", "aggregations"), help="default: both tables")
     parser.add_argument("--elements", type=int, nargs="+", default=[1_000_000], help="of aggregations; default: 10^6")
     parser.add_argument("--key-bytes", type=int, nargs="+", default=[8], choices=(4, 8), help="default: 8")
-    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS, help="kinds of keys; default: all")
+    kinds = (*KINDS, *FEW_KINDS)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=kinds, help=f"kinds of keys; default: {KINDS}")
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS, help="default: all")
     arguments = parser.parse_args()
     if arguments.only != "batches":
         print(f"{arguments.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
-        print(
-            "busy beside  task          elements  bytes, kind  library                   ms (range)              / ours"
-        )
+        print("busy beside  task          elements  bytes, kind  library", end="")
+        print("                   ms (range)         processor   / ours")
         for busy in sorted({0, arguments.busy}):
             measure_aggregations(arguments, busy)
         print()

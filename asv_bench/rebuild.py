@@ -1,6 +1,7 @@
 """What growth of a table on the CPU takes: a rebuild into twice the size, against inserting the same pairs anew.
 
     python -m asv_bench.rebuild [--bits 22 24] [--backend NAME ...] [--threads 1 2] [--rounds N] [--widths 4+4]
+    python -m asv_bench.rebuild --growth ...      instead: batches of 2^20 keys into a table that starts empty
 
 2^26 keys (`--bits 26`) take 3 GB and minutes. Prints a table, one line for each backend, number of keys and threads:
 
@@ -14,12 +15,17 @@ Before each of these, memory of that size was touched and given back, since a vi
 may be its host's business, and take ten times as long. All in milliseconds, the least of `rounds` that take turns, with
 the range of the ratio anew / rebuild over the rounds; `cpu` is the processor time of the process, which other processes
 disturb less.
+
+With --growth each line is of a process of its own, and says the rate, the batches that took longest, which is the pause
+of growth, the size of the table in the end, and how much memory the process had at most beside what it had before.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +86,43 @@ def one_round(
     return result
 
 
+def grow(backend: str, bits: int, threads: int, widths: str) -> str:
+    """One line about growth from empty in batches of 2^20; runs in a process of its own."""
+    key_type, value_type = (np.dtype(f"u{w}") for w in widths.split("+"))
+    n, batch = 1 << bits, min(1 << bits, 1 << 20)
+    factor = key_type.type(0x9E3779B1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    make = {"device": "cpu", "key_dtype": key_type, "value_dtype": value_type, "threads": threads, "seed": 1}
+    with gh.Table(backend, **make) as table:
+        seconds = []
+        for at in range(0, n, batch):
+            keys = np.arange(at, at + batch, dtype=key_type) * factor
+            values = keys.astype(value_type)
+            seconds.append(timed(lambda k=keys, v=values: table.insert(k, v))[0])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert len(table) == n
+        sample = np.arange(0, n, max(1, n // 1000), dtype=key_type) * factor
+        found = table.find(sample)
+        assert found[1].all()
+        assert np.array_equal(found[0], sample.astype(value_type))
+        mib = table.info["bytes"] >> 20
+    total, longest = sum(seconds), sorted(seconds)[-2:]
+    return (
+        f"{backend:<13} 2^{bits}  {threads:>7}  {n / total / 1e6:8.0f}  {longest[-1] * 1e3:10.1f}"
+        f"  {longest[0] * 1e3:10.1f}  {np.median(seconds) * 1e3:8.2f}  {mib:>9,}  {peak >> 10:>9,}"
+    )
+
+
+def print_growth(arguments: argparse.Namespace) -> None:
+    """A table of grow()."""
+    print("backend        keys  threads       M/s  longest ms     next ms    median  table MiB   peak MiB")
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        for bits in arguments.bits:
+            for backend in arguments.backend:
+                for threads in dict.fromkeys(arguments.threads):
+                    print(pool.apply(grow, (backend, bits, threads, arguments.widths)), flush=True)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -88,7 +131,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, len(os.sched_getaffinity(0))])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--widths", default="4+4", help="bytes of keys and values; default: 4+4")
+    parser.add_argument("--growth", action="store_true", help="growth from empty in batches of 2^20")
     arguments = parser.parse_args()
+    if arguments.growth:
+        print_growth(arguments)
+        return
     key_type, value_type = (np.dtype(f"u{w}") for w in arguments.widths.split("+"))
     print(f"{arguments.widths} bytes, least of {arguments.rounds} rounds; load before: {os.getloadavg()[0]:.1f}\n")
     print("backend        keys  threads   rebuild      (cpu)       anew      (cpu)   copy: fresh   touched", end="")
