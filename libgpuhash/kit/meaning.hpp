@@ -6,6 +6,11 @@ GH_BEGIN
 
 GH_FN constexpr bool in_kinds(u32 k, u32 kinds) { return (kinds >> k) & 1; }
 inline constexpr u32 adding_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << insert_multi;
+// In a set, all that adds is the same.
+template <class F>
+inline constexpr u32 assigns = F::has_value ? u32(assign) : u32(insert);
+template <class F>
+inline constexpr u32 joins = F::has_value ? u32(accumulate) : u32(insert);
 inline constexpr u32 updating_kinds = 1u << assign | 1u << accumulate | 1u << erase | 1u << erase_all;
 
 // Does an operation of this kind write, given whether it found its key alive?

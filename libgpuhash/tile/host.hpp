@@ -33,6 +33,13 @@
 
 GH_BEGIN
 
+// Where a value comes from is hidden, so that the compiler does not read the caller's array again instead of keeping it.
+template <class T>
+GH_FN T host_read_once(T v) {
+  asm("" : "+r"(v));
+  return v;
+}
+
 struct host_mem {
   static constexpr int memory_order(order o) {
     return o == order::relaxed   ? __ATOMIC_RELAXED

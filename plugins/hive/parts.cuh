@@ -546,10 +546,10 @@ __global__ void __launch_bounds__(serve_threads, segment_blocks<F>)
 
 template <class Format>
 auto hive_parts<Format>::server(u32 kind) {
-  constexpr bool pairs = F::has_value;  // in a set all that adds is the same
-  return kind == erase ? serve_segments<F, erase> : kind == assign ? serve_segments < F,
-         pairs ? u32(assign) : u32(insert) > : kind == accumulate ? serve_segments < F,
-         pairs ? u32(accumulate) : u32(insert) >                  : serve_segments<F, insert>;
+  return kind == erase        ? serve_segments<F, erase>
+         : kind == assign     ? serve_segments<F, assigns<F>>
+         : kind == accumulate ? serve_segments<F, joins<F>>
+                              : serve_segments<F, insert>;
 }
 
 GH_END

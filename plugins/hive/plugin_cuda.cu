@@ -10,24 +10,25 @@
 
 GH_BEGIN
 
-template <class F, u32 Kind, int R, int P, bool Alone = false>
+template <class F, u32 Kind, int R, bool Alone = false>
 int serve(const void* t, const request& q, totals* sum) {
   constexpr bool may_miss = Kind == mixed || !in_kinds(Kind, adding_kinds);
   constexpr bool acquires = may_miss && !Alone && !GH_MUTANT(relaxed_row);
+  constexpr int in_flight = Alone ? 4 : Kind == insert ? 2 : 1;
   using tile = hive_cuda_tile<F, R, acquires ? order::acquire : order::relaxed>;
-  return run_on_cuda<hive_op<tile, Kind, Alone>, P>(t, q, sum);
+  return run_on_cuda<hive_op<tile, Kind, Alone>, in_flight>(t, q, sum);
 }
 
 template <class F, int R>
 int run_buckets(const void* t, const request& q, totals* sum) {
   switch (q.kind) {
-    case find: return q.alone ? serve<F, find, R, 4, true>(t, q, sum) : serve<F, find, R, 1>(t, q, sum);
-    case count: return q.alone ? serve<F, count, R, 4, true>(t, q, sum) : serve<F, count, R, 1>(t, q, sum);
-    case insert: return serve<F, insert, R, 2>(t, q, sum);
-    case assign: return serve<F, assign, R, 1>(t, q, sum);
-    case accumulate: return serve<F, accumulate, R, 1>(t, q, sum);
-    case erase: return serve<F, erase, R, 1>(t, q, sum);
-    case mixed: return serve<F, mixed, R, 1>(t, q, sum);
+    case find: return q.alone ? serve<F, find, R, true>(t, q, sum) : serve<F, find, R>(t, q, sum);
+    case count: return q.alone ? serve<F, count, R, true>(t, q, sum) : serve<F, count, R>(t, q, sum);
+    case insert: return serve<F, insert, R>(t, q, sum);
+    case assign: return serve<F, assigns<F>, R>(t, q, sum);
+    case accumulate: return serve<F, joins<F>, R>(t, q, sum);
+    case erase: return serve<F, erase, R>(t, q, sum);
+    case mixed: return serve<F, mixed, R>(t, q, sum);
   }
   return int(cudaErrorInvalidValue);
 }

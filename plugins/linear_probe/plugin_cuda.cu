@@ -24,8 +24,8 @@ int run_lines(const void* t, const request& q, totals* sum) {
     case insert:
       return q.in_flight == 2 ? serve<F, insert, Bytes, Aligned, 2>(t, q, sum)
                               : serve<F, insert, Bytes, Aligned, 1>(t, q, sum);
-    case assign: return serve<F, assign, Bytes, Aligned, 1>(t, q, sum);
-    case accumulate: return serve<F, accumulate, Bytes, Aligned, 1>(t, q, sum);
+    case assign: return serve<F, assigns<F>, Bytes, Aligned, 1>(t, q, sum);
+    case accumulate: return serve<F, joins<F>, Bytes, Aligned, 1>(t, q, sum);
     case erase: return serve<F, erase, Bytes, Aligned, 1>(t, q, sum);
     case count: return serve<F, count, Bytes, Aligned, 1>(t, q, sum);
     case mixed: return serve<F, mixed, Bytes, Aligned, 1>(t, q, sum);

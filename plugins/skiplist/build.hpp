@@ -45,12 +45,22 @@ class dense_writer {
 
   // values: NULL if there are none.
   bool write(const void* keys, u32 key_bytes, const void* values, u32 value_bytes) const {
-    if constexpr (sizeof(key) == 8)
-      if (key_bytes == 8) return with_keys(static_cast<const key*>(keys), values, value_bytes);
-    return with_keys(static_cast<const u32*>(keys), values, value_bytes);
+    const given from = {keys, values, key_bytes, value_bytes};
+    std::atomic<bool> good = true;
+    each_piece(0, [&](u64 begin, u64 end) {
+      if (!write_pairs(begin, end, from)) good = false;
+      stream_done();
+    });
+    return good && finish();
   }
 
  private:
+  // The caller's arrays, an element of 4 or 8 bytes each.
+  struct given {
+    const void* keys;
+    const void* values;
+    u32 key_bytes, value_bytes;
+  };
   static word load(const word* p) { return host_mem::template load<order::relaxed>(p); }
   static void store(word* p, word w) { host_mem::template store<order::relaxed>(p, w); }
   u32 handle(u32 level, u64 j) const {
@@ -65,23 +75,7 @@ class dense_writer {
     const cut how = {256, 256, 16384, level ? 1 : per_};
     in_pieces(threads_, size_t(s_.chunks[level]), how, [&](size_t begin, size_t end) { serve(begin, end); });
   }
-  template <class K>
-  bool with_keys(const K* keys, const void* values, u32 value_bytes) const {
-    if (!values) return write<false>(keys, static_cast<const value*>(nullptr));
-    if constexpr (sizeof(value) == 8)
-      if (value_bytes == 8) return write<true>(keys, static_cast<const value*>(values));
-    return write<true>(keys, static_cast<const u32*>(values));
-  }
-  template <bool Values, class K, class V>
-  bool write(const K* keys, const V* values) const {
-    std::atomic<bool> good = true;
-    each_piece(0, [&](u64 begin, u64 end) {
-      if (!write_pairs<Values>(begin, end, keys, values)) good = false;
-      stream_done();
-    });
-    return good && finish();
-  }
-  // All but the pairs, once they ascend in each piece: the same for all that the caller's may be.
+  // All but the pairs, once they ascend in each piece.
   [[gnu::noinline]] bool finish() const {
     std::atomic<bool> good = true;
     // Of each piece the last chunks' NEXT, and with it whether the next piece goes on where this one ends.
@@ -116,8 +110,7 @@ class dense_writer {
     stream(chunk(level, j), row, R);
   }
   // Do the keys of these chunks ascend?
-  template <bool Values, class K, class V>
-  bool write_pairs(u64 begin, u64 end, const K* keys, const V* values) const {
+  [[gnu::noinline]] bool write_pairs(u64 begin, u64 end, given g) const {
     alignas(64) word rows[2][R], names[R];
     begin_row(rows[0], 0);
     begin_row(rows[1], 0);
@@ -129,17 +122,16 @@ class dense_writer {
       word* const row = rows[j & 1];
       const u64 from = j * per_;
       const u32 n = n_ - from < per_ ? u32(n_ - from) : per_;
-      const V* const given = Values ? values + from : nullptr;
       if (from + R <= n_ && n == R - 3) {  // reads some more than it takes: as many as fill registers
-        ask_for(keys + from);
-        if (Values) ask_for(given);
-        bad |= fill<R, Values>(row, R - 3, keys + from, given, last, j == begin);
+        ask_for(g.keys, from * g.key_bytes);
+        if (g.values) ask_for(g.values, from * g.value_bytes);
+        bad |= fill<R>(row, R - 3, g, from, last, j == begin);
         last = F::key_of(row[R - 4]);
         row[R - 3] = empty_word<F>();
         row[R - 1] = table::fresh_lock(0);
       } else if (n) {
         begin_row(row, 0);
-        bad |= fill<0, Values>(row, n, keys + from, given, last, j == begin);
+        bad |= fill<0>(row, n, g, from, last, j == begin);
         last = F::key_of(row[n - 1]);
       }
       const key low = j ? F::key_of(row[0]) : key(0);
@@ -157,24 +149,35 @@ class dense_writer {
     }
     return !bad;
   }
-  // n pairs into a row, of which All can be read, if that is not 0. last: the key before. Do they not ascend?
-  template <u32 All, bool Values, class K, class V>
-  GH_FN bool fill(word* row, u32 n, const K* from, const V* values, key last, bool first) const {
+  // n pairs from element `from` on into a row, of which All can be read, if that is not 0. last: the key before. Do they not
+  // ascend?
+  template <u32 All>
+  GH_FN bool fill(word* row, u32 n, const given& g, u64 from, key last, bool first) const {
     const key sign = t_.sign, up = up_, flip = key(up_ ^ down_);
     const u32 all = All ? All : n;
     alignas(64) key k[R];
-    for (u32 i = 0; i < all; ++i) k[i] = from[i];
+    alignas(64) value v[R] = {};
+    copy<All>(k, g.keys, g.key_bytes, from, n);
+    if (g.values) copy<All>(v, g.values, g.value_bytes, from, n);
     asm volatile("" : : "r"(k) : "memory");  // from here on the caller's keys are not read again (B1)
     for (u32 i = 0; i < all; ++i) k[i] = key(k[i] ^ up ^ (flip & (key(0) - key((k[i] & sign) != 0))));
-    for (u32 i = 0; i < all; ++i) row[i] = F::make(k[i], Values ? value(values[i]) : value(0));
+    for (u32 i = 0; i < all; ++i) row[i] = F::make(k[i], v[i]);
     u32 bad = (k[0] <= last) & !first;
     for (u32 i = 1; i < all; ++i) bad |= u32(k[i] <= k[i - 1]) & u32(i < n);
     return bad | (k[n - 1] >= dead_key<key>);
   }
-  template <class T>
-  GH_FN static void ask_for(const T* near) {
-    constexpr uintptr_t ahead = 1024;  // bytes
-    host_mem::prefetch<false>(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(near) + ahead));
+  // Elements of `bytes` each, widened.
+  template <u32 All, class T>
+  GH_FN static void copy(T* to, const void* array, u32 bytes, u64 from, u32 n) {
+    const u32 all = All ? All : n;
+    if (bytes == sizeof(T))
+      for (u32 i = 0; i < all; ++i) to[i] = static_cast<const T*>(array)[from + i];
+    else
+      for (u32 i = 0; i < all; ++i) to[i] = static_cast<const u32*>(array)[from + i];
+  }
+  GH_FN static void ask_for(const void* array, u64 byte) {
+    constexpr u64 ahead = 1024;  // bytes
+    host_mem::prefetch<false>(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(array) + byte + ahead));
   }
   void write_names(u32 l, u64 j) const {
     alignas(64) word row[R];

@@ -541,11 +541,9 @@ __global__ void __launch_bounds__(serve_threads, chain_blocks<F>)
 
 template <class Format>
 auto slab_parts<Format>::server(u32 kind) {
-  constexpr u32 assigns = F::has_value ? u32(assign) : u32(insert);  // in a set all that adds is the same
-  constexpr u32 joins = F::has_value ? u32(accumulate) : u32(insert);
   return kind == erase        ? serve_slabs<F, erase>
-         : kind == assign     ? serve_slabs<F, assigns>
-         : kind == accumulate ? serve_slabs<F, joins>
+         : kind == assign     ? serve_slabs<F, assigns<F>>
+         : kind == accumulate ? serve_slabs<F, joins<F>>
                               : serve_slabs<F, insert>;
 }
 

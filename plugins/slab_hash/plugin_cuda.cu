@@ -28,10 +28,10 @@ int run_slabs(const void* t, const request& q, totals* sum) {
     case insert:
       return whole_warp ? serve<F, insert, Bytes, 32, 1>(t, q, sum) : serve<F, insert, Bytes, W, 1>(t, q, sum);
     case assign:
-      return whole_warp ? serve<F, assign, Bytes, 32, 1>(t, q, sum) : serve<F, assign, Bytes, W, 1>(t, q, sum);
+      return whole_warp ? serve<F, assigns<F>, Bytes, 32, 1>(t, q, sum) : serve<F, assigns<F>, Bytes, W, 1>(t, q, sum);
     case erase: return whole_warp ? serve<F, erase, Bytes, 32, 1>(t, q, sum) : serve<F, erase, Bytes, W, 1>(t, q, sum);
     case mixed: return whole_warp ? serve<F, mixed, Bytes, 32, 1>(t, q, sum) : serve<F, mixed, Bytes, W, 1>(t, q, sum);
-    case accumulate: return serve<F, accumulate, Bytes, W, 1>(t, q, sum);
+    case accumulate: return serve<F, joins<F>, Bytes, W, 1>(t, q, sum);
     case insert_multi: return serve<F, insert_multi, Bytes, W, 1>(t, q, sum);
     case count: return serve<F, count, Bytes, W, 1>(t, q, sum);
     case erase_all: return serve<F, erase_all, Bytes, W, 1>(t, q, sum);

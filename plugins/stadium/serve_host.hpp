@@ -559,14 +559,6 @@ inline bool seems_in_memory(const stadium_table& t) {
 
 // ---- batches ---------------------------------------------------------------------------------------------------------
 
-// What drive/host.hpp has to know of small pairs, to combine equal keys.
-template <class S>
-struct format_of {
-  using key = typename S::key;
-  using value = std::conditional_t<S::value_size == 8, u64, u32>;
-  static constexpr bool has_value = S::value_size != 0;
-};
-
 template <class S, u32 Kind>
 int run_pieces(const stadium_table& t, const request& q, totals* sum) {
   const size_t n = q.n_there ? *q.n_there : q.n;
@@ -587,7 +579,8 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
         return part;
       };
       in_pieces(q.threads, n, combined_cut, [&](size_t begin, size_t end) {
-        add_totals(sum, serve_combined<format_of<S>>(q, q.kind, always, &may_be_few, begin, end, part_server(serve)));
+        add_totals(sum, serve_combined<sizeof(typename S::key), S::value_size>(q, q.kind, always, &may_be_few, begin,
+                                                                               end, part_server(serve)));
       });
       return 0;
     }

@@ -42,10 +42,10 @@ def parts_of(prefix, name):
     return sorted(folder.glob(f"lib{name}_*.a.p/*.o")), sorted((folder / f"gpuhash_{name}.so.p").glob("*.o"))
 
 
-@pytest.mark.parametrize("name", ["hive", "linear_probe", "slab_hash"])
+@pytest.mark.parametrize("name", ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"])
 def test_objects_of_built_in_modules(prefix, check_objects, name):
     objects, others = parts_of(prefix, name)
-    assert len(objects) in (1, 3)
+    assert len(objects) in (1, 2, 3)
     assert others
     assert check_objects(*objects, "--with", *others) == (0, [])
 
