@@ -88,6 +88,7 @@ struct structure {
   std::vector<std::pair<std::string, std::string>> programs;
   // Formats of the triples; empty: all.
   std::vector<std::string> triple_formats = {};
+  std::vector<std::string> long_in_weak = {};  // of `programs`, without their layouts: --quick leaves them to sc
   // Layouts whose operations are not letters: layout and its letters.
   std::vector<std::pair<std::string, std::string>> letters_in = {};
   // Where every interleaving is more than can be afforded: preemptions of a run (negative: any number), in weak memory, and

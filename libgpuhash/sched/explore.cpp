@@ -26,7 +26,7 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
-  --quick            of what is not pairs, the formats pair32 and set64 only; in weak memory pair32 only
+  --quick            of what is not pairs, the formats pair32 and set64 only; in weak memory pair32 only, without what takes a minute
   --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
@@ -225,7 +225,7 @@ class campaign {
     if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
     const bool some = a_.quick && set != pairs;
-    set(s_, {weak, a_.format, a_.letters}, [&](const task& t) {
+    set(s_, {weak, a_.format, a_.letters, a_.quick}, [&](const task& t) {
       if (some && t.format != "pair32" && (weak || t.format != "set64")) return true;
       if (i++ % a_.shards == a_.shard) r.sum.add(explore(t, how));
       return r.sum.violations == 0;

@@ -416,6 +416,7 @@ const registration hive{{
     .make = make_model<hive_model>,
     .programs = programs(),
     .triple_formats = {"pair32"},
+    .long_in_weak = {"i0=8,i1=8,i2=9,i3=9:i4=1+e0,f4"},
 }};
 
 }  // namespace
