@@ -294,7 +294,11 @@ def side_keys(keys):
     keys[-2:] = [2**32 - 2, 2**32 - 1]
 
 
-@pytest.mark.parametrize("spoil", [one_falls, one_twice, twice_where_pieces_meet, side_keys])
+def the_lesser_side_key(keys):
+    keys[-1] = 2**32 - 2
+
+
+@pytest.mark.parametrize("spoil", [one_falls, one_twice, twice_where_pieces_meet, side_keys, the_lesser_side_key])
 @pytest.mark.parametrize("verb", ["insert", "insert_or_assign", "accumulate"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_keys_that_seem_to_ascend(spoil, verb, threads):
@@ -314,6 +318,19 @@ def test_keys_that_seem_to_ascend(spoil, verb, threads):
         found, held = t.export()
         assert found.tolist() == sorted(expected)
         assert held.tolist() == [expected[k] for k in sorted(expected)]
+
+
+def test_one_key_twice_where_two_pieces_meet():
+    """Each thread's keys ascend. Pieces end where a chunk of level 1 does, at some of these places."""
+    n = 20_000
+    fields = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 3}
+    with gh.Table("skiplist", chunk=16, build="always", capacity=n, **fields) as t:
+        for place in range(13 * 13, n, 13 * 13):
+            keys = np.arange(n, dtype="u4")
+            keys[place] = place - 1
+            assert t.insert(keys, keys).sum() == n - 1
+            assert np.array_equal(t.keys(), np.delete(keys, place))
+            t.clear()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
