@@ -65,6 +65,16 @@ def test_keys_with_equal_digits_and_one_that_differs() -> None:
             assert t.keys().tolist() == sorted(keys.tolist())
 
 
+@pytest.mark.parametrize("arrange", [np.sort, np.random.default_rng(1).permutation])
+def test_keys_of_one_thread_that_are_all_less_than_those_of_another(arrange: Callable) -> None:
+    """What each thread's keys have in common is no common digit, and where each one's ascend, they do not."""
+    keys = np.concatenate([high + arrange(np.arange(4096, dtype="u4")) for high in np.uint32([3 << 24, 0, 1 << 16])])
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", build="always", device="cpu", threads=3) as t:
+        assert t.insert(keys, keys).all()
+        t.check()
+        assert np.array_equal(t.keys(), np.sort(keys))
+
+
 def fill(keys: np.ndarray, **options: object) -> float:
     """How full the chunks are after one insert: a table that was built leaves one entry of a chunk free."""
     with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", chunk=16, **options) as t:
