@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
 import threading
 from collections.abc import Callable
 
@@ -360,6 +363,23 @@ def test_what_was_written_of_keys_that_seemed_to_ascend_is_taken_back(threads):
         found, held = t.export()
         assert np.array_equal(found, np.arange(1, 40_001))
         assert np.array_equal(found, held)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by way of the process's own symbols")
+def test_nothing_is_read_behind_ascending_keys():
+    """They end where a page does that may not be read: chunks are filled by whole registers."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    whole = np.frombuffer(memory, "u4")
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert protect(whole.ctypes.data + page, page, 0) == 0
+    for n in range(1, 50):
+        keys = whole[page // 4 - n : page // 4]
+        keys[:] = np.arange(n)
+        with gh.Table("skiplist", key_dtype="u4", value_dtype=None, chunk=16, build="always", device="cpu") as t:
+            assert t.insert(keys).all()
+            assert np.array_equal(t.keys(), keys)
 
 
 def test_ascending_keys_that_a_table_has_no_room_for():
