@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
 import threading
 from collections.abc import Callable
 
@@ -63,6 +66,16 @@ def test_keys_with_equal_digits_and_one_that_differs() -> None:
         with gh.Table("skiplist", key_dtype="u8", value_dtype="u8", build="always", device="cpu") as t:
             assert t.insert(keys, keys).all()
             assert t.keys().tolist() == sorted(keys.tolist())
+
+
+@pytest.mark.parametrize("arrange", [np.sort, np.random.default_rng(1).permutation])
+def test_keys_of_one_thread_that_are_all_less_than_those_of_another(arrange: Callable) -> None:
+    """What each thread's keys have in common is no common digit, and where each one's ascend, they do not."""
+    keys = np.concatenate([high + arrange(np.arange(4096, dtype="u4")) for high in np.uint32([3 << 24, 0, 1 << 16])])
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", build="always", device="cpu", threads=3) as t:
+        assert t.insert(keys, keys).all()
+        t.check()
+        assert np.array_equal(t.keys(), np.sort(keys))
 
 
 def fill(keys: np.ndarray, **options: object) -> float:
@@ -294,7 +307,11 @@ def side_keys(keys):
     keys[-2:] = [2**32 - 2, 2**32 - 1]
 
 
-@pytest.mark.parametrize("spoil", [one_falls, one_twice, twice_where_pieces_meet, side_keys])
+def the_lesser_side_key(keys):
+    keys[-1] = 2**32 - 2
+
+
+@pytest.mark.parametrize("spoil", [one_falls, one_twice, twice_where_pieces_meet, side_keys, the_lesser_side_key])
 @pytest.mark.parametrize("verb", ["insert", "insert_or_assign", "accumulate"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_keys_that_seem_to_ascend(spoil, verb, threads):
@@ -316,6 +333,19 @@ def test_keys_that_seem_to_ascend(spoil, verb, threads):
         assert held.tolist() == [expected[k] for k in sorted(expected)]
 
 
+def test_one_key_twice_where_two_pieces_meet():
+    """Each thread's keys ascend. Pieces end where a chunk of level 1 does, at some of these places."""
+    n = 20_000
+    fields = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 3}
+    with gh.Table("skiplist", chunk=16, build="always", capacity=n, **fields) as t:
+        for place in range(13 * 13, n, 13 * 13):
+            keys = np.arange(n, dtype="u4")
+            keys[place] = place - 1
+            assert t.insert(keys, keys).sum() == n - 1
+            assert np.array_equal(t.keys(), np.delete(keys, place))
+            t.clear()
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_was_written_of_keys_that_seemed_to_ascend_is_taken_back(threads):
     """In a table that has room for them: the chunks of the attempt are handed out again later, and have to be empty."""
@@ -333,6 +363,23 @@ def test_what_was_written_of_keys_that_seemed_to_ascend_is_taken_back(threads):
         found, held = t.export()
         assert np.array_equal(found, np.arange(1, 40_001))
         assert np.array_equal(found, held)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by way of the process's own symbols")
+def test_nothing_is_read_behind_ascending_keys():
+    """They end where a page does that may not be read: chunks are filled by whole registers."""
+    page = mmap.PAGESIZE
+    memory = mmap.mmap(-1, 2 * page)
+    whole = np.frombuffer(memory, "u4")
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert protect(whole.ctypes.data + page, page, 0) == 0
+    for n in range(1, 50):
+        keys = whole[page // 4 - n : page // 4]
+        keys[:] = np.arange(n)
+        with gh.Table("skiplist", key_dtype="u4", value_dtype=None, chunk=16, build="always", device="cpu") as t:
+            assert t.insert(keys).all()
+            assert np.array_equal(t.keys(), keys)
 
 
 def test_ascending_keys_that_a_table_has_no_room_for():

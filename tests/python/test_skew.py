@@ -211,11 +211,13 @@ def test_nan_and_infinities(way: dict) -> None:
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_operands_whose_sum_overflows_are_added_one_by_one(dtype: str, way: dict) -> None:
-    """With what is stored, every order of them stays within the range of numbers."""
+@pytest.mark.parametrize("before", [0, 20_000])
+def test_operands_whose_sum_overflows_are_added_one_by_one(before: int, dtype: str, way: dict) -> None:
+    """With what is stored, every order of them stays within the range of numbers. Many others may come `before`."""
     most = np.finfo(dtype).max
     values = np.zeros(N, dtype)
-    values[[10, 20, 40_000, 40_010]] = [0.6 * most, 0.5 * most, -0.6 * most, -0.5 * most]
+    places = before + np.array([10, 20, 40_000, 40_010])
+    values[places] = [0.6 * most, 0.5 * most, -0.6 * most, -0.5 * most]
     for part in (values[:40_000], values[40_000:]):
         with table(value=dtype, threads=1, **way) as t:
             start = np.array([-0.9 if part.max() > 0 else 0.9], dtype) * most
@@ -309,7 +311,9 @@ def test_beside_other_threads(structure: str, way: dict) -> None:
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("n", [255, 256, 4097, N])
-@pytest.mark.parametrize(("dtype", "value"), [("uint32", "int32"), ("uint64", "int32"), ("uint64", "int64")])
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("uint32", "int32"), ("uint32", "int64"), ("uint64", "int32"), ("uint64", "int64")]
+)
 def test_mixed_batches_sorted_by_kind(dtype: str, value: str, n: int, threads: int, way: dict) -> None:
     """Each key once, so that there is one right answer for every element."""
     random = np.random.default_rng(6)
@@ -337,7 +341,8 @@ def test_mixed_batches_sorted_by_kind(dtype: str, value: str, n: int, threads: i
 @pytest.mark.parametrize(
     ("structure", "options"), [("linear_probe", {"probe_limit": 128, "row": 1}), ("slab_hash", {"buckets": 40})]
 )
-def test_what_is_tried_again_takes_effect_once(structure: str, options: dict, way: dict) -> None:
+@pytest.mark.parametrize("mixed", [True, False])
+def test_what_is_tried_again_takes_effect_once(structure: str, options: dict, mixed: bool, way: dict) -> None:
     """Some elements find no room, the table grows, and those alone are served again."""
     keys = np.append(np.arange(1, 40_000, dtype="uint64") * np.uint64(0x9E3779B97F4A7C15), np.uint64(2**64 - 1))
     with table(structure, value="uint64", capacity=64, max_load_factor=1.0, **options, **way) as t:
@@ -345,7 +350,10 @@ def test_what_is_tried_again_takes_effect_once(structure: str, options: dict, wa
         for part in np.array_split(np.arange(len(keys)), 20):
             old = part - len(part) // 2
             batch = np.random.default_rng(1).permutation(np.append(part, old[old >= 0]))
-            _, fresh = t.execute(np.full(len(batch), gh.Op.ACCUMULATE, np.uint8), keys[batch], np.uint64(1))
+            if mixed:
+                _, fresh = t.execute(np.full(len(batch), gh.Op.ACCUMULATE, np.uint8), keys[batch], np.uint64(1))
+            else:
+                fresh = t.accumulate(keys[batch], np.uint64(1))
             assert fresh.sum() == np.count_nonzero(added[np.unique(batch)] == 0)
             np.add.at(added, batch, np.uint64(1))
         assert t.info["rebuilds"] or structure == "slab_hash"
@@ -511,6 +519,18 @@ def test_few_keys_with_operands_that_follow_nobody(first: float, dtype: str) -> 
     assert np.isnan(sums[keys[100]]) if np.isnan(first) else sums[keys[100]] == pytest.approx(float(start))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_sum_of_few_keys_that_has_become_large_waits_for_nobody(dtype: str) -> None:
+    """Small operands, then a large one: taken first, it would leave the range of numbers."""
+    most = float(np.finfo(dtype).max)
+    parts = np.random.default_rng(1).random(1 << 15) / 2**18  # of the largest number
+    parts[-1] = -0.1
+    with table(value=dtype, threads=1) as t:
+        t.accumulate(np.uint64([7]), np.array([-0.95 * most], dtype))
+        t.accumulate(np.full(len(parts), 7, np.uint64), (parts * most).astype(dtype))
+        assert t[7] / most == pytest.approx(parts.sum() - 0.95, rel=1e-4)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 @pytest.mark.parametrize("structure", BACKENDS)
@@ -543,6 +563,17 @@ def test_room_for_those_of_few_keys_that_are_new(dtype: str) -> None:
         assert len(t) == 2800
         assert t.info["rebuilds"] == 1
         t.check()
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_few_keys_of_which_most_are_there_grow_nothing(dtype: str) -> None:
+    """All of them would not fit, but the new ones do."""
+    with table(capacity=1000, dtype=dtype, threads=1) as t:
+        keys = np.arange(1, t.capacity - 49, dtype=dtype) * np.array(0x9E3779B1, dtype)
+        t.accumulate(keys[:-200], 1)
+        t.accumulate(np.random.default_rng(1).permutation(np.resize(keys, 200_000)), 1)
+        assert len(t) == len(keys)
+        assert t.info["rebuilds"] == 0
 
 
 def test_room_for_keys_that_an_estimate_shows_to_fit() -> None:

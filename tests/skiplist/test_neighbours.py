@@ -96,6 +96,15 @@ def test_against_a_sorted_array(dtype, value, options, how):
         t.check()
 
 
+@pytest.mark.parametrize("held", [[2], [2, 0], [2, 1, 0], [9, 1], [9, 0]])
+def test_what_is_next_to_the_keys_of_side_slots(held):
+    """The greatest of all other keys, or one further off, with and without those that it lies beside."""
+    keys = np.uint32(2**32 - 1) - np.array(held, "u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu") as t:
+        t.insert(keys, 1)
+        agrees(t, keys, np.ones(len(keys), "u4"), np.uint32(2**32 - 1) - np.arange(12, dtype="u4"))
+
+
 @pytest.mark.parametrize(("chunk", "p_chunk"), [(8, 1), (16, 0.4)])
 def test_beside_writers(chunk, p_chunk):
     """The nearest of the keys that stay bounds every answer; what lies nearer is a key that comes and goes."""
