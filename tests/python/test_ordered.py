@@ -42,6 +42,10 @@ def test_slices(table):
         table[0:10:2]
     with pytest.raises(TypeError, match="takes two numbers"):
         table[[0, 1] : [2, 3]]
+    with pytest.raises(TypeError, match="takes two numbers"):
+        table[0 : [2, 3]]
+    with pytest.raises(TypeError, match="takes no step, and 1 was given"):
+        table[0:10:1]
 
 
 def test_ends_and_neighbours(table):
@@ -132,6 +136,12 @@ def test_ends_of_ranges_on_different_sides(table, limit):
 def test_the_order_of_keys(dtype, order):
     assert _ordered.key_order(np.dtype(dtype), ("build", "order")) == order
     assert _ordered.key_order(np.dtype(dtype), ("build",)) is None
+
+
+def test_an_order_that_was_asked_for_is_kept():
+    with gh.Table("skiplist", key_dtype="i4", value_dtype=None, order="unsigned", device="cpu") as t:
+        t.insert([-1, 1])
+        assert t.keys().tolist() == [1, -1]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "S8", "S4", "complex64", ("u4", 2), [("x", "i4"), ("y", "i4")]])
