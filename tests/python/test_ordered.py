@@ -631,6 +631,8 @@ def test_outputs_of_ranges_that_are_refused(table):
         for out, kind, words in (
             (k, TypeError, "out is a ndarray: pass a tuple of two arrays"),
             ((k,), TypeError, "out is a tuple"),
+            ((k, v, v), TypeError, "out is a tuple"),
+            ((k[0], v), (TypeError, ValueError), r"out\[0\]"),
             ((k, None), TypeError, "out has no array for the values"),
             ((None, v), TypeError, "out has no array for the keys"),
             ((k.astype("i8"), v), TypeError, r"out\[0\] has dtype int64, the results int32"),
