@@ -392,6 +392,17 @@ def test_what_a_field_of_each_sort_does_not_hold(field, given, error, words):
                 t.find(keys)
 
 
+def test_records_as_keys_of_a_mapping():
+    with gh.Table("hive", key_dtype=[("a", "i4"), ("b", "f4")], device="cpu") as t:
+        t.insert([(1, 1)], [3])
+        assert t.get((1, 2), 7) == 7
+        assert t.get((1, 2), None) is None
+        assert t.get((1, 1), 7) == 3
+        assert (1, 2**24 + 1) not in t
+        with pytest.raises(TypeError, match="'in' takes one key, 2 were given"):
+            [(1, 1), (1, 2)] in t  # noqa: B015
+
+
 def test_slices_of_keys_without_an_order():
     with (
         gh.Table("skiplist", key_dtype=[("a", "u4"), ("b", "u4")], device="cpu") as t,
