@@ -77,7 +77,7 @@ def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str)
     base, shape = base_and_shape(dtype)
     array = _as_base(given, base, what)
     lead = array.ndim - len(shape)
-    if lead < 0 or array.shape[lead:] != shape:
+    if array.shape[lead:] != shape:  # of too few dimensions the slice is shorter
         raise ValueError(wrong_shape(array.shape, shape, what))
     array = np.ascontiguousarray(array).reshape(array.shape)  # which makes one dimension of none
     unit = 8 if stored.itemsize == 8 else 4
@@ -151,7 +151,7 @@ def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
 def _is_plain(value: Any, field: np.dtype[Any]) -> bool:
     """Is this certain to be held as it is? It need not be found out for all that are: it only saves time."""
     if field.kind == "f":
-        return type(value) is float
+        return type(value) is float and abs(value) < 1 << 15  # of more, some become infinite
     return type(value) is int and field.kind in "iu" and 0 <= value < 1 << 8 * field.itemsize - 1
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
+from pygpuhash import _arguments
 
 KEYS = np.arange(4, dtype=np.uint64)
 
@@ -245,6 +246,21 @@ def test_sources_that_were_not_built_say_so(tmp_path):
     assert done.returncode == 1
     assert f"ImportError: {folder / '__init__.py'} is source code that was not built" in done.stderr
     assert "pip install -e ." in done.stderr
+
+
+def test_numbers_at_the_ends_of_their_ranges(tmp_path):
+    for load in (0.01, 1, np.float32(0.5), np.int64(1)):
+        assert _arguments.load_factor(load) == float(load)
+    for load in (0.00999, 1.001, "1"):
+        with pytest.raises(gh.InvalidArgument, match=r"pass a number from 0\.01 to 1"):
+            _arguments.load_factor(load)
+    for number in (2, 5):
+        assert _arguments.whole("n", np.uint8(number), 5, least=2) == number
+    for number in (1, 6):
+        with pytest.raises(gh.InvalidArgument, match=f"n={number} is out of range: pass 2 to 5"):
+            _arguments.whole("n", number, 5, least=2)
+    assert _arguments.seed(2**64 - 1) == 2**64 - 1
+    assert _arguments.option("path", tmp_path) == str(tmp_path)
 
 
 @pytest.mark.parametrize("given", ["no", "False", 2, None, 0.0, []])

@@ -111,6 +111,15 @@ def test_text_files(tmp_path):
     assert keyfile.read_keys(str(tmp_path / "c.txt"), None).tolist() == [2**64 - 1]
     (tmp_path / "d.txt").write_text("1\n2.5\n")
     assert keyfile.read_keys(str(tmp_path / "d.txt"), None).tolist() == [1.0, 2.5]
+    (tmp_path / "E.TXT").write_text("2.5\n1\n")
+    assert keyfile.read_keys(str(tmp_path / "E.TXT"), None).tolist() == [2.5, 1.0]
+    (tmp_path / "f.txt").write_text("-9223372036854775808\n9223372036854775807")
+    assert keyfile.read_keys(str(tmp_path / "f.txt"), None).tolist() == [-(2**63), 2**63 - 1]
+
+
+def test_arrays_of_any_shape(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6).reshape(2, 3))
+    assert keyfile.read_keys(str(tmp_path / "a.npy"), None).tolist() == list(range(6))
 
 
 def test_csv_files(tmp_path):
@@ -120,6 +129,10 @@ def test_csv_files(tmp_path):
     assert keyfile.read_keys(name, "3").tolist() == [1, 2]
     (tmp_path / "b.csv").write_text("7\n8\n")
     assert keyfile.read_keys(str(tmp_path / "b.csv"), None).tolist() == [7, 8]
+    (tmp_path / "c.csv").write_text("7,1\n8,2\n")  # no header, so that "1" is a number of a column
+    assert keyfile.read_keys(str(tmp_path / "c.csv"), "1").tolist() == [7, 8]
+    (tmp_path / "d.csv").write_text("x,1\ny,2\n")  # nor is this one, where one cell is a number
+    assert keyfile.read_keys(str(tmp_path / "d.csv"), "2").tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv"])
@@ -149,6 +162,15 @@ def test_standard_input(run, quick, monkeypatch):
     assert status == 0
     assert "3 uint64 keys of standard input" in out
     assert "most frequent: 2 2, 1 1" in out
+
+
+def test_standard_input_that_is_no_numbers(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("1\n" + "x" * 50))
+    with pytest.raises(keyfile.InputError, match=r"^standard input, line 2: 'x{37}\.\.\.' is not a number$"):
+        keyfile.read_keys("-", None)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"1\n\xff\n"), encoding="utf-8"))
+    with pytest.raises(keyfile.InputError, match="standard input is not text in UTF-8"):
+        keyfile.read_keys("-", None)
 
 
 FILES = {
@@ -193,6 +215,7 @@ FILES = {
         (["--keys", "zero.npy"], "'zero.npy' has no keys"),
         (["--keys", "object.npy"], "is not a .npy file of numbers"),
         (["--keys", "complex.npy"], "has dtype complex128"),
+        (["--keys", "long.npy"], f"has dtype {np.dtype('longdouble')}"),
         (["--keys", "archive.npy"], "is an archive of arrays"),
         (["--keys", "keys.parquet"], "is none of .npy, .txt, .csv"),
         (["--keys", "word.txt", "--column", "a"], "--column=a needs a .csv file"),
@@ -218,6 +241,7 @@ def test_bad_input(run, tmp_path, monkeypatch, arguments, words):
     np.save("zero.npy", np.empty(0))
     np.save("object.npy", np.array([None]), allow_pickle=True)
     np.save("complex.npy", np.ones(2, complex))
+    np.save("long.npy", np.ones(2, "longdouble"))
     np.savez("archive.npz", a=np.ones(2))
     (tmp_path / "archive.npz").rename(tmp_path / "archive.npy")
     status, out, err = run("compare", *arguments)

@@ -6,6 +6,7 @@ import bisect
 import contextlib
 import random
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -41,6 +42,10 @@ def test_slices(table):
         table[0:10:2]
     with pytest.raises(TypeError, match="takes two numbers"):
         table[[0, 1] : [2, 3]]
+    with pytest.raises(TypeError, match="takes two numbers"):
+        table[0 : [2, 3]]
+    with pytest.raises(TypeError, match="takes no step, and 1 was given"):
+        table[0:10:1]
 
 
 def test_ends_and_neighbours(table):
@@ -90,6 +95,9 @@ def test_bad_input(table):
         for low, high in (([1, 2], [3]), ([1], [2, 3]), ([], [3])):
             with pytest.raises(ValueError, match="pass one of each per range"):
                 table.range(low, high, limit)
+        for low, high, what in ((None, [2**40], "high"), ([-(2**40)], None, "low"), ([1], [2**40], "high")):
+            with pytest.raises(OverflowError, match=f"^{what}"):
+                table.range(low, high, limit)
     with pytest.raises(gh.InvalidArgument, match="limit"):
         table.range([1], [3], 0)
     with pytest.raises(TypeError):
@@ -98,6 +106,42 @@ def test_bad_input(table):
         gh.Table("skiplist", order="descending", device="cpu")
     with pytest.raises(gh.InvalidArgument, match="p_chunk=2"):
         gh.Table("skiplist", p_chunk=2, device="cpu")
+
+
+class OnDevice:
+    """What tells an array on a device; nobody reads it."""
+
+    __cuda_array_interface__: ClassVar[dict] = {}
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_ends_of_ranges_on_different_sides(table, limit):
+    for ends in ((OnDevice(), [1]), ([1], OnDevice())):
+        with pytest.raises(TypeError, match="low and high are on different sides"):
+            table.range(*ends, limit)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "order"),
+    [
+        ("f4", "float"),
+        ("f2", None),
+        ("i2", "signed"),
+        ("m8[s]", "signed"),
+        ("M8[s]", "signed"),
+        ("u4", None),
+        ("?", None),
+    ],
+)
+def test_the_order_of_keys(dtype, order):
+    assert _ordered.key_order(np.dtype(dtype), ("build", "order")) == order
+    assert _ordered.key_order(np.dtype(dtype), ("build",)) is None
+
+
+def test_an_order_that_was_asked_for_is_kept():
+    with gh.Table("skiplist", key_dtype="i4", value_dtype=None, order="unsigned", device="cpu") as t:
+        t.insert([-1, 1])
+        assert t.keys().tolist() == [1, -1]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "S8", "S4", "complex64", ("u4", 2), [("x", "i4"), ("y", "i4")]])
@@ -587,6 +631,8 @@ def test_outputs_of_ranges_that_are_refused(table):
         for out, kind, words in (
             (k, TypeError, "out is a ndarray: pass a tuple of two arrays"),
             ((k,), TypeError, "out is a tuple"),
+            ((k, v, v), TypeError, "out is a tuple"),
+            ((k[0], v), (TypeError, ValueError), r"out\[0\]"),
             ((k, None), TypeError, "out has no array for the values"),
             ((None, v), TypeError, "out has no array for the keys"),
             ((k.astype("i8"), v), TypeError, r"out\[0\] has dtype int64, the results int32"),
@@ -599,8 +645,11 @@ def test_outputs_of_ranges_that_are_refused(table):
         ):
             with pytest.raises(kind, match=words):
                 table.range([1, 2], [3, 4], limit, out=out)
-    with pytest.raises(gh.InvalidArgument, match=r"out\[0\] overlaps another array"):
-        table.range(keys[:2], keys[2:4], out=(keys, values))
+    for limit, shape in ((None, (20,)), (4, (5, 4))):
+        out = keys.reshape(shape), values.reshape(shape)
+        for low, high in ((keys[:2], [3, 4]), ([1, 2], keys[2:4])):
+            with pytest.raises(gh.InvalidArgument, match=r"out\[0\] overlaps another array"):
+                table.range(low, high, limit, out=out)
     for shape in ((1, 4), (2, 3), (2, 5), (8,)):
         with pytest.raises(ValueError, match=r"out\[0\] has shape .*: pass one of shape \(2, 4\), or of more rows"):
             table.range([1, 2], [3, 4], 4, out=(np.empty(shape, "i4"), np.empty((2, 4), "u4")))

@@ -372,6 +372,38 @@ def test_numbers_that_a_field_does_not_hold(given, error, words):
             t.find([((1.5, 2), [3, 4])])
 
 
+@pytest.mark.parametrize(
+    ("field", "given", "error", "words"),
+    [
+        ("i1", 128, OverflowError, "128 does not fit int8"),
+        ("u1", -1, OverflowError, "-1 does not fit uint8"),
+        ("?", 2, OverflowError, "2 does not fit bool"),
+        ("f4", 2**24 + 1, TypeError, "the integer 16777217 has no exact float32"),
+        ("f2", 1e6, OverflowError, "1000000.0 does not fit float16"),
+        ("f2", 2049, TypeError, "the integer 2049 has no exact float16"),
+        ("f4", 1e300, OverflowError, r"1e\+300 does not fit float32"),
+        ("M8[s]", 5, TypeError, r"np.int64\(5\) is not of the table's datetime64"),
+    ],
+)
+def test_what_a_field_of_each_sort_does_not_hold(field, given, error, words):
+    dtype = [("a", field), ("b", "S4"), ("c", f"S{4 - np.dtype(field).itemsize % 4}")]
+    with gh.Table("stadium", key_dtype=dtype, device="cpu") as t:
+        for keys in ((given, b"", b""), [(given, b"", b""), (given, b"x", b"")]):
+            with pytest.raises(error, match=f"field 'a': {words}"):
+                t.find(keys)
+
+
+def test_records_as_keys_of_a_mapping():
+    with gh.Table("hive", key_dtype=[("a", "i4"), ("b", "f4")], device="cpu") as t:
+        t.insert([(1, 1)], [3])
+        assert t.get((1, 2), 7) == 7
+        assert t.get((1, 2), None) is None
+        assert t.get((1, 1), 7) == 3
+        assert (1, 2**24 + 1) not in t
+        with pytest.raises(TypeError, match="'in' takes one key, 2 were given"):
+            [(1, 1), (1, 2)] in t  # noqa: B015
+
+
 def test_slices_of_keys_without_an_order():
     with (
         gh.Table("skiplist", key_dtype=[("a", "u4"), ("b", "u4")], device="cpu") as t,

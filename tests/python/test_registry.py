@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import cli, plugins, registry
+from pygpuhash import cli, config, plugins, registry
 
 CLASS = """
     class Backend:
@@ -321,6 +321,15 @@ def test_configuration(capsys):
     assert settings["build"] in capsys.readouterr().out
     with pytest.raises(ValueError, match="mode='xml'"):
         gh.show_config(mode="xml")
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [((0, "no driver"), "no driver"), ((0, None), "no device"), ((1, None), "1 device"), ((2, None), "2 devices")],
+)
+def test_configuration_of_devices(monkeypatch, found, text):
+    monkeypatch.setattr(config._core, "device_count", lambda kind: found)
+    assert gh.show_config(mode="dict")["cuda"] == text
 
 
 def test_headers_are_installed():

@@ -52,6 +52,15 @@ def test_an_exhausted_allocator_keeps_nothing(kind):
         assert len(slabs.allocate(units)) == units
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_units(kind):
+    with allocator(kind) as slabs:
+        assert slabs.allocate(0).size == 0
+        assert slabs.translate([]).size == 0
+    with pytest.raises(gh.ClosedTable, match="this allocator is closed"):
+        slabs.allocate(0)
+
+
 def test_bad_arguments():
     with pytest.raises((gh.InvalidArgument, gh.NotFound, gh.Unsupported)):
         gh.SlabAllocator("no_such_kind")

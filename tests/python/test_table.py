@@ -180,16 +180,28 @@ def test_dedup_last(table, rng, n):
     assert again.shape == (1, n)
     assert not again.any()
     assert as_dict(table) == dict(zip(keys.tolist(), values[::-1].tolist(), strict=True))
+    table.clear()
+    full = np.ones(n, bool)  # what was in the mask is written over, also for keys that come again
+    table.insert_or_assign(keys, values, dedup="last", out=full)
+    assert full.tolist() == fresh.tolist()
+    for shape in ((n - 1,), (n + 1,), (n, 1)):
+        with pytest.raises(ValueError, match="values"):
+            table.insert_or_assign(keys, np.zeros(shape, "u8"), dedup="last")
+    one = table.insert_or_assign(n, 3, dedup="last")
+    assert isinstance(one, np.bool_)
+    assert one
 
 
 def test_dedup_last_in_a_full_table(backend):
     keys = np.arange(20_000, dtype=np.uint64).reshape(2, -1) // 2
+    mask = np.ones(keys.shape, bool)
     with gh.Table(backend, device="cpu", capacity=100, grow=False) as table:
         with pytest.raises((gh.TableFull, gh.NoMemory)) as caught:
-            table.insert_or_assign(keys, keys, dedup="last")
+            table.insert_or_assign(keys, keys, dedup="last", out=mask)
         status = caught.value.status
         assert status.shape == keys.shape
         assert (status == 1).sum() == len(table)
+        assert np.array_equal(mask, status == 1)
         assert table.contains(keys[status == 1]).all()
         assert not table.contains(keys[status >= 2]).any()
 
