@@ -26,7 +26,8 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
-  --quick            of what is not pairs, the formats pair32 and set64 only; in weak memory pair32 only, without what takes a minute
+  --quick            of what is not pairs, the formats pair32 and set64 only; in weak memory of pairs those two and else
+                     pair32, without what takes a minute
   --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
@@ -224,9 +225,12 @@ class campaign {
     if (how.bound < 0) how.bound = weak ? s_.most_preemptions_weak : s_.most_preemptions;
     if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
-    const bool some = a_.quick && set != pairs;
+    const bool all = !a_.quick || (set == pairs && !weak), two = set == pairs || !weak;
+    const auto takes = [&](const std::string& format) {
+      return all || format == "pair32" || (two && format == "set64");
+    };
     set(s_, {weak, a_.format, a_.letters, a_.quick}, [&](const task& t) {
-      if (some && t.format != "pair32" && (weak || t.format != "set64")) return true;
+      if (!takes(t.format)) return true;
       if (i++ % a_.shards == a_.shard) r.sum.add(explore(t, how));
       return r.sum.violations == 0;
     });
