@@ -9,8 +9,8 @@
 // one. Floats are added to each other first, but for those so large that their sum might leave the range where the stored
 // value would have kept it inside: such an element follows nobody.
 //
-// It is long, and wide instructions bring it nothing: skewed batches take as long where all of it is compiled for AVX-512. So
-// one object of a module has it for all: every one that is not built for a wide instruction set, of which there is one
+// It is long, and wide instructions bring it nothing: skewed batches take as long where it is compiled for AVX-512. So one
+// object of a module has it for all: every one that is not built for a wide instruction set, of which there is one
 // (docs/plugins.md).
 #pragma once
 #include <memory>
