@@ -45,17 +45,17 @@ class Prefix:
     """Where gpuhash is installed."""
 
     path: Path
-    library_dir: Path
+    libdir: Path
 
     @property
-    def library(self) -> Path:
+    def shared_object(self) -> Path:
         """The library, by its SONAME."""
-        return self.library_dir / "libgpuhash.so.0"
+        return self.libdir / "libgpuhash.so.0"
 
     @property
     def plugin_dir(self) -> Path:
         """The directory of plugin modules."""
-        return self.library_dir / "gpuhash" / "plugins-v1"
+        return self.libdir / "gpuhash" / "plugins-v1"
 
     def modules(self) -> list[Path]:
         """The installed plugin modules."""
@@ -63,7 +63,7 @@ class Prefix:
 
     def flags(self, *asked: str, package: str = "gpuhash") -> list[str]:
         """What pkg-config says."""
-        env = {"PKG_CONFIG_PATH": str(self.library_dir / "pkgconfig")}
+        env = {"PKG_CONFIG_PATH": str(self.libdir / "pkgconfig")}
         return must("pkg-config", *asked, package, env=env).split()
 
 
@@ -168,7 +168,7 @@ def program(prefix: Prefix, tmp_path_factory: pytest.TempPathFactory):
         binary = folder / name
         if not binary.exists():
             source = HERE / "programs" / f"{name}.c"
-            flags = [*prefix.flags("--cflags", "--libs"), f"-Wl,-rpath,{prefix.library_dir}"]
+            flags = [*prefix.flags("--cflags", "--libs"), f"-Wl,-rpath,{prefix.libdir}"]
             must("cc", *STRICT, source, "-o", binary, *flags)
         return binary
 

@@ -277,7 +277,7 @@ def test_of_names_as_near_the_first_is_suggested(load, program, toy, tmp_path):
     assert "did you mean 'toya'? (known: " in message
 
 
-@pytest.mark.parametrize(("name", "near"), [("linear_pxxxx", True), ("linear_xxxxx", False), ("zzzzzz", False)])
+@pytest.mark.parametrize(("name", "near"), [("linear_pqqqq", True), ("linear_qqqqq", False), ("zzzzzz", False)])
 def test_a_name_is_suggested_of_which_at_most_a_third_differs(load, toy, name, near):
     message = load("load", name, path=toy.parent)[0][1]
     assert ("did you mean 'linear_probe'?" in message) == near

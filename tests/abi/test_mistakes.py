@@ -182,7 +182,7 @@ def test_an_exception_of_init_of_probe_and_of_destroy(answer, throwing):
 @pytest.fixture(scope="session")
 def library_with_mistaken_slab_hash(prefix: Prefix, compile_plugin, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("library")
-    shutil.copy(prefix.library, folder)
+    shutil.copy(prefix.shared_object, folder)
     compile_plugin(folder / "gpuhash" / "plugins-v1", "mistaken.c", "slab_hash", '-DNAME="slab_hash"')
     return folder
 

@@ -34,7 +34,7 @@ def binutils():
 def test_library_exports_exactly_the_header(prefix):
     declared = set(re.findall(r"^GPUHASH_API [^(;]*?\**(gpuhash_\w+)\(", HEADER, re.MULTILINE))
     assert len(declared) > 40
-    assert exported(prefix.library) == declared
+    assert exported(prefix.shared_object) == declared
 
 
 def test_modules_export_their_entry_point_only(backends):
@@ -43,17 +43,17 @@ def test_modules_export_their_entry_point_only(backends):
 
 
 def test_only_system_libraries_are_needed(prefix, backends):
-    for path in [prefix.library, *backends.values()]:
+    for path in [prefix.shared_object, *backends.values()]:
         assert [name for name in needed(path) if not ALLOWED.fullmatch(name)] == [], path
 
 
 def test_soname_and_development_link(prefix):
-    assert re.findall(r"SONAME.*\[(.*)\]", must("readelf", "-d", prefix.library)) == ["libgpuhash.so.0"]
-    assert (prefix.library_dir / "libgpuhash.so").resolve() == prefix.library.resolve()
+    assert re.findall(r"SONAME.*\[(.*)\]", must("readelf", "-d", prefix.shared_object)) == ["libgpuhash.so.0"]
+    assert (prefix.libdir / "libgpuhash.so").resolve() == prefix.shared_object.resolve()
 
 
 def test_stack_is_not_executable(prefix, backends):
-    for path in [prefix.library, *backends.values()]:
+    for path in [prefix.shared_object, *backends.values()]:
         stack = re.search(r"GNU_STACK(?:\s+0x\w+)+\s+(\w+)", must("readelf", "-lW", path))
         assert stack, path
         assert "E" not in stack.group(1), path

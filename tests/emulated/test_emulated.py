@@ -54,7 +54,7 @@ class Machine:
         if not binary.exists():
             c, cpp = self.compilers
             compiler = [c, *STRICT] if source.suffix == ".c" else [cpp, "-std=c++20", "-O1", "-pthread"]
-            links = [f"-L{self.prefix.library_dir}", "-lgpuhash", f"-Wl,-rpath,{self.prefix.library_dir}", "-ldl"]
+            links = [f"-L{self.prefix.libdir}", "-lgpuhash", f"-Wl,-rpath,{self.prefix.libdir}", "-ldl"]
             must(*compiler, source, "-o", binary, f"-I{self.prefix.path}/include", *links)
         return binary
 
@@ -137,6 +137,12 @@ class TestX86:
     def test_info(self, x86_with_numpy):
         out = python(x86_with_numpy, "-P", "-m", "pygpuhash.cli", "info")
         assert out.count(": usable") >= len(BACKENDS)
+
+    def test_what_this_machine_says_of_its_processor_is_not_told(self, x86, monkeypatch):
+        """numpy's BLAS would run AVX2 code."""
+        monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
+        told = python(x86("Nehalem"), "-P", "-c", "import os, numpy; print('OPENBLAS_CORETYPE' in os.environ)")
+        assert told == "False\n"
 
     @pytest.mark.parametrize("backend", BACKENDS)
     def test_processor_without_wide_swaps(self, x86, backend):
