@@ -7,6 +7,7 @@
 //
 //   sample        which keys are frequent, from a few thousand elements; and does it pay to divide these? If not, they are
 //                 served one after the other (request::unless), unless it was clear before (kit/parts.hpp)
+//   ask           what will most elements of a told batch answer? Some of their keys are looked for
 //   join_all      an untold accumulate most of whose elements are of frequent keys or of runs: nothing is divided. A block
 //                 joins equal keys in a cache, and what finds no place there goes to the table itself
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
@@ -28,6 +29,10 @@
 //   static constexpr bool own_parts      are the parts not 2^part_bits slots each, and served by a kernel of its own?
 //   static constexpr bool divides_skewed  are batches of parts=auto divided whose keys repeat? Else those alone of which
 //                                        hardly any does, and those that join_all takes
+//   static constexpr u64 least           elements of a batch of auto whose keys hardly repeat, and
+//   static constexpr u64 least_share     slots for each of them, at most
+//   static constexpr bool empty_only(kind, told)  are these divided only where hardly any slot is in use? No element takes more
+//                                        than one
 //   static constexpr bool declines       is a batch of auto that adds, and has no frequent keys, better served one element after
 //                                        the other where many slots are dead?
 //   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
@@ -47,8 +52,8 @@
 //   static u64 shares(t)                 no part has more than one in so many of the keys
 //   static size_t serve_bytes(t, told)   of a block's memory
 //   static auto server(kind)             the kernel; see serve_parts
-//   rest_op                              instead of op: its operations of any kind, for a tile
 //   static bool dead_at(t, random)       if it declines: is a slot that no other one is preferred to dead?
+//   rest_op                              instead of op: its operations of any kind, for a tile
 //   static constexpr u32 group_bits(t)   0
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
@@ -109,6 +114,8 @@ inline constexpr u32 joined_least = part_samples / 8 * 7;
 #define GPUHASH_PART_REPEATS 4
 #endif
 inline constexpr u32 few_repeats = GPUHASH_PART_REPEATS;
+// A table is nearly empty if no more than one of so many slots is in use.
+inline constexpr u64 nearly_empty_share = 32;
 inline constexpr u32 nobody = ~0u;
 inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
 inline constexpr u32 part_bytes = 64 * 1024;
@@ -124,7 +131,7 @@ struct part_list {
 };
 
 // For which samples a batch is divided.
-enum class when : u32 { always, skewed, few_repeats };
+enum class when : u32 { always, skewed, few_repeats, either };
 
 // What the sample says of the elements.
 struct sampled {
@@ -305,8 +312,9 @@ __global__ void __launch_bounds__(part_threads, 1)
   w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
   const bool hot = w.may_join && found[2] + found[3] > joined_least;
-  const bool wanted = w.divides == when::always || (w.divides == when::skewed && skewed) ||
-                      (w.divides == when::few_repeats && (hot || found[3] + found[4] < few_repeats));
+  const bool wanted =
+      w.divides == when::always || ((w.divides == when::skewed || w.divides == when::either) && skewed) ||
+      ((w.divides == when::few_repeats || w.divides == when::either) && (hot || found[3] + found[4] < few_repeats));
   const bool joins = hot && wanted;
   if (!w.again) w.found->divided_first = wanted;
   if (!w.again) w.found->joins = joins;
@@ -1032,6 +1040,40 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
   add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 
+// Looks for the keys of some elements in the table. One block. What most elements answer is written while the batch is read;
+// any other answer is a byte somewhere in memory.
+inline constexpr u32 asked_each = 4;
+template <class Parts>
+__global__ void __launch_bounds__(block_threads)
+    ask(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+        const __grid_constant__ parts_work<typename Parts::F> w) {
+  using F = typename Parts::F;
+  if (!w.found->divided) return;  // the same for the whole block
+  const joiner j = joiner_of(q);
+  u32 there = 0;
+#pragma unroll 1
+  for (u32 i = 0; i < asked_each; ++i) {
+    const u64 x = reduce(mix(u64(i * block_threads + threadIdx.x) + 0x5851f42d4c957f2dull), w.n);
+    const auto k = F::key_of(element_at(q, w, x));
+    const bool looks = !is_side_key(k);
+    if constexpr (Parts::own_parts) {
+      typename Parts::rest_op::tile_type tile;
+      there += serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
+    } else if (looks) {
+      typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
+      serve_one(op, t, find, k, {}, t.home(k), j);
+      there += op.res.status == yes;
+    }
+  }
+  GH_BLOCK_MEMORY(u32, all);
+  if (threadIdx.x == 0) all = 0;
+  __syncthreads();
+  const u32 of_warp = warp_sum(there);
+  if (threadIdx.x % 32 == 0) atomicAdd(&all, of_warp);
+  __syncthreads();
+  if (threadIdx.x == 0 && all > asked_each * block_threads / 2) w.found->usual = no;
+}
+
 // What is served one at a time: elements that are left, and an operation for each frequent key. The first time these only:
 // what else is left goes the same way again.
 template <class F>
@@ -1225,20 +1267,18 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       w.tile[second] /= 2;
   }
   if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
-  // What was measured is slots of 4 + 4 bytes, and that answers which are not the usual one cost more than they save.
-  constexpr bool narrow_pairs = F::has_value && sizeof(word) == 8;
-  const bool large = narrow_pairs && !told && w.n >= parts_all_least && w.n >= slots / parts_all_share;
-  if (q.parts == parts_always || (large && q.kind == accumulate && Parts::divides_skewed)) {
+  const bool large = w.n >= Parts::least && w.n >= slots / Parts::least_share;
+  const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
+  const bool distinct =
+      large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
+  const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
+                      w.n >= parts_least && w.n >= slots / parts_least_share;
+  if (q.parts == parts_always || (large && !told && q.kind == accumulate && Parts::divides_skewed))
     w.divides = when::always;
-  } else if (large && (q.kind == insert || q.kind == accumulate)) {
-    w.divides = when::few_repeats;
-  } else {
-    if (!Parts::divides_skewed) return false;
-    const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
-    if (q.kind != assign && (q.kind != accumulate || in_place)) return false;
-    if (w.n < parts_least || w.n < slots / parts_least_share) return false;
-    w.divides = when::skewed;
-  }
+  else if (distinct || skewed)
+    w.divides = !skewed ? when::few_repeats : distinct ? when::either : when::skewed;
+  else
+    return false;
   w.may_join = Parts::joins_all && F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
   if constexpr (Parts::own_parts) {
     w.part_bits = Parts::part_bits(t);
@@ -1329,6 +1369,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
       if constexpr (Parts::declines)
         if (!e && may_decline && !again) e = launch(decline_for_dead<Parts>, 1, part_threads, q.stream, t, w);
+      if (!e && told && q.kind != erase && !again) e = launch(ask<Parts>, 1, block_threads, q.stream, t, q, w);
       if constexpr (F::has_value && Parts::joins_all)
         if (!e && w.may_join && !again)
           e = launch_with(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);

@@ -338,6 +338,8 @@ inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash
   p.growths = growths_;
   request q = p.q;
   q.batch_sum = counters;
+  q.added = added_;
+  if (adds(q.kind)) added_ += q.n;
   int e = counters ? api_.fill(counters, 0, sizeof(totals) * total_stripes, q.stream) : 0;
   bool by_parts = false;
   if (!e && writes) e = queue_by_parts(q, held, &by_parts);
@@ -372,6 +374,7 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
   int e = graphs_.add(api_, graph, writes);
   if (!e) e = gate_.before_capture(q.stream, writes);
   if (!e) e = engine_->run(layout(), q, head()->sum);
+  if (adds(q.kind)) added_ = any_number;
   if (adds(q.kind)) unwatched_ = true;
   if (!e) return GPUHASH_OK;
   return host->fail(err, e == api_.out_of_memory ? GPUHASH_NO_MEMORY : GPUHASH_DEVICE_ERROR,

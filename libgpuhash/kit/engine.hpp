@@ -45,6 +45,7 @@ struct request {
   // 1: no batch that writes runs at the same time (kit/gate). CPU: nor any other, and one thread serves this one
   uint32_t alone;
   uint32_t parts;          // may elements be rearranged before they reach the table? (kit/parts.hpp)
+  uint64_t added;          // CUDA: elements that were added since the table was empty, at most
   const uint32_t* unless;  // CUDA: if set, and what lies there is not 0, somebody else serves the batch
   // CUDA, accumulate and assign: 1: no batch that erases runs at the same time, so that a slot that has a key keeps it
   uint32_t keys_stay;

@@ -7,14 +7,14 @@
 namespace gpuhash {
 
 // How a request asks for it. auto:
-//   accumulate, insert   of slots of 4 + 4 bytes, without statuses, if the batch has parts_all_least elements and one for
-//                        every parts_all_share slots; but inserts only if hardly any sampled element repeats another
+//   insert, assign,      if the batch has Parts::least elements and one for every Parts::least_share slots, and hardly any
+//   accumulate           sampled element repeats another. Some kinds only where the table is nearly empty (Parts::empty_only)
+//   accumulate           without statuses, whatever its keys, if it is as large (Parts::divides_skewed)
 //   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
-//                        parts_least_share slots, and the sample is skewed. What else is added is so in place
-//                        (request::keys_stay); a structure that adds nothing in place asks for all that accumulates
-//   of slab_hash         only the first of these, and accumulate, too, only if hardly any sampled element repeats another,
-//                        or nearly all do (Parts::divides_skewed)
-//   neither              of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines)
+//                        parts_least_share slots, and the sample is skewed (Parts::divides_skewed). What else is added is
+//                        so in place (request::keys_stay); a structure that adds nothing in place asks for all that
+//                        accumulates
+//   none of these        of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines)
 // The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
 // whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
@@ -26,12 +26,11 @@ enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2
 inline constexpr uint64_t parts_least = GPUHASH_PARTS_LEAST;
 // A batch of fewer elements than this share of the slots does not pay for reading and writing the table.
 inline constexpr uint64_t parts_least_share = 16;
-// From so many elements on, and this share of the slots, dividing pays for keys that are distinct, too.
+// From so many elements on dividing pays for keys that are distinct, too, if one after the other takes few accesses.
 #ifndef GPUHASH_PARTS_ALL_LEAST
 #define GPUHASH_PARTS_ALL_LEAST (uint64_t(1) << 24)
 #endif
 inline constexpr uint64_t parts_all_least = GPUHASH_PARTS_ALL_LEAST;
-inline constexpr uint64_t parts_all_share = 4;
 
 struct parts_engine {
   // Bytes that the batch needs beside the table; 0: this batch is not for this way.

@@ -364,6 +364,9 @@ class table {
   // CUDA: batches that nobody waited for may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
   totals told_{};           // the header's sums when it was last reported; exclusively
+  // CUDA: elements that were added since the table was empty, at most; under launch_. A graph may add at any time.
+  static constexpr uint64_t any_number = uint64_t(1) << 63;
+  uint64_t added_ = 0;
 };
 
 inline table::table(const setup& s)

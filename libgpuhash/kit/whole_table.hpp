@@ -179,6 +179,7 @@ inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
   if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
   if (e) return fault(err, e, "clearing the table");
   told_ = {};
+  added_ = graphs_.any_that_write() ? any_number : 0;
   room_.recount(0, limit());
   return GPUHASH_OK;
 }

@@ -47,6 +47,8 @@ struct hive_parts {
   using word = typename F::word;
   static constexpr bool adds_in_place = false, own_parts = true, joins_all = false;
   static constexpr bool divides_skewed = true, declines = true;
+  static constexpr u64 least = parts_least, least_share = 8;
+  static constexpr bool empty_only(u32, bool) { return false; }
 
   static bool applies(const table& t) { return t.slot_bits == part_slot_bits; }
   GH_FN static index group_of(const table& t, typename F::key k) { return t.segment_of(t.first_hash(k)); }

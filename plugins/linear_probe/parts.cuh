@@ -15,6 +15,9 @@ struct linear_parts {
   using index = typename F::index;
   static constexpr bool goes_on = true, adds_in_place = true, own_parts = false, joins_all = true;
   static constexpr bool divides_skewed = true, declines = false;
+  static constexpr u64 least = parts_all_least, least_share = 4;
+  // Told one after the other, an insert of a key that is there reads it, and writes its status in order.
+  static constexpr bool empty_only(u32 kind, bool told) { return kind == insert && told; }
   template <class Tile, u32 Kind>
   using op = linear_op<Tile, Kind, true>;
 

@@ -51,6 +51,9 @@ struct slab_parts {
   static constexpr bool adds_in_place = true, own_parts = true, joins_all = F::has_value;
   // Where keys repeat, those of a long chain wait for one another longer in the memory of a block than in the table.
   static constexpr bool divides_skewed = false, declines = true;
+  static constexpr u64 least = parts_all_least, least_share = 4;
+  // Chains that are there have to be copied, slab after slab.
+  static constexpr bool empty_only(u32 kind, bool told) { return kind != accumulate || told; }
   template <class Tile, u32 Kind>
   using op = slab_op<Tile, Kind>;
   struct rest_op : slab_op<cuda_tile<F, row_bytes / int(sizeof(word))>, mixed> {

@@ -57,6 +57,7 @@ struct part_store final : store {
     t.filter = t.note + 4;
     run = &engine_of<F>, layout = &t, cells = t.cells();
     key_bytes = sizeof(key), value_bytes = F::has_value ? sizeof(typename F::value) : 0;
+    divides_beside_others = 1u << insert | 1u << accumulate;
   }
   // Asked after every batch.
   int64_t used() const override {
@@ -227,6 +228,7 @@ void some_parts(const char* name, const geometry& g, u64 seed) {
   parts_of_tables(s, seed * 10 + 1);
   for (const bool few : {false, true}) untold_parts(s, seed * 10 + 2 + few, few);
   if (g.base << g.round == 1) full_parts(s, seed * 10 + 4);  // others may have room in some segment
+  told_parts(s, seed * 10 + 9);
   churn<F>(s, g, seed * 10 + 5);
   if constexpr (F::has_value) {
     part_store<F> t(1000, {g.ways, g.stash, g.base, g.round, g.split, 2});

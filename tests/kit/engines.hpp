@@ -171,7 +171,8 @@ struct fake_engine {
     layout seen;  // as the host wrote it
     request q;    // likewise
     totals* sum;
-    void* work = nullptr;  // by parts: memory beside the table, which is read and written back as a whole
+    const totals* sums = nullptr;  // all stripes
+    void* work = nullptr;          // by parts: memory beside the table, which is read and written back as a whole
     size_t n = 0, done = 0, piece = 1;
     totals part{};
     uint32_t stripe = 0, batch_stripe = 0;
@@ -197,6 +198,13 @@ struct fake_engine {
                          : q.alone  ? access::read
                                     : access::atomic_read;
       r.touch(work, q.n, access::write, who);
+      if (work) {  // nothing else runs
+        int64_t live = 0;
+        for (u32 i = 0; i < total_stripes; ++i) live += the_device.real(sums)[i].live;
+        if (live > 0 && uint64_t(live) > q.added)
+          the_world.violation("a batch hears of at most %llu elements that were added, and %lld are there",
+                              (unsigned long long)q.added, (long long)live);
+      }
       Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, how, who); });
       const size_t key = q.key_bytes, value = q.value_bytes, most = q.n ? q.n : 1;
       if (q.n_there) r.touch(q.n_there, 8, access::read, who);
@@ -281,7 +289,7 @@ struct fake_engine {
     one.seen = *static_cast<const layout*>(table);
     one.q = q;
     one.work = work;
-    one.sum = sum + the_world.below(total_stripes);
+    one.sum = sum + the_world.below(total_stripes), one.sums = sum;
     if (q.batch_sum) one.q.batch_sum = q.batch_sum + the_world.below(total_stripes);
     the_device.enqueue_kernel(the_device.of(q.stream, "a launch"), [one](const device::stream_ref& s) {
       auto b = std::make_shared<batch>(one);

@@ -56,6 +56,18 @@ MISTAKES = [
     Mistake(
         "values in place beside erases", GATE, "if (l.erases) t->keys_stay", "if (l.erases && !PLANTED) t->keys_stay"
     ),
+    Mistake(
+        "elements added not counted",
+        BATCHES,
+        "if (adds(q.kind)) added_ += q.n;",
+        "if (adds(q.kind) && !PLANTED) added_ += q.n;",
+    ),
+    Mistake(
+        "elements added by a graph not counted",
+        BATCHES,
+        "added_ = any_number;",
+        "added_ = PLANTED ? added_ : any_number;",
+    ),
     Mistake("erases not remembered", GATE, "l.erases |= t.erases;", "l.erases |= t.erases && !PLANTED;"),
     Mistake(
         "values in place not remembered",

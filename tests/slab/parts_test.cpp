@@ -48,7 +48,7 @@ struct part_store final : slab_store<F> {
       : base(&engine_of<F>, buckets_for(keys, g), g.slab_bytes, false,
              keys < 100 ? 3 : u64(double(buckets_for(keys, g)) * g.units) + 4) {
     taken_at_first = heap.taken();
-    base::divides_skewed = false;
+    base::divides_skewed = false, base::divides_beside_others = 0;
   }
   // Asked after every batch.
   int64_t used() const override {
@@ -169,6 +169,7 @@ void some_parts(const char* name, const geometry& g, u64 seed) {
   if (g.units >= 4)
     for (const bool few : {false, true}) untold_parts(s, seed * 20 + 3 + few, few);
   full_parts(s, seed * 20 + 5);
+  told_parts(s, seed * 20 + 12);
   if constexpr (F::has_value) {
     part_store<F> t(1000, {g.slab_bytes, g.load, g.units + 8});
     declined(s, t, seed * 20 + 7);

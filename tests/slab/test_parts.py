@@ -32,7 +32,7 @@ FLAGS += [
     "-DGPUHASH_PARTS_LEAST=1",
     "-DGPUHASH_PARTS_ALL_LEAST=1",
     "-DGPUHASH_JOIN_ROUNDS=2",
-    "-DGPUHASH_PART_REPEATS=16",  # a small batch is sampled twice in places
+    "-DGPUHASH_PART_REPEATS=40",  # a small batch is sampled twice in places
     "-DGPUHASH_SLAB_PART=512",
     "-DGPUHASH_SLAB_ELEMENTS=4",
 ]

@@ -59,10 +59,11 @@ struct store {
   u32 key_bytes = 0, value_bytes = 0;  // of the slots; value_bytes 0: a set
   bool whole = false;                  // cells are collected all at once
   vector<totals> sum = vector<totals>(total_stripes);
-  bool joins = true;           // accumulate joins equal keys of a block before they reach the table
-  bool divides_skewed = true;  // parts=auto
-  bool reads_alone = false;    // may a reading batch be told that nobody writes?
-  bool far_elements = true;    // are blocks numbered as elements are?
+  bool joins = true;                             // accumulate joins equal keys of a block before they reach the table
+  bool divides_skewed = true;                    // parts=auto
+  u32 divides_beside_others = 1u << accumulate;  // kinds of told batches, whatever else is in the table
+  bool reads_alone = false;                      // may a reading batch be told that nobody writes?
+  bool far_elements = true;                      // are blocks numbered as elements are?
   virtual ~store() = default;
   virtual bool in_order(const batch&) const { return true; }  // are elements served by the block of their number?
   virtual unsigned per_block() const { return 256; }          // elements
@@ -84,6 +85,8 @@ struct batch {
   u32 tile = 0, in_flight = 0;
   bool only_failed = false, with_sum = true, by_pointer = false;
   bool by_parts = false, told = true;  // told: with a status array
+  u32 parts = parts_never;             // by_parts: which of them; never: any
+  vector<u32> sampled;  // what the driver of large batches has found out, if it had the batch (drive/cuda_parts.cuh)
   u32 key_bytes = 8, value_bytes = 8;
   size_t n() const { return keys.size(); }
 };
@@ -145,6 +148,7 @@ inline totals serve(store& s, batch& b) {
   q.kind = b.kind, q.combine = b.combine, q.value_type = b.type;
   q.is_set = s.value_bytes == 0;
   q.n = at_most;
+  q.added = u64(s.live());
   if (b.by_pointer) q.n_there = &there;
   q.keys = keys.data();
   q.values = b.values.empty() ? nullptr : values.data();
@@ -158,7 +162,7 @@ inline totals serve(store& s, batch& b) {
   q.keys_stay = s.run->in_place && (b.kind == assign || b.kind == accumulate) && b.keys[0] / 8 % 2;
   if (b.by_parts) {
     q.out_values = nullptr;
-    q.parts = b.keys[0] % 4 ? parts_always : parts_auto;
+    q.parts = b.parts != parts_never ? b.parts : b.keys[0] % 4 ? parts_always : parts_auto;
     if (!b.told) q.status = nullptr;
     const u64 bytes = s.run->parts->memory(s.layout, q);
     const bool large = n * parts_least_share >= s.cells;
@@ -166,9 +170,12 @@ inline totals serve(store& s, batch& b) {
         large && s.divides_skewed && (b.kind == assign || (b.kind == accumulate && b.type == 2 && b.combine == 0));
     if (!bytes && (q.parts == parts_always || asked)) wrong("a batch of %zu elements is not for parts", n);
     vector<u128> memory(bytes / 16 + 1, u128{0x1122334455667788, 0x99aabbccddeeff00});
-    if (bytes)
+    b.sampled.clear();
+    if (bytes) {
       SAME(s.run->parts->run(s.layout, q, s.sum.data(), memory.data(), s.run->run), 0);
-    else
+      const u32* const found = reinterpret_cast<const u32*>(reinterpret_cast<const char*>(memory.data()) + bytes - 256);
+      b.sampled.assign(found, found + 6);
+    } else
       SAME(s.run->run(s.layout, q, s.sum.data()), 0);
   } else {
     SAME(s.run->run(s.layout, q, s.sum.data()), 0);

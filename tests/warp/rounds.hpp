@@ -302,6 +302,38 @@ inline void full_parts(const shape& s, u64 seed) {
   }
 }
 
+// Told batches of keys that are not repeated: divided if the table is empty, or whatever is there. Repeated ones are not.
+inline void told_parts(const shape& s, u64 seed) {
+  title(s, seed, "by parts, told");
+  constexpr u32 divided_first = 5;
+  constexpr size_t n = 880;
+  random_numbers random{seed};
+  for (const u32 kind : {u32(insert), u32(accumulate)})
+    for (const size_t there : {size_t(0), n / 2, n}) {
+      if (kind == accumulate && !s.value_bytes) continue;
+      auto t = s.make(n);
+      model m;
+      batch fill;
+      fill.kind = insert, fill.key_bytes = s.key_bytes, fill.value_bytes = s.value_bytes;
+      fill.keys = key_pool(s, n);
+      if (s.value_bytes) fill.values.assign(n, 7);
+      batch b = fill;
+      fill.keys.resize(there);
+      if (s.value_bytes) fill.values.resize(there);
+      if (there) check(*t, m, fill);
+      b.kind = kind, b.by_parts = true, b.parts = parts_auto;
+      for (size_t i = n - 1; i; --i) std::swap(b.keys[i], b.keys[random.below(i + 1)]);
+      check(*t, m, b);
+      const bool divided = b.sampled.size() && b.sampled[divided_first];
+      SAME(divided, there == 0 || (t->divides_beside_others >> kind & 1));
+      if (kind != insert || there) continue;
+      for (size_t i = 0; i < n; ++i) b.keys[i] = b.keys[i % 20];
+      b.status.clear();
+      check(*t, m, b);
+      if (b.sampled.size()) SAME(b.sampled[divided_first], 0);
+    }
+}
+
 // Without a status array: what is in the table then, and the sums.
 // few: of so few keys that all are frequent, and are joined.
 inline void untold_parts(const shape& s, u64 seed, bool few) {
@@ -463,6 +495,13 @@ inline void not_by_parts(const shape& s) {
     q.kind = kind;
     if (asks(q)) wrong("batches of kind %u are not for parts", kind);
   }
+  if (!s.parts) return;
+  p.q.parts = parts_auto;  // an element for every fourth slot
+  auto small = s.make(40), large = s.make(4000);
+  SAME(small->run->parts->memory(small->layout, p.q) != 0, true);
+  SAME(large->run->parts->memory(large->layout, p.q), 0);
+  p.q.kind = erase;
+  SAME(small->run->parts->memory(small->layout, p.q), 0);
 }
 
 // A batch of more than 2^32 elements, the last blocks of it.
@@ -568,6 +607,7 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
         for (u64 more = 0; more < 4; ++more) parts_of_tables(s, seed * 1000 + 100 + more);
         for (const bool few : {false, true}) untold_parts(s, seed * 1000 + 200 + few, few);
         full_parts(s, seed * 1000 + 300);
+        if (seed == first) told_parts(s, seed * 1000 + 400);
       }
       if (seed == first && &s == &shapes[0]) many_blocks(s, seed * 1000 + 3);
     }
