@@ -2,9 +2,9 @@
 
 A chunk goes through five steps: the host copies its part of the inputs into pinned memory (send), the upload stream
 copies that to the device, the batch runs on the stream of the call (launch), the download stream copies results into
-pinned memory, and the host copies them to where they belong (collect). There are four slots of memory: while chunk i
-runs, two are on their way up, and i-1 down. What is sent and collected at the same time is one copy of the host's, on
-several threads; this one queues another chunk's work meanwhile, and then helps them.
+pinned memory, and the host copies them to where they belong (collect). There are six slots of memory: while chunk i
+runs, two are on their way up, and up to three down or waiting to be collected. What is sent and collected at the same
+time is one copy of the host's, on several threads; this one queues another chunk's work meanwhile, and then helps them.
 
 What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
 bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is
@@ -34,9 +34,9 @@ __all__ = ["run"]
 
 Array = np.ndarray[Any, Any]
 
-SLOTS = 4
+SLOTS = 6
 LAG = 2  # chunks that are sent before a chunk is launched
-CHUNK_BYTES = 24 << 20  # of one slot, in both directions
+CHUNK_BYTES = 16 << 20  # of one slot, in both directions
 LEAST_KEYS = 1 << 12  # in a chunk, when there is little memory
 FIRST_KEYS = 1 << 19  # in the first and the last chunk of a long batch
 # Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of few
