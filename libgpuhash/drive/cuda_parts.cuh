@@ -1044,7 +1044,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
 // any other answer is a byte somewhere in memory.
 inline constexpr u32 asked_each = 4;
 template <class Parts>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, 1)
     ask(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
         const __grid_constant__ parts_work<typename Parts::F> w) {
   using F = typename Parts::F;
