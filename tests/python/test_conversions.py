@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
+from pygpuhash import _arrays
 
 INTEGERS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 
@@ -229,3 +230,35 @@ def test_a_frame_says_its_missing_elements_column_by_column():
 
     with gh.Table(device="cpu") as table:
         assert table.insert(Column(np.array([[1], [2]]), null_count=Ambiguous), 1).all()
+
+
+def exact(given, wanted):
+    """Does every value of a dtype come through another one unchanged, as far as its ends and its last bits tell?"""
+    if given.kind == "f":
+        info = np.finfo(given)
+        values = np.array([info.max, info.min, info.tiny, 1 + info.eps, -0.1], given)
+    else:
+        low, high = limits(given.name)
+        values = np.array([low, high, max(high - 1, 0), high // 2], given)
+    with np.errstate(all="ignore"):
+        there = values.astype(wanted)
+        back = there.astype(given)
+        return bool((back == values).all() and ((there < 0) == (values < 0)).all())
+
+
+@pytest.mark.parametrize("wanted", [*INTEGERS[1:], "float32", "float64"])
+@pytest.mark.parametrize("given", [*INTEGERS[1:], "float32", "float64"])
+def test_which_dtypes_are_converted_on_a_device(given, wanted):
+    """There every element would have to be looked at, so a dtype goes in that has no element which would not."""
+    given, wanted = np.dtype(given), np.dtype(wanted)
+    to_integer = given.kind == "f" and wanted.kind in "iu"
+    rounds = given.itemsize == 8 and given.kind in "iu" and wanted.kind == "f"
+    assert _arrays.lossless(given, wanted) == (exact(given, wanted) and not to_integer and not rounds)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "goes"),
+    [("M8[s]", "M8[s]", True), ("M8[s]", "M8[ms]", False), ("M8[s]", "m8[s]", False), ("i8", "M8[s]", False)],
+)
+def test_times_are_not_converted_on_a_device(given, wanted, goes):
+    assert _arrays.lossless(np.dtype(given), np.dtype(wanted)) is goes
