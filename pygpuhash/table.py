@@ -142,6 +142,8 @@ class Table(_core.CoreTable):
         load = _arguments.load_factor(max_load_factor)
         place = None if device == "auto" else _devices.parse_device(device)
         if backend == "auto":
+            if not isinstance(needs, Iterable | None):
+                raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
             needs = [needs] if isinstance(needs, str) else list(needs or ())
             _refuse_contradictions(needs, keys, values, backend_options)
             name = _choice.choose(needs, dtypes[1], dtypes[3], load, backend_options, place and place[0])

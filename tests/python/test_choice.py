@@ -185,5 +185,7 @@ def test_options_that_nobody_has_are_refused_with_a_hint() -> None:
 def test_needs_that_do_not_exist_and_needs_of_a_named_structure() -> None:
     with pytest.raises(gh.InvalidArgument, match="needs='fast' is nothing that a table can be chosen by: use accumul"):
         gh.Table(needs=["fast"])
+    with pytest.raises(TypeError, match="needs=5 is a int: pass words, as in needs="):
+        gh.Table(needs=5)  # type: ignore[arg-type]
     with pytest.raises(gh.InvalidArgument, match=r"needs=.* is for backend='auto': leave it out with backend='hive'"):
         gh.Table("hive", needs=["misses"])
