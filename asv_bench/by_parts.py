@@ -1,6 +1,6 @@
 """Large batches that add, divided by parts of the table, and one element after the other: what `parts=auto` follows.
 
-    python -m asv_bench.by_parts --device cuda                           about a minute on an H200
+    python -m asv_bench.by_parts                                         all that CUDA's rule was taken from
     python -m asv_bench.by_parts --backend hive --bytes 4+4 --n 4194304  a first look
 
 Each batch has n distinct keys, or the last n/2 or n/4 of them, of a table for n keys at its usual load. Those that are

@@ -8,7 +8,7 @@ time is one copy of the host's, on several threads; this one queues another chun
 
 What bounds it: the larger of the bytes up and the bytes down, over the bus (55 GB/s each way for PCIe 5 x16); and all
 bytes up and down together, over what the host copies, since each passes through the host's memory once more. That is
-the lower bound: 16 threads of an H200's host copy 40 to 60 GB/s beside the bus. One thread copies 10 to 20 GB/s, so
+the lower bound: 16 threads of an H200's host copy 40 to 70 GB/s beside the bus. One thread copies 10 to 20 GB/s, so
 the threads that serve batches on the CPU do it (`gpuhash_copy_parts`). Arrays for results that were never written to
 cost the kernel's clearing of their pages on top: pass `out=` to use memory again. The first and the last chunks are
 small, since nothing runs beside them.

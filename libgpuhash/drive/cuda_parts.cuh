@@ -52,8 +52,8 @@
 //   static u64 shares(t)                 no part has more than one in so many of the keys
 //   static size_t serve_bytes(t, told)   of a block's memory
 //   static auto server(kind)             the kernel; see serve_parts
-//   static bool dead_at(t, random)       if it declines: is a slot that no other one is preferred to dead?
 //   rest_op                              instead of op: its operations of any kind, for a tile
+//   static bool dead_at(t, random)       if it declines: is a slot that no other one is preferred to dead?
 //   static constexpr u32 group_bits(t)   0
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
@@ -130,8 +130,8 @@ struct part_list {
   u32* n;
 };
 
-// For which samples a batch is divided.
-enum class when : u32 { always, skewed, few_repeats, either };
+// For which samples a batch is divided: any of these bits.
+inline constexpr u32 whatever_they_are = 1, if_skewed = 2, if_few_repeat = 4;
 
 // What the sample says of the elements.
 struct sampled {
@@ -151,7 +151,7 @@ struct parts_work {
   u32 bin_room, part_room;    // elements
   u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
-  when divides;               // the batch
+  u32 divides;                // the batch
   bool may_join;              // all of it, by join_all
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
@@ -312,13 +312,23 @@ __global__ void __launch_bounds__(part_threads, 1)
   w.found->failed = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
   const bool hot = w.may_join && found[2] + found[3] > joined_least;
-  const bool wanted =
-      w.divides == when::always || ((w.divides == when::skewed || w.divides == when::either) && skewed) ||
-      ((w.divides == when::few_repeats || w.divides == when::either) && (hot || found[3] + found[4] < few_repeats));
+  const bool wanted = w.divides & whatever_they_are || (w.divides & if_skewed && skewed) ||
+                      (w.divides & if_few_repeat && (hot || found[3] + found[4] < few_repeats));
   const bool joins = hot && wanted;
   if (!w.again) w.found->divided_first = wanted;
   if (!w.again) w.found->joins = joins;
   w.found->divided = samples && (w.again || (wanted && !joins));
+}
+
+// Once in a kernel, by all of its threads.
+GH_FN u32 sum_of_block(u32 mine) {
+  GH_BLOCK_MEMORY(u32, all);
+  if (threadIdx.x == 0) all = 0;
+  __syncthreads();
+  const u32 of_warp = warp_sum(mine);
+  if (threadIdx.x % 32 == 0) atomicAdd(&all, of_warp);
+  __syncthreads();
+  return all;
 }
 
 // Declines a batch that has no frequent keys, if one in so many sampled slots is dead: one after the other, elements go to
@@ -334,12 +344,7 @@ __global__ void __launch_bounds__(part_threads, 1)
 #pragma unroll
   for (u32 i = 0; i < each; ++i)
     dead += Parts::dead_at(t, mix(u64(i * part_threads + threadIdx.x) + 0x2545f4914f6cdd1dull));
-  GH_BLOCK_MEMORY(u32, all);
-  if (threadIdx.x == 0) all = 0;
-  __syncthreads();
-  const u32 of_warp = warp_sum(dead);
-  if (threadIdx.x % 32 == 0) atomicAdd(&all, of_warp);
-  __syncthreads();
+  const u32 all = sum_of_block(dead);
   if (threadIdx.x == 0 && all >= part_samples / dead_share) w.found->divided = w.found->divided_first = 0;
 }
 
@@ -1065,12 +1070,7 @@ __global__ void __launch_bounds__(block_threads, 1)
       there += op.res.status == yes;
     }
   }
-  GH_BLOCK_MEMORY(u32, all);
-  if (threadIdx.x == 0) all = 0;
-  __syncthreads();
-  const u32 of_warp = warp_sum(there);
-  if (threadIdx.x % 32 == 0) atomicAdd(&all, of_warp);
-  __syncthreads();
+  const u32 all = sum_of_block(there);
   if (threadIdx.x == 0 && all > asked_each * block_threads / 2) w.found->usual = no;
 }
 
@@ -1273,12 +1273,9 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  if (q.parts == parts_always || (large && !told && q.kind == accumulate && Parts::divides_skewed))
-    w.divides = when::always;
-  else if (distinct || skewed)
-    w.divides = !skewed ? when::few_repeats : distinct ? when::either : when::skewed;
-  else
-    return false;
+  const bool always = q.parts == parts_always || (large && !told && q.kind == accumulate && Parts::divides_skewed);
+  w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) | (distinct ? if_few_repeat : 0);
+  if (!w.divides) return false;
   w.may_join = Parts::joins_all && F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
   if constexpr (Parts::own_parts) {
     w.part_bits = Parts::part_bits(t);
@@ -1319,7 +1316,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.last = m.take<u32>(frequent_all);
   w.joined = m.take<typename F::value>(frequent_all);
   w.failed = m.take<u32>(frequent_all);
-  w.found = m.take<sampled>(1);
+  w.found = m.take<sampled>(1);  // the last: tests look there
   *bytes = m.used();
   *out = w;
   return true;
@@ -1391,7 +1388,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       if (e) return e;
     }
-    if (w.divides == when::always && !may_decline) continue;
+    if (w.divides & whatever_they_are && !may_decline) continue;
     q.unless = &w.found->divided_first;
     if (const int e = otherwise(table, q, sum)) return e;
   }
