@@ -45,7 +45,10 @@ def _elements(xp: Any, first: int, n: int, size: int) -> Any:
 
 
 def _table(settings: Settings, n: int, load: float, sizes: tuple[int, int] = (8, 8), **options: str) -> gh.Table:
-    """An empty table for n pairs of these sizes in bytes, n of them at that load; options of the command line win."""
+    """An empty table for n pairs of these sizes in bytes, n of them at that load; options of the command line win.
+
+    Paths are the paper's: from bucket to bucket, here from group to group.
+    """
     key, value = sizes
     return gh.Table(
         "stadium",
@@ -57,7 +60,7 @@ def _table(settings: Settings, n: int, load: float, sizes: tuple[int, int] = (8,
         device=settings.device.name,
         threads=settings.threads,
         seed=1,
-        **(options | settings.options),
+        **({"line": "1"} | options | settings.options),
     )
 
 

@@ -1,6 +1,7 @@
 // stadium: the bytes of the table.
 //
-//   ticket-board   | group 0 | group 1 | ... | group G-1 |    one 64-bit word each, G is a prime
+//   ticket-board   | group 0 | group 1 | ... | group G-1 |    one 64-bit word each; 1, 2, 4 or 8 groups are a line, and the
+//                                                              number of lines is a prime
 //                  |t|t|t|t|t|t|t|t|                          8 tickets of 8 bits, or 4 of 16, 16 of 4, 32 of 2
 //   slots          | key | value | key | value | ...          one slot for each ticket, in the order of the tickets
 //
@@ -12,7 +13,8 @@
 //
 // The info bits come from the key: 6 in a ticket of 8 bits, 14 of 16, 2 of 4, none of 2. Two states fit one bit, and four
 // are needed, so there is no ticket of 1 bit. A key's path is a sequence of groups: the first by the high half of a product
-// with its hash, each next one the key's own stride further on, around the end. G is a prime, so a path meets every group.
+// with its hash, then the others of its line, then those of the line that is the key's own stride further on, around the
+// end. The number of lines is a prime, so a path meets every group. Lines of one group are the paper's double hashing.
 //
 // A slot's key is written once. A value of 4 or 8 bytes is one word, read and written at once whatever the key's size; a
 // wider one is several words of 4 bytes.
@@ -24,7 +26,7 @@
 //       still have none.
 //   I3  A key has at most one slot that is busy or live: whoever books one has seen, in the word that its booking
 //       replaced and in the full groups before it, that no live slot is k's and no busy one has k's info bits.
-//   I4  A path ends after path_limit groups. path_limit == groups makes every path meet every slot.
+//   I4  A path ends after path_limit groups, which are whole lines. path_limit == groups makes every path meet every slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
 
@@ -50,11 +52,12 @@ struct stadium_table {
   u32* locks;                    // of values that lie behind a bus (rows.hpp)
   const unsigned char* nothing;  // 16 bytes that are no slot's, for reads without a branch
   u64 seed;
-  u64 groups;       // a prime
+  u64 groups;       // a prime number of lines
   u64 path_limit;   // groups
   u64 ones;         // the lowest bit of every ticket of a group
   u32 log_bits;     // of a ticket: 1 << log_bits bits
   u32 log_tickets;  // of a group: 1 << log_tickets tickets
+  u32 log_line;     // of a line: 1 << log_line groups
   u32 key_bytes, value_bytes;
   u32 value_at;  // bytes from a slot's start to its value
   u32 stride;    // bytes from a slot to the next
@@ -93,14 +96,23 @@ struct stadium_table {
   }
   GH_FN u32 first(u64 hits) const { return lowest_bit(hits) >> log_bits; }
 
-  // What a key's hash says: its first group, its stride, and its live ticket in every place of a word.
+  // What a key's hash says: its first group, its stride in groups, and its live ticket in every place of a word.
   GH_FN u64 home(u64 h) const { return reduce(h, groups); }
-  GH_FN u64 stride_of(u64 h) const { return 1 + reduce(h * 0x9e3779b97f4a7c15ull, groups - 1); }
+  GH_FN u64 stride_of(u64 h) const {
+    return (1 + reduce(h * 0x9e3779b97f4a7c15ull, (groups >> log_line) - 1)) << log_line;
+  }
   GH_FN u64 live_ticket(u64 h) const {
     const u64 info = h & ((u64(1) << ((1u << log_bits) - state_bits)) - 1);
     return (info << state_bits | live) * ones;
   }
-  GH_FN u64 after(u64 group, u64 by) const {
+  // May a find look at whole lines of so many groups (ops.hpp)?
+  bool has_lines_of(u32 many) const { return 1u << log_line == many && log_bits >= 3; }
+  // With so many groups of a path left, this one included: is the group to visit in the same line as the one before it?
+  GH_FN bool in_line(u64 left) const { return (left & ((u64(1) << log_line) - 1)) != 0; }
+  // The group that a path visits after `group`. left: groups that may be visited, that one included.
+  GH_FN u64 after(u64 group, u64 by, u64 left) const {
+    const u64 others = (u64(1) << log_line) - 1;
+    if (left & others) return (group & ~others) | ((group + 1) & others);
     const u64 next = group + by;
     return next >= groups ? next - groups : next;
   }

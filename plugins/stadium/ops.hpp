@@ -85,10 +85,16 @@ struct stadium_op {
 
   // The slot that the next visit will probably touch, for prefetching; or NULL.
   GH_FN const void* slot_ahead(const stadium_table& t) const {
-    const u64 seen = Mem::template load<order::relaxed>(t.tickets + at);
-    u64 hits = t.equal(seen, mine);
-    if (!hits && adding()) hits = t.equal(seen, 0);
-    return hits ? t.slot(at, t.first(hits)) : nullptr;
+    u64 group = at;
+    for (u64 others = left;;) {
+      const u64 seen = Mem::template load<order::relaxed>(t.tickets + group);
+      const u64 open = t.equal(seen, 0);
+      u64 hits = t.equal(seen, mine);
+      if (!hits && adding()) hits = open;
+      if (hits) return t.slot(group, t.first(hits));
+      if (open || !t.in_line(--others)) return nullptr;
+      group = t.after(group, stride, others);
+    }
   }
 
   // Visit a group. `again`: the same one, `next`: operation has moved on to another one.
@@ -112,8 +118,8 @@ struct stadium_op {
     } else if (open) {
       return verdict::done;
     }
-    at = t.after(at, stride);
-    if (--left) return verdict::next;
+    at = t.after(at, stride, --left);
+    if (left) return verdict::next;
     res.status = adding() ? u32(full) : u32(no);  // I4
     return verdict::done;
   }
@@ -157,16 +163,38 @@ template <class S>
 struct stadium_visit {
   typename S::key k;
   u64 hash;
-  u64 group;  // to visit
-  u64 left;   // groups that may be visited, this one included
+  u64 group;      // to visit
+  u64 left;       // groups that may be visited, this one included
+  u64 unsettled;  // of a line that is looked at as a whole: the tickets that were not compared yet
 
   GH_FN void start(const stadium_table& t, typename S::key a_key) {
     k = a_key;
     hash = S::hash_of(t, k);
     group = t.home(hash);
     left = t.path_limit;
+    unsettled = ~u64(0);
+  }
+  GH_FN void go_on(const stadium_table& t) {
+    --left;
+    group = t.after(group, t.stride_of(hash), left);
+  }
+  // From the first group of a line that was visited as a whole.
+  GH_FN void leave_line(const stadium_table& t) {
+    const u64 others = (u64(1) << t.log_line) - 1;
+    unsettled = ~u64(0);
+    left -= others + 1;
+    group = t.after((group & ~others) | ((group - 1) & others), t.stride_of(hash), left);
   }
 };
+
+// Is it a live slot of that key? value: what a find answers if it is.
+template <class Mem, class S, class V>
+GH_FN bool slot_has(const stadium_table& t, const unsigned char* slot, bool is_live, typename S::key k, V* value) {
+  const bool found = is_live & S::template same_key<Mem>(t, slot, k);
+  *value =
+      S::value_bytes(t) ? Mem::template load<order::relaxed>(reinterpret_cast<const V*>(slot + S::value_at(t))) : V(0);
+  return found;
+}
 
 // A visit of such a find in two steps without a branch, so that a driver may take the first step of many before it takes
 // the second one of any. Nearly always the two have decided it. What they leave undecided goes on by rest().
@@ -176,24 +204,18 @@ struct stadium_look {
   bool live_there;            // there is such a slot
   bool absent;                // there is none, and the path ends here
 
-  GH_FN static stadium_look at(const stadium_table& t, const stadium_visit<S>& v) {
-    stadium_look l;
+  GH_FN void look(const stadium_table& t, const stadium_visit<S>& v) {
     const u64 seen = Mem::template load<order::acquire>(t.tickets + v.group);
     const u64 same = t.equal(seen, t.live_ticket(v.hash));
-    l.live_there = same != 0;
-    l.absent = !same & (t.equal(seen, 0) != 0);
-    const unsigned char* const there = t.slot(v.group, t.first(same | u64(1) << 63));
-    l.slot = l.live_there ? there : t.nothing;
-    GH_NO_BRANCH(l.slot);
-    return l;
+    const unsigned char* there = t.slot(v.group, t.first(same | u64(1) << 63));
+    GH_NO_BRANCH(there);
+    slot = same ? there : t.nothing;
+    live_there = same != 0;
+    absent = !same & (t.equal(seen, 0) != 0);
   }
-  // Was it the key? value: what find answers if it was.
   template <class V>
   GH_FN bool finds(const stadium_table& t, typename S::key k, V* value) const {
-    const bool found = live_there & S::template same_key<Mem>(t, slot, k);
-    *value = S::value_bytes(t) ? Mem::template load<order::relaxed>(reinterpret_cast<const V*>(slot + S::value_at(t)))
-                               : V(0);
-    return found;
+    return slot_has<Mem, S>(t, slot, live_there, k, value);
   }
   // Neither found nor absent: the slot was another key's, and the group may have more of these info bits; or the group is
   // full, and v goes on to the next one. `next`: the find has to visit v.group. `done`: *found says how it ended.
@@ -209,8 +231,90 @@ struct stadium_look {
         return verdict::done;
       }
     }
-    v.group = t.after(v.group, t.stride_of(v.hash));
-    return --v.left ? verdict::next : verdict::done;  // I4
+    v.go_on(t);
+    return v.left ? verdict::next : verdict::done;  // I4
+  }
+};
+
+// Which tickets of a line are a key's, or were never booked: a bit for each byte of the line, and of a ticket of 16 bits
+// that of its second byte.
+struct line_bits {
+  u64 same, open;
+};
+// The highest bits of the bytes of a word, side by side.
+GH_FN u64 gathered(u64 high) { return (high >> 7 & 0x0101010101010101ull) * 0x0102040810204080ull >> 56; }
+template <u32 Groups>
+GH_FN line_bits bits_of_line(const stadium_table& t, const u64 (&words)[Groups], u64 mine) {
+  line_bits seen{};
+  for (u32 g = 0; g < Groups; ++g) {
+    seen.same |= gathered(t.equal(words[g], mine)) << 8 * g;
+    seen.open |= gathered(t.equal(words[g], 0)) << 8 * g;
+  }
+  return seen;
+}
+template <class Mem, u32 Groups>
+struct word_by_word {
+  static constexpr u32 groups = Groups;
+  GH_FN static line_bits look(const stadium_table& t, const u64* line, u64 mine) {
+    u64 words[Groups];
+    for (u32 g = 0; g < Groups; ++g) words[g] = Mem::template load<order::acquire>(line + g);
+    return bits_of_line(t, words, mine);
+  }
+};
+
+// The same as stadium_look for a whole line, where t.has_lines_of(Line::groups). The words of a line may be read in any
+// order: a key that has a live slot while all of them are read is seen there, since that slot lies before the end of its
+// path (I2).
+template <class Mem, class S, class Line>
+struct stadium_line_look {
+  const unsigned char* slot;  // the first one with the key's info bits, while its ticket was live; or one of no key
+  u64 same;                   // all of them, in the order of the path, from v.group on
+  bool live_there;            // there is such a slot
+  bool ends;                  // the path ends in this line
+  bool absent;                // there is no such slot, and the path ends here
+
+  GH_FN void look(const stadium_table& t, const stadium_visit<S>& v) {
+    const line_bits seen = Line::look(t, t.tickets + (v.group & ~u64(others)), t.live_ticket(v.hash));
+    const u32 turn = u32(v.group & others) * 8;
+    const u64 open = turned(seen.open, turn);
+    const u32 end = lowest_bit(open | u64(1) << 63) | 7;  // of the first group with a ticket that was never booked
+    const u64 maybe = turned(seen.same, turn) & (~u64(0) >> (63 - end)) & v.unsettled;
+    const unsigned char* there = t.slots + cell_of(t, v, maybe | u64(1) << 63) * t.stride;
+    GH_NO_BRANCH(there);
+    slot = maybe ? there : t.nothing;
+    same = maybe;
+    live_there = maybe != 0;
+    ends = open != 0;
+    absent = !maybe & (open != 0 || GH_MUTANT(full_line_ends_path));
+  }
+  // The number of that slot.
+  GH_FN u64 cell(const stadium_table& t, const stadium_visit<S>& v) const { return cell_of(t, v, same); }
+  template <class V>
+  GH_FN bool finds(const stadium_table& t, typename S::key k, V* value) const {
+    return slot_has<Mem, S>(t, slot, live_there, k, value);
+  }
+  // Neither found nor absent: the slot was another key's, which it stays (I1), or the line is full. See stadium_look::rest.
+  GH_FN verdict rest(const stadium_table& t, stadium_visit<S>& v, void*, bool* found) const {
+    *found = false;
+    if (same & (same - 1) && !GH_MUTANT(hasty_look)) {
+      v.unsettled = GH_MUTANT(forgotten_line) ? 0 : ~(same ^ (same - 1));
+      return verdict::next;
+    }
+    if (ends) return verdict::done;
+    v.leave_line(t);
+    return v.left ? verdict::next : verdict::done;  // I4
+  }
+
+ private:
+  static constexpr u32 others = Line::groups - 1;
+  static constexpr u32 bits_there = 8 * Line::groups;
+  GH_FN static u64 turned(u64 bits, u32 by) {
+    return (bits >> by | bits << ((bits_there - by) & 63)) & (~u64(0) >> (64 - bits_there));
+  }
+  GH_FN static u64 cell_of(const stadium_table& t, const stadium_visit<S>& v, u64 bits) {
+    const u32 bit = lowest_bit(bits);
+    const u64 group = (v.group & ~u64(others)) | ((v.group + bit / 8) & others);
+    return t.cell(group, bit % 8 >> (t.log_bits - 3));
   }
 };
 

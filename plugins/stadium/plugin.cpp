@@ -14,8 +14,12 @@ constexpr uint32_t most_bytes = 256;  // of a key, or of a value
 
 constexpr gpuhash_option_info option_list[] = {
     {"ticket", "8|16|4|2",
-     "bits of a ticket: two for its state, the others from the key. Default: 8; 16 where slots are in a file, or in "
-     "host memory beside a GPU"},
+     "bits of a ticket: two for its state, the others from the key. Default: 16; 8 on CUDA, but for slots in the "
+     "host's memory"},
+    {"line", "8|4|2|1",
+     "groups of tickets that lie together and that a path visits one after another before it goes on elsewhere. 1: "
+     "double hashing by groups, as published. Default: 8, a cache line, on the CPU; 4 on CUDA, and 1 with "
+     "placement=host there"},
     {"probe_limit", "16 to 2147483648",
      "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
      "filled above 0.9"},
@@ -50,14 +54,19 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
                       "option ticket=1: a ticket holds one of four states (never, busy, live, dead), which take two "
                       "bits; choose one of 8|16|4|2");
   const char* const placement = option_text(c, "placement");
-  // Where it takes long to reach a slot, more of the key in its ticket saves more than the memory is worth.
+  // More of the key in its ticket saves slots that are read for nothing. In a GPU's own memory a ticket's size counts for
+  // more: that of what one read brings.
   const bool on_cuda = c.device.kind == GPUHASH_CUDA;
-  uint32_t width = placement && (!strcmp(placement, "file") || (on_cuda && !strcmp(placement, "host"))) ? 1 : 0;
+  const bool over_bus = on_cuda && placement && !strcmp(placement, "host");
+  uint32_t width = on_cuda && !over_bus ? 0 : 1;
+  uint32_t line = over_bus ? 3 : on_cuda ? 1 : 0;  // what one look takes in (plugin_cuda.cu, serve_host.hpp, rows.hpp)
   gpuhash_status s = option_word(c, "ticket", "8|16|4|2", &width, err);
+  if (!s) s = option_word(c, "line", "8|4|2|1", &line, err);
   if (!s) s = option_number(c, "probe_limit", 16, 1ull << 31, false, &o.probe_limit, err);
   if (s) return s;
   constexpr uint32_t log_bits[] = {3, 4, 2, 1};
   o.log_bits = log_bits[width];
+  o.log_line = 3 - line;
   // A table that may not grow takes as many keys as it says, however long the last of them has to look.
   if (!o.probe_limit && c.grow && c.max_load_factor <= 0.9) o.probe_limit = 4096;
   return GPUHASH_OK;

@@ -7,6 +7,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
+#include "serve_lines.cuh"
 #include "serve_rows.cuh"
 #include "serve_stack.cuh"
 
@@ -65,7 +66,12 @@ int launch_batch(const void* table, const request& q, totals* sum) {
 }
 template <class S>
 int run_batch(const void* table, const request& q, totals* sum) {
-  if (q.kind == find || q.kind == count) return launch_batch<S, find>(table, q, sum);
+  if (q.kind == find || q.kind == count) {
+    if constexpr (!S::wide)
+      if (static_cast<const stadium_table*>(table)->has_lines_of(cuda_line::groups))
+        return run_by_lines<S>(*static_cast<const stadium_table*>(table), q, sum);
+    return launch_batch<S, find>(table, q, sum);
+  }
   if (q.kind == insert && q.tile == stack_of_warp)
     return run_by_stack<S>(*static_cast<const stadium_table*>(table), q, sum);
   if (q.kind == insert) return launch_batch<S, insert>(table, q, sum);

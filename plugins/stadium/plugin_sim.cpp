@@ -8,12 +8,12 @@
 namespace gpuhash::sim {
 namespace {
 
-constexpr u32 n_keys = 12, n_groups = 3, group_slots = 2;
+constexpr u32 n_keys = 12, group_slots = 2;
 
 // Words of the ticket-board, as opposed to keys and values.
 u64* board = nullptr;
 const stadium_table* table_here = nullptr;
-bool is_ticket(const void* p) { return p >= board && p < board + n_groups; }
+bool is_ticket(const void* p) { return p >= board && p < board + table_here->groups; }
 template <class T>
 bool is_ticket_word(const T* p) {
   return sizeof(T) == 8 && is_ticket(p);
@@ -103,13 +103,19 @@ struct explored_mem : mem {
   }
 };
 
+// Some planted mistakes make a path shorter or longer by a line.
+void change_path(const stadium_table& t, bool adding, u64* left) {
+  const u64 line = u64(1) << t.log_line;
+  if (GH_MUTANT(short_path) && !adding && *left > line) *left -= line;
+  if (GH_MUTANT(long_path) && adding) *left += line;
+}
+
 // The real operation; some planted mistakes deviate where it starts.
 template <class S, u32 Kind>
 struct explored_op : stadium_op<explored_mem, S, Kind> {
   void begin(const stadium_table& t, u32 kd, typename S::key k, const void* operand, void* out) {
     this->start(t, kd, k, operand, out);
-    if (GH_MUTANT(short_path) && !adds(kd) && this->left > 1) --this->left;
-    if (GH_MUTANT(long_path) && adds(kd)) ++this->left;
+    change_path(t, adds(kd), &this->left);
   }
 };
 
@@ -124,7 +130,8 @@ class stadium_model final : public model {
 
  public:
   // t8, t4, t2: bits of a ticket. l8: paths of two of the three groups. A trailing c: counters are kept in memory, as
-  // drivers do. w8: wide keys and values. r8: rows behind a bus.
+  // drivers do. w8: wide keys and values. r8: rows behind a bus. j8, k8: two lines of eight, or four, groups, of which three
+  // are in use: as paths go, the first and the last of the first line and the last of the second.
   void build(const std::string& layout, u64 seed) override {
     wide_ = layout[0] == 'w';
     rows_ = layout[0] == 'r';
@@ -133,16 +140,17 @@ class stadium_model final : public model {
     const slot_shape shape = (rows_ ? row_shape_of : shape_of)(key_bytes, value_bytes);
     t_ = {};
     t_.log_bits = layout[1] == '8' ? 3 : layout[1] == '4' ? 2 : 1;
+    t_.log_line = layout[0] == 'j' ? 3 : layout[0] == 'k' ? 2 : 0;
     t_.log_tickets = 6 - t_.log_bits;
     t_.seed = seed;
-    t_.groups = n_groups;
-    t_.path_limit = layout[0] == 'l' ? 2 : n_groups;
+    t_.groups = t_.log_line ? 2 << t_.log_line : 3;
+    t_.path_limit = layout[0] == 'l' ? 2 : t_.groups;
     t_.ones = ~u64(0) / ((u64(1) << (1u << t_.log_bits)) - 1);
     t_.key_bytes = key_bytes;
     t_.value_bytes = value_bytes;
     t_.value_at = shape.value_at;
     t_.stride = shape.stride;
-    t_.tickets = the_machine.place<u64>(n_groups);
+    t_.tickets = the_machine.place<u64>(u32(t_.groups));
     t_.place_slots(the_machine.place<unsigned char>(u32(t_.cells()) * t_.stride));
     t_.nothing = the_machine.place<unsigned char>(16);
     t_.by_rows = rows_;
@@ -152,9 +160,10 @@ class stadium_model final : public model {
     board = t_.tickets;
     table_here = &t_;
     // Groups of two slots: the tickets behind them have been dead for ever.
-    for (u32 g = 0; g < n_groups; ++g) {
+    for (u32 g = 0; g < t_.groups; ++g) {
       t_.tickets[g] = 0;
-      for (u32 i = group_slots; i < 1u << t_.log_tickets; ++i) t_.tickets[g] |= u64(dead) << t_.shift_of(i);
+      for (u32 i = used(g) ? group_slots : 0; i < 1u << t_.log_tickets; ++i)
+        t_.tickets[g] |= u64(dead) << t_.shift_of(i);
     }
     counted_ = layout.back() == 'c';
     if (counted_) counters_.place();
@@ -170,14 +179,15 @@ class stadium_model final : public model {
   }
 
   std::optional<u64> stored(u32 k) const override {
-    for (u32 c = 0; c < n_groups * group_slots; ++c)
-      if (state(c) == live && key_at(c) == keys_[k]) return value_at(c);
+    for (u32 c = 0; c < t_.groups * group_slots; ++c)
+      if (used(c / group_slots) && state(c) == live && key_at(c) == keys_[k]) return value_at(c);
     return {};
   }
 
   std::string check() const override {
-    for (u32 c = 0; c < n_groups * group_slots; ++c) {
+    for (u32 c = 0; c < t_.groups * group_slots; ++c) {
       const u32 g = c / group_slots;
+      if (!used(g)) continue;
       const std::string where = "slot " + std::to_string(c);
       if (state(c) == never && ticket(c)) return "I1: " + where + " was never booked and has info bits";
       if (state(c) == busy) return "I1: " + where + " is busy after the end";
@@ -186,14 +196,14 @@ class stadium_model final : public model {
       if ((t_.live_ticket(h) & ticket_mask()) >> state_bits != ticket(c) >> state_bits)
         return "I1: the info bits of " + where + " are not those of key " + name(key_at(c));
       u64 at = t_.home(h);
-      for (u64 far = 0; at != g; ++far) {
-        if (far + 1 == t_.path_limit) return "I4: key " + name(key_at(c)) + " lies beyond its path in " + where;
+      for (u64 left = t_.path_limit; at != g;) {
+        if (left == 1) return "I4: key " + name(key_at(c)) + " lies beyond its path in " + where;
         if (has_room(u32(at)))
           return "I2: group " + std::to_string(at) + " has room before key " + name(key_at(c)) + " in " + where;
-        at = t_.after(at, t_.stride_of(h));
+        at = t_.after(at, t_.stride_of(h), --left);
       }
       for (u32 o = 0; o < c; ++o)
-        if (state(c) == live && state(o) == live && key_at(o) == key_at(c))
+        if (used(o / group_slots) && state(c) == live && state(o) == live && key_at(o) == key_at(c))
           return "I3: slots " + std::to_string(o) + " and " + std::to_string(c) + " both hold key " + name(key_at(c));
     }
     return broken_history_;
@@ -202,9 +212,9 @@ class stadium_model final : public model {
   std::string room_left(const op& o) const override {
     const u64 h = hash_of(keys_[o.key]);
     u64 at = t_.home(h);
-    for (u64 far = 0; far < t_.path_limit; ++far) {
+    for (u64 left = t_.path_limit; left;) {
       if (has_room(u32(at))) return "group " + std::to_string(at) + " has room for key " + name(keys_[o.key]);
-      at = t_.after(at, t_.stride_of(h));
+      at = t_.after(at, t_.stride_of(h), --left);
     }
     return stored(o.key) ? "the key is there" : "";
   }
@@ -212,7 +222,8 @@ class stadium_model final : public model {
   std::pair<long, long> holds() const override {
     long n_live = 0;
     long n_used = 0;
-    for (u32 c = 0; c < n_groups * group_slots; ++c) {
+    for (u32 c = 0; c < t_.groups * group_slots; ++c) {
+      if (!used(c / group_slots)) continue;
       n_live += state(c) == live;
       n_used += state(c) != never;
     }
@@ -254,8 +265,9 @@ class stadium_model final : public model {
 
   std::string draw() const override {
     std::string s;
-    for (u32 c = 0; c < n_groups * group_slots; ++c) {
+    for (u32 c = 0; c < t_.groups * group_slots; ++c) {
       static constexpr char mark[] = ".?x ";
+      if (!used(c / group_slots)) continue;
       s += c % group_slots ? " " : c ? " | " : "";
       if (state(c) != live) s += mark[state(c)];
       if (state(c) == never || state(c) == busy) continue;
@@ -328,14 +340,23 @@ class stadium_model final : public model {
   // A find of a small key, as the CPU's driver carries it out.
   template <class S>
   reply serve_look(const op& o, typename S::key k) {
+    if (t_.has_lines_of(8))
+      return serve_look_by<S, stadium_line_look<explored_mem, S, word_by_word<explored_mem, 8>>>(o, k);
+    if (t_.has_lines_of(4))
+      return serve_look_by<S, stadium_line_look<explored_mem, S, word_by_word<explored_mem, 4>>>(o, k);
+    return serve_look_by<S, stadium_look<explored_mem, S>>(o, k);
+  }
+  template <class S, class Look>
+  reply serve_look_by(const op& o, typename S::key k) {
     stadium_visit<S> v;
     v.start(t_, k);
-    if (GH_MUTANT(short_path) && v.left > 1) --v.left;
+    change_path(t_, false, &v.left);
     const auto answer = [&](bool found, value got) {
       return reply{found ? yes : no, 0, 0, o.kind == count ? u64(found) : found ? u64(got) : 0};
     };
     for (;;) {
-      const auto seen = stadium_look<explored_mem, S>::at(t_, v);
+      Look seen;
+      seen.look(t_, v);
       value got = 0;
       if (seen.finds(t_, k, &got)) return answer(true, S::value_size ? got : value(0));
       if (seen.absent) return answer(false, 0);
@@ -379,8 +400,7 @@ class stadium_model final : public model {
   template <class Op>
   void start_rows(Op& run, const op& o) {
     run.start(t_, o.kind, hash_of(keys_[o.key]));
-    if (GH_MUTANT(short_path) && !adds(o.kind) && run.left > 1) --run.left;
-    if (GH_MUTANT(long_path) && adds(o.kind)) ++run.left;
+    change_path(t_, adds(o.kind), &run.left);
   }
   // A row is no snapshot. Where the value has 8 bytes all accesses have.
   bool row_is_of(u64 cell, key k, value* found) {
@@ -414,6 +434,7 @@ class stadium_model final : public model {
       }
   }
 
+  bool used(u32 group) const { return !t_.log_line || group <= 1 || group == u64(1) << t_.log_line; }
   u64 ticket(u32 c) const { return t_.tickets[c / group_slots] >> t_.shift_of(c % group_slots) & ticket_mask(); }
   u32 state(u32 c) const { return u32(ticket(c)) & 3; }
   bool has_room(u32 g) const {
@@ -446,7 +467,7 @@ class stadium_model final : public model {
       for (;; ++candidate) {
         const u64 h = hash_of(candidate);
         const bool same_info = t_.live_ticket(h) == t_.live_ticket(hash_of(keys_[0]));
-        const bool same_path = t_.home(h) == 1 && t_.stride_of(h) == 1;
+        const bool same_path = t_.home(h) == 1 && t_.stride_of(h) == u64(1) << t_.log_line;
         const bool has_info = t_.log_bits > 1;
         const bool fits = i == 0       ? same_path
                           : i % 4 == 2 ? same_path && same_info != has_info
@@ -489,6 +510,11 @@ std::vector<scene> scenes() {
       {"wide", "w8", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
       {"rows", "r8", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
       {"rows, present", "r8", "i0=8,i1=7", {0, 1}, {{0, 0}}, "safe", 1},
+      {"lines", "j8", "i2=9", {0, 1}, {{0, 0}}, "ife", 2},
+      {"lines, present", "j8", "i1=9,i0=8", {0, 1}, {{0, 0}}, "iafe", 2},
+      {"lines, second one", "j8", "i2=9,i4=9,i5=9,i6=9", {0, 1}, {{0, 0}}, "ife"},
+      {"lines, present in the second", "j8", "i2=9,i6=9,i4=9,e4,i5=9,e5,i0=8", {0, 1}, {{0, 0}}, "iafe", 1},
+      {"shorter lines", "k8", "i2=9,i4=9,i5=9,i6=9,i0=8", {0, 1}, {{0, 0}}, "ife"},
       {"counted", "t8c", "i0=8", {0, 1}, {{0, 0}}, "ife", 2},
   };
 }
@@ -496,7 +522,7 @@ std::vector<scene> scenes() {
 const registration stadium{{
     .name = "stadium",
     .formats = all_formats,
-    .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8", "r8"},
+    .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8", "r8", "j8", "k8"},
     .widths = {0},
     .letters = "isafec",
     .fillers = n_keys,
@@ -513,7 +539,8 @@ const registration stadium{{
                 mutant::first_match_only,    mutant::hasty_look,
                 mutant::settled_unseen,      mutant::rows_first_match_only,
                 mutant::unlocked_value,      mutant::unlocked_assign,
-                mutant::relaxed_lock,        mutant::relaxed_unlock},
+                mutant::relaxed_lock,        mutant::relaxed_unlock,
+                mutant::full_line_ends_path, mutant::forgotten_line},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<stadium_model>,

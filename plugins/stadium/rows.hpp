@@ -159,8 +159,7 @@ struct row_op {
       done = true;
       return;
     }
-    at = t.after(at, stride);
-    --left;
+    at = t.after(at, stride, --left);
   }
   GH_FN wish book(const stadium_table& t, u32 i) {
     const u32 shift = t.shift_of(i);

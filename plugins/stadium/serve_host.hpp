@@ -159,7 +159,7 @@ class alignas(64) stadium_driver {
     if (put_off(o, i)) return true;
     verdict d;
     do d = o.step(t_, joiner_);
-    while (d == verdict::again);
+    while (d == verdict::again || (d == verdict::next && t_.in_line(o.left)));
     if (d != verdict::done) return false;
     deposit(i, o);
     return true;
@@ -211,22 +211,43 @@ class alignas(64) stadium_driver {
   }
 };
 
+#if GH_ROW_BYTES
+// A line of 64 bytes in two registers.
+struct line_at_once {
+  static constexpr u32 groups = 8;
+  GH_FN static line_bits look(const stadium_table& t, const u64* line, u64 mine) {
+    __m256i half[2];
+    for (u32 h = 0; h < 2; ++h)
+      asm volatile("vmovdqa %1, %0" : "=x"(half[h]) : "m"(reinterpret_cast<const __m256i*>(line)[h]) : "memory");
+    const auto equal = [&](u64 pattern) {
+      const __m256i p = _mm256_set1_epi64x((long long)pattern);
+      const u64 low = u32(_mm256_movemask_epi8(_mm256_cmpeq_epi8(half[0], p)));
+      const u64 bytes = low | u64(u32(_mm256_movemask_epi8(_mm256_cmpeq_epi8(half[1], p)))) << 32;
+      const u32 two = t.log_bits - 3;  // both bytes of a ticket of 16 bits
+      return bytes & bytes << two & (0xaaaaaaaaaaaaaaaaull | (u64(two) - 1));
+    };
+    return {equal(mine), equal(0)};
+  }
+};
+#else
+using line_at_once = word_by_word<host_mem, 8>;
+#endif
+
 // Finds of small keys: the same three steps, the second and third without a branch on what they see. A block is filled up
 // with those that have to go on to another group, so that each visit costs the same.
 //
 // Every pass has the table and the arrays' addresses in variables of its own: the compiler has to assume that writing a
 // result changes whatever lies in memory.
-template <class S>
+template <class S, class Look>
 class alignas(64) stadium_reader {
   using value = std::conditional_t<S::value_size == 8, u64, u32>;
-  using look = stadium_look<host_mem, S>;
 
   struct visit : stadium_visit<S> {
     size_t element;
   };
   struct block {
     visit of[block_size];
-    look seen[block_size];
+    Look seen[block_size];
     u32 n = 0;
   };
 
@@ -262,9 +283,9 @@ class alignas(64) stadium_reader {
   void look_at_tickets(block& b) {
     const stadium_table t = t_;
     for (u32 j = 0; j < b.n; ++j) {
-      const look seen = look::at(t, b.of[j]);
+      Look& seen = b.seen[j];  // in its place: a copy of what was written just now would wait for it
+      seen.look(t, b.of[j]);
       host_mem::prefetch<false>(seen.slot);
-      b.seen[j] = seen;
     }
   }
   // Step 3.
@@ -277,7 +298,7 @@ class alignas(64) stadium_reader {
     u32 n_open = 0;
     u64 yes_here = 0;
     for (u32 j = 0; j < b.n; ++j) {
-      const look seen = b.seen[j];
+      const Look& seen = b.seen[j];
       const size_t i = b.of[j].element;
       value v;
       const bool found = seen.finds(t, b.of[j].k, &v);
@@ -293,7 +314,7 @@ class alignas(64) stadium_reader {
   }
   // A visit that decided nothing, and answered `absent` so far.
   // It is copied first and changed then: a copy of what was written just now would wait for it.
-  void go_on(const stadium_table& t, const visit& from, const look& seen) {
+  void go_on(const stadium_table& t, const visit& from, const Look& seen) {
     visit& v = waiting_[n_waiting_];
     v = from;
     value* const out =
@@ -331,8 +352,11 @@ template <class S, u32 Kind>
 u64 serve_part(const stadium_table& t, const request& q, const served_order& order, size_t begin, size_t end,
                totals* sum) {
   if constexpr (Kind == find && !S::wide) {
-    stadium_reader<S> reader(t, q, order);
-    __atomic_fetch_add(&sum->yes, reader.serve(begin, end), __ATOMIC_RELAXED);
+    const auto by = [&](auto&& reader) { __atomic_fetch_add(&sum->yes, reader.serve(begin, end), __ATOMIC_RELAXED); };
+    if (t.has_lines_of(line_at_once::groups))
+      by(stadium_reader<S, stadium_line_look<host_mem, S, line_at_once>>(t, q, order));
+    else
+      by(stadium_reader<S, stadium_look<host_mem, S>>(t, q, order));
     return 0;
   } else {
     stadium_driver<S, Kind> driver(t, q, order);
@@ -467,11 +491,15 @@ class stadium_placer {
   }
   void look(const block& b) {
     for (u32 j = 0; j < b.n; ++j) {
-      const walk& w = b.of[j];
+      walk w = b.of[j];
       u32 at = 0;
-      const verdict d = tickets_ahead<host_mem>(t_, w.group, t_.live_ticket(w.hash), w.left == 1, w.adding, &at);
+      verdict d;
+      do {
+        d = tickets_ahead<host_mem>(t_, w.group, t_.live_ticket(w.hash), w.left == 1, w.adding, &at);
+        if (d == verdict::next) w.group = t_.after(w.group, t_.stride_of(w.hash), --w.left);
+      } while (d == verdict::next && t_.in_line(w.left));
       if (d == verdict::next) {
-        waiting_[n_waiting_++] = {w.hash, t_.after(w.group, t_.stride_of(w.hash)), w.left - 1, w.element, w.adding};
+        waiting_[n_waiting_++] = w;
       } else if (d == verdict::done) {
         answer_no(first_ + w.element);
       } else {

@@ -15,6 +15,7 @@ namespace gpuhash {
 
 struct stadium_options {
   uint32_t log_bits = 3;                      // of a ticket
+  uint32_t log_line = 3;                      // groups that a path visits in a row: 1 << log_line
   uint64_t probe_limit = 0;                   // groups; 0: all of them
   std::string path;                           // of the file that holds the table; empty: it is in memory
   enum { as_is, fresh, there } file = as_is;  // either, has to be new, has to exist
@@ -90,8 +91,9 @@ class stadium final : public table {
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
   bool certain(uint64_t) override { return finds_room(storage_.layout); }
   // A path of so many full groups does not come about below a load factor of 0.9 unless keys are chosen for it: less than
-  // three of four groups of 8 slots are full there, and the groups of a path are as good as independent.
-  static constexpr uint64_t longest_path = 256;
+  // three of four groups of 8 slots are full there, less than one of three lines of 8 groups, and the lines of a path are
+  // as good as independent.
+  static constexpr uint64_t longest_path = 512;
   bool finds_room(const stadium_table& t) const {
     return t.path_limit == t.groups || (config_.max_load_factor <= 0.9 && t.path_limit >= longest_path);
   }
@@ -109,7 +111,8 @@ class stadium final : public table {
     const uint32_t tickets = 64u >> options_.log_bits;
     uint64_t slots = uint64_t(wanted);
     while (uint64_t(double(slots) * load) < keys) ++slots;  // limit() must reach keys
-    return prime_from((slots + tickets - 1) / tickets);
+    const uint64_t of_line = uint64_t(tickets) << options_.log_line;
+    return prime_from((slots + of_line - 1) / of_line) << options_.log_line;
   }
 
   // What does not depend on the number of groups.
@@ -118,6 +121,7 @@ class stadium final : public table {
     stadium_table t{};
     t.log_bits = options_.log_bits;
     t.log_tickets = 6 - options_.log_bits;
+    t.log_line = options_.log_line;
     t.seed = config_.seed;
     t.nothing = head()->side;
     t.ones = ~uint64_t(0) / ((uint64_t(1) << (1u << t.log_bits)) - 1);
@@ -135,7 +139,9 @@ class stadium final : public table {
   }
   void take_groups(place* p) const {
     stadium_table& t = p->layout;
-    t.path_limit = options_.probe_limit && options_.probe_limit < t.groups ? options_.probe_limit : t.groups;
+    const uint64_t others = (uint64_t(1) << t.log_line) - 1;
+    const uint64_t asked = (options_.probe_limit + others) & ~others;
+    t.path_limit = asked && asked < t.groups ? asked : t.groups;
     p->limit = uint64_t(double(t.cells()) * config_.max_load_factor);
   }
 
@@ -257,9 +263,10 @@ class stadium final : public table {
         }
         u64 at = t.home(h);
         // A longer path than usual leads through full groups only (I2).
-        for (u64 far = 0; at != group && far < t.path_limit; ++far) {
-          if (far >= longest_path && t.equal(t.tickets[at], 0)) break;
-          at = t.after(at, t.stride_of(h));
+        u64 left = t.path_limit;
+        while (at != group && left) {
+          if (t.path_limit - left >= longest_path && t.equal(t.tickets[at], 0)) break;
+          at = t.after(at, t.stride_of(h), --left);
         }
         if (at != group) bury(t, group, i);
       }
@@ -370,8 +377,8 @@ class stadium final : public table {
     if ((t.live_ticket(h) & ticket) >> state_bits != mine >> state_bits)
       return "a ticket's info bits are not its key's (I1)";
     u64 at = t.home(h);
-    for (u64 far = 0;; ++far) {
-      if (far == t.path_limit) return "a key lies beyond its path (I4)";
+    for (u64 left = t.path_limit;;) {
+      if (left == 0) return "a key lies beyond its path (I4)";
       if (state == live)
         for (u32 o = 0; o < 1u << t.log_tickets; ++o)
           if (t.state_at(t.tickets[at], o) == live && !(at == group && o == i) &&
@@ -379,7 +386,7 @@ class stadium final : public table {
             return "a key has two live slots (I3)";
       if (at == group) return nullptr;
       if (t.equal(t.tickets[at], 0)) return "a group before a key's own has a ticket that was never booked (I2)";
-      at = t.after(at, t.stride_of(h));
+      at = t.after(at, t.stride_of(h), --left);
     }
   }
 
@@ -411,9 +418,9 @@ class stadium final : public table {
       for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
         if (t.state_at(t.tickets[group], i) != live) continue;
         const u64 h = hash_of_slot(t, t.slot(group, i));
-        u64 far = 0;
-        for (u64 at = t.home(h); at != group && far < t.groups; ++far) at = t.after(at, t.stride_of(h));
-        each(far);
+        u64 left = t.groups;
+        for (u64 at = t.home(h); at != group && left;) at = t.after(at, t.stride_of(h), --left);
+        each(t.groups - left);
       }
   }
   gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
@@ -430,6 +437,7 @@ class stadium final : public table {
     out.push_back({"probe_mean", n ? double(sum) / double(n) : 0.0});
     out.push_back({"probe_max", double(most)});
     out.push_back({"probe_limit", double(v.layout.path_limit)});
+    out.push_back({"line_groups", double(1u << v.layout.log_line)});
     out.push_back({"ticket_bits", double(1u << v.layout.log_bits)});
     out.push_back({"ticket_bytes", double(storage_.tickets.bytes)});
     out.push_back({"groups", double(v.layout.groups)});

@@ -38,7 +38,8 @@ struct file_header {
   uint32_t version;
   uint32_t state;
   uint32_t key_bytes, value_bytes;
-  uint32_t log_bits;
+  uint16_t log_bits;
+  uint16_t log_line;    // 0 in files of before there were lines
   uint32_t path_limit;  // groups; 0: all of them
   uint64_t seed;
   uint64_t groups;
@@ -105,7 +106,8 @@ class table_file {
     h.version = file_header::right_version;
     h.key_bytes = t.key_bytes;
     h.value_bytes = t.value_bytes;
-    h.log_bits = t.log_bits;
+    h.log_bits = uint16_t(t.log_bits);
+    h.log_line = uint16_t(t.log_line);
     h.path_limit = t.path_limit < t.groups && t.path_limit <= UINT32_MAX ? uint32_t(t.path_limit) : 0;
     h.seed = t.seed;
     h.groups = t.groups;
@@ -163,6 +165,7 @@ class table_file {
                         "%s has tickets of %u bits, and %u are asked for: pass ticket=%u", name, 1u << h.log_bits,
                         1u << t->log_bits, 1u << h.log_bits);
     t->seed = h.seed;
+    t->log_line = h.log_line;
     t->groups = h.groups;
     t->path_limit = h.path_limit && h.path_limit < h.groups ? h.path_limit : h.groups;
     char now[sizeof(h.boot)];

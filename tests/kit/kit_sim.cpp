@@ -99,6 +99,7 @@ table* make_one(const run_options& r, const table_options& o, gpuhash_status* st
   if (r.stadium) {
     stadium_options so;
     so.log_bits = o.log_bits, so.probe_limit = o.probe_limit == 128 ? 16 : 4096;
+    so.log_line = u32(__builtin_ctzll(o.row));
     so.pinned = r.cuda && o.row >= 4;
     auto t = std::make_unique<stadium>(table::setup{o.config, &fake_api, fake_stadium_engines()}, so);
     *status = t->create(err);

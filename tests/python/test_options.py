@@ -58,7 +58,9 @@ STATED = [
     ("slab_hash", {"slab_bytes": 256}, {"slab_slots": 31}),
     ("skiplist", {"chunk": 32}, {"chunk_entries": 30}),
     ("stadium", {"ticket": 4}, {"ticket_bits": 4}),
-    ("stadium", {"probe_limit": 100}, {"probe_limit": 100}),
+    ("stadium", {"line": 2}, {"line_groups": 2}),
+    ("stadium", {"line": 1, "probe_limit": 100}, {"probe_limit": 100}),
+    ("stadium", {"line": 8, "probe_limit": 100}, {"probe_limit": 104}),  # whole lines
 ]
 
 

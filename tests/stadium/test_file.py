@@ -139,6 +139,23 @@ def test_paths_are_as_long_as_in_the_table_that_was_closed(path):
         assert t.stats()["probe_limit"] > 16
 
 
+@pytest.mark.parametrize("line", [1, 2, 4, 8])
+def test_paths_go_as_in_the_table_that_was_closed(path, line):
+    """Another line, asked for later, holds from the next rebuild on. A file of before there were lines says 0 for one."""
+    with table(path, capacity=20_000, max_load_factor=0.95, grow=False, line=line) as t:
+        keys = np.arange(t.capacity, dtype="u8")
+        t.insert(keys, 5)
+    with table(path) as t:
+        assert t.stats()["line_groups"] == line
+        t.check()
+        assert (t[keys] == 5).all()
+        assert not t.contains(keys + keys.size).any()
+        t.reserve(50_000)
+        assert t.stats()["line_groups"] == 8
+        assert (t[keys] == 5).all()
+        t.check()
+
+
 def test_growth_takes_the_place_of_the_file(filled, monkeypatch, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(filled.parent)
@@ -197,7 +214,7 @@ def test_wrong_version(filled):
     refuses(gh.Unsupported, "version 7 .* reads version 1", filled)
 
 
-@pytest.mark.parametrize("at", [24, 28, 32, 40, 48, 56, 104])
+@pytest.mark.parametrize("at", [24, 28, 32, 34, 40, 48, 56, 104])
 def test_damaged_header(filled, at):
     patch(filled, at, b"\x5a")
     refuses(gh.Corrupt, "damaged header", filled)

@@ -65,10 +65,10 @@ struct store {
   bool reads_alone = false;                      // may a reading batch be told that nobody writes?
   bool far_elements = true;                      // are blocks numbered as elements are?
   virtual ~store() = default;
-  virtual bool in_order(const batch&) const { return true; }  // are elements served by the block of their number?
-  virtual unsigned per_block() const { return 256; }          // elements
-  virtual int64_t used() const = 0;                           // slots that are not empty
-  virtual void beside(std::multimap<u64, u64>&) const {}      // pairs that are in no cell
+  virtual bool in_order(const batch&) const { return true; }      // are elements served by the block of their number?
+  virtual unsigned per_block(u32 /*kind*/) const { return 256; }  // elements
+  virtual int64_t used() const = 0;                               // slots that are not empty
+  virtual void beside(std::multimap<u64, u64>&) const {}          // pairs that are in no cell
   int64_t live() const {
     int64_t n = 0;
     for (const totals& s : sum) n += s.live;
@@ -198,7 +198,7 @@ inline totals serve(store& s, batch& b) {
     const bool bad = b.kind == mixed && !has_op(s, b.ops[i]);
     if (bad ? status[i] != bad_op : status[i] > no_memory)
       wrong("element %zu (key %llx) has status %u", i, b.keys[i], status[i]);
-    totals& stripe = expected[in_order ? i / s.per_block() % total_stripes : 0];
+    totals& stripe = expected[in_order ? i / s.per_block(b.kind) % total_stripes : 0];
     const bool failed = !bad && status[i] > yes;
     stripe.yes += status[i] == yes, stripe.failed += failed, stripe.bad_ops += bad;
     all.yes += status[i] == yes, all.failed += failed;
@@ -234,7 +234,7 @@ inline totals serve(store& s, batch& b) {
       SAME(batch_sum[i].live, live);
       SAME(batch_sum[i].used, used);
     }
-    if (i * s.per_block() >= n && (live || used)) wrong("stripe %u was written by a batch of %zu elements", i, n);
+    if (i * s.per_block(b.kind) >= n && (live || used)) wrong("stripe %u was written by a batch of %zu elements", i, n);
     all.live += live, all.used += used;
   }
   return all;

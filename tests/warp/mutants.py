@@ -15,6 +15,7 @@ PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/p
 LINEAR_MOVE, SLAB_MOVE = "plugins/linear_probe/rebuild.cuh", "plugins/slab_hash/rebuild.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
+LINES = "plugins/stadium/serve_lines.cuh"
 SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS = (
     "plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh")
 )
@@ -261,6 +262,15 @@ MUTANTS = [
     Mutant("value-of-the-lead-only", ROWS, "if (lane == next) v = now;", "if (lane == lead) v = now;"),
     Mutant("wide-values-stay", ROWS, "compares && equal && o.replaces(t)", "false"),
     Mutant("published-twice", ROWS, "if (writes_row) o.publish(t);", "if (writes_row || compares) o.publish(t);"),
+    # finds by lines
+    Mutant("finds-past-the-end", LINES, "i < n && has_work(q, i)", "i < n + 3"),
+    Mutant("line-jobs-in-one-place", LINES, "jobs[n_jobs + rank]", "jobs[n_jobs]"),
+    Mutant("line-jobs-of-other-warps", LINES, "list.of[threadIdx.x / 32]", "list.of[0]"),
+    Mutant("line-jobs-left", LINES, "f.n_jobs != 0", "f.n_jobs >= 32"),
+    Mutant("line-job-of-a-neighbour", LINES, "f.n_jobs + (mine ? lane : 0)", "f.n_jobs"),
+    Mutant("found-once", LINES, "found += is_there", "found = is_there"),
+    Mutant("value-of-another-key", LINES, "is_there ? v : value(0)", "v"),
+    Mutant("home-of-a-job", LINES, "v.group = job.group", "v.group"),
     # a stack of jobs
     Mutant("stack-not-emptied", STACK, "top || next < many", "top >= 32 || next < many"),
     Mutant("jobs-in-one-place", STACK, "stack[top + __popc(rest & ((1u << lane) - 1))]", "stack[top]"),

@@ -513,7 +513,6 @@ inline void far_elements(const shape& s, u64 seed) {
   const vector<u64> all = key_pool(s, n);
   plain_request p(s, all);
   emulated::machine& machine = emulated::machine::the();
-  machine.last_blocks = 2;
   request q = p.q;
   const auto back = [](auto* at, u64 bytes) {
     using pointer = decltype(at);
@@ -525,6 +524,7 @@ inline void far_elements(const shape& s, u64 seed) {
     if (!has_kind(s, kind)) continue;
     std::fill(p.status.begin(), p.status.end(), untouched);
     q.kind = kind;
+    machine.last_blocks = unsigned(n + t->per_block(kind) - 1) / t->per_block(kind);
     const u32 out_bytes = kind == count ? 8 : q.value_bytes;
     q.out_values = kind == count || s.value_bytes ? back(static_cast<void*>(p.out.data()), out_bytes) : nullptr;
     SAME(t->run->run(t->layout, q, t->sum.data()), 0);

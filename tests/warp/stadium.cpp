@@ -17,10 +17,10 @@ struct stadium_store final : store {
   vector<u128> memory;
   vector<u32> locks;
 
-  stadium_store(u32 key, u32 value, u32 number, u32 log_bits, u64 keys) {
+  stadium_store(u32 key, u32 value, u32 number, u32 log_bits, u64 keys, u32 log_line = 0) {
     const slot_shape shape = shape_of(key, value);
-    t.log_bits = log_bits, t.log_tickets = 6 - log_bits;
-    t.groups = prime_from((keys >> t.log_tickets) + 1), t.path_limit = t.groups;
+    t.log_bits = log_bits, t.log_tickets = 6 - log_bits, t.log_line = log_line;
+    t.groups = prime_from((keys >> t.log_tickets >> log_line) + 1) << log_line, t.path_limit = t.groups;
     t.ones = ~u64(0) / ((u64(1) << (1u << log_bits)) - 1);
     t.seed = 12345, t.key_bytes = key, t.value_bytes = value, t.value_at = shape.value_at, t.stride = shape.stride;
     tickets = std::make_unique<up_to_the_end>(vector<u64>(t.groups), 8, t.groups);
@@ -49,7 +49,10 @@ struct stadium_store final : store {
         run != gpuhash_stadium_engines_cuda() + stadium_rows && b.kind == insert && b.tile == stack_of_warp;
     return !by_stack && !(t.by_rows && t.ordered_from);
   }
-  unsigned per_block() const override { return t.by_rows ? 64 : 256; }
+  unsigned per_block(u32 kind) const override {
+    if (t.by_rows) return 64;
+    return t.has_lines_of(4) && (kind == find || kind == count) ? 1024 : 256;
+  }
   int64_t used() const override {
     int64_t n = 0;
     for (u64 group = 0; group < t.groups; ++group)
@@ -66,6 +69,19 @@ void add(vector<shape>& to, const char* name, u32 key, u32 value, u32 number) {
                   {insert, assign, accumulate, find, erase, count, mixed},
                   full,
                   [=](u64 keys) { return std::make_unique<stadium_store>(key, value, number, log_bits, keys); }});
+}
+
+// Finds by whole lines, in full tables, too: paths of several lines.
+void add_lines(vector<shape>& to, const char* name, u32 key, u32 value) {
+  for (const u32 log_bits : {3u, 4u})
+    to.push_back({std::string(name) + " lines, tickets of " + std::to_string(1u << log_bits),
+                  key,
+                  value,
+                  {insert, assign, find, erase, count},
+                  full,
+                  [=](u64 keys) {
+                    return std::make_unique<stadium_store>(key, value, stadium_engine(key, value), log_bits, keys, 2);
+                  }});
 }
 
 void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_bits, u64 ordered_from,
@@ -167,6 +183,9 @@ int main(int argc, char** argv) {
   add(shapes, "4+0", 4, 0, stadium_engine(4, 0));
   add(shapes, "8+8", 8, 8, stadium_engine(8, 8));
   add(shapes, "8+4, as wide ones", 8, 4, stadium_wide);
+  add_lines(shapes, "4+4", 4, 4);
+  add_lines(shapes, "8+0", 8, 0);
+  add_lines(shapes, "8+8", 8, 8);
   add_rows(shapes, "4+4 rows", 4, 4, 3, 0);
   add_rows(shapes, "4+0 rows", 4, 0, 3, 1);
   add_rows(shapes, "8+8 rows in windows", 8, 8, 2, 1);
