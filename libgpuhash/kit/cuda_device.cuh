@@ -160,6 +160,19 @@ inline int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* s) {
   const size_t blocks = wanted < counting_blocks_most ? wanted : counting_blocks_most;
   return launch(count_adding_codes, blocks, counting_threads, s, ops, n, blocks * counting_threads, sum);
 }
+template <class Key>
+__global__ void __launch_bounds__(counting_threads) copy_picked(const Key* keys, size_t n, Key* to, size_t many) {
+  const size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x;
+  if (i < many) to[i] = keys[picked_from(i, n, many)];
+}
+inline int pick_keys(const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many, void* s) {
+  const size_t blocks = (many + counting_threads - 1) / counting_threads;
+  if (key_bytes == 8)
+    return launch(copy_picked<u64>, blocks, counting_threads, s, static_cast<const u64*>(keys), n,
+                  static_cast<u64*>(to), many);
+  return launch(copy_picked<u32>, blocks, counting_threads, s, static_cast<const u32*>(keys), n, static_cast<u32*>(to),
+                many);
+}
 inline int wait(void* s) { return int(cudaStreamSynchronize(cudaStream_t(s))); }
 inline int make_event(void** e) {
   return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e), cudaEventDisableTiming));
@@ -227,6 +240,7 @@ inline constexpr device_api cuda_device = {
     .copy = cuda_detail::copy,
     .wait = cuda_detail::wait,
     .count_adding = cuda_detail::count_adding,
+    .pick_keys = cuda_detail::pick_keys,
     .make_event = cuda_detail::make_event,
     .drop_event = cuda_detail::drop_event,
     .record = cuda_detail::record,

@@ -5,6 +5,12 @@
 
 namespace gpuhash {
 
+inline constexpr size_t picked_run = 32;
+// Where the i-th picked key lies. many: a multiple of picked_run, at least two runs; n is not smaller.
+constexpr size_t picked_from(size_t i, size_t n, size_t many) {
+  return i / picked_run * (n - picked_run) / (many / picked_run - 1) + i % picked_run;
+}
+
 // Every entry returns 0 or an error number that error_text explains. Streams and events are NULL on the CPU, where
 // everything has happened when a call returns.
 struct device_api {
@@ -19,6 +25,8 @@ struct device_api {
   int (*wait)(void* stream);
   // CUDA: adds to *sum, in device memory, how many of n operation codes there are of operations that may add a key.
   int (*count_adding)(const uint8_t* ops, size_t n, uint64_t* sum, void* stream) = nullptr;
+  // CUDA, or NULL: copies `many` of n keys of 4 or 8 bytes, runs of picked_run that lie all over them, to device memory.
+  int (*pick_keys)(const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many, void* stream) = nullptr;
   int (*make_event)(void** event);
   void (*drop_event)(void* event);
   int (*record)(void* event, void* stream);

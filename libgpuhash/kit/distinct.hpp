@@ -22,6 +22,41 @@ inline constexpr size_t most_estimated = size_t(1) << 22;
 inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
 inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;
 
+// Elements of a batch on CUDA that are looked at to say how many distinct keys it has.
+#ifndef GPUHASH_PICKED
+#define GPUHASH_PICKED (size_t(1) << 14)
+#endif
+inline constexpr size_t most_picked = GPUHASH_PICKED;
+
+// How many of them bring a key that another one before them brought? n <= most_picked. No memory: all but one.
+template <class Key>
+size_t repeats_among(const Key* keys, size_t n) {
+  constexpr size_t places = 4 * most_picked;
+  std::unique_ptr<Key[]> seen(new (std::nothrow) Key[places]());
+  if (!seen) return n ? n - 1 : 0;
+  size_t repeats = 0;
+  size_t zeros = 0;  // the key that a free place looks like
+  for (size_t i = 0; i < n; ++i) {
+    if (keys[i] == 0) {
+      repeats += zeros++ != 0;
+      continue;
+    }
+    size_t at = size_t((uint64_t(keys[i]) * 0x9e3779b97f4a7c15ull >> 32) % places);
+    while (seen[at] && seen[at] != keys[i]) at = (at + 1) % places;
+    repeats += seen[at] == keys[i];
+    seen[at] = keys[i];
+  }
+  return repeats;
+}
+// About how many distinct keys have n elements of which some were picked? Two of s elements bring one of D equally frequent
+// keys s^2 / 2D times, more often if some keys are more frequent or repeat nearby: then this says too few.
+inline uint64_t distinct_by_sample(uint64_t n, uint64_t picked, uint64_t repeats) {
+  if (repeats == 0) return n;
+  if (repeats > picked / 2) return (picked - repeats) * 5 / 4;  // nearly all of them were picked
+  const double about = double(picked) * double(picked) / (2 * double(repeats));
+  return about < double(n) ? uint64_t(about) : n;
+}
+
 class distinct_map {
  public:
   // For so many keys.

@@ -170,6 +170,30 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
   return e ? fault(err, e, "reading the operations of a batch") : gpuhash_status(GPUHASH_OK);
 }
 
+// CUDA: about how many keys does a batch add of which every element may add one? It is no promise: the table grows to that at
+// once, rather than by and by. 0: not known.
+inline gpuhash_status table::expected_newcomers(const request& q, uint64_t* expected, gpuhash_error* err) {
+  *expected = q.kind == GPUHASH_OP_INSERT_MULTI ? q.n : 0;
+  const uint32_t kb = config_.key_bytes;
+  if (*expected || !api_.pick_keys || q.n < 2 * most_picked || kb > 8) return GPUHASH_OK;
+  scratch picked(*this, most_picked * kb, q.stream);
+  std::unique_ptr<uint64_t[]> keys(new (std::nothrow) uint64_t[most_picked]);
+  if (!picked || !keys) return GPUHASH_OK;
+  int e = api_.pick_keys(q.keys, q.n, kb, picked.get(), most_picked, q.stream);
+  if (!e) e = api_.copy(keys.get(), picked.get(), picked.bytes(), q.stream);
+  if (!e) e = api_.wait(q.stream);
+  if (e) return fault(err, e, "looking at keys of a batch");
+  const size_t repeats = kb == 8 ? repeats_among(keys.get(), most_picked)
+                                 : repeats_among(reinterpret_cast<const uint32_t*>(keys.get()), most_picked);
+  request sample = q;
+  sample.keys = picked.get();
+  uint64_t present = 0;
+  if (const gpuhash_status s = count_present(sample, most_picked, &present, err)) return s;
+  const double share = double(most_picked - present) / double(most_picked);
+  *expected = uint64_t(double(distinct_by_sample(q.n, most_picked, repeats)) * share);
+  return GPUHASH_OK;
+}
+
 // How many elements of a window of p may each take a slot: p.need of p.window.
 inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   const uint64_t wanted = room_.limit() < least_newcomers ? least_newcomers : room_.limit();
@@ -258,6 +282,11 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   const bool far_too_small = !p.estimated && p.need == p.window && p.q.n / 4 > most;
   const uint64_t steps = p.q.n / 16 > most && most < small_table ? 16 : 4;
   uint64_t wanted = in_place ? most : far_too_small ? steps * most : next_limit(most, used + p.need);
+  if (far_too_small && on_cuda()) {
+    uint64_t expected = 0;
+    if (const gpuhash_status s = expected_newcomers(p.q, &expected, err)) return s;
+    if (wanted < live + expected) wanted = live + expected;
+  }
   if (p.estimated && wanted < live + p.need + p.need / 4)
     wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);

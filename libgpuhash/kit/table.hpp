@@ -334,6 +334,7 @@ class table {
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
+  gpuhash_status expected_newcomers(const request& q, uint64_t* expected, gpuhash_error* err);
   template <class To>
   auto add_keys(To& to, const request& q, size_t begin, size_t end) const;
   distinct_map::range distinct_keys(const request& q, size_t n) const;

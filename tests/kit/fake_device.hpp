@@ -485,6 +485,22 @@ class device {
     });
     return 0;
   }
+  int pick_keys(const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many, void* h) {
+    if (const int e = fault("pick_keys")) return e;
+    if (!h) check_device("pick_keys");
+    const stream_ref s = of(h, "pick_keys");
+    find(keys, n * key_bytes, "pick_keys");
+    find(to, many * key_bytes, "pick_keys");
+    enqueue(s, [=, this] {
+      touch(keys, n * key_bytes, access::read, s->actor, s->clock, "pick_keys");
+      touch(to, many * key_bytes, access::write, s->actor, s->clock, "pick_keys");
+      for (size_t i = 0; i < many; ++i)
+        memcpy(static_cast<char*>(real(to)) + i * key_bytes,
+               static_cast<const char*>(real(keys)) + picked_from(i, n, many) * key_bytes, key_bytes);
+      return true;
+    });
+    return 0;
+  }
   int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* h) {
     if (const int e = fault("count_adding")) return e;
     if (!h) check_device("count_adding");
@@ -701,6 +717,8 @@ inline constexpr device_api fake_api = {
     .wait = [](void* s) { return the_device.wait(s); },
     .count_adding = [](const uint8_t* ops, size_t n, uint64_t* sum,
                        void* s) { return the_device.count_adding(ops, n, sum, s); },
+    .pick_keys = [](const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many,
+                    void* s) { return the_device.pick_keys(keys, n, key_bytes, to, many, s); },
     .make_event = [](void** e) { return the_device.cuda ? the_device.make_event(e) : (*e = nullptr, 0); },
     .drop_event =
         [](void* e) {

@@ -1,5 +1,6 @@
 // The CUDA kernels of linear_probe on emulated warps: linear_probe [ROUNDS [FIRST SEED]]
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/distinct.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "tests/warp/rounds.hpp"
 
@@ -147,6 +148,50 @@ void count_codes(u64 seed) {
   if (gpuhash_linear_probe_device_cuda()->count_adding(ops.data(), ops.size(), &sum, nullptr)) wrong("codes: a fault");
   SAME(sum, expected);
 }
+
+// What it asks about the keys of a large one.
+template <class Key>
+void pick_keys(u64 seed) {
+  random_numbers draw{seed};
+  const size_t many = picked_run * (2 + draw.below(30)), n = many + draw.below(100000);
+  vector<Key> numbers(n);
+  for (size_t i = 0; i < n; ++i) numbers[i] = Key(i);
+  const up_to_the_end all(numbers.data(), n * sizeof(Key), n * sizeof(Key));
+  vector<Key> picked(many + 1, ~Key(0));
+  if (gpuhash_linear_probe_device_cuda()->pick_keys(all.data(), n, sizeof(Key), picked.data(), many, nullptr))
+    wrong("a fault");
+  SAME(picked[0], 0);
+  SAME(picked[many - 1], n - 1);
+  SAME(picked[many], ~Key(0));
+  const size_t apart = (n - picked_run) / (many / picked_run - 1);
+  for (size_t i = 1; i < many; ++i) {
+    const size_t from_last = picked[i] - picked[i - 1];
+    if (i % picked_run) SAME(from_last, 1);
+    if (i % picked_run == 0 && (from_last + picked_run < apart + 1 || from_last + picked_run > apart + 2))
+      wrong("runs are %zu apart, of %zu", from_last, apart);
+  }
+}
+
+// And what it makes of that: never many more keys than there are.
+template <class Key>
+void guess_distinct(u64 seed) {
+  random_numbers draw{seed};
+  constexpr size_t n = 1 << 20, s = most_picked;
+  const auto guess = [&](auto key_of) {
+    vector<Key> picked(s);
+    for (size_t i = 0; i < s; ++i) picked[i] = Key(key_of(picked_from(i, n, s)));
+    return distinct_by_sample(n, s, repeats_among(picked.data(), s));
+  };
+  SAME(guess([](size_t at) { return at; }), n);
+  SAME(repeats_among(vector<Key>(s).data(), s), s - 1);
+  for (const u64 few : {u64(100), u64(10000), u64(1) << 16, u64(1) << 19}) {
+    const u64 about = guess([&](size_t) { return draw.below(few) * 0x9e3779b97f4a7c15; });
+    if (about > few + few / 2 || (few > s && about < few / 2)) wrong("%llu keys are taken for %llu", few, about);
+  }
+  for (const size_t run : {2, 30, 1000, 100000})
+    if (const u64 about = guess([&](size_t at) { return at / run + 7; }); about > n / run + 50 * (run > 50))
+      wrong("runs of %zu are taken for %llu keys", run, about);
+}
 }  // namespace
 }  // namespace warp_test
 
@@ -159,6 +204,10 @@ int main(int argc, char** argv) {
   add<set64>(shapes, "set64", format_set64);
   return run_all(shapes, argc, argv, [](u64 seed) {
     count_codes(seed);
+    pick_keys<u32>(seed);
+    pick_keys<u64>(seed);
+    guess_distinct<u32>(seed);
+    guess_distinct<u64>(seed);
     far_cells(seed);
     move<pair32>(format_pair32, seed);
     move<set32>(format_set32, seed);
