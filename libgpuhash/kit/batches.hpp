@@ -269,7 +269,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
       if (*grown == GPUHASH_OK && !c.granted) *grown = without_throwing(err, [&] { return widen(p, err); });
     }
     if (poisoned_) return *grown;
-    if (c.granted && !certain(p.q.n)) {  // it may be that only few elements are new
+    if (c.granted && !p.guessed && !certain(p.q.n)) {  // it may be that only few elements are new
       room_.settle(c, 0);
       if (const gpuhash_status s = newcomers(p, err)) return s;
       c = room_.take(p.need);
@@ -278,7 +278,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
         without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
       if (poisoned_) return poisoned(err);
     }
-    const bool sure = c.granted && certain(p.q.n);
+    const bool sure = c.granted && !p.guessed && certain(p.q.n);
     if (sure && !look) return queue(p, nullptr, true, err);
     if (!sure) doubt();  // nobody counts what this part takes
   }

@@ -5,7 +5,10 @@
 
 namespace gpuhash {
 
-inline constexpr size_t picked_run = 32;
+#ifndef GPUHASH_PICKED_RUN
+#define GPUHASH_PICKED_RUN 32
+#endif
+inline constexpr size_t picked_run = GPUHASH_PICKED_RUN;
 // Where the i-th picked key lies. many: a multiple of picked_run, at least two runs; n is not smaller.
 constexpr size_t picked_from(size_t i, size_t n, size_t many) {
   return i / picked_run * (n - picked_run) / (many / picked_run - 1) + i % picked_run;

@@ -17,6 +17,8 @@ inline constexpr size_t newcomer_sample = 1024;
 #define GPUHASH_MOST_PARTS 4
 #endif
 inline constexpr size_t most_parts = GPUHASH_MOST_PARTS;
+// Of a batch's elements: where there is less room, a guess says whether all its keys take no more.
+inline constexpr size_t guessed_share = 4;
 // A table with room for fewer keys grows in larger steps: what a rebuild of it takes is calls, not the moving of keys.
 inline constexpr uint64_t small_table = uint64_t(1) << 16;
 // Elements of a batch that are looked up at least, however small the table is.
@@ -40,6 +42,10 @@ inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_
     if (c->granted) p.q.n = p.window;
     return GPUHASH_OK;
   };
+  if (on_cuda() && (p.guessed || p.q.n / guessed_share > room_.left())) {
+    const gpuhash_status s = claim_by_guess(p, c, err);
+    if (s || p.guessed) return s;
+  }
   if (many_parts(p.q.n))
     if (const gpuhash_status s = take_window()) return s;
   if (c->granted) return GPUHASH_OK;
@@ -170,12 +176,11 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
   return e ? fault(err, e, "reading the operations of a batch") : gpuhash_status(GPUHASH_OK);
 }
 
-// CUDA: about how many keys does a batch add of which every element may add one? It is no promise: the table grows to that at
-// once, rather than by and by. 0: not known.
-inline gpuhash_status table::expected_newcomers(const request& q, uint64_t* expected, gpuhash_error* err) {
-  *expected = q.kind == GPUHASH_OP_INSERT_MULTI ? q.n : 0;
+// CUDA: what a sample says of a batch of which every element may add a key. It is no promise.
+inline gpuhash_status table::look_at_some(const request& q, guess* g, gpuhash_error* err) {
   const uint32_t kb = config_.key_bytes;
-  if (*expected || !api_.pick_keys || q.n < 2 * most_picked || kb > 8) return GPUHASH_OK;
+  *g = {};
+  if (!api_.pick_keys || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
   scratch picked(*this, most_picked * kb, q.stream);
   std::unique_ptr<uint64_t[]> keys(new (std::nothrow) uint64_t[most_picked]);
   if (!picked || !keys) return GPUHASH_OK;
@@ -183,14 +188,35 @@ inline gpuhash_status table::expected_newcomers(const request& q, uint64_t* expe
   if (!e) e = api_.copy(keys.get(), picked.get(), picked.bytes(), q.stream);
   if (!e) e = api_.wait(q.stream);
   if (e) return fault(err, e, "looking at keys of a batch");
-  const size_t repeats = kb == 8 ? repeats_among(keys.get(), most_picked)
-                                 : repeats_among(reinterpret_cast<const uint32_t*>(keys.get()), most_picked);
+  const picked_keys found =
+      kb == 8 ? compare_picked(keys.get(), most_picked, picked_run)
+              : compare_picked(reinterpret_cast<const uint32_t*>(keys.get()), most_picked, picked_run);
   request sample = q;
   sample.keys = picked.get();
   uint64_t present = 0;
   if (const gpuhash_status s = count_present(sample, most_picked, &present, err)) return s;
-  const double share = double(most_picked - present) / double(most_picked);
-  *expected = uint64_t(double(distinct_by_sample(q.n, most_picked, repeats)) * share);
+  const uint64_t absent = uint64_t(double(q.n) * double(most_picked - present) / double(most_picked));
+  g->newcomers = std::min(absent, distinct_by_sample(q.n, most_picked, found));
+  g->most = std::min(absent, most_by_sample(q.n, most_picked, found, picked_run));
+  g->known = true;
+  g->mostly_new = present < most_picked / 2;
+  return GPUHASH_OK;
+}
+
+// CUDA: keys that repeat need less room than there are elements. Where the guess is that they need much less, all of p goes
+// at once. Who finds no room then says so, and is tried again in a larger table.
+inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err) {
+  if (!p.guessed) {
+    guess g;
+    if (const gpuhash_status s = look_at_some(p.q, &g, err)) return s;
+    if (!g.known || g.most > p.q.n / guessed_share) return GPUHASH_OK;
+    *c = room_.take(g.most);
+    p.guessed = c->granted || g.mostly_new;  // where most keys are there, rather count the others than grow
+    p.need = g.most;
+    p.window = p.q.n;
+    return GPUHASH_OK;
+  }
+  *c = room_.take(p.need);
   return GPUHASH_OK;
 }
 
@@ -279,16 +305,17 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   if (const gpuhash_status s = refuse_to_move(GPUHASH_FULL, err)) return s;
   // A rebuild in place is enough where it frees as much as growing would.
   const bool in_place = dead > used / 2 && most >= live + p.need;
-  const bool far_too_small = !p.estimated && p.need == p.window && p.q.n / 4 > most;
+  const bool by_guess = p.estimated || p.guessed;
+  const bool far_too_small = !by_guess && p.need == p.window && p.q.n / 4 > most;
   const uint64_t steps = p.q.n / 16 > most && most < small_table ? 16 : 4;
   uint64_t wanted = in_place ? most : far_too_small ? steps * most : next_limit(most, used + p.need);
   if (far_too_small && on_cuda()) {
-    uint64_t expected = 0;
-    if (const gpuhash_status s = expected_newcomers(p.q, &expected, err)) return s;
-    if (wanted < live + expected) wanted = live + expected;
+    guess g;
+    if (const gpuhash_status s = look_at_some(p.q, &g, err)) return s;
+    if (p.q.kind == GPUHASH_OP_INSERT_MULTI) g.newcomers = p.q.n;
+    if (wanted < live + g.newcomers) wanted = live + g.newcomers;
   }
-  if (p.estimated && wanted < live + p.need + p.need / 4)
-    wanted = live + p.need + p.need / 4;  // once, and some to spare
+  if (by_guess && wanted < live + p.need + p.need / 4) wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);
   const uint64_t least = live + p.need > most ? live + p.need : most;
   if (s == GPUHASH_NO_MEMORY && least < wanted) s = resize(least, p.q.stream, err);

@@ -312,6 +312,7 @@ class table {
     uint64_t growths = 0;    // of the table before it ran
     size_t window = 0;       // of its elements were looked at, and
     uint64_t need = 0;       // so many of them may each take a slot
+    bool guessed = false;    // CUDA: need is a guess; window is all of the batch
     bool estimated = false;  // CPU: or, so many distinct keys has the window
   };
   request request_for(const gpuhash_batch& b) const;
@@ -334,7 +335,14 @@ class table {
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
-  gpuhash_status expected_newcomers(const request& q, uint64_t* expected, gpuhash_error* err);
+  struct guess {
+    bool known = false;
+    bool mostly_new = false;
+    uint64_t newcomers = 0;  // distinct keys that are absent, about
+    uint64_t most = 0;       // hardly more than so many
+  };
+  gpuhash_status look_at_some(const request& q, guess* g, gpuhash_error* err);
+  gpuhash_status claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err);
   template <class To>
   auto add_keys(To& to, const request& q, size_t begin, size_t end) const;
   distinct_map::range distinct_keys(const request& q, size_t n) const;

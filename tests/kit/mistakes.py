@@ -469,6 +469,19 @@ MISTAKES = [
         "~spare_pool() { of.drop_all(it, stream); }",
         "~spare_pool() { if (!PLANTED) of.drop_all(it, stream); }",
     ),
+    # guesses
+    Mistake(
+        "a guess is a promise",
+        BATCHES,
+        "sure = c.granted && !p.guessed && certain(p.q.n);",
+        "sure = c.granted && (!p.guessed || PLANTED) && certain(p.q.n);",
+    ),
+    Mistake(
+        "picked keys that nobody waited for",
+        GROWTH,
+        "picked.bytes(), q.stream);\n  if (!e) e = api_.wait(q.stream);",
+        "picked.bytes(), q.stream);\n  if (!e && !PLANTED) e = api_.wait(q.stream);",
+    ),
     # ordered queries
     Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),
     Mistake(

@@ -1,4 +1,6 @@
 // The CUDA kernels of linear_probe on emulated warps: linear_probe [ROUNDS [FIRST SEED]]
+#include <set>
+
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/distinct.hpp"
 #include "plugins/linear_probe/layout.hpp"
@@ -172,25 +174,44 @@ void pick_keys(u64 seed) {
   }
 }
 
-// And what it makes of that: never many more keys than there are.
+// And what it makes of that.
 template <class Key>
 void guess_distinct(u64 seed) {
   random_numbers draw{seed};
   constexpr size_t n = 1 << 20, s = most_picked;
-  const auto guess = [&](auto key_of) {
+  vector<Key> keys(n);
+  const auto guess = [&](u64 about_least, u64 about_most, u64 most_most) {
     vector<Key> picked(s);
-    for (size_t i = 0; i < s; ++i) picked[i] = Key(key_of(picked_from(i, n, s)));
-    return distinct_by_sample(n, s, repeats_among(picked.data(), s));
+    for (size_t i = 0; i < s; ++i) picked[i] = keys[picked_from(i, n, s)];
+    const u64 there = std::set<Key>(keys.begin(), keys.end()).size();
+    const picked_keys found = compare_picked(picked.data(), s, picked_run);
+    SAME(found.repeats, s - std::set<Key>(picked.begin(), picked.end()).size());
+    const u64 about = distinct_by_sample(n, s, found), most = most_by_sample(n, s, found, picked_run);
+    if (about < about_least || about > about_most) wrong("%llu keys are taken for about %llu", there, about);
+    if (most < there || most > most_most) wrong("%llu keys are taken for at most %llu", there, most);
   };
-  SAME(guess([](size_t at) { return at; }), n);
-  SAME(repeats_among(vector<Key>(s).data(), s), s - 1);
-  for (const u64 few : {u64(100), u64(10000), u64(1) << 16, u64(1) << 19}) {
-    const u64 about = guess([&](size_t) { return draw.below(few) * 0x9e3779b97f4a7c15; });
-    if (about > few + few / 2 || (few > s && about < few / 2)) wrong("%llu keys are taken for %llu", few, about);
+  const u64 gap = n / s * picked_run;
+  for (size_t i = 0; i < n; ++i) keys[i] = Key(i);
+  guess(n, n, n);
+  for (Key& k : keys) k = 0;
+  guess(1, 1, 1 + gap);
+  for (const u64 few : {u64(100), u64(3000)}) {
+    for (Key& k : keys) k = Key(draw.below(few) * 0x9e3779b97f4a7c15);
+    guess(few / 2, few * 2, few * 2 + gap + n / 50);
   }
-  for (const size_t run : {2, 30, 1000, 100000})
-    if (const u64 about = guess([&](size_t at) { return at / run + 7; }); about > n / run + 50 * (run > 50))
-      wrong("runs of %zu are taken for %llu keys", run, about);
+  for (const u64 few : {u64(1) << 16, u64(1) << 19}) {
+    for (Key& k : keys) k = Key(draw.below(few) * 0x9e3779b97f4a7c15);
+    guess(few / 2, few + few / 2, n);
+  }
+  for (const size_t run : {2, 30, 1000, 100000}) {
+    for (size_t i = 0; i < n; ++i) keys[i] = Key(i / run + 7);
+    guess(0, n / run + 50, run < 30 ? n : n / run + n / picked_run + 2 * gap + s / 8);
+  }
+  for (Key& k : keys) {  // some keys are much more frequent than others
+    const u64 far = draw.below(20);
+    k = Key(draw.below(u64(1) << far));
+  }
+  guess(0, n / 4, n);
 }
 }  // namespace
 }  // namespace warp_test
