@@ -141,7 +141,7 @@ def test_paths_are_as_long_as_in_the_table_that_was_closed(path):
 
 @pytest.mark.parametrize("line", [1, 2, 4, 8])
 def test_paths_go_as_in_the_table_that_was_closed(path, line):
-    """Another line, asked for later, holds from the next rebuild on. A file of before there were lines says 0 for one."""
+    """Another line holds from the next rebuild on. A file of before there were lines says 0 for lines of one group."""
     with table(path, capacity=20_000, max_load_factor=0.95, grow=False, line=line) as t:
         keys = np.arange(t.capacity, dtype="u8")
         t.insert(keys, 5)
