@@ -199,6 +199,7 @@ inline gpuhash_status table::look_at_some(const request& q, guess* g, gpuhash_er
   g->newcomers = std::min(absent, distinct_by_sample(q.n, most_picked, found));
   g->most = std::min(absent, most_by_sample(q.n, most_picked, found, picked_run));
   g->known = true;
+  g->rare_ones = found.alone != 0;
   g->mostly_new = present < most_picked / 2;
   return GPUHASH_OK;
 }
@@ -209,7 +210,8 @@ inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuh
   if (!p.guessed) {
     guess g;
     if (const gpuhash_status s = look_at_some(p.q, &g, err)) return s;
-    if (!g.known || g.most > p.q.n / guessed_share) return GPUHASH_OK;
+    // Keys that are all frequent are there after the first elements, and then the others can be counted.
+    if (!g.known || !g.rare_ones || g.most > p.q.n / guessed_share) return GPUHASH_OK;
     *c = room_.take(g.most);
     p.guessed = c->granted || g.mostly_new;  // where most keys are there, rather count the others than grow
     p.need = g.most;

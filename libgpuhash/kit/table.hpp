@@ -337,9 +337,10 @@ class table {
   bool may_estimate(const part& p) const;
   struct guess {
     bool known = false;
-    bool mostly_new = false;
-    uint64_t newcomers = 0;  // distinct keys that are absent, about
-    uint64_t most = 0;       // hardly more than so many
+    bool mostly_new = false;  // of the elements
+    bool rare_ones = false;   // keys that a single run of those that were picked has shown
+    uint64_t newcomers = 0;   // distinct keys that are absent, about
+    uint64_t most = 0;        // hardly more than so many
   };
   gpuhash_status look_at_some(const request& q, guess* g, gpuhash_error* err);
   gpuhash_status claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err);
