@@ -305,6 +305,13 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     if (!s) s = look_at(p, head()->batch, err);
     room_.add_used(uint64_t(p.sum.used - used_before));
   }
+  // There were more keys than guessed. Without memory for that the table stays as full as it is.
+  if (p.guessed && !s && *grown == GPUHASH_OK && p.sum.used > 0 && room_.used() > limit()) {
+    part one_more = p;
+    one_more.need = 1;
+    without_throwing(nullptr, [&] { return widen(one_more, nullptr); });
+    if (poisoned_) return poisoned(err);
+  }
   return poisoned_ && !s ? *grown : s;
 }
 

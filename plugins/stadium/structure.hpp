@@ -36,7 +36,7 @@ class stadium final : public table {
   ~stadium() override {
     dismantle([this](void* stream) {
       if (storage_.file) storage_.file->close();
-      drop_storage(storage_, stream);
+      drop_storage(storage_, stream, nullptr);
     });
   }
 
@@ -285,17 +285,19 @@ class stadium final : public table {
     storage_ = p;
     stack_at_.store(uint64_t(options_.stack_from * double(p.layout.cells())), std::memory_order_relaxed);
   }
-  void drop_storage(place& p, void* stream) {
+  gpuhash_status drop_storage(place& p, void* stream, gpuhash_error* err) {
+    gpuhash_status s = GPUHASH_OK;
     drop(p.tickets, stream);
     drop(p.slots, stream);
     drop(p.locks, stream);
     if (p.pinned_slots.p) {
       // Whatever used them on other streams has ended: the table is held exclusively.
-      if (const int e = api_.wait(stream)) fault(nullptr, e, "waiting for what uses pinned slots");
+      if (const int e = api_.wait(stream)) s = fault(err, e, "waiting for what uses pinned slots");
       api_.release_pinned(p.pinned_slots.p);
       p.pinned_slots = {};
     }
     p.file.reset();
+    return s;
   }
 
   // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
@@ -327,12 +329,9 @@ class stadium final : public table {
     const uint64_t step = step_of(before.layout);
     gpuhash_status s = move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
     if (s == GPUHASH_OK && fresh.file) s = fresh.file->publish(err);
-    if (s == GPUHASH_OK) {
-      drop_storage(before, stream);
-    } else {
-      use(before);
-      drop_storage(fresh, stream);
-    }
+    if (s == GPUHASH_OK) return drop_storage(before, stream, err);
+    use(before);
+    drop_storage(fresh, stream, nullptr);
     return s;
   }
 
