@@ -210,7 +210,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     serve(p, turn);
     room_.add_used(uint64_t(p.sum.used - used_before));
   }
-  return GPUHASH_OK;
+  return poisoned_ ? *grown : gpuhash_status(GPUHASH_OK);
 }
 
 // ---- CUDA -------------------------------------------------------------------------------------------------------------
