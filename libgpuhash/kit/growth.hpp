@@ -177,10 +177,12 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
 }
 
 // CUDA: what a sample says of a batch of which every element may add a key. It is no promise.
-inline gpuhash_status table::look_at_some(const request& q, guess* g, gpuhash_error* err) {
+inline gpuhash_status table::look_at_some(part& p, gpuhash_error* err) {
+  const request& q = p.q;
+  guess* const g = &p.sample;
   const uint32_t kb = config_.key_bytes;
-  *g = {};
-  if (!api_.pick_keys || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
+  if (g->known || !api_.pick_keys || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI)
+    return GPUHASH_OK;
   scratch picked(*this, most_picked * kb, q.stream);
   std::unique_ptr<uint64_t[]> keys(new (std::nothrow) uint64_t[most_picked]);
   if (!picked || !keys) return GPUHASH_OK;
@@ -208,8 +210,8 @@ inline gpuhash_status table::look_at_some(const request& q, guess* g, gpuhash_er
 // at once. Who finds no room then says so, and is tried again in a larger table.
 inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err) {
   if (!p.guessed) {
-    guess g;
-    if (const gpuhash_status s = look_at_some(p.q, &g, err)) return s;
+    if (const gpuhash_status s = look_at_some(p, err)) return s;
+    const guess& g = p.sample;
     // Keys that are all frequent are there after the first elements, and then the others can be counted.
     if (!g.known || !g.rare_ones || g.most > p.q.n / guessed_share) return GPUHASH_OK;
     *c = room_.take(g.most);
@@ -295,7 +297,7 @@ inline gpuhash_status table::count_present(const request& batch, size_t n, uint6
 }
 
 // Make room for p.need more slots, unless another thread has done it meanwhile. Exclusively.
-inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
+inline gpuhash_status table::widen(part& p, gpuhash_error* err) {
   totals now{};
   if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
   const uint64_t live = uint64_t(now.live);
@@ -312,10 +314,9 @@ inline gpuhash_status table::widen(const part& p, gpuhash_error* err) {
   const uint64_t steps = p.q.n / 16 > most && most < small_table ? 16 : 4;
   uint64_t wanted = in_place ? most : far_too_small ? steps * most : next_limit(most, used + p.need);
   if (far_too_small && on_cuda()) {
-    guess g;
-    if (const gpuhash_status s = look_at_some(p.q, &g, err)) return s;
-    if (p.q.kind == GPUHASH_OP_INSERT_MULTI) g.newcomers = p.q.n;
-    if (wanted < live + g.newcomers) wanted = live + g.newcomers;
+    if (const gpuhash_status s = look_at_some(p, err)) return s;
+    const uint64_t expected = p.q.kind == GPUHASH_OP_INSERT_MULTI ? p.q.n : p.sample.newcomers;
+    if (wanted < live + expected) wanted = live + expected;
   }
   if (by_guess && wanted < live + p.need + p.need / 4) wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);

@@ -304,6 +304,14 @@ class table {
   void* own_stream_ = nullptr;  // CUDA: for calls that name none
 
  private:
+  // What a sample says of a part (growth.hpp).
+  struct guess {
+    bool known = false;
+    bool mostly_new = false;  // of the elements
+    bool rare_ones = false;   // keys that a single run of those that were picked has shown
+    uint64_t newcomers = 0;   // distinct keys that are absent, about
+    uint64_t most = 0;        // hardly more than so many
+  };
   // A part of a batch on its way (batches.hpp).
   struct part {
     request q;
@@ -312,6 +320,7 @@ class table {
     uint64_t growths = 0;    // of the table before it ran
     size_t window = 0;       // of its elements were looked at, and
     uint64_t need = 0;       // so many of them may each take a slot
+    guess sample;            // CUDA, if it is known
     bool guessed = false;    // CUDA: need is a guess; window is all of the batch
     bool estimated = false;  // CPU: or, so many distinct keys has the window
   };
@@ -335,14 +344,7 @@ class table {
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
-  struct guess {
-    bool known = false;
-    bool mostly_new = false;  // of the elements
-    bool rare_ones = false;   // keys that a single run of those that were picked has shown
-    uint64_t newcomers = 0;   // distinct keys that are absent, about
-    uint64_t most = 0;        // hardly more than so many
-  };
-  gpuhash_status look_at_some(const request& q, guess* g, gpuhash_error* err);
+  gpuhash_status look_at_some(part& p, gpuhash_error* err);
   gpuhash_status claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err);
   template <class To>
   auto add_keys(To& to, const request& q, size_t begin, size_t end) const;
@@ -354,7 +356,7 @@ class table {
   gpuhash_status look_further(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status count_absent(const request& q, const few_distinct& keys, uint64_t* absent, gpuhash_error* err);
-  gpuhash_status widen(const part& p, gpuhash_error* err);
+  gpuhash_status widen(part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
