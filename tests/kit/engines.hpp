@@ -198,7 +198,7 @@ struct fake_engine {
                          : q.alone  ? access::read
                                     : access::atomic_read;
       r.touch(work, q.n, access::write, who);
-      if (work) {  // nothing else runs
+      if (work || (reads() && q.alone && q.added)) {  // nothing that adds runs beside it
         int64_t live = 0;
         for (u32 i = 0; i < total_stripes; ++i) live += the_device.real(sums)[i].live;
         if (live > 0 && uint64_t(live) > q.added)
