@@ -29,9 +29,12 @@ import pygpuhash as gh
 from pygpuhash import _core, _device
 
 from .harness.devices import Unavailable, device
+from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
+from .skew import DISTRIBUTIONS
 
 BACKENDS = ("linear_probe", "slab_hash")
+THAT_GROW_FAST = (*BACKENDS, "hive")
 BUS = 55e9  # bytes per second each way that a PCIe 5 x16 bus moves
 U4 = {"key_dtype": "uint32", "value_dtype": "uint32"}
 Figure = tuple[str, str, str, dict[str, Any]]  # what, with what, the figure as text, the figures
@@ -208,6 +211,58 @@ def growth() -> Iterator[Figure]:
         yield "2^26 keys in batches of 2^20, from empty", backend, text, figures
 
 
+def large_growth() -> Iterator[Figure]:
+    """2^27 keys in batches of 2^20 to 2^26 into a table that starts empty, and into one with room for all."""
+    cupy = module("cupy")
+    n = 1 << 27
+    keys = cupy.arange(n, dtype="u4") * cupy.uint32(2654435761)
+    mask = cupy.empty(n, bool)
+    sync = cupy.cuda.Device(0).synchronize
+    for backend in THAT_GROW_FAST:
+        for batch in (1 << 20, 1 << 22, 1 << 24, 1 << 26):
+            rates = {}
+            for name, capacity in (("from empty", 0), ("with room", n)):
+                seconds = []
+                for _ in range(4):  # the first time does not count: pools have their memory then
+                    with gh.Table(backend, device="cuda:0", capacity=capacity, **U4) as t:
+                        sync()
+                        start = time.perf_counter()
+                        for at in range(0, n, batch):
+                            part = slice(at, at + batch)
+                            t.insert(keys[part], keys[part], out=mask[part])
+                        sync()
+                        seconds.append(time.perf_counter() - start)
+                        assert len(t) == n
+                        assert bool(mask.all())
+                rates[name] = n / statistics.median(seconds[1:])
+            text = ", ".join(f"{name} {rate / 1e9:.2f} G/s" for name, rate in rates.items())
+            yield f"2^27 keys in batches of 2^{batch.bit_length() - 1}", backend, text, rates
+
+
+def first_batch() -> Iterator[Figure]:
+    """The first batch of a table of default size: 2^24 keys, of which some are frequent."""
+    cupy = module("cupy")
+    n = 1 << 24
+    sync = cupy.cuda.Device(0).synchronize
+    for kind, make in DISTRIBUTIONS.items():
+        keys = random_keys(cupy, make(cupy, n), 4)
+        distinct = int(cupy.unique(keys).size)
+        for backend in THAT_GROW_FAST:
+            seconds = []
+            for _ in range(4):  # as above
+                with gh.Table(backend, device="cuda:0", **U4) as t:
+                    mask = cupy.empty(n, bool)
+                    sync()
+                    start = time.perf_counter()
+                    t.insert(keys, keys, out=mask)
+                    sync()
+                    seconds.append(time.perf_counter() - start)
+                    assert len(t) == distinct == int(mask.sum())
+            ms = [1e3 * s for s in seconds[1:]]
+            text = f"{statistics.median(ms):.2f} ms ({min(ms):.2f} .. {max(ms):.2f}), {distinct:,} keys are new"
+            yield f"first batch, 2^24 keys, {kind}", backend, text, {"ms": ms, "distinct": distinct}
+
+
 def host_arrays() -> Iterator[Figure]:
     """numpy arrays in and out of a table."""
     n = 1 << 24
@@ -305,6 +360,8 @@ ROWS = {
     "graphs": graphs,
     "calls": calls,
     "growth": growth,
+    "large": large_growth,
+    "first": first_batch,
     "host": host_arrays,
     "second": second_gpu,
     "jax": jax_arrays,

@@ -1,0 +1,71 @@
+"""Batches whose sample misleads: a growing table guesses its size by a few keys, and has to be right all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _core
+
+cp = pytest.importorskip("cupy", reason="needs CuPy for arrays on the device")
+pytestmark = pytest.mark.gpu
+
+N = 1 << 21
+RUN, MANY = (
+    32,
+    1 << 14,
+)  # keys that a sample takes one after the other, and of all of a batch (kit/device.hpp, distinct.hpp)
+
+
+def looked_at() -> Any:
+    """Which keys of a batch its sample is made of."""
+    begins = np.arange(MANY // RUN, dtype=np.int64) * (N - RUN) // (MANY // RUN - 1)
+    places = (begins[:, None] + np.arange(RUN)).ravel()
+    return cp.asarray(places)
+
+
+def batches() -> dict[str, Any]:
+    """Distinct keys where the sample looks and few elsewhere, the reverse, and halves of either kind."""
+    i = cp.arange(N, dtype=cp.uint32)
+    few, rare = i % cp.uint32(100), i + cp.uint32(1 << 30)
+    sampled = cp.zeros(N, bool)
+    sampled[looked_at()] = True
+    return {
+        "looks distinct": cp.where(sampled, rare, few),
+        "looks like few keys": cp.where(sampled, few, rare),
+        "looks like one key": cp.where(sampled, cp.uint32(7), rare),
+        "looks like few and some rare ones": cp.where(sampled & (i % 64 != 0), few, rare),
+        "distinct, then few": cp.where(i < N // 2, rare, few),
+        "few, then distinct": cp.where(i < N // 2, few, rare),
+    }
+
+
+@pytest.fixture(params=[b.name for b in gh.backends() if b.state == "usable"])
+def backend(request: pytest.FixtureRequest) -> str:
+    reason = _core.backend_probe(request.param, _core.CUDA, 0)
+    if reason:
+        pytest.skip(f"{request.param} cannot use this device: {reason}")
+    return str(request.param)
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["u4", "u8"])
+@pytest.mark.parametrize("told", [False, True], ids=["untold", "told"])
+def test_a_misleading_sample(backend: str, wide: bool, told: bool) -> None:
+    dtype = np.dtype("u8" if wide else "u4")
+    for name, keys in batches().items():
+        keys = keys.astype(dtype)
+        distinct = int(cp.unique(keys).size)
+        with gh.Table(backend, key_dtype=dtype, value_dtype=dtype, device="cuda:0") as table:
+            for round in range(2):  # into a table of default size, and into one that has them all
+                fresh = table.insert(keys, ~keys, out=None if told else False)
+                if told:
+                    assert int(fresh.sum()) == (0 if round else distinct), name
+                assert len(table) == distinct, name
+            values, found = table.find(keys)
+            assert bool(found.all()), name
+            assert bool((values == ~keys).all()), name
+            assert table.stats()["failed"] == 0, name
+            table.check()
