@@ -9,6 +9,7 @@
 
 #include "libgpuhash/kit/adding.hpp"
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/sketch.hpp"
 #include "libgpuhash/tile/cuda.cuh"
 #if !defined(GPUHASH_EMULATED_WARP)
 #include "libgpuhash/kit/cuda_space.cuh"
@@ -148,6 +149,7 @@ inline int copy(void* to, const void* from, size_t bytes, void* s) {
   return int(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStream_t(s)));
 }
 inline constexpr unsigned counting_threads = 256, counted_by_thread = 16, counting_blocks_most = 1024;
+inline constexpr unsigned ranking_blocks_most = 512, ranked_at_once = 4;
 static __global__ void __launch_bounds__(counting_threads)
     count_adding_codes(const uint8_t* ops, size_t n, size_t stride, uint64_t* sum) {
   uint32_t mine = 0;
@@ -161,17 +163,55 @@ inline int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* s) {
   return launch(count_adding_codes, blocks, counting_threads, s, ops, n, blocks * counting_threads, sum);
 }
 template <class Key>
-__global__ void __launch_bounds__(counting_threads) copy_picked(const Key* keys, size_t n, Key* to, size_t many) {
+__global__ void __launch_bounds__(counting_threads)
+    copy_picked(const Key* keys, const uint8_t* ops, size_t n, Key* to, size_t many) {
   const size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x;
-  if (i < many) to[i] = keys[picked_from(i, n, many)];
+  if (i < many) to[i] = keys[picked_from(i, n, many, ops)];
 }
-inline int pick_keys(const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many, void* s) {
+inline int pick_keys(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, void* to, size_t many,
+                     void* s) {
   const size_t blocks = (many + counting_threads - 1) / counting_threads;
   if (key_bytes == 8)
-    return launch(copy_picked<u64>, blocks, counting_threads, s, static_cast<const u64*>(keys), n,
+    return launch(copy_picked<u64>, blocks, counting_threads, s, static_cast<const u64*>(keys), ops, n,
                   static_cast<u64*>(to), many);
-  return launch(copy_picked<u32>, blocks, counting_threads, s, static_cast<const u32*>(keys), n, static_cast<u32*>(to),
-                many);
+  return launch(copy_picked<u32>, blocks, counting_threads, s, static_cast<const u32*>(keys), ops, n,
+                static_cast<u32*>(to), many);
+}
+// Each block has ranks of its own, of which only few rise once it has seen some keys.
+struct block_sketch {
+  u32 ranks[ranks_of_sketch];
+};
+template <class Key>
+__global__ void __launch_bounds__(counting_threads)
+    rank_keys(const Key* keys, const uint8_t* ops, size_t n, size_t stride, u32* ranks) {
+  GH_BLOCK_MEMORY(block_sketch, mine);
+  for (u32 i = threadIdx.x; i < ranks_of_sketch; i += counting_threads) mine.ranks[i] = 0;
+  __syncthreads();
+  for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += ranked_at_once * stride) {
+    Key some[ranked_at_once];
+    bool adds[ranked_at_once];
+    for (u32 j = 0; j < ranked_at_once; ++j) {
+      const size_t at = i + j * stride < n ? i + j * stride : i;
+      some[j] = keys[at];
+      adds[j] = !ops || adds_in_mix(ops[at]);
+    }
+    for (u32 j = 0; j < ranked_at_once; ++j) {
+      const sketched_key k = sketch_of(some[j]);
+      if (adds[j] && mine.ranks[k.place] < k.rank) atomicMax(mine.ranks + k.place, k.rank);
+    }
+  }
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < ranks_of_sketch; i += counting_threads)
+    if (mine.ranks[i]) atomicMax(ranks + i, mine.ranks[i]);
+}
+inline int sketch_keys(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, uint32_t* ranks, void* s) {
+  const size_t wanted = (n + counting_threads * counted_by_thread - 1) / (counting_threads * counted_by_thread);
+  const size_t blocks = wanted < ranking_blocks_most ? wanted : ranking_blocks_most;
+  if (key_bytes == 8)
+    return launch(rank_keys<u64>, blocks, counting_threads, s, static_cast<const u64*>(keys), ops, n,
+                  blocks * counting_threads, ranks);
+  return launch(rank_keys<u32>, blocks, counting_threads, s, static_cast<const u32*>(keys), ops, n,
+                blocks * counting_threads, ranks);
 }
 inline int wait(void* s) { return int(cudaStreamSynchronize(cudaStream_t(s))); }
 inline int make_event(void** e) {
@@ -241,6 +281,7 @@ inline constexpr device_api cuda_device = {
     .wait = cuda_detail::wait,
     .count_adding = cuda_detail::count_adding,
     .pick_keys = cuda_detail::pick_keys,
+    .sketch_keys = cuda_detail::sketch_keys,
     .make_event = cuda_detail::make_event,
     .drop_event = cuda_detail::drop_event,
     .record = cuda_detail::record,

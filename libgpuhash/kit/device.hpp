@@ -3,15 +3,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libgpuhash/kit/adding.hpp"
+
 namespace gpuhash {
 
-#ifndef GPUHASH_PICKED_RUN
-#define GPUHASH_PICKED_RUN 32
-#endif
-inline constexpr size_t picked_run = GPUHASH_PICKED_RUN;
-// Where the i-th picked key lies. many: a multiple of picked_run, at least two runs; n is not smaller.
-constexpr size_t picked_from(size_t i, size_t n, size_t many) {
-  return i / picked_run * (n - picked_run) / (many / picked_run - 1) + i % picked_run;
+// Where the i-th of `many` picked elements lies; 2 <= many <= n. Of a mixed batch, one whose operation may add its key: if a
+// quarter of them do, steps of the golden section find one.
+constexpr size_t picked_from(size_t i, size_t n, size_t many, const uint8_t* ops = nullptr) {
+  size_t at = i * (n - 1) / (many - 1);
+  for (int tries = 0; ops && tries < 64 && !adds_in_mix(ops[at]); ++tries) at = (at + n / 1000 * 618 + 1) % n;
+  return at;
 }
 
 // Every entry returns 0 or an error number that error_text explains. Streams and events are NULL on the CPU, where
@@ -28,8 +29,12 @@ struct device_api {
   int (*wait)(void* stream);
   // CUDA: adds to *sum, in device memory, how many of n operation codes there are of operations that may add a key.
   int (*count_adding)(const uint8_t* ops, size_t n, uint64_t* sum, void* stream) = nullptr;
-  // CUDA, or NULL: copies `many` of n keys of 4 or 8 bytes, runs of picked_run that lie all over them, to device memory.
-  int (*pick_keys)(const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many, void* stream) = nullptr;
+  // CUDA: copies `many` of n keys of 4 or 8 bytes, which lie all over them, to device memory. ops, if not NULL: as above.
+  int (*pick_keys)(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, void* to, size_t many,
+                   void* stream) = nullptr;
+  // CUDA: adds n such keys, or those of them whose operation may add it, to the ranks of a sketch (sketch.hpp).
+  int (*sketch_keys)(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, uint32_t* ranks,
+                     void* stream) = nullptr;
   int (*make_event)(void** event);
   void (*drop_event)(void* event);
   int (*record)(void* event, void* stream);

@@ -22,61 +22,11 @@ inline constexpr size_t most_estimated = size_t(1) << 22;
 inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
 inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;
 
-// Elements of a batch on CUDA that are looked at to say how many distinct keys it has.
+// Keys of a batch on CUDA that are looked up, to say how many of them are there.
 #ifndef GPUHASH_PICKED
 #define GPUHASH_PICKED (size_t(1) << 14)
 #endif
 inline constexpr size_t most_picked = GPUHASH_PICKED;
-
-// What keys that were picked in runs of `run` say: of each kind, how many elements there are, or how many different keys.
-struct picked_keys {
-  size_t repeats = 0;  // elements whose key another one before them brought
-  size_t alone = 0;    // keys that one run brought only
-};
-// n <= most_picked. No memory: as if all were different.
-template <class Key>
-picked_keys compare_picked(const Key* keys, size_t n, size_t run) {
-  struct place {
-    Key key;
-    uint32_t from;  // 1 + the run that brought it first; 0: free
-    bool elsewhere;
-  };
-  constexpr size_t places = 4 * most_picked;
-  std::unique_ptr<place[]> seen(new (std::nothrow) place[places]());
-  if (!seen) return {0, n};
-  picked_keys found;
-  for (size_t i = 0; i < n; ++i) {
-    const uint32_t here = uint32_t(i / run) + 1;
-    size_t at = size_t((uint64_t(keys[i]) * 0x9e3779b97f4a7c15ull >> 32) % places);
-    while (seen[at].from && seen[at].key != keys[i]) at = (at + 1) % places;
-    place& p = seen[at];
-    if (!p.from) {
-      p = {keys[i], here, false};
-      ++found.alone;
-      continue;
-    }
-    ++found.repeats;
-    if (p.from == here || p.elsewhere) continue;
-    p.elsewhere = true;
-    --found.alone;
-  }
-  return found;
-}
-// About how many distinct keys have n elements of which some were picked? Two of s elements bring one of D equally frequent
-// keys s^2 / 2D times, more often if some keys are more frequent or repeat nearby: then this says too few.
-inline uint64_t distinct_by_sample(uint64_t n, uint64_t picked, const picked_keys& found) {
-  if (found.repeats == 0) return n;
-  if (found.repeats > picked / 2) return (picked - found.repeats) * 5 / 4;  // nearly all of them were picked
-  const double about = double(picked) * double(picked) / (2 * double(found.repeats));
-  return about < double(n) ? uint64_t(about) : n;
-}
-// Hardly more than these, whatever the frequencies: what no run has shown is as likely as what only one has (Good 1953). And as
-// many as lie between two runs.
-inline uint64_t most_by_sample(uint64_t n, uint64_t picked, const picked_keys& found, size_t run) {
-  const double unseen = double(n) * double(found.alone) / double(picked);
-  const double most = unseen + double(picked - found.repeats) + double(n) * double(run) / double(picked);
-  return most < double(n) ? uint64_t(most) : n;
-}
 
 class distinct_map {
  public:

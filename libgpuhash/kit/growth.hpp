@@ -18,7 +18,10 @@ inline constexpr size_t newcomer_sample = 1024;
 #endif
 inline constexpr size_t most_parts = GPUHASH_MOST_PARTS;
 // Of a batch's elements: where there is less room, a guess says whether all its keys take no more.
-inline constexpr size_t guessed_share = 4;
+inline constexpr size_t guessed_share = 2;
+// Nor is a batch guessed of which fewer elements may add their key, which would be hard to find; nor one of fewer keys.
+inline constexpr size_t picked_share = 4;
+inline constexpr uint64_t few_keys_of_batch = 256;
 // A table with room for fewer keys grows in larger steps: what a rebuild of it takes is calls, not the moving of keys.
 inline constexpr uint64_t small_table = uint64_t(1) << 16;
 // Elements of a batch that are looked up at least, however small the table is.
@@ -176,47 +179,46 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
   return e ? fault(err, e, "reading the operations of a batch") : gpuhash_status(GPUHASH_OK);
 }
 
-// CUDA: what a sample says of a batch of which every element may add a key. It is no promise.
-inline gpuhash_status table::look_at_some(part& p, gpuhash_error* err) {
+// CUDA: how many keys will a batch add? It is no promise.
+inline gpuhash_status table::expect_newcomers(part& p, gpuhash_error* err) {
   const request& q = p.q;
-  guess* const g = &p.sample;
   const uint32_t kb = config_.key_bytes;
-  if (g->known || !api_.pick_keys || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI)
-    return GPUHASH_OK;
-  scratch picked(*this, most_picked * kb, q.stream);
-  std::unique_ptr<uint64_t[]> keys(new (std::nothrow) uint64_t[most_picked]);
-  if (!picked || !keys) return GPUHASH_OK;
-  int e = api_.pick_keys(q.keys, q.n, kb, picked.get(), most_picked, q.stream);
-  if (!e) e = api_.copy(keys.get(), picked.get(), picked.bytes(), q.stream);
+  if (p.expects || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
+  uint64_t adding = 0;
+  if (const gpuhash_status s = adding_elements(q, q.n, &adding, err)) return s;
+  if (adding < q.n / picked_share) return GPUHASH_OK;
+  scratch ranks(*this, ranks_of_sketch * sizeof(u32), q.stream), picked(*this, most_picked * kb, q.stream);
+  std::unique_ptr<u32[]> here(new (std::nothrow) u32[ranks_of_sketch]);
+  if (!ranks || !picked || !here) return GPUHASH_OK;
+  int e = api_.fill(ranks.get(), 0, ranks.bytes(), q.stream);
+  if (!e) e = api_.sketch_keys(q.keys, q.ops, q.n, kb, ranks.as<u32>(), q.stream);
+  if (!e) e = api_.pick_keys(q.keys, q.ops, q.n, kb, picked.get(), most_picked, q.stream);
+  if (!e) e = api_.copy(here.get(), ranks.get(), ranks.bytes(), q.stream);
   if (!e) e = api_.wait(q.stream);
-  if (e) return fault(err, e, "looking at keys of a batch");
-  const picked_keys found =
-      kb == 8 ? compare_picked(keys.get(), most_picked, picked_run)
-              : compare_picked(reinterpret_cast<const uint32_t*>(keys.get()), most_picked, picked_run);
+  if (e) return fault(err, e, "looking at the keys of a batch");
   request sample = q;
   sample.keys = picked.get();
   uint64_t present = 0;
   if (const gpuhash_status s = count_present(sample, most_picked, &present, err)) return s;
-  const uint64_t absent = uint64_t(double(q.n) * double(most_picked - present) / double(most_picked));
-  g->newcomers = std::min(absent, distinct_by_sample(q.n, most_picked, found));
-  g->most = std::min(absent, most_by_sample(q.n, most_picked, found, picked_run));
-  g->known = true;
-  g->rare_ones = found.alone != 0;
-  g->mostly_new = present < most_picked / 2;
+  const double absent = double(adding) * (1 - double(present) / double(most_picked));
+  const double distinct = distinct_by_ranks(here.get()) * (1 + sketch_margin());
+  p.newcomers = uint64_t(ceil(std::min(absent, distinct)));
+  p.expects = true;
+  p.few_keys = distinct < few_keys_of_batch;
+  p.mostly_new = present < most_picked / 2;
   return GPUHASH_OK;
 }
 
-// CUDA: keys that repeat need less room than there are elements. Where the guess is that they need much less, all of p goes
-// at once. Who finds no room then says so, and is tried again in a larger table.
+// CUDA: keys that repeat need less room than there are elements. Where few of them are new all of p goes at once. Who finds
+// no room then says so, and is tried again in a larger table.
 inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err) {
   if (!p.guessed) {
-    if (const gpuhash_status s = look_at_some(p, err)) return s;
-    const guess& g = p.sample;
-    // Keys that are all frequent are there after the first elements, and then the others can be counted.
-    if (!g.known || !g.rare_ones || g.most > p.q.n / guessed_share) return GPUHASH_OK;
-    *c = room_.take(g.most);
-    p.guessed = c->granted || g.mostly_new;  // where most keys are there, rather count the others than grow
-    p.need = g.most;
+    if (const gpuhash_status s = expect_newcomers(p, err)) return s;
+    // Few keys are there after the first elements, and then the others can be counted: all at once, they meet as they come.
+    if (!p.expects || p.few_keys || p.newcomers > p.q.n / guessed_share) return GPUHASH_OK;
+    *c = room_.take(p.newcomers);
+    p.guessed = c->granted || p.mostly_new;  // where most keys are there, rather count the others than grow
+    p.need = p.newcomers;
     p.window = p.q.n;
     return GPUHASH_OK;
   }
@@ -314,8 +316,8 @@ inline gpuhash_status table::widen(part& p, gpuhash_error* err) {
   const uint64_t steps = p.q.n / 16 > most && most < small_table ? 16 : 4;
   uint64_t wanted = in_place ? most : far_too_small ? steps * most : next_limit(most, used + p.need);
   if (far_too_small && on_cuda()) {
-    if (const gpuhash_status s = look_at_some(p, err)) return s;
-    const uint64_t expected = p.q.kind == GPUHASH_OP_INSERT_MULTI ? p.q.n : p.sample.newcomers;
+    if (const gpuhash_status s = expect_newcomers(p, err)) return s;
+    const uint64_t expected = p.q.kind == GPUHASH_OP_INSERT_MULTI ? p.q.n : p.newcomers;
     if (wanted < live + expected) wanted = live + expected;
   }
   if (by_guess && wanted < live + p.need + p.need / 4) wanted = live + p.need + p.need / 4;  // once, and some to spare

@@ -29,6 +29,7 @@
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
+#include "libgpuhash/kit/sketch.hpp"
 #include "libgpuhash/kit/sync.hpp"
 #include "libgpuhash/kit/team.hpp"
 
@@ -304,25 +305,20 @@ class table {
   void* own_stream_ = nullptr;  // CUDA: for calls that name none
 
  private:
-  // What a sample says of a part (growth.hpp).
-  struct guess {
-    bool known = false;
-    bool mostly_new = false;  // of the elements
-    bool rare_ones = false;   // keys that a single run of those that were picked has shown
-    uint64_t newcomers = 0;   // distinct keys that are absent, about
-    uint64_t most = 0;        // hardly more than so many
-  };
   // A part of a batch on its way (batches.hpp).
   struct part {
     request q;
-    totals sum{};            // what became of it, if somebody looked
-    uint64_t slots = 0;      // of the table it ran on
-    uint64_t growths = 0;    // of the table before it ran
-    size_t window = 0;       // of its elements were looked at, and
-    uint64_t need = 0;       // so many of them may each take a slot
-    guess sample;            // CUDA, if it is known
-    bool guessed = false;    // CUDA: need is a guess; window is all of the batch
-    bool estimated = false;  // CPU: or, so many distinct keys has the window
+    totals sum{};             // what became of it, if somebody looked
+    uint64_t slots = 0;       // of the table it ran on
+    uint64_t growths = 0;     // of the table before it ran
+    size_t window = 0;        // of its elements were looked at, and
+    uint64_t need = 0;        // so many of them may each take a slot
+    uint64_t newcomers = 0;   // CUDA, expected: so many keys are absent, about,
+    bool expects = false;     // if that is known;
+    bool mostly_new = false;  // most elements have such keys;
+    bool few_keys = false;    // all elements together have few
+    bool guessed = false;     // CUDA: need is a guess; window is all of the batch
+    bool estimated = false;   // CPU: or, so many distinct keys has the window
   };
   request request_for(const gpuhash_batch& b) const;
   static request part_of(request q, size_t first, size_t n);
@@ -344,7 +340,7 @@ class table {
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
-  gpuhash_status look_at_some(part& p, gpuhash_error* err);
+  gpuhash_status expect_newcomers(part& p, gpuhash_error* err);
   gpuhash_status claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err);
   template <class To>
   auto add_keys(To& to, const request& q, size_t begin, size_t end) const;

@@ -605,9 +605,12 @@ void launches() {
   begin();
   SAME(cuda_device.count_adding(nullptr, 5, nullptr, handle(9)), 0);
   SAME(it.calls.size(), 1);
-  SAME(cuda_device.pick_keys(nullptr, 500, 8, nullptr, 64, handle(9)), 0);
-  SAME(cuda_device.pick_keys(nullptr, 500, 4, nullptr, 64, handle(9)), 0);
+  SAME(cuda_device.pick_keys(nullptr, nullptr, 500, 8, nullptr, 64, handle(9)), 0);
+  SAME(cuda_device.pick_keys(nullptr, nullptr, 500, 4, nullptr, 64, handle(9)), 0);
   SAME(it.calls.size(), 3);
+  SAME(cuda_device.sketch_keys(nullptr, nullptr, 500, 8, nullptr, handle(9)), 0);
+  SAME(cuda_device.sketch_keys(nullptr, nullptr, 500, 4, nullptr, handle(9)), 0);
+  SAME(it.calls.size(), 5);
 }
 }  // namespace
 

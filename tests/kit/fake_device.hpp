@@ -485,7 +485,7 @@ class device {
     });
     return 0;
   }
-  int pick_keys(const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many, void* h) {
+  int pick_keys(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, void* to, size_t many, void* h) {
     if (const int e = fault("pick_keys")) return e;
     if (!h) check_device("pick_keys");
     const stream_ref s = of(h, "pick_keys");
@@ -493,10 +493,33 @@ class device {
     find(to, many * key_bytes, "pick_keys");
     enqueue(s, [=, this] {
       touch(keys, n * key_bytes, access::read, s->actor, s->clock, "pick_keys");
+      touch(ops, n, access::read, s->actor, s->clock, "pick_keys");
       touch(to, many * key_bytes, access::write, s->actor, s->clock, "pick_keys");
       for (size_t i = 0; i < many; ++i)
         memcpy(static_cast<char*>(real(to)) + i * key_bytes,
-               static_cast<const char*>(real(keys)) + picked_from(i, n, many) * key_bytes, key_bytes);
+               static_cast<const char*>(real(keys)) + picked_from(i, n, many, real(ops)) * key_bytes, key_bytes);
+      return true;
+    });
+    return 0;
+  }
+  int sketch_keys(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, uint32_t* ranks, void* h) {
+    if (const int e = fault("sketch_keys")) return e;
+    if (!h) check_device("sketch_keys");
+    const stream_ref s = of(h, "sketch_keys");
+    find(keys, n * key_bytes, "sketch_keys");
+    find(ranks, ranks_of_sketch * sizeof(uint32_t), "sketch_keys");
+    enqueue(s, [=, this] {
+      touch(keys, n * key_bytes, access::read, s->actor, s->clock, "sketch_keys");
+      touch(ops, n, access::read, s->actor, s->clock, "sketch_keys");
+      touch(ranks, ranks_of_sketch * sizeof(uint32_t), access::atomic_write, s->actor, s->clock, "sketch_keys");
+      for (size_t i = 0; i < n; ++i) {
+        if (ops && !adds_in_mix(real(ops)[i])) continue;
+        uint64_t key = 0;
+        memcpy(&key, static_cast<const char*>(real(keys)) + i * key_bytes, key_bytes);
+        const sketched_key k = sketch_of(key);
+        uint32_t& rank = real(ranks)[k.place];
+        if (rank < k.rank) rank = k.rank;
+      }
       return true;
     });
     return 0;
@@ -717,8 +740,10 @@ inline constexpr device_api fake_api = {
     .wait = [](void* s) { return the_device.wait(s); },
     .count_adding = [](const uint8_t* ops, size_t n, uint64_t* sum,
                        void* s) { return the_device.count_adding(ops, n, sum, s); },
-    .pick_keys = [](const void* keys, size_t n, uint32_t key_bytes, void* to, size_t many,
-                    void* s) { return the_device.pick_keys(keys, n, key_bytes, to, many, s); },
+    .pick_keys = [](const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, void* to, size_t many,
+                    void* s) { return the_device.pick_keys(keys, ops, n, key_bytes, to, many, s); },
+    .sketch_keys = [](const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, uint32_t* ranks,
+                      void* s) { return the_device.sketch_keys(keys, ops, n, key_bytes, ranks, s); },
     .make_event = [](void** e) { return the_device.cuda ? the_device.make_event(e) : (*e = nullptr, 0); },
     .drop_event =
         [](void* e) {

@@ -477,10 +477,10 @@ MISTAKES = [
         "sure = c.granted && (!p.guessed || PLANTED) && certain(p.q.n);",
     ),
     Mistake(
-        "picked keys that nobody waited for",
+        "whoever is looked for is expected to come",
         GROWTH,
-        "picked.bytes(), q.stream);\n  if (!e) e = api_.wait(q.stream);",
-        "picked.bytes(), q.stream);\n  if (!e && !PLANTED) e = api_.wait(q.stream);",
+        "api_.pick_keys(q.keys, q.ops,",
+        "api_.pick_keys(q.keys, PLANTED ? nullptr : q.ops,",
     ),
     # ordered queries
     Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),

@@ -361,10 +361,6 @@ class workload {
       if (updating_ && !o.cells[x].count) continue;
       b.numbers.push_back(x);
     }
-    // A table that takes a sample of these learns of two keys.
-    if (b.op == GPUHASH_OP_ACCUMULATE && repeats && !b.shared && n >= 2 * most_picked && b.numbers.size() == n &&
-        w.one_in(2))
-      for (size_t i = 1; i < most_picked; ++i) b.numbers[picked_from(i, n, most_picked)] = first;
     // A table that looks how many of the first ones are new learns nothing about the last ones.
     if (!b.shared && w.one_in(4))
       std::stable_partition(b.numbers.begin(), b.numbers.end(), [&](uint32_t x) { return o.cells[x].count > 0; });

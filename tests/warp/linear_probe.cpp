@@ -2,7 +2,7 @@
 #include <set>
 
 #include "libgpuhash/kit/device.hpp"
-#include "libgpuhash/kit/distinct.hpp"
+#include "libgpuhash/kit/sketch.hpp"
 #include "plugins/linear_probe/layout.hpp"
 #include "tests/warp/rounds.hpp"
 
@@ -155,63 +155,77 @@ void count_codes(u64 seed) {
 template <class Key>
 void pick_keys(u64 seed) {
   random_numbers draw{seed};
-  const size_t many = picked_run * (2 + draw.below(30)), n = many + draw.below(100000);
+  const size_t many = 2 + draw.below(1000), n = many + draw.below(100000);
   vector<Key> numbers(n);
   for (size_t i = 0; i < n; ++i) numbers[i] = Key(i);
   const up_to_the_end all(numbers.data(), n * sizeof(Key), n * sizeof(Key));
   vector<Key> picked(many + 1, ~Key(0));
-  if (gpuhash_linear_probe_device_cuda()->pick_keys(all.data(), n, sizeof(Key), picked.data(), many, nullptr))
-    wrong("a fault");
+  vector<u8> ops(n);
+  for (u8& op : ops) op = draw.below(4) ? u8(find) : u8(assign);
+  for (size_t i = n / 2; i < n / 2 + n / 8; ++i) ops[i] = insert;
+  const up_to_the_end all_ops(ops.data(), n, n);
+  const auto pick = [&](const u8* of) {
+    const device_api& cuda = *gpuhash_linear_probe_device_cuda();
+    if (cuda.pick_keys(all.data(), of, n, sizeof(Key), picked.data(), many, nullptr)) wrong("a fault");
+  };
+  pick(all_ops.data());
+  for (size_t i = 0; i < many; ++i)
+    if (const size_t at = picked[i]; at >= n || !adds_in_mix(ops[at])) wrong("element %zu of %zu was picked", at, n);
+  if (std::set<Key>(picked.begin(), picked.end()).size() < many / 8) wrong("the same keys were picked again and again");
+  pick(nullptr);
   SAME(picked[0], 0);
   SAME(picked[many - 1], n - 1);
   SAME(picked[many], ~Key(0));
-  const size_t apart = (n - picked_run) / (many / picked_run - 1);
-  for (size_t i = 1; i < many; ++i) {
-    const size_t from_last = picked[i] - picked[i - 1];
-    if (i % picked_run) SAME(from_last, 1);
-    if (i % picked_run == 0 && (from_last + picked_run < apart + 1 || from_last + picked_run > apart + 2))
-      wrong("runs are %zu apart, of %zu", from_last, apart);
+  const size_t apart = (n - 1) / (many - 1);
+  for (size_t i = 1; i < many; ++i)
+    if (const size_t from_last = picked[i] - picked[i - 1]; from_last != apart && from_last != apart + 1)
+      wrong("keys are %zu apart, of %zu", from_last, apart);
+}
+template <class Key>
+void sketch_keys(u64 seed) {
+  random_numbers draw{seed};
+  const size_t n = 1 + draw.below(20000);
+  const u64 distinct = 1 + draw.below(draw.below(2) ? n : 10);
+  vector<Key> numbers(n);
+  for (Key& k : numbers) k = Key(draw.below(distinct) * 0x9e3779b97f4a7c15 >> 7);
+  const up_to_the_end all(numbers.data(), n * sizeof(Key), n * sizeof(Key));
+  vector<u8> ops(n);
+  for (u8& op : ops) op = u8(draw.below(10));
+  const up_to_the_end all_ops(ops.data(), n, n);
+  const bool mixed = draw.below(2);
+  vector<u32> ranks(ranks_of_sketch + 1), expected(ranks_of_sketch + 1);
+  for (u32 i = 0; i < ranks_of_sketch; i += 3) ranks[i] = expected[i] = 1;  // it adds to what is there
+  for (size_t i = 0; i < n; ++i) {
+    const sketched_key s = sketch_of(numbers[i]);
+    if (!mixed || adds_in_mix(ops[i])) expected[s.place] = std::max(expected[s.place], s.rank);
   }
+  const u8* const of = mixed ? static_cast<const u8*>(all_ops.data()) : nullptr;
+  if (gpuhash_linear_probe_device_cuda()->sketch_keys(all.data(), of, n, sizeof(Key), ranks.data(), nullptr))
+    wrong("a fault");
+  for (size_t i = 0; i < ranks.size(); ++i) SAME(ranks[i], expected[i]);
 }
 
 // And what it makes of that.
-template <class Key>
-void guess_distinct(u64 seed) {
+void count_by_sketch(u64 seed) {
   random_numbers draw{seed};
-  constexpr size_t n = 1 << 20, s = most_picked;
-  vector<Key> keys(n);
-  const auto guess = [&](u64 about_least, u64 about_most, u64 most_most) {
-    vector<Key> picked(s);
-    for (size_t i = 0; i < s; ++i) picked[i] = keys[picked_from(i, n, s)];
-    const u64 there = std::set<Key>(keys.begin(), keys.end()).size();
-    const picked_keys found = compare_picked(picked.data(), s, picked_run);
-    SAME(found.repeats, s - std::set<Key>(picked.begin(), picked.end()).size());
-    const u64 about = distinct_by_sample(n, s, found), most = most_by_sample(n, s, found, picked_run);
-    if (about < about_least || about > about_most) wrong("%llu keys are taken for about %llu", there, about);
-    if (most < there || most > most_most) wrong("%llu keys are taken for at most %llu", there, most);
-  };
-  const u64 gap = n / s * picked_run;
-  for (size_t i = 0; i < n; ++i) keys[i] = Key(i);
-  guess(n, n, n);
-  for (Key& k : keys) k = 0;
-  guess(1, 1, 1 + gap);
-  for (const u64 few : {u64(100), u64(3000)}) {
-    for (Key& k : keys) k = Key(draw.below(few) * 0x9e3779b97f4a7c15);
-    guess(few / 2, few * 2, few * 2 + gap + n / 50);
+  vector<u32> ranks(ranks_of_sketch);
+  SAME(distinct_by_ranks(ranks.data()), 0);
+  const u64 first = draw.below(u64(1) << 40), step = 1 + draw.below(1000);
+  const double margin = sketch_margin();
+  if (margin < .12 || margin > .14) wrong("a margin of %g", margin);
+  u64 n = 0;
+  for (const u64 checked : {1, 2, 3, 10, 100, 1000, 3000, 10000, 30000, 100000, 300000, 1000000}) {
+    for (; n < checked; ++n) {
+      const sketched_key s = sketch_of(first + n * step);
+      if (s.place >= ranks_of_sketch || s.rank < 1 || s.rank > highest_rank) wrong("a rank of %u", s.rank);
+      ranks[s.place] = std::max(ranks[s.place], s.rank);
+    }
+    const double about = distinct_by_ranks(ranks.data());
+    if (about < double(n) * (1 - margin) - 1 || about > double(n) * (1 + margin) + 1)
+      wrong("%llu keys are taken for %g", n, about);
   }
-  for (const u64 few : {u64(1) << 16, u64(1) << 19}) {
-    for (Key& k : keys) k = Key(draw.below(few) * 0x9e3779b97f4a7c15);
-    guess(few / 2, few + few / 2, n);
-  }
-  for (const size_t run : {2, 30, 1000, 100000}) {
-    for (size_t i = 0; i < n; ++i) keys[i] = Key(i / run + 7);
-    guess(0, n / run + 50, run < 30 ? n : n / run + n / picked_run + 2 * gap + s / 8);
-  }
-  for (Key& k : keys) {  // some keys are much more frequent than others
-    const u64 far = draw.below(20);
-    k = Key(draw.below(u64(1) << far));
-  }
-  guess(0, n / 4, n);
+  for (u32& r : ranks) r = highest_rank;  // as many as there can be
+  if (distinct_by_ranks(ranks.data()) < 1e18) wrong("full ranks are %g", distinct_by_ranks(ranks.data()));
 }
 }  // namespace
 }  // namespace warp_test
@@ -227,8 +241,9 @@ int main(int argc, char** argv) {
     count_codes(seed);
     pick_keys<u32>(seed);
     pick_keys<u64>(seed);
-    guess_distinct<u32>(seed);
-    guess_distinct<u64>(seed);
+    sketch_keys<u32>(seed);
+    sketch_keys<u64>(seed);
+    count_by_sketch(seed);
     far_cells(seed);
     move<pair32>(format_pair32, seed);
     move<set32>(format_set32, seed);
