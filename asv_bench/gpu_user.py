@@ -151,6 +151,7 @@ def calls() -> Iterator[Figure]:
     for name in ("cupy", "torch"):
         lib = module(name)
         wait = lib.cuda.synchronize if name == "torch" else lib.cuda.Device(0).synchronize
+        launch = statistics.median(gh.measure_ceiling("launch", device="cuda:0", n=100, repeats=10)) * 1e4
         for backend in BACKENDS:
             with gh.Table(backend, key_dtype="int64", value_dtype="int64", capacity=1 << 20, device="cuda:0") as t:
                 for n in (1, 1 << 10, 1 << 16):
@@ -170,6 +171,7 @@ def calls() -> Iterator[Figure]:
                         ),
                     }
                     us = {what: host_microseconds(call, wait) for what, call in figures.items()}
+                    us["of these the launch of an empty kernel"] = launch
                     text = ", ".join(f"{what} {time:.1f}" for what, time in us.items())
                     yield f"host time of a call, {n:,} keys, {name}", backend, f"us: {text}", us
 

@@ -84,7 +84,8 @@ def measure_ceiling(
     Parameters
     ----------
     what : "gather8", "gather16", "gather32", "gather64" or "gather128" (reads of rows of so many bytes), "cas64"
-        (64-bit compare-and-swap), or "copy" (n bytes streamed).
+        (64-bit compare-and-swap), "copy" (n bytes streamed), or "launch" (on a CUDA device: the host's time for n
+        launches of a kernel that does nothing).
     device : where.
     table_bytes : how much memory the places are drawn from.
     threads : on the CPU; 0 for one on each CPU that the process may use.

@@ -176,7 +176,7 @@ struct named_access {
 constexpr named_access accesses[] = {
     {"gather8", access::gather, 8},   {"gather16", access::gather, 16},   {"gather32", access::gather, 32},
     {"gather64", access::gather, 64}, {"gather128", access::gather, 128}, {"cas64", access::cas, 8},
-    {"copy", access::copy, 1},
+    {"copy", access::copy, 1},        {"launch", access::launch, 1},
 };
 
 gpuhash_status find_access(const char* what, ceiling_request& r, gpuhash_error* err) {
@@ -184,9 +184,10 @@ gpuhash_status find_access(const char* what, ceiling_request& r, gpuhash_error* 
   const auto* found = std::find_if(std::begin(accesses), std::end(accesses),
                                    [&](const named_access& a) { return std::strcmp(a.name, what) == 0; });
   if (found == std::end(accesses))
-    return fail(err, GPUHASH_INVALID_ARGUMENT,
-                "there is no ceiling '%.40s'; use gather8, gather16, gather32, gather64, gather128, cas64 or copy",
-                what);
+    return fail(
+        err, GPUHASH_INVALID_ARGUMENT,
+        "there is no ceiling '%.40s'; use gather8, gather16, gather32, gather64, gather128, cas64, copy or launch",
+        what);
   r.what = found->what;
   r.row_bytes = found->row_bytes;
   return GPUHASH_OK;
@@ -212,6 +213,7 @@ gpuhash_status check_request(const ceiling_request& r, gpuhash_error* err) {
 
 // Linux hands out more address space than there is memory and kills processes later, so the sizes are checked here.
 gpuhash_status check_memory(const ceiling_request& r, uint64_t memory, gpuhash_error* err) {
+  if (r.what == access::launch) return GPUHASH_OK;
   const size_t per_access = r.what == access::copy ? 0 : 2 * sizeof(u32);
   if (r.table_bytes < memory && (per_access == 0 || r.n < (memory - r.table_bytes) / per_access)) return GPUHASH_OK;
   return fail(err, GPUHASH_NO_MEMORY,
@@ -226,6 +228,8 @@ gpuhash_status measure(gpuhash_device device, ceiling_request& r, gpuhash_error*
   if (const auto status = gpuhash_device_get_info(device, &info, err)) return status;
   if (const auto status = check_memory(r, info.memory_bytes, err)) return status;
   if (device.kind == GPUHASH_CPU) {
+    if (r.what == access::launch)
+      return fail(err, GPUHASH_UNSUPPORTED, "nothing is launched on the CPU; measure launch on a CUDA device");
     if (r.threads == 0) r.threads = default_threads();
     return r.what == access::copy ? measure_copy(r) : measure_accesses(r);
   }

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "libgpuhash/src/error.hpp"
@@ -77,6 +79,11 @@ __global__ void __launch_bounds__(threads_per_block)
 }
 
 // ---- host ----------------------------------------------------------------------------------------------------------
+
+constexpr size_t launched_in_a_row = 100;
+__global__ void do_nothing(u64* words) {
+  if (words != nullptr) *words = 1;
+}
 
 struct cuda_failure {
   cudaError_t code;
@@ -206,16 +213,37 @@ void measure_copy(const ceiling_request& r) {
   for (size_t i = 0; i < r.repeats; ++i) r.seconds[i] = pass();
 }
 
+// The host's time. No more launches one after the other than a stream has room for without making the host wait.
+void measure_launches(const ceiling_request& r) {
+  stopwatch watch;
+  const auto pass = [&] {
+    std::chrono::duration<double> all{};
+    for (size_t done = 0; done < r.n; done += launched_in_a_row) {
+      check(cudaStreamSynchronize(watch.stream), "cudaStreamSynchronize");
+      const auto start = std::chrono::steady_clock::now();
+      for (size_t i = done; i < std::min(done + launched_in_a_row, r.n); ++i)
+        do_nothing<<<1, 32, 0, watch.stream>>>(nullptr);
+      all += std::chrono::steady_clock::now() - start;
+      check(cudaGetLastError(), "the launch of a kernel");
+    }
+    return all.count();
+  };
+  pass();
+  for (size_t i = 0; i < r.repeats; ++i) r.seconds[i] = pass();
+  check(cudaStreamSynchronize(watch.stream), "cudaStreamSynchronize");
+}
+
 }  // namespace
 
 gpuhash_status measure_cuda_ceiling(int ordinal, const ceiling_request& r, gpuhash_error* err) {
   constexpr size_t most_threads = size_t(0x7fffffff) * threads_per_block;  // a grid's first dimension
-  if (r.what != access::copy && (r.n > most_threads || r.table_bytes / sizeof(u64) > most_threads))
+  const bool random = r.what == access::gather || r.what == access::cas;
+  if (random && (r.n > most_threads || r.table_bytes / sizeof(u64) > most_threads))
     return fail(err, GPUHASH_INVALID_ARGUMENT, "n = %zu is too large for one launch on cuda:%d; use at most %zu", r.n,
                 ordinal, most_threads);
   try {
     const chosen_device device(ordinal);
-    r.what == access::copy ? measure_copy(r) : measure_accesses(r);
+    random ? measure_accesses(r) : r.what == access::copy ? measure_copy(r) : measure_launches(r);
     return GPUHASH_OK;
   } catch (const cuda_failure& failure) {
     const bool memory = failure.code == cudaErrorMemoryAllocation;

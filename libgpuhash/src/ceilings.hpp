@@ -5,7 +5,8 @@
 //   gather<B>  reads the B bytes of that row and writes 4 bytes that depend on all of them, as a find does;
 //   cas64      compares-and-swaps one 64-bit word, as an insert does; all succeed, but those on a word that an earlier
 //              access of the same pass has changed;
-//   copy       streams n bytes from the first half of the memory to the second.
+//   copy       streams n bytes from the first half of the memory to the second;
+//   launch     launches a kernel that does nothing: what the host needs for a call on a CUDA device, at least.
 // There is no hash, no compare and no probe, so a table can only be slower: unless it partitions its batch first.
 #pragma once
 
@@ -14,11 +15,11 @@
 
 namespace gpuhash {
 
-enum class access { gather, cas, copy };
+enum class access { gather, cas, copy, launch };
 
 struct ceiling_request {
   access what;
-  size_t row_bytes;  // of a gather: 8, 16, 32, 64, 128; of a cas: 8; of a copy: 1
+  size_t row_bytes;  // of a gather: 8, 16, 32, 64, 128; of a cas: 8; of the others: 1
   uint64_t table_bytes;
   size_t n;
   size_t repeats;

@@ -197,6 +197,18 @@ def test_a_ceiling_is_a_time_per_run():
     assert (seconds > 0).all()
 
 
+def test_nothing_is_launched_on_the_cpu():
+    with pytest.raises(gh.Unsupported, match="CUDA device"):
+        gh.measure_ceiling("launch")
+
+
+@pytest.mark.gpu
+def test_launches_take_microseconds():
+    each = gh.measure_ceiling("launch", device="cuda:0", n=250, repeats=5) / 250
+    assert (each > 1e-7).all()
+    assert (each < 1e-3).all()
+
+
 def test_every_error_is_of_one_family():
     kinds = {
         gh.InvalidArgument: ValueError,
