@@ -28,7 +28,8 @@ def run(folder: Path, root: Path) -> subprocess.CompletedProcess[str]:
     if shutil.which(command[0]) is None:
         pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
     program = folder / "gate_test"
-    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", f"-I{root}", f"-I{ROOT}"]
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers"]
+    flags += [f"-I{place}" for place in (root, ROOT, ROOT / "libgpuhash/include")]
     source = Path(__file__).with_name("gate_test.cpp")
     subprocess.run([*command, *flags, str(source), "-o", str(program)], check=True)
     return subprocess.run([str(program)], capture_output=True, text=True, timeout=60)

@@ -38,7 +38,9 @@ MUTANTS = [
     Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
     Mutant("extra-lanes-counted", DRIVE, "mine && lacks_room(res.status)", "lacks_room(res.status) || !mine"),
     Mutant("codes-of-the-first-round", DEVICE, "i += stride", "i += n"),
-    Mutant("codes-past-the-last-block", DEVICE, "blocks * counting_threads", "blocks * counting_threads / 2 + 1"),
+    Mutant(
+        "codes-past-the-last-block", DEVICE, "ops, n, blocks * counting_threads, sum", "ops, n, blocks * 128 + 1, sum"
+    ),
     Mutant("codes-of-finds", DEVICE, "mine += adds_in_mix(ops[i]);", "mine += ops[i] != 0;"),
     # whose element
     Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),

@@ -390,7 +390,8 @@ GPUHASH_API gpuhash_status gpuhash_histogram(gpuhash_table *table, size_t n, uin
 /* Time `n` independent accesses, `repeats` times, over `table_bytes` of memory of the device, at random places.
  * what: "gather8", "gather16", "gather32", "gather64", "gather128" (read rows of so many bytes), "cas64" (64-bit
  * compare-and-swap), "copy" (n bytes streamed from one half to the other), "launch" (CUDA: the host's time for n
- * launches of a kernel that does nothing). CPU: with prefetch, by `threads` threads (0: one for each CPU). seconds receives `repeats` times, a warm-up not among them. */
+ * launches of a kernel that does nothing). CPU: with prefetch, by `threads` threads (0: one for each CPU). seconds
+ * receives `repeats` times, a warm-up not among them. */
 GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const char *what, uint64_t table_bytes,
                                                    size_t n, size_t repeats, uint32_t threads, double *seconds,
                                                    gpuhash_error *err);
