@@ -16,5 +16,8 @@ constexpr bool adds_in_mix(uint8_t op) {
   static_assert(GPUHASH_OP_ASSIGN == GPUHASH_OP_INSERT + 1 && GPUHASH_OP_ACCUMULATE == GPUHASH_OP_INSERT + 2);
   return uint8_t(op - GPUHASH_OP_INSERT) <= 2;
 }
+// How many elements of a batch take room, at most, if those of their keys are there whose byte of `there` is not 0? An erased
+// key may come back, to another slot: so who erases it counts.
+constexpr bool takes_room_in_mix(uint8_t op, uint8_t there) { return there ? op == GPUHASH_OP_ERASE : adds_in_mix(op); }
 
 }  // namespace gpuhash

@@ -151,16 +151,18 @@ inline int copy(void* to, const void* from, size_t bytes, void* s) {
 inline constexpr unsigned counting_threads = 256, counted_by_thread = 16, counting_blocks_most = 1024;
 inline constexpr unsigned ranking_blocks_most = 512, ranked_at_once = 4;
 static __global__ void __launch_bounds__(counting_threads)
-    count_adding_codes(const uint8_t* ops, size_t n, size_t stride, uint64_t* sum) {
+    count_adding_codes(const uint8_t* ops, const uint8_t* there, size_t n, size_t stride, uint64_t* sum) {
   uint32_t mine = 0;
-  for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += stride) mine += adds_in_mix(ops[i]);
+  for (size_t i = blockIdx.x * size_t(counting_threads) + threadIdx.x; i < n; i += stride)
+    mine += takes_room_in_mix(ops[i], there ? there[i] : 0);
   const uint32_t all = warp_sum(mine);
   if (threadIdx.x % 32 == 0 && all) atomicAdd(reinterpret_cast<u64*>(sum), u64(all));
 }
-inline int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* s) {
+inline int count_adding(const uint8_t* ops, const uint8_t* there, size_t n, uint64_t* sum, void* s) {
   const size_t wanted = (n + counting_threads * counted_by_thread - 1) / (counting_threads * counted_by_thread);
   const size_t blocks = wanted < counting_blocks_most ? wanted : counting_blocks_most;
-  return launch(count_adding_codes, blocks, counting_threads, s, ops, n, blocks * counting_threads, sum);
+  const size_t stride = size_t(counting_threads) * blocks;
+  return launch(count_adding_codes, blocks, counting_threads, s, ops, there, n, stride, sum);
 }
 template <class Key>
 __global__ void __launch_bounds__(counting_threads)

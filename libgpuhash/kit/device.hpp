@@ -27,8 +27,9 @@ struct device_api {
   int (*fill)(void* p, int byte, size_t bytes, void* stream);
   int (*copy)(void* to, const void* from, size_t bytes, void* stream);  // either side may be host or device memory
   int (*wait)(void* stream);
-  // CUDA: adds to *sum, in device memory, how many of n operation codes there are of operations that may add a key.
-  int (*count_adding)(const uint8_t* ops, size_t n, uint64_t* sum, void* stream) = nullptr;
+  // CUDA: adds to *sum, in device memory, how many of n operation codes may take room (adding.hpp). there, if not NULL, is
+  // what a find of their keys has answered.
+  int (*count_adding)(const uint8_t* ops, const uint8_t* there, size_t n, uint64_t* sum, void* stream) = nullptr;
   // CUDA: copies `many` of n keys of 4 or 8 bytes, which lie all over them, to device memory. ops, if not NULL: as above.
   int (*pick_keys)(const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, void* to, size_t many,
                    void* stream) = nullptr;

@@ -123,7 +123,7 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
   uint64_t adding = 0;  // in the window
   if (!p.estimated) {
     p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
-    if (const gpuhash_status s = adding_elements(p.q, p.window, &adding, err)) return s;
+    if (const gpuhash_status s = adding_elements(p.q, nullptr, p.window, &adding, err)) return s;
     p.need = adding + (p.q.n - p.window);
   }
   *c = room_.take(p.need);
@@ -157,8 +157,9 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
   return GPUHASH_OK;
 }
 
-// Elements among the first n of a batch whose operation may add a key.
-inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_t* adding, gpuhash_error* err) {
+// Elements among the first n of a batch that may take room. there, if not NULL: what a find of their keys has answered.
+inline gpuhash_status table::adding_elements(const request& q, const uint8_t* there, size_t n, uint64_t* adding,
+                                             gpuhash_error* err) {
   *adding = n;
   if (q.kind != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
   *adding = 0;
@@ -166,14 +167,17 @@ inline gpuhash_status table::adding_elements(const request& q, size_t n, uint64_
     for (size_t done = 0; done < n;) {
       const size_t end = n - done < (1 << 16) ? n : done + (1 << 16);
       uint32_t here = 0;  // narrow, for vectors
-      for (; done < end; ++done) here += adds_in_mix(q.ops[done]);
+      if (there)
+        for (; done < end; ++done) here += takes_room_in_mix(q.ops[done], there[done]);
+      else
+        for (; done < end; ++done) here += adds_in_mix(q.ops[done]);
       *adding += here;
     }
     return GPUHASH_OK;
   }
   auto* const sum = reinterpret_cast<uint64_t*>(head()->batch);
   int e = api_.fill(sum, 0, sizeof(*sum), q.stream);
-  if (!e) e = api_.count_adding(q.ops, n, sum, q.stream);
+  if (!e) e = api_.count_adding(q.ops, there, n, sum, q.stream);
   if (!e) e = api_.copy(adding, sum, sizeof(*sum), q.stream);
   if (!e) e = api_.wait(q.stream);
   return e ? fault(err, e, "reading the operations of a batch") : gpuhash_status(GPUHASH_OK);
@@ -185,7 +189,7 @@ inline gpuhash_status table::expect_newcomers(part& p, gpuhash_error* err) {
   const uint32_t kb = config_.key_bytes;
   if (p.expects || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
   uint64_t adding = 0;
-  if (const gpuhash_status s = adding_elements(q, q.n, &adding, err)) return s;
+  if (const gpuhash_status s = adding_elements(q, nullptr, q.n, &adding, err)) return s;
   if (adding < q.n / picked_share) return GPUHASH_OK;
   scratch ranks(*this, ranks_of_sketch * sizeof(u32), q.stream), picked(*this, most_picked * kb, q.stream);
   std::unique_ptr<u32[]> here(new (std::nothrow) u32[ranks_of_sketch]);
@@ -197,9 +201,10 @@ inline gpuhash_status table::expect_newcomers(part& p, gpuhash_error* err) {
   if (!e) e = api_.wait(q.stream);
   if (e) return fault(err, e, "looking at the keys of a batch");
   request sample = q;
+  sample.kind = GPUHASH_OP_INSERT;
   sample.keys = picked.get();
   uint64_t present = 0;
-  if (const gpuhash_status s = count_present(sample, most_picked, &present, err)) return s;
+  if (const gpuhash_status s = count_present(sample, nullptr, most_picked, &present, err)) return s;
   const double absent = double(adding) * (1 - double(present) / double(most_picked));
   const double distinct = distinct_by_ranks(here.get()) * (1 + sketch_margin());
   p.newcomers = uint64_t(ceil(std::min(absent, distinct)));
@@ -231,16 +236,16 @@ inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
   const uint64_t wanted = room_.limit() < least_newcomers ? least_newcomers : room_.limit();
   if (!p.estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
   uint64_t adding = 0;
-  if (const gpuhash_status s = adding_elements(p.q, p.window, &adding, err)) return s;
+  if (const gpuhash_status s = adding_elements(p.q, nullptr, p.window, &adding, err)) return s;
   p.need = adding;
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI || p.need == 0) return GPUHASH_OK;
   // Where most of a sample is new there is no need to look at the rest.
-  uint64_t present = 0;
+  uint64_t taking = 0;
   const size_t sample = p.window < newcomer_sample ? p.window : newcomer_sample;
-  if (const gpuhash_status s = count_present(p.q, sample, &present, err)) return s;
-  if (double(sample - present) * double(p.window) > double(adding) / 2 * double(sample)) return GPUHASH_OK;
-  if (const gpuhash_status s = count_present(p.q, p.window, &present, err)) return s;
-  if (p.window - present < p.need) p.need = p.window - present;
+  if (const gpuhash_status s = taking_elements(p.q, sample, &taking, err)) return s;
+  if (double(taking) * double(p.window) > double(adding) / 2 * double(sample)) return GPUHASH_OK;
+  if (const gpuhash_status s = taking_elements(p.q, p.window, &taking, err)) return s;
+  if (taking < p.need) p.need = taking;
   if (p.estimated) return GPUHASH_OK;
   return look_further(p, err);
 }
@@ -250,15 +255,33 @@ inline gpuhash_status table::look_further(part& p, gpuhash_error* err) {
   while (p.window < p.q.n && p.need <= room_.left()) {
     const size_t rest = p.q.n - p.window, more = rest < p.window ? rest : p.window;
     const request next = part_of(p.q, p.window, more);
-    uint64_t present = 0, adding = 0;
-    if (const gpuhash_status s = adding_elements(next, more, &adding, err)) return s;
-    if (const gpuhash_status s = count_present(next, more, &present, err)) return s;
-    const uint64_t need = p.need + std::min(adding, more - present);
+    uint64_t taking = 0;
+    if (const gpuhash_status s = taking_elements(next, more, &taking, err)) return s;
+    const uint64_t need = p.need + taking;
     if (need > room_.left()) break;
     p.need = need;
     p.window += more;
   }
   return GPUHASH_OK;
+}
+
+// How many of the first n elements of a batch may take room, by which of their keys are there now?
+inline gpuhash_status table::taking_elements(const request& q, size_t n, uint64_t* taking, gpuhash_error* err) {
+  uint64_t present = 0;
+  if (q.kind != GPUHASH_OP_EXECUTE) {
+    const gpuhash_status s = count_present(q, nullptr, n, &present, err);
+    *taking = n - present;
+    return s;
+  }
+  uint64_t adding = 0;
+  if (const gpuhash_status s = adding_elements(q, nullptr, n, &adding, err)) return s;
+  *taking = adding;
+  scratch there(*this, adding ? n : 0, q.stream);
+  if (!there.get()) return GPUHASH_OK;
+  if (const gpuhash_status s = count_present(q, there.as<uint8_t>(), n, &present, err)) return s;
+  const gpuhash_status s = adding_elements(q, there.as<uint8_t>(), n, taking, err);
+  *taking = std::min(adding, *taking);
+  return s;
 }
 
 // Of keys that are few.
@@ -269,17 +292,19 @@ inline gpuhash_status table::count_absent(const request& batch, const few_distin
   for (size_t i = 0; i < keys.size(); ++i) narrow[i] = uint32_t(keys.keys()[i]);
   q.keys = config_.key_bytes == 8 ? static_cast<const void*>(keys.keys()) : narrow;
   uint64_t present = 0;
-  const gpuhash_status s = count_present(q, keys.size(), &present, err);
+  const gpuhash_status s = count_present(q, nullptr, keys.size(), &present, err);
   *absent = keys.size() - present;
   return s;
 }
 
-inline gpuhash_status table::count_present(const request& batch, size_t n, uint64_t* present, gpuhash_error* err) {
+// there: if not NULL, receives of each key whether it is there.
+inline gpuhash_status table::count_present(const request& batch, uint8_t* there, size_t n, uint64_t* present,
+                                           gpuhash_error* err) {
   request q = part_of(batch, 0, n);
   q.kind = GPUHASH_OP_FIND;
   q.values = nullptr;
   q.out_values = nullptr;
-  q.status = nullptr;
+  q.status = there;
   q.ops = nullptr;
   q.only_failed = 0;
   totals stripe[total_stripes] = {};

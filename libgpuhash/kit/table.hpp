@@ -347,10 +347,12 @@ class table {
   distinct_map::range distinct_keys(const request& q, size_t n) const;
   std::unique_ptr<few_distinct> few_keys(const request& q, size_t n) const;
   gpuhash_status claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err);
-  gpuhash_status adding_elements(const request& q, size_t n, uint64_t* adding, gpuhash_error* err);
+  gpuhash_status adding_elements(const request& q, const uint8_t* there, size_t n, uint64_t* adding,
+                                 gpuhash_error* err);
+  gpuhash_status taking_elements(const request& q, size_t n, uint64_t* taking, gpuhash_error* err);
   gpuhash_status newcomers(part& p, gpuhash_error* err);
   gpuhash_status look_further(part& p, gpuhash_error* err);
-  gpuhash_status count_present(const request& q, size_t n, uint64_t* present, gpuhash_error* err);
+  gpuhash_status count_present(const request& q, uint8_t* there, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status count_absent(const request& q, const few_distinct& keys, uint64_t* absent, gpuhash_error* err);
   gpuhash_status widen(part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);

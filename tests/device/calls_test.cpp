@@ -603,7 +603,7 @@ void launches() {
   SAME(it.error, 0);
   MADE("cuda_func_set_attribute(1, 8, 70000)");
   begin();
-  SAME(cuda_device.count_adding(nullptr, 5, nullptr, handle(9)), 0);
+  SAME(cuda_device.count_adding(nullptr, nullptr, 5, nullptr, handle(9)), 0);
   SAME(it.calls.size(), 1);
   SAME(cuda_device.pick_keys(nullptr, nullptr, 500, 8, nullptr, 64, handle(9)), 0);
   SAME(cuda_device.pick_keys(nullptr, nullptr, 500, 4, nullptr, 64, handle(9)), 0);

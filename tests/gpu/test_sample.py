@@ -64,3 +64,33 @@ def test_a_misleading_sample(backend: str, wide: bool, told: bool) -> None:
             assert bool((values == ~keys).all()), name
             assert table.stats()["failed"] == 0, name
             table.check()
+
+
+def test_keys_that_are_only_looked_for_need_no_room(backend: str) -> None:
+    there = cp.arange(1 << 18, dtype=cp.uint32)
+    i = cp.arange(N, dtype=cp.uint32)
+    looks = i % 5 < 3
+    ops = cp.where(looks, int(gh.Op.FIND), int(gh.Op.ASSIGN)).astype(cp.uint8)
+    keys = cp.where(looks, i + cp.uint32(1 << 30), i % cp.uint32(there.size))
+    with gh.Table(backend, capacity=there.size, device="cuda:0") as table:
+        table.insert(there, there)
+        before = table.capacity
+        _, found = table.execute(ops, keys, keys + cp.uint32(1))
+        assert int(found.sum()) == 0
+        assert (len(table), table.capacity) == (there.size, before)
+        assert bool((table.find(there)[0] == there + cp.uint32(1)).all())
+
+
+def test_keys_that_are_erased_and_inserted_by_one_batch_find_room(backend: str) -> None:
+    there = cp.arange(1 << 18, dtype=cp.uint32) * cp.uint32(2654435761)
+    ops = cp.full(2 * there.size, int(gh.Op.ERASE), cp.uint8)
+    ops[there.size :] = int(gh.Op.INSERT)
+    keys = cp.concatenate([there, there])
+    with gh.Table(backend, capacity=there.size, device="cuda:0") as table:
+        for _ in range(4):
+            table.insert(there, ~there)
+            table.execute(ops, keys, ~keys)
+            table.insert(there, ~there)  # would tell of elements that found no room
+            assert len(table) == there.size
+            assert bool((table.find(there)[0] == ~there).all())
+        table.check()

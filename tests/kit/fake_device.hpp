@@ -524,7 +524,7 @@ class device {
     });
     return 0;
   }
-  int count_adding(const uint8_t* ops, size_t n, uint64_t* sum, void* h) {
+  int count_adding(const uint8_t* ops, const uint8_t* there, size_t n, uint64_t* sum, void* h) {
     if (const int e = fault("count_adding")) return e;
     if (!h) check_device("count_adding");
     const stream_ref s = of(h, "count_adding");
@@ -532,9 +532,9 @@ class device {
     find(sum, sizeof(*sum), "count_adding");
     enqueue(s, [=, this] {
       touch(ops, n, access::read, s->actor, s->clock, "count_adding");
+      touch(there, n, access::read, s->actor, s->clock, "count_adding");
       touch(sum, sizeof(*sum), access::write, s->actor, s->clock, "count_adding");
-      const auto* const codes = reinterpret_cast<const uint8_t*>(real(ops));
-      for (size_t i = 0; i < n; ++i) *reinterpret_cast<uint64_t*>(real(sum)) += adds_in_mix(codes[i]);
+      for (size_t i = 0; i < n; ++i) *real(sum) += takes_room_in_mix(real(ops)[i], there ? real(there)[i] : 0);
       return true;
     });
     return 0;
@@ -738,8 +738,8 @@ inline constexpr device_api fake_api = {
     .fill = [](void* p, int byte, size_t bytes, void* s) { return the_device.fill(p, byte, bytes, s); },
     .copy = [](void* to, const void* from, size_t bytes, void* s) { return the_device.copy(to, from, bytes, s); },
     .wait = [](void* s) { return the_device.wait(s); },
-    .count_adding = [](const uint8_t* ops, size_t n, uint64_t* sum,
-                       void* s) { return the_device.count_adding(ops, n, sum, s); },
+    .count_adding = [](const uint8_t* ops, const uint8_t* there, size_t n, uint64_t* sum,
+                       void* s) { return the_device.count_adding(ops, there, n, sum, s); },
     .pick_keys = [](const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, void* to, size_t many,
                     void* s) { return the_device.pick_keys(keys, ops, n, key_bytes, to, many, s); },
     .sketch_keys = [](const void* keys, const uint8_t* ops, size_t n, uint32_t key_bytes, uint32_t* ranks,

@@ -242,9 +242,16 @@ MISTAKES = [
     Mistake(
         "updates need room",
         GROWTH,
-        "if (p.window - present < p.need)",
-        "if (!PLANTED && p.window - present < p.need)",
+        "if (taking < p.need)",
+        "if (!PLANTED && taking < p.need)",
     ),
+    Mistake(
+        "an erased key comes back to its slot",
+        GROWTH,
+        "*taking = std::min(adding, *taking);",
+        "*taking = std::min(adding, PLANTED ? uint64_t(n - present) : *taking);",
+    ),
+    Mistake("who cannot look sees all keys", GROWTH, "*taking = adding;", "*taking = PLANTED ? 0 : adding;"),
     Mistake(
         "finds need room",
         GROWTH,
@@ -266,8 +273,8 @@ MISTAKES = [
     Mistake(
         "wider windows need no room",
         GROWTH,
-        "p.need + std::min(adding, more - present);",
-        "p.need + (PLANTED ? 0 : std::min(adding, more - present));",
+        "p.need + taking;",
+        "p.need + (PLANTED ? 0 : taking);",
     ),
     Mistake("a cell a step is skipped", GROWTH, "lo += m.step)", "lo += m.step + PLANTED)"),
     Mistake(
@@ -475,12 +482,6 @@ MISTAKES = [
         BATCHES,
         "sure = c.granted && !p.guessed && certain(p.q.n);",
         "sure = c.granted && (!p.guessed || PLANTED) && certain(p.q.n);",
-    ),
-    Mistake(
-        "whoever is looked for is expected to come",
-        GROWTH,
-        "api_.pick_keys(q.keys, q.ops,",
-        "api_.pick_keys(q.keys, PLANTED ? nullptr : q.ops,",
     ),
     # ordered queries
     Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),

@@ -320,3 +320,18 @@ def test_where_there_is_no_memory_to_double_a_table_grows_by_less(structure, mos
         assert room + 2000 <= t.capacity < 1.5 * room
         assert (t.find(keys)[0] == 1).all()
         t.check()
+
+
+def test_keys_that_are_only_looked_for_need_no_room(backend):
+    there = np.arange(1 << 14, dtype=np.uint32)
+    i = np.arange(1 << 17, dtype=np.uint32)
+    looks = i % 5 < 3
+    ops = np.where(looks, gh.Op.FIND, gh.Op.ASSIGN).astype(np.uint8)
+    keys = np.where(looks, i + 2**30, i % there.size).astype(np.uint32)
+    with gh.Table(backend, device="cpu", capacity=there.size) as table:
+        table.insert(there, there)
+        before = table.capacity
+        _, found = table.execute(ops, keys, keys + 1)
+        assert not found.any()
+        assert (len(table), table.capacity) == (there.size, before)
+        assert (table[there] == there + 1).all()

@@ -141,14 +141,23 @@ void far_cells(u64 seed) {
 // What a growing table asks about a mixed batch.
 void count_codes(u64 seed) {
   random_numbers draw{seed};
-  vector<u8> ops(draw.below(draw.below(4) ? 600 : 12000) + 1);
-  uint64_t expected = draw.below(100), sum = expected;
-  for (u8& op : ops) {
-    op = u8(draw.below(11));
-    expected += op == insert || op == assign || op == accumulate;
+  const size_t n = draw.below(draw.below(4) ? 600 : 12000) + 1;
+  vector<u8> ops(n), there(n);
+  const uint64_t before = draw.below(100);
+  uint64_t sum = before, adding = before, taking = before;
+  for (size_t i = 0; i < n; ++i) {
+    const u8 op = ops[i] = u8(draw.below(11));
+    there[i] = u8(draw.below(2));
+    const bool adds = op == insert || op == assign || op == accumulate;
+    adding += adds;
+    taking += there[i] ? op == erase : adds;
   }
-  if (gpuhash_linear_probe_device_cuda()->count_adding(ops.data(), ops.size(), &sum, nullptr)) wrong("codes: a fault");
-  SAME(sum, expected);
+  const device_api& cuda = *gpuhash_linear_probe_device_cuda();
+  if (cuda.count_adding(ops.data(), nullptr, n, &sum, nullptr)) wrong("codes: a fault");
+  SAME(sum, adding);
+  sum = before;
+  if (cuda.count_adding(ops.data(), there.data(), n, &sum, nullptr)) wrong("codes: a fault");
+  SAME(sum, taking);
 }
 
 // What it asks about the keys of a large one.

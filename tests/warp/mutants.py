@@ -38,10 +38,9 @@ MUTANTS = [
     Mutant("totals-of-reads", DRIVE, "!reads || q.batch_sum", "!reads"),
     Mutant("extra-lanes-counted", DRIVE, "mine && lacks_room(res.status)", "lacks_room(res.status) || !mine"),
     Mutant("codes-of-the-first-round", DEVICE, "i += stride", "i += n"),
-    Mutant(
-        "codes-past-the-last-block", DEVICE, "ops, n, blocks * counting_threads, sum", "ops, n, blocks * 128 + 1, sum"
-    ),
-    Mutant("codes-of-finds", DEVICE, "mine += adds_in_mix(ops[i]);", "mine += ops[i] != 0;"),
+    Mutant("codes-past-the-last-block", DEVICE, "size_t(counting_threads) * blocks", "blocks * 128 + 1"),
+    Mutant("codes-of-finds", DEVICE, "takes_room_in_mix(ops[i], there ? there[i] : 0)", "(ops[i] != 0)"),
+    Mutant("codes-of-keys-that-are-there", DEVICE, "there ? there[i] : 0", "0"),
     # whose element
     Mutant("past-the-end", DRIVE, "i < n && has_work(q, i)", "i < n + 3 && has_work(q, i < n ? i : 0)"),
     Mutant("retry-of-everything", "libgpuhash/drive/io.hpp", "!q.only_failed || lacks_room(q.status[i])", "true"),
