@@ -344,16 +344,26 @@ class workload {
     if (b.op == GPUHASH_OP_EXECUTE && !b.shared && !o_.duplicates && w.one_in(3)) return renew(o, std::move(b));
     launch(o, std::move(b));
   }
-  // Keys are erased and inserted by the same batch, so that they may take other slots. Then they are erased.
+  // The same keys are changed several times by one batch, most of all erased and inserted, so that they may take other
+  // slots. Then they are erased.
   void renew(owner& o, batch b) {
+    world& w = the_world;
     batch rest;
     rest.op = GPUHASH_OP_ERASE, rest.numbers = b.numbers, rest.unordered = b.unordered = true;
     const size_t n = b.numbers.size();
     for (size_t i = 0; i < n; ++i) b.numbers.push_back(rest.numbers[i]);
     b.ops.assign(n, GPUHASH_OP_ERASE);
     b.ops.resize(2 * n, GPUHASH_OP_INSERT);
+    const uint32_t other = w.one_in(2) ? 0 : 1 + w.below(100);  // per cent of the elements
+    for (size_t i = 0; i < 2 * n; ++i)
+      if (w.below(100) < other) b.numbers[i] = rest.numbers[w.below(uint32_t(n))], b.ops[i] = draw_code();
     launch(o, std::move(b));
     if (!over()) launch(o, std::move(rest));
+  }
+  uint8_t draw_code() {
+    static constexpr uint8_t codes[] = {GPUHASH_OP_NOP,  GPUHASH_OP_INSERT, GPUHASH_OP_INSERT,    GPUHASH_OP_ASSIGN,
+                                        GPUHASH_OP_FIND, GPUHASH_OP_ERASE,  GPUHASH_OP_ACCUMULATE};
+    return codes[the_world.below(o_.duplicates ? 3 : has_values() ? 7 : 6)];
   }
   batch draw_batch(owner& o, uint32_t op, bool shared) {
     world& w = the_world;
@@ -411,10 +421,8 @@ class workload {
     for (size_t i = 0; i < n; ++i) put(b.keys, kb, i, key_of(who, b.numbers[i]));
     const bool mixes = b.op == GPUHASH_OP_EXECUTE;
     if (mixes && b.ops.empty()) {
-      static constexpr uint8_t codes[] = {GPUHASH_OP_NOP,  GPUHASH_OP_INSERT, GPUHASH_OP_INSERT,    GPUHASH_OP_ASSIGN,
-                                          GPUHASH_OP_FIND, GPUHASH_OP_ERASE,  GPUHASH_OP_ACCUMULATE};
-      const uint32_t some = o_.duplicates ? 3 : has_values() ? 7 : 6, only = w.one_in(4) ? GPUHASH_OP_FIND : 0;
-      for (size_t i = 0; i < n; ++i) b.ops.push_back(only ? uint8_t(only) : codes[w.below(some)]);
+      const uint32_t only = w.one_in(4) ? GPUHASH_OP_FIND : 0;
+      for (size_t i = 0; i < n; ++i) b.ops.push_back(only ? uint8_t(only) : draw_code());
     }
     if (mixes) {
       b.codes = the_device.user_memory(n);
