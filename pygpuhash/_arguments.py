@@ -19,7 +19,7 @@ def whole(name: str, value: Any, most: int, least: int = 0) -> int:
     """An integer of a range, `value.__index__()`."""
     try:
         number = value.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):  # of an array, which has the method
         raise TypeError(f"{name}={value!r} is not an integer") from None
     if not least <= number <= most:
         raise InvalidArgument(f"{name}={number} is out of range: pass {least} to {most}")

@@ -38,6 +38,7 @@ __all__ = [
     "from_store",
     "holds",
     "lossless",
+    "masked",
     "on_device",
     "output",
     "refuse_short",
@@ -200,6 +201,11 @@ def to_base(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]
     return _as_dtype(given, dtype, what)
 
 
+def masked(what: str) -> str:
+    """A sentence for an array with a mask, which would be lost."""
+    return f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()"
+
+
 # ---- from what is given to an array of the table's dtype -------------------------------------------------------------
 
 
@@ -212,7 +218,8 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
         return _moments(np.array(given, dtype=object), dtype, what)
     array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()")
+        raise TypeError(masked(what))
+    array = np.asarray(array)  # a matrix stays of two dimensions, whatever its new shape is
     return array if array.dtype == dtype else _convert(array, dtype, what)
 
 

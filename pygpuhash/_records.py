@@ -105,6 +105,8 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
 
     if base.kind not in "SVc":
         return _arrays.to_base(given, base, what)
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(_arrays.masked(what))
     plain_python = isinstance(given, (list, tuple, bytes, complex, float, int))
     if plain_python and base.kind == "V":
         _check_fields(given, base, what)
@@ -112,8 +114,6 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
         array = np.array(given, base) if plain_python and base.kind == "V" else np.asarray(given)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{what} cannot be read as {base}: {error}") from error
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()")
     if array.dtype == base:
         return array
     if array.size == 0 and array.dtype.kind in "biufmMO":

@@ -13,6 +13,8 @@ __all__ = ["SlabAllocator"]
 
 NO_UNIT = 0xFFFFFFFF
 _HANDLE = np.dtype(np.uint32)
+_MOST_SUPER_BLOCKS = 255
+_MOST_MEMORY_BLOCKS = 16384  # of a super block
 
 
 class SlabAllocator(_core.CoreSlabAllocator):
@@ -43,32 +45,33 @@ class SlabAllocator(_core.CoreSlabAllocator):
         max_super_blocks: int = 0,
         memory_blocks: int = 0,
         seed: int | None = None,
-        threads: int = 0,
+        threads: int | None = None,
         wipe: bool = False,
         memory: Any = None,
         stream: Any = None,
     ) -> None:
+        if not isinstance(kind, str):
+            raise TypeError(f"kind={kind!r} is a {type(kind).__name__}: pass 'slab_alloc' or 'slab_alloc_light'")
         self._kind, self._ordinal = _devices.parse_device(device)
         self._stream = stream
         self._create(
             kind,
             self._kind,
             self._ordinal,
-            unit_bytes,
-            super_blocks,
-            max_super_blocks,
-            memory_blocks,
+            _arguments.whole("unit_bytes", unit_bytes, 256, least=64),
+            _arguments.whole("super_blocks", super_blocks, _MOST_SUPER_BLOCKS),
+            _arguments.whole("max_super_blocks", max_super_blocks, _MOST_SUPER_BLOCKS),
+            _arguments.whole("memory_blocks", memory_blocks, _MOST_MEMORY_BLOCKS),
             _arguments.seed(seed),
-            threads,
-            wipe,
+            0 if threads is None else _arguments.whole("threads", threads, 4096),
+            _arguments.flag("wipe", wipe),
             _memory.adapt(memory, self._kind, self._ordinal),
             self._stage().stream,
         )
 
     def allocate(self, n: int) -> np.ndarray[Any, Any]:
         """`n` units: uint32 handles. Raises `NoMemory`, and keeps nothing, when there are not so many."""
-        if n < 0:
-            raise ValueError(f"n={n} units were asked for: pass 0 or more")
+        n = _arguments.whole("n", n, 2**64 - 1)
         stage = self._stage()
         units = stage.room(n, _HANDLE)
         failure = self._call("allocate", n, units.ptr, 0, stage.stream)

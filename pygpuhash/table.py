@@ -109,7 +109,7 @@ class Table(_core.CoreTable):
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
         """A table, or the object of a backend that is a Python class."""
-        target = registry.resolve(backend) if backend != "auto" else None
+        target = None if isinstance(backend, str) and backend == "auto" else registry.resolve(backend)
         if isinstance(target, type):
             return target(**arguments)
         return super().__new__(cls)
@@ -140,11 +140,11 @@ class Table(_core.CoreTable):
             None if values is None else _arrays.store_dtype(values, keys=False),
         )
         load = _arguments.load_factor(max_load_factor)
-        place = None if device == "auto" else _devices.parse_device(device)
+        place = None if isinstance(device, str) and device == "auto" else _devices.parse_device(device)
+        if not isinstance(needs, Iterable | None):
+            raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
+        needs = [needs] if isinstance(needs, str) else list(() if needs is None else needs)
         if backend == "auto":
-            if not isinstance(needs, Iterable | None):
-                raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
-            needs = [needs] if isinstance(needs, str) else list(needs or ())
             _refuse_contradictions(needs, keys, values, backend_options)
             name = _choice.choose(needs, dtypes[1], dtypes[3], load, backend_options, place and place[0])
             if "multi" in needs:
@@ -564,6 +564,10 @@ class Table(_core.CoreTable):
         default = _arrays.from_store(
             _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
         )
+        if default.shape not in (values.shape, values.shape[found.ndim :]):  # one for each key, or one
+            raise ValueError(
+                f"default has shape {default.shape}, keys {found.shape}: pass one value per key, or a scalar"
+            )
         values[~found] = default[~found] if default.shape == values.shape else default
         return values
 

@@ -20,12 +20,15 @@ KEYS = np.arange(4, dtype=np.uint64)
     [
         ({"device": "gpu"}, gh.InvalidArgument, "device='gpu' is not a device"),
         ({"device": 3}, gh.InvalidArgument, "device=3 is not a device"),
+        ({"device": np.array([1, 2])}, gh.InvalidArgument, r"device=array\(\[1, 2\]\) is not a device"),
         ({"device": "cpu:7"}, gh.InvalidArgument, "cpu:7"),
         ({"device": "cuda:99"}, gh.DeviceError, "cuda:99"),
         ({"capacity": -1}, gh.InvalidArgument, "capacity=-1 is out of range"),
         ({"capacity": 2**64}, gh.InvalidArgument, "capacity=18446744073709551616"),
         ({"capacity": 2**62}, gh.InvalidArgument, "capacity.*overflow"),
         ({"capacity": 1.5}, TypeError, "capacity=1.5 is not an integer"),
+        ({"capacity": np.array([1, 2])}, TypeError, "capacity=array.* is not an integer"),
+        ({"needs": np.array(["multi", "ordered"])}, gh.InvalidArgument, "is for backend='auto'"),
         ({"max_load_factor": 0}, gh.InvalidArgument, "max_load_factor=0"),
         (
             {"max_load_factor": 1e-9},
@@ -55,6 +58,8 @@ def test_unknown_backends_suggest_the_nearest():
         gh.Table("no-such-distribution:linear_probe")
     with pytest.raises(TypeError, match="backend=3"):
         gh.Table(3)
+    with pytest.raises(TypeError, match="backend=array"):
+        gh.Table(np.array([1, 2]))
     with pytest.raises(gh.InvalidArgument, match="null character"):
         gh.Table("linear\0probe")
 
@@ -67,6 +72,8 @@ def test_unknown_backends_suggest_the_nearest():
         (lambda t: t.insert(KEYS, KEYS.reshape(2, 2)), ValueError, r"shape \(2, 2\)"),
         (lambda t: t.insert_or_assign(KEYS, KEYS, dedup="first"), gh.InvalidArgument, "dedup='first'"),
         (lambda t: t.insert_or_assign(KEYS, KEYS[:3], dedup="last"), ValueError, r"values have shape \(3,\)"),
+        (lambda t: t.get(KEYS, KEYS[:3]), ValueError, r"default has shape \(3,\), keys \(4,\)"),
+        (lambda t: t.get(KEYS, KEYS[None]), ValueError, r"default has shape \(1, 4\), keys \(4,\)"),
         (lambda t: t.accumulate(KEYS, 1, op="mul"), gh.InvalidArgument, "op='mul'"),
         (lambda t: t.execute([4], KEYS), ValueError, r"ops have shape \(1,\)"),
         (lambda t: t.execute([300] * 4, KEYS), OverflowError, "300 does not fit uint8"),

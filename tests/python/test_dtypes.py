@@ -125,6 +125,7 @@ def test_safe_casts_are_made(backend, given, dtype):
         (np.array([None]), "uint64", TypeError, "object"),
         (np.zeros(2, [("a", "i4")]), "uint64", TypeError, "pass an array of numbers"),
         (np.arange(3, dtype=">u8"), "uint64", TypeError, "not in native byte order.*newbyteorder"),
+        (np.array([[1, -2]]).view(np.matrix), "uint64", OverflowError, r"element \(0, 1\) is -2"),
         (np.ma.array([1, 2], mask=[0, 1]), "int64", TypeError, "masked array.*compressed"),
     ],
 )

@@ -253,6 +253,25 @@ def test_sizes_that_are_refused():
         gh.Table("linear_probe", key_dtype=("u4", 3), device="cpu")
 
 
+@pytest.mark.parametrize("dtype", ["S8", "complex128", [("x", "i4"), ("y", "i4")], ("u4", 2)])
+def test_masked_arrays_are_refused(dtype):
+    masked = np.ma.masked_all(2, dtype)
+    with gh.Table("stadium", key_dtype=dtype, device="cpu") as table:
+        with pytest.raises(TypeError, match=r"keys is a masked array.*compressed"):
+            table.insert(masked, 1)
+        assert len(table) == 0
+
+
+@pytest.mark.parametrize("dtype", ["S8", "u8", "u2"])
+def test_a_matrix_is_an_array(dtype):
+    keys = np.array([[1, 2], [2, 3]]).astype(dtype).view(np.matrix)
+    with gh.Table(key_dtype=dtype, value_dtype="u4", device="cpu") as table:
+        assert table.insert_or_assign(keys, [[5, 6], [7, 8]], dedup="last").tolist() == [[True, False], [True, True]]
+        assert table[keys].tolist() == [[5, 7], [7, 8]]
+        table[keys] = np.array([[1, 2], [3, 4]]).view(np.matrix)
+        assert table[keys].tolist() == [[1, 3], [3, 4]]
+
+
 def test_arrays_that_are_refused():
     with gh.Table("stadium", key_dtype=("u4", 3), value_dtype=None, device="cpu") as t:
         with pytest.raises(ValueError, match=r"shape \(3000, 4\).*pass shape \(n, 3\)"):

@@ -61,6 +61,25 @@ def test_no_units(kind):
         slabs.allocate(0)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"kind": 3}, TypeError, "kind=3 is a int: pass 'slab_alloc'"),
+        ({"unit_bytes": 128.5}, TypeError, "unit_bytes=128.5 is not an integer"),
+        ({"unit_bytes": -1}, gh.InvalidArgument, "unit_bytes=-1 is out of range: pass 64 to 256"),
+        ({"super_blocks": 1.5}, TypeError, "super_blocks=1.5 is not an integer"),
+        ({"max_super_blocks": 2**32}, gh.InvalidArgument, "max_super_blocks=4294967296 is out of range: pass 0 to 255"),
+        ({"memory_blocks": None}, TypeError, "memory_blocks=None is not an integer"),
+        ({"threads": -1}, gh.InvalidArgument, "threads=-1 is out of range"),
+        ({"threads": np.array([1, 2])}, TypeError, "threads=array.* is not an integer"),
+        ({"wipe": "no"}, TypeError, "wipe='no' is neither True nor False"),
+    ],
+)
+def test_arguments_are_named(arguments, error, words):
+    with pytest.raises(error, match=words):
+        gh.SlabAllocator(**arguments)
+
+
 def test_bad_arguments():
     with pytest.raises((gh.InvalidArgument, gh.NotFound, gh.Unsupported)):
         gh.SlabAllocator("no_such_kind")
@@ -69,6 +88,8 @@ def test_bad_arguments():
     with allocator("slab_alloc") as slabs:
         with pytest.raises(ValueError, match="n=-1"):
             slabs.allocate(-1)
+        with pytest.raises(TypeError, match="n='x' is not an integer"):
+            slabs.allocate("x")
         slabs.close()
         with pytest.raises(gh.ClosedTable, match="this allocator is closed"):
             slabs.allocate(1)
