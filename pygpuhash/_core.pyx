@@ -988,6 +988,7 @@ cdef class CoreTable:
 
     cdef int _enter(self) except -1:
         if self.closed or self.handle == NULL:
+            self._want_made()
             raise errors.ClosedTable("this table is closed: create a new one")
         self.calls += 1
         return 0
@@ -996,6 +997,11 @@ cdef class CoreTable:
         self.calls -= 1
         if self.closed and self.calls == 0:
             self._destroy()
+        return 0
+
+    cdef int _want_made(self) except -1:
+        if self.key_dtype is None:
+            raise errors.ClosedTable("this table was never made: a subclass has to call super().__init__")
         return 0
 
     def _pretend(self, int kind):
@@ -1056,6 +1062,8 @@ cdef class CoreTable:
         With False for a mask there is none: the library writes no statuses where it can do without.
         """
         cdef object library = None
+        if self.key_dtype is None:
+            self._want_made()
         if mask is False and (self._kind == GPUHASH_CPU or not _arrays.on_device(keys)):
             return self._batch(op, keys, values, ops, out, None, stream, out_dtype, flags, combine)[0], None
         if self._kind != GPUHASH_CPU:
@@ -1473,6 +1481,7 @@ cdef class CoreTable:
         if isinstance(keys, slice):
             return self._slice(keys)
         if self.value_dtype is None:
+            self._want_made()
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
         values, found = self._batch(GPUHASH_OP_FIND, keys, None, None, None, None, None, self.value_dtype)
         if not all_true(found):
@@ -1502,6 +1511,7 @@ cdef class CoreTable:
         return self._contains(key)
 
     cdef int _want_values(self, object values) except -1:
+        self._want_made()
         if values is None and self.value_dtype is not None:
             raise TypeError(f"this table holds {self.value_dtype} values: pass values, one per key or a scalar")
         if values is not None and self.value_dtype is None:
@@ -1694,6 +1704,8 @@ cdef class CoreSlabAllocator:
         cdef gpuhash_slab_config config
         cdef gpuhash_error err
         cdef gpuhash_status status
+        if self.handle != NULL:
+            raise errors.InvalidArgument("this allocator was created already: make a new SlabAllocator")
         encoded = encode(kind, "the allocator's kind")
         memset(&config, 0, sizeof(config))
         config.struct_size = sizeof(config)

@@ -108,5 +108,8 @@ class SlabAllocator(_core.CoreSlabAllocator):
     def __enter__(self) -> SlabAllocator:
         return self
 
+    def __reduce__(self) -> Any:
+        raise TypeError("an allocator cannot be pickled or copied: make one in the process that uses it")
+
     def __exit__(self, *exception: object) -> None:
         self.close()

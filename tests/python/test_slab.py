@@ -1,5 +1,7 @@
 """SlabAllocator, where a backend provides it."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,14 @@ def test_no_units(kind):
 def test_arguments_are_named(arguments, error, words):
     with pytest.raises(error, match=words):
         gh.SlabAllocator(**arguments)
+
+
+def test_an_allocator_is_made_once_and_not_copied():
+    with allocator("slab_alloc", memory_blocks=1) as slabs:
+        with pytest.raises(gh.InvalidArgument, match="this allocator was created already"):
+            slabs.__init__()
+        with pytest.raises(TypeError, match="an allocator cannot be pickled or copied"):
+            copy.copy(slabs)
 
 
 def test_bad_arguments():

@@ -376,6 +376,23 @@ def test_closing(backend):
     assert repr(table) == "<pygpuhash.Table, closed>"
 
 
+def test_a_table_that_was_never_made():
+    class Forgetful(gh.Table):
+        def __init__(self) -> None:
+            pass
+
+    table = Forgetful()
+    for call in (
+        lambda: table.insert([1], [2]),
+        lambda: table.find([1]),
+        lambda: table[1],
+        lambda: table.__setitem__(1, 2),
+        lambda: len(table),
+    ):
+        with pytest.raises(gh.ClosedTable, match=r"never made: .* super\(\).__init__"):
+            call()
+
+
 def test_the_memory_resource_gets_everything_back(backend):
     held = {}
 
