@@ -52,7 +52,7 @@ class stadium final : public table {
       place now;
       if (const gpuhash_status s = lay_out(config_.capacity, &now, stream, err)) return s;
       if (now.file)
-        if (const gpuhash_status s = now.file->publish(err)) return s;
+        if (const gpuhash_status s = now.file->publish(nullptr, err)) return s;
       use(now);
       if (const gpuhash_status s = write_used({}, 0, stream, err)) return s;
     }
@@ -203,7 +203,8 @@ class stadium final : public table {
       return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s exists already; name another file, or pass file=auto",
                         options_.path.c_str());
     auto file = std::make_shared<table_file>();
-    if (const gpuhash_status s = file->create(options_.path, options_.elements, out->layout, err)) return s;
+    if (const gpuhash_status s = file->create(options_.path, options_.elements, out->layout, storage_.file.get(), err))
+      return s;
     out->layout.tickets = file->tickets();
     out->layout.place_slots(file->slots());
     out->file = std::move(file);
@@ -328,7 +329,7 @@ class stadium final : public table {
     const uint64_t cells = before.layout.cells();
     const uint64_t step = step_of(before.layout);
     gpuhash_status s = move_pairs({&before.layout, cells, step, live, GPUHASH_OP_INSERT, false}, moved, stream, err);
-    if (s == GPUHASH_OK && fresh.file) s = fresh.file->publish(err);
+    if (s == GPUHASH_OK && fresh.file) s = fresh.file->publish(before.file.get(), err);
     if (s == GPUHASH_OK) return drop_storage(before, stream, err);
     use(before);
     drop_storage(fresh, stream, nullptr);

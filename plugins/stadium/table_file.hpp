@@ -8,7 +8,7 @@
 //
 //   F1  One table at a time has the file open: its file description holds flock(LOCK_EX).
 //   F2  A file under its own name is a whole table. A new or larger one is written beside it, under the name with ".new",
-//       and takes the name by rename().
+//       and takes the name by rename(), from no file but the one that its table had.
 //   F3  All blocks of a file are allocated before it is mapped, so that a full disk is an error of open, and not a signal
 //       in the middle of a batch.
 #pragma once
@@ -32,7 +32,7 @@ namespace gpuhash {
 struct file_header {
   static constexpr char right_magic[16] = "gpuhash.stadium";
   static constexpr uint32_t right_version = 1;
-  enum : uint32_t { closed = 1, open_for_writing = 2 };
+  enum : uint32_t { closed = 1, open_for_writing = 2, being_made = 3 };
 
   char magic[16];
   uint32_t version;
@@ -73,21 +73,28 @@ class table_file {
   table_file& operator=(const table_file&) = delete;
   ~table_file() {
     if (base_) munmap(base_, bytes_);
-    if (fd_ >= 0) ::close(fd_);
     if (temporary_) unlink((path_ + ".new").c_str());
+    if (fd_ < 0) return;
+    flock(fd_, LOCK_UN);  // also of the descriptors that children of this process have inherited
+    ::close(fd_);
   }
 
-  // A new file beside `path`, with no key in it. publish() gives it its name.
+  // A new file beside `path`, with no key in it. publish() gives it its name. before: the file that it will replace, if any.
   gpuhash_status create(const std::string& path, const std::string& elements, const stadium_table& t,
-                        gpuhash_error* err) {
+                        const table_file* before, gpuhash_error* err) {
     path_ = path;
+    if (before) refusal_ = GPUHASH_NO_MEMORY;  // no argument of the call is at fault
     const std::string name = path + ".new";
     fd_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd_ < 0) return failed(err, "cannot be created", name.c_str(), errno);
     if (flock(fd_, LOCK_EX | LOCK_NB)) return in_use(err, name.c_str());
+    if (!is_left_over())
+      return host->fail(err, refusal_,
+                        "%s is where a new table is written, and holds something else; move it away, or name another "
+                        "file",
+                        name.c_str());
     temporary_ = true;
-    if (ftruncate(fd_, 0))
-      return failed(err, "cannot be emptied", name.c_str(), errno);  // left by a table that was killed
+    if (ftruncate(fd_, 0)) return failed(err, "cannot be emptied", name.c_str(), errno);
     const uint64_t bytes = bytes_for(t);
     if (const int e = allocate(bytes)) {
       if (e != ENOSPC && e != EDQUOT && e != EFBIG) return failed(err, "cannot be written", name.c_str(), e);
@@ -114,13 +121,18 @@ class table_file {
     h.bytes = bytes;
     h.sum = h.checksum();
     elements.copy(h.elements, sizeof(h.elements) - 1);
-    begin_writing();
+    begin_writing(file_header::being_made);
     return GPUHASH_OK;
   }
-  gpuhash_status publish(gpuhash_error* err) {
-    if (rename((path_ + ".new").c_str(), path_.c_str()))
+  gpuhash_status publish(const table_file* before, gpuhash_error* err) {
+    const std::string name = path_ + ".new";
+    if (before && !before->has_its_name())
+      return host->fail(err, refusal_, "%s is another file by now, which is left as it is; move it away to go on",
+                        path_.c_str());
+    if (before ? rename(name.c_str(), path_.c_str()) : rename_to_nothing(name.c_str(), path_.c_str()))
       return failed(err, "cannot be given its name", path_.c_str(), errno);
     temporary_ = false;
+    header().state = file_header::open_for_writing;
     return GPUHASH_OK;
   }
 
@@ -176,9 +188,9 @@ class table_file {
   }
 
   // From here on the file is not closed, whatever happens.
-  void begin_writing() {
+  void begin_writing(uint32_t state = file_header::open_for_writing) {
     read_boot(header().boot);
-    header().state = file_header::open_for_writing;
+    header().state = state;
     msync(base_, page, MS_SYNC);
   }
   // Everything is on the disk, and then the word that it is.
@@ -196,6 +208,36 @@ class table_file {
 
  private:
   file_header& header() const { return *static_cast<file_header*>(base_); }
+
+  // Is the open file nothing but what a table left that was killed before it gave the file its name?
+  bool is_left_over() const {
+    file_header h{};
+    const ssize_t n = pread(fd_, &h, sizeof(h), 0);
+    if (n <= 0) return n == 0;
+    if (!memcmp(h.magic, file_header{}.magic, sizeof(h.magic))) return true;  // its blocks were allocated, no more
+    return !memcmp(h.magic, file_header::right_magic, sizeof(h.magic)) &&
+           (h.state == 0 || h.state == file_header::being_made);
+  }
+  // Does the path name this file, or none?
+  bool has_its_name() const {
+    struct stat mine;
+    struct stat named;
+    if (stat(path_.c_str(), &named)) return errno == ENOENT;
+    return !fstat(fd_, &mine) && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+  }
+  // rename(), but not over a file that has come to be there meanwhile.
+  static int rename_to_nothing(const char* from, const char* to) {
+#ifdef RENAME_NOREPLACE
+    if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE)) return 0;
+    if (errno != EINVAL && errno != ENOSYS) return -1;  // what file systems answer that cannot do so
+#endif
+    struct stat there;
+    if (!lstat(to, &there)) {
+      errno = EEXIST;
+      return -1;
+    }
+    return rename(from, to);
+  }
 
   gpuhash_status map(uint64_t bytes, const char* name, gpuhash_error* err) {
     void* const p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
@@ -225,20 +267,20 @@ class table_file {
     if (read(fd, boot, sizeof(boot) - 1) < 0) memset(boot, 0, sizeof(boot));
     ::close(fd);
   }
-  static gpuhash_status failed(gpuhash_error* err, const char* how, const char* name, int e) {
-    return host->fail(err, e == ENOMEM ? GPUHASH_NO_MEMORY : GPUHASH_INVALID_ARGUMENT, "%s %s: %s", name, how,
-                      strerror(e));
+  gpuhash_status failed(gpuhash_error* err, const char* how, const char* name, int e) const {
+    return host->fail(err, e == ENOMEM ? GPUHASH_NO_MEMORY : refusal_, "%s %s: %s", name, how, strerror(e));
   }
-  static gpuhash_status in_use(gpuhash_error* err, const char* name) {
-    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
-                      "%s is open in another table, of this process or another one; close that first", name);
+  gpuhash_status in_use(gpuhash_error* err, const char* name) const {
+    return host->fail(err, refusal_, "%s is open in another table, of this process or another one; close that first",
+                      name);
   }
 
   int fd_ = -1;
   void* base_ = nullptr;
   uint64_t bytes_ = 0;
   std::string path_;
-  bool temporary_ = false;  // it has not got its name yet
+  bool temporary_ = false;                             // it has not got its name yet
+  gpuhash_status refusal_ = GPUHASH_INVALID_ARGUMENT;  // of files that cannot be had
 };
 
 }  // namespace gpuhash

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -289,11 +290,73 @@ def test_one_table_at_a_time(filled):
 
 def test_what_a_killed_growth_left_is_taken_away(filled):
     left = filled.with_name(filled.name + ".new")
-    left.write_bytes(b"x" * 100_000)
+    left.write_bytes(bytes(100_000))
     with table(filled) as t:
         t.reserve(50_000)
         assert (t[KEYS] == VALUES).all()
     assert not left.exists()
+
+
+@pytest.mark.parametrize("content", [b"precious", b"x" * 100_000], ids=["short", "long"])
+def test_a_file_of_somebody_else_is_not_written_over(filled, content):
+    other = filled.with_name(filled.name + ".new")
+    other.write_bytes(content)
+    with table(filled) as t:
+        with pytest.raises(gh.NoMemory, match="holds something else; move it away"):
+            t.reserve(50_000)
+        assert (t[KEYS] == VALUES).all()
+    assert other.read_bytes() == content
+    filled.unlink()
+    refuses(gh.InvalidArgument, "holds something else; move it away", filled)
+    assert other.read_bytes() == content
+
+
+def test_a_table_is_not_written_over_for_its_name(filled):
+    beside = filled.rename(filled.with_name("a.new"))
+    refuses(gh.InvalidArgument, "holds something else", filled.with_name("a"))
+    with table(beside) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
+def test_growth_does_not_take_the_place_of_another_table(filled):
+    with table(filled) as t:
+        moved = filled.rename(filled.with_name("moved"))
+        with table(filled) as other:
+            other.insert([1], [2])
+            with pytest.raises(gh.HeapFull, match="is another file by now") as full:
+                t.insert(np.arange(100_000, 200_000, dtype="u8"), 1)
+            assert len(t) == len(KEYS) + (~full.value.failed).sum()
+            assert (t[KEYS] == VALUES).all()
+            assert other[1] == 2
+    with table(moved) as t, table(filled) as other:
+        assert other.keys().tolist() == [1]
+        assert (t[KEYS] == VALUES).all()
+
+
+def test_growth_where_the_folder_is_gone(path):
+    folder = path.parent / "folder"
+    folder.mkdir()
+    with table(folder / "t") as t:
+        shutil.rmtree(folder)
+        with pytest.raises(gh.HeapFull, match=r"t.new cannot be created: No such file") as full:
+            t.insert(KEYS, VALUES)
+        done = ~full.value.failed
+        assert len(t) == done.sum()
+        assert (t[KEYS[done]] == VALUES[done]).all()
+
+
+def test_a_file_is_free_when_it_is_closed_whatever_children_do(filled):
+    t = table(filled)
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        t.close()
+        with table(filled) as again:
+            assert len(again) == len(KEYS)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_a_file_that_was_closed_is_whole_on_every_boot(filled):
@@ -375,7 +438,10 @@ def test_killed_two_hundred_times(path):
 
 def test_what_a_killed_table_left_of_its_new_file_is_nothing(path):
     left = path.with_name(path.name + ".new")
-    left.write_bytes(b"\xff" * (1 << 20))  # more than the table needs
+    with table(left) as t:
+        t.insert(KEYS, VALUES)
+    patch(left, STATE, struct.pack("I", 3))  # it was being made
+    os.truncate(left, 1 << 20)  # more than the table needs
     with table(path) as t:
         assert len(t) == 0
         assert not t.contains(KEYS).any()
