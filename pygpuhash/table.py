@@ -154,7 +154,7 @@ class Table(_core.CoreTable):
         else:
             name = str(registry.resolve(backend))
         kind, ordinal = place or _devices.best_device(name)
-        options = {key: _arguments.option(key, value) for key, value in backend_options.items()}
+        options = {key: _option(key, value) for key, value in backend_options.items()}
         if keys.kind in "imMf" and "order" not in options:
             order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(name)["options"]))
             if order is not None:
@@ -741,7 +741,14 @@ def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], va
         options.setdefault("elements", f"keys {keys}, values {values}")
 
 
-def _hint(options: dict[str, str]) -> str:
+def _option(name: str, value: Any) -> str:
+    try:
+        return _arguments.option(name, value)
+    except TypeError as error:
+        raise TypeError(f"{error}{_hint([name])}") from None
+
+
+def _hint(options: Iterable[str]) -> str:
     """An argument of `Table` that an unknown option may have meant."""
     for name in options:
         for parameter in Table.__signature__.parameters:

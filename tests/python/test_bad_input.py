@@ -43,6 +43,7 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"key_dtype": None}, TypeError, "key_dtype=None is not a dtype"),
         ({"no_such_option": 1}, gh.OptionNotFound, "no_such_option"),
         ({"no_such_option": [1]}, TypeError, "no_such_option"),
+        ({"key_dtyp": [("x", "i4")]}, TypeError, "key_dtyp looks like the argument key_dtype"),
         ({"no\0option": 1}, gh.InvalidArgument, "null character"),
     ],
 )
