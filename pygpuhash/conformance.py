@@ -31,9 +31,9 @@ def main(argv: list[str] | None = None) -> int:
     """Entry point of the subcommand; returns the exit status."""
     options = _parser().parse_args(argv)
     progress = sys.stderr if options.json else sys.stdout
-    limit = LIMITS[_effort(options)] if options.limit is None else options.limit
     try:
         print(f"loading {options.name}", file=progress, flush=True)
+        limit = _limit(options)
         _watch(limit)
         found = targets(
             options.name, options.device, seed=_seed(options), effort=_effort(options), fields=_fields(options)
@@ -156,6 +156,13 @@ def _parser() -> argparse.ArgumentParser:
 
 def _effort(options: argparse.Namespace) -> str:
     return "quick" if options.quick else "long" if options.long else "normal"
+
+
+def _limit(options: argparse.Namespace) -> int:
+    limit: int = LIMITS[_effort(options)] if options.limit is None else options.limit
+    if limit < 0:
+        raise InvalidArgument(f"--limit={limit} is out of range: pass seconds, or 0 for no limit")
+    return limit
 
 
 def _seed(options: argparse.Namespace) -> int:

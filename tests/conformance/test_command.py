@@ -84,6 +84,7 @@ def test_module_by_path(capsys):
         (["linear_probe", "--device", "cpu:1"], "cpu:1"),
         (["linear_probe", "--device", "tpu"], "tpu"),
         (["linear_probe", "--seed", "0"], "--seed=0"),
+        (["linear_probe", "--limit", "-1"], "--limit=-1 is out of range"),
         (["linear_probe", "--check", "nothing"], "--check=nothing is not known"),
         (["linear_probe", "--option", "row"], "--option=row is not KEY=VALUE"),
     ],

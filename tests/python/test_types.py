@@ -162,6 +162,7 @@ def test_a_table_can_be_weakly_referenced_and_derived_from(backend):
         ("load_factor", "looks like the argument max_load_factor"),
         ("key_type", "looks like the argument key_dtype"),
         ("num_threads", "looks like the argument threads"),
+        ("a", "'a' is unknown"),
         ("colour", "known: "),
     ],
 )
