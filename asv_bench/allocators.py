@@ -18,6 +18,7 @@ from pathlib import Path
 import pygpuhash as gh
 
 from .harness import allocators
+from .harness.arguments import whole
 from .harness.devices import Device, Unavailable, available, device
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, rate
 
@@ -53,9 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.allocators", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, or all")
-    parser.add_argument("--n", type=int, default=1 << 20, help="slabs; default 2^20")
+    parser.add_argument("--n", type=whole(1), default=1 << 20, help="slabs; default 2^20")
     parser.add_argument("--unit", type=int, choices=(64, 128, 256), default=128, help="bytes of a slab; default 128")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
     try:

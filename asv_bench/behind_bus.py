@@ -30,7 +30,8 @@ import numpy as np
 
 import pygpuhash as gh
 
-from .harness.devices import Unavailable, device
+from .harness.arguments import one_sentence, pair, real, whole
+from .harness.devices import device
 from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, rate, write_report
 
@@ -203,25 +204,29 @@ def measure(on: Any, args: argparse.Namespace, row_bytes: int) -> Iterator[Row]:
         bench.table.close()
 
 
+@one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.behind_bus", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--gib", type=float, default=8, help="of slots, 2^30 bytes; default: 8")
-    parser.add_argument("--row", type=int, action="append", help="bytes, a multiple of 16; default: 16, 64, 128")
-    parser.add_argument("--most", type=int, default=1 << 28, help="the largest batch; default: 2^28, or a quarter")
-    parser.add_argument("--step", type=int, default=3, help="batches grow by 2^STEP; default: 3")
+    parser.add_argument("--gib", type=real(0.001, 4096), default=8, help="of slots, 2^30 bytes; default: 8")
+    parser.add_argument(
+        "--row", type=whole(16, 256), action="append", help="bytes, a multiple of 16; default: 16, 64, 128"
+    )
+    parser.add_argument("--most", type=whole(1), default=1 << 28, help="the largest batch; default: 2^28, or a quarter")
+    parser.add_argument("--step", type=whole(1, 40), default=3, help="batches grow by 2^STEP; default: 3")
     parser.add_argument("--tables-only", action="store_true", help="no ceilings, and nothing in-core")
-    parser.add_argument("--option", action="append", default=[], help="of the table in host memory, key=value")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument(
+        "--option", type=pair, action="append", default=[], help="of the table in host memory, key=value"
+    )
+    parser.add_argument("--repeats", type=whole(1), default=3)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
-    args.options = dict(o.split("=", 1) for o in args.option)
-    try:
-        on = device(args.device)
-    except Unavailable as error:
-        print(f"behind_bus: {error}", file=sys.stderr)
-        return 2
+    args.options = dict(args.option)
+    for row in args.row or []:
+        if row % 16:
+            parser.error(f"--row {row}: use a multiple of 16")
+    on = device(args.device)
     rows = []
     start = time.perf_counter()
     for width in args.row or [16, 64, 128]:

@@ -25,14 +25,17 @@ import contextlib
 import multiprocessing
 import os
 import statistics
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import pygpuhash as gh
+
+from .harness.arguments import one_sentence, whole
 
 
 def burn() -> None:
@@ -201,30 +204,38 @@ def busy_beside(busy: int) -> Iterator[None]:
             process.terminate()
 
 
-def main() -> None:
+@one_sentence
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m asv_bench.beside_others",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--backend", default="linear_probe")
-    parser.add_argument("--keys", type=int, default=20_000, help="keys per batch; default: 20000")
-    parser.add_argument("--batches", type=int, default=100, help="batches per run; default: 100")
-    parser.add_argument("--rounds", type=int, default=7, help="runs of each setting; default: 7")
-    parser.add_argument("--busy", type=int, default=2, help="busy processes of the second part; default: 2")
+    parser.add_argument("--keys", type=whole(1), default=20_000, help="keys per batch; default: 20000")
+    parser.add_argument("--batches", type=whole(1), default=100, help="batches per run; default: 100")
+    parser.add_argument("--rounds", type=whole(1), default=7, help="runs of each setting; default: 7")
+    parser.add_argument("--busy", type=whole(0, 1000), default=2, help="busy processes of the second part; default: 2")
     parser.add_argument("--only", choices=("batches", "aggregations"), help="default: both tables")
-    parser.add_argument("--elements", type=int, nargs="+", default=[1_000_000], help="of aggregations; default: 10^6")
+    parser.add_argument(
+        "--elements", type=whole(1), nargs="+", default=[1_000_000], help="of aggregations; default: 10^6"
+    )
     parser.add_argument("--key-bytes", type=int, nargs="+", default=[8], choices=(4, 8), help="default: 8")
     kinds = (*KINDS, *FEW_KINDS)
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=kinds, help=f"kinds of keys; default: {KINDS}")
     parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS, help="default: all")
-    arguments = parser.parse_args()
-    if arguments.only != "batches":
-        print(f"{arguments.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
+    args = parser.parse_args(arguments)
+    if args.only != "batches":
+        print(f"{args.rounds} rounds; load of the machine before: {os.getloadavg()[0]:.1f}\n")
         print("busy beside  task          elements  bytes, kind  library", end="")
         print("                   ms (range)         processor   / ours")
-        for busy in sorted({0, arguments.busy}):
-            measure_aggregations(arguments, busy)
+        for busy in sorted({0, args.busy}):
+            measure_aggregations(args, busy)
         print()
-    if arguments.only != "aggregations":
-        measure_batches(arguments)
+    if args.only != "aggregations":
+        measure_batches(args)
+    return 0
 
 
 def measure_batches(arguments: argparse.Namespace) -> None:
@@ -244,4 +255,4 @@ def measure_batches(arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

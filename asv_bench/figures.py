@@ -45,6 +45,7 @@ from pathlib import Path
 import pygpuhash as gh
 
 from .harness import paper_hive, paper_linear_probe, paper_skiplist, paper_slab_hash, paper_stadium
+from .harness.arguments import whole
 from .harness.devices import Unavailable, available, device
 from .harness.figure import Figure, Settings
 from .harness.results import RESULTS, circumstances, machine_name, write_csv
@@ -82,12 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "figure", help="; ".join(f"{backend}: {', '.join(of)}" for backend, of in FIGURES.items()) + "; all"
     )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, or all")
-    parser.add_argument("--n", type=int, help="elements; default: the paper's, or fewer on a CPU")
+    parser.add_argument("--n", type=whole(1), help="elements; default: the paper's, or fewer on a CPU")
     parser.add_argument(
-        "--slots", type=int, help="linear_probe: slots, a power of two; default 2^27 on CUDA, 2^24 on a CPU"
+        "--slots", type=whole(1), help="linear_probe: slots, a power of two; default 2^27 on CUDA, 2^24 on a CPU"
     )
-    parser.add_argument("--repeats", type=int, default=5, help="independent trials; default 5")
-    parser.add_argument("--threads", type=int, help="CPU threads; default: one for each CPU")
+    parser.add_argument("--repeats", type=whole(1), default=5, help="independent trials; default 5")
+    parser.add_argument("--threads", type=whole(1), help="CPU threads; default: one for each CPU")
     parser.add_argument("--option", type=option, action="append", default=[], help="backend option key=value")
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
@@ -95,8 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         if name not in FIGURES[args.backend]:
             parser.error(f"{args.backend} has no figure {name!r}; it has {', '.join(FIGURES[args.backend])}, all")
-    if args.repeats < 1:
-        parser.error(f"--repeats {args.repeats}: use at least 1")
     options = PAPER_OPTIONS.get(args.backend, {}) | {key: values[0] for key, values in args.option}
     try:
         for device_name in available(args.device):

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from .harness.arguments import one_sentence, pair, real, whole
 from .harness.ceilings import Ceilings
-from .harness.devices import Unavailable, device
+from .harness.devices import device
 from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 from .harness.runs import make_table
@@ -59,24 +60,23 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
                             yield who, load, keys, operation, median, slowest, fastest, ceiling, median / ceiling
 
 
+@one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.in_cache", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--backend", action="append", help="default: linear_probe; may be repeated")
-    parser.add_argument("--keys", type=int, action="append", help="keys of a table; may be repeated")
-    parser.add_argument("--load", type=float, action="append", help="may be repeated; default: 0.5 and 0.8")
-    parser.add_argument("--queries", type=int, default=1 << 24, help="keys of a batch; default: 2^24")
-    parser.add_argument("--option", action="append", help="an option of the table instead of its default, key=value")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--keys", type=whole(1), action="append", help="keys of a table; may be repeated")
+    parser.add_argument("--load", type=real(0.05, 0.99), action="append", help="may be repeated; default: 0.5 and 0.8")
+    parser.add_argument("--queries", type=whole(1), default=1 << 24, help="keys of a batch; default: 2^24")
+    parser.add_argument(
+        "--option", type=pair, action="append", help="an option of the table instead of its default, key=value"
+    )
+    parser.add_argument("--repeats", type=whole(1), default=7)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
-    args.option = [dict([o.split("=", 1)]) for o in args.option or []] or [{}]
-    try:
-        on = device(args.device)
-    except Unavailable as error:
-        print(f"in_cache: {error}", file=sys.stderr)
-        return 2
+    args.option = [dict([o]) for o in args.option or []] or [{}]
+    on = device(args.device)
     rows = []
     for row in measure(on, args):
         rows.append(row)

@@ -35,6 +35,7 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .harness.arguments import whole
 from .harness.devices import Unavailable, device
 from .harness.keys import random_keys
 
@@ -287,12 +288,12 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--path", type=Path, help="of the file; it must not exist, and stays. For the CPU")
-    parser.add_argument("--pairs", type=int, default=10**8)
-    parser.add_argument("--value-words", type=int, default=2, help="of 4 bytes; default: 2")
-    parser.add_argument("--allowed", type=int, help="bytes; default: a quarter of the slots")
+    parser.add_argument("--pairs", type=whole(1), default=10**8)
+    parser.add_argument("--value-words", type=whole(1, 64), default=2, help="of 4 bytes; default: 2")
+    parser.add_argument("--allowed", type=whole(1), help="bytes; default: a quarter of the slots")
     parser.add_argument("--group", action="store_true", help="a control group limits the memory; on the CPU")
     parser.add_argument(
-        "--batch", type=int, help="keys; default: what arrays or pages of --allowed bytes hold; on a GPU 2^24"
+        "--batch", type=whole(1), help="keys; default: what arrays or pages of --allowed bytes hold; on a GPU 2^24"
     )
     args = parser.parse_args(arguments)
     if args.device == "cpu" and args.path is None:

@@ -29,6 +29,7 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .harness.arguments import one_sentence, pair, whole
 from .harness.devices import device
 from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
@@ -143,16 +144,19 @@ def goals(
         yield what, "read", rate[what] * entry_bytes / bandwidth["read"], 0.3
 
 
+@one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.ordered", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--keys", type=int, action="append", help="may be repeated; default: 2^22 and 2^24")
-    parser.add_argument("--threads", type=int, action="append", help="may be repeated; default: 1, and all")
-    parser.add_argument("--option", action="append", help="an option of the table instead of its default, key=value")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--keys", type=whole(1), action="append", help="may be repeated; default: 2^22 and 2^24")
+    parser.add_argument("--threads", type=whole(1, 4096), action="append", help="may be repeated; default: 1, and all")
+    parser.add_argument(
+        "--option", type=pair, action="append", help="an option of the table instead of its default, key=value"
+    )
+    parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
-    options = dict(o.split("=", 1) for o in args.option or [])
+    options = dict(args.option or [])
     all_threads = len(os.sched_getaffinity(0))
     rows: list[Row] = []
     for n in args.keys or [1 << 22, 1 << 24]:

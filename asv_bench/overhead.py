@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 import pygpuhash as gh
+
+from .harness.arguments import one_sentence, whole
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # as asv runs them
 from benchmarks.overhead import ARRAYS, NUMBERS, microseconds
@@ -29,24 +31,28 @@ def calls(table: gh.Table) -> list[tuple[str, str, Callable[[], object]]]:
     return rows + [("number", name, lambda run=run: run(table)) for name, run in NUMBERS.items()]
 
 
-def main() -> None:
+@one_sentence
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m asv_bench.overhead", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--backend", nargs="+", default=[b.name for b in gh.backends() if b.state == "usable"])
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+    parser.add_argument("--rounds", type=whole(1), default=5)
+    args = parser.parse_args(arguments)
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}\n")
     print("backend        kind    operation            least us   range of medians")
-    for backend in arguments.backend:
+    for backend in args.backend:
         with gh.Table(backend, capacity=1000, device="cpu") as table:
             table.insert(np.arange(100), np.arange(100))
             for kind, name, call in calls(table):
-                medians = sorted(microseconds(call, lambda: None) for _ in range(arguments.rounds))
+                medians = sorted(microseconds(call, lambda: None) for _ in range(args.rounds))
                 assert int(table[42]) == 42
                 print(
                     f"{backend:<13}  {kind:<6}  {name:<19}  {medians[0]:8.2f}   {medians[0]:.2f} to {medians[-1]:.2f}"
                 )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

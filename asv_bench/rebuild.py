@@ -26,13 +26,16 @@ import argparse
 import multiprocessing
 import os
 import resource
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import pygpuhash as gh
+
+from .harness.arguments import one_sentence, whole
 
 
 def timed(call: Callable[[], object]) -> tuple[float, float]:
@@ -123,30 +126,40 @@ def print_growth(arguments: argparse.Namespace) -> None:
                     print(pool.apply(grow, (backend, bits, threads, arguments.widths)), flush=True)
 
 
-def main() -> None:
+@one_sentence
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bits", type=int, nargs="+", default=[22, 24], help="log2 of the keys; default: 22 24")
+    parser = argparse.ArgumentParser(
+        prog="python -m asv_bench.rebuild", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--bits", type=whole(8, 40), nargs="+", default=[22, 24], help="log2 of the keys; default: 22 24"
+    )
     parser.add_argument("--backend", nargs="+", default=["linear_probe", "slab_hash", "stadium"])
-    parser.add_argument("--threads", type=int, nargs="+", default=[1, len(os.sched_getaffinity(0))])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--widths", default="4+4", help="bytes of keys and values; default: 4+4")
+    parser.add_argument("--threads", type=whole(1, 4096), nargs="+", default=[1, len(os.sched_getaffinity(0))])
+    parser.add_argument("--rounds", type=whole(1), default=5)
+    parser.add_argument(
+        "--widths",
+        choices=[f"{k}+{v}" for k in (4, 8) for v in (4, 8)],
+        default="4+4",
+        help="bytes of keys and values; default: 4+4",
+    )
     parser.add_argument("--growth", action="store_true", help="growth from empty in batches of 2^20")
-    arguments = parser.parse_args()
-    if arguments.growth:
-        print_growth(arguments)
-        return
-    key_type, value_type = (np.dtype(f"u{w}") for w in arguments.widths.split("+"))
-    print(f"{arguments.widths} bytes, least of {arguments.rounds} rounds; load before: {os.getloadavg()[0]:.1f}\n")
+    args = parser.parse_args(arguments)
+    if args.growth:
+        print_growth(args)
+        return 0
+    key_type, value_type = (np.dtype(f"u{w}") for w in args.widths.split("+"))
+    print(f"{args.widths} bytes, least of {args.rounds} rounds; load before: {os.getloadavg()[0]:.1f}\n")
     print("backend        keys  threads   rebuild      (cpu)       anew      (cpu)   copy: fresh   touched", end="")
     print("   anew / rebuild (range)   cpu / cpu   rebuild / fresh")
-    for bits in arguments.bits:
+    for bits in args.bits:
         n = 1 << bits
         keys = np.random.default_rng(0).permutation(n).astype(key_type) * key_type.type(0x9E3779B1)
         values = np.arange(n, dtype=value_type)
-        for backend in arguments.backend:
-            for threads in dict.fromkeys(arguments.threads):
-                rounds = [one_round(backend, keys, values, threads, n) for _ in range(arguments.rounds)]
+        for backend in args.backend:
+            for threads in dict.fromkeys(args.threads):
+                rounds = [one_round(backend, keys, values, threads, n) for _ in range(args.rounds)]
                 wall = {what: min(r[what][0] for r in rounds) for what in rounds[0]}
                 used = {what: min(r[what][1] for r in rounds) for what in rounds[0]}
                 ratios = sorted(r["anew"][0] / r["rebuild"][0] for r in rounds)
@@ -157,7 +170,8 @@ def main() -> None:
                 shares = f"{used['anew'] / used['rebuild']:9.1f}   {wall['rebuild'] / wall['fresh']:15.2f}"
                 line = f"{backend:<13} 2^{bits}  {threads:>7}  {'   '.join(times)}   {copies}"
                 print(f"{line}   {better}       {shares}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -24,7 +24,8 @@ import numpy as np
 
 import pygpuhash as gh
 
-from .harness.devices import Unavailable, device
+from .harness.arguments import one_sentence, pair, whole
+from .harness.devices import device
 from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 
@@ -106,25 +107,24 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
                     yield name, n, m, who, *rates(n, repeated(on, args.repeats, lambda: None, work))
 
 
+@one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.skew", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     parser.add_argument("--backend", default="linear_probe")
-    parser.add_argument("--n", type=int, action="append", help="keys of a batch; may be repeated")
+    parser.add_argument("--n", type=whole(1), action="append", help="keys of a batch; may be repeated")
     parser.add_argument("--distribution", action="append", choices=list(DISTRIBUTIONS), help="may be repeated")
-    parser.add_argument("--option", action="append", help="an option of the table beside its defaults, key=value")
-    parser.add_argument("--peers-at-most", type=int, default=1 << 24, metavar="N", help="default: 2^24")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--option", type=pair, action="append", help="an option of the table beside its defaults, key=value"
+    )
+    parser.add_argument("--peers-at-most", type=whole(0), default=1 << 24, metavar="N", help="default: 2^24")
+    parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
     args.n = args.n or ([1 << 27, 1 << 24] if args.device != "cpu" else [1 << 22])
-    args.option = [{}, *(dict([o.split("=", 1)]) for o in args.option or [])]
-    try:
-        on = device(args.device)
-    except Unavailable as error:
-        print(f"skew: {error}", file=sys.stderr)
-        return 2
+    args.option = [{}, *(dict([o]) for o in args.option or [])]
+    on = device(args.device)
     found = []
     for row in measure(on, args):
         found.append(row)
