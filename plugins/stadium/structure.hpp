@@ -237,8 +237,11 @@ class stadium final : public table {
     if (options_.repair) bury_misplaced(now.layout);
     const totals there = count_tickets(now.layout);
     if (const gpuhash_status s = write_used(there, uint64_t(there.used), nullptr, err)) return s;
-    if (options_.repair)
+    if (options_.repair) {
       if (const gpuhash_status s = resize(limit(), nullptr, err)) return s;
+      // Slots that were never written may all have agreed with one key, of which one was kept.
+      if (const gpuhash_status s = write_totals(count_tickets(storage_.layout), nullptr, err)) return s;
+    }
     return config_.capacity > limit() ? resize(config_.capacity, nullptr, err) : gpuhash_status(GPUHASH_OK);
   }
   // An insert that was killed has left a busy ticket. Nobody has seen its key: the slot is dead, and no key's (I1).
