@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -50,7 +51,7 @@ def refuses(error, words, path, **more):
 
 
 # Where the fields of the header lie (plugins/stadium/table_file.hpp).
-VERSION, STATE, BOOT, ELEMENTS = 16, 20, 64, 112
+VERSION, STATE, BOOT, ELEMENTS, TICKETS = 16, 20, 64, 112, 4096
 
 
 def patch(path, at, data):
@@ -288,12 +289,17 @@ def test_one_table_at_a_time(filled):
         assert len(t) == 5000
 
 
-def test_what_a_killed_growth_left_is_taken_away(filled):
+@pytest.mark.parametrize("has_header", [False, True])
+def test_what_a_killed_growth_left_is_taken_away(filled, has_header):
     left = filled.with_name(filled.name + ".new")
-    left.write_bytes(bytes(100_000))
+    header = filled.read_bytes()[:TICKETS]
+    header = header[:STATE] + struct.pack("I", 3) + header[STATE + 4 :]
+    tickets = (b"\xff\xff" + bytes(6)) * 12_500  # as if every fourth one were a key's
+    left.write_bytes(header + tickets if has_header else bytes(100_000))
     with table(filled) as t:
         t.reserve(50_000)
         assert (t[KEYS] == VALUES).all()
+        t.check()
     assert not left.exists()
 
 
@@ -359,6 +365,36 @@ def test_a_file_is_free_when_it_is_closed_whatever_children_do(filled):
         os.waitpid(child, 0)
 
 
+def test_a_new_file_that_another_table_is_writing_is_left_to_it(filled):
+    fresh = filled.with_name(filled.name + ".new")
+    with fresh.open("wb") as others:
+        fcntl.flock(others, fcntl.LOCK_EX)
+        others.write(b"half of a table")
+        others.flush()
+        with table(filled) as t:
+            with pytest.raises(gh.NoMemory, match="is open in another table"):
+                t.reserve(50_000)
+            assert (t[KEYS] == VALUES).all()
+    assert fresh.read_bytes() == b"half of a table"
+
+
+def test_no_address_space_left(path):
+    program = f"""
+import resource
+import pygpuhash as gh
+gh.Table("stadium", device="cpu", threads=1).close()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (8 << 20),) * 2)
+try:
+    gh.Table("stadium", placement="file", path={str(path)!r}, device="cpu", threads=1, capacity=2_000_000)
+except gh.NoMemory as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
+    assert "cannot be mapped" in done.stdout, done.stderr
+    assert names(path.parent) == []
+
+
 def test_a_file_that_was_closed_is_whole_on_every_boot(filled):
     patch(filled, BOOT, b"another boot".ljust(40, b"\0"))
     with table(filled) as t:
@@ -387,6 +423,18 @@ def test_a_system_that_went_down_is_noticed_and_repaired(filled):
         assert len(t) >= 5000
 
 
+def test_a_key_does_not_come_from_slots_that_were_not_written(path):
+    """Tickets of 2 bits agree with any key; but the key 0, which such slots hold, does not belong there."""
+    with table(path, ticket=2, probe_limit=16, capacity=5000, seed=2, threads=1) as t:
+        t.insert(KEYS[1:], VALUES[1:])
+    crashed_system(path)
+    patch(path, path.stat().st_size - 40_000, b"\0" * 4096)
+    with table(path, ticket=2, repair=1) as t:
+        assert 4500 < len(t) < 4999
+        assert t.contains(KEYS[1:]).sum() == len(t)
+        t.check()
+
+
 @pytest.mark.parametrize("ticket", [8, 4, 2])
 def test_a_key_that_is_repaired_in_several_slots_counts_once(path, ticket):
     """Slots that were not written hold the key 0, and with some of their tickets it agrees."""
@@ -396,6 +444,20 @@ def test_a_key_that_is_repaired_in_several_slots_counts_once(path, ticket):
     patch(path, path.stat().st_size - 40_000, b"\0" * 20_000)
     with table(path, ticket=ticket, repair=1) as t:
         assert len(t) == t.contains(KEYS).sum() < 5000
+        t.check()
+
+
+def test_inserts_that_were_killed_hide_no_other_key(path):
+    with table(path, capacity=20_000, max_load_factor=0.99, grow=False, seed=1) as t:
+        keys = np.arange(t.capacity, dtype="u8")
+        t.insert(keys, 5)
+    content = np.fromfile(path, "u1")
+    tickets = content[TICKETS : TICKETS + 2 * 1000].view("u2")
+    was_live = tickets & 3 == 3
+    patch(path, TICKETS, np.where(was_live, tickets ^ 2, tickets).tobytes())  # busy
+    patch(path, STATE, struct.pack("I", 2))
+    with table(path) as t:
+        assert t.contains(keys).sum() == len(t) == len(keys) - was_live.sum()
         t.check()
 
 

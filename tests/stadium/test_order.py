@@ -63,6 +63,7 @@ def test_every_operation(path, key, value, window):
         assert (got[found] == values(asked[found])).all()
         assert not got[~found].any()
         assert (t.contains(keys(asked)) == (asked < n)).all()
+        assert (t.count(keys(asked), out=np.full(2 * n, 7)) == (asked < n)).all()
         t[keys(twice[twice < most])] = values(twice[twice < most] + n)
         assert (t[keys(every)] == values(np.where(every < most, every + n, every))).all()
         gone = t.erase(keys(twice))
@@ -134,6 +135,20 @@ def test_what_is_tried_again_takes_effect_once(path):
             np.add.at(counts, batch, np.uint64(1))
         assert t.info["rebuilds"] > 3
         assert (t[elements(np.arange(n), "u8")] == counts).all()
+        t.check()
+
+
+def test_an_erasure_is_not_tried_again(path):
+    """Where inserts of its batch are: it would find its key gone, and say so."""
+    rng = np.random.default_rng(1)
+    with table(path, probe_limit=16, max_load_factor=0.99, seed=1) as t:
+        gone = np.arange(0)
+        for part in np.array_split(np.arange(60_000), 24):
+            numbers = rng.permutation(np.append(part, gone))
+            kind = np.where(np.isin(numbers, gone), OP.ERASE, OP.INSERT).astype("u1")
+            assert t.execute(kind, elements(numbers, "u8"), 1)[1].all()
+            gone = part[::5]
+        assert t.info["rebuilds"] > 3
         t.check()
 
 
