@@ -53,3 +53,29 @@ def test_chunks_that_were_not_handed_out_are_empty(way, n, chunk):
             t.insert(part, part)
         t.check()
         assert t.keys().tolist() == sorted({*keys.tolist(), *other.tolist()})
+
+
+def test_a_batch_that_only_seems_to_ascend_leaves_no_chunk_behind():
+    """What a look at some of its keys does not see: nearly all others are one key, which takes far fewer chunks."""
+    n = 6400
+    keys = np.full(n, 7, "u8")
+    keys[::101] = np.arange(n)[::101]
+    with gh.Table("skiplist", value_dtype=None, build="always", capacity=n, device="cpu", threads=1) as t:
+        t.insert(keys)
+        t.check()
+        for part in np.array_split(np.random.default_rng(1).permutation(np.arange(n, 4 * n)), 50):
+            t.insert(part)
+        t.check()
+        assert t.keys().tolist() == [*np.unique(keys), *range(n, 4 * n)]
+
+
+def test_a_batch_that_ascends_in_pieces_only_is_sorted():
+    """Threads write pieces of whole chunks of names, 13 of 13 keys each: somewhere one piece ends above the next."""
+    n = 60 * 169
+    for end in range(169, n, 169):
+        keys = 2 * np.arange(n, dtype="u8")
+        keys[end - 1] += np.uint64(3)
+        with gh.Table("skiplist", value_dtype=None, build="always", capacity=n, device="cpu", threads=2) as t:
+            assert t.insert(keys).all()
+            assert t.contains(keys).all()
+            t.check()
