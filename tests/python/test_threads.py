@@ -84,6 +84,25 @@ def test_threads_with_keys_of_their_own(table):
     in_threads(8, work)
 
 
+def test_export_makes_room_for_a_pair_that_came_in_between(table, monkeypatch):
+    asked = []
+
+    def export(self, room, *places):
+        answer = exports(self, room, *places)
+        asked.append(room)
+        assert len(asked) < 5
+        if room == 0:  # it has said how many there are
+            table[4] = 40
+        return answer
+
+    exports = gh.Table._export
+    monkeypatch.setattr(gh.Table, "_export", export)
+    table[[1, 2, 3]] = [10, 20, 30]
+    keys, values = table.export()
+    assert dict(zip(keys.tolist(), values.tolist(), strict=True)) == {1: 10, 2: 20, 3: 30, 4: 40}
+    assert asked == [0, 3, 4]
+
+
 def test_export_while_others_insert(table):
     def work(i):
         if i == 0:
