@@ -345,7 +345,9 @@ void cgroup_quotas() {
   char folder[] = "/tmp/gpuhash-cgroup-XXXXXX";
   EXPECT(mkdtemp(folder) != nullptr);
   const std::string root = folder;
-  EXPECT(std::system(("cd " + root + " && mkdir -p a/b c none v1/cpu,cpuacct/x/y v1/cpuset/x/y").c_str()) == 0);
+  EXPECT(std::system(
+             ("cd " + root + " && mkdir -p a/b c none v1/cpu,cpuacct/x/y v1/cpuset/x/y && ln -s cpu,cpuacct v1/cpu")
+                 .c_str()) == 0);
   const std::string v1 = root + "/v1";
   write_file(root + "/a/cpu.max", "250000 100000\n");
   write_file(root + "/a/b/cpu.max", "max 100000\n");
