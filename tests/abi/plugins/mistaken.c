@@ -96,7 +96,7 @@ static gpuhash_status bad_find_all(void *table, size_t n, const void *keys, uint
   if (is("find_all_unset")) return GPUHASH_OK;
   memset(offsets, 0, (n + 1) * sizeof *offsets);
   if (is("find_all_falls")) offsets[1] = 5;
-  if (is("find_all_starts_late")) offsets[0] = 1;
+  for (size_t i = 0; i <= n && is("find_all_starts_late"); ++i) offsets[i] = 1;
   if (is("find_all_more")) offsets[n] = max_values + 1;
   return GPUHASH_OK;
 }

@@ -109,6 +109,13 @@ static void accumulate_within(const char *backend) {
   EXPECT(status[2] == GPUHASH_YES && status[3] == GPUHASH_ELEMENT_BAD_OP && status[4] == GPUHASH_YES);
   OK(gpuhash_contains(set, 5, keys, status, NULL, &err));
   EXPECT(status[2] == 1 && status[3] == 0 && status[4] == 1);
+  for (uint32_t i = 0; i < n; ++i) outputs[i] = 77;
+  OK(gpuhash_find(set, n, keys, outputs, NULL, NULL, &err)); /* has no values to write */
+  for (uint32_t i = 0; i < n; ++i) EXPECT(outputs[i] == 77);
+  ops[n - 1] = 99; /* the first one is named */
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "ops[3] is 3, which needs values",
+          gpuhash_execute(set, n, ops, keys, NULL, NULL, status, NULL, &err));
+  ops[n - 1] = GPUHASH_OP_INSERT;
   gpuhash_batch batch = GPUHASH_BATCH_INIT;
   batch.op = GPUHASH_OP_EXECUTE;
   batch.n = n;
