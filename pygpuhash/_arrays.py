@@ -156,16 +156,23 @@ def output(
             raise TypeError(f"{what} is a {type(out).__name__}: pass a numpy array or a PyTorch tensor of {dtype}")
         array = _tensors.read(out, library, what)
     if array.dtype != dtype:
-        raise TypeError(f"{what} has dtype {array.dtype}, the results {dtype}: pass np.empty({shape}, '{dtype}')")
+        raise TypeError(f"{what} has dtype {array.dtype}, the results {dtype}: pass {_example(dtype, shape, longer)}")
     if longer and not holds(array.shape, shape):
         raise ValueError(f"{what} has shape {array.shape}: pass one of shape {shape}, or of more rows")
     if not longer and array.shape != shape:
-        raise ValueError(f"{what} has shape {array.shape}, keys {shape}: pass np.empty({shape}, '{dtype}')")
+        raise ValueError(f"{what} has shape {array.shape}, keys {shape}: pass {_example(dtype, shape, longer)}")
     if not array.flags.writeable:
         raise ValueError(f"{what} is read-only: pass an array that can be written")
     if not (array.flags.c_contiguous and array.flags.aligned):
-        raise ValueError(f"{what} is strided or misaligned: pass a C-contiguous array, np.empty({shape}, '{dtype}')")
+        raise ValueError(
+            f"{what} is strided or misaligned: pass a C-contiguous array, {_example(dtype, shape, longer)}"
+        )
     return np.asarray(array)
+
+
+def _example(dtype: np.dtype[Any], shape: tuple[int, ...], longer: bool) -> str:
+    asked = str(("n", *shape[1:])).replace("'", "") if longer else str(shape)
+    return f"np.empty({asked}, '{dtype}')"
 
 
 def holds(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
@@ -321,6 +328,8 @@ def _integers_as_floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what:
 def _first(array: np.ndarray[Any, Any], where: np.ndarray[Any, Any], what: str) -> str:
     """Which element is the first of some: "keys: element 3 is -5"."""
     at = int(where.reshape(-1).argmax())
+    if array.ndim == 0:
+        return f"{what} is {array}"
     index = at if array.ndim == 1 else tuple(int(i) for i in np.unravel_index(at, array.shape))
     return f"{what}: element {index} is {array.reshape(-1)[at]}"
 

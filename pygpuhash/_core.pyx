@@ -39,7 +39,7 @@ import sys
 
 import numpy
 
-from pygpuhash import errors
+from pygpuhash import _arguments, errors
 
 __all__ = ["CoreSlabAllocator", "CoreTable"]
 
@@ -1406,7 +1406,7 @@ cdef class CoreTable:
         `values` is one value per key, or a scalar. Returns a bool mask: newly inserted. Integers wrap; values of 1 and
         2 bytes are combined in 32 bits and wrap when they are read. Addition of floats is in no fixed order.
         """
-        combine = COMBINE.get(op)
+        combine = COMBINE.get(op) if isinstance(op, str) else None
         if combine is None:
             raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
         if self.value_dtype is not None and not self._accumulates():
@@ -1429,7 +1429,7 @@ cdef class CoreTable:
         elsewhere), and what the operation of each element returns in its own batch call. Operations on the same key in
         one batch take some serial order.
         """
-        combine = COMBINE.get(op)
+        combine = COMBINE.get(op) if isinstance(op, str) else None
         if combine is None:
             raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
         if self.value_dtype is None:
@@ -1668,21 +1668,20 @@ cdef class CoreTable:
         check(status, &err)
         return {text(figures[i].name): figures[i].value for i in range(min(n, 64))}
 
-    def histogram(self, size_t n=32):
+    def histogram(self, n=32):
         """Live keys by their distance from home in rows (chaining: buckets by slabs): uint64 of n entries.
 
         The last entry takes the rest.
         """
         cdef gpuhash_error err
         cdef gpuhash_status status
-        if n == 0:
-            raise errors.InvalidArgument("a histogram of 0 entries was asked for: pass n of at least 1")
-        counts = numpy.zeros(n, UINT64)
+        cdef size_t entries = _arguments.whole("n", n, 1 << 30, least=1)
+        counts = numpy.zeros(entries, UINT64)
         cdef uint64_t *p = <uint64_t *>address(counts, PyBUF_WRITABLE)
         start_error(&err)
         self._enter()
         with nogil:
-            status = gpuhash_histogram(self.handle, n, p, &err)
+            status = gpuhash_histogram(self.handle, entries, p, &err)
         self._leave()
         check(status, &err)
         return counts

@@ -635,7 +635,7 @@ def test_outputs_of_ranges_that_are_refused(table):
             ((k[0], v), (TypeError, ValueError), r"out\[0\]"),
             ((k, None), TypeError, "out has no array for the values"),
             ((None, v), TypeError, "out has no array for the keys"),
-            ((k.astype("i8"), v), TypeError, r"out\[0\] has dtype int64, the results int32"),
+            ((k.astype("i8"), v), TypeError, r"out\[0\] has dtype int64, the results int32: pass np.empty\(\(n"),
             ((k, v.view("i4")), TypeError, r"out\[1\] has dtype int32, the results uint32"),
             ((k, v.tolist()), TypeError, r"out\[1\] is a list"),
             ((k[..., None], v), ValueError, r"out\[0\] has shape"),
