@@ -35,6 +35,7 @@ from pygpuhash.gpuhash cimport *
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, Dtype dtype, object base)
 
+import operator
 import sys
 
 import numpy
@@ -852,7 +853,11 @@ cdef void *memory_allocate(void *context, size_t nbytes, size_t alignment, void 
         got = (<object>context).allocate(nbytes, alignment, <uintptr_t>stream)
     except MemoryError:
         return NULL
-    return <void *><uintptr_t>(0 if got is None else got)
+    cdef uintptr_t place = 0 if got is None else operator.index(got)
+    if place % alignment:
+        (<object>context).deallocate(place, nbytes, alignment, <uintptr_t>stream)
+        raise ValueError(f"memory.allocate returned {place:#x}, which is no multiple of {alignment}: align it")
+    return <void *>place
 
 
 cdef void memory_deallocate(void *context, void *p, size_t nbytes, size_t alignment, void *stream) noexcept with gil:

@@ -427,6 +427,41 @@ def test_a_memory_resource_without_memory(backend):
         gh.Table(backend, device="cpu", memory=object())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("address", [4096.5, "4096", -4096, 1 << 70])
+def test_what_is_no_address_is_no_memory(backend, address):
+    class Wrong:
+        def allocate(self, nbytes, alignment, stream):
+            return address
+
+        def deallocate(self, address, nbytes, alignment, stream):
+            raise AssertionError("nothing was allocated")
+
+    with pytest.raises(gh.NoMemory):
+        gh.Table(backend, device="cpu", memory=Wrong())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_memory_that_is_not_aligned_is_given_back(backend):
+    class Odd:
+        def __init__(self):
+            self.given = {}
+
+        def allocate(self, nbytes, alignment, stream):
+            array = np.empty(nbytes + 2 * alignment, np.uint8)
+            address = array.ctypes.data // alignment * alignment + alignment + 8
+            self.given[address] = array
+            return address
+
+        def deallocate(self, address, nbytes, alignment, stream):
+            del self.given[address]
+
+    memory = Odd()
+    with pytest.raises(gh.NoMemory):
+        gh.Table(backend, device="cpu", memory=memory)
+    assert not memory.given
+
+
 @pytest.fixture
 def multimap(backend):
     """A table that keeps several values per key; slab_hash has to be asked for it."""
