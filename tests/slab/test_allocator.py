@@ -191,8 +191,8 @@ def test_the_light_allocator_has_one_range():
     ("arguments", "message"),
     [
         ({"unit_bytes": 96}, "unit_bytes is 96"),
-        ({"memory_blocks": 16385}, "memory_blocks is 16385"),
-        ({"super_blocks": 256}, "super_blocks 256"),
+        ({"memory_blocks": 16385}, "memory_blocks=16385 is out of range"),
+        ({"super_blocks": 256}, "super_blocks=256 is out of range: pass 0 to 255"),
         ({"super_blocks": 3, "max_super_blocks": 2}, "max_super_blocks is 2"),
         ({"max_super_blocks": 256}, "255"),
     ],

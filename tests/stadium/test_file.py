@@ -589,8 +589,8 @@ def test_more_than_is_allowed_is_refused(larger_than_memory):
 
     class Pool:
         def malloc(self, nbytes):
-            block = np.empty(nbytes, "u1")
-            return types.SimpleNamespace(ptr=block.ctypes.data, block=block)
+            block = np.empty(nbytes + 128, "u1")
+            return types.SimpleNamespace(ptr=block.ctypes.data + -block.ctypes.data % 128, block=block)
 
     waited = []
     memory = larger_than_memory.Allowance(200_000, Pool(), lambda: waited.append(1))
