@@ -13,8 +13,9 @@ constexpr gpuhash_option_info option_list[] = {
     {"hash", "murmur|blog", "murmur: keyed by the seed. blog: the unseeded finaliser of the source"},
     {"indexing", "multiply|mask", "multiply: any capacity. mask: the blog's power of two"},
     {"probe_limit", "128 to 2147483648",
-     "slots of a path after which an insert reports FULL. Default: 131072, or the whole table if it may not grow or is "
-     "filled above 0.9"},
+     "slots of a path after which an insert reports FULL. Default: 131072, 16384 if the table may not grow, or the "
+     "whole "
+     "table if it is filled above 0.9"},
     {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for insert"},
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: inserting "
@@ -35,8 +36,9 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   if (s) return s;
   o.in_flight = flight;
-  // A table that may not grow takes as many keys as it says, however long the last of them has to look.
-  if (!o.probe_limit) o.probe_limit = c.grow && c.max_load_factor <= 0.9 ? 1u << 17 : 1u << 31;
+  // A table that may not grow takes as many keys as it says. What is too much is refused soon if that can be told from
+  // what is not, and else after a look at the whole table.
+  if (!o.probe_limit) o.probe_limit = c.max_load_factor > 0.9 ? 1u << 31 : c.grow ? 1u << 17 : longest_run;
   // A group of one cache line is best while most keys lie in it; above a load of 0.8 a GPU does better with two.
   constexpr uint64_t rows[] = {0, 1, 4, 8, 16};
   o.row = rows[row];

@@ -5,6 +5,10 @@
 
 namespace gpuhash {
 
+// A run of so many slots in use does not come about below a load factor of 0.9, unless keys are chosen for it: its
+// probability falls as exp(-0.005 length) there (Knuth, The Art of Computer Programming 3, 6.4).
+inline constexpr uint32_t longest_run = 1u << 14;
+
 struct linear_options {
   uint64_t row = 0;  // slots per group; 0: chosen by load factor
   uint32_t hash = hash_murmur;
@@ -52,9 +56,6 @@ struct linear_structure {
     t.probe_limit = uint32_t(whole < limit ? whole : limit);
     return t;
   }
-  // A run of so many slots in use does not come about below a load factor of 0.9, unless keys are chosen for it: its
-  // probability falls as exp(-0.005 length) there (Knuth, The Art of Computer Programming 3, 6.4).
-  static constexpr uint32_t longest_run = 1u << 14;
   static bool finds_room(const layout& t, double max_load) {
     return t.probe_limit >= t.n_slots + t.widest || (max_load <= 0.9 && t.probe_limit >= longest_run);
   }

@@ -21,8 +21,8 @@ constexpr gpuhash_option_info option_list[] = {
      "double hashing by groups, as published. Default: 8, a cache line, on the CPU; 4 on CUDA, and 1 with "
      "placement=host there"},
     {"probe_limit", "16 to 2147483648",
-     "groups of a path after which an insert reports FULL. Default: 4096, or the whole table if it may not grow or is "
-     "filled above 0.9"},
+     "groups of a path after which an insert reports FULL. Default: 4096, 512 if the table may not grow, or the whole "
+     "table if it is filled above 0.9"},
     {"placement", "device|ram|file|host",
      "where the slots are: device, the memory of the table's device; ram, the same on the CPU; file, a file that is "
      "mapped into memory (CPU); host, pinned memory of the host, with the tickets in the device's (CUDA; on the CPU "
@@ -67,8 +67,9 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
   constexpr uint32_t log_bits[] = {3, 4, 2, 1};
   o.log_bits = log_bits[width];
   o.log_line = 3 - line;
-  // A table that may not grow takes as many keys as it says, however long the last of them has to look.
-  if (!o.probe_limit && c.grow && c.max_load_factor <= 0.9) o.probe_limit = 4096;
+  // A table that may not grow takes as many keys as it says. What is too much is refused soon if that can be told from
+  // what is not, and else after a look at the whole table.
+  if (!o.probe_limit && c.max_load_factor <= 0.9) o.probe_limit = c.grow ? 4096 : longest_path;
   return GPUHASH_OK;
 }
 

@@ -13,6 +13,11 @@
 
 namespace gpuhash {
 
+// A path of so many full groups does not come about below a load factor of 0.9 unless keys are chosen for it: less than
+// three of four groups of 8 slots are full there, less than one of three lines of 8 groups, and the lines of a path are
+// as good as independent.
+inline constexpr uint64_t longest_path = 512;
+
 struct stadium_options {
   uint32_t log_bits = 3;                      // of a ticket
   uint32_t log_line = 3;                      // groups that a path visits in a row: 1 << log_line
@@ -90,10 +95,6 @@ class stadium final : public table {
   }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
   bool certain(uint64_t) override { return finds_room(storage_.layout); }
-  // A path of so many full groups does not come about below a load factor of 0.9 unless keys are chosen for it: less than
-  // three of four groups of 8 slots are full there, less than one of three lines of 8 groups, and the lines of a path are
-  // as good as independent.
-  static constexpr uint64_t longest_path = 512;
   bool finds_room(const stadium_table& t) const {
     return t.path_limit == t.groups || (config_.max_load_factor <= 0.9 && t.path_limit >= longest_path);
   }

@@ -22,6 +22,22 @@ def test_one_exception_for_elements_without_room(backend):
         assert (table[KEYS] == KEYS).all()
 
 
+@pytest.mark.parametrize(("structure", "most"), [("linear_probe", 1 << 14), ("stadium", 512)])
+def test_keys_that_are_too_many_are_refused_soon(structure, most):
+    """Each by a path of its own, not by a look at the whole table; and no key that there has to be room for."""
+    keys = np.arange(300_000)
+    with gh.Table(structure, device="cpu", capacity=100_000, max_load_factor=0.9, grow=False) as table:
+        assert table.stats()["probe_limit"] == most
+        assert table.insert(keys[:100_000], 1).all()
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys[100_000:], 1)
+        assert 100_000 + (~caught.value.failed).sum() == len(table) > 105_000
+        assert table.contains(keys).sum() == len(table)
+        table.check()
+    with gh.Table(structure, device="cpu", capacity=100_000, max_load_factor=0.95, grow=False) as table:
+        assert table.stats()["probe_limit"] * 8 > table.stats()["slots"]  # all of them
+
+
 def test_memory_that_runs_out_while_the_table_grows(backend):
     room, n = (1 << 17, 20_000) if backend == "linear_probe" else (1 << 20, 200_000)
     held, left = {}, [room]
