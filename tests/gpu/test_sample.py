@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core
 
 cp = pytest.importorskip("cupy", reason="needs CuPy for arrays on the device")
 pytestmark = pytest.mark.gpu
@@ -36,14 +35,6 @@ def batches() -> dict[str, Any]:
         "distinct, then few": cp.where(i < N // 2, rare, few),
         "few, then distinct": cp.where(i < N // 2, few, rare),
     }
-
-
-@pytest.fixture(params=[b.name for b in gh.backends() if b.state == "usable"])
-def backend(request: pytest.FixtureRequest) -> str:
-    reason = _core.backend_probe(request.param, _core.CUDA, 0)
-    if reason:
-        pytest.skip(f"{request.param} cannot use this device: {reason}")
-    return str(request.param)
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["u4", "u8"])

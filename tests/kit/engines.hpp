@@ -179,6 +179,7 @@ struct fake_engine {
     bool begun = false;
     layout t;
     request there;
+    std::vector<size_t> bad;
 
     bool reads() const { return q.kind == GPUHASH_OP_FIND || q.kind == GPUHASH_OP_COUNT; }
     void begin(const runner& r) {
@@ -238,10 +239,28 @@ struct fake_engine {
               static_cast<char*>(some.out_values) + done * (q.kind == GPUHASH_OP_COUNT ? 8 : q.value_bytes);
         if (some.status) some.status += done;
         if (some.ops) some.ops += done;
+        const std::vector<uint8_t> codes = legal_codes(some);
+        if (!codes.empty()) some.ops = codes.data();
         if (Memory::real_engines()[format].run(&t, some, &part)) the_world.violation("an engine refuses its request");
         done += m;
+        for (const size_t i : bad)
+          if (there.status) there.status[i] = GPUHASH_ELEMENT_BAD_OP;
+        bad.clear();
       }
       return done >= n;
+    }
+    // A kernel leaves elements out whose op code the table does not have, and counts them.
+    std::vector<uint8_t> legal_codes(const request& some) {
+      if (!the_device.cuda || some.kind != GPUHASH_OP_EXECUTE) return {};
+      std::vector<uint8_t> codes(some.ops, some.ops + some.n);
+      for (size_t i = 0; i < some.n; ++i) {
+        if (codes[i] <= GPUHASH_OP_ERASE) continue;
+        codes[i] = GPUHASH_OP_NOP;
+        if (some.only_failed && some.status[i] == GPUHASH_ELEMENT_BAD_OP) continue;
+        ++part.bad_ops;
+        bad.push_back(done + i);
+      }
+      return codes;
     }
     static void add(totals& to, const totals& from, bool all) {
       to.live += from.live;

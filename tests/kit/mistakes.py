@@ -232,6 +232,18 @@ MISTAKES = [
     Mistake(
         "always certain", BATCHES, "if (c.granted && !certain(c.n))", "if (!PLANTED && c.granted && !certain(c.n))"
     ),
+    Mistake(
+        "bad op codes are counted as done",
+        BATCHES,
+        "*b.counts = {sum.yes, sum.failed + sum.bad_ops};",
+        "*b.counts = {sum.yes, sum.failed + (PLANTED ? 0 : sum.bad_ops)};",
+    ),
+    Mistake(
+        "bad op codes go untold",
+        BATCHES,
+        "if (sum.bad_ops) return bad_ops(sum.bad_ops, err);",
+        "if (sum.bad_ops && !PLANTED) return bad_ops(sum.bad_ops, err);",
+    ),
     # growth
     Mistake(
         "grown once for each",

@@ -141,6 +141,7 @@ class workload {
     gpuhash_status said = GPUHASH_OK;
     bool counted = false, may_fail = false, captured = false;
     bool nobody_knows = false;  // which of its elements found no room
+    bool misspelt = false;      // some of its op codes are none
     bool unordered = false;  // several of its elements change the same key, or an earlier batch's did: which came last?
     gpuhash_counts counts{};
   };
@@ -360,6 +361,7 @@ class workload {
     launch(o, std::move(b));
     if (!over()) launch(o, std::move(rest));
   }
+  static constexpr uint8_t bad_code = 77;
   uint8_t draw_code() {
     static constexpr uint8_t codes[] = {GPUHASH_OP_NOP,  GPUHASH_OP_INSERT, GPUHASH_OP_INSERT,    GPUHASH_OP_ASSIGN,
                                         GPUHASH_OP_FIND, GPUHASH_OP_ERASE,  GPUHASH_OP_ACCUMULATE};
@@ -424,6 +426,8 @@ class workload {
       const uint32_t only = w.one_in(4) ? GPUHASH_OP_FIND : 0;
       for (size_t i = 0; i < n; ++i) b.ops.push_back(only ? uint8_t(only) : draw_code());
     }
+    for (size_t i = 0; i < n && b.misspelt; ++i)
+      if (i == 0 || w.one_in(5)) b.ops[i] = bad_code;
     if (mixes) {
       b.codes = the_device.user_memory(n);
       for (size_t i = 0; i < n; ++i) put(b.codes, 1, i, b.ops[i]);
@@ -455,8 +459,9 @@ class workload {
     // Without a status array nobody can tell which elements found no room, so that only a run in which none may do so can
     // go on after it.
     const bool sure = o_.config.grow && run_.what == plan::plain, mixes = b.op == GPUHASH_OP_EXECUTE;
+    b.misspelt = mixes && run_.cuda && !b.nobody_knows && w.one_in(8);
     gpuhash_batch q = prepare(o, b, !b.nobody_knows && (!sure || !w.one_in(4)));
-    b.counted |= w.one_in(3);
+    b.counted |= b.misspelt || w.one_in(3);  // so that it is told at once
     if (b.counted) q.counts = &b.counts;
     elements += q.n;
     const uint64_t before = the_device.injected_memory;
@@ -464,10 +469,11 @@ class workload {
     if (broken_ || the_device.injected) return;
     b.may_fail = !(o_.config.grow || has_room_) || the_device.injected_memory != before || the_device.injected;
     if (s != GPUHASH_OK) {
-      const bool plausible = s == GPUHASH_FULL || s == GPUHASH_NO_MEMORY;
+      const bool plausible =
+          s == GPUHASH_FULL || s == GPUHASH_NO_MEMORY || (s == GPUHASH_INVALID_ARGUMENT && b.misspelt);
       if (!plausible || !(adds(b.op) || mixes || (s == GPUHASH_NO_MEMORY && b.may_fail)))
         w.violation("a batch (%s) says %d: %s", name_of(b.op), int(s), err().message);
-      if (!b.may_fail)
+      if (!b.may_fail && !b.misspelt)
         w.violation("W2: a growing table, or one that has room, says %d while memory can be had: %s", int(s),
                     err().message);
     }
@@ -506,7 +512,7 @@ class workload {
     const uint32_t vb = o_.config.value_bytes;
     if (b.status) the_device.touch_host(b.status, n, access::read, "the caller (status)");
     if (b.out) the_device.touch_host(b.out, 1, access::read, "the caller (values)");
-    uint64_t yes = 0, left_out = 0;
+    uint64_t yes = 0, left_out = 0, bad = 0;
     std::fill(said_.begin(), said_.end(), 0);  // elements that say yes, less those that should: by key
     said_.resize(o_.keys);
     batch again;
@@ -514,7 +520,12 @@ class workload {
     for (size_t i = 0; i < n; ++i) {
       const uint32_t x = b.numbers[i], op = b.op == GPUHASH_OP_EXECUTE ? b.ops[i] : b.op;
       const int got = b.status ? int(get(b.status, 1, i)) : -1;
-      if (got > 3) w.violation("%s: element %zu has status %d", kernel_name(b.op), i, got);
+      if (got > 3 && op != bad_code) w.violation("%s: element %zu has status %d", kernel_name(b.op), i, got);
+      if (op == bad_code) {
+        if (b.status && got != GPUHASH_ELEMENT_BAD_OP) w.violation("W3: a bad op code has status %d", got);
+        ++bad;
+        continue;
+      }
       if (got >= 2) {
         ++left_out;
         if (!adds(op) && !(b.said == GPUHASH_NO_MEMORY && b.may_fail))
@@ -584,12 +595,14 @@ class workload {
     if (b.said == GPUHASH_OK && !watched) silent_ += left_out;
     if (b.said == GPUHASH_OK && left_out && watched)
       w.violation("W3: %llu elements found no room, and the call said OK", (unsigned long long)left_out);
-    if (b.said != GPUHASH_OK && b.status && !left_out)
+    if (bad && b.said != GPUHASH_INVALID_ARGUMENT)
+      w.violation("W3: %llu op codes are none, and the call said %d", (unsigned long long)bad, int(b.said));
+    if (b.said != GPUHASH_OK && b.status && !left_out && !bad)
       w.violation("W3: the call said %d, and every element was carried out", int(b.said));
-    if (b.counted && (b.counts.yes != yes || b.counts.failed != left_out) && !b.shared && !b.unordered)
+    if (b.counted && (b.counts.failed != left_out + bad || (b.counts.yes != yes && !b.unordered)) && !b.shared)
       w.violation("W3: counted %llu yes and %llu failed; the elements say %llu and %llu",
                   (unsigned long long)b.counts.yes, (unsigned long long)b.counts.failed, (unsigned long long)yes,
-                  (unsigned long long)left_out);
+                  (unsigned long long)(left_out + bad));
     free_arrays(b);
     if (left_out && o_.config.grow && !b.unordered) o.retry.push_back(std::move(again));
   }
