@@ -5,17 +5,21 @@
 // block; then each block reads its part, carries out what belongs there, and writes the part back. Memory is accessed in
 // long runs only. The table is held exclusively meanwhile.
 //
-//   sample        which keys are frequent, from a few thousand elements; and does it pay to divide these? If not, they are
-//                 served one after the other (request::unless), unless it was clear before (kit/parts.hpp)
+//   pick          empties the lists, and reads a few thousand elements
+//   sample        which keys are frequent among these; and does it pay to divide the batch? If not, its elements are served
+//                 one after the other (request::unless), unless it was clear before (kit/parts.hpp)
 //   ask           what will most elements of a told batch answer? Some of their keys are looked for
 //   join_all      an untold accumulate most of whose elements are of frequent keys or of runs: nothing is divided. A block
-//                 joins equal keys in a cache, and what finds no place there goes to the table itself
+//                 joins equal keys in a cache, and what finds no place there goes to the table itself, or is left
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
+//   try_joining   do the elements of a part repeat keys, all the same? A few parts are looked at, of an untold accumulate
+//   join_parts    if so, a block for each part makes one element of those of equal keys
 //   serve_parts   a block for each part: what is plain by counting, the rest by ops.hpp, on a table that lies in the
 //                 block's memory
 //   serve_rest    one at a time, in the table itself: frequent keys, and at last what is left
-//   tell_failed   what is joined fails together
+//   tell_failed   what is joined fails together. Of an untold accumulate, whose elements were joined in several places, it
+//                 counts at last those whose keys are absent
 //
 // Left are elements that their bin had no room for, and those whose path leaves their part. They go the same way a second
 // time: among them keys are frequent that were not among all.
@@ -36,7 +40,7 @@
 //   static constexpr bool declines       is a batch of auto that adds, and has no frequent keys, better served one element after
 //                                        the other where many slots are dead?
 //   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
-//   static constexpr bool joins_all      is join_all for it?
+//   static constexpr bool joins_directly  may join_all serve elements of the table itself? Else it leaves what it has joined
 // without own_parts
 //   static u32 least_bits(t)             the smallest part_bits
 //   static table local(t, slots, n)      a part of n slots as a table
@@ -95,10 +99,17 @@ GH_BEGIN
 #ifndef GPUHASH_PART_CACHE
 #define GPUHASH_PART_CACHE (64 * 1024)
 #endif
+#ifndef GPUHASH_PART_JOINERS
+#define GPUHASH_PART_JOINERS 1024
+#endif
+#ifndef GPUHASH_PART_JOINED
+#define GPUHASH_PART_JOINED (96 * 1024)
+#endif
 #ifndef GPUHASH_PART_CHUNK
 #define GPUHASH_PART_CHUNK (u64(1) << 27)
 #endif
-inline constexpr u32 part_threads = GPUHASH_PART_THREADS;  // of a block, and the most bins of a pass
+inline constexpr u32 part_threads = GPUHASH_PART_THREADS;     // of a block, and the most bins of a pass
+inline constexpr u32 counted_at_once = GPUHASH_PART_AT_ONCE;  // elements of a thread on their way from memory
 inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
 inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are divided at a time
 inline constexpr u32 frequent_slots = 2048;              // rows of two
@@ -108,6 +119,9 @@ inline constexpr u32 frequent_least = 3;                 // samples of one key
 inline constexpr u32 skewed_share = 8;
 // And where more than this share of all samples is, keys are joined, and nothing is divided.
 inline constexpr u32 joined_least = part_samples / 8 * 7;
+// Fewer elements than this share of the slots are not divided a second time.
+inline constexpr u64 left_share = 8;
+inline constexpr u32 pick_blocks = (part_samples + 255) / 256;
 // Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
 // faster one after the other. Of so many keys about four samples are repeats.
 #ifndef GPUHASH_PART_REPEATS
@@ -135,24 +149,33 @@ inline constexpr u32 whatever_they_are = 1, if_skewed = 2, if_few_repeat = 4;
 
 // What the sample says of the elements.
 struct sampled {
-  u32 frequent;       // keys
-  u32 usual;          // what most elements will answer
-  u32 failed;         // 1: a frequent key has found no room
-  u32 divided;        // 1: the elements are divided
-  u32 joins;          // 1: those of the batch are joined by join_all
-  u32 divided_first;  // 1: those of the batch were
+  u32 frequent;        // keys
+  u32 usual;           // what most elements will answer
+  u32 failed;          // 1: a frequent key has found no room
+  u32 divided;         // 1: the elements are divided
+  u32 joins;           // 1: those of the batch are joined by join_all
+  u32 divided_first;   // 1: those of the batch were
+  u32 joins_parts[2];  // elements that joining those of parts would save, and would cost, in a unit of its own
+  u32 lacking;         // 1: an operation of an untold accumulate has, be it in the first round or the second,
+  u32 absent, told;    // and then: elements of absent keys, and blocks of tell_failed that have counted theirs
 };
 
 template <class F>
 struct parts_work {
-  u64 n;                      // elements
-  u32 part_bits, parts;       // slots of a part are 2^part_bits
-  u32 bin_bits, bins;         // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
+  u64 n;                 // elements
+  u32 part_bits, parts;  // slots of a part are 2^part_bits
+  u32 bin_bits, bins;    // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
+  u32 sub_bits;          // if not 0, a part has 2^sub_bits bins, whose elements are joined on their way into the part
   u32 bin_room, part_room;    // elements
   u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
   u32 divides;                // the batch
+  u64 slots;                  // of the table
+  typename F::key* picked;    // 2 * part_samples: keys of some elements, and of those that follow them
   bool may_join;              // all of it, by join_all
+  bool may_join_left;         // what is left, by join_all
+  bool may_join_parts;        // each part's elements, by join_parts
+  bool counts_absent;         // an untold accumulate: who found no room is counted at last
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -186,6 +209,16 @@ GH_FN void append(const part_list<F>& list, typename F::word w, u32 at) {
   const u32 i = atomicAdd(list.n, 1u);
   list.word[i] = w;
   if (list.at) list.at[i] = at;
+}
+
+// The same for all lanes of a warp, those that have `some`.
+template <class F>
+GH_FN void append_some(const part_list<F>& list, bool some, typename F::word w) {
+  const u32 all = __ballot_sync(full_warp, some), lane = threadIdx.x % 32;
+  u32 first = 0;
+  if (lane == 0 && all) first = atomicAdd(list.n, u32(__popc(all)));
+  first = shuffle(first, 0, 32);
+  if (some) list.word[first + u32(__popc(all & ((1u << lane) - 1)))] = w;
 }
 
 // A key that finds no place in its row the first time has another row the second time.
@@ -225,7 +258,24 @@ static_assert(part_chunk <= 1u << log_joined);
 
 // ---- which keys are frequent ----------------------------------------------------------------------------------------------
 
-// One block. Empties the lists and counters of the work, too.
+// Many blocks, since one would wait for so many reads from everywhere.
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    pick(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
+  const u32 me = blockIdx.x * block_threads + threadIdx.x, all = pick_blocks * block_threads;
+  const u64 n = elements(w);
+  if (me < part_samples && n) {
+    const u64 x = reduce(mix(u64(me) + 0x9e3779b97f4a7c15ull), n);
+    const typename F::key k = F::key_of(element_at(q, w, x));
+    w.picked[me] = k;
+    w.picked[part_samples + me] = x + 1 < n ? F::key_of(element_at(q, w, x + 1)) : typename F::key(~k);
+  }
+  for (u32 i = me; i < w.parts; i += all) w.part.n[i] = 0;
+  for (u32 i = me; w.bin_room && i < w.bins; i += all) w.bin.n[i] = 0;
+  if (me == 0) *w.rest.n = 0;
+}
+
+// One block.
 template <class F>
 __global__ void __launch_bounds__(part_threads, 1)
     sample(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
@@ -244,9 +294,6 @@ __global__ void __launch_bounds__(part_threads, 1)
   }
   for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
   if (me < 5) found[me] = 0;
-  for (u32 i = me; i < w.parts; i += part_threads) w.part.n[i] = 0;
-  for (u32 i = me; w.bin_bits && i < w.bins; i += part_threads) w.bin.n[i] = 0;
-  if (me == 0) *w.rest.n = 0;
   const u64 n = elements(w);
   const bool samples = !w.again || n > w.n / rest_share;
   __syncthreads();
@@ -256,9 +303,8 @@ __global__ void __launch_bounds__(part_threads, 1)
 #pragma unroll
   for (u32 i = 0; i < each; ++i) {
     if (!samples) continue;
-    const u64 x = reduce(mix(u64(i * part_threads + me) + 0x9e3779b97f4a7c15ull), n);
-    sampled_keys[i] = F::key_of(element_at(q, w, x));
-    next_keys[i] = x + 1 < n ? F::key_of(element_at(q, w, x + 1)) : key(~sampled_keys[i]);
+    sampled_keys[i] = w.picked[i * part_threads + me];
+    next_keys[i] = w.picked[part_samples + i * part_threads + me];
   }
 #pragma unroll
   for (u32 i = 0; i < each; ++i) {
@@ -310,14 +356,18 @@ __global__ void __launch_bounds__(part_threads, 1)
   w.found->frequent = found[0];
   w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
   w.found->failed = 0;
+  w.found->joins_parts[0] = w.found->joins_parts[1] = 0;
+  if (!w.again) w.found->lacking = w.found->absent = w.found->told = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
-  const bool hot = w.may_join && found[2] + found[3] > joined_least;
+  // Of frequent keys alone a structure for which join_all serves nothing has less to leave when they are divided.
+  const bool hot = w.may_join && found[2] + found[3] > joined_least && (w.may_join_left || found[2] < part_samples / 2);
+  const bool few = n <= w.slots / left_share;  // dividing reads and writes the table
   const bool wanted = w.divides & whatever_they_are || (w.divides & if_skewed && skewed) ||
                       (w.divides & if_few_repeat && (hot || found[3] + found[4] < few_repeats));
-  const bool joins = hot && wanted;
+  const bool joins = samples && (w.again ? w.may_join_left && (hot || few) : hot && wanted);
   if (!w.again) w.found->divided_first = wanted;
-  if (!w.again) w.found->joins = joins;
-  w.found->divided = samples && (w.again || (wanted && !joins));
+  w.found->joins = joins;
+  w.found->divided = samples && !joins && (w.again || wanted);
 }
 
 // Once in a kernel, by all of its threads.
@@ -394,6 +444,11 @@ GH_FN void load_elements(typename F::word* to, const request& q, u64 first, u32 
   for (u32 i = 0; i < N; ++i) to[i] = F::make(k[i], v[i]);
 }
 
+template <class Key>
+GH_FN u32 bin_of_part(Key k, u32 sub_bits) {
+  return u32(mix(Key(k ^ Key(0x58f38dedu)))) >> (32 - sub_bits);
+}
+
 // Second: from the bins of the first pass into those of the parts.
 template <class Parts, bool Second>
 __global__ void __launch_bounds__(part_threads, 2)
@@ -424,10 +479,11 @@ __global__ void __launch_bounds__(part_threads, 2)
     }
   }
 
-  const bool to_parts = Second || w.bin_bits == 0;
+  const bool to_parts = Second || w.bin_room == 0;
   const part_list<F>& to = to_parts ? w.part : w.bin;
   const u32 room = to_parts ? w.part_room : w.bin_room;
   const u32 group_shift = w.part_bits - Parts::group_bits(t) + (to_parts ? 0 : w.bin_bits);
+  const u32 sub_bits = Second ? 0 : w.sub_bits;
   const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
   const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
   for (u64 g = blockIdx.x; g < tiles; g += w.blocks) {
@@ -445,7 +501,10 @@ __global__ void __launch_bounds__(part_threads, 2)
       if (from >= end) continue;  // the same for the whole block
     }
     const u32 many = u32(end - from < tile ? end - from : tile);
-    const auto bin_of = [&](word e) { return u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first; };
+    const auto bin_of = [&](word e) {
+      const u32 bin = u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first;
+      return sub_bits ? bin << sub_bits | bin_of_part(F::key_of(e), sub_bits) : bin;
+    };
 
     // All loads first: what comes after them changes memory, and no load would be moved across it.
     word mine[each];
@@ -573,6 +632,15 @@ inline constexpr int row_bytes = 64;
 template <class F, class Mem>
 using lone_tile = cuda_tile<F, row_bytes / int(sizeof(typename F::word)), 1, false, Mem>;
 
+// A table of sums in a block's memory.
+template <class Key, class Value>
+GH_FN void clear_sums(Key* keys, Value* sums, u32 slots, u32 threads, joiner j) {
+  for (u32 i = threadIdx.x; i < slots; i += threads) {
+    keys[i] = empty_key<Key>;
+    sums[i] = no_operand_of<Value>(j);
+  }
+}
+
 template <class Op, class Table>
 GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
                      typename Op::index home, joiner j) {
@@ -597,8 +665,8 @@ inline constexpr u32 joined_slots = joined_bytes / (sizeof(typename F::key) + si
 template <class F>
 inline constexpr u32 joined_each = sizeof(typename F::word) == 16 ? 2 : 4;
 
-// The cache is filled by those who come first, in rows of two. Nobody is told what became of an element: an operation stands
-// for many, and where one of them found no room, tell_failed counts whose key is absent.
+// The cache is filled by those who come first, in rows of two. Nobody is told what became of an element, since an operation
+// stands for many.
 template <class Parts>
 __global__ void __launch_bounds__(part_threads, 2)
     join_all(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
@@ -606,35 +674,40 @@ __global__ void __launch_bounds__(part_threads, 2)
   using F = typename Parts::F;
   using key = typename F::key;
   using value = typename F::value;
-  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, accumulate>;
   constexpr u32 slots = joined_slots<F>, each = joined_each<F>, tile = each * part_threads;
   GH_DYNAMIC_MEMORY(key, keys);
   value* const sums = reinterpret_cast<value*>(keys + slots);
   if (!w.found->joins) return;
   const u32 me = threadIdx.x;
   const joiner j = joiner_of(q);
-  for (u32 i = me; i < slots; i += part_threads) {
-    keys[i] = empty_key<key>;
-    sums[i] = no_operand_of<value>(j);
-  }
+  clear_sums(keys, sums, slots, part_threads, j);
   done_here done;
   bool failed = false;
-  const auto serve = [&](key k, value v) {
-    op_type op;
-    const bool aside = Parts::table::side_slots && is_side_key(k);
-    if (!aside) serve_one(op, t, accumulate, k, v, t.home(k), j);
-    if constexpr (Parts::table::side_slots)
-      if (aside) op.res = serve_side<F, cuda_mem>(t.side, accumulate, j, k, v);
-    done.live += op.res.live;
-    done.used += op.res.used;
-    done.good += op.res.status == yes;
-    failed |= lacks_room(op.res.status);
+  const auto serve = [&](bool some, key k, value v) {
+    if constexpr (!Parts::joins_directly) {
+      append_some(w.rest, some, F::make(k, v));
+    } else if (some) {
+      typename Parts::template op<lone_tile<F, cuda_mem>, accumulate> op;
+      const bool aside = Parts::table::side_slots && is_side_key(k);
+      if (!aside) serve_one(op, t, accumulate, k, v, t.home(k), j);
+      if constexpr (Parts::table::side_slots)
+        if (aside) op.res = serve_side<F, cuda_mem>(t.side, accumulate, j, k, v);
+      done.live += op.res.live;
+      done.used += op.res.used;
+      done.good += op.res.status == yes;
+      failed |= lacks_room(op.res.status);
+    }
   };
   __syncthreads();
-  for (u64 from = u64(blockIdx.x) * tile; from < w.n; from += u64(w.blocks) * tile) {
-    const u32 many = u32(w.n - from < tile ? w.n - from : tile), own_many = many > me ? many - me : 0;
+  const u64 n = elements(w);
+  const bool of_left = w.again;
+  for (u64 from = u64(blockIdx.x) * tile; from < n; from += u64(w.blocks) * tile) {
+    const u32 many = u32(n - from < tile ? n - from : tile), own_many = many > me ? many - me : 0;
     typename F::word mine[each];
-    load_elements<F, each>(mine, q, from + me, own_many);
+    if (of_left)
+      load_words<each>(mine, w.source.word + from + me, own_many);
+    else
+      load_elements<F, each>(mine, q, from + me, own_many);
     u32 missed = 0;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
@@ -651,19 +724,148 @@ __global__ void __launch_bounds__(part_threads, 2)
       }
       missed |= u32(!joined) << i;
     }
-    for (; missed; missed &= missed - 1) {
+    for (; __any_sync(full_warp, missed); missed &= missed - 1) {
       const u32 i = u32(__ffs(missed) - 1);
       typename F::word e = mine[0];
 #pragma unroll
       for (u32 x = 1; x < each; ++x) e = i == x ? mine[x] : e;
-      serve(F::key_of(e), F::value_of(e));
+      serve(missed != 0, F::key_of(e), F::value_of(e));
     }
   }
   __syncthreads();
-  for (u32 i = me; i < slots; i += part_threads)
-    if (keys[i] != empty_key<key>) serve(keys[i], sums[i]);
-  if (failed) w.found->failed = u32(failed);
+  for (u32 from = 0; from < slots; from += part_threads) {
+    const u32 i = from + me < slots ? from + me : 0;
+    serve(from + me < slots && keys[i] != empty_key<key>, keys[i], sums[i]);
+  }
+  if (failed) w.found->lacking = 1;
   add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
+}
+
+// ---- joining in parts ------------------------------------------------------------------------------------------------------
+//
+// What fits no list of frequent keys may still repeat: a key that ten elements name is ten elements of one part. A block
+// joins them in a table of its own memory, and writes the list of its part anew. Whether that pays is seen from the first
+// elements of a few parts: among m elements of d distinct keys about m^2 / 2d repeat one. Where n elements are fewer than d,
+// most of them are of a key of their own.
+
+inline constexpr u32 join_threads = GPUHASH_PART_JOINERS, part_joined_bytes = GPUHASH_PART_JOINED;
+inline constexpr u32 trial_slots = 4 * join_threads;
+template <class F>
+inline constexpr u32 part_joined_slots = part_joined_bytes / (sizeof(typename F::key) + sizeof(typename F::value));
+inline constexpr u32 joins_unit = 256;
+inline constexpr u32 join_tries = 16;  // places that a key looks at, before its element is left
+
+// The first slots of a table of keys.
+template <class Key>
+GH_FN u32 place_in_block(Key* keys, u32 slots, Key k, bool* there) {
+  u32 at = reduce(u32(mix(Key(k ^ Key(0x2545f491u)))), slots);
+  for (u32 tries = 0; tries < join_tries; ++tries) {
+    Key seen = static_cast<volatile Key*>(keys)[at];
+    if (seen == empty_key<Key>) seen = atomicCAS(keys + at, empty_key<Key>, k);
+    *there = seen == k;
+    if (*there || seen == empty_key<Key>) return at;
+    at = at + 1 == slots ? 0 : at + 1;
+  }
+  return nobody;
+}
+
+// Where the elements are that are joined: in bins of parts, or in the parts' own lists.
+template <class F>
+GH_FN const part_list<F>& lists_to_join(const parts_work<F>& w) {
+  return w.sub_bits ? w.bin : w.part;
+}
+
+// Looks at some elements of a few lists.
+inline constexpr u32 lists_tried = 64, least_joined = join_threads / 4;
+template <class F>
+__global__ void __launch_bounds__(join_threads, 1) try_joining(const __grid_constant__ parts_work<F> w) {
+  using key = typename F::key;
+  using some_keys = key[trial_slots];
+  GH_BLOCK_MEMORY(some_keys, keys);
+  if (!w.found->divided) return;
+  const u32 lists = w.sub_bits ? w.bins : w.parts, room = w.sub_bits ? w.bin_room : w.part_room, me = threadIdx.x;
+  const u32 list = u32(u64(blockIdx.x) * lists / lists_tried);
+  const bool again = blockIdx.x && list == u32(u64(blockIdx.x - 1) * lists / lists_tried);
+  const u32 n = count_of(lists_to_join(w).n + list, room);
+  if (again || n < least_joined) return;  // the same for the whole block
+  const u32 looked_at = n / 2 < join_threads ? n / 2 : join_threads;
+  for (u32 i = me; i < trial_slots; i += join_threads) keys[i] = empty_key<key>;
+  __syncthreads();
+  bool there = false;
+  if (me < looked_at)
+    place_in_block(keys, trial_slots, F::key_of(lists_to_join(w).word[u64(list) * room + me]), &there);
+  const u32 repeats = sum_of_block(there);
+  if (me) return;
+  atomicAdd(w.found->joins_parts, u32(u64(2 * joins_unit) * repeats * n / (u64(looked_at) * looked_at)));
+  atomicAdd(w.found->joins_parts + 1, joins_unit);
+}
+
+// A block for each list. What does not pay is only moved from the bins of a part into its list.
+template <class F>
+__global__ void __launch_bounds__(join_threads, 2)
+    join_parts(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
+  using key = typename F::key;
+  using value = typename F::value;
+  using word = typename F::word;
+  constexpr u32 at_once = counted_at_once;
+  GH_DYNAMIC_MEMORY(key, keys);
+  value* const sums = reinterpret_cast<value*>(keys + part_joined_slots<F>);
+  GH_BLOCK_MEMORY(u32, listed);
+  if (!w.found->divided) return;
+  const u32 part = blockIdx.x >> w.sub_bits, me = threadIdx.x, lane = me % 32;
+  const u32 room = w.sub_bits ? w.bin_room : w.part_room;
+  const u32 n = count_of(lists_to_join(w).n + blockIdx.x, room);
+  const u32 gain = w.found->joins_parts[0], cost = w.found->joins_parts[1];
+  const bool joins = cost && gain >= cost / 4 * 3 && n >= least_joined;
+  if (!joins && !w.sub_bits) return;  // the same for the whole block
+  const u32 slots = 2 * n < part_joined_slots<F> ? 2 * n : part_joined_slots<F>;
+  const word* const from_list = lists_to_join(w).word + u64(blockIdx.x) * room;
+  word* const to_list = w.part.word + u64(part) * w.part_room;
+  const joiner j = joiner_of(q);
+  // All lanes of a warp.
+  const auto list = [&](bool some, word e) {
+    const u32 all = __ballot_sync(full_warp, some);
+    u32 first = 0;
+    if (lane == 0 && all) first = atomicAdd(w.sub_bits ? w.part.n + part : &listed, u32(__popc(all)));
+    const u32 at = shuffle(first, 0, 32) + u32(__popc(all & ((1u << lane) - 1)));
+    if (some && at < w.part_room)
+      to_list[at] = e;
+    else if (some)
+      append(w.rest, e, 0);
+  };
+
+  if (joins) clear_sums(keys, sums, slots, join_threads, j);
+  if (me == 0) listed = 0;
+  __syncthreads();
+  for (u32 from = 0; from < n; from += at_once * join_threads) {
+    word e[at_once];
+#pragma unroll
+    for (u32 g = 0; g < at_once; ++g) {
+      const u32 x = from + g * join_threads + me;
+      if (x < n) e[g] = from_list[x];
+    }
+#pragma unroll
+    for (u32 g = 0; g < at_once; ++g) {
+      const bool mine = from + g * join_threads + me < n;
+      u32 at = nobody;
+      bool there;
+      if (mine && joins && may_join_first(j, F::value_of(e[g]), log_joined))
+        at = place_in_block(keys, slots, F::key_of(e[g]), &there);
+      if (at != nobody) join_into(sums + at, F::value_of(e[g]), j);
+      if (!joins)
+        list(mine, e[g]);
+      else if (mine && at == nobody)
+        append(w.rest, e[g], 0);
+    }
+  }
+  __syncthreads();  // all have been read
+  if (!joins) return;
+  for (u32 from = 0; from < slots; from += join_threads) {
+    const u32 i = from + me < slots ? from + me : 0;
+    list(from + me < slots && keys[i] != empty_key<key>, F::make(keys[i], sums[i]));
+  }
+  __syncthreads();
+  if (me == 0 && !w.sub_bits) w.part.n[part] = listed;
 }
 
 // ---- serving -------------------------------------------------------------------------------------------------------------
@@ -677,8 +879,7 @@ __global__ void __launch_bounds__(part_threads, 2)
 inline constexpr u32 serve_threads = GPUHASH_PART_SERVERS;
 template <class F>
 inline constexpr int serve_blocks = sizeof(typename F::word) == 16 ? 2 : 3;
-inline constexpr u32 counted_at_once = GPUHASH_PART_AT_ONCE;  // elements of a thread on their way from memory
-inline constexpr u32 few_each = 4;                            // elements of a thread, if there are few of them
+inline constexpr u32 few_each = 4;  // elements of a thread, if there are few of them
 // Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
 inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 
@@ -1091,7 +1292,10 @@ struct rest_items {
   const u32 listed;
 
   GH_FN rest_items(const request& a_request, const parts_work<F>& a_work)
-      : q(a_request), w(a_work), list(w.found->divided ? w.rest : w.source), listed(w.again ? *list.n : 0) {}
+      : q(a_request),
+        w(a_work),
+        list(w.found->divided ? w.rest : w.source),
+        listed(w.again && !w.found->joins ? *list.n : 0) {}
   GH_FN u64 number() const { return u64(listed) + frequent_all; }
   // False: a frequent key that nobody names.
   GH_FN bool take(u64 i, rest_item<F>* x) const {
@@ -1111,7 +1315,9 @@ struct rest_items {
   GH_FN void tell(const rest_item<F>& x, u32 status, u32* lost) const {
     if (q.status) q.status[x.at] = u8(status);
     if (!lacks_room(status)) return;
-    if (x.slot == nobody) {
+    if (w.counts_absent) {
+      w.found->lacking = 1;
+    } else if (x.slot == nobody) {
       ++*lost;
     } else {
       w.failed[x.slot] = status;
@@ -1181,32 +1387,69 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
   add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
 }
 
-// A frequent key that found no room: so say all its elements that were joined. Where all were joined, elements without room
-// are those whose keys are absent, since the table is held exclusively and nothing was erased.
+// A frequent key that found no room: so say all its elements that were joined.
 template <class Parts>
-__global__ void __launch_bounds__(block_threads)
-    tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
-                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+GH_FN u32 tell_joined(const typename Parts::table&, const request& q, const parts_work<typename Parts::F>& w) {
   using F = typename Parts::F;
-  if (w.found->failed == 0) return;
   const joiner j = joiner_of(q);
   const u64 n = elements(w);
   u32 lost = 0;
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
     const auto e = element_at(q, w, i);
     if (is_side_key(F::key_of(e))) continue;  // they have always room
-    if constexpr (Parts::joins_all)
-      if (!w.again && w.found->joins) {
-        typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
-        serve_one(op, t, find, F::key_of(e), {}, t.home(F::key_of(e)), j);
-        lost += op.res.status != yes;
-        continue;
-      }
     const u32 slot = frequent_slot(w.frequent, F::key_of(e), w.again);
     if (slot == nobody || !w.failed[slot]) continue;
     if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
     ++lost;
     if (q.status) q.status[number_at(w, i)] = u8(w.failed[slot]);
+  }
+  return lost;
+}
+
+// Elements of the batch whose keys are absent: those found no room, since the table is held exclusively and nothing was
+// erased. Where an operation found none, and another one of its key did later, all keys are there, and yet operands are
+// lost: then it says that one element failed. All lanes of a warp.
+template <class Parts>
+GH_FN u32 count_absent(const typename Parts::table& t, const request& q, const parts_work<typename Parts::F>& w) {
+  using F = typename Parts::F;
+  const joiner j = joiner_of(q);
+  const u32 lane = threadIdx.x % 32;
+  u32 lost = 0;
+  for (u64 from = blockIdx.x * u64(block_threads) + threadIdx.x / 32 * 32; from < w.n;
+       from += u64(w.blocks) * block_threads) {
+    const u64 i = from + lane;
+    const auto k = i < w.n ? read_key<F>(q, i) : empty_key<typename F::key>;
+    const bool looks = !is_side_key(k);  // they have always room
+    bool there = true;
+    if constexpr (Parts::own_parts) {
+      typename Parts::rest_op::tile_type tile;
+      there = serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
+    } else if (looks) {
+      typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
+      serve_one(op, t, find, k, {}, t.home(k), j);
+      there = op.res.status == yes;
+    }
+    lost += looks && !there;
+  }
+  const u32 of_block = sum_of_block(lost);
+  if (threadIdx.x) return lost;
+  if (of_block) atomicAdd(&w.found->absent, of_block);
+  cuda_mem::fence();
+  const bool last = atomicAdd(&w.found->told, 1u) + 1 == w.blocks;
+  return lost + (last && atomicAdd(&w.found->absent, 0u) == 0);
+}
+
+template <class Parts>
+__global__ void __launch_bounds__(block_threads)
+    tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  u32 lost = 0;
+  if (!w.counts_absent) {
+    if (w.found->failed == 0) return;
+    lost = tell_joined<Parts>(t, q, w);
+  } else {
+    if (!w.again || w.found->lacking == 0) return;
+    lost = count_absent<Parts>(t, q, w);
   }
   add_sums(sum, q.batch_sum, 0, 0, 0, warp_sum(int(lost)), 0);
 }
@@ -1273,10 +1516,14 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  const bool always = q.parts == parts_always || (large && !told && q.kind == accumulate && Parts::divides_skewed);
+  const bool always = q.parts == parts_always || (large && !told && q.kind == accumulate);
   w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) | (distinct ? if_few_repeat : 0);
   if (!w.divides) return false;
-  w.may_join = Parts::joins_all && F::has_value && !told && q.kind == accumulate && block_bytes >= joined_bytes;
+  w.counts_absent = F::has_value && !told && q.kind == accumulate;
+  w.slots = slots;
+  w.may_join = w.counts_absent && block_bytes >= joined_bytes;
+  w.may_join_left = w.may_join && Parts::joins_directly;
+  w.may_join_parts = w.counts_absent && block_bytes >= part_joined_bytes;
   if constexpr (Parts::own_parts) {
     w.part_bits = Parts::part_bits(t);
     parts = Parts::parts(t), shares = Parts::shares(t);
@@ -1294,8 +1541,14 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   // Two passes with about as many bins each.
   while (w.parts > GPUHASH_PART_BINS && ((parts - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
   w.bins = u32(((parts - 1) >> w.bin_bits) + 1);
-  const u64 bin_shares = shares == parts ? w.bins : shares >> w.bin_bits ? shares >> w.bin_bits : 1;
-  w.bin_room = w.bin_bits ? room_for(w.n, bin_shares) : 0;
+  u64 bin_shares = shares == parts ? w.bins : shares >> w.bin_bits ? shares >> w.bin_bits : 1;
+  // Few blocks would join all elements: more of them share a part.
+  while (w.may_join_parts && !w.bin_bits && w.bins * 2 <= GPUHASH_PART_BINS) {
+    ++w.sub_bits;
+    w.bins *= 2;
+    bin_shares *= 2;
+  }
+  w.bin_room = w.bin_bits || w.sub_bits ? room_for(w.n, bin_shares) : 0;
   w.part_room = room_for(w.n, shares);
   w.blocks = 2 * multiprocessors();
 
@@ -1316,6 +1569,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.last = m.take<u32>(frequent_all);
   w.joined = m.take<typename F::value>(frequent_all);
   w.failed = m.take<u32>(frequent_all);
+  w.picked = m.take<typename F::key>(2 * part_samples);
   w.found = m.take<sampled>(1);  // the last: tests look there
   *bytes = m.used();
   *out = w;
@@ -1363,12 +1617,13 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
     for (const bool again : {false, true}) {
       w.again = again;
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
-      int e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
+      int e = launch(pick<F>, pick_blocks, block_threads, q.stream, q, w);
+      if (!e) e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
       if constexpr (Parts::declines)
         if (!e && may_decline && !again) e = launch(decline_for_dead<Parts>, 1, part_threads, q.stream, t, w);
       if (!e && told && q.kind != erase && !again) e = launch(ask<Parts>, 1, block_threads, q.stream, t, q, w);
-      if constexpr (F::has_value && Parts::joins_all)
-        if (!e && w.may_join && !again)
+      if constexpr (F::has_value)
+        if (!e && (again ? w.may_join_left : w.may_join))
           e = launch_with(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);
       if (!e)
         e = launch_with(divide<Parts, false>, w.blocks, part_threads, divide_bytes<F>(false, w.tile[0], told), q.stream,
@@ -1376,6 +1631,13 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       if (!e && w.bin_bits)
         e = launch_with(divide<Parts, true>, w.blocks, part_threads, divide_bytes<F>(true, w.tile[1], told), q.stream,
                         t, q, w);
+      if constexpr (F::has_value)
+        if (!e && w.may_join_parts && (!again || w.sub_bits)) {
+          e = launch(try_joining<F>, lists_tried, join_threads, q.stream, w);
+          if (!e)
+            e = launch_with(join_parts<F>, w.sub_bits ? w.bins : w.parts, join_threads, part_joined_bytes, q.stream, q,
+                            w);
+        }
       if (!e)
         e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
       if (!e) {

@@ -45,7 +45,7 @@ struct hive_parts {
   using table = hive_table<F>;
   using index = typename F::index;
   using word = typename F::word;
-  static constexpr bool adds_in_place = false, own_parts = true, joins_all = false;
+  static constexpr bool adds_in_place = false, own_parts = true, joins_directly = false;
   static constexpr bool divides_skewed = true, declines = true;
   static constexpr u64 least = parts_least, least_share = 8;
   static constexpr bool empty_only(u32, bool) { return false; }

@@ -13,7 +13,7 @@ struct linear_parts {
   using F = Format;
   using table = linear_table<F>;
   using index = typename F::index;
-  static constexpr bool goes_on = true, adds_in_place = true, own_parts = false, joins_all = true;
+  static constexpr bool goes_on = true, adds_in_place = true, own_parts = false, joins_directly = true;
   static constexpr bool divides_skewed = true, declines = false;
   static constexpr u64 least = parts_all_least, least_share = 4;
   // Told one after the other, an insert of a key that is there reads it, and writes its status in order.

@@ -48,7 +48,7 @@ struct slab_parts {
   using table = slab_table<F>;
   using index = typename F::index;
   using word = typename F::word;
-  static constexpr bool adds_in_place = true, own_parts = true, joins_all = F::has_value;
+  static constexpr bool adds_in_place = true, own_parts = true, joins_directly = F::has_value;
   // Where keys repeat, those of a long chain wait for one another longer in the memory of a block than in the table.
   static constexpr bool divides_skewed = false, declines = true;
   static constexpr u64 least = parts_all_least, least_share = 4;

@@ -34,6 +34,7 @@ struct hive_store final : store {
     t.filter = t.note + 4;
     run = gpuhash_hive_engines_cuda() + format, layout = &t, cells = t.cells();
     key_bytes = sizeof(typename F::key), value_bytes = F::has_value ? sizeof(typename F::value) : 0;
+    divides_beside_others = 1u << insert | 1u << accumulate;
   }
   int64_t used() const override {
     int64_t n = 0;
