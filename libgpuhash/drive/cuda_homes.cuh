@@ -17,9 +17,12 @@
 //   static word* line_at(const table&, index)           which is there
 //   static Glance look<Glance>(tile, table, row, key)   what the words of this lane say (glance)
 // and, where nothing but lines decides about the others, too:
-//   static word* line_after(const table&, word*, u32)   the next line; with what the glance says in the lane that has the
-//                                                       last word of the one before
-//   static u32 most_visits(const table&)
+//   static word* line_after(const table&, key, word*, u32)  the next line of the key; with what the glance says in the lane
+//                                                       that has the last word of the one before
+//   static u32 most_visits(const table&)                lines that are visited after the home, at most; or one less
+// And if the others may also be where no line is:
+//   static bool goes_by_lines(const table&)             may they be looked for line by line?
+//   static bool has_others(const table&)                is anything elsewhere? Then who was in no line is looked for by step()
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/tile/cuda.cuh"
@@ -53,6 +56,8 @@ template <class Op>
 concept looks_at_homes = requires(const typename Op::table& t) { Op::looks(t); };
 template <class Op>
 concept looks_at_lines = looks_at_homes<Op> && requires(const typename Op::table& t) { Op::most_visits(t); };
+template <class Op>
+concept lies_elsewhere = requires(const typename Op::table& t) { Op::has_others(t); };
 
 // What the homes of all elements of a warp say: this lane's element is `left` where the home does not decide. Rows of four
 // elements of each tile are in flight.
@@ -141,7 +146,7 @@ GH_FN void look_further(const typename Op::tile_type& tile, const typename Op::t
       busy = mine < many;
       if (busy) line = all[mine].line, k = all[mine].key;
     } else if (busy) {
-      line = Op::line_after(t, line, onward);
+      line = Op::line_after(t, k, line, onward);
     }
   }
   __syncwarp();
@@ -178,10 +183,20 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
       res = look_at_homes<Op>(tile, t, k, home, &beyond, &onward);
       left = beyond = beyond && carries;
       if constexpr (looks_at_lines<Op>) {
-        typename Op::word* next = nullptr;
-        if (left) next = Op::line_after(t, Op::line_at(t, Op::first_line(t, home)), onward);
-        look_further<Op>(tile, t, k, next, left, &res);
-        return res;
+        bool by_lines = true;
+        if constexpr (lies_elsewhere<Op>) by_lines = Op::goes_by_lines(t);
+        if (by_lines) {
+          if constexpr (requires { Op::absent(t, kd, k, home); })
+            if (left) left = !Op::absent(t, kd, k, home);
+          typename Op::word* next = nullptr;
+          if (left) next = Op::line_after(t, k, Op::line_at(t, Op::first_line(t, home)), onward);
+          look_further<Op>(tile, t, k, next, left, &res);
+          if constexpr (!lies_elsewhere<Op>) return res;
+          left = left && res.status != yes;
+          if (!__any_sync(full_warp, left)) return res;
+          if constexpr (lies_elsewhere<Op>)
+            if (!Op::has_others(t)) return res;
+        }
       }
     }
   }

@@ -90,6 +90,17 @@ struct hive_op {
     const auto open = [](word w) { return F::key_of(w) == empty_key<key>; };
     return {tile.has(row, R, live), Alone && tile.has(row, R, open), F::value_of(tile.first_word(row, live)), 0};
   }
+  // Alone, and of two ways, the other bucket is the only other line; what is in neither may be in the stash.
+  GH_FN static u32 most_visits(const table&)
+    requires(Alone)
+  {
+    return 1;
+  }
+  GH_FN static word* line_after(const table& t, key a_key, word* home_line, u32) {
+    return t.bucket(t.bucket_of(a_key, index(u64(home_line - t.slots) >> t.slot_bits), 1));
+  }
+  GH_FN static bool goes_by_lines(const table& t) { return t.ways == 2; }
+  GH_FN static bool has_others(const table& t) { return hive_hand<typename Tile::mem, table>{t}.has_stash(); }
   GH_FN void after_home(const table& t) { way = 1, at = t.bucket_of(k, home, 1); }
   GH_FN static bool absent(const table& t, u32 kd, key a_key, index a_home) {  // M2
     if constexpr (!may_look) return false;

@@ -75,7 +75,7 @@ struct linear_op {
     const auto open = [](word w) { return F::key_of(w) == empty_key<key>; };
     return {tile.has(row, R, live), tile.has(row, R, open), F::value_of(tile.first_word(row, live)), 0};
   }
-  GH_FN static word* line_after(const table& t, word* line, u32) {
+  GH_FN static word* line_after(const table& t, key, word* line, u32) {
     return line + R == t.slots + t.n_slots ? t.slots : line + R;
   }
   GH_FN static u32 most_visits(const table& t) { return t.probe_limit / R; }  // some too many do no harm

@@ -89,7 +89,7 @@ struct slab_op {
     return {tile.has(row, R - 1, live), tile.has(row, R - 1, open) || chain_ends,
             F::value_of(tile.first_word(row, live)), next};
   }
-  GH_FN static word* line_after(const table& t, word*, u32 next) { return t.slab(next); }
+  GH_FN static word* line_after(const table& t, key, word*, u32 next) { return t.slab(next); }
   GH_FN static u32 most_visits(const table&) { return ~0u; }
 
   GH_FN verdict step(Tile& tile, const table& t, joiner j, const typename Tile::row& row, bool go) {

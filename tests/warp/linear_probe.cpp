@@ -138,6 +138,49 @@ void far_cells(u64 seed) {
   for (size_t i = 0; i < n; ++i) SAME(keys[i], values[i] * 7);
 }
 
+// Untold sums of keys that crowd one part of the table, each named so many times: bins and lists overflow, what is left is
+// joined or divided anew, and of a part more keys are joined than a block has places for.
+template <class F>
+void crowd(format_id format, u64 slots, size_t keys, u32 times, u64 seed) {
+  using key = typename F::key;
+  const shape s{"a crowd", sizeof(key), u32(sizeof(typename F::value)), {}, full, {}};
+  title(s, seed, sizeof(key) == 4 ? "4 bytes" : "8 bytes");
+  random_numbers random{seed};
+  linear_store<F> t(format, slots, 64 / sizeof(typename F::word));
+  constexpr u64 of_part = 128;  // slots
+  vector<u64> crowded;
+  for (u64 k = 1; crowded.size() < keys; k += 1 + random.below(9))
+    if (t.t.home(key(k)) << t.t.group_bits < of_part) crowded.push_back(k);
+  batch b;
+  b.kind = accumulate, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
+  b.by_parts = true, b.parts = parts_always, b.told = false;
+  for (const u64 k : crowded) b.keys.insert(b.keys.end(), times, k);
+  for (u64 k = 1; k <= 40; ++k) b.keys.push_back(k << 20 | 1);  // somewhere
+  for (size_t i = b.n() - 1; i; --i) std::swap(b.keys[i], b.keys[random.below(i + 1)]);
+  for (size_t i = 0; i < b.n(); ++i) b.values.push_back(1 + random.below(50));
+  std::map<u64, u64> expected;
+  for (u32 round = 0; round < 2; ++round) {  // an empty table, and one with contents
+    b.status.clear();
+    const totals sum = serve(t, b);
+    for (size_t i = 0; i < b.n(); ++i) expected[b.keys[i]] += b.values[i];
+    const auto there = contents(t);
+    for (const auto& [k, v] : there) SAME(v, expected[k]);
+    int64_t absent = 0;
+    for (const u64 k : b.keys) absent += !there.count(k);
+    SAME(sum.failed, absent);
+    SAME(there.size(), std::min<u64>(expected.size(), t.t.n_slots));
+    SAME(t.live(), there.size());
+  }
+}
+template <class F>
+void crowds(format_id format, u64 seed) {
+  crowd<F>(format, 6400, 240, 3, seed);
+  crowd<F>(format, 1280, 40, 20, seed);
+  crowd<F>(format, 1280, 110, 2, seed);
+  crowd<F>(format, 480, 600, 1, seed);
+  crowd<F>(format, 480, 150, 5, seed);
+}
+
 // What a growing table asks about a mixed batch.
 void count_codes(u64 seed) {
   random_numbers draw{seed};
@@ -254,6 +297,8 @@ int main(int argc, char** argv) {
     sketch_keys<u64>(seed);
     count_by_sketch(seed);
     far_cells(seed);
+    crowds<pair32>(format_pair32, seed);
+    crowds<pair64>(format_pair64, seed);
     move<pair32>(format_pair32, seed);
     move<set32>(format_set32, seed);
     move<pair64>(format_pair64, seed);

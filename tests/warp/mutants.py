@@ -82,7 +82,7 @@ MUTANTS = [
     Mutant("further-by-every-lane", HOMES, "tile.lane == tile.first_lane(all_live)", "true"),
     Mutant("further-for-ever", HOMES, "visits > most", "false"),
     Mutant("further-past-the-end", HOMES, "there || tile.own_part(all_ends)", "there"),
-    Mutant("further-the-same-line", HOMES, "line = Op::line_after(t, line, onward);", "line = line;"),
+    Mutant("further-the-same-line", HOMES, "line = Op::line_after(t, k, line, onward);", "line = line;"),
     Mutant("further-onward-of-this-lane", HOMES, "shuffle(g.onward, Op::tile_type::last_lane, W)", "g.onward"),
     Mutant(
         "further-count-of-the-seen", HOMES, "Op::fixed_kind == count ? value(1) : all[rank].value", "all[rank].value"

@@ -62,6 +62,7 @@ void duplicates(const char* name, format_id format, u32 slab_bytes, u64 seed) {
     vector<uint64_t> offsets;
     u64 total = 0;
     for (const u64 k : pool) offsets.push_back(total), total += expected.count(k);
+    offsets.push_back(total);
     const auto keys = packed(pool, s.key_bytes);
     vector<unsigned char> out((total + 1) * s.value_bytes, untouched);
     request q{};
