@@ -362,6 +362,8 @@ class machine {
         if (i == end || !messages_.get(c, ids[i]).glued) at[places++] = i;
       if (places > 1) back = decide({what::position, places, nullptr, false, tag(c)});
       learn(messages_.put(current, c, at[back], wide_value(v), o == order::release, nullptr));
+    } else {
+      learn(c);  // of a store that changes nothing the memory would not tell that it is done
     }
     const T old = *p;
     if (!back) write(p, v);

@@ -103,6 +103,13 @@ int main() {
                                         reads);
     expect("load buffering: not modelled", !load_buffering.all.count("1 1"));
 
+    const auto idle_stores =
+        explore(weak,
+                {[] { mem::store<rlx>(x, 0u), mem::store<rlx>(x, 0u), mem::store<rlx>(x, 0u), mem::store<rlx>(y, 1u); },
+                 [] { r[0] = mem::load<rlx>(y); }},
+                [] { return std::to_string(r[0]); });
+    expect("stores that change nothing lead on", idle_stores.all == std::set<std::string>{"0", "1"});
+
     const auto add = explore(
         weak, {[] { mem::fetch_add<rlx>(x, 1u); }, [] { mem::fetch_add<rlx>(x, 1u); }, [] { mem::store<rlx>(y, 5u); }},
         memory);
