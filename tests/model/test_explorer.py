@@ -140,7 +140,7 @@ def test_machine_ends_litmus_programs_as_known() -> None:
         [explore.build("machine_test", ["tests/model/machine_test.cpp"])], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout
-    assert done.stdout.count("as expected") == 2 * 22
+    assert done.stdout.count("as expected") == 2 * 26
 
 
 @pytest.mark.parametrize(
