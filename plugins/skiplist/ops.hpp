@@ -369,7 +369,7 @@ struct skip_op {
     if (GH_MUTANT(one_look_at_chunk)) return verdict::done;
     if (looked) {
       if constexpr (!has_lanes) lock = look_at_lock(t);
-      if (lock == seen) return verdict::done;
+      if (lock == seen || GH_MUTANT(uncompared_look)) return verdict::done;
     }
     if (table::is_locked(lock)) return wait();
     seen = lock;
