@@ -59,6 +59,15 @@ def explore_all(explorer: Explorer, summary: Summary, structure: str, how: tuple
         assert exhaustive == (programs in EXHAUSTIVE and structure not in BOUNDED)
 
 
+@pytest.mark.parametrize("program", ["i1=1,e1+s3=5,f3", "i1=1,e2+s3=5,f3", "i1=1,e1+e3,c3", "i1=1,e1+e3,i3=5"])
+def test_skiplist_splits_and_merges_beside_two_operations(explorer: Explorer, program: str) -> None:
+    """Looking for a key while its chunk is split and merged again: more runs than other programs get."""
+    base = ("skiplist", "--layout", "p4", "--memory", "sc", "--bound", "2", "--json")
+    (line,) = explorer(*base, "--programs", f"i2=9,i3=8:{program}").lines
+    assert line["violations"] == 0, f"{line['why']}\nreplay: {line['replay']}"
+    assert line["schedules"] > 50_000
+
+
 def test_a_structure_without_simulator_build_is_not_explored(summary: Summary) -> None:
     summary.sets += [f"{name:<14} not explored: it has no plugins/{name}/plugin_sim.cpp" for name in UNEXPLORED]
     bare = Explorer(explore.build_explorer("gpuhash-explore-bare", {"newcomer": False}))

@@ -16,6 +16,7 @@ ENTRY = re.compile(r'^M\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.MULTILINE)
 # memory if not both. All are part of the runs of test_explorer.py.
 RANDOM, WRITTEN, WEAK = "--programs random", "--programs written --memory sc", "--programs written --memory weak"
 ASYMMETRIC = "--programs asymmetric"
+SPLIT_AND_MERGE = "--programs i2=9,i3=8:i1=1,e1+s3=5,f3 --memory sc --bound 2"
 SHOWN_BY = {
     "gate": {
         WEAK: "relaxed_publish relaxed_enter relaxed_wait relaxed_leave",
@@ -30,6 +31,7 @@ SHOWN_BY = {
         RANDOM: "zombie_read unchecked_enclosing split_next early_link kept_version unfenced_look unfenced_lock"
         " plain_unlock first_entry_removed uncompared_look unchecked_name",
         WEAK: "step_to_none",
+        SPLIT_AND_MERGE: "late_clear",
     },
     "slab_hash": {
         WRITTEN: "flush_beside_batches unwiped_slab",
