@@ -1,5 +1,5 @@
-// Large batches by parts of the table, as a model of its own: what drive/cuda_parts.cuh makes of a batch, step by step, by
-// tiles that the explorer interleaves.
+// Large batches by parts of the table, as a model of its own: what drive/cuda_parts.cuh makes of a batch, step by step,
+// by tiles that the explorer interleaves.
 //
 // An operation that ends in p is an element of such a batch; the first ones of all tiles are one batch, the second ones
 // another. i4=9,i5=9:i0=1p+i1=2p+f0 inserts 0 and 1 by parts, where the slots of their home are taken, while a third
@@ -12,10 +12,10 @@
 //   serve_joined  in the table itself, by ordinary tiles
 //   serve_left    the same: elements that their bin had no room for, and those whose path left their part
 //
-// Between two steps all tiles wait for each other, as threads of a block do and one kernel for another. What a part is, how
-// it is a table of its own and when a path has left it are the real rules (plugins/linear_probe/parts.hpp), and all elements
-// are carried out by ops.hpp. What the kernels have besides is left to tests on emulated warps: placing by counting,
-// passes, samples, and dividing for a second time what is left.
+// Between two steps all tiles wait for each other, as threads of a block do and one kernel for another. What a part is,
+// how it is a table of its own and when a path has left it are the real rules (plugins/linear_probe/parts.hpp), and all
+// elements are carried out by ops.hpp. What the kernels have besides is left to tests on emulated warps: placing by
+// counting, passes, samples, and dividing for a second time what is left.
 #include "libgpuhash/sched/batch_gate.hpp"
 #include "plugins/linear_probe/parts.hpp"
 #include "plugins/linear_probe/sim_table.hpp"
