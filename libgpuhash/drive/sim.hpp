@@ -30,6 +30,9 @@ class model {
   // Runs one operation to its end on the calling tile.
   virtual reply run(const op& o) = 0;
 
+  // Before the setup is made: what all runs will be of. Throws bad_input for what this structure cannot run.
+  virtual void begin_program(const program&) {}
+
   // ---- the rest is asked while no tile runs, and must not go through the tile ----
 
   // The value of key i (0 for a set), or nothing when the key is absent.
@@ -80,6 +83,7 @@ struct structure {
   u32 fillers;              // keys 0..fillers-1 exist, besides y and z
   bool side_keys;
   bool synchronized = false;  // each operation is a call of its own, ordered by acquire and release
+  bool by_parts = false;      // operations may be elements of a batch that goes by parts of the table
   std::vector<mutant> mutants;
   std::vector<scene> scenes;
   u32 failures;  // allocations that may fail in a run
@@ -89,6 +93,7 @@ struct structure {
   // Formats of the triples; empty: all.
   std::vector<std::string> triple_formats = {};
   std::vector<std::string> long_in_weak = {};  // of `programs`, without their layouts: --quick leaves them to sc
+  std::vector<std::pair<std::string, std::string>> long_programs = {};  // more of `programs`, but not with --quick
   // Layouts whose operations are not letters: layout and its letters.
   std::vector<std::pair<std::string, std::string>> letters_in = {};
   // Where every interleaving is more than can be afforded: preemptions of a run (negative: any number), in weak memory, and
@@ -147,15 +152,14 @@ u64 try_idle(const Op& o, const typename Op::table& t, joiner j, const typename 
   return usual;
 }
 
+template <class F>
+reply answer_of(const result<F>& r) {
+  return {r.status, r.live, r.used, u64(r.value)};
+}
+
+// An operation that was started, to its end.
 template <class Op>
-reply serve_op(const typename Op::table& t, const op& what, typename Op::key k, joiner j = {}) {
-  using F = typename Op::F;
-  const auto v = typename F::value(what.value);
-  const auto answer = [](const result<F>& r) { return reply{r.status, r.live, r.used, u64(r.value)}; };
-  if constexpr (Op::table::side_slots)
-    if (is_side_key(k)) return answer(serve_side<F, mem>(t.side, what.kind, joiner{}, k, v));
-  Op o;
-  o.start(t, what.kind, k, v, t.home(k));
+reply finish_op(Op& o, const typename Op::table& t, joiner j) {
   for (u64 usual = 0;;) {
     typename Op::tile_type tile;
     const auto row = tile.load(o.line(t));
@@ -166,8 +170,19 @@ reply serve_op(const typename Op::table& t, const op& what, typename Op::key k, 
       the_machine.fail("lockstep: the steps of an operation differ in the collectives they call");
     if constexpr (Op::has_slow)
       if (d == verdict::slow) d = o.slow(tile, t, joiner{}, true);
-    if (d == verdict::done) return answer(o.res);
+    if (d == verdict::done) return answer_of(o.res);
   }
+}
+
+template <class Op>
+reply serve_op(const typename Op::table& t, const op& what, typename Op::key k, joiner j = {}) {
+  using F = typename Op::F;
+  const auto v = typename F::value(what.value);
+  if constexpr (Op::table::side_slots)
+    if (is_side_key(k)) return answer_of(serve_side<F, mem>(t.side, what.kind, joiner{}, k, v));
+  Op o;
+  o.start(t, what.kind, k, v, t.home(k));
+  return finish_op(o, t, j);
 }
 
 // The operation's kernel, if the structure has it: by kind, or the one of mixed batches.

@@ -115,6 +115,7 @@ class explorer {
     const auto check = [&](const op& o) {
       if (!s.has(task_.layout, o.kind == grow ? 'g' : kind_letters[o.kind]))
         throw bad_input(s.name + " has no operation '" + text(o) + "' in layout " + task_.layout);
+      if (o.by_parts && !s.by_parts) throw bad_input(s.name + " has no batches by parts, as '" + text(o) + "' wants");
       if (o.kind != grow && (o.key >= dead_pattern ? !s.side_keys : o.key >= s.fillers))
         throw bad_input(s.name + " has no key '" + key_digits[o.key] + "' in '" + text(o) + "'");
       if (o.slots && std::find(s.widths.begin(), s.widths.end(), o.slots) == s.widths.end())
@@ -130,6 +131,7 @@ class explorer {
   void prepare() {
     const bool is_set = task_.format.rfind("set", 0) == 0;
     model_->build(task_.layout, task_.seed);
+    model_->begin_program(task_.what);
     const mutant planted = std::exchange(active_mutant, mutant::none);  // setups are made by the real operations
     reply sum;
     for (op o : task_.what.setup) {

@@ -23,8 +23,9 @@
 // and asks for a fresh start (more_watched); once no run does that, every interleaving of the program is equivalent to one
 // that was explored. The first access of an operation always asks, because it decides what ended before it began.
 //
-// Waiting: relax() blocks its tile until another one has written since the tile's last relax(), because until then it would
-// read the same again. Tiles that all wait, or a run without end, violate.
+// Waiting: relax() blocks its tile until another one has written to a cell that the tile has read since its last relax(),
+// because until then it would read the same again; meet() is a barrier of several tiles, as a block's or as that between two
+// kernels. Tiles that all wait, or a run without end, violate.
 #pragma once
 #include <string.h>
 #include <sys/mman.h>
@@ -33,6 +34,7 @@
 #include <new>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "libgpuhash/sched/fiber.hpp"
@@ -90,6 +92,15 @@ class message_store {
     read_[tile].clear();
     fenced_[tile] = mine;
   }
+  // All of these tiles get the view of them all. Returns a hash of it.
+  u64 meet(u32 some) {
+    std::vector<u8> all = views_[u32(__builtin_ctz(some))];
+    for (u32 m = some; m; m &= m - 1) join(all, views_[u32(__builtin_ctz(m))]);
+    for (u32 m = some; m; m &= m - 1) views_[u32(__builtin_ctz(m))] = all;
+    u64 h = 0;
+    for (u8 v : all) h = stir(h, v);
+    return h;
+  }
   // The messages of a cell, newest last; first holds what was in memory when the run began.
   std::vector<u8>& order(u32 cell, u128 initial) {
     location& l = at_[cell];
@@ -108,7 +119,7 @@ class message_store {
   void see(u32 tile, u32 cell, u8 id, bool acquire) {
     std::vector<u8>& mine = views_[tile];
     mine[cell] = id;
-    polled_[tile].push_back(cell);
+    polled_[tile].push_back({cell, id});
     if (acquire)
       join(mine, get(cell, id).view);
     else if (!get(cell, id).view.empty())
@@ -122,6 +133,8 @@ class message_store {
     const u8 id = u8(l.by_age.size());
     std::vector<u8> carried;
     if (over) carried = *over;
+    for (auto& [c, seen] : polled_[tile])  // what it writes itself is nothing new to it
+      if (c == cell && position == l.order.size() && seen == l.order.back()) seen = id;
     l.order.insert(l.order.begin() + position, id);
     views_[tile][cell] = id;
     l.by_age.push_back({value, {}, over != nullptr});
@@ -148,10 +161,12 @@ class message_store {
 
   // Sooner or later every store is seen: moves tile's view of what it read since the last call up to the newest. Other
   // locations stay as they are, since polling one orders nothing else. Returns 0 if nothing moved, else a hash of it.
-  u64 catch_up(u32 tile) {
+  // *anew: would it read something else now? Also where it has seen the newest message since, by a later load or a fence.
+  u64 catch_up(u32 tile, bool* anew) {
     u64 moved = 0;
-    for (u32 c : polled_[tile]) {
+    for (const auto& [c, id] : polled_[tile]) {
       u8& mine = views_[tile][c];
+      *anew |= at_[c].order.back() != id;
       if (at_[c].order.back() == mine) continue;
       mine = at_[c].order.back();
       moved = stir(moved + 1, u64(c) * 256 + mine);
@@ -180,7 +195,8 @@ class message_store {
   std::vector<std::vector<u8>> views_;              // per tile and cell: an id
   std::vector<std::vector<std::vector<u8>>> read_;  // per tile: views of what relaxed loads read since its last fence
   std::vector<std::vector<u8>> fenced_;             // per tile: its view at its last fence; empty: none yet
-  std::vector<std::vector<u32>> polled_;            // per tile: cells read since it last caught up
+  std::vector<std::vector<std::pair<u32, u8>>>
+      polled_;  // per tile: cells read since it last caught up, and the messages
   u64 hash_ = 0;
 };
 
@@ -212,10 +228,11 @@ class machine {
       tile_state& me = tiles_[t];
       me.observed = stir(t + 1, 0), me.row = 0;
       me.elected = true, me.others_wrote = me.in_row = me.idle = false;
+      me.look = ++looks_;
       me.fresh_op = none;
       me.stack.restart(&machine::enter);
     }
-    live_ = runnable_ = (1u << n_tiles) - 1;
+    live_ = runnable_ = (1u << n_tiles) - 1, meeting_ = 0;
     scheduling_ = true;
     u8 who[max_tiles];
     for (u32 t = 0; t < n_tiles; ++t) who[t] = u8(t);
@@ -304,16 +321,39 @@ class machine {
       return;
     }
     tile_state& me = tiles_[current];
-    const u64 caught_up = weak ? messages_.catch_up(current) : 0;
-    if (caught_up) learn(caught_up);
-    const bool again = me.others_wrote || caught_up;
+    bool again = me.others_wrote;
+    if (weak)
+      if (const u64 caught_up = messages_.catch_up(current, &again)) learn(caught_up);
     me.others_wrote = false;
     if (++steps > max_steps) fail("hang: a waiting loop does not end");
-    if (again) return;
+    if (again) {
+      me.look = ++looks_;
+      return;
+    }
     runnable_ &= ~(1u << current);
     if (!runnable_) fail("hang: every tile waits for another");
     me.elected = true;
     resume(elect());
+  }
+
+  // A barrier: nobody goes on before n tiles have come, and then each of them sees what any of them has done or seen. Who came
+  // last makes no difference.
+  void meet(u32 n) {
+    if (!scheduling_ || n == 1) return;
+    meeting_ |= 1u << current;
+    if (u32(__builtin_popcount(meeting_)) < n) {
+      runnable_ &= ~(1u << current);
+      if (!runnable_) fail("hang: every tile waits for another");
+      tiles_[current].elected = true;
+      return resume(elect());
+    }
+    if (weak) {
+      const u64 seen = messages_.meet(meeting_);
+      for (u32 m = meeting_; m; m &= m - 1)
+        tiles_[__builtin_ctz(m)].observed = stir(tiles_[__builtin_ctz(m)].observed, seen);
+    }
+    runnable_ |= meeting_;
+    meeting_ = 0;
   }
 
   [[noreturn]] void fail(std::string why) {
@@ -362,10 +402,12 @@ class machine {
         if (i == end || !messages_.get(c, ids[i]).glued) at[places++] = i;
       if (places > 1) back = decide({what::position, places, nullptr, false, tag(c)});
       learn(messages_.put(current, c, at[back], wide_value(v), o == order::release, nullptr));
+    } else {
+      learn(c);  // of a store that changes nothing the memory would not tell that it is done
     }
     const T old = *p;
     if (!back) write(p, v);
-    wrote();
+    wrote(c);
     if (watcher) watcher({current, "store", p, sizeof(T), wide_value(old), wide_value(v), true, back});
   }
 
@@ -381,7 +423,7 @@ class machine {
     }
     observe(c, wide_value(seen), 0);  // put_over has told which message that was
     write(p, next);
-    wrote();
+    wrote(c);
     if (watcher) watcher({current, name, p, sizeof(T), wide_value(seen), wide_value(next), true, 0});
     return seen;
   }
@@ -411,7 +453,7 @@ class machine {
     }
     observe(c, wide_value(seen), id);
     const bool won = seen == expected;
-    if (won) write(p, desired), wrote();
+    if (won) write(p, desired), wrote(c);
     if (!won && weak) tiles_[current].others_wrote = true;  // it expected what it read before, and now knows better
     if (watcher) watcher({current, "cas", p, sizeof(T), wide_value(seen), wide_value(desired), won, stale});
     return seen;
@@ -464,8 +506,9 @@ class machine {
     fiber stack;
     u64 observed;       // hash of everything this tile has learned: its local state is a function of it
     u64 row;            // the same for the row that is being read, in no order
+    u64 look;           // begins with its last relax(): a number that no other look has
     bool elected;       // chosen for its next access already
-    bool others_wrote;  // since this tile's last relax()
+    bool others_wrote;  // to what this tile has read since its last relax()
     bool in_row, idle;
     u32 kind;      // of the operation in progress
     u32 fresh_op;  // operation whose first access is still to come
@@ -554,6 +597,7 @@ class machine {
 
   void learn(u64 x) { tiles_[current].observed = stir(tiles_[current].observed, x); }
   void observe(u32 cell, u128 v, u32 id) {
+    last_look_[current][cell] = tiles_[current].look;
     const u64 x = stir(stir(v.lo, v.hi), u64(cell) * 256 + id);
     if (tiles_[current].in_row)
       tiles_[current].row += x;
@@ -573,14 +617,15 @@ class machine {
     *p = v;
     if (on_write && scheduling_) on_write(p, old);
   }
-  void wrote() {
+  void wrote(u32 cell) {
     if (tiles_[current].idle) fail("lockstep: memory was written although go was false");
     for (u32 m = live_ & ~(1u << current); m; m &= m - 1) {
       const u32 t = u32(__builtin_ctz(m));
-      if (runnable_ >> t & 1)
+      if (last_look_[t][cell] != tiles_[t].look) continue;
+      if ((runnable_ | meeting_) >> t & 1)
         tiles_[t].others_wrote = true;
       else
-        runnable_ |= 1u << t;
+        runnable_ |= 1u << t, tiles_[t].look = ++looks_;
     }
   }
   void put_over(u32 cell, u128 v, order o) {
@@ -609,11 +654,12 @@ class machine {
 
   scheduler* scheduler_ = nullptr;
   void (*body_)(u32) = nullptr;
-  u32 n_tiles_ = 0, live_ = 0, runnable_ = 0, used_ = 0, failures_left_ = 0;
+  u32 n_tiles_ = 0, live_ = 0, runnable_ = 0, meeting_ = 0, used_ = 0, failures_left_ = 0;
   bool scheduling_ = false, completed_ = false;
   u64 memory_hash_ = 0;
   context main_;
   tile_state tiles_[max_tiles];
+  u64 looks_ = 0, last_look_[max_tiles][max_cells] = {};  // of a tile at a cell
   u32 before_[max_ops];
   u8 image_[memory_bytes];
   bool watched_[max_cells];

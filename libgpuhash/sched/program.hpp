@@ -5,12 +5,13 @@
 // reads: first, one after the other and unobserved, insert key 2 with value 7 and erase it (the setup); then two tiles at
 // once, the first inserting key 0 with value 1 and looking it up, the second adding 3 to key 1 with lines of 4 slots.
 //
-//   operation   letter key [= value] [@ slots per line] [m]
+//   operation   letter key [= value] [@ slots per line] [m] [p]
 //   letter      i insert   s insert_or_assign   a accumulate   f find   e erase   m insert_multi   c count   d erase_all
 //               g what the structure does with the table to itself: grow, or FLUSH
 //   key         0-9 a-v: keys whose homes collide, as the structure's model picks them
 //               y z: the two keys whose patterns structures use themselves
 //   m           served by the kernel of mixed batches, where the kind of operation is data
+//   p           an element of a batch that goes by parts of the table (parts_sim.cpp)
 //
 // A replay string adds all that is needed to run a program again:
 //
@@ -42,7 +43,7 @@ struct op {
   u32 key = 0;
   u64 value = 0;
   u32 slots = 0;  // per line; 0: the structure's first width
-  bool by_mixed = false;
+  bool by_mixed = false, by_parts = false;
   bool operator==(const op&) const = default;
 };
 
@@ -62,6 +63,7 @@ inline std::string text(const op& o) {
   if (o.value) s += '=' + std::to_string(o.value);
   if (o.slots) s += '@' + std::to_string(o.slots);
   if (o.by_mixed) s += 'm';
+  if (o.by_parts) s += 'p';
   return s;
 }
 inline std::string text(const std::vector<op>& ops) {
@@ -111,6 +113,7 @@ inline op parse_op(const std::string& s) {
     rest = end;
   }
   if (*rest == 'm') o.by_mixed = true, ++rest;
+  if (*rest == 'p') o.by_parts = true, ++rest;
   if (*rest) throw bad("something follows its end");
   return o;
 }

@@ -121,11 +121,12 @@ inline bool written(const structure& s, const selection& of, const visitor& visi
     return std::find(s.long_in_weak.begin(), s.long_in_weak.end(), what) != s.long_in_weak.end();
   };
   for (const std::string& fmt : s.formats)
-    for (const auto& [layout, what] : s.programs) {
-      if (!of.format.empty() && fmt != of.format) continue;
-      if (of.quick && of.weak && is_long(what)) continue;
-      if (!visit({&s, fmt, layout, of.weak, 1, parse_program(what)})) return false;
-    }
+    for (const auto* programs : {&s.programs, &s.long_programs})
+      for (const auto& [layout, what] : *programs) {
+        if (!of.format.empty() && fmt != of.format) continue;
+        if (of.quick && (programs == &s.long_programs || (of.weak && is_long(what)))) continue;
+        if (!visit({&s, fmt, layout, of.weak, 1, parse_program(what)})) return false;
+      }
   return true;
 }
 
@@ -171,6 +172,13 @@ inline task random_task(const structure& s, u64 seed, u64 i, const std::string& 
     for (u32 n = 2 + r.below(5); n; --n) t.what.tiles.back().push_back(any_op(keys[r.below(u32(keys.size()))]));
   }
   if (s.has(t.layout, 'g') && r.below(2)) t.what.tiles[r.below(tiles)].push_back({.kind = grow});
+  if (s.by_parts) {  // a batch of one kind, of an element each of some tiles
+    const u32 kind = std::vector<u32>{insert, assign, accumulate, erase}[r.below(4)];
+    for (auto& tile : t.what.tiles) {
+      op& o = tile[r.below(u32(tile.size()))];
+      if (r.below(4)) o = with_value({kind, o.key, 0, 0, false, true}, ++value);
+    }
+  }
   return t;
 }
 

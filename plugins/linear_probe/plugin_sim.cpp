@@ -1,7 +1,5 @@
 // linear_probe under the explorer: tiny tables, colliding keys, and the invariants of layout.hpp.
-#include "libgpuhash/drive/sim.hpp"
-
-#include "ops.hpp"
+#include "sim_table.hpp"
 
 namespace gpuhash::sim {
 namespace {
@@ -22,24 +20,16 @@ struct explored_op : linear_op<Tile, Kind> {
 };
 
 template <class F>
-class linear_model final : public model {
-  using key = typename F::key;
-  using word = typename F::word;
+class linear_model final : public linear_sim<F> {
+  using linear_sim<F>::t_;
+  using linear_sim<F>::keys_;
 
  public:
   // g1, g2, g4: slots per group. A trailing c: counters are kept in memory, as kernels do. s: nobody erases, so that values
   // change in place.
   void build(const std::string& layout, u64 seed) override {
     const u32 bits = layout[1] == '4' ? 2 : layout[1] == '2' ? 1 : 0;
-    t_.n_slots = bits == 1 ? 8 : 16;
-    t_.group_bits = bits;
-    t_.groups = typename F::index(t_.n_slots >> bits);
-    t_.seed = seed;
-    t_.by_mask = 0;
-    t_.widest = widest;
-    t_.probe_limit = 8;
-    t_.slots = the_machine.place<word>(u32(t_.n_slots), 128);
-    t_.side = the_machine.place<word>(2);
+    this->place(bits == 1 ? 8 : 16, bits, widest, 8, seed, widest);
     counted_ = layout.back() == 'c', keys_stay_ = layout.back() == 's';
     if (counted_) counters_.place();
     choose_keys();
@@ -52,123 +42,32 @@ class linear_model final : public model {
     return serve<explored_op, 2, 4>(t_, o, keys_[o.key], j);
   }
 
-  std::optional<u64> stored(u32 k) const override {
-    if (k >= dead_pattern) {
-      const word w = t_.side[k == dead_pattern];
-      if (F::key_of(w) == empty_key<key>) return {};
-      return u64(F::value_of(w));
-    }
-    for (u64 i = 0; i < t_.n_slots; ++i)
-      if (F::key_of(t_.slots[i]) == keys_[k]) return u64(F::value_of(t_.slots[i]));
-    return {};
-  }
-
-  std::string check() const override {
-    for (u64 i = 0; i < t_.n_slots; ++i) {
-      const word w = t_.slots[i];
-      const bool remembers = F::has_value && F::key_of(w) == dead_key<key>;
-      if (!is_live<F>(w) && !remembers) continue;
-      const key k = remembers ? key(F::value_of(w)) : F::key_of(w);
-      for (u64 s = i + 1; s < t_.n_slots; ++s)
-        if (F::key_of(t_.slots[s]) == k || (F::has_value && t_.slots[s] == tombstone<F>(k)))
-          return "I3: slots " + std::to_string(i) + " and " + std::to_string(s) + " both belong to key " + name(k);
-      const u64 home = first_slot(k), far = (i + t_.n_slots - home) % t_.n_slots;
-      if (far >= path(k))
-        return "I4: key " + name(k) + " lies in slot " + std::to_string(i) + ", beyond its probe limit";
-      for (u64 d = 0; d < far; ++d)
-        if (t_.slots[(home + d) % t_.n_slots] == empty_word<F>())
-          return "I2: slot " + std::to_string((home + d) % t_.n_slots) + " is EMPTY although key " + name(k) +
-                 " lies behind it";
-    }
-    return changed_hands_;
-  }
-
-  std::string room_left(const op& o) const override {
-    if (o.key >= dead_pattern) return "a side slot is never full";
-    const key k = keys_[o.key];
-    for (u64 d = 0; d < path(k); ++d) {
-      const u64 i = (first_slot(k) + d) % t_.n_slots;
-      if (t_.slots[i] == empty_word<F>() || F::key_of(t_.slots[i]) == k ||
-          (F::has_value && t_.slots[i] == tombstone<F>(k)))
-        return "slot " + std::to_string(i) + " could have taken key " + name(k);
-    }
-    return "";
-  }
-
-  std::pair<long, long> holds() const override {
-    long live = 0, used = 0;
-    for (u64 i = 0; i < t_.n_slots; ++i) live += is_live<F>(t_.slots[i]), used += !(t_.slots[i] == empty_word<F>());
-    for (u32 i = 0; i < 2; ++i) live += F::key_of(t_.side[i]) != empty_key<key>;
-    return {live, used};
-  }
-
-  // I1: a slot belongs to one key for good.
-  void begin_run() override { changed_hands_.clear(); }
-  void on_write(const void* p, u128 old) override {
-    if (!changed_hands_.empty() || p < t_.slots || p >= t_.slots + t_.n_slots) return;
-    const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
-    if (was == is || was == empty_word<F>()) return;
-    if (F::has_value ? owner(was) == owner(is) : is_live<F>(was) && F::key_of(is) == dead_key<key>) return;
-    changed_hands_ = "I1: " + where(p) + " went from " + show(p, old) + " to " + show(p, wide_value(is));
-  }
-
   void end_tile(const reply& sum) override {
     if (counted_) counters_.add(sum);
   }
+  std::string check_counters() const override { return counted_ ? counters_.check(this->holds()) : ""; }
 
-  std::string check_counters() const override { return counted_ ? counters_.check(holds()) : ""; }
-
-  std::string draw() const override {
-    std::string s;
-    for (u64 i = 0; i < t_.n_slots; ++i)
-      s += (i % widest ? " " : i ? " | " : "") + show_word<F>(t_.slots[i], [this](key k) { return name(k); });
-    for (u32 i = 0; i < 2; ++i)
-      if (F::key_of(t_.side[i]) != empty_key<key>)
-        s += std::string("  side ") + (i ? "y" : "z") + "=" + std::to_string(u64(F::value_of(t_.side[i])));
-    return s;
-  }
   std::string where(const void* p) const override {
-    if (p >= t_.slots && p < t_.slots + t_.n_slots)
-      return "slot " + std::to_string(static_cast<const word*>(p) - t_.slots);
-    if (p >= t_.side && p < t_.side + 2) return p == t_.side ? "side z" : "side y";
-    return p == counters_.live ? "live" : "used";
+    return is_counter(p) ? p == counters_.live ? "live" : "used" : linear_sim<F>::where(p);
   }
   std::string show(const void* p, u128 w) const override {
-    if (p == counters_.live || p == counters_.used) return std::to_string((long long)w.lo);
-    return show_word<F>(narrow_value<word>(w), [this](key k) { return name(k); });
+    return is_counter(p) ? std::to_string((long long)w.lo) : linear_sim<F>::show(p, w);
   }
 
  private:
-  // The key that a pair's slot belongs to.
-  static key owner(word w) { return is_live<F>(w) ? F::key_of(w) : key(F::value_of(w)); }
-  u64 first_slot(key k) const { return u64(t_.home(k)) << t_.group_bits; }
-  // I4: slots of k's path.
-  u64 path(key k) const { return std::min<u64>(t_.probe_limit - (first_slot(k) & (widest - 1)), t_.n_slots); }
+  bool is_counter(const void* p) const { return counted_ && (p == counters_.live || p == counters_.used); }
 
   // Keys 0 1 2 .. share a home or have neighbouring ones, near the end of the table, so that paths wrap.
   void choose_keys() {
-    static constexpr u32 home_of[n_keys] = {0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0};
-    const u32 last = t_.group_bits ? u32(t_.groups) - 1 : u32(t_.groups) - 5;
-    key candidate = 1;
-    for (u32 i = 0; i < n_keys; ++i)
-      for (;; ++candidate)
-        if (u64(t_.home(candidate)) == (last + home_of[i]) % u64(t_.groups)) {
-          keys_[i] = candidate++;
-          break;
-        }
-    keys_[dead_pattern] = dead_key<key>, keys_[empty_pattern] = empty_key<key>;
-  }
-  std::string name(key k) const {
-    for (u32 i = 0; i < n_keys; ++i)
-      if (keys_[i] == k) return std::string(1, key_digits[i]);
-    return "?";
+    static constexpr u32 further[n_keys] = {0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0};
+    const u32 groups = u32(t_.groups), last = t_.group_bits ? groups - 1 : groups - 5;
+    u32 home_of[n_keys];
+    for (u32 i = 0; i < n_keys; ++i) home_of[i] = (last + further[i]) % groups;
+    linear_sim<F>::choose_keys(home_of, n_keys);
   }
 
-  linear_table<F> t_;
-  key keys_[max_keys];
   bool counted_ = false, keys_stay_ = false;
   counters counters_;
-  std::string changed_hands_;
 };
 
 std::vector<scene> scenes() {

@@ -21,12 +21,14 @@ GH_FN typename F::word* chunk_at(const skip_table<F>& t, u32 handle) {
   return t.segment[handle >> offset_bits] + u64(handle & (segment_chunks - 1)) * R;
 }
 
-template <class F, u32 R>
+// Tile: another one is the explorer's.
+template <class F, u32 R, class Tile = host_tile<F, int(R)>>
 class walk_group {
   using table = skip_table<F>;
   using key = typename F::key;
   using word = typename F::word;
-  using tile = host_tile<F, int(R)>;
+  using tile = Tile;
+  using mem = typename tile::mem;
   using row = typename tile::row;
 
  public:
@@ -48,7 +50,7 @@ class walk_group {
       first = sought[i] < first ? sought[i] : first;
       last = sought[i] > last ? sought[i] : last;
     }
-    u32 level = host_mem::load<order::relaxed>(t_.top);
+    u32 level = mem::template load<order::relaxed>(t_.top);
     u32 here = table::head(level);
     u32 from = none;
     key reached = 0;
@@ -82,20 +84,20 @@ class walk_group {
     const key k = sought[i];
     const word* const c = chunk_at<R>(t_, at[i]);
     const word before = load(c + R - 1);
-    host_mem::fence();
+    mem::fence();
     const row r = tile().load(c);
     const u32 below = tile().number(up_to(r, Up ? key(k - 1) : k)) & (!Up || k ? ~0u : 0);
     const u32 e = Up ? below : below - 1 + (below == 0);
     *entry = slot(r, c, e);
     *next = slot(r, c, R - 2);
-    host_mem::fence();
+    mem::fence();
     const bool same = load(c + R - 1) == before;
     const bool outside = table::is_gone(table::link_of(*next)) | (k > F::key_of(*next));
     if (__builtin_expect(outside | !same | table::is_locked(before), 0)) {
       if (outside)
         low[i] = step_aside(&at[i], *next, low[i]);
       else
-        host_mem::relax();
+        mem::relax();
       return seen::elsewhere;
     }
     const bool there = Up ? e < R - 2 && F::key_of(*entry) != table::no_key : below != 0;
@@ -114,7 +116,7 @@ class walk_group {
   }
 
  private:
-  GH_FN static word load(const word* p) { return host_mem::load<order::relaxed>(p); }
+  GH_FN static word load(const word* p) { return mem::template load<order::relaxed>(p); }
   // Of a row that was loaded just now, or as it is a little later: which of the two takes less time.
   GH_FN static word slot(const row& r, const word* c, u32 i) {
     if constexpr (tile::vector)
@@ -125,7 +127,7 @@ class walk_group {
   GH_FN static u32 up_to(const row& r, key k) { return tile().at_most(r, k, 0, R - 2); }
   GH_FN void ask_for(u32 chunk) const {
     const auto* const p = reinterpret_cast<const char*>(chunk_at<R>(t_, chunk));
-    for (u32 byte = 0; byte < R * sizeof(word); byte += 64) host_mem::prefetch<false>(p + byte);
+    for (u32 byte = 0; byte < R * sizeof(word); byte += 64) mem::template prefetch<false>(p + byte);
   }
   // The chunks behind the one that encloses k, by their names in this chunk.
   GH_FN void ask_ahead(u32 chunk, key k) const {
@@ -145,7 +147,8 @@ class walk_group {
       const u32 below = up_to(r, k);
       const word name = slot(r, c, 31 - u32(__builtin_clz(below | 1))), next = slot(r, c, R - 2);
       const bool outside = table::is_gone(table::link_of(next)) | (k > F::key_of(next));
-      if (__builtin_expect(!(outside | (F::key_of(name) > k)), 1)) return name;
+      const bool reaches = F::key_of(name) <= k || GH_MUTANT(unchecked_name);
+      if (__builtin_expect(reaches & !outside, 1)) return name;
       if (outside)
         ignored = step_aside(&chunk, next, ignored);
       else
@@ -162,17 +165,17 @@ class walk_group {
   // To where NEXT leads from a chunk. Returns what it reaches down to.
   [[gnu::noinline]] static key step_aside(u32* chunk, word next, key low) {
     const u32 link = table::link_of(next);
-    if (table::target(link) == none) {  // linked, and not to be seen yet
+    if (table::target(link) == none && !GH_MUTANT(step_to_none)) {  // linked, and not to be seen yet
       wait();
       return low;
     }
-    host_mem::fence();  // the chunk that took a zombie over holds its entries by now
+    mem::fence();  // the chunk that took a zombie over holds its entries by now
     *chunk = table::target(link);
     return table::is_gone(link) ? low : key(F::key_of(next) + 1);
   }
   static void wait() {
-    host_mem::relax();
-    host_mem::fence();
+    mem::relax();
+    mem::fence();
   }
 
   const table& t_;

@@ -13,7 +13,8 @@
 // the level above. Should that not be possible, searches take a step more, and nothing else is wrong.
 //
 // Linearization points:
-//   hit       at the load of the entry: it is in a live chunk, or was when the operation began
+//   hit       at the load of the entry: it is the live one, since a split clears what it moves before NEXT says so; or, in a
+//             chunk that became a zombie after its NEXT was loaded, at that moment
 //   miss      between two looks at LOCK that show the same even version; the row in between does not have the key
 //   write     at the store of the entry, or of NEXT where that makes the entry count (a split that takes the key along)
 #pragma once
@@ -102,6 +103,10 @@ struct locked_chunk {
     --n;
   }
 
+  GH_FN void clear_from(u32 first) const {
+    for (u32 i = first; i < n; ++i) store(c + i, empty());
+  }
+
   // w, whose key k is at pos, is added. Locked before and unlocked after.
   GH_FN answer add(key k, word w) {
     if (n < room()) {
@@ -131,10 +136,12 @@ struct locked_chunk {
     if (pos == n && !stays) store(to + filled++, w);
     store(to + n_slots - 2, GH_MUTANT(lost_next) ? Table::next_word(F::key_of(next), none) : next);
     store(to + n_slots - 1, Table::fresh_lock(Table::level_of(before)));
+    // Before the link. Once it is there somebody may change a moved entry in its new chunk, and a merge may take NEXT back:
+    // who loads the entry that was left here before, and NEXT after that, would take it for a hit. Who misses it waits.
+    if (!GH_MUTANT(moved_kept) && !GH_MUTANT(late_clear)) clear_from(half);
     if (!GH_MUTANT(early_link)) Mem::fence();  // who follows the link sees a whole chunk
     store(next_slot(), Table::next_word(GH_MUTANT(kept_max) ? F::key_of(next) : key(low - 1), fresh));
-    if (!GH_MUTANT(moved_kept))
-      for (u32 i = half; i < n; ++i) store(c + i, empty());
+    if (GH_MUTANT(late_clear)) clear_from(half);
     if (stays) put(pos, half, w);
     if (GH_MUTANT(wrong_unlock))  // the chunk by value: the new one is unlocked, and this one never
       store(to + n_slots - 1, Table::fresh_lock(Table::level_of(before)));
@@ -369,7 +376,7 @@ struct skip_op {
     if (GH_MUTANT(one_look_at_chunk)) return verdict::done;
     if (looked) {
       if constexpr (!has_lanes) lock = look_at_lock(t);
-      if (lock == seen) return verdict::done;
+      if (lock == seen || GH_MUTANT(uncompared_look)) return verdict::done;
     }
     if (table::is_locked(lock)) return wait();
     seen = lock;

@@ -5,9 +5,11 @@
 //   s          the pool is two segments
 //   h          half of the new chunks are named one level up (p_chunk = 0.5), as the key has it
 //   c          counters in memory, as kernels keep them
+//   w          finds and counts go down as they do on the CPU (host_walk.hpp), with rows of vector registers
 #include "libgpuhash/drive/sim.hpp"
 
 #include "check.hpp"
+#include "host_walk.hpp"
 #include "ops.hpp"
 
 namespace gpuhash::sim {
@@ -18,6 +20,23 @@ constexpr u32 n_keys = 12, chunk_words = 4, n_levels = 3;
 struct skip_mem : mem {
   inline static bool failed[max_tiles];  // the last allocation of a tile, by the scheduler's choice
   static bool allocation_fails() { return failed[the_machine.current] = mem::allocation_fails(); }
+  template <bool ToWrite>
+  static void prefetch(const void*) {}
+};
+
+// What walk_group has of a tile on the CPU.
+template <class F, u32 R>
+struct walking_tile {
+  using mem = skip_mem;
+  using word = typename F::word;
+  static constexpr bool vector = true;  // a slot is loaded once more
+  using row = typename sim_tile<F, R>::row;
+
+  row load(const word* line) const { return sim_tile<F, R>().load(line); }
+  u32 at_most(const row& r, typename F::key k, u32 first, u32 end) const {
+    return sim_tile<F, R>().at_most(r, k, first, end).mask;
+  }
+  u32 number(u32 hits) const { return u32(__builtin_popcount(hits)); }
 };
 
 // ---- planted mistakes beneath the operations -------------------------------------------------------------------------
@@ -85,7 +104,7 @@ class skip_model final : public model {
     *t_.top = 0;
     *t_.taken = n_levels;
     write_heads(t_, t_.segment[0]);
-    counted_ = layout.find('c') != std::string::npos;
+    counted_ = layout.find('c') != std::string::npos, walks_ = layout.find('w') != std::string::npos;
     if (counted_) counters_.place();
     // Key 0 is the least there is. The others leave room for what lies between them.
     for (u32 i = 0; i < n_keys; ++i) keys_[i] = key(i * (3 + seed % 4));
@@ -96,6 +115,8 @@ class skip_model final : public model {
   reply run(const op& o) override {
     if (o.key >= n_keys && o.key < dead_pattern) the_machine.fail("skiplist has keys 0-9 a b y z");
     skip_mem::failed[the_machine.current] = false;
+    const bool looks = (o.kind == find || o.kind == count) && o.key < dead_pattern;
+    if (walks_ && looks) return o.kind == find ? walk<find>(keys_[o.key]) : walk<count>(keys_[o.key]);
     const reply r = serve_kind<explored_op, skip_tile<F, chunk_words>>(t_, o, keys_[o.key]);
     if (r.status == no_memory && !skip_mem::failed[the_machine.current] && *t_.taken < t_.capacity)
       the_machine.fail("no memory was said, although the pool has chunks left");
@@ -172,6 +193,16 @@ class skip_model final : public model {
   }
 
  private:
+  // As host_find.hpp does it.
+  template <u32 Kind>
+  reply walk(key k) const {
+    walk_group<F, chunk_words, walking_tile<F, chunk_words>> g(t_);
+    g.sought[0] = k;
+    g.descend(1);
+    explored_op<skip_tile<F, chunk_words>, Kind> o;
+    o.start_at(Kind, k, 0, g.at[0]);
+    return finish_op(o, t_, {});
+  }
   template <class Each>
   void each_entry(Each each) const {
     u32 at = table::head(0);
@@ -200,7 +231,7 @@ class skip_model final : public model {
 
   table t_{};
   key keys_[max_keys];
-  bool counted_ = false;
+  bool counted_ = false, walks_ = false;
   counters counters_;
 };
 
@@ -234,22 +265,28 @@ std::vector<std::pair<std::string, std::string>> programs() {
   }
   for (const std::string a : {"e2,e4+e6", "e6,e8+f8", "e8,e6,e4+i8=1"})
     all.push_back({"p4", "i2=9,i4=9,i6=9,i8=9,e6,i6=9:" + a});
+  // Walks beside a chunk of names that is split, and beside merges.
+  for (const std::string a :
+       {"i5=1+f6", "i5=1+f7", "i9=1+c8", "i9=1+f9", "e2,e4+f7", "e7+f8", "i5=1,e7+f8", "e4,e2+c4"})
+    all.push_back({"p4w", "i2=9,i4=9,i6=9,i8=9,e6,i7=9:" + a});
   return all;
 }
 
 const registration skiplist{{
     .name = "skiplist",
     .formats = {"pair32"},
-    .layouts = {"p4", "p2", "p1", "p0", "p4s", "p4h", "p4c"},
+    .layouts = {"p4", "p2", "p1", "p0", "p4s", "p4h", "p4c", "p4w"},
     .widths = {4},
     .letters = "isafec",
     .fillers = n_keys,
     .side_keys = true,
-    .mutants = {mutant::one_look_at_chunk, mutant::kept_version, mutant::plain_unlock, mutant::unfenced_lock,
-                mutant::unfenced_look, mutant::early_link, mutant::zombie_read, mutant::no_zombie, mutant::lost_next,
-                mutant::kept_max, mutant::moved_kept, mutant::wrong_unlock, mutant::unchecked_enclosing,
-                mutant::locked_no_memory, mutant::first_entry_removed, mutant::split_next, mutant::split_entry,
-                mutant::strictly_below},
+    .mutants =
+        {mutant::one_look_at_chunk,   mutant::kept_version,     mutant::plain_unlock,        mutant::unfenced_lock,
+         mutant::unfenced_look,       mutant::early_link,       mutant::zombie_read,         mutant::no_zombie,
+         mutant::lost_next,           mutant::kept_max,         mutant::moved_kept,          mutant::wrong_unlock,
+         mutant::unchecked_enclosing, mutant::locked_no_memory, mutant::first_entry_removed, mutant::split_next,
+         mutant::split_entry,         mutant::strictly_below,   mutant::uncompared_look,     mutant::unchecked_name,
+         mutant::step_to_none,        mutant::late_clear},
     .scenes = scenes(),
     .failures = 1,
     .make = [](const std::string& format) -> std::unique_ptr<model> {

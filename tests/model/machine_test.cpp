@@ -103,6 +103,13 @@ int main() {
                                         reads);
     expect("load buffering: not modelled", !load_buffering.all.count("1 1"));
 
+    const auto idle_stores =
+        explore(weak,
+                {[] { mem::store<rlx>(x, 0u), mem::store<rlx>(x, 0u), mem::store<rlx>(x, 0u), mem::store<rlx>(y, 1u); },
+                 [] { r[0] = mem::load<rlx>(y); }},
+                [] { return std::to_string(r[0]); });
+    expect("stores that change nothing lead on", idle_stores.all == std::set<std::string>{"0", "1"});
+
     const auto add = explore(
         weak, {[] { mem::fetch_add<rlx>(x, 1u); }, [] { mem::fetch_add<rlx>(x, 1u); }, [] { mem::store<rlx>(y, 5u); }},
         memory);
@@ -139,6 +146,26 @@ int main() {
                                   }},
                                  [] { return std::to_string(r[0]); });
     expect("polling one location orders no other one", polling.all.count("0") == weak && polling.all.count("1"));
+    const auto changing = explore(weak,
+                                  {[] { mem::store<rlx>(x, 1u); },
+                                   [] {
+                                     while (mem::load<rlx>(x) != mem::load<rlx>(x)) mem::relax();
+                                   }},
+                                  memory);
+    expect("who has seen something change does not wait for more", changing.all == std::set<std::string>{"1 0"});
+    const auto meeting = explore(weak,
+                                 {[] { mem::store<rlx>(x, 1u), the_machine.meet(2), r[1] = mem::load<rlx>(y); },
+                                  [] { mem::store<rlx>(y, 1u), the_machine.meet(2), r[0] = mem::load<rlx>(x); }},
+                                 reads);
+    expect("who meets sees what the others have written before", meeting.all == std::set<std::string>{"1 1"});
+    const auto third = explore(
+        weak,
+        {[] { mem::store<rlx>(x, 1u), the_machine.meet(2); }, [] { the_machine.meet(2), mem::store<rlx>(y, 1u); },
+         [] { r[0] = mem::load<rlx>(y), r[1] = mem::load<rlx>(x); }},
+        reads);
+    expect("... and others see the two in order but in weak memory", third.all.count("1 0") == weak);
+    const auto alone = explore(weak, {[] { the_machine.meet(2); }, [] { mem::store<rlx>(x, 1u); }}, memory);
+    expect("to wait for somebody who does not come hangs", alone.all == std::set<std::string>{"hang"});
     const auto stuck = explore(weak,
                                {[] {
                                   while (!mem::load<rlx>(x)) mem::relax();

@@ -13,9 +13,10 @@ pytestmark = pytest.mark.xdist_group("explorer")
 ENTRY = re.compile(r'^M\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.MULTILINE)
 
 # Programs that show a mistake soon, where others of the quick run would be explored in vain before: their set, and the
-# memory if not both. All are part of the run that test_no_violation makes.
+# memory if not both. All are part of the runs of test_explorer.py.
 RANDOM, WRITTEN, WEAK = "--programs random", "--programs written --memory sc", "--programs written --memory weak"
 ASYMMETRIC = "--programs asymmetric"
+SPLIT_AND_MERGE = "--programs i2=9,i3=8:i1=1,e1+s3=5,f3 --memory sc --bound 2"
 SHOWN_BY = {
     "gate": {
         WEAK: "relaxed_publish relaxed_enter relaxed_wait relaxed_leave",
@@ -28,7 +29,9 @@ SHOWN_BY = {
     },
     "skiplist": {
         RANDOM: "zombie_read unchecked_enclosing split_next early_link kept_version unfenced_look unfenced_lock"
-        " plain_unlock first_entry_removed",
+        " plain_unlock first_entry_removed uncompared_look unchecked_name",
+        WEAK: "step_to_none",
+        SPLIT_AND_MERGE: "late_clear",
     },
     "slab_hash": {
         WRITTEN: "flush_beside_batches unwiped_slab",

@@ -10,7 +10,7 @@ HEAP, HIVE_PLACE = "libgpuhash/alloc/slab_heap.hpp", "plugins/hive/place.hpp"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
 LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
 MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
-PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.cuh"
+PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.hpp"
 
 LINEAR_MOVE, SLAB_MOVE = "plugins/linear_probe/rebuild.cuh", "plugins/slab_hash/rebuild.cuh"
 
