@@ -758,7 +758,7 @@ def _hint(options: Iterable[str]) -> str:
     """An argument of `Table` that an unknown option may have meant."""
     for name in options:
         for parameter in Table.__signature__.parameters:
-            inside = (len(name) > 2 and name in parameter) or parameter in name
+            inside = f"_{name}_" in f"_{parameter}_" or f"_{parameter}_" in f"_{name}_"
             if inside or difflib.get_close_matches(name, [parameter], 1, 0.7):
                 return f"; {name} looks like the argument {parameter}"
     return ""

@@ -409,3 +409,21 @@ def test_a_class_may_pass_calls_on(distribution, capsys):
     distribution("fake-class", "shiny", source)
     assert cli.main(["conformance", "shiny", "--quick", "--check", "widths", "--check", "execute-distinct"]) == 0
     assert "2 passed" in capsys.readouterr().out
+
+
+def test_a_class_that_raises_does_not_end_a_comparison(distribution, capsys):
+    distribution("fake-class", "shiny", CLASS + "            1 / 0\n")
+    arguments = ["compare", "--n", "1000", "--device", "cpu", "--backend", "shiny", "--backend", "linear_probe"]
+    assert cli.main(arguments) == 1
+    said = capsys.readouterr().out
+    assert "ZeroDivisionError: division by zero" in said
+    assert "linear_probe  cpu" in said
+
+
+def test_a_report_is_of_no_class(distribution, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
+    report = pytest.importorskip("asv_bench.report", reason="asv_bench is in a checkout of the repository only")
+    distribution("fake-class", "shiny", CLASS)
+    assert "linear_probe" in report.backends_for("cpu", None)
+    assert "shiny" not in report.backends_for("cpu", None)
+    assert report.backends_for("cpu", ["shiny"]) == ["shiny"]
