@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, or all")
     parser.add_argument("--backend", action="append", help="may be repeated; default: all that are usable")
     parser.add_argument("--n", type=int, help="keys; default 2^24 on a CPU, 2^27 on CUDA")
-    parser.add_argument("--loads", type=lambda text: [float(x) for x in text.split(",")], default=[0.5, 0.8, 0.9])
+    parser.add_argument("--loads", type=loads, default=[0.5, 0.8, 0.9])
     parser.add_argument(
         "--bytes", type=widths, action="append", help="key+value, 4+4 (default) or 8+8; may be repeated"
     )
@@ -85,11 +85,19 @@ def check_arguments(parser: argparse.ArgumentParser, args: argparse.Namespace) -
         parser.error(f"--loads {args.loads}: use 0.05 to 0.99")
 
 
+def loads(text: str) -> list[float]:
+    """Numbers, with commas between them."""
+    try:
+        return [float(x) for x in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} are no numbers: use 0.5, or 0.5,0.8 to try both") from None
+
+
 def backends_for(kind: str, asked: Sequence[str] | None) -> list[str]:
-    """The backends that this kind of device ("cpu", "cuda") can use."""
+    """The backends that this kind of device ("cpu", "cuda") can use; classes in Python only if they are asked for."""
     if asked:
         return list(asked)
-    return [b.name for b in gh.backends() if b.state == "usable" and kind in b.devices]
+    return [b.name for b in gh.backends() if b.state == "usable" and kind in b.devices and b.abi != "python"]
 
 
 def grid(options: Sequence[tuple[str, list[str]]]) -> Iterator[dict[str, str]]:

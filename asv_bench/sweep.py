@@ -90,6 +90,22 @@ def best(rows: Sequence[Row]) -> str:
     return markdown_table(header, lines)
 
 
+def sweep(args: argparse.Namespace, name: str) -> None:
+    """All backends of one device: measure, print, write."""
+    kind = name.partition(":")[0]
+    for backend in backends_for(kind, args.backend):
+        options = args.option or GRIDS.get((backend, kind), [])
+        if not options:
+            print(f"sweep: no grid is known for {backend} on {kind}; pass --option key=value,value", file=sys.stderr)
+            continue
+        rows = measure(args, name, backend, options)
+        about = circumstances({name: device(name).model})
+        path = args.output / machine_name() / f"sweep-{backend}-{name.replace(':', '-')}.csv"
+        write_csv(path, [record(row, about) for row in rows])
+        print(best(rows))
+        print(f"written: {path}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.sweep", description=__doc__.split("\n", 1)[0])
@@ -97,25 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     check_arguments(parser, args)
     try:
-        names = available(args.device)
-    except Unavailable as error:
+        for name in available(args.device):
+            sweep(args, name)
+    except (Unavailable, gh.GpuHashError) as error:
         print(f"sweep: {error}", file=sys.stderr)
         return 2
-    for name in names:
-        kind = name.partition(":")[0]
-        for backend in backends_for(kind, args.backend):
-            options = args.option or GRIDS.get((backend, kind), [])
-            if not options:
-                print(
-                    f"sweep: no grid is known for {backend} on {kind}; pass --option key=value,value", file=sys.stderr
-                )
-                continue
-            rows = measure(args, name, backend, options)
-            about = circumstances({name: device(name).model})
-            path = args.output / machine_name() / f"sweep-{backend}-{name.replace(':', '-')}.csv"
-            write_csv(path, [record(row, about) for row in rows])
-            print(best(rows))
-            print(f"written: {path}", file=sys.stderr)
     return 0
 
 

@@ -283,7 +283,8 @@ def _convert(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np
     if kinds in ("mm", "MM"):
         return _times(array, dtype, what)
     if "m" in kinds or "M" in kinds:
-        raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: convert them")
+        counts = f"pass {what}.astype('{dtype}') if they count in its unit" if kinds[0] in "iu" else "convert them"
+        raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: {counts}")
     if np.can_cast(array.dtype, dtype, "safe") and not (kinds[0] in "iu" and kinds[1] == "f"):
         return array.astype(dtype)
     if kinds[0] == "f":
@@ -465,7 +466,8 @@ def _moments(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np
         if not isinstance(moment, (np.datetime64, np.timedelta64)) or (
             moment.dtype.kind != dtype.kind and not np.isnat(moment)
         ):
-            raise TypeError(f"{what}: {given!r} is not of the table's {dtype}: pass np.array(..., '{dtype}')")
+            said = given.item() if isinstance(given, np.number) else given
+            raise TypeError(f"{what}: {said!r} is not of the table's {dtype}: pass np.array(..., '{dtype}')")
         flat[i] = np.array("NaT", dtype) if np.isnat(moment) else _times(np.asarray(moment), dtype, what)
     return result
 

@@ -36,7 +36,9 @@ cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, Dtype dtype, object base)
 
 import operator
+import re
 import sys
+from time import monotonic
 
 import numpy
 
@@ -57,6 +59,10 @@ cdef object FALSE = numpy.False_
 import_array()
 
 cdef size_t PIECE = 1 << 21  # host keys per call into the library: a fraction of a second even on a busy machine
+cdef size_t FULL_PIECE = 1 << 17  # of a table that may be full: what finds no room there may take microseconds each
+cdef size_t LEAST_PIECE = 1 << 14
+cdef double SLOW = 0.5  # seconds: after a piece that took longer the next one is a quarter as long
+cdef double FAST = 0.06  # after one that took less it is twice as long
 cdef size_t PIECES_AT_ONCE = 8  # of a batch that adds keys to a backend that sorts them
 cdef object MERGED = (GPUHASH_OP_INSERT, GPUHASH_OP_ASSIGN, GPUHASH_OP_ACCUMULATE)
 
@@ -131,6 +137,12 @@ cdef dict EXCEPTIONS = {
 }
 
 
+# The library's way out is a trait; here there is an argument for it.
+CHOOSE = re.compile("choose one with the trait (ACCUMULATE|MULTI|ORDERED)$")
+# What the library says of the elements of one call, which may be a piece of a batch.
+OF_A_PIECE = re.compile(r"^[0-9]+ of [0-9]+ elements")
+
+
 cdef void start_error(gpuhash_error *err) noexcept nogil:
     err.struct_size = sizeof(gpuhash_error)
     err.code = GPUHASH_OK
@@ -141,6 +153,8 @@ cdef object exception(gpuhash_status status, gpuhash_error *err):
     cdef str message = text(err.message)
     if not message:
         message = "libgpuhash answered " + text(gpuhash_status_name(status))
+    if status == GPUHASH_UNSUPPORTED:
+        message = CHOOSE.sub(lambda found: f"create the table with needs=['{found[1].lower()}']", message)
     return EXCEPTIONS.get(status, errors.GpuHashError)(message)
 
 
@@ -1270,6 +1284,9 @@ cdef class CoreTable:
         if n > PIECE and not WATCHED and (values == NULL or value_step) and op in MERGED:
             if "ordered" in self._info()["traits"]:
                 piece *= PIECES_AT_ONCE
+        cdef bint wary = n > FULL_PIECE and not self._grow and piece == PIECE
+        cdef size_t room = 0, careful = min(piece, FULL_PIECE)
+        cdef double took = 0
         memset(&batch, 0, sizeof(batch))
         batch.struct_size = sizeof(batch)
         batch.op = op
@@ -1280,6 +1297,10 @@ cdef class CoreTable:
         try:
             while True:
                 m = min(n - done, piece)
+                if wary:
+                    room = self._without_refusals(op)
+                    m = min(m, max(room, careful))
+                    took = -monotonic()
                 batch.n = m
                 batch.keys = keys + done * self.key_bytes
                 batch.values = values + done * value_step if values != NULL else NULL
@@ -1297,11 +1318,17 @@ cdef class CoreTable:
                     if code != GPUHASH_OK and code != GPUHASH_FULL and code != GPUHASH_NO_MEMORY:
                         raise failure
                 done += m
-                if WATCHED and n > piece:
+                if WATCHED and m < n:
                     tell(done, n)
                 if done >= n:
                     break
                 PyErr_CheckSignals()
+                if wary and m > room:
+                    took += monotonic()
+                    if took > SLOW:
+                        careful = max(m // 4, min(m, LEAST_PIECE))
+                    elif took < FAST:
+                        careful = min(2 * m, piece)
         finally:
             self._leave()
             if done < n or failure is not None:  # the mask may be the caller's: leave booleans in it
@@ -1309,10 +1336,21 @@ cdef class CoreTable:
                 codes = status.view(UINT8)
                 if failure is not None and (done or isinstance(failure, errors.TableFull)):
                     failure.status = codes.copy()
+                    if done > m or m < n:  # the library speaks of a piece
+                        whole = f"{numpy.count_nonzero(codes > GPUHASH_YES)} of {n} elements"
+                        failure.args = (OF_A_PIECE.sub(whole, str(failure), count=1),)
                 codes[...] = codes == GPUHASH_YES
         if failure is not None:
             raise failure
         return 0
+
+    cdef size_t _without_refusals(self, uint32_t op) except? 0:
+        """How many elements this table, which does not grow, takes without long searches."""
+        cdef dict info = self._info()
+        cdef size_t size = info["size"], capacity = info["capacity"]
+        if size > capacity:
+            return 0
+        return capacity - size if op in ADDING else PIECE
 
     cdef int _one(self, uint32_t op, void *key, void *value, void *result, uint32_t flags=0,
                   uint32_t combine=0) except -1:

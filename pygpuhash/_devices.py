@@ -35,7 +35,8 @@ def parse_device(given: str) -> tuple[int, int]:
     ordinal = int(match[2] or 0)
     count, reason = _core.device_count(kind)
     if ordinal >= count:
-        there_are = f"there are {count} of its kind" if count else reason or "there is none of its kind"
+        number = f"there {'is' if count == 1 else 'are'} {count} of its kind"
+        there_are = number if count else reason or "there is none of its kind"
         error = DeviceError if kind == _core.CUDA else InvalidArgument
         raise error(f"device={given!r} cannot be used: {there_are}")
     return kind, ordinal

@@ -44,18 +44,30 @@ def check(dtype: np.dtype[Any], what: str) -> None:
     if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
         raise TypeError(f"{what}={dtype} has no fields: pass for example ('u4', {max(dtype.itemsize // 4, 1)})")
     base = base_and_shape(dtype)[0]
+    if base.kind == "S" and base.itemsize == 0:
+        raise TypeError(f"{what}={dtype} has no width: pass how many bytes an element has at most, for example 'S16'")
     if not base.isnative:
         raise TypeError(f"{what}={dtype} is not in native byte order: pass {base.newbyteorder('=')!r}")
     if _packed(dtype) != dtype.itemsize:
+        long = any(one.char in "gG" for one in _numbers(dtype))
+        way_out = "leave align=True out, or make the gaps fields"
         raise TypeError(
             f"{what}={dtype} has {dtype.itemsize - _packed(dtype)} bytes of padding, by which equal elements would "
-            "differ: leave align=True out, or make the gaps fields"
+            f"differ: {'pass float64 or complex128' if long else way_out}"
         )
     if dtype.itemsize == 0 or dtype.itemsize % 4:
         raise TypeError(
             f"{what}={dtype} has {dtype.itemsize} bytes, elements have a multiple of 4: make it "
             f"{dtype.itemsize // 4 * 4 + 4} bytes wide"
         )
+
+
+def _numbers(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
+    """The dtypes of the numbers in an element."""
+    base = base_and_shape(dtype)[0]
+    if base.fields is None:
+        return [base]
+    return [one for name in base.names or () for one in _numbers(base.fields[name][0])]
 
 
 def _packed(dtype: np.dtype[Any]) -> int:
@@ -126,7 +138,21 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
         return array.astype(base)
     if base.kind == "c" and (np.can_cast(array.dtype, base, "safe") or (plain_python and array.dtype.kind in "biufc")):
         return array.astype(base)
-    raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: convert them")
+    raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: {_way_out(given, array, base, what)}")
+
+
+def _way_out(given: Any, array: Array, base: np.dtype[Any], what: str) -> str:
+    """How an array of another dtype is made one of records."""
+    names = list(base.names or ())
+    if names and array.dtype.names is not None and set(array.dtype.names) == set(names):
+        return f"pass {what}[{names}].astype({base}), once you know that they fit"
+    if names and hasattr(given, "to_records"):  # pandas
+        return f"pass {what}[{names}].to_records(index=False).astype({base}), once you know that they fit"
+    if names:
+        return (
+            f"pass np.rec.fromarrays(columns, dtype={base}) with a column for each field, once you know that they fit"
+        )
+    return f"pass {what}.astype('{base}')" if base.kind == "c" and array.dtype.kind in "biufc" else "convert them"
 
 
 def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:

@@ -199,7 +199,8 @@ def _print_backends(rows: list[registry.Backend]) -> None:
         print("  none; GPUHASH_PLUGIN_PATH names directories to look in")
     for r in rows:
         source = " of " + r.distribution if r.distribution else ""
-        print(f"  {r.name} {r.version or ''}{source}: {r.state}" + (f": {r.error}" if r.error else ""))
+        version = f" {r.version}" if r.version else ""
+        print(f"  {r.name}{version}{source}: {r.state}" + (f": {r.error}" if r.error else ""))
         if r.summary:
             print(f"    {r.summary}")
         if r.devices:

@@ -19,7 +19,7 @@ import numpy as np
 
 from pygpuhash import _core, _devices, registry
 from pygpuhash._conformance.harness import CHECKS, FORMATS, Outcome, Target, run
-from pygpuhash.errors import GpuHashError, InvalidArgument
+from pygpuhash.errors import GpuHashError, InvalidArgument, PluginError
 
 __all__ = ["main", "targets"]
 
@@ -95,6 +95,7 @@ def targets(
     resolved = registry.resolve(name)
     if isinstance(resolved, type):
         traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
+        _refuse_without_methods(name, resolved, traits)
         widths, kinds = FORMATS, tuple(usable)
     else:
         info = _core.backend_load(resolved)
@@ -115,6 +116,28 @@ def targets(
         more = {"seed": seed, "effort": effort, "fields": fields or {}}
         found.append(Target(name, d, traits, formats=formats, kinds=kinds, **more))
     return found
+
+
+# What the checks call, by the trait that they need; "": of every backend.
+METHODS = {
+    "": "insert insert_or_assign find contains count erase execute export clear reserve shrink check stats histogram "
+    "close __len__",
+    "accumulate": "accumulate",
+    "flush": "flush",
+    "multi": "insert_multi find_all erase_all",
+    "ordered": "lower_bound floor successor predecessor range min max __getitem__",
+}
+
+
+def _refuse_without_methods(name: str, backend: type, traits: frozenset[str]) -> None:
+    """Refuse a class that lacks methods of `Table`, with all of them in one sentence."""
+    wanted = [m for trait in ("", *sorted(traits)) for m in METHODS.get(trait, "").split()]
+    missing = [m for m in wanted if not hasattr(backend, m)]
+    if missing and not hasattr(backend, "__getattr__"):  # by which it may pass calls on
+        raise PluginError(
+            f"backend {name!r} is the class {backend.__module__}.{backend.__qualname__}, which has no "
+            f"{', '.join(missing)}: give it these methods of pygpuhash.Table"
+        )
 
 
 def _bytes(dtype: str | None) -> int:

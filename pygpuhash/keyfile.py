@@ -58,6 +58,8 @@ def _npy(name: str) -> np.ndarray[Any, Any]:
         raise InputError(f"{name!r} cannot be read: {error.strerror or error}") from error
     except (ValueError, EOFError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
+        if "allow_pickle" in reason:  # numpy's advice, which is for others
+            reason = "it holds Python objects, or something else"
         raise InputError(f"{name!r} is not a .npy file of numbers: {reason}") from error
     if not isinstance(keys, np.ndarray):
         raise InputError(f"{name!r} is an archive of arrays: save the keys alone, with numpy.save")

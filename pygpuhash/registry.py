@@ -206,10 +206,15 @@ def _load(announced: _Announced) -> str | type:
     where = f"backend {announced.name!r} of distribution {announced.distribution!r}"
     try:
         target = announced.load()
-        if not isinstance(target, (type, str, os.PathLike)):
-            target = target()
     except Exception as error:
         raise PluginError(f"{where} could not be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(target, (type, str, os.PathLike)):
+        if not callable(target):
+            raise PluginError(f"{where}: the entry point is {target!r}: it must be a function, a path or a class")
+        try:
+            target = target()
+        except Exception as error:
+            raise PluginError(f"{where} could not say where it is: {type(error).__name__}: {error}") from error
     if isinstance(target, type):
         if issubclass(target, _core.CoreTable):
             raise PluginError(f"{where} is a subclass of pygpuhash.Table: let its objects hold a Table instead")

@@ -154,7 +154,7 @@ class Table(_core.CoreTable):
         else:
             name = str(registry.resolve(backend))
         kind, ordinal = place or _devices.best_device(name)
-        options = {key: _option(key, value) for key, value in backend_options.items()}
+        options = {key: _option(key, value, name) for key, value in backend_options.items()}
         if keys.kind in "imMf" and "order" not in options:
             order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(name)["options"]))
             if order is not None:
@@ -553,11 +553,14 @@ class Table(_core.CoreTable):
             return values if values is None else _tensors.give(library, np.asarray(values, self.value_dtype))
         values, found = self.find(keys, stream=stream)
         on_device = _arrays.on_device(found)
+        # Where a key is absent, find has what 0 stands for: of times the first, of bytes and rows those of zeros.
+        number = self.value_dtype.kind in "biuf"
+        zero = isinstance(default, (int, float) if number else int) and default == 0
         if not on_device and np.ndim(found) == 0:
-            return values if found else default
+            return values if found or (zero and not number) else default
         if default is None:
             raise TypeError("default=None does not fit an array of values: pass a number, or use find")
-        if isinstance(default, (int, float)) and default == 0 and self.value_dtype.kind not in "mM":
+        if zero:
             return values
         if on_device:
             return _device.with_default(self, values, found, default, stream)
@@ -691,6 +694,8 @@ class Table(_core.CoreTable):
     def __repr__(self) -> str:
         if self.closed:
             return "<pygpuhash.Table, closed>"
+        if self.key_dtype is None:
+            return "<pygpuhash.Table, never made>"
         kinds = f"{self.key_dtype}" + ("" if self.value_dtype is None else f" -> {self.value_dtype}")
         try:
             info = self._info()
@@ -741,18 +746,19 @@ def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], va
         options.setdefault("elements", f"keys {keys}, values {values}")
 
 
-def _option(name: str, value: Any) -> str:
+def _option(name: str, value: Any, backend: str) -> str:
     try:
         return _arguments.option(name, value)
     except TypeError as error:
-        raise TypeError(f"{error}{_hint([name])}") from None
+        known = any(row[0] == name for row in _core.backend_load(backend)["options"])
+        raise TypeError(str(error) if known else f"{error}{_hint([name])}") from None
 
 
 def _hint(options: Iterable[str]) -> str:
     """An argument of `Table` that an unknown option may have meant."""
     for name in options:
         for parameter in Table.__signature__.parameters:
-            inside = (len(name) > 2 and name in parameter) or parameter in name
+            inside = f"_{name}_" in f"_{parameter}_" or f"_{parameter}_" in f"_{name}_"
             if inside or difflib.get_close_matches(name, [parameter], 1, 0.7):
                 return f"; {name} looks like the argument {parameter}"
     return ""

@@ -475,8 +475,8 @@ int run_by_kind(const void* table, const request& q, totals* sum,
     for (size_t b = begin; b < end; b += chunk.most) {
       const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
       chunk.read(q, b, many);
-      for (u32 kind = nop + 1; kind < chunk.kinds; ++kind) {
-        const request some = chunk.batch(q, kind);
+      for (u32 i = nop + 1; i < chunk.kinds; ++i) {  // erase comes first: it may make the room that others look for
+        const request some = chunk.batch(q, i == nop + 1 ? u32(erase) : i - 1);
         if (some.n) run(table, some, &part);
       }
       chunk.answer(q, b, many);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -140,6 +141,9 @@ gpuhash_status registry::load(module& m, gpuhash_error* err) {
 }
 
 gpuhash_status registry::unknown(const char* name, gpuhash_error* err) {
+  if (std::strchr(name, '/') != nullptr)
+    return fail(err, GPUHASH_NOT_FOUND, "backend '%.64s' is a relative path: give the module's absolute path",
+                printable(name).c_str());
   std::set<std::string_view> names;
   for (const auto& m : modules_) names.insert(m.name);
   std::string directories;

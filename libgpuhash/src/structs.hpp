@@ -9,6 +9,9 @@
 
 namespace gpuhash {
 
+/// No version of a struct is longer: a larger struct_size is what was in memory that nobody initialised.
+constexpr size_t longest_struct = 4096;
+
 /// Copy the caller's input struct into `to`. A struct shorter than `least` bytes (its size in version 0.1) was not
 /// initialised. In a longer one, fields that this library does not know must be zero: they ask for something that it
 /// cannot do.
@@ -20,6 +23,9 @@ gpuhash_status read_struct(const Struct* from, Struct& to, const char* name, con
   if (size < least)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "%s: struct_size is %zu, at least %zu is needed; initialise it with %s",
                 name, size, least, initializer);
+  if (size > longest_struct)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%s: struct_size is %zu, which no version has; initialise it with %s",
+                name, size, initializer);
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (size_t i = sizeof(Struct); i < size; ++i)
     if (bytes[i] != 0)
@@ -34,7 +40,7 @@ gpuhash_status read_struct(const Struct* from, Struct& to, const char* name, con
 template <class Struct>
 gpuhash_status check_output(const Struct* out, const char* name, gpuhash_error* err) {
   if (out == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is NULL", name);
-  if (out->struct_size < sizeof(out->struct_size))
+  if (out->struct_size < sizeof(out->struct_size) || out->struct_size > longest_struct)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "%s: struct_size is %zu; set it to sizeof(*%s)", name, out->struct_size,
                 name);
   return GPUHASH_OK;

@@ -8,7 +8,9 @@
 namespace gpuhash {
 namespace {
 
-// Levenshtein's distance, one row of the table at a time.
+char lower(char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; }
+
+// Levenshtein's distance, one row of the table at a time. Capitals are no difference.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -16,7 +18,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replace = diagonal + (a[i - 1] != b[j - 1]);
+      const size_t replace = diagonal + (lower(a[i - 1]) != lower(b[j - 1]));
       diagonal = row[j];
       row[j] = std::min({replace, row[j] + 1, row[j - 1] + 1});
     }

@@ -130,13 +130,30 @@ def test_the_kit_lets_no_exception_out(prefix, tmp_path):
     ]
 
 
+def test_the_example_in_c_is_built_as_the_document_says(tmp_path):
+    pytest.importorskip("pygpuhash", reason="the package pygpuhash is not installed")
+    require("cc")
+    lines = (ROOT / "docs" / "plugins.md").read_text().partition("```\ninclude=")[2].partition("```")[0]
+    paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    must("bash", "-euc", f"cd {tmp_path}\ninclude={lines}", env={"PATH": paths})
+    command = [sys.executable, "-P", "-m", "pygpuhash", "conformance", tmp_path / "gpuhash_toy.so", "--quick"]
+    assert must(*command, "--check", "widths").splitlines()[-1].startswith("toy on cpu: 1 passed")
+
+
+def test_the_examples_lie_beside_the_headers(prefix):
+    examples = prefix.path / "include" / "gpuhash" / "examples"
+    assert (examples / "toy.c").read_bytes() == (ROOT / "tests" / "abi" / "plugins" / "toy.c").read_bytes()
+    for file in (examples / "linear_probe").iterdir():
+        assert file.read_bytes() == (ROOT / "plugins" / "linear_probe" / file.name).read_bytes()
+
+
 @pytest.mark.slow
 def test_a_plugin_is_written_elsewhere_as_the_document_says(tmp_path):
-    """Copies of linear_probe's files under another name, what the package has installed, the lines of plugins.md."""
-    pytest.importorskip("pygpuhash", reason="the package pygpuhash is not installed")
+    """Nothing but what the package has installed: linear_probe's files under another name, the lines of plugins.md."""
+    pygpuhash = pytest.importorskip("pygpuhash", reason="the package pygpuhash is not installed")
     require("g++")
     for name in ("layout.hpp", "ops.hpp", "structure.hpp", "rebuild.hpp", "plugin_host.cpp", "plugin.cpp"):
-        text = (ROOT / "plugins" / "linear_probe" / name).read_text()
+        text = (Path(pygpuhash.get_include()) / "gpuhash" / "examples" / "linear_probe" / name).read_text()
         (tmp_path / name).write_text(text.replace("linear_probe", "my_probe") if name.endswith(".cpp") else text)
     lines = (ROOT / "docs" / "plugins.md").read_text().partition("```sh\n")[2].partition("```")[0]
     paths = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

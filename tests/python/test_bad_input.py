@@ -21,7 +21,7 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"device": "gpu"}, gh.InvalidArgument, "device='gpu' is not a device"),
         ({"device": 3}, gh.InvalidArgument, "device=3 is not a device"),
         ({"device": np.array([1, 2])}, gh.InvalidArgument, r"device=array\(\[1, 2\]\) is not a device"),
-        ({"device": "cpu:7"}, gh.InvalidArgument, "cpu:7"),
+        ({"device": "cpu:7"}, gh.InvalidArgument, "device='cpu:7' cannot be used: there is 1 of its kind"),
         ({"device": "cuda:99"}, gh.DeviceError, "cuda:99"),
         ({"capacity": -1}, gh.InvalidArgument, "capacity=-1 is out of range"),
         ({"capacity": 2**64}, gh.InvalidArgument, "capacity=18446744073709551616"),
@@ -43,6 +43,7 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"key_dtype": None}, TypeError, "key_dtype=None is not a dtype"),
         ({"no_such_option": 1}, gh.OptionNotFound, "no_such_option"),
         ({"no_such_option": [1]}, TypeError, "no_such_option"),
+        ({"capacty": [1]}, TypeError, "capacty looks like the argument capacity"),
         ({"key_dtyp": [("x", "i4")]}, TypeError, "key_dtyp looks like the argument key_dtype"),
         ({"no\0option": 1}, gh.InvalidArgument, "null character"),
     ],
@@ -55,6 +56,8 @@ def test_arguments_of_a_table(backend, arguments, error, words):
 def test_unknown_backends_suggest_the_nearest():
     with pytest.raises(gh.BackendNotFound, match=r"linear_prob.*did you mean 'linear_probe'"):
         gh.Table("linear_prob")
+    with pytest.raises(gh.BackendNotFound, match="did you mean 'linear_probe'"):
+        gh.Table("Linear_Probe")
     with pytest.raises(LookupError, match="no-such-distribution:linear_probe"):
         gh.Table("no-such-distribution:linear_probe")
     with pytest.raises(TypeError, match="backend=3"):
@@ -332,3 +335,13 @@ def test_limits_that_no_memory_holds(limit):
         pytest.raises(gh.NoMemory, match=r"no memory for results of shape \(1, .*\): ask for fewer"),
     ):
         t.range(0, 5, limit)
+
+
+def test_an_option_is_not_taken_for_an_argument():
+    """`row` is inside of `grow`, which was suggested for it."""
+    with pytest.raises(TypeError, match=r"option row=None is a NoneType: pass a string, a path or a number$"):
+        gh.Table("linear_probe", row=None)
+
+
+def test_a_table_that_was_never_made():
+    assert repr(gh.Table.__new__(gh.Table)) == "<pygpuhash.Table, never made>"

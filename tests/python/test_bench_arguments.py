@@ -31,6 +31,8 @@ pytestmark = pytest.mark.skipif(
         ("rebuild --bits 99", "--bits: 99 is out of range"),
         ("rebuild --widths 3+3", "--widths: invalid choice: '3+3'"),
         ("beside_others --keys 0", "--keys: 0 is out of range"),
+        ("report --loads x", "'x' are no numbers: use 0.5"),
+        ("sweep --n 1000 --backend hive --option row=3", "sweep: option 'row' is unknown to backend 'hive'"),
         ("overhead --rounds x", "--rounds: invalid integer value: 'x'"),
         ("overhead --backend nope", "overhead: backend 'nope' is not known"),
     ],

@@ -209,7 +209,10 @@ FILES = {
         (["--keys", "short.csv", "--column", "b"], "row 3: there are 1 columns"),
         (["--keys", "text.csv"], "'x' is not a number"),
         (["--keys", "none.csv"], "has no rows"),
-        (["--keys", "junk.npy"], "'junk.npy' is not a .npy file of numbers"),
+        (
+            ["--keys", "junk.npy"],
+            "'junk.npy' is not a .npy file of numbers: it holds Python objects, or something else",
+        ),
         (["--keys", "void.npy"], "is not a .npy file of numbers"),
         (["--keys", "nan.npy"], "'nan.npy' has NaN at index 1"),
         (["--keys", "zero.npy"], "'zero.npy' has no keys"),

@@ -26,7 +26,7 @@ def table():
 def test_unordered_backends_say_so():
     with gh.Table("linear_probe", device="cpu") as t:
         for call in (lambda: t.successor([1]), lambda: t.range([1], [2]), t.min, lambda: t[1:2]):
-            with pytest.raises(gh.Unsupported, match=r"does not have.*with the trait ORDERED"):
+            with pytest.raises(gh.Unsupported, match=r"does not have.*with needs=\['ordered'\]"):
                 call()
 
 

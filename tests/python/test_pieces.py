@@ -177,6 +177,7 @@ def test_statuses_of_all_pieces_are_told(backend, piece, rng, op):
         with pytest.raises(gh.TableFull) as caught:
             call()
         error = caught.value
+        assert str(error).startswith(f"{error.failed.sum()} of {n} elements ")  # of the batch, not of a piece
         assert error.status.dtype == np.uint8
         assert error.status.shape == keys.shape
         assert error.failed.tolist() == (error.status >= 2).tolist()
@@ -201,6 +202,28 @@ def test_ctrl_c_between_pieces(backend, piece, rng):
         table.check()
         assert table.contains(keys[: len(table)]).all()  # a prefix, of whole pieces
         assert len(table) % piece == 0 or len(table) == len(keys)
+
+
+def test_a_full_table_takes_short_pieces():
+    """What finds no room may take microseconds each, and Ctrl-C is heard between pieces."""
+    keys = np.arange(1 << 19, dtype=np.uint64)
+    with gh.Table("linear_probe", capacity=1 << 18, grow=False, device="cpu", probe_limit=128) as table:
+        done = [0]
+        with gh.progress(lambda so_far, n: done.append(so_far)):
+            with pytest.raises(gh.TableFull):
+                table.insert(keys, 1)
+            steps = np.diff(done)
+            assert steps[0] == 1 << 18  # as many as there is room for
+            assert steps[1] == 1 << 17
+            assert done[-1] == len(keys)
+            done[:] = [0]
+            table.find(keys)
+            assert done[1] == 1 << 17
+            assert done[-1] == len(keys)
+            table.clear()
+            done[:] = [0]
+            table.find(keys)
+            assert len(done) <= 2  # in one
 
 
 def test_ctrl_c_stops_find_all(backend, rng):

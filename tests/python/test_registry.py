@@ -89,10 +89,11 @@ def test_a_function_returns_the_path_of_a_module(distribution):
         ("raise RuntimeError('went wrong')", "could not be imported: RuntimeError: went wrong"),
         ("import no_such_module_at_all", "could not be imported: ModuleNotFoundError"),
         ("other = 1", "could not be imported: AttributeError"),
+        ("Backend = 7", "the entry point is 7: it must be a function, a path or a class"),
         ("def Backend(): return 7", "returned 7: it must return a module's path or a class"),
         ("def Backend(): return 'relative.so'", "'relative.so', which is not an absolute path"),
         ("def Backend(): return '/no/such/gpuhash_x.so'", "/no/such/gpuhash_x.so"),
-        ("def Backend(): 1 / 0", "ZeroDivisionError"),
+        ("def Backend(): 1 / 0", "could not say where it is: ZeroDivisionError"),
         ("import pygpuhash\nclass Backend(pygpuhash.Table): pass", "is a subclass of pygpuhash.Table"),
         (f"def Backend(): return {__file__!r}", "test_registry.py"),
     ],
@@ -376,3 +377,53 @@ def test_a_directory_of_the_path_that_may_not_be_read(tmp_path, monkeypatch):
         f"'{locked}' in GPUHASH_PLUGIN_PATH cannot be read",
         f"'{hidden}' in GPUHASH_PLUGIN_PATH cannot be read",
     ]
+
+
+def test_a_class_without_methods_is_told_all_of_them(distribution, capsys):
+    """Once, instead of one after the other by failing checks."""
+    distribution("fake-class", "shiny", CLASS + "        def find(self, keys): pass\n        traits = ('ordered',)\n")
+    assert cli.main(["conformance", "shiny", "--quick"]) == 2
+    said = capsys.readouterr().err
+    assert "'shiny' is the class fake_class_module.Backend, which has no insert, insert_or_assign, contains" in said
+    assert ", close, __len__, lower_bound, " in said
+    assert "find," not in said
+    assert "accumulate" not in said
+
+
+def test_a_class_may_pass_calls_on(distribution, capsys):
+    source = """
+        import pygpuhash
+        class Backend:
+            traits = ("insert", "grow", "accumulate", "flush")
+            def __init__(self, **arguments):
+                self.table = pygpuhash.Table("linear_probe", **arguments)
+            def __getattr__(self, name):
+                return getattr(self.table, name)
+            def __len__(self):
+                return len(self.table)
+            def __getitem__(self, keys):
+                return self.table[keys]
+            def __contains__(self, key):
+                return key in self.table
+    """
+    distribution("fake-class", "shiny", source)
+    assert cli.main(["conformance", "shiny", "--quick", "--check", "widths", "--check", "execute-distinct"]) == 0
+    assert "2 passed" in capsys.readouterr().out
+
+
+def test_a_class_that_raises_does_not_end_a_comparison(distribution, capsys):
+    distribution("fake-class", "shiny", CLASS + "            1 / 0\n")
+    arguments = ["compare", "--n", "1000", "--device", "cpu", "--backend", "shiny", "--backend", "linear_probe"]
+    assert cli.main(arguments) == 1
+    said = capsys.readouterr().out
+    assert "ZeroDivisionError: division by zero" in said
+    assert "linear_probe  cpu" in said
+
+
+def test_a_report_is_of_no_class(distribution, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
+    report = pytest.importorskip("asv_bench.report", reason="asv_bench is in a checkout of the repository only")
+    distribution("fake-class", "shiny", CLASS)
+    assert "linear_probe" in report.backends_for("cpu", None)
+    assert "shiny" not in report.backends_for("cpu", None)
+    assert report.backends_for("cpu", ["shiny"]) == ["shiny"]

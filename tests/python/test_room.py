@@ -92,3 +92,18 @@ def test_the_family():
     assert issubclass(gh.HeapFull, MemoryError)
     assert not issubclass(gh.NoMemory, gh.TableFull)
     assert not issubclass(gh.TableFull, gh.NoMemory)
+
+
+@pytest.mark.parametrize("name", ["hive", "skiplist"])
+@pytest.mark.parametrize("n", [1000, 20_000])
+def test_inserts_of_a_mixed_batch_find_the_room_that_its_erasures_make(name, n):
+    """A full table and as many new keys as others are erased, in turn. Elsewhere erased keys keep their slots."""
+    ops = np.tile([gh.Op.INSERT, gh.Op.ERASE], n // 2).astype(np.uint8)
+    keys = np.arange(n, dtype=np.uint64)
+    keys[::2] += 1 << 20
+    with gh.Table(name, capacity=n, grow=False, max_load_factor=0.9, seed=3, threads=1, device="cpu") as table:
+        table.insert(np.arange(n), 1)
+        assert table.execute(ops, keys, 2)[1].all()
+        assert len(table) == n
+        assert table[keys[::2]].tolist() == [2] * (n // 2)
+        table.check()

@@ -162,6 +162,8 @@ def test_a_table_can_be_weakly_referenced_and_derived_from(backend):
         ("load_factor", "looks like the argument max_load_factor"),
         ("key_type", "looks like the argument key_dtype"),
         ("num_threads", "looks like the argument threads"),
+        ("dtype", "looks like the argument key_dtype"),
+        ("ow", "'ow' is unknown"),  # inside of grow
         ("a", "'a' is unknown"),
         ("colour", "known: "),
     ],

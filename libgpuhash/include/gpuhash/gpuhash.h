@@ -183,8 +183,8 @@ typedef struct gpuhash_config {
   size_t struct_size;
   const char *backend;          /* "linear_probe", "slab_hash", ..., or the absolute path of a module */
   gpuhash_device device;        /* kind 0: CPU */
-  uint32_t key_bytes;           /* 4 or 8 */
-  uint32_t value_bytes;         /* 0 (a set), 4 or 8 */
+  uint32_t key_bytes;           /* 4 or 8; with the trait WIDE any multiple of 4 (stadium: up to 256) */
+  uint32_t value_bytes;         /* 0 (a set), or as key_bytes */
   uint64_t capacity;            /* keys that must fit without growing; 0: the backend's minimum */
   double max_load_factor;       /* 0: the backend's default */
   uint64_t seed;                /* of the hash; 0: drawn at random (info reports it) */
@@ -237,7 +237,7 @@ enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
 };
 enum { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
 enum { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
-enum { GPUHASH_DEDUP_LAST = 1u << 0 }; /* of equal keys in this batch the last in array order wins */
+enum { GPUHASH_DEDUP_LAST = 1u << 0 }; /* of equal keys the last in the array wins; UNSUPPORTED by the built-ins */
 
 typedef struct gpuhash_counts {
   uint64_t yes;    /* elements whose status is GPUHASH_YES */

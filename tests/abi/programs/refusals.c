@@ -52,9 +52,12 @@ static void configuration(void) {
   REFUSED(INVALID, "out is NULL", gpuhash_table_create(&config, NULL, &err));
   BAD_CONFIG(INVALID, "struct_size is 0, at least", config.struct_size = 0);
   BAD_CONFIG(INVALID, "GPUHASH_CONFIG_INIT", config.struct_size = 12);
+  BAD_CONFIG(INVALID, "struct_size is 4097, which no version has", config.struct_size = 4097);
   BAD_CONFIG(INVALID, "config.backend is NULL", config.backend = NULL);
   BAD_CONFIG(GPUHASH_NOT_FOUND, "backend 'toi' is not known; did you mean 'toy'?", config.backend = "toi");
   BAD_CONFIG(GPUHASH_NOT_FOUND, "backend '' is not known", config.backend = "");
+  BAD_CONFIG(GPUHASH_NOT_FOUND, "did you mean 'toy'?", config.backend = "TOY");
+  BAD_CONFIG(GPUHASH_NOT_FOUND, "'./toy.so' is a relative path", config.backend = "./toy.so");
   BAD_CONFIG(INVALID, "device kind 7 is unknown", config.device.kind = 7);
   BAD_CONFIG(INVALID, "device cpu:1 does not exist", config.device.ordinal = 1);
   BAD_CONFIG(INVALID, "device cpu:-1 does not exist", config.device.ordinal = -1);
@@ -335,6 +338,8 @@ static void whole_table(void) {
   REFUSED(INVALID, "table is NULL", gpuhash_table_get_info(NULL, &no_info, &err));
   REFUSED(INVALID, "out is NULL", gpuhash_table_get_info(t, NULL, &err));
   REFUSED(INVALID, "out: struct_size is 0", gpuhash_table_get_info(t, &no_info, &err));
+  no_info.struct_size = SIZE_MAX; /* a struct that was not initialised */
+  REFUSED(INVALID, "out: struct_size is 18446744073709551615", gpuhash_table_get_info(t, &no_info, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_clear(NULL, NULL, &err));
   REFUSED(INVALID, "has no streams", gpuhash_clear(t, a_stream, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_reserve(NULL, 1, NULL, &err));
@@ -383,7 +388,7 @@ static void backends(void) {
   REFUSED(INVALID, "name is NULL", gpuhash_backend_load(NULL, &info, &err));
   REFUSED(INVALID, "out: struct_size is 0", gpuhash_backend_load("toy", &no_size, &err));
   REFUSED(GPUHASH_NOT_FOUND, "is not known", gpuhash_backend_load("quantum_hash", NULL, &err));
-  REFUSED(GPUHASH_NOT_FOUND, "looked for gpuhash_../../evil.so in", gpuhash_backend_load("../../evil", NULL, &err));
+  REFUSED(GPUHASH_NOT_FOUND, "'../../evil' is a relative path", gpuhash_backend_load("../../evil", NULL, &err));
   REFUSED(INVALID, "path is NULL", gpuhash_backend_open(NULL, &info, &err));
   REFUSED(INVALID, "'gpuhash_toy.so' is not absolute", gpuhash_backend_open("gpuhash_toy.so", &info, &err));
   REFUSED(INVALID, "is out of range", gpuhash_backend_get(SIZE_MAX, &info, &err));
