@@ -101,15 +101,23 @@ def test_arguments_of_calls(table, call, error, words):
     assert len(table) == 0
 
 
-def test_read_only_outputs(table):
-    out = np.zeros(4, np.uint64)
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_read_only_outputs(table, n):
+    out = np.zeros(n, np.uint64)
     out.flags.writeable = False
     with pytest.raises(ValueError, match="out is read-only"):
-        table.find(KEYS, out=out)
-    mask = np.zeros(4, bool)
+        table.find(KEYS[:n], out=out)
+    mask = np.zeros(n, bool)
     mask.flags.writeable = False
     with pytest.raises(ValueError, match="mask is read-only"):
-        table.insert(KEYS, KEYS, out=mask)
+        table.insert(KEYS[:n], KEYS[:n], out=mask)
+
+
+def test_a_misaligned_output(table):
+    out = np.zeros(33, np.uint8)[1:].view(np.uint64)
+    assert not out.flags.aligned
+    with pytest.raises(ValueError, match=r"out is strided or misaligned: pass .*np.empty\(\(4,\), 'uint64'\)"):
+        table.find(KEYS, out=out)
 
 
 def test_overlapping_arrays(table):

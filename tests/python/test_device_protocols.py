@@ -88,6 +88,16 @@ def test_what_an_array_says_of_itself(cuda):
     assert array.__array__(np.dtype("f4")).dtype == np.float32
 
 
+@pytest.mark.parametrize(("stream", "told"), [(0, 1), (1, 1), (2, 2), (9, 9)])
+def test_the_number_of_a_stream_for_dlpack(cuda, monkeypatch, stream, told):
+    """0 would be ambiguous, and is not allowed."""
+    torch = fake_libraries.torch(monkeypatch)
+    array = torch.Tensor(KEYS)
+    fake_libraries.asked.clear()
+    _device.view(array, 0, stream, "keys")
+    assert fake_libraries.asked == [told]
+
+
 @pytest.mark.parametrize("kind", [2, 13])
 def test_memory_that_dlpack_hands_over(cuda, monkeypatch, kind):
     torch = fake_libraries.torch(monkeypatch)

@@ -248,15 +248,16 @@ def test_ctrl_c_leaves_a_true_mask(backend, where, launch):
 
 
 def test_a_full_table_says_so_for_every_element(backend):
-    keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
+    keys, mask = np.arange(20_000, dtype=np.uint64).reshape(4, 5000), np.ones((4, 5000), bool)
     with make(backend, capacity=4000, grow=False) as table:
         with pytest.raises(gh.TableFull) as caught:
             table.insert(keys, ~keys, out=mask)
         full = caught.value
+        assert full.status.shape == keys.shape
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert np.array_equal(full.status == 1, mask)
         assert np.array_equal(table.contains(keys), mask)
-        assert 0 < full.failed.sum() < len(keys)
+        assert 0 < full.failed.sum() < keys.size
         assert not table.waited
 
 
