@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda
+from pygpuhash import _core, _cuda, _ordered
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -759,6 +759,61 @@ def test_ordered_answers_with_rows_as_values(cuda, cupy, value):
         assert values.array[:, :2].tolist() == rows[[[1, 2], [8, 9]]].tolist()
 
 
+@pytest.mark.parametrize("limit", [None, 3])
+def test_ranges_for_the_host_are_written_on_the_device_first(ordered, cuda, limit):
+    class Spy(Meanwhile):
+        def _range_all(self, n, low, high, offsets, room, *places):
+            assert not room or all(map(cuda.pinned, places[:2]))
+            return super()._range_all(n, low, high, offsets, room, *places)
+
+        def _range(self, n, low, high, most, *places):
+            assert all(map(cuda.pinned, places[:3]))
+            self.calls += 1
+            return self.table._range(n, low, high, most, *places)
+
+    spy = Spy(ordered)
+    low, high = LOW[:4], np.minimum(HIGH[:4], np.uint64(3000))
+    expected = ordered.range(low, high, limit)
+    out = tuple(np.full((3000,) if limit is None else (4, limit), 77, np.uint64) for _ in range(2))
+    answer = _ordered.ranges(spy, low, high, limit, out, None)
+    assert spy.calls == 2 if limit is None else 1
+    for got, right, array in zip(answer, expected, (*out, None), strict=True):
+        assert got.tolist() == right.tolist()
+        assert array is None or np.shares_memory(got, array)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 5])
+def test_an_export_has_no_pair_that_was_erased_before_it_was_read(backend, cupy, gone):
+    class Spy(Table):
+        __slots__ = ("rooms",)
+
+        def _export(self, room, *places):
+            if room and room == len(KEYS) and gone:
+                self.erase(KEYS[:gone])
+            self.rooms.append(room)
+            return gh.Table._export(self, room, *places)
+
+    with Spy(backend, device="cpu", value_dtype="uint64")._pretend(_core.CUDA) as table:
+        table.rooms = []
+        table.insert(KEYS, ~KEYS)
+        keys, values = table.export(like=cupy.asarray(KEYS))
+        assert sorted(keys.array.tolist()) == KEYS[gone:].tolist()
+        assert (values.array == ~keys.array).all()
+        assert table.rooms == [0, 100, 100 - gone] if gone else [0, 100]
+
+
+def test_the_stream_of_an_export(table, cupy):
+    """It is that of the call, or the table's, or that of the library of `like`."""
+    like = cupy.asarray(KEYS)
+    table.insert(like, like)
+    # The CPU has no streams, so that the library says which one it was given.
+    with pytest.raises(gh.InvalidArgument, match="stream is 0x9"):
+        table.export(like=like, stream=9)
+    with make(table.backend, stream=8) as other, pytest.raises(gh.InvalidArgument, match="stream is 0x8"):
+        other.export(like=like)
+    assert len(table.export(like=like)[0]) == 100
+
+
 def test_outputs_of_ranges_that_are_refused(ordered, cupy):
     low, high = cupy.asarray(LOW), cupy.asarray(HIGH)
     k, v = (cupy.asarray(np.zeros(3000, np.uint64)) for _ in range(2))
@@ -829,7 +884,7 @@ class Meanwhile:
 
 def pairs_of(table, low, high, cupy, ends):
     """Ranges by their ends on the device, or as ends on the host are asked for on a GPU: (keys, values, offsets)."""
-    from pygpuhash import _device, _ordered
+    from pygpuhash import _device
 
     if ends == "device":
         return [a.array for a in _device.pairs(table, cupy.asarray(low), cupy.asarray(high), None)]

@@ -88,6 +88,14 @@ def test_what_an_array_says_of_itself(cuda):
     assert array.__array__(np.dtype("f4")).dtype == np.float32
 
 
+def test_an_interface_that_must_not_be_written(cuda, monkeypatch):
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    array = Interface(KEYS, data=(KEYS.ctypes.data, True))
+    assert _device.view(array, 0, 0, "keys").ptr == KEYS.ctypes.data
+    with pytest.raises(ValueError, match="out is read-only"):
+        _device._output(array, KEYS.dtype, KEYS.shape, 0, 0, "out")
+
+
 @pytest.mark.parametrize(("stream", "told"), [(0, 1), (1, 1), (2, 2), (9, 9)])
 def test_the_number_of_a_stream_for_dlpack(cuda, monkeypatch, stream, told):
     """0 would be ambiguous, and is not allowed."""
