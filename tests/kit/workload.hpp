@@ -19,7 +19,8 @@
 //   W10 Whatever other streams do, ordered queries see every key that the asking stream has settled, and none that it lacks,
 //       in order.
 //   W11 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
-//       On CUDA no batch beside others uses more than it has claimed.
+//       On CUDA no batch beside others uses more than it has claimed, and no more keys are there than the table says that
+//       were added at most, launches of graphs included.
 //   W12 What fails for lack of memory leaves the table as it was.
 //   W13 After reserve(n) a table has room for n keys.
 #pragma once
@@ -34,6 +35,7 @@ struct table_under_test {
   static uint64_t taken(const table& t) { return t.taken(); }
   static bool overdrawn(const table& t) { return t.room_.overdrawn(); }
   static uint64_t limit(const table& t) { return t.room_.limit(); }
+  static uint64_t added(const table& t) { return t.added_; }
 };
 }  // namespace gpuhash
 
@@ -970,7 +972,11 @@ class workload {
 
   // W11
   void ledger_knows_all(const gpuhash_table_info& i) {
-    if (over() || !o_.config.grow) return;
+    if (over()) return;
+    if (run_.cuda && i.size > table_under_test::added(*table_))
+      the_world.violation("W11: %llu keys are there, and at most %llu were added", (unsigned long long)i.size,
+                          (unsigned long long)table_under_test::added(*table_));
+    if (!o_.config.grow) return;
     const uint64_t taken = table_under_test::taken(*table_);
     if (taken < i.used)
       the_world.violation("W11: %llu slots are used, and the ledger knows of %llu", (unsigned long long)i.used,

@@ -264,6 +264,7 @@ def test_a_full_table_says_so_for_every_element(backend):
 def test_a_full_table_for_which_nobody_waited(backend):
     """As on a GPU: the library says nothing of the batch, but would report it to the next call that waits."""
     keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
+    keys[-1000:] = keys[:1000]  # the last chunks need no room
 
     class Silent(Table):
         __slots__ = ("untold",)
@@ -291,6 +292,34 @@ def test_a_full_table_for_which_nobody_waited(backend):
         assert np.array_equal(full.status == 1, mask)
         assert len(table) == mask.sum() > 0  # reported once
         assert table.erase(keys).sum() == mask.sum()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "kind"), [([1, 3, 3], gh.HeapFull), ([2, 3, 1], gh.TableFull), ([2, 0, 2], gh.TableFull)]
+)
+def test_whether_memory_was_the_reason(statuses, kind):
+    batch = _host._Batch.__new__(_host._Batch)
+    batch.table, batch.keys, batch.statuses = [], np.zeros(3, "u8"), np.array(statuses, np.uint8)
+    failure = batch.no_room()
+    assert type(failure) is kind
+    assert str(failure).startswith("2 of 3 elements")
+
+
+def test_the_first_of_several_failures_is_told(backend):
+    class Fails(Table):
+        __slots__ = ()
+
+        def _raw(self, *args, **rest):
+            failure = Table._raw(self, *args, **rest)
+            return gh.TableFull(f"chunk {self.launches}") if self.launches in (2, 4) else failure
+
+    with Fails(backend, device="cpu", value_dtype="uint64") as table:
+        table.before = table.after = lambda launch: None
+        table._pretend(_core.CUDA)
+        with pytest.raises(gh.TableFull, match="^chunk 2$") as caught:
+            table.insert(np.arange(N, dtype=np.uint64), 1)
+        assert (caught.value.status == 1).all()
+        assert table.launches > 4
 
 
 def test_a_failure_in_the_middle_ends_the_batch(backend):
