@@ -1185,6 +1185,7 @@ class workload {
     if (!run_.cuda || !o.stream || run_.what == plan::faults) return;
     for (owner& each : owners_) each.retry.clear();
     for (owner& each : owners_) settle(each);
+    if (!over() && w.one_in(3)) clear(o.stream);  // all keys that are there then come by launches
     if (over()) return;
     // What runs when a capture begins may run still when the graph is launched.
     owner& reader = owners_[w.below(owners_.size())];
@@ -1214,6 +1215,7 @@ class workload {
       }
     });
     for (owner& each : owners_) settle(each);
+    if (!over()) ledger_knows_all(info());
     if (!over()) refused_while_it_lives();
     // A launch follows what had the table to itself, also on another stream; and that follows a launch on its own stream.
     for (uint32_t n = w.below(3); n > 0 && !over(); --n) {
