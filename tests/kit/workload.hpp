@@ -19,8 +19,8 @@
 //   W10 Whatever other streams do, ordered queries see every key that the asking stream has settled, and none that it lacks,
 //       in order.
 //   W11 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
-//       On CUDA no batch beside others uses more than it has claimed, and no more keys are there than the table says that
-//       were added at most, launches of graphs included.
+//       On CUDA no batch beside others uses more than it has claimed, no more keys are there than the table says that were
+//       added at most, launches of graphs included, and a skiplist has the chunks that certain() goes by.
 //   W12 What fails for lack of memory leaves the table as it was.
 //   W13 After reserve(n) a table has room for n keys.
 #pragma once
@@ -63,6 +63,8 @@ struct table_options {
 };
 
 table* make_table(const run_options&, const table_options&, gpuhash_status*, gpuhash_error*);  // kit_sim.cpp
+// Of a skiplist: how many chunks are free by its ledger, and by its pool; of another structure nothing changes.
+void free_chunks(const table& t, uint64_t* said, uint64_t* there);  // kit_sim.cpp
 
 inline constexpr uint32_t shared_keys = 47;
 
@@ -985,6 +987,11 @@ class workload {
     if (exact && i.used > table_under_test::limit(*table_))
       the_world.violation("W11: %llu slots are used of %llu that may be", (unsigned long long)i.used,
                           (unsigned long long)table_under_test::limit(*table_));
+    uint64_t said = 0, there = 0;
+    free_chunks(*table_, &said, &there);
+    if (run_.cuda && said > there)
+      the_world.violation("W11: %llu chunks are free, and batches that nobody waits for may take %llu",
+                          (unsigned long long)there, (unsigned long long)said);
     if (run_.cuda && table_under_test::overdrawn(*table_))
       the_world.violation("W11: a batch has used more than it had claimed");
   }

@@ -88,6 +88,15 @@ def test_what_an_array_says_of_itself(cuda):
     assert array.__array__(np.dtype("f4")).dtype == np.float32
 
 
+@pytest.mark.parametrize(("stream", "waits"), [(None, 1), (1, 1), (9, 0), (-1, 0), (8, 1)])
+def test_who_takes_an_array_over_waits_for_its_stream(cuda, stream, waits):
+    """None is the default stream; -1 asks for no waiting."""
+    array = _cuda.DeviceArray((3,), "u8", 0, 9)
+    before = cuda.end_of(stream or 0)
+    array.__dlpack__(stream=stream)
+    assert cuda.end_of(stream or 0) == before + waits
+
+
 def test_an_interface_that_must_not_be_written(cuda, monkeypatch):
     monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
     array = Interface(KEYS, data=(KEYS.ctypes.data, True))

@@ -7,6 +7,7 @@ the streams and events allow (see fake_cuda.py).
 import ctypes
 import itertools
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -303,6 +304,24 @@ def test_whether_memory_was_the_reason(statuses, kind):
     failure = batch.no_room()
     assert type(failure) is kind
     assert str(failure).startswith("2 of 3 elements")
+
+
+@pytest.mark.parametrize("failing", [None, "up", "down"])
+def test_memory_goes_back_when_nothing_is_on_its_way(monkeypatch, failing):
+    """H2, H3: what cannot be waited for is not used again."""
+    calls = []
+
+    def sync(name):
+        calls.append(name)
+        if name == failing:
+            raise gh.DeviceError("gone")
+
+    batch = _host._Batch.__new__(_host._Batch)
+    batch.staging, batch.log, batch.collected = object(), [], 0
+    batch.up, batch.down = (types.SimpleNamespace(sync=lambda name=name: sync(name)) for name in ("up", "down"))
+    monkeypatch.setattr(_host, "_give_back", lambda staging: calls.append("given back"))
+    batch.abandon()
+    assert calls == ["up", "down", "given back"][: {None: 3, "up": 1, "down": 2}[failing]]
 
 
 def test_the_first_of_several_failures_is_told(backend):
