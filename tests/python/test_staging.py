@@ -335,7 +335,7 @@ def test_the_first_of_several_failures_is_told(backend):
     with Fails(backend, device="cpu", value_dtype="uint64") as table:
         table.before = table.after = lambda launch: None
         table._pretend(_core.CUDA)
-        with pytest.raises(gh.TableFull, match="^chunk 2$") as caught:
+        with pytest.raises(gh.TableFull, match=r"^chunk 2$") as caught:
             table.insert(np.arange(N, dtype=np.uint64), 1)
         assert (caught.value.status == 1).all()
         assert table.launches > 4

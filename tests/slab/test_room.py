@@ -266,6 +266,29 @@ def test_a_reserve_without_memory_is_as_if_it_had_not_been_asked_for(options):
     assert grown[0] == grown[1]
 
 
+def test_every_unit_is_found_after_a_reserve_that_failed():
+    """What was given back by then is somebody else's, who writes to it."""
+    spoilt = []
+
+    class Spoilt(Memory):
+        def deallocate(self, address, nbytes, alignment, stream):
+            self._arrays[address][:] = 1
+            spoilt.append(self._arrays[address])
+            super().deallocate(address, nbytes, alignment, stream)
+
+    memory = Spoilt()
+    with gh.Table("slab_hash", device="cpu", seed=7, memory=memory, buckets=200, capacity=60_000, grow=False) as table:
+        units = table.stats()["heap_units"]
+        assert units > 8 * 1024
+        memory.budget = memory.taken + 1
+        with pytest.raises(gh.NoMemory):
+            table.reserve(1_000_000)
+        assert spoilt
+        fill(table, 120_000)
+        assert table.stats()["heap_taken"] == table.stats()["heap_units"] == units
+        table.check()
+
+
 @pytest.mark.parametrize("options", [{}, {"hash": "paper"}])
 def test_growth_goes_by_the_same_after_a_move_that_failed(make, options):
     """Wherever memory runs out while a table is moved, it later has as many buckets as one without that."""
