@@ -39,6 +39,7 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"max_load_factor": float("nan")}, gh.InvalidArgument, "max_load_factor=nan"),
         ({"seed": -5}, gh.InvalidArgument, "seed=-5"),
         ({"threads": 0}, gh.InvalidArgument, "threads=0"),
+        ({"grow": 2}, TypeError, "grow=2 is neither True nor False"),
         ({"threads": 4097}, gh.InvalidArgument, "threads=4097 is out of range: pass 1 to 4096"),
         ({"key_dtype": None}, TypeError, "key_dtype=None is not a dtype"),
         ({"no_such_option": 1}, gh.OptionNotFound, "no_such_option"),

@@ -75,6 +75,13 @@ def test_what_the_driver_says(cuda, code, error):
     assert _cuda.call("cuSomething", 5) == 5
 
 
+def test_memory_that_python_lacks_is_no_memory():
+    for error, kind in ((MemoryError("none"), gh.NoMemory), (ValueError("odd"), gh.DeviceError)):
+        with pytest.raises(kind) as caught, _cuda.told:
+            raise error
+        assert type(caught.value) is kind
+
+
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
 
@@ -86,6 +93,13 @@ def test_what_an_array_says_of_itself(cuda):
         array.__array__(copy=False)
     assert np.array_equal(array.__array__(copy=True), KEYS)
     assert array.__array__(np.dtype("f4")).dtype == np.float32
+
+
+@pytest.mark.parametrize("n", [1, 4096, 4097, 20_000])
+def test_an_array_of_one_value_is_written_on_its_stream(cuda, n):
+    array = _cuda.full((n,), np.array(5, "u8"), 0, 9)
+    assert cuda.end_of(0) == 0
+    assert (array.get() == 5).all()
 
 
 @pytest.mark.parametrize(("stream", "waits"), [(None, 1), (1, 1), (9, 0), (-1, 0), (8, 1)])
