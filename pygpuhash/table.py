@@ -155,6 +155,7 @@ class Table(_core.CoreTable):
             name = str(registry.resolve(backend))
         kind, ordinal = place or _devices.best_device(name)
         options = {key: _option(key, value, name) for key, value in backend_options.items()}
+        _refuse_numbered_files(name, backend_options)
         if keys.kind in "imMf" and "order" not in options:
             order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(name)["options"]))
             if order is not None:
@@ -744,6 +745,15 @@ def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], va
     """The dtypes for a table in a file, which is then opened again with the same only."""
     if any(row[0] == "elements" for row in _core.backend_load(backend)["options"]):
         options.setdefault("elements", f"keys {keys}, values {values}")
+
+
+def _refuse_numbered_files(backend: str, options: dict[str, Any]) -> None:
+    """A number is no file's name, though its digits would be one."""
+    numbers = [name for name, value in options.items() if not isinstance(value, (str, os.PathLike))]
+    for name, choices, _ in _core.backend_load(backend)["options"] if numbers else ():
+        if name in numbers and choices == "a file name":
+            value = options[name]
+            raise TypeError(f"option {name}={value!r} is a {type(value).__name__}: pass a string or a path")
 
 
 def _option(name: str, value: Any, backend: str) -> str:

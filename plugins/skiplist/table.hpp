@@ -537,6 +537,8 @@ class skiplist_table final : public table {
     return GPUHASH_OK;
   }
 
+  template <class>
+  friend struct skiplist_under_test;  // tests/kit
   skip_options options_;
   uint32_t per_chunk_;
   pool pool_;

@@ -69,9 +69,22 @@ void sketched(size_t n) {
   EXPECT(about >= double(n) * (1 - sketch_margin()) && about <= double(n) * (1 + sketch_margin()), n);
 }
 
+// The highest rank stands for all that is beyond it, too: who has it adds more than a rank lower.
+void highest_ranks() {
+  std::vector<u32> ranks(ranks_of_sketch, highest_rank - 1);
+  const double before = distinct_by_ranks(ranks.data());
+  for (u32 i = 0; i < ranks_of_sketch / 2; ++i) ranks[i] = highest_rank;
+  const double half = distinct_by_ranks(ranks.data());
+  for (u32 i = 0; i < ranks_of_sketch - 1; ++i) ranks[i] = highest_rank;
+  const double nearly_all = distinct_by_ranks(ranks.data());
+  EXPECT(half > 1.4 * before && half < 1.7 * before, half / before);
+  EXPECT(nearly_all > 7 * before, nearly_all / before);
+}
+
 }  // namespace
 
 int main() {
+  highest_ranks();
   few<uint32_t>();
   few<uint64_t>();
   for (const size_t n : {1, 100, 4096, 70'000, 1'000'000}) mapped<uint32_t>(n), mapped<uint64_t>(n);

@@ -32,6 +32,23 @@
 
 namespace gpuhash {
 
+template <class F>
+struct skiplist_under_test {
+  static bool look(const table& t, uint64_t* said, uint64_t* there) {
+    const auto* const s = dynamic_cast<const skiplist_table<F>*>(&t);
+    if (!s) return false;
+    const uint64_t all = s->pool_.layout.capacity, taken = *kit_sim::the_device.real(s->pool_.layout.taken);
+    *said = s->free_.left();
+    *there = taken < all ? all - taken : 0;
+    return true;
+  }
+};
+namespace kit_sim {
+void free_chunks(const table& t, uint64_t* said, uint64_t* there) {
+  if (!skiplist_under_test<pair32>::look(t, said, there)) skiplist_under_test<pair64>::look(t, said, there);
+}
+}  // namespace kit_sim
+
 const gpuhash_host_api* host = nullptr;
 // One thread, which is the simulated one. How equal keys of a block are joined is drawn.
 constinit host_services host_team = {[](uint32_t, size_t pieces, void (*body)(void*, size_t), void* context) {

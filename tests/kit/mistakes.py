@@ -232,6 +232,19 @@ MISTAKES = [
     Mistake(
         "always certain", BATCHES, "if (c.granted && !certain(c.n))", "if (!PLANTED && c.granted && !certain(c.n))"
     ),
+    Mistake("certain after what nobody counted", BATCHES, "if (!sure) doubt();", "if (!sure && !PLANTED) doubt();"),
+    Mistake(
+        "certain after retries",
+        BATCHES,
+        "if (*grown != GPUHASH_OK) break;\n    doubt();",
+        "if (*grown != GPUHASH_OK) break;\n    if (!PLANTED) doubt();",
+    ),
+    Mistake(
+        "a build beside graphs",
+        BATCHES,
+        "if (graphs_.any()) return GPUHASH_OK;  // C1, C2",
+        "if (!PLANTED && graphs_.any()) return GPUHASH_OK;  // C1, C2",
+    ),
     Mistake(
         "bad op codes are counted as done",
         BATCHES,

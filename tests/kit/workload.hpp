@@ -19,7 +19,8 @@
 //   W10 Whatever other streams do, ordered queries see every key that the asking stream has settled, and none that it lacks,
 //       in order.
 //   W11 When nothing runs, the ledger of room (kit/room.hpp) knows of all that is used; and of nothing in an empty table.
-//       On CUDA no batch beside others uses more than it has claimed.
+//       On CUDA no batch beside others uses more than it has claimed, no more keys are there than the table says that were
+//       added at most, launches of graphs included, and a skiplist has the chunks that certain() goes by.
 //   W12 What fails for lack of memory leaves the table as it was.
 //   W13 After reserve(n) a table has room for n keys.
 #pragma once
@@ -34,6 +35,7 @@ struct table_under_test {
   static uint64_t taken(const table& t) { return t.taken(); }
   static bool overdrawn(const table& t) { return t.room_.overdrawn(); }
   static uint64_t limit(const table& t) { return t.room_.limit(); }
+  static uint64_t added(const table& t) { return t.added_; }
 };
 }  // namespace gpuhash
 
@@ -61,6 +63,8 @@ struct table_options {
 };
 
 table* make_table(const run_options&, const table_options&, gpuhash_status*, gpuhash_error*);  // kit_sim.cpp
+// Of a skiplist: how many chunks are free by its ledger, and by its pool; of another structure nothing changes.
+void free_chunks(const table& t, uint64_t* said, uint64_t* there);  // kit_sim.cpp
 
 inline constexpr uint32_t shared_keys = 47;
 
@@ -970,7 +974,11 @@ class workload {
 
   // W11
   void ledger_knows_all(const gpuhash_table_info& i) {
-    if (over() || !o_.config.grow) return;
+    if (over()) return;
+    if (run_.cuda && i.size > table_under_test::added(*table_))
+      the_world.violation("W11: %llu keys are there, and at most %llu were added", (unsigned long long)i.size,
+                          (unsigned long long)table_under_test::added(*table_));
+    if (!o_.config.grow) return;
     const uint64_t taken = table_under_test::taken(*table_);
     if (taken < i.used)
       the_world.violation("W11: %llu slots are used, and the ledger knows of %llu", (unsigned long long)i.used,
@@ -979,6 +987,11 @@ class workload {
     if (exact && i.used > table_under_test::limit(*table_))
       the_world.violation("W11: %llu slots are used of %llu that may be", (unsigned long long)i.used,
                           (unsigned long long)table_under_test::limit(*table_));
+    uint64_t said = 0, there = 0;
+    free_chunks(*table_, &said, &there);
+    if (run_.cuda && said > there)
+      the_world.violation("W11: %llu chunks are free, and batches that nobody waits for may take %llu",
+                          (unsigned long long)there, (unsigned long long)said);
     if (run_.cuda && table_under_test::overdrawn(*table_))
       the_world.violation("W11: a batch has used more than it had claimed");
   }
@@ -1179,6 +1192,7 @@ class workload {
     if (!run_.cuda || !o.stream || run_.what == plan::faults) return;
     for (owner& each : owners_) each.retry.clear();
     for (owner& each : owners_) settle(each);
+    if (!over() && w.one_in(3)) clear(o.stream);  // all keys that are there then come by launches
     if (over()) return;
     // What runs when a capture begins may run still when the graph is launched.
     owner& reader = owners_[w.below(owners_.size())];
@@ -1208,6 +1222,7 @@ class workload {
       }
     });
     for (owner& each : owners_) settle(each);
+    if (!over()) ledger_knows_all(info());
     if (!over()) refused_while_it_lives();
     // A launch follows what had the table to itself, also on another stream; and that follows a launch on its own stream.
     for (uint32_t n = w.below(3); n > 0 && !over(); --n) {

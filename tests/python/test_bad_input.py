@@ -39,6 +39,7 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"max_load_factor": float("nan")}, gh.InvalidArgument, "max_load_factor=nan"),
         ({"seed": -5}, gh.InvalidArgument, "seed=-5"),
         ({"threads": 0}, gh.InvalidArgument, "threads=0"),
+        ({"grow": 2}, TypeError, "grow=2 is neither True nor False"),
         ({"threads": 4097}, gh.InvalidArgument, "threads=4097 is out of range: pass 1 to 4096"),
         ({"key_dtype": None}, TypeError, "key_dtype=None is not a dtype"),
         ({"no_such_option": 1}, gh.OptionNotFound, "no_such_option"),
@@ -104,15 +105,23 @@ def test_arguments_of_calls(table, call, error, words):
     assert len(table) == 0
 
 
-def test_read_only_outputs(table):
-    out = np.zeros(4, np.uint64)
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_read_only_outputs(table, n):
+    out = np.zeros(n, np.uint64)
     out.flags.writeable = False
     with pytest.raises(ValueError, match="out is read-only"):
-        table.find(KEYS, out=out)
-    mask = np.zeros(4, bool)
+        table.find(KEYS[:n], out=out)
+    mask = np.zeros(n, bool)
     mask.flags.writeable = False
     with pytest.raises(ValueError, match="mask is read-only"):
-        table.insert(KEYS, KEYS, out=mask)
+        table.insert(KEYS[:n], KEYS[:n], out=mask)
+
+
+def test_a_misaligned_output(table):
+    out = np.zeros(33, np.uint8)[1:].view(np.uint64)
+    assert not out.flags.aligned
+    with pytest.raises(ValueError, match=r"out is strided or misaligned: pass .*np.empty\(\(4,\), 'uint64'\)"):
+        table.find(KEYS, out=out)
 
 
 def test_overlapping_arrays(table):

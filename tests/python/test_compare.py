@@ -300,12 +300,17 @@ class Lying(gh.Table):
         result = super().find(keys, out=out, found=found)
         if self.lie == "value":
             out[-1] += 1
+        if self.lie == "value of an absent key":
+            out[~found] = 1
         if self.lie == "found":
             found[0] = ~found[0]
         return result
 
     def erase(self, keys, *, out=None, stream=None):
         return super().erase(keys[1:] if self.lie == "erase" else keys, out=out[1:] if self.lie == "erase" else out)
+
+    def __len__(self):
+        return super().__len__() + (self.lie == "size")
 
     def execute(self, ops, keys, values=None, **rest):
         result = super().execute(ops, keys, values, **rest)
@@ -315,7 +320,7 @@ class Lying(gh.Table):
 
 
 @pytest.mark.parametrize("least", [1, 450])
-@pytest.mark.parametrize("lie", ["", "count", "value", "found", "erase", "mixed"])
+@pytest.mark.parametrize("lie", ["", "count", "value", "value of an absent key", "found", "erase", "size", "mixed"])
 def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie, least):
     monkeypatch.setitem(compare._LEAST_BATCH, _core.CPU, least)
     monkeypatch.setattr(Lying, "lie", lie)
@@ -328,6 +333,35 @@ def test_a_wrong_answer_is_noticed(quick, monkeypatch, rng, lie, least):
     if lie:
         assert "NO" in text
         assert result.error in text
+
+
+def test_what_is_timed(quick, monkeypatch, rng):
+    """Each phase once without being counted, then as often as it says; beside what bounds keys of that width."""
+    calls = []
+
+    class Counting(Lying):
+        def find(self, keys, **rest):
+            calls.append(len(keys))
+            return super().find(keys, **rest)
+
+    monkeypatch.setattr(compare, "_MIN_RUNS", 4)
+    monkeypatch.setattr(compare, "Table", lambda name, **arguments: Counting(**arguments))
+    for dtype, ceiling in (("u4", "gather8"), ("u8", "gather16")):
+        calls.clear()
+        phases = compare.run_backend(workload.make("keys", rng.integers(0, 40, 100, dtype)), "hive", "cpu").phases
+        assert {name: phase.ceiling for name, phase in phases.items()} == {
+            "count": "cas64", "lookup": ceiling, "absent": ceiling, "erase": "cas64", "mixed": "cas64"
+        }  # fmt: skip
+        assert [phase.runs for phase in phases.values()] == [4] * 5
+        assert len(calls) == 2 * (4 + 1)
+
+
+def test_others_take_no_more_than_there_is(monkeypatch):
+    others = compare.Others()
+    monkeypatch.setattr(others, "_now", lambda: (others.start[0] + 1, others.start[1] + 10_000, others.start[2]))
+    assert others.taken() == others.cpus
+    monkeypatch.setattr(others, "_now", lambda: (others.start[0] + 1, others.start[1], others.start[2] + 5))
+    assert others.taken() == 0
 
 
 def test_a_gpu_is_given_work(quick, monkeypatch, rng):

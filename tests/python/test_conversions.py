@@ -26,7 +26,8 @@ def test_integers_go_in_when_every_one_fits(given, dtype):
         assert table.keys().dtype == dtype
         assert sorted(map(int, table.keys())) == sorted(map(int, keys.reshape(-1)))
         assert (table[keys] == keys.astype(dtype)).all()
-        for outside in {limits(given)[0], limits(given)[1]} - {low, high}:
+        least, most = limits(given)
+        for outside in {x for x in (least, low - 1, high + 1, most) if least <= x <= most and not low <= x <= high}:
             wrong = np.array([[1, 1, 1], [1, outside, outside]], given)
             words = rf"keys: element \(1, 1\) is {outside}, which does not fit {dtype} \({limits(dtype)[0]} to"
             with pytest.raises(OverflowError, match=words):
@@ -110,6 +111,19 @@ def test_what_is_refused_and_why(keys, error, words):
         if "NaN" in words:
             assert "astype" not in str(caught.value)
         assert len(table) == 0
+
+
+@pytest.mark.parametrize("large", [1e39, -1e39, 10**39, -(10**39)])
+def test_numbers_that_would_become_infinite(large):
+    with gh.Table(key_dtype="float32", value_dtype="float32", device="cpu") as table:
+        for given in (large, [1, large]):
+            with pytest.raises(OverflowError, match="fit float32"):
+                table.contains(given)
+            with pytest.raises(OverflowError, match="fit float32"):
+                table.insert(np.zeros(np.shape(given), "f4"), given)
+        assert len(table) == 0
+        table[[np.inf, -np.inf]] = [-np.inf, np.inf]
+        assert table[np.inf] == -np.inf
 
 
 def test_floats_are_not_rounded_unasked():

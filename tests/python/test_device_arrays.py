@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda
+from pygpuhash import _core, _cuda, _ordered
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -228,10 +228,14 @@ def spoil(library, what):
     keys, values, out, mask = KEYS, KEYS, np.empty_like(KEYS), np.empty(len(KEYS), bool)
     if what == "shape of values":
         return keys, values[:5].copy(), None, None, ValueError, "values have shape"
+    if what == "shape of as many values":
+        return keys, values.reshape(4, 25), None, None, ValueError, r"values have shape \(4, 25\), keys \(100,\)"
     if what == "dtype of out":
         return keys, None, out.astype("i4"), None, TypeError, "out has dtype int32"
     if what == "shape of out":
         return keys, None, out[:5].copy(), None, ValueError, "out has shape"
+    if what == "shape of as large an out":
+        return keys, None, out.reshape(4, 25), None, ValueError, r"out has shape \(4, 25\), keys \(100,\)"
     if what == "shape of mask":
         return keys, None, out, mask[:5].copy(), ValueError, "the mask has shape"
     if what == "dtype of mask":
@@ -240,7 +244,17 @@ def spoil(library, what):
 
 
 @pytest.mark.parametrize(
-    "what", ["shape of values", "dtype of out", "shape of out", "shape of mask", "dtype of mask", "dtype of keys"]
+    "what",
+    [
+        "shape of values",
+        "shape of as many values",
+        "dtype of out",
+        "shape of out",
+        "shape of as large an out",
+        "shape of mask",
+        "dtype of mask",
+        "dtype of keys",
+    ],
 )
 def test_what_is_not_plain_is_refused_with_words(table, library, what):
     keys, values, out, mask, error, words = spoil(library, what)
@@ -251,6 +265,14 @@ def test_what_is_not_plain_is_refused_with_words(table, library, what):
     )
     with pytest.raises(error, match=words):
         call()
+    assert len(table) == 0
+
+
+def test_the_last_of_equal_keys_on_a_device_is_refused(table, library):
+    """No structure does it itself, and what does it for them works on host arrays."""
+    keys = library(KEYS)
+    with pytest.raises(gh.Unsupported, match="duplicates"):
+        table.insert_or_assign(keys, keys, dedup="last")
     assert len(table) == 0
 
 
@@ -372,11 +394,34 @@ def test_get_with_a_default(table, cupy):
     assert np.array_equal(answer.get(), wanted)
 
 
+def test_a_default_of_another_dtype(cuda, torch):
+    """PyTorch's `where` would make values of both dtypes, and those of the table are wanted."""
+    torch.where = lambda c, a, b: torch.Tensor(np.where(c.array, a.array, b.array))
+    torch.Tensor.to = lambda self, dtype: torch.Tensor(self.array.astype(dtype))
+    torch.Tensor.dtype = property(lambda self: str(self.array.dtype))
+    torch.Tensor.shape = property(lambda self: self.array.shape)
+    torch.Tensor.reshape = lambda self, shape: torch.Tensor(self.array.reshape(shape))
+    with make("linear_probe", value_dtype="int32") as table:
+        keys = torch.Tensor(KEYS)
+        table.insert(torch.Tensor(KEYS[:50]), 5)
+        got = table.get(keys, torch.Tensor(np.full(100, 7, np.int64)))
+        assert got.dtype == "int32"
+        assert got.array.tolist() == [5] * 50 + [7] * 50
+
+
 def test_an_output_of_our_own_remembers_its_stream(table, cuda):
     keys, out = _cuda.from_host(KEYS, 0), _cuda.DeviceArray((100,), np.uint64, 0)
     found = _cuda.DeviceArray((100,), bool, 0)
     assert table.find(keys, out=out, found=found, stream=9)[0] is out
     assert out.stream == found.stream == 9
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_outputs_of_ranges_remember_their_stream(ordered, cuda, limit):
+    ends = (_cuda.from_host(np.array(end, np.uint64), 0) for end in ([3, 90], [9, 96]))
+    out = tuple(_cuda.DeviceArray((4,) if limit is None else (2, limit), np.uint64, 0, 9) for _ in range(2))
+    ordered.range(*ends, limit, out=out)
+    assert [array.stream for array in out] == [0, 0]  # where they were written last
 
 
 class Interface:
@@ -714,6 +759,61 @@ def test_ordered_answers_with_rows_as_values(cuda, cupy, value):
         assert values.array[:, :2].tolist() == rows[[[1, 2], [8, 9]]].tolist()
 
 
+@pytest.mark.parametrize("limit", [None, 3])
+def test_ranges_for_the_host_are_written_on_the_device_first(ordered, cuda, limit):
+    class Spy(Meanwhile):
+        def _range_all(self, n, low, high, offsets, room, *places):
+            assert not room or all(map(cuda.pinned, places[:2]))
+            return super()._range_all(n, low, high, offsets, room, *places)
+
+        def _range(self, n, low, high, most, *places):
+            assert all(map(cuda.pinned, places[:3]))
+            self.calls += 1
+            return self.table._range(n, low, high, most, *places)
+
+    spy = Spy(ordered)
+    low, high = LOW[:4], np.minimum(HIGH[:4], np.uint64(3000))
+    expected = ordered.range(low, high, limit)
+    out = tuple(np.full((3000,) if limit is None else (4, limit), 77, np.uint64) for _ in range(2))
+    answer = _ordered.ranges(spy, low, high, limit, out, None)
+    assert spy.calls == 2 if limit is None else 1
+    for got, right, array in zip(answer, expected, (*out, None), strict=True):
+        assert got.tolist() == right.tolist()
+        assert array is None or np.shares_memory(got, array)
+
+
+@pytest.mark.parametrize("gone", [0, 1, 5])
+def test_an_export_has_no_pair_that_was_erased_before_it_was_read(backend, cupy, gone):
+    class Spy(Table):
+        __slots__ = ("rooms",)
+
+        def _export(self, room, *places):
+            if room and room == len(KEYS) and gone:
+                self.erase(KEYS[:gone])
+            self.rooms.append(room)
+            return gh.Table._export(self, room, *places)
+
+    with Spy(backend, device="cpu", value_dtype="uint64")._pretend(_core.CUDA) as table:
+        table.rooms = []
+        table.insert(KEYS, ~KEYS)
+        keys, values = table.export(like=cupy.asarray(KEYS))
+        assert sorted(keys.array.tolist()) == KEYS[gone:].tolist()
+        assert (values.array == ~keys.array).all()
+        assert table.rooms == [0, 100, 100 - gone] if gone else [0, 100]
+
+
+def test_the_stream_of_an_export(table, cupy):
+    """It is that of the call, or the table's, or that of the library of `like`."""
+    like = cupy.asarray(KEYS)
+    table.insert(like, like)
+    # The CPU has no streams, so that the library says which one it was given.
+    with pytest.raises(gh.InvalidArgument, match="stream is 0x9"):
+        table.export(like=like, stream=9)
+    with make(table.backend, stream=8) as other, pytest.raises(gh.InvalidArgument, match="stream is 0x8"):
+        other.export(like=like)
+    assert len(table.export(like=like)[0]) == 100
+
+
 def test_outputs_of_ranges_that_are_refused(ordered, cupy):
     low, high = cupy.asarray(LOW), cupy.asarray(HIGH)
     k, v = (cupy.asarray(np.zeros(3000, np.uint64)) for _ in range(2))
@@ -757,6 +857,8 @@ def test_ranges_of_a_set_and_of_narrow_keys(cuda, cupy):
 def test_ranges_that_are_refused(ordered, cupy):
     with pytest.raises(ValueError, match=r"low has shape \(7,\), high \(6,\)"):
         ordered.range(cupy.asarray(LOW), cupy.asarray(HIGH[:6]))
+    with pytest.raises(ValueError, match=r"low has shape \(6,\), high \(2, 3\)"):
+        ordered.range(cupy.asarray(LOW[:6]), cupy.asarray(np.asarray(HIGH[:6]).reshape(2, 3)))
     with pytest.raises(TypeError, match="different sides"):
         ordered.range(cupy.asarray(LOW), HIGH)
     with gh.Table("skiplist", device="cpu") as t, pytest.raises(gh.InvalidArgument, match="the table is on the CPU"):
@@ -782,7 +884,7 @@ class Meanwhile:
 
 def pairs_of(table, low, high, cupy, ends):
     """Ranges by their ends on the device, or as ends on the host are asked for on a GPU: (keys, values, offsets)."""
-    from pygpuhash import _device, _ordered
+    from pygpuhash import _device
 
     if ends == "device":
         return [a.array for a in _device.pairs(table, cupy.asarray(low), cupy.asarray(high), None)]

@@ -75,6 +75,13 @@ def test_what_the_driver_says(cuda, code, error):
     assert _cuda.call("cuSomething", 5) == 5
 
 
+def test_memory_that_python_lacks_is_no_memory():
+    for error, kind in ((MemoryError("none"), gh.NoMemory), (ValueError("odd"), gh.DeviceError)):
+        with pytest.raises(kind) as caught, _cuda.told:
+            raise error
+        assert type(caught.value) is kind
+
+
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
 
@@ -86,6 +93,40 @@ def test_what_an_array_says_of_itself(cuda):
         array.__array__(copy=False)
     assert np.array_equal(array.__array__(copy=True), KEYS)
     assert array.__array__(np.dtype("f4")).dtype == np.float32
+
+
+@pytest.mark.parametrize("n", [1, 4096, 4097, 20_000])
+def test_an_array_of_one_value_is_written_on_its_stream(cuda, n):
+    array = _cuda.full((n,), np.array(5, "u8"), 0, 9)
+    assert cuda.end_of(0) == 0
+    assert (array.get() == 5).all()
+
+
+@pytest.mark.parametrize(("stream", "waits"), [(None, 1), (1, 1), (9, 0), (-1, 0), (8, 1)])
+def test_who_takes_an_array_over_waits_for_its_stream(cuda, stream, waits):
+    """None is the default stream; -1 asks for no waiting."""
+    array = _cuda.DeviceArray((3,), "u8", 0, 9)
+    before = cuda.end_of(stream or 0)
+    array.__dlpack__(stream=stream)
+    assert cuda.end_of(stream or 0) == before + waits
+
+
+def test_an_interface_that_must_not_be_written(cuda, monkeypatch):
+    monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
+    array = Interface(KEYS, data=(KEYS.ctypes.data, True))
+    assert _device.view(array, 0, 0, "keys").ptr == KEYS.ctypes.data
+    with pytest.raises(ValueError, match="out is read-only"):
+        _device._output(array, KEYS.dtype, KEYS.shape, 0, 0, "out")
+
+
+@pytest.mark.parametrize(("stream", "told"), [(0, 1), (1, 1), (2, 2), (9, 9)])
+def test_the_number_of_a_stream_for_dlpack(cuda, monkeypatch, stream, told):
+    """0 would be ambiguous, and is not allowed."""
+    torch = fake_libraries.torch(monkeypatch)
+    array = torch.Tensor(KEYS)
+    fake_libraries.asked.clear()
+    _device.view(array, 0, stream, "keys")
+    assert fake_libraries.asked == [told]
 
 
 @pytest.mark.parametrize("kind", [2, 13])

@@ -73,6 +73,9 @@ def test_values_of_times(backend):
         table.accumulate(days, np.timedelta64(1, "s"))
         assert table[days].tolist() == np.array([61, 3601], "timedelta64[s]").tolist()
         assert table.get(np.array(["1999-01-01"], days.dtype), default=np.timedelta64(5, "s"))[0].astype(int) == 5
+        for default in ({}, {"default": 0}):  # a number is no time, and 0 would be read as one
+            with pytest.raises(TypeError, match=r"default: .*0.* is not of the table's timedelta64"):
+                table.get(np.array(["1999-01-01"], days.dtype), **default)
         with pytest.raises(TypeError, match="not of the table's"):
             table.find([5])
     with (

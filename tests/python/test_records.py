@@ -399,6 +399,8 @@ def test_numbers_that_a_field_does_not_hold(given, error, words):
         ("?", 2, OverflowError, "2 does not fit bool"),
         ("f4", 2**24 + 1, TypeError, "the integer 16777217 has no exact float32"),
         ("f2", 1e6, OverflowError, "1000000.0 does not fit float16"),
+        ("f2", 65520.0, OverflowError, "65520.0 does not fit float16"),
+        ("f2", -65520.0, OverflowError, "-65520.0 does not fit float16"),
         ("f2", 2049, TypeError, "the integer 2049 has no exact float16"),
         ("f4", 1e300, OverflowError, r"1e\+300 does not fit float32"),
         ("M8[s]", 5, TypeError, r"5 is not of the table's datetime64"),

@@ -111,6 +111,24 @@ def test_a_broken_plugin_fails_only_when_asked_for(distribution, source, words):
     assert isinstance(caught.value, ImportError)
 
 
+def test_a_function_is_asked_for_its_path_once(distribution):
+    source = f"asked = []\ndef target():\n    asked.append(1)\n    return {row('linear_probe').path!r}\n"
+    module = distribution("fake-once", "once", source, "target")
+    for _ in range(3):
+        gh.Table("once", device="cpu").close()
+        gh.backends()
+    assert sys.modules[module].asked == [1]
+
+
+def test_a_broken_one_of_two_distributions_with_one_name(distribution):
+    """Each has a name of its own in the list, which says whose is broken."""
+    distribution("fake-sound", "shared", CLASS)
+    distribution("fake-bad", "shared", "raise RuntimeError('went wrong')")
+    assert (row("fake-sound:shared").state, row("fake-bad:shared").state) == ("ambiguous", "broken")
+    assert "went wrong" in row("fake-bad:shared").error
+    assert not [r for r in gh.backends() if r.name == "shared"]
+
+
 def test_two_distributions_with_one_name(distribution):
     distribution("fake-one", "twice", CLASS)
     distribution("fake-two", "twice", CLASS.replace("3.1", "4.0"))

@@ -7,6 +7,7 @@ the streams and events allow (see fake_cuda.py).
 import ctypes
 import itertools
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -248,21 +249,23 @@ def test_ctrl_c_leaves_a_true_mask(backend, where, launch):
 
 
 def test_a_full_table_says_so_for_every_element(backend):
-    keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
+    keys, mask = np.arange(20_000, dtype=np.uint64).reshape(4, 5000), np.ones((4, 5000), bool)
     with make(backend, capacity=4000, grow=False) as table:
         with pytest.raises(gh.TableFull) as caught:
             table.insert(keys, ~keys, out=mask)
         full = caught.value
+        assert full.status.shape == keys.shape
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert np.array_equal(full.status == 1, mask)
         assert np.array_equal(table.contains(keys), mask)
-        assert 0 < full.failed.sum() < len(keys)
+        assert 0 < full.failed.sum() < keys.size
         assert not table.waited
 
 
 def test_a_full_table_for_which_nobody_waited(backend):
     """As on a GPU: the library says nothing of the batch, but would report it to the next call that waits."""
     keys, mask = np.arange(20_000, dtype=np.uint64), np.ones(20_000, bool)
+    keys[-1000:] = keys[:1000]  # the last chunks need no room
 
     class Silent(Table):
         __slots__ = ("untold",)
@@ -290,6 +293,52 @@ def test_a_full_table_for_which_nobody_waited(backend):
         assert np.array_equal(full.status == 1, mask)
         assert len(table) == mask.sum() > 0  # reported once
         assert table.erase(keys).sum() == mask.sum()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "kind"), [([1, 3, 3], gh.HeapFull), ([2, 3, 1], gh.TableFull), ([2, 0, 2], gh.TableFull)]
+)
+def test_whether_memory_was_the_reason(statuses, kind):
+    batch = _host._Batch.__new__(_host._Batch)
+    batch.table, batch.keys, batch.statuses = [], np.zeros(3, "u8"), np.array(statuses, np.uint8)
+    failure = batch.no_room()
+    assert type(failure) is kind
+    assert str(failure).startswith("2 of 3 elements")
+
+
+@pytest.mark.parametrize("failing", [None, "up", "down"])
+def test_memory_goes_back_when_nothing_is_on_its_way(monkeypatch, failing):
+    """H2, H3: what cannot be waited for is not used again."""
+    calls = []
+
+    def sync(name):
+        calls.append(name)
+        if name == failing:
+            raise gh.DeviceError("gone")
+
+    batch = _host._Batch.__new__(_host._Batch)
+    batch.staging, batch.log, batch.collected = object(), [], 0
+    batch.up, batch.down = (types.SimpleNamespace(sync=lambda name=name: sync(name)) for name in ("up", "down"))
+    monkeypatch.setattr(_host, "_give_back", lambda staging: calls.append("given back"))
+    batch.abandon()
+    assert calls == ["up", "down", "given back"][: {None: 3, "up": 1, "down": 2}[failing]]
+
+
+def test_the_first_of_several_failures_is_told(backend):
+    class Fails(Table):
+        __slots__ = ()
+
+        def _raw(self, *args, **rest):
+            failure = Table._raw(self, *args, **rest)
+            return gh.TableFull(f"chunk {self.launches}") if self.launches in (2, 4) else failure
+
+    with Fails(backend, device="cpu", value_dtype="uint64") as table:
+        table.before = table.after = lambda launch: None
+        table._pretend(_core.CUDA)
+        with pytest.raises(gh.TableFull, match=r"^chunk 2$") as caught:
+            table.insert(np.arange(N, dtype=np.uint64), 1)
+        assert (caught.value.status == 1).all()
+        assert table.launches > 4
 
 
 def test_a_failure_in_the_middle_ends_the_batch(backend):

@@ -192,6 +192,35 @@ def test_dedup_last(table, rng, n):
     assert one
 
 
+def test_of_equal_keys_the_last_is_assigned(backend):
+    """By the way that says so, since small batches are served in order in any case."""
+    asked = []
+
+    class Spy(gh.Table):
+        __slots__ = ()
+
+        def insert_or_assign(self, *args, dedup=None, **rest):
+            asked.append(dedup)
+            return super().insert_or_assign(*args, dedup=dedup, **rest)
+
+    with Spy(backend, device="cpu", key_dtype="u2", value_dtype="u2") as table:  # which have no short path
+        table[[1, 1]] = [2, 3]
+        table[np.array([[1, 4], [4, 1]], "u2")] = 5
+        table[7] = 1
+        table[[]] = []
+        assert asked == ["last", "last", None, "last"]
+        assert as_dict(table) == {1: 5, 4: 5, 7: 1}
+
+
+def test_load_factor_counts_keys_that_are_there(table):
+    """Not slots that erased keys have left behind."""
+    keys = np.arange(1000, dtype=np.uint64)
+    table.insert(keys, keys)
+    table.erase(keys[:600])
+    assert table.load_factor == 400 / table.info["slots"]
+    assert table.size == 400
+
+
 def test_dedup_last_in_a_full_table(backend):
     keys = np.arange(20_000, dtype=np.uint64).reshape(2, -1) // 2
     mask = np.ones(keys.shape, bool)

@@ -103,6 +103,60 @@ def test_export_makes_room_for_a_pair_that_came_in_between(table, monkeypatch):
     assert asked == [0, 3, 4]
 
 
+def test_what_is_refused_for_another_reason_is_not_asked_again(monkeypatch):
+    """More room would not help: the arrays had enough."""
+    asked = []
+
+    def refusing(method, room_at):
+        real = getattr(gh.Table, method)
+
+        def call(self, *args):
+            asked.append(args[room_at])
+            assert len(asked) < 5
+            answer = real(self, *args)
+            refusal = gh.InvalidArgument("no")
+            return answer if args[room_at] == 0 else (answer[0], refusal) if method == "_export" else refusal
+
+        monkeypatch.setattr(gh.Table, method, call)
+
+    refusing("_export", 0)
+    refusing("_find_all", 4)
+    with gh.Table("slab_hash", device="cpu", duplicates=1) as table:
+        table.insert_multi([1, 1, 2], [10, 20, 30])
+        with pytest.raises(gh.InvalidArgument, match="no"):
+            table.export()
+        assert asked == [0, 3]
+        asked.clear()
+        with pytest.raises(gh.InvalidArgument, match="no"):
+            table.find_all([1, 2])
+        assert asked == [0, 3]
+
+
+@pytest.mark.parametrize("more", [-2, 0, 2])
+def test_find_all_has_the_values_that_are_there_when_they_are_copied(monkeypatch, more):
+    """Pairs that were erased since they were counted are not, and those that were inserted are."""
+    find_all, rooms = gh.Table._find_all, []
+
+    def call(self, n, keys, offsets, values, room, stream=0):
+        answer = find_all(self, n, keys, offsets, values, room, stream)
+        rooms.append(room)
+        assert len(rooms) < 5
+        if len(rooms) == 1 and more < 0:
+            self.erase_all([1])
+        elif len(rooms) == 1 and more:
+            self.insert_multi([1, 2], [50, 60])
+        return answer
+
+    monkeypatch.setattr(gh.Table, "_find_all", call)
+    with gh.Table("slab_hash", device="cpu", duplicates=1) as table:
+        table.insert_multi([1, 1, 2], [10, 20, 30])
+        offsets, values = table.find_all([1, 2])
+        assert sorted(values[: offsets[1]].tolist()) == {-2: [], 0: [10, 20], 2: [10, 20, 50]}[more]
+        assert sorted(values[offsets[1] :].tolist()) == {-2: [30], 0: [30], 2: [30, 60]}[more]
+        assert len(values) == offsets[2] == 3 + more
+        assert rooms == ([0, 3, 5] if more > 0 else [0, 3])
+
+
 def test_export_while_others_insert(table):
     def work(i):
         if i == 0:

@@ -1,5 +1,6 @@
 """SlabAlloc on its own, through Python: units, refusals, super blocks, threads."""
 
+import ctypes
 import threading
 
 import numpy as np
@@ -176,6 +177,53 @@ def test_units_that_are_too_few_are_nobodys(kind):
         assert allocator.stats()["allocated"] == 600
         rest = allocator.allocate(424)
         assert len(np.unique(np.append(units, rest))) == 1024
+
+
+def test_units_of_a_call_that_failed_are_nobodys_wherever_they_stand(kind):
+    """On a GPU, and with several threads, they lie anywhere among those that were not had."""
+
+    class Short(gh.SlabAllocator):
+        __slots__ = ()
+
+        def _call(self, what, n, *arguments):
+            failure = super()._call(what, n, *arguments)
+            return gh.NoMemory("no") if what == "allocate" else failure
+
+    with Short(kind, memory_blocks=1) as slabs:
+        for n in (1, 2, 100):
+            with pytest.raises(gh.NoMemory, match="no"):
+                slabs.allocate(n)
+            assert slabs.stats()["allocated"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"threads": 4097}, "threads=4097 is out of range: pass 0 to 4096"),
+        ({"memory_blocks": 16385}, "memory_blocks=16385 is out of range: pass 0 to 16384"),
+        ({"super_blocks": 256}, "super_blocks=256 is out of range: pass 0 to 255"),
+        ({"unit_bytes": 63}, "unit_bytes=63 is out of range: pass 64 to 256"),
+    ],
+)
+def test_numbers_that_are_out_of_range(arguments, words):
+    with pytest.raises(gh.InvalidArgument, match=words):
+        allocator(**arguments)
+    with allocator(memory_blocks=1, threads=4096, max_super_blocks=255) as slabs:
+        assert slabs.allocate(3).size == 3
+
+
+def test_what_is_not_said_is_as_documented():
+    with gh.SlabAllocator(memory_blocks=1) as slabs:  # of the kind that can be added to
+        assert slabs.stats()["super_blocks"] == 1
+        units = slabs.allocate(2000)
+        assert slabs.stats()["super_blocks"] == 2
+        addresses = np.sort(slabs.translate(units[:1024]))
+        assert np.diff(addresses).min() == 128
+        ctypes.memset(int(addresses[0]), 7, 128)
+        slabs.free(units)
+        assert ctypes.string_at(int(addresses[0]), 128) == b"\x07" * 128  # it is not wiped
+    with gh.SlabAllocator() as slabs:
+        assert slabs.stats()["units"] == 256 * 1024
 
 
 def test_the_light_allocator_has_one_range():

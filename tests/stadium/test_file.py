@@ -185,6 +185,14 @@ def test_missing(path):
     assert names(path.parent) == []
 
 
+@pytest.mark.parametrize("number", [5, np.uint8(5), 5.5, True], ids=repr)
+def test_a_number_is_no_name_of_a_file(number, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=r"option path=.* is a .*: pass a string or a path"):
+        table(number)
+    assert names(tmp_path) == []
+
+
 def test_there_already(filled):
     refuses(gh.InvalidArgument, "exists already", filled, file="new")
     with table(filled, file="existing") as t:
