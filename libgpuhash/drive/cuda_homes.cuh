@@ -22,7 +22,7 @@
 //   static u32 most_visits(const table&)                lines that are visited after the home, at most; or one less
 // And if the others may also be where no line is:
 //   static bool goes_by_lines(const table&)             may they be looked for line by line?
-//   static bool has_others(const table&)                is anything elsewhere? Then who was in no line is looked for by step()
+//   static bool seek_elsewhere(const table&, key, value*)  is the key there? Its value. Asked by its own lane
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/tile/cuda.cuh"
@@ -57,7 +57,7 @@ concept looks_at_homes = requires(const typename Op::table& t) { Op::looks(t); }
 template <class Op>
 concept looks_at_lines = looks_at_homes<Op> && requires(const typename Op::table& t) { Op::most_visits(t); };
 template <class Op>
-concept lies_elsewhere = requires(const typename Op::table& t) { Op::has_others(t); };
+concept lies_elsewhere = requires(const typename Op::table& t) { Op::goes_by_lines(t); };
 
 // What the homes of all elements of a warp say: this lane's element is `left` where the home does not decide. Rows of four
 // elements of each tile are in flight.
@@ -191,11 +191,12 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
           typename Op::word* next = nullptr;
           if (left) next = Op::line_after(t, k, Op::line_at(t, Op::first_line(t, home)), onward);
           look_further<Op>(tile, t, k, next, left, &res);
-          if constexpr (!lies_elsewhere<Op>) return res;
-          left = left && res.status != yes;
-          if (!__any_sync(full_warp, left)) return res;
           if constexpr (lies_elsewhere<Op>)
-            if (!Op::has_others(t)) return res;
+            if (left && res.status != yes && Op::seek_elsewhere(t, k, &res.value)) {
+              res.status = yes;
+              if constexpr (Op::fixed_kind == count) res.value = 1;
+            }
+          return res;
         }
       }
     }

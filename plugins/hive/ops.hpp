@@ -100,7 +100,12 @@ struct hive_op {
     return t.bucket(t.bucket_of(a_key, index(u64(home_line - t.slots) >> t.slot_bits), 1));
   }
   GH_FN static bool goes_by_lines(const table& t) { return t.ways == 2; }
-  GH_FN static bool has_others(const table& t) { return hive_hand<typename Tile::mem, table>{t}.has_stash(); }
+  GH_FN static bool seek_elsewhere(const table& t, key a_key, value* seen) {
+    const hive_hand<typename Tile::mem, table> hand{t};
+    const u32 stashed = hand.has_stash() ? hand.find_in_stash(a_key) : 0;
+    if (stashed) *seen = F::value_of(Tile::mem::template load<order::relaxed>(t.stash + (stashed - 1)));
+    return stashed != 0;
+  }
   GH_FN void after_home(const table& t) { way = 1, at = t.bucket_of(k, home, 1); }
   GH_FN static bool absent(const table& t, u32 kd, key a_key, index a_home) {  // M2
     if constexpr (!may_look) return false;

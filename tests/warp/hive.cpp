@@ -34,7 +34,7 @@ struct hive_store final : store {
     t.filter = t.note + 4;
     run = gpuhash_hive_engines_cuda() + format, layout = &t, cells = t.cells();
     key_bytes = sizeof(typename F::key), value_bytes = F::has_value ? sizeof(typename F::value) : 0;
-    divides_beside_others = 1u << insert | 1u << accumulate;
+    divides_beside_others = 1u << insert | 1u << accumulate, reads_alone = true;
   }
   int64_t used() const override {
     int64_t n = 0;
@@ -77,6 +77,28 @@ void crowd(u64 seed) {
   if (stashed > 6) wrong("%u of 5600 keys went to the stash", stashed);
 }
 
+// Finds that have a full table to themselves: keys lie in their home, in another bucket, in the stash, and nowhere.
+template <class F>
+void alone(format_id format, u32 ways, u64 seed) {
+  const shape s{"alone", sizeof(typename F::key), F::has_value ? u32(sizeof(typename F::value)) : 0, {}, full, {}};
+  title(s, seed, ways == 2 ? "two ways" : "three ways");
+  random_numbers random{seed};
+  hive_store<F> t(format, 640, 8, ways);
+  model m;
+  const vector<u64> pool = key_pool(s, 1100);
+  batch in = random_batch(s, random, {pool.begin(), pool.begin() + 700}, insert, 2500, true);
+  in.type = in.combine = 0, in.by_pointer = false;
+  check(t, m, in);
+  u32 stashed = 0;
+  for (u32 i = 0; i < t.t.stash_slots; ++i) stashed += is_live<F>(t.t.stash[i]);
+  if (!stashed) wrong("nothing went to the stash");
+  for (const u32 kind : {u32(find), u32(count)}) {
+    batch b = random_batch(s, random, pool, kind, 1501, true);
+    for (size_t i = 0; i < b.n(); ++i) b.keys[i] = pool[i % pool.size()];
+    check(t, m, b);
+  }
+}
+
 template <class F>
 void add(vector<shape>& to, const char* name, format_id format) {
   for (const u32 bucket : {8u, 16u, 32u}) {
@@ -106,5 +128,13 @@ int main(int argc, char** argv) {
   for (const bool commits : {false, true})
     shapes.push_back({commits ? "pair32 claims" : "pair32 without evictions", 4, 4, kinds, full,
                       [=](u64 keys) { return by_other_steps(keys, commits); }, true});
-  return run_all(shapes, argc, argv, crowd);
+  return run_all(shapes, argc, argv, [](u64 seed) {
+    crowd(seed);
+    for (const u32 ways : {2u, 3u}) {
+      alone<pair32>(format_pair32, ways, seed);
+      alone<set32>(format_set32, ways, seed);
+      alone<pair64>(format_pair64, ways, seed);
+      alone<set64>(format_set64, ways, seed);
+    }
+  });
 }

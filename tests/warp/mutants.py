@@ -9,6 +9,7 @@ DRIVE, TILE, ALLOC = "libgpuhash/drive/cuda.cuh", "libgpuhash/tile/cuda.cuh", "l
 HEAP, HIVE_PLACE = "libgpuhash/alloc/slab_heap.hpp", "plugins/hive/place.hpp"
 HOMES = "libgpuhash/drive/cuda_homes.cuh"
 LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
+HIVE = "plugins/hive/ops.hpp"
 MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.hpp"
 
@@ -97,6 +98,14 @@ MUTANTS = [
     Mutant("left-without-go", HOMES, "op.step(tile, t, j, row, busy)", "op.step(tile, t, j, row, true)"),
     Mutant("left-slow-without-go", HOMES, "op.slow(tile, t, j, slow)", "op.slow(tile, t, j, true)"),
     Mutant("left-slow-lost", HOMES, "d = slow ? after : d;", "d = verdict::done;"),
+    # hive's other bucket as a line, and the stash
+    Mutant("stash-not-asked", HIVE, "return stashed != 0;", "return false;"),
+    Mutant("another-slot-of-the-stash", HIVE, "t.stash + (stashed - 1)", "t.stash + stashed"),
+    Mutant("two-ways-for-three", HIVE, "return t.ways == 2;", "return true;"),
+    Mutant("home-again", HIVE, "t.slot_bits), 1)", "t.slot_bits), 0)"),
+    Mutant("absent-is-looked-for", HOMES, "if (left) left = !Op::absent(t, kd, k, home);", "left = false;"),
+    Mutant("stash-of-those-who-are-done", HOMES, "left && res.status != yes && Op::seek", "left && false && Op::seek"),
+    Mutant("counted-by-value", HOMES, "if constexpr (Op::fixed_kind == count) res.value = 1;", ";"),
     # batches by parts of the table
     Mutant("sums-of-the-first-block", PARTS, "no_operand_of<typename F::value>(j)", "w.joined[i]"),
     Mutant("bin-one-longer", PARTS, "i >= (first + bin + 1) * room", "i > (first + bin + 1) * room"),
