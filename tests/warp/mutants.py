@@ -102,9 +102,13 @@ MUTANTS = [
     Mutant("stash-not-asked", HIVE, "return stashed != 0;", "return false;"),
     Mutant("another-slot-of-the-stash", HIVE, "t.stash + (stashed - 1)", "t.stash + stashed"),
     Mutant("two-ways-for-three", HIVE, "return t.ways == 2;", "return true;"),
-    Mutant("home-again", HIVE, "t.slot_bits), 1)", "t.slot_bits), 0)"),
+    Mutant(
+        "home-again",
+        HIVE,
+        "t.bucket_of(a_key, index(u64(home_line - t.slots) >> t.slot_bits), 1)",
+        "index(u64(home_line - t.slots) >> t.slot_bits)",
+    ),
     Mutant("absent-is-looked-for", HOMES, "if (left) left = !Op::absent(t, kd, k, home);", "left = false;"),
-    Mutant("stash-of-those-who-are-done", HOMES, "left && res.status != yes && Op::seek", "left && false && Op::seek"),
     Mutant("counted-by-value", HOMES, "if constexpr (Op::fixed_kind == count) res.value = 1;", ";"),
     # batches by parts of the table
     Mutant("sums-of-the-first-block", PARTS, "no_operand_of<typename F::value>(j)", "w.joined[i]"),
