@@ -817,7 +817,7 @@ __global__ void __launch_bounds__(join_threads, 2)
   const u32 n = count_of(lists_to_join(w).n + blockIdx.x, room);
   const u32 gain = w.found->joins_parts[0], cost = w.found->joins_parts[1];
   const bool joins = cost && gain >= cost / 4 * 3 && n >= least_joined;  // three elements for four keys
-  if (!joins && !w.sub_bits) return;  // the same for the whole block
+  if (!joins && !w.sub_bits) return;                                     // the same for the whole block
   const u32 slots = 2 * n < part_joined_slots<F> ? 2 * n : part_joined_slots<F>;
   const word* const from_list = lists_to_join(w).word + u64(blockIdx.x) * room;
   word* const to_list = w.part.word + u64(part) * w.part_room;
