@@ -13,13 +13,14 @@
 //                 joins equal keys in a cache, and what finds no place there goes to the table itself, or is left
 //   divide        elements go to bins, in one pass or two: by groups of parts, then by parts. Frequent keys, and those of
 //                 the side slots, go to no bin: a block joins the elements of such a key, as one operation
-//   try_joining   do the elements of a part repeat keys, all the same? A few parts are looked at, of an untold accumulate
+//   try_joining   do the elements of a part repeat keys, all the same? A few parts are looked at, of an accumulate
 //   join_parts    if so, a block for each part makes one element of those of equal keys
 //   serve_parts   a block for each part: what is plain by counting, the rest by ops.hpp, on a table that lies in the
 //                 block's memory
 //   serve_rest    one at a time, in the table itself: frequent keys, and at last what is left
-//   tell_failed   what is joined fails together. Of an untold accumulate, whose elements were joined in several places, it
-//                 counts at last those whose keys are absent
+//   retry_failed  an accumulate: what found no room, and whose key is there after all
+//   tell_failed   what is joined fails together. Of an accumulate, whose elements are joined in several places, those whose
+//                 keys are absent
 //
 // Left are elements that their bin had no room for, and those whose path leaves their part. They go the same way a second
 // time: among them keys are frequent that were not among all.
@@ -156,8 +157,8 @@ struct sampled {
   u32 joins;           // 1: those of the batch are joined by join_all
   u32 divided_first;   // 1: those of the batch were
   u32 joins_parts[2];  // elements that joining those of parts would save, and would cost, in a unit of its own
-  u32 lacking;         // 1: an operation of an untold accumulate has, be it in the first round or the second,
-  u32 absent, told;    // and then: elements of absent keys, and blocks of tell_failed that have counted theirs
+  u32 lacking;         // an accumulate: what the operations say that found no room at last, or 0
+  u32 failed_ops;      // and how many there are. They are listed in place of the parts' elements
 };
 
 template <class F>
@@ -175,7 +176,7 @@ struct parts_work {
   bool may_join;              // all of it, by join_all
   bool may_join_left;         // what is left, by join_all
   bool may_join_parts;        // each part's elements, by join_parts
-  bool counts_absent;         // an untold accumulate: who found no room is counted at last
+  bool sums;                  // an accumulate: who found no room tries again, and is told at last
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -354,10 +355,12 @@ __global__ void __launch_bounds__(part_threads, 1)
   }
   if (me) return;
   w.found->frequent = found[0];
-  w.found->usual = q.kind == erase || found[1] > part_samples / 2 ? yes : no;
+  // Of d distinct keys, m samples repeat about m^2 / 2d times: are there twice as many elements? Then most find their key there.
+  const bool several = found[4] >= few_repeats && found[4] * n > u64(part_samples) * part_samples;
+  w.found->usual = q.kind == erase || (found[1] > part_samples / 2 && !several) ? yes : no;
   w.found->failed = 0;
   w.found->joins_parts[0] = w.found->joins_parts[1] = 0;
-  if (!w.again) w.found->lacking = w.found->absent = w.found->told = 0;
+  if (!w.again) w.found->lacking = w.found->failed_ops = 0;
   const bool skewed = found[2] > part_samples / skewed_share || found[3] > part_samples / skewed_share;
   // Of frequent keys alone a structure for which join_all serves nothing has less to leave when they are divided.
   const bool hot = w.may_join && found[2] + found[3] > joined_least && (w.may_join_left || found[2] < part_samples / 2);
@@ -625,6 +628,17 @@ __global__ void __launch_bounds__(part_threads, 2)
   }
 }
 
+// An operation of an accumulate that found no room goes on to the second time; of that, to the list of those that failed.
+template <class F>
+GH_FN void put_off(const request& q, const parts_work<F>& w, u32 status, typename F::word e, u32 at) {
+  if (w.again) {
+    append(part_list<F>{w.part.word, w.part.at, &w.found->failed_ops}, e, at);
+    w.found->lacking = status;
+  } else {
+    append(w.rest, e, at);
+  }
+}
+
 // ---- joining all of them ---------------------------------------------------------------------------------------------------
 
 inline constexpr int row_bytes = 64;
@@ -682,7 +696,6 @@ __global__ void __launch_bounds__(part_threads, 2)
   const joiner j = joiner_of(q);
   clear_sums(keys, sums, slots, part_threads, j);
   done_here done;
-  bool failed = false;
   const auto serve = [&](bool some, key k, value v) {
     if constexpr (!Parts::joins_directly) {
       append_some(w.rest, some, F::make(k, v));
@@ -695,7 +708,7 @@ __global__ void __launch_bounds__(part_threads, 2)
       done.live += op.res.live;
       done.used += op.res.used;
       done.good += op.res.status == yes;
-      failed |= lacks_room(op.res.status);
+      if (lacks_room(op.res.status)) put_off(q, w, op.res.status, F::make(k, v), 0);
     }
   };
   __syncthreads();
@@ -737,7 +750,6 @@ __global__ void __launch_bounds__(part_threads, 2)
     const u32 i = from + me < slots ? from + me : 0;
     serve(from + me < slots && keys[i] != empty_key<key>, keys[i], sums[i]);
   }
-  if (failed) w.found->lacking = 1;
   add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 
@@ -750,8 +762,10 @@ __global__ void __launch_bounds__(part_threads, 2)
 
 inline constexpr u32 join_threads = GPUHASH_PART_JOINERS, part_joined_bytes = GPUHASH_PART_JOINED;
 inline constexpr u32 trial_slots = 4 * join_threads;
-template <class F>
-inline constexpr u32 part_joined_slots = part_joined_bytes / (sizeof(typename F::key) + sizeof(typename F::value));
+template <class F>  // told: with the element that answers for its key
+constexpr u32 part_joined_slots(bool told) {
+  return part_joined_bytes / (sizeof(typename F::key) + sizeof(typename F::value) + (told ? sizeof(u32) : 0));
+}
 inline constexpr u32 joins_unit = 256;
 inline constexpr u32 join_tries = 16;  // places that a key looks at, before its element is left
 
@@ -809,60 +823,72 @@ __global__ void __launch_bounds__(join_threads, 2)
   using word = typename F::word;
   constexpr u32 at_once = counted_at_once;
   GH_DYNAMIC_MEMORY(key, keys);
-  value* const sums = reinterpret_cast<value*>(keys + part_joined_slots<F>);
   GH_BLOCK_MEMORY(u32, listed);
   if (!w.found->divided) return;
   const u32 part = blockIdx.x >> w.sub_bits, me = threadIdx.x, lane = me % 32;
   const u32 room = w.sub_bits ? w.bin_room : w.part_room;
-  const u32 n = count_of(lists_to_join(w).n + blockIdx.x, room);
+  const part_list<F>& from = lists_to_join(w);
+  const u32 n = count_of(from.n + blockIdx.x, room);
   const u32 gain = w.found->joins_parts[0], cost = w.found->joins_parts[1];
   const bool joins = cost && gain >= cost / 4 * 3 && n >= least_joined;  // three elements for four keys
   if (!joins && !w.sub_bits) return;                                     // the same for the whole block
-  const u32 slots = 2 * n < part_joined_slots<F> ? 2 * n : part_joined_slots<F>;
-  const word* const from_list = lists_to_join(w).word + u64(blockIdx.x) * room;
-  word* const to_list = w.part.word + u64(part) * w.part_room;
+  const bool told = w.rest.at;
+  const u32 most = part_joined_slots<F>(told), slots = 2 * n < most ? 2 * n : most;
+  value* const sums = reinterpret_cast<value*>(keys + most);
+  u32* const leaders = reinterpret_cast<u32*>(sums + most);
+  const u64 first_of_list = u64(blockIdx.x) * room, first_of_part = u64(part) * w.part_room;
   const joiner j = joiner_of(q);
+  const u32 usual = w.found->usual;
   // All lanes of a warp.
-  const auto list = [&](bool some, word e) {
+  const auto list = [&](bool some, word e, u32 number) {
     const u32 all = __ballot_sync(full_warp, some);
     u32 first = 0;
     if (lane == 0 && all) first = atomicAdd(w.sub_bits ? w.part.n + part : &listed, u32(__popc(all)));
     const u32 at = shuffle(first, 0, 32) + u32(__popc(all & ((1u << lane) - 1)));
-    if (some && at < w.part_room)
-      to_list[at] = e;
-    else if (some)
-      append(w.rest, e, 0);
+    if (some && at < w.part_room) {
+      w.part.word[first_of_part + at] = e;
+      if (told) w.part.at[first_of_part + at] = number;
+    } else if (some) {
+      append(w.rest, e, number);
+    }
   };
 
   if (joins) clear_sums(keys, sums, slots, join_threads, j);
   if (me == 0) listed = 0;
   __syncthreads();
-  for (u32 from = 0; from < n; from += at_once * join_threads) {
+  for (u32 begin = 0; begin < n; begin += at_once * join_threads) {
     word e[at_once];
+    u32 number[at_once] = {};
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const u32 x = from + g * join_threads + me;
-      if (x < n) e[g] = from_list[x];
+      const u32 x = begin + g * join_threads + me;
+      if (x < n) e[g] = from.word[first_of_list + x];
+      if (x < n && told) number[g] = from.at[first_of_list + x];
     }
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const bool mine = from + g * join_threads + me < n;
+      const bool mine = begin + g * join_threads + me < n;
       u32 at = nobody;
-      bool there;
+      bool there = false;
       if (mine && joins && may_join_first(j, F::value_of(e[g]), log_joined))
         at = place_in_block(keys, slots, F::key_of(e[g]), &there);
       if (at != nobody) join_into(sums + at, F::value_of(e[g]), j);
+      if (at != nobody && told) {
+        if (!there) leaders[at] = number[g];
+        if (there && usual != no) q.status[number[g]] = u8(no);
+      }
       if (!joins)
-        list(mine, e[g]);
+        list(mine, e[g], number[g]);
       else if (mine && at == nobody)
-        append(w.rest, e[g], 0);
+        append(w.rest, e[g], number[g]);
     }
   }
   __syncthreads();  // all have been read
   if (!joins) return;
-  for (u32 from = 0; from < slots; from += join_threads) {
-    const u32 i = from + me < slots ? from + me : 0;
-    list(from + me < slots && keys[i] != empty_key<key>, F::make(keys[i], sums[i]));
+  for (u32 begin = 0; begin < slots; begin += join_threads) {
+    const u32 i = begin + me < slots ? begin + me : 0;
+    const bool some = begin + me < slots && keys[i] != empty_key<key>;
+    list(some, F::make(keys[i], sums[i]), some && told ? leaders[i] : 0);
   }
   __syncthreads();
   if (me == 0 && !w.sub_bits) w.part.n[part] = listed;
@@ -1315,8 +1341,8 @@ struct rest_items {
   GH_FN void tell(const rest_item<F>& x, u32 status, u32* lost) const {
     if (q.status) q.status[x.at] = u8(status);
     if (!lacks_room(status)) return;
-    if (w.counts_absent) {
-      w.found->lacking = 1;
+    if (w.sums) {
+      put_off(q, w, status, F::make(x.k, x.v), x.at);
     } else if (x.slot == nobody) {
       ++*lost;
     } else {
@@ -1391,7 +1417,6 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
 template <class Parts>
 GH_FN u32 tell_joined(const typename Parts::table&, const request& q, const parts_work<typename Parts::F>& w) {
   using F = typename Parts::F;
-  const joiner j = joiner_of(q);
   const u64 n = elements(w);
   u32 lost = 0;
   for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
@@ -1399,18 +1424,55 @@ GH_FN u32 tell_joined(const typename Parts::table&, const request& q, const part
     if (is_side_key(F::key_of(e))) continue;  // they have always room
     const u32 slot = frequent_slot(w.frequent, F::key_of(e), w.again);
     if (slot == nobody || !w.failed[slot]) continue;
-    if (q.kind == accumulate && !may_join_first(j, F::value_of(e), log_joined)) continue;
     ++lost;
     if (q.status) q.status[number_at(w, i)] = u8(w.failed[slot]);
   }
   return lost;
 }
 
-// Elements of the batch whose keys are absent: those found no room, since the table is held exclusively and nothing was
-// erased. Where an operation found none, and another one of its key did later, all keys are there, and yet operands are
-// lost: then it says that one element failed. All lanes of a warp.
+// Does the table have this key? All lanes of a warp, those that look.
 template <class Parts>
-GH_FN u32 count_absent(const typename Parts::table& t, const request& q, const parts_work<typename Parts::F>& w) {
+GH_FN bool has_key(const typename Parts::table& t, joiner j, bool looks, typename Parts::F::key k) {
+  if constexpr (Parts::own_parts) {
+    typename Parts::rest_op::tile_type tile;
+    return serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
+  } else {
+    typename Parts::template op<lone_tile<typename Parts::F, cuda_mem>, find> op;
+    op.res.status = no;
+    if (looks) serve_one(op, t, find, k, {}, t.home(k), j);
+    return op.res.status == yes;
+  }
+}
+
+// Where an operation found no room, and another one of its key did later, the key is there, and takes the operand. Nothing is
+// added here, so that who finds a key absent is right about that to the end.
+template <class Parts>
+__global__ void __launch_bounds__(block_threads)
+    retry_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
+                 const __grid_constant__ parts_work<typename Parts::F> w) {
+  using F = typename Parts::F;
+  const u32 n = w.found->failed_ops, lane = threadIdx.x % 32;
+  const joiner j = joiner_of(q);
+  for (u32 from = blockIdx.x * block_threads + threadIdx.x / 32 * 32; from < n; from += w.blocks * block_threads) {
+    const u32 i = from + lane < n ? from + lane : n - 1;
+    const auto k = F::key_of(w.part.word[i]);
+    const auto v = F::value_of(w.part.word[i]);
+    const bool there = has_key<Parts>(t, j, from + lane < n, k);
+    if constexpr (Parts::own_parts) {
+      typename Parts::rest_op::tile_type tile;
+      serve_homes<typename Parts::rest_op, 1>(tile, t, j, there, accumulate, k, v, t.home(k));
+    } else if (there) {
+      typename Parts::template op<lone_tile<F, cuda_mem>, mixed> op;
+      serve_one(op, t, accumulate, k, v, t.home(k), j);
+    }
+    if (there && q.status) q.status[w.part.at[i]] = u8(no);
+  }
+}
+
+// Elements of an accumulate whose keys are absent: those found no room, since the table is held exclusively and nothing was
+// erased.
+template <class Parts>
+GH_FN u32 tell_absent(const typename Parts::table& t, const request& q, const parts_work<typename Parts::F>& w) {
   using F = typename Parts::F;
   const joiner j = joiner_of(q);
   const u32 lane = threadIdx.x % 32;
@@ -1420,23 +1482,11 @@ GH_FN u32 count_absent(const typename Parts::table& t, const request& q, const p
     const u64 i = from + lane;
     const auto k = i < w.n ? read_key<F>(q, i) : empty_key<typename F::key>;
     const bool looks = !is_side_key(k);  // they have always room
-    bool there = true;
-    if constexpr (Parts::own_parts) {
-      typename Parts::rest_op::tile_type tile;
-      there = serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
-    } else if (looks) {
-      typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
-      serve_one(op, t, find, k, {}, t.home(k), j);
-      there = op.res.status == yes;
-    }
-    lost += looks && !there;
+    if (has_key<Parts>(t, j, looks, k) || !looks) continue;
+    ++lost;
+    if (q.status) q.status[i] = u8(w.found->lacking);
   }
-  const u32 of_block = sum_of_block(lost);
-  if (threadIdx.x) return lost;
-  if (of_block) atomicAdd(&w.found->absent, of_block);
-  cuda_mem::fence();
-  const bool last = atomicAdd(&w.found->told, 1u) + 1 == w.blocks;
-  return lost + (last && atomicAdd(&w.found->absent, 0u) == 0);
+  return lost;
 }
 
 template <class Parts>
@@ -1444,12 +1494,12 @@ __global__ void __launch_bounds__(block_threads)
     tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   u32 lost = 0;
-  if (!w.counts_absent) {
+  if (!w.sums) {
     if (w.found->failed == 0) return;
     lost = tell_joined<Parts>(t, q, w);
   } else {
     if (!w.again || w.found->lacking == 0) return;
-    lost = count_absent<Parts>(t, q, w);
+    lost = tell_absent<Parts>(t, q, w);
   }
   add_sums(sum, q.batch_sum, 0, 0, 0, warp_sum(int(lost)), 0);
 }
@@ -1516,14 +1566,14 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  const bool always = q.parts == parts_always || (large && !told && q.kind == accumulate);
+  const bool always = q.parts == parts_always || (large && q.kind == accumulate);
   w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) | (distinct ? if_few_repeat : 0);
   if (!w.divides) return false;
-  w.counts_absent = F::has_value && !told && q.kind == accumulate;
+  w.sums = F::has_value && q.kind == accumulate;
   w.slots = slots;
-  w.may_join = w.counts_absent && block_bytes >= joined_bytes;
+  w.may_join = w.sums && !told && block_bytes >= joined_bytes;
   w.may_join_left = w.may_join && Parts::joins_directly;
-  w.may_join_parts = w.counts_absent && block_bytes >= part_joined_bytes;
+  w.may_join_parts = w.sums && block_bytes >= part_joined_bytes;
   if constexpr (Parts::own_parts) {
     w.part_bits = Parts::part_bits(t);
     parts = Parts::parts(t), shares = Parts::shares(t);
@@ -1647,6 +1697,8 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
         else
           e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       }
+      if constexpr (F::has_value)
+        if (!e && w.sums && again) e = launch(retry_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w);
       if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
       if (e) return e;
     }

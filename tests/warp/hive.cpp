@@ -99,6 +99,32 @@ void alone(format_id format, u32 ways, u64 seed) {
   }
 }
 
+// Untold sums of runs: all elements are joined first, and what is left of them is listed, and served by parts.
+template <class F>
+void runs(format_id format, u64 seed) {
+  const shape s{"runs", sizeof(typename F::key), u32(sizeof(typename F::value)), {}, full, {}};
+  title(s, seed, "joined");
+  random_numbers random{seed};
+  hive_store<F> t(format, 1000, 8, 2);
+  batch b;
+  b.kind = accumulate, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
+  b.by_parts = true, b.parts = parts_always, b.told = false;
+  std::map<u64, u64> expected;
+  for (u64 run = 0; run < 180; ++run)
+    for (u32 i = 0; i < 10; ++i) {
+      b.keys.push_back(run * 7919 + 2);
+      b.values.push_back(1 + random.below(50));
+      expected[b.keys.back()] += 2 * b.values.back();
+    }
+  for (u32 round = 0; round < 2; ++round) {
+    b.status.clear();
+    SAME(serve(t, b).failed, 0);
+  }
+  const auto there = contents(t);
+  SAME(there.size(), expected.size());
+  for (const auto& [k, v] : there) SAME(v, expected[k]);
+}
+
 template <class F>
 void add(vector<shape>& to, const char* name, format_id format) {
   for (const u32 bucket : {8u, 16u, 32u}) {
@@ -130,6 +156,8 @@ int main(int argc, char** argv) {
                       [=](u64 keys) { return by_other_steps(keys, commits); }, true});
   return run_all(shapes, argc, argv, [](u64 seed) {
     crowd(seed);
+    runs<pair32>(format_pair32, seed);
+    runs<pair64>(format_pair64, seed);
     for (const u32 ways : {2u, 3u}) {
       alone<pair32>(format_pair32, ways, seed);
       alone<set32>(format_set32, ways, seed);
