@@ -1566,7 +1566,8 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  const bool always = q.parts == parts_always || (large && q.kind == accumulate);
+  // Told, and changed in place, frequent keys of 16-byte slots are faster one after the other.
+  const bool always = q.parts == parts_always || (large && q.kind == accumulate && !(told && in_place));
   w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) | (distinct ? if_few_repeat : 0);
   if (!w.divides) return false;
   w.sums = F::has_value && q.kind == accumulate;

@@ -138,13 +138,18 @@ void far_cells(u64 seed) {
   for (size_t i = 0; i < n; ++i) SAME(keys[i], values[i] * 7);
 }
 
-// Untold sums of keys that crowd one part of the table, each named so many times: bins and lists overflow, what is left is
+// Sums of keys that crowd one part of the table, each named so many times: bins and lists overflow, what is left is
 // joined or divided anew, and of a part more keys are joined than a block has places for.
 template <class F>
-void crowd(format_id format, u64 slots, size_t keys, u32 times, u64 seed) {
+void crowd(format_id format, bool told, u64 slots, size_t keys, u32 times, u64 seed) {
   using key = typename F::key;
-  const shape s{"a crowd", sizeof(key), u32(sizeof(typename F::value)), {}, full, {}};
-  title(s, seed, sizeof(key) == 4 ? "4 bytes" : "8 bytes");
+  const shape s{sizeof(key) == 4 ? "a crowd, 4 bytes" : "a crowd, 8 bytes",
+                sizeof(key),
+                u32(sizeof(typename F::value)),
+                {},
+                full,
+                {}};
+  title(s, seed, told ? "told" : "untold");
   random_numbers random{seed};
   linear_store<F> t(format, slots, 64 / sizeof(typename F::word));
   constexpr u64 of_part = 128;  // slots
@@ -153,7 +158,7 @@ void crowd(format_id format, u64 slots, size_t keys, u32 times, u64 seed) {
     if (t.t.home(key(k)) << t.t.group_bits < of_part) crowded.push_back(k);
   batch b;
   b.kind = accumulate, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
-  b.by_parts = true, b.parts = parts_always, b.told = false;
+  b.by_parts = true, b.parts = parts_always, b.told = told;
   for (const u64 k : crowded) b.keys.insert(b.keys.end(), times, k);
   for (u64 k = 1; k <= 40; ++k) b.keys.push_back(k << 20 | 1);  // somewhere
   for (size_t i = b.n() - 1; i; --i) std::swap(b.keys[i], b.keys[random.below(i + 1)]);
@@ -168,17 +173,25 @@ void crowd(format_id format, u64 slots, size_t keys, u32 times, u64 seed) {
     int64_t absent = 0;
     for (const u64 k : b.keys) absent += !there.count(k);
     SAME(sum.failed, absent);
+    std::map<u64, u32> added;
+    for (size_t i = 0; told && i < b.n(); ++i) {
+      added[b.keys[i]] += b.status[i] == yes;
+      SAME(b.status[i] == full, !there.count(b.keys[i]));
+    }
+    for (const auto& [k, times_added] : added) SAME(times_added, round == 0 && there.count(k));
     SAME(there.size(), std::min<u64>(expected.size(), t.t.n_slots));
     SAME(t.live(), there.size());
   }
 }
 template <class F>
 void crowds(format_id format, u64 seed) {
-  crowd<F>(format, 6400, 240, 3, seed);
-  crowd<F>(format, 1280, 40, 20, seed);
-  crowd<F>(format, 1280, 110, 2, seed);
-  crowd<F>(format, 480, 600, 1, seed);
-  crowd<F>(format, 480, 150, 5, seed);
+  for (const bool told : {false, true}) {
+    crowd<F>(format, told, 6400, 240, 3, seed);
+    crowd<F>(format, told, 1280, 40, 20, seed);
+    crowd<F>(format, told, 1280, 110, 2, seed);
+    crowd<F>(format, told, 480, 600, 1, seed);
+    crowd<F>(format, told, 480, 150, 5, seed);
+  }
 }
 
 // What a growing table asks about a mixed batch.

@@ -149,8 +149,13 @@ MUTANTS = [
     Mutant("slot-of-another", PARTS, "joined = seen == empty_key<key> || seen == k;", "joined = true;"),
     Mutant("cache-is-dropped", PARTS, "serve(from + me < slots && keys[i] != empty_key<key>, keys[i], sums[i]);", ";"),
     Mutant("sums-from-garbage", PARTS, "sums[i] = no_operand_of<Value>(j);", "(void)sums[i];"),
-    Mutant("joined-fail-unseen", PARTS, "if (failed) w.found->lacking = 1;", ";"),
-    Mutant("joined-fail-all", PARTS, "lost += looks && !there;", "lost += looks;"),
+    Mutant(
+        "joined-fail-unseen",
+        PARTS,
+        "if (lacks_room(op.res.status)) put_off(q, w, op.res.status, F::make(k, v), 0);",
+        ";",
+    ),
+    Mutant("joined-fail-all", PARTS, "has_key<Parts>(t, j, looks, k) || !looks", "!looks"),
     Mutant("joined-and-divided", PARTS, "samples && !joins && (w.again || wanted)", "samples && (w.again || wanted)"),
     Mutant("left-joined-and-served", PARTS, "w.again && !w.found->joins", "w.again"),
     Mutant("left-joined-from-the-batch", PARTS, "(of_left)", "(false)"),
@@ -163,7 +168,7 @@ MUTANTS = [
     # parts whose elements are joined
     Mutant("place-of-another", PARTS, "if (*there || seen == empty_key<Key>) return at;", "return at;"),
     Mutant("places-without-end", PARTS, "at + 1 == slots ? 0 : at + 1", "at + 1"),
-    Mutant("without-a-place-dropped", PARTS, "append(w.rest, e[g], 0);", ";"),
+    Mutant("without-a-place-dropped", PARTS, "append(w.rest, e[g], number[g]);", ";"),
     Mutant("large-in-a-part", PARTS, "may_join_first(j, F::value_of(e[g]), log_joined)", "true"),
     Mutant(
         "operand-of-a-part-lost", PARTS, "join_into(sums + at, F::value_of(e[g]), j);", "sums[at] = F::value_of(e[g]);"
@@ -174,7 +179,11 @@ MUTANTS = [
     Mutant("list-beyond-its-room", PARTS, "some && at < w.part_room", "some"),
     Mutant("bins-stay-where-they-are", PARTS, "!joins && !w.sub_bits", "!joins"),
     Mutant("lack-in-parts-unseen", PARTS, "w.found->lacking == 0", "true"),
-    Mutant("absent-twice-left", PARTS, "if (of_block) atomicAdd(&w.found->absent, of_block);", ";"),
+    Mutant("joined-in-a-part-say-yes", PARTS, "if (there && usual != no) q.status[number[g]] = u8(no);", ";"),
+    Mutant("nobody-leads", PARTS, "if (!there) leaders[at] = number[g];", ";"),
+    Mutant("number-of-the-part-lost", PARTS, "if (told) w.part.at[first_of_part + at] = number;", ";"),
+    Mutant("put-off-and-forgotten", PARTS, "append(w.rest, e, at);", ";"),
+    Mutant("absent-say-no", PARTS, "if (q.status) q.status[i] = u8(w.found->lacking);", ";"),
     # values that change in place
     Mutant("every-join-adds", MEANING, "(Kind == assign || adds_integers(j))", "true"),
     Mutant("idle-tiles-write", LINEAR, "go && in_place", "in_place"),
