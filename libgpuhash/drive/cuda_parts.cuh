@@ -821,7 +821,7 @@ __global__ void __launch_bounds__(join_threads, 2)
   using key = typename F::key;
   using value = typename F::value;
   using word = typename F::word;
-  constexpr u32 at_once = counted_at_once;
+  constexpr u32 at_once = 2;  // with more of them registers would be spilled
   GH_DYNAMIC_MEMORY(key, keys);
   GH_BLOCK_MEMORY(u32, listed);
   if (!w.found->divided) return;
@@ -1430,6 +1430,15 @@ GH_FN u32 tell_joined(const typename Parts::table&, const request& q, const part
   return lost;
 }
 
+// Left to itself, ptxas spills here, too.
+template <class Parts>
+constexpr int last_blocks() {
+  if constexpr (Parts::own_parts)
+    return rest_blocks<Parts>;
+  else
+    return 4;
+}
+
 // Does the table have this key? All lanes of a warp, those that look.
 template <class Parts>
 GH_FN bool has_key(const typename Parts::table& t, joiner j, bool looks, typename Parts::F::key k) {
@@ -1447,7 +1456,7 @@ GH_FN bool has_key(const typename Parts::table& t, joiner j, bool looks, typenam
 // Where an operation found no room, and another one of its key did later, the key is there, and takes the operand. Nothing is
 // added here, so that who finds a key absent is right about that to the end.
 template <class Parts>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
     retry_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                  const __grid_constant__ parts_work<typename Parts::F> w) {
   using F = typename Parts::F;
@@ -1490,7 +1499,7 @@ GH_FN u32 tell_absent(const typename Parts::table& t, const request& q, const pa
 }
 
 template <class Parts>
-__global__ void __launch_bounds__(block_threads)
+__global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
     tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   u32 lost = 0;
