@@ -167,7 +167,6 @@ MUTANTS = [
     ),
     # parts whose elements are joined
     Mutant("place-of-another", PARTS, "if (*there || seen == empty_key<Key>) return at;", "return at;"),
-    Mutant("places-without-end", PARTS, "at + 1 == slots ? 0 : at + 1", "at + 1"),
     Mutant("without-a-place-dropped", PARTS, "append(w.rest, e[g], number[g]);", ";"),
     Mutant("large-in-a-part", PARTS, "may_join_first(j, F::value_of(e[g]), log_joined)", "true"),
     Mutant(

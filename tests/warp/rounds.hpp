@@ -559,19 +559,22 @@ inline void large_sums(const shape& s, u64 seed) {
   };
   const double large = single ? 3e38 : 1.5e308;
   random_numbers random{seed};
-  for (const int how : {0, 1, 2}) {  // one after the other; by parts, told and untold
+  // One after the other; by parts, told and untold, of a few keys and of some that a sample does not show.
+  for (const int how : {0, 1, 2, 3, 4}) {
     if (how && !s.parts) continue;
-    auto t = s.make(200);
+    const bool few = how < 3;
+    auto t = s.make(few ? 200 : 600);
     batch b;
     b.kind = insert, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes, b.type = 2;
     b.keys = {1, 2, 3, 5, 6, 7, s.key_bytes == 4 ? 0xffffffffu : ~u64(0)};
+    for (u64 k = 8; !few && k < 150; ++k) b.keys.push_back(k);
     b.values.assign(b.keys.size(), bits(-large));
     SAME(serve(*t, b).live, b.n());
     batch sum = b;
-    sum.kind = accumulate, sum.by_parts = how > 0, sum.told = how < 2;
+    sum.kind = accumulate, sum.by_parts = how > 0, sum.told = how < 2 || how == 3, sum.parts = parts_always;
     sum.keys.clear(), sum.values.clear(), sum.status.clear();
     for (const u64 k : b.keys)
-      for (int i = 0; i < 34; ++i) sum.keys.push_back(k), sum.values.push_back(bits(i < 2 ? large : 0.0));
+      for (int i = 0; i < (few ? 34 : 4); ++i) sum.keys.push_back(k), sum.values.push_back(bits(i < 2 ? large : 0.0));
     for (size_t i = sum.n() - 1; i; --i) {
       const size_t other = random.below(i + 1);
       std::swap(sum.keys[i], sum.keys[other]), std::swap(sum.values[i], sum.values[other]);
