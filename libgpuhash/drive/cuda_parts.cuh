@@ -630,7 +630,7 @@ __global__ void __launch_bounds__(part_threads, 2)
 
 // An operation of an accumulate that found no room goes on to the second time; of that, to the list of those that failed.
 template <class F>
-GH_FN void put_off(const request& q, const parts_work<F>& w, u32 status, typename F::word e, u32 at) {
+GH_FN void put_off(const parts_work<F>& w, u32 status, typename F::word e, u32 at) {
   if (w.again) {
     append(part_list<F>{w.part.word, w.part.at, &w.found->failed_ops}, e, at);
     w.found->lacking = status;
@@ -708,7 +708,7 @@ __global__ void __launch_bounds__(part_threads, 2)
       done.live += op.res.live;
       done.used += op.res.used;
       done.good += op.res.status == yes;
-      if (lacks_room(op.res.status)) put_off(q, w, op.res.status, F::make(k, v), 0);
+      if (lacks_room(op.res.status)) put_off(w, op.res.status, F::make(k, v), 0);
     }
   };
   __syncthreads();
@@ -1342,7 +1342,7 @@ struct rest_items {
     if (q.status) q.status[x.at] = u8(status);
     if (!lacks_room(status)) return;
     if (w.sums) {
-      put_off(q, w, status, F::make(x.k, x.v), x.at);
+      put_off(w, status, F::make(x.k, x.v), x.at);
     } else if (x.slot == nobody) {
       ++*lost;
     } else {

@@ -152,7 +152,7 @@ MUTANTS = [
     Mutant(
         "joined-fail-unseen",
         PARTS,
-        "if (lacks_room(op.res.status)) put_off(q, w, op.res.status, F::make(k, v), 0);",
+        "if (lacks_room(op.res.status)) put_off(w, op.res.status, F::make(k, v), 0);",
         ";",
     ),
     Mutant("joined-fail-all", PARTS, "has_key<Parts>(t, j, looks, k) || !looks", "!looks"),
