@@ -112,7 +112,8 @@ GH_BEGIN
 inline constexpr u32 part_threads = GPUHASH_PART_THREADS;     // of a block, and the most bins of a pass
 inline constexpr u32 counted_at_once = GPUHASH_PART_AT_ONCE;  // elements of a thread on their way from memory
 inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
-inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are divided at a time
+inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are divided at a time, at most
+inline constexpr u64 chunks_most = 16;                   // instead of one of so many
 inline constexpr u32 frequent_slots = 2048;              // rows of two
 inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the side slots
 inline constexpr u32 frequent_least = 3;                 // samples of one key
@@ -164,10 +165,11 @@ struct sampled {
 template <class F>
 struct parts_work {
   u64 n;                 // elements
+  u64 chunk;             // of so many of them at most
   u32 part_bits, parts;  // slots of a part are 2^part_bits
   u32 bin_bits, bins;    // 2^bin_bits parts share a bin of the first pass; 0: there is one pass
   u32 sub_bits;          // if not 0, a part has 2^sub_bits bins, whose elements are joined on their way into the part
-  u32 bin_room, part_room;    // elements
+  u32 bin_room, part_room;    // elements; no room for those of parts: they are joined, and left
   u32 tile[2];                // elements that a block divides at a time, in the first pass and the second
   u32 blocks;                 // of kernels that stride over their work
   u32 divides;                // the batch
@@ -177,6 +179,7 @@ struct parts_work {
   bool may_join_left;         // what is left, by join_all
   bool may_join_parts;        // each part's elements, by join_parts
   bool sums;                  // an accumulate: who found no room tries again, and is told at last
+  bool fresh;                 // nothing was ever added: all slots are EMPTY, and need not be read
   bool again;                 // the second time, for those of `source`; else for all of the batch
   part_list<F> source;        // what the first time has left
   part_list<F> bin, part;     // a room for each, one after the other
@@ -212,14 +215,20 @@ GH_FN void append(const part_list<F>& list, typename F::word w, u32 at) {
   if (list.at) list.at[i] = at;
 }
 
-// The same for all lanes of a warp, those that have `some`.
-template <class F>
-GH_FN void append_some(const part_list<F>& list, bool some, typename F::word w) {
+// A place for each lane of a warp that has `some`, from the counter on.
+GH_FN u32 take_places(u32* counter, bool some) {
   const u32 all = __ballot_sync(full_warp, some), lane = threadIdx.x % 32;
   u32 first = 0;
-  if (lane == 0 && all) first = atomicAdd(list.n, u32(__popc(all)));
-  first = shuffle(first, 0, 32);
-  if (some) list.word[first + u32(__popc(all & ((1u << lane) - 1)))] = w;
+  if (lane == 0 && all) first = atomicAdd(counter, u32(__popc(all)));
+  return shuffle(first, 0, 32) + u32(__popc(all & ((1u << lane) - 1)));
+}
+// append() for all lanes of a warp, those that have `some`.
+template <class F>
+GH_FN void append_some(const part_list<F>& list, bool some, typename F::word w, u32 at) {
+  const u32 i = take_places(list.n, some);
+  if (!some) return;
+  list.word[i] = w;
+  if (list.at) list.at[i] = at;
 }
 
 // A key that finds no place in its row the first time has another row the second time.
@@ -263,6 +272,7 @@ static_assert(part_chunk <= 1u << log_joined);
 template <class F>
 __global__ void __launch_bounds__(block_threads)
     pick(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
+  after_the_one_before();
   const u32 me = blockIdx.x * block_threads + threadIdx.x, all = pick_blocks * block_threads;
   const u64 n = elements(w);
   if (me < part_samples && n) {
@@ -280,6 +290,7 @@ __global__ void __launch_bounds__(block_threads)
 template <class F>
 __global__ void __launch_bounds__(part_threads, 1)
     sample(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
+  after_the_one_before();
   using key = typename F::key;
   constexpr u32 slots = 2 * part_samples;
   GH_DYNAMIC_MEMORY(key, seen);
@@ -328,7 +339,7 @@ __global__ void __launch_bounds__(part_threads, 1)
 
   // The most frequent ones first: a row has room for two.
   u32 below = ~0u;
-  for (u32 round = 0; round < 3; ++round) {
+  for (u32 round = 0; samples && round < 3; ++round) {
     const u32 least = round == 0 ? 64 : round == 1 ? 12 : frequent_least;
     for (u32 i = me; i < slots; i += part_threads) {
       const u32 many = times[i];
@@ -391,6 +402,7 @@ template <class Parts>
 __global__ void __launch_bounds__(part_threads, 1)
     decline_for_dead(const __grid_constant__ typename Parts::table t,
                      const __grid_constant__ parts_work<typename Parts::F> w) {
+  after_the_one_before();
   if (!w.found->divided || w.found->frequent) return;  // the same for the whole block
   constexpr u32 each = part_samples / part_threads;
   u32 dead = 0;
@@ -457,6 +469,7 @@ template <class Parts, bool Second>
 __global__ void __launch_bounds__(part_threads, 2)
     divide(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
            const __grid_constant__ parts_work<typename Parts::F> w) {
+  after_the_one_before();
   using F = typename Parts::F;
   using word = typename F::word;
   constexpr u32 each = divided_each<F>;
@@ -544,7 +557,7 @@ __global__ void __launch_bounds__(part_threads, 2)
             u32 leads = static_cast<volatile u32*>(joins.leader)[slot];
             if (leads == nobody) leads = atomicCAS(joins.leader + slot, nobody, x);
             if (leads != nobody && q.kind == assign) joins.last[slot] = x;
-            if (q.kind == accumulate) join_into(joins.joined + slot, v, j);
+            if (q.kind == accumulate) join_in_block(joins.joined + slot, v, j);
             continue;
           }
           if (is_side_key(k)) {
@@ -685,6 +698,7 @@ template <class Parts>
 __global__ void __launch_bounds__(part_threads, 2)
     join_all(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
              const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  after_the_one_before();
   using F = typename Parts::F;
   using key = typename F::key;
   using value = typename F::value;
@@ -698,7 +712,7 @@ __global__ void __launch_bounds__(part_threads, 2)
   done_here done;
   const auto serve = [&](bool some, key k, value v) {
     if constexpr (!Parts::joins_directly) {
-      append_some(w.rest, some, F::make(k, v));
+      append_some(w.rest, some, F::make(k, v), 0);
     } else if (some) {
       typename Parts::template op<lone_tile<F, cuda_mem>, accumulate> op;
       const bool aside = Parts::table::side_slots && is_side_key(k);
@@ -733,7 +747,7 @@ __global__ void __launch_bounds__(part_threads, 2)
         key seen = static_cast<volatile key*>(keys)[row + side];
         if (seen == empty_key<key>) seen = atomicCAS(keys + row + side, empty_key<key>, k);
         joined = seen == empty_key<key> || seen == k;
-        if (joined) join_into(sums + row + side, v, j);
+        if (joined) join_in_block(sums + row + side, v, j);
       }
       missed |= u32(!joined) << i;
     }
@@ -793,6 +807,7 @@ GH_FN const part_list<F>& lists_to_join(const parts_work<F>& w) {
 inline constexpr u32 lists_tried = 64, least_joined = join_threads / 4;
 template <class F>
 __global__ void __launch_bounds__(join_threads, 1) try_joining(const __grid_constant__ parts_work<F> w) {
+  after_the_one_before();
   using key = typename F::key;
   using some_keys = key[trial_slots];
   GH_BLOCK_MEMORY(some_keys, keys);
@@ -818,6 +833,7 @@ __global__ void __launch_bounds__(join_threads, 1) try_joining(const __grid_cons
 template <class F>
 __global__ void __launch_bounds__(join_threads, 2)
     join_parts(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
+  after_the_one_before();
   using key = typename F::key;
   using value = typename F::value;
   using word = typename F::word;
@@ -825,7 +841,7 @@ __global__ void __launch_bounds__(join_threads, 2)
   GH_DYNAMIC_MEMORY(key, keys);
   GH_BLOCK_MEMORY(u32, listed);
   if (!w.found->divided) return;
-  const u32 part = blockIdx.x >> w.sub_bits, me = threadIdx.x, lane = me % 32;
+  const u32 part = blockIdx.x >> w.sub_bits, me = threadIdx.x;
   const u32 room = w.sub_bits ? w.bin_room : w.part_room;
   const part_list<F>& from = lists_to_join(w);
   const u32 n = count_of(from.n + blockIdx.x, room);
@@ -841,16 +857,13 @@ __global__ void __launch_bounds__(join_threads, 2)
   const u32 usual = w.found->usual;
   // All lanes of a warp.
   const auto list = [&](bool some, word e, u32 number) {
-    const u32 all = __ballot_sync(full_warp, some);
-    u32 first = 0;
-    if (lane == 0 && all) first = atomicAdd(w.sub_bits ? w.part.n + part : &listed, u32(__popc(all)));
-    const u32 at = shuffle(first, 0, 32) + u32(__popc(all & ((1u << lane) - 1)));
-    if (some && at < w.part_room) {
+    const u32 at = take_places(w.sub_bits ? w.part.n + part : &listed, some);
+    const bool fits = some && at < w.part_room;
+    if (fits) {
       w.part.word[first_of_part + at] = e;
       if (told) w.part.at[first_of_part + at] = number;
-    } else if (some) {
-      append(w.rest, e, number);
     }
+    append_some(w.rest, some && !fits, e, number);
   };
 
   if (joins) clear_sums(keys, sums, slots, join_threads, j);
@@ -872,7 +885,7 @@ __global__ void __launch_bounds__(join_threads, 2)
       bool there = false;
       if (mine && joins && may_join_first(j, F::value_of(e[g]), log_joined))
         at = place_in_block(keys, slots, F::key_of(e[g]), &there);
-      if (at != nobody) join_into(sums + at, F::value_of(e[g]), j);
+      if (at != nobody) join_in_block(sums + at, F::value_of(e[g]), j);
       if (at != nobody && told) {
         if (!there) leaders[at] = number[g];
         if (there && usual != no) q.status[number[g]] = u8(no);
@@ -917,6 +930,13 @@ constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool
   const size_t slots = size_t(1) << part_bits;
   return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
          chained_at_most * (sizeof(u32) + sizeof(uint16_t)) + (told ? slots * sizeof(uint16_t) : 0);
+}
+
+template <class F, class Words>
+GH_FN void load_slots(Words& to, bool fresh, const typename F::word* from) {
+  if (!fresh) return to.load(from);
+#pragma unroll
+  for (auto& w : to.w) w = empty_word<F>();
 }
 
 // What became of an element beyond its group.
@@ -1108,6 +1128,7 @@ template <class Parts, u32 Kind>
 __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  after_the_one_before();
   using F = typename Parts::F;
   using word = typename F::word;
   using op_type = typename Parts::template op<lone_tile<F, block_mem>, Kind>;
@@ -1139,7 +1160,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
       const u32 i = from + (g * serve_threads + me) * wide;
-      if (i < size) some[g].load(t.slots + begin + i);
+      if (i < size) load_slots<F>(some[g], w.fresh, t.slots + begin + i);
     }
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
@@ -1279,6 +1300,7 @@ template <class Parts>
 __global__ void __launch_bounds__(block_threads, 1)
     ask(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
         const __grid_constant__ parts_work<typename Parts::F> w) {
+  after_the_one_before();
   using F = typename Parts::F;
   if (!w.found->divided) return;  // the same for the whole block
   const joiner j = joiner_of(q);
@@ -1356,6 +1378,7 @@ template <class Parts>
 __global__ void __launch_bounds__(block_threads, 4)
     serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  after_the_one_before();
   using F = typename Parts::F;
   using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
   const joiner j = joiner_of(q);
@@ -1386,6 +1409,7 @@ template <class Parts>
 __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
     serve_rest_by_tiles(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                         const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  after_the_one_before();
   using F = typename Parts::F;
   using op_type = typename Parts::rest_op;
   const joiner j = joiner_of(q);
@@ -1459,6 +1483,7 @@ template <class Parts>
 __global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
     retry_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                  const __grid_constant__ parts_work<typename Parts::F> w) {
+  after_the_one_before();
   using F = typename Parts::F;
   const u32 n = w.found->failed_ops, lane = threadIdx.x % 32;
   const joiner j = joiner_of(q);
@@ -1502,6 +1527,7 @@ template <class Parts>
 __global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
     tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
+  after_the_one_before();
   u32 lost = 0;
   if (!w.sums) {
     if (w.found->failed == 0) return;
@@ -1544,10 +1570,10 @@ inline u32 room_for(u64 n, u64 bins) {
   return u32(mean + mean / 16 + 4 * root + u64(GPUHASH_PART_SLACK));
 }
 
-// False: this batch is for the driver that serves one element after the other.
+// False: this batch is for the driver that serves one element after the other. `chunk` elements are divided at a time.
 template <class Parts>
-bool plan_parts(const typename Parts::table& t, const request& q, void* memory, parts_work<typename Parts::F>* out,
-                u64* bytes) {
+bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, void* memory,
+                parts_work<typename Parts::F>* out, u64* bytes) {
   using F = typename Parts::F;
   using word = typename F::word;
   if (!in_kinds(q.kind, 1u << insert | 1u << assign | 1u << accumulate | 1u << erase)) return false;
@@ -1556,12 +1582,14 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   const size_t block_bytes = block_bytes_at_most();
   if (block_bytes < sample_bytes<F>()) return false;
   u64 slots, parts, shares;
+  bool served = true;  // part by part
   if constexpr (Parts::own_parts)
     slots = Parts::slots(t);
   else
     slots = t.n_slots;
   parts_work<F> w{};
-  w.n = q.n < part_chunk ? q.n : part_chunk;
+  w.chunk = chunk;
+  w.n = q.n < chunk ? q.n : chunk;
   for (const bool second : {false, true}) {
     w.tile[second] = divided_each<F> * part_threads;
     // Two blocks for each multiprocessor.
@@ -1575,8 +1603,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
       large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  // Told, and changed in place, frequent keys of 16-byte slots are faster one after the other.
-  const bool always = q.parts == parts_always || (large && q.kind == accumulate && !(told && in_place));
+  const bool always = q.parts == parts_always || (large && q.kind == accumulate);
   w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) | (distinct ? if_few_repeat : 0);
   if (!w.divides) return false;
   w.sums = F::has_value && q.kind == accumulate;
@@ -1587,7 +1614,10 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   if constexpr (Parts::own_parts) {
     w.part_bits = Parts::part_bits(t);
     parts = Parts::parts(t), shares = Parts::shares(t);
-    if (Parts::serve_bytes(t, told) > block_bytes) return false;
+    if (Parts::serve_bytes(t, told) > block_bytes) {
+      if (!w.may_join_parts) return false;
+      served = false;
+    }
   } else {
     w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
     const u32 least = Parts::least_bits(t);
@@ -1609,7 +1639,10 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
     bin_shares *= 2;
   }
   w.bin_room = w.bin_bits || w.sub_bits ? room_for(w.n, bin_shares) : 0;
-  w.part_room = room_for(w.n, shares);
+  // Keys that are not frequent in the sample may be so in their part, where they are joined.
+  if (w.may_join_parts && w.bin_room) w.bin_room += u32(w.n / bin_shares / 8);
+  if (!served && !w.sub_bits) return false;
+  w.part_room = served ? room_for(w.n, shares) + (w.may_join_parts ? u32(w.n / shares / 2) : 0) : 0;
   w.blocks = 2 * multiprocessors();
 
   part_memory m(memory);
@@ -1621,7 +1654,7 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
     return l;
   };
   w.bin = list(u64(w.bins) * w.bin_room, w.bins);
-  w.part = list(u64(w.parts) * w.part_room, w.parts);
+  w.part = list(served ? u64(w.parts) * w.part_room : w.n, w.parts);
   w.rest = list(w.n, 1);
   w.source = list(w.n, 1);
   w.frequent = m.take<typename F::key>(frequent_all);
@@ -1633,6 +1666,22 @@ bool plan_parts(const typename Parts::table& t, const request& q, void* memory, 
   w.found = m.take<sampled>(1);  // the last: tests look there
   *bytes = m.used();
   *out = w;
+  return true;
+}
+
+// In chunks that need no more memory than the pool keeps: mapping it anew takes longer than the batch.
+template <class Parts>
+bool plan_parts(const typename Parts::table& t, const request& q, void* memory, parts_work<typename Parts::F>* out,
+                u64* bytes) {
+  const u64 kept = bytes_of_device() / share_kept;
+  if (!plan_chunk<Parts>(t, q, part_chunk, memory, out, bytes)) return false;
+  parts_work<typename Parts::F> smaller{};
+  u64 less = 0;
+  while (*bytes > kept && out->chunk > part_chunk / chunks_most) {
+    if (!plan_chunk<Parts>(t, q, out->chunk / 2, memory, &smaller, &less)) break;
+    *out = smaller;
+    *bytes = less;
+  }
   return true;
 }
 
@@ -1666,9 +1715,9 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   const bool told = given.status != nullptr;
   const bool may_decline = Parts::declines && given.parts != parts_always && given.kind != erase;
   const size_t bytes_of_part = serve_bytes<Parts>(t, w.part_bits, told);
-  for (u64 done = 0; done < given.n; done += part_chunk) {
+  for (u64 done = 0; done < given.n; done += w.chunk) {
     request q = given;
-    q.n = given.n - done < part_chunk ? given.n - done : part_chunk;
+    q.n = given.n - done < w.chunk ? given.n - done : w.chunk;
     q.keys = static_cast<const char*>(q.keys) + done * q.key_bytes;
     if (q.values) q.values = static_cast<const char*>(q.values) + done * q.value_bytes;
     if (q.status) q.status += done;
@@ -1676,40 +1725,42 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
     // Kernels that find nothing to do end at once.
     for (const bool again : {false, true}) {
       w.again = again;
+      w.fresh = given.added == 0 && done == 0 && !again;
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
-      int e = launch(pick<F>, pick_blocks, block_threads, q.stream, q, w);
-      if (!e) e = launch_with(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
+      int e = again ? launch_next(pick<F>, pick_blocks, block_threads, 0, q.stream, q, w)
+                    : launch(pick<F>, pick_blocks, block_threads, q.stream, q, w);
+      if (!e) e = launch_next(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
       if constexpr (Parts::declines)
-        if (!e && may_decline && !again) e = launch(decline_for_dead<Parts>, 1, part_threads, q.stream, t, w);
-      if (!e && told && q.kind != erase && !again) e = launch(ask<Parts>, 1, block_threads, q.stream, t, q, w);
+        if (!e && may_decline && !again) e = launch_next(decline_for_dead<Parts>, 1, part_threads, 0, q.stream, t, w);
+      if (!e && told && q.kind != erase && !again) e = launch_next(ask<Parts>, 1, block_threads, 0, q.stream, t, q, w);
       if constexpr (F::has_value)
         if (!e && (again ? w.may_join_left : w.may_join))
-          e = launch_with(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);
+          e = launch_next(join_all<Parts>, w.blocks, part_threads, joined_bytes, q.stream, t, q, w, sum);
       if (!e)
-        e = launch_with(divide<Parts, false>, w.blocks, part_threads, divide_bytes<F>(false, w.tile[0], told), q.stream,
+        e = launch_next(divide<Parts, false>, w.blocks, part_threads, divide_bytes<F>(false, w.tile[0], told), q.stream,
                         t, q, w);
       if (!e && w.bin_bits)
-        e = launch_with(divide<Parts, true>, w.blocks, part_threads, divide_bytes<F>(true, w.tile[1], told), q.stream,
+        e = launch_next(divide<Parts, true>, w.blocks, part_threads, divide_bytes<F>(true, w.tile[1], told), q.stream,
                         t, q, w);
       if constexpr (F::has_value)
         if (!e && w.may_join_parts && (!again || w.sub_bits)) {
-          e = launch(try_joining<F>, lists_tried, join_threads, q.stream, w);
+          e = launch_next(try_joining<F>, lists_tried, join_threads, 0, q.stream, w);
           if (!e)
-            e = launch_with(join_parts<F>, w.sub_bits ? w.bins : w.parts, join_threads, part_joined_bytes, q.stream, q,
+            e = launch_next(join_parts<F>, w.sub_bits ? w.bins : w.parts, join_threads, part_joined_bytes, q.stream, q,
                             w);
         }
-      if (!e)
-        e = launch_with(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
+      if (!e && w.part_room)
+        e = launch_next(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
       if (!e) {
         if constexpr (Parts::own_parts)
-          e = launch(serve_rest_by_tiles<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, q.stream, t, q, w,
-                     sum);
+          e = launch_next(serve_rest_by_tiles<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, 0, q.stream, t,
+                          q, w, sum);
         else
-          e = launch(serve_rest<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
+          e = launch_next(serve_rest<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w, sum);
       }
       if constexpr (F::has_value)
-        if (!e && w.sums && again) e = launch(retry_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w);
-      if (!e) e = launch(tell_failed<Parts>, w.blocks, block_threads, q.stream, t, q, w, sum);
+        if (!e && w.sums && again) e = launch_next(retry_failed<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w);
+      if (!e) e = launch_next(tell_failed<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w, sum);
       if (e) return e;
     }
     if (w.divides & whatever_they_are && !may_decline) continue;

@@ -110,8 +110,7 @@ inline void leave(int before) {
   const int device = before / capture_modes;
   if (device % 2) cudaSetDevice(device / 2);
 }
-inline constexpr int pools_at_most = 64;    // a device beyond them uses its default pool
-inline constexpr uint64_t share_kept = 16;  // of the device's memory, one part of so many, for each module
+inline constexpr int pools_at_most = 64;  // a device beyond them uses its default pool
 inline std::atomic<cudaMemPool_t> pools[pools_at_most];
 // The current device's pool, made on first use and never given back. NULL: its default one.
 inline cudaMemPool_t pool_here() {
@@ -123,12 +122,11 @@ inline cudaMemPool_t pool_here() {
   of.location.type = cudaMemLocationTypeDevice;
   of.location.id = device;
   cudaMemPool_t fresh = nullptr, before = nullptr;
-  cudaDeviceProp device_has;
-  if (cudaGetDeviceProperties(&device_has, device) || cudaMemPoolCreate(&fresh, &of)) {
+  if (cudaMemPoolCreate(&fresh, &of)) {
     cudaGetLastError();
     return nullptr;
   }
-  uint64_t kept = device_has.totalGlobalMem / share_kept;
+  uint64_t kept = bytes_of_device() / share_kept;
   cudaMemPoolSetAttribute(fresh, cudaMemPoolAttrReleaseThreshold, &kept);
   if (pools[device].compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
   cudaMemPoolDestroy(fresh);  // another thread was faster

@@ -166,7 +166,7 @@ class segment_part {
 #pragma unroll
       for (u32 g = 0; g < at_once; ++g) {
         const u32 i = from + (g * serve_threads + threadIdx.x) * wide;
-        if (i < size) some[g].load(table_slots() + i);
+        if (i < size) load_slots<F>(some[g], w.fresh, table_slots() + i);
       }
 #pragma unroll
       for (u32 g = 0; g < at_once; ++g) {
@@ -541,6 +541,7 @@ template <class F, u32 Kind>
 __global__ void __launch_bounds__(serve_threads, segment_blocks<F>)
     serve_segments(const __grid_constant__ hive_table<F> t, const __grid_constant__ request q,
                    const __grid_constant__ parts_work<F> w, totals* sum) {
+  after_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   if (!w.found->divided) return;
   segment_part<F, Kind>(t, q, w, memory).run(sum);

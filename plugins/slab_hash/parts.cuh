@@ -206,7 +206,7 @@ class slab_part {
 #pragma unroll
       for (u32 g = 0; g < at_once; ++g) {
         const u32 i = from + (g * serve_threads + threadIdx.x) * wide;
-        if (i < size) some[g].load(base + i);
+        if (i < size) load_slots<F>(some[g], w.fresh, base + i);
       }
 #pragma unroll
       for (u32 g = 0; g < at_once; ++g) {
@@ -537,6 +537,7 @@ template <class F, u32 Kind>
 __global__ void __launch_bounds__(serve_threads, chain_blocks<F>)
     serve_slabs(const __grid_constant__ slab_table<F> t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<F> w, totals* sum) {
+  after_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   if (!w.found->divided) return;
   slab_part<F, Kind>(t, q, w, memory).run(sum);

@@ -180,12 +180,6 @@ def cases() -> list[Case]:
         "red.relaxed.cta.shared.add.u32 [p0+4],p1;",
     )
     case(
-        "block add pair64",
-        "u128* p0, u64 p1",
-        f"{add}<pair64>(p0, p1, false);",
-        "red.relaxed.cta.shared.add.u64 [p0+8],p1;",
-    )
-    case(
         "block add narrow",
         "u128* p0, u64 p1",
         f"{add}<pair64>(p0, p1, true);",
@@ -208,6 +202,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("memory")
     head = '#include "libgpuhash/tile/cuda_mem.cuh"\nusing namespace gpuhash;\n'
     head += 'extern "C" __global__ void place_of(const u32* p0, u32* out) { *out = block_mem::place(p0); }\n'
+    head += 'extern "C" __global__ void add_8(u128* p0, u64 p1) { block_mem::add_value<pair64>(p0, p1, false); }\n'
     body = "".join(f'extern "C" __global__ void {c.name}({c.parameters}) {{ {c.body} }}\n' for c in CASES)
     (folder / "memory.cu").write_text(head + body)
     flags = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", f"-I{lint.ROOT}", f"-I{lint.ROOT}/libgpuhash/include"]
@@ -267,6 +262,53 @@ def test_access(kernels, case: Case) -> None:
     places = {register: f"r{i}" for i, register in enumerate(stored)}
     found = [re.sub(r"%[a-z]+\d+", lambda r: places.get(r[0], r[0]), line) for line in accesses]
     assert found == ([case.expected] if case.expected else [])
+
+
+def sum_in_block(lines: list[str], before: int, value: int) -> int:
+    """What a kernel that adds `value` to the upper half of a slot makes of `before` there, by its own instructions."""
+    slot = 1 << 10  # place() leaves it there
+    memory = {slot + 8: before % 2**32, slot + 12: before >> 32}
+    register: dict[str, int] = {"%tmp": slot}
+    does = {
+        "shr": lambda x, by: x >> by,
+        "and": lambda x, y: x & y,
+        "xor": lambda x, y: x ^ y,
+        "add": lambda x, y: (x + y) % 2**32,
+        "setp.lt.u32": lambda x, y: x < y,
+        "setp.eq.s32": lambda x, y: x == y,
+        "selp": lambda x, y, which: x if which else y,
+        "cvt.u32.u64": lambda x: x % 2**32,
+        "atom.relaxed.cta.shared.add.u32": lambda at, _: memory[at],
+    }
+    skips = False
+    for line in lines:
+        operation, _, rest = line.partition(" ")
+        if skips or not operation.startswith(("$", "{", "cvta", "@", "ld.param", "red", *does)):
+            assert skips, f"an instruction that is not known here: {line}"
+            skips = not line.endswith(":")
+            continue
+        names = re.findall(r"%\w+|\b\d+\b", rest)
+        operands = [int(x) if x.isdigit() else register.get(x, 0) for x in names]
+        if operation.startswith("ld.param"):
+            register[names[0]] = value if "_param_1]" in rest else slot
+        elif operation.startswith("@"):
+            skips = bool(register[operation[1:]])
+        elif operation.startswith(tuple(does)):
+            register[names[0]] = next(f for name, f in does.items() if operation.startswith(name))(*operands[1:])
+        if ".shared.add." in operation:
+            at, more = operands[-2:]
+            memory[at] = (memory[at] + more) % 2**32
+    return memory[slot + 12] << 32 | memory[slot + 8]
+
+
+def test_a_block_adds_8_bytes_by_halves(kernels) -> None:
+    """Shared memory adds 4 bytes by one instruction, and 8 bytes by a loop."""
+    lines = kernels["add_8"]
+    assert not re.search(r"shared\S*64", "\n".join(lines).replace("cvta.to.shared.u64", ""))
+    some = [0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63, 2**64 - 1, 0x89ABCDEF_01234567, 0x76543210_FEDCBA99]
+    for before in some:
+        for value in some:
+            assert sum_in_block(lines, before, value) == (before + value) % 2**64, (before, value)
 
 
 def permuted(lines: list[str], address: int) -> int:

@@ -160,6 +160,7 @@ class machine {
 
   // What a launch gives each block.
   size_t dynamic_bytes = 0;
+  uint32_t block_bytes = 1u << 20;  // at most
   void* dynamic_memory() {
     static const char key = 0;
     return block_memory(&key, dynamic_bytes);

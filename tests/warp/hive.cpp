@@ -13,11 +13,11 @@ struct hive_store final : store {
   hive_table<F> t{};
   vector<u128> slots_, rest_;
 
-  hive_store(format_id format, u64 keys, u32 bucket, u32 ways, u32 locks = 16) {
+  hive_store(format_id format, u64 keys, u32 bucket, u32 ways, u32 locks = 16, bool one_segment = false) {
     const u64 n = keys / bucket < least_buckets ? u64(least_buckets) : keys / bucket;
     t.seed = 12345, t.base = 1;
-    if (n >= 48) t.base = typename F::index(n / 48), t.round = 1;  // at least two segments,
-    t.split = n >= 96 ? t.base / 2 : 0;                            // of which some are split
+    if (n >= 48 && !one_segment) t.base = typename F::index(n / 48), t.round = 1;  // at least two segments,
+    t.split = n >= 96 && !one_segment ? t.base / 2 : 0;                            // of which some are split
     t.segment_buckets = typename F::index((n + t.segments() - 1) / t.segments());
     if (t.segments() > 1) t.segment_buckets = (t.segment_buckets + 3) & ~typename F::index(3);
     t.slot_bits = u32(__builtin_ctz(bucket)), t.ways = ways, t.lock_mask = locks - 1;
@@ -125,6 +125,56 @@ void runs(format_id format, u64 seed) {
   for (const auto& [k, v] : there) SAME(v, expected[k]);
 }
 
+// Sums where the only segment has no room in a block: equal keys are joined all the same, and then served in the table.
+template <class F>
+void one_large_segment(format_id format, u64 seed) {
+  const shape s{"one large segment", sizeof(typename F::key), u32(sizeof(typename F::value)), {}, full, {}};
+  title(s, seed, "sums");
+  emulated::machine& machine = emulated::machine::the();
+  const u32 before = machine.block_bytes;
+  machine.block_bytes = 60 * 1024;
+  random_numbers random{seed};
+  constexpr size_t slots = 66 * 1024 / sizeof(typename F::word);
+  hive_store<F> t(format, slots, 8, 2, 16, true);
+  model m;
+  const vector<u64> pool = key_pool(s, slots + 300);
+  vector<u64> some(pool.end() - 300, pool.end() - 150);
+  const auto sums = [&](bool told) {
+    batch b = random_batch(s, random, some, accumulate, 2500, true);
+    b.type = b.combine = 0, b.by_pointer = false, b.by_parts = true, b.parts = parts_always, b.with_sum = true;
+    b.told = told;
+    if (told) return check(t, m, b);
+    const std::multimap<u64, u64> there = contents(t);
+    const totals sum = serve(t, b);
+    std::map<u64, u64> expected(there.begin(), there.end());
+    int64_t lost = 0, fresh = 0;
+    const std::multimap<u64, u64> now = contents(t);
+    for (size_t i = 0; i < b.n(); ++i) {
+      const bool is = now.count(b.keys[i]);
+      lost += !is;
+      if (!is) continue;
+      fresh += !expected.count(b.keys[i]);
+      expected[b.keys[i]] += operand(b, i);
+    }
+    SAME(sum.failed, lost);
+    SAME(sum.yes, fresh);
+    SAME(now.size(), expected.size());
+    for (const auto& [k, v] : now) {
+      if (v != (b.value_bytes == 4 ? u32(expected[k]) : expected[k])) wrong("key %llx has the sum %llx", k, v);
+    }
+    return sum;
+  };
+  SAME(sums(true).failed, 0);
+  batch fill = random_batch(s, random, {pool.begin(), pool.end() - 300}, insert, pool.size() - 300, true);
+  fill.keys.assign(pool.begin(), pool.end() - 300);
+  fill.type = fill.combine = 0, fill.by_pointer = false;
+  check(t, m, fill);
+  some.insert(some.end(), pool.end() - 150, pool.end());
+  if (sums(true).failed == 0) wrong("all found room");
+  sums(false);
+  machine.block_bytes = before;
+}
+
 template <class F>
 void add(vector<shape>& to, const char* name, format_id format) {
   for (const u32 bucket : {8u, 16u, 32u}) {
@@ -158,6 +208,8 @@ int main(int argc, char** argv) {
     crowd(seed);
     runs<pair32>(format_pair32, seed);
     runs<pair64>(format_pair64, seed);
+    one_large_segment<pair32>(format_pair32, seed);
+    one_large_segment<pair64>(format_pair64, seed);
     for (const u32 ways : {2u, 3u}) {
       alone<pair32>(format_pair32, ways, seed);
       alone<set32>(format_set32, ways, seed);
