@@ -1345,6 +1345,23 @@ struct rest_items {
         list(w.found->divided ? w.rest : w.source),
         listed(w.again && !w.found->joins ? *list.n : 0) {}
   GH_FN u64 number() const { return u64(listed) + frequent_all; }
+  // An item for each thread of the block, from item `first` on. False: there is none, or another thread's stands for it. Equal
+  // keys of an accumulate are joined: thousands of them would wait for one slot.
+  GH_FN bool take_for_block(u64 first, rest_item<F>* x) const {
+    const u64 i = first + threadIdx.x;
+    const bool mine = i < number() && take(i, x);
+    if constexpr (F::has_value)
+      if (q.kind == accumulate) {
+        GH_BLOCK_MEMORY(block_join<F>, equal);
+        const bool leads = equal.join_equal(mine, x->k, x->v, joiner_of(q)) == threadIdx.x;
+        // Its key is there then; if not, all of its elements hear of that at last.
+        if (mine && !leads && q.status) q.status[x->at] = u8(no);
+        return mine && leads;
+      }
+    return mine;
+  }
+
+ private:
   // False: a frequent key that nobody names.
   GH_FN bool take(u64 i, rest_item<F>* x) const {
     if (i < listed) {
@@ -1360,6 +1377,8 @@ struct rest_items {
     x->slot = slot;
     return true;
   }
+
+ public:
   GH_FN void tell(const rest_item<F>& x, u32 status, u32* lost) const {
     if (q.status) q.status[x.at] = u8(status);
     if (!lacks_room(status)) return;
@@ -1386,9 +1405,9 @@ __global__ void __launch_bounds__(block_threads, 4)
   const u64 n = items.number();
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
-  for (u64 i = blockIdx.x * u64(block_threads) + threadIdx.x; i < n; i += u64(w.blocks) * block_threads) {
-    rest_item<F> x;
-    if (!items.take(i, &x)) continue;
+  for (u64 from = blockIdx.x * u64(block_threads); from < n; from += u64(w.blocks) * block_threads) {
+    rest_item<F> x{};
+    if (!items.take_for_block(from, &x)) continue;
     op_type op;
     if (is_side_key(x.k))
       op.res = serve_side<F, cuda_mem>(t.side, q.kind, j, x.k, x.v);
@@ -1418,12 +1437,10 @@ __global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
   typename op_type::tile_type tile;
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
-  // The same turns for all lanes of a warp.
-  for (u64 from = blockIdx.x * u64(block_threads) + threadIdx.x / 32 * 32; from < n;
+  for (u64 from = blockIdx.x * u64(block_threads); from < n;
        from += u64(w.blocks) / 2 * rest_blocks<Parts> * block_threads) {
-    const u64 i = from + threadIdx.x % 32;
     rest_item<F> x{};
-    const bool mine = i < n && items.take(i, &x);
+    const bool mine = items.take_for_block(from, &x);
     if (!__any_sync(full_warp, mine)) continue;
     const bool aside = Parts::table::side_slots && is_side_key(x.k);
     result<F> res = serve_homes<op_type, 1>(tile, t, j, mine && !aside, q.kind, x.k, x.v, t.home(x.k));
