@@ -226,7 +226,7 @@ def test_wrong_version(filled):
 
 @pytest.mark.parametrize("at", [24, 28, 32, 34, 40, 48, 56, 104])
 def test_damaged_header(filled, at):
-    patch(filled, at, b"\x5a")
+    patch(filled, at, bytes([filled.read_bytes()[at] ^ 0x5A]))
     refuses(gh.Corrupt, "damaged header", filled)
 
 
