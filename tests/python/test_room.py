@@ -1,5 +1,7 @@
 """Elements that found no room: one exception whatever the backend, and no status of 2 or above in a mask."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,8 @@ def test_one_exception_for_elements_without_room(backend):
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert full.failed.dtype == bool
         assert full.failed.sum() == len(KEYS) - len(table) > 0
+        numbers = rf"{full.failed.sum()} of {len(KEYS)} elements found no .*\b{table.info['slots']} (slots|entries)"
+        assert re.search(numbers, str(full))
         table.reserve(2 * len(KEYS))
         assert table.insert(KEYS[full.failed], KEYS[full.failed]).all()
         assert (table[KEYS] == KEYS).all()

@@ -1,0 +1,95 @@
+"""Chunks of the pool: when they are merged, what a pool keeps that is fuller than it promises, what is given back."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+KNOWN = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1}
+
+
+@pytest.mark.parametrize("chunk", [8, 16, 32])
+@pytest.mark.parametrize("merge", [0, 0.2, 1 / 3, 0.5])
+def test_the_chunk_that_is_merged(merge, chunk):
+    """The first one that is less full than that share; and one without entries at any. Its neighbour's have to fit."""
+    entries = chunk - 2
+    below = max(1, math.ceil(merge * entries))
+    for beside in (1, entries - below + 1, min(entries, entries - below + 2)):
+        with gh.Table("skiplist", chunk=chunk, merge=merge, build="never", **KNOWN) as t:
+            t.insert(np.arange(entries + beside, dtype="u4"), 1)  # a full chunk, and those
+            assert t.stats()["chunks"] == 2
+            left = entries
+            while left and t.stats()["zombies"] == 0:
+                t.erase(np.uint32(entries - left))
+                left -= 1
+            fits = min(below - 1, entries - beside)
+            assert (left, t.stats()["zombies"]) == (fits, 1)
+            assert t.stats()["chunks"] == 1
+            t.check()
+
+
+@pytest.mark.parametrize("way", ["flush", "shrink"])
+def test_a_pool_that_holds_more_than_it_promises(way):
+    """Keys in ascending order fill chunks to the brim."""
+    keys = np.arange(40_000, dtype="u4")
+    with gh.Table("skiplist", grow=False, capacity=3000, build="never", **KNOWN) as t:
+        with pytest.raises(gh.TableFull):
+            t.insert(keys, keys)
+        there = t.keys()
+        assert len(there) > 1.5 * t.capacity
+        getattr(t, way)()
+        t.check()
+        assert np.array_equal(t.keys(), there)
+        assert np.array_equal(t.values(), there)
+
+
+def test_shrink_gives_back_what_few_keys_less_need():
+    keys = np.random.default_rng(1).permutation(30_000).astype("u4")
+    with gh.Table("skiplist", capacity=30_000, **KNOWN) as t:
+        t.insert(keys[:25_000], 1)
+        before = t.stats()
+        t.shrink()
+        after = t.stats()
+        assert after["pool_chunks"] < 0.9 * before["pool_chunks"]
+        assert after["bytes"] < 0.9 * before["bytes"]
+        t.shrink()
+        assert t.stats()["rebuilds"] == after["rebuilds"]  # there is nothing to give back
+        t.check()
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 5), (1, 1), (2**64 - 1, 0)])
+def test_there_are_no_buckets_to_flush(first, count):
+    with gh.Table("skiplist", **KNOWN) as t:
+        with pytest.raises(gh.Unsupported, match="a skiplist is flushed as a whole"):
+            t.flush(first, count)
+        assert t.stats()["rebuilds"] == 0
+
+
+def test_rebuilds_are_counted():
+    """A batch that is built into a table that has room for it is none."""
+    keys = np.random.default_rng(2).permutation(50_000).astype("u4")
+    for batch in (keys, np.sort(keys)):
+        for capacity, rebuilds in ((0, 1), (len(keys), 0)):
+            with gh.Table("skiplist", build="always", capacity=capacity, **KNOWN) as t:
+                t.insert(batch, batch)
+                assert t.info["rebuilds"] == rebuilds
+                t.flush()
+                assert t.info["rebuilds"] == rebuilds + 1
+
+
+@pytest.mark.parametrize("ascending", [True, False])
+@pytest.mark.parametrize("held", [[2**32 - 1], [2**32 - 2, 2**32 - 1]])
+def test_a_batch_that_is_built_beside_the_keys_of_side_slots(held, ascending):
+    """They are in no chunk, so that the batch meets chunks without a key."""
+    batch = np.arange(1000, dtype="u4")
+    with gh.Table("skiplist", build="always", **KNOWN) as t:
+        t.insert(np.array(held, "u4"), 1)
+        assert t.insert(batch if ascending else batch[::-1], 2).all()
+        assert len(t) == 1000 + len(held)
+        t.check()
+        assert t.keys().tolist() == [*range(1000), *held]
+        assert t.values().tolist() == [2] * 1000 + [1] * len(held)
