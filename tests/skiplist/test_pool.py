@@ -93,3 +93,29 @@ def test_a_batch_that_is_built_beside_the_keys_of_side_slots(held, ascending):
         t.check()
         assert t.keys().tolist() == [*range(1000), *held]
         assert t.values().tolist() == [2] * 1000 + [1] * len(held)
+
+
+@pytest.mark.parametrize("chunk", [8, 16, 32])
+def test_figures_of_full_chunks(chunk):
+    """Keys in ascending order, as many as fill one chunk of names, and one more."""
+    entries = chunk - 2
+    n = entries * entries
+    with gh.Table("skiplist", chunk=chunk, build="never", capacity=2 * n, **KNOWN) as t:
+        t.insert(np.arange(n, dtype="u4"), 1)
+        before = t.stats()
+        t.insert(np.uint32(n), 1)
+        after = t.stats()
+        heads = before["names"] - entries + 2  # a head names the one below it
+        figures = ("levels", "chunks", "chunks_above", "names", "pool_taken", "zombies", "segments")
+        assert [before[name] for name in figures] == [2, entries, 1, entries + heads - 2, heads + entries - 1, 0, 1]
+        assert before["fill"] == 1
+        above = entries + 1 + 2 + heads - 3
+        assert [after[name] for name in figures] == [3, entries + 1, 3, above, heads + entries + 1, 0, 1]
+        assert after["fill"] == (n + 1) / (entries * (entries + 1))
+        assert np.flatnonzero(t.histogram(40)).tolist() == [1, entries]
+
+
+@pytest.mark.parametrize("chunk", [8, 16, 32])
+def test_more_chunks_than_a_table_can_have(chunk):
+    with pytest.raises(gh.InvalidArgument, match=rf"^\d+ chunks of {chunk - 2} entries are more than a table can have"):
+        gh.Table("skiplist", chunk=chunk, capacity=2**40, **KNOWN)

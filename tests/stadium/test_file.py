@@ -102,6 +102,13 @@ def test_memory_is_not_what_a_table_in_a_file_takes(path):
         assert path.stat().st_blocks * 512 >= path.stat().st_size  # no block is missing, so no write can fail
 
 
+@pytest.mark.parametrize("ticket", [16, 8, 4, 2])
+def test_tickets_take_as_much_as_in_memory(path, ticket):
+    with table(path, ticket=ticket) as t, gh.Table("stadium", device="cpu", ticket=ticket) as in_memory:
+        for stats in (t.stats(), in_memory.stats()):
+            assert stats["ticket_bytes"] * 8 == stats["slots"] * ticket > 0
+
+
 def test_capacity_is_made_on_reopening(filled):
     with table(filled, capacity=50_000) as t:
         assert t.capacity >= 50_000
