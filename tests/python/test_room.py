@@ -26,6 +26,30 @@ def test_one_exception_for_elements_without_room(backend):
         assert (table[KEYS] == KEYS).all()
 
 
+@pytest.mark.parametrize("load", [0.33, 0.7, 0.9, 1.0])
+def test_there_is_room_for_as_many_as_asked(backend, load):
+    """Whatever sizes are rounded to."""
+    with gh.Table(backend, device="cpu", threads=1) as grown:
+        for n in [*range(64, 400), 999, 1000, 4096, 4097, 9_999]:
+            with gh.Table(backend, device="cpu", threads=1, capacity=n, max_load_factor=load, grow=False) as table:
+                assert table.capacity >= n
+            grown.reserve(n)
+            assert grown.capacity >= n
+
+
+def test_more_keys_than_a_table_can_have(backend):
+    """Of 4 bytes, which the address space would have room for."""
+    said = r"too large for this table's layout|too many for this key width|more than a table can have"
+    with pytest.raises(gh.InvalidArgument, match=said):
+        gh.Table(backend, device="cpu", key_dtype="u4", value_dtype=None, capacity=2**59)
+    with gh.Table(backend, device="cpu", key_dtype="u4", value_dtype=None) as table:
+        table.insert(KEYS)
+        with pytest.raises(gh.InvalidArgument, match=said):
+            table.reserve(2**59)
+        assert table.contains(KEYS).all()
+        table.check()
+
+
 @pytest.mark.parametrize(("structure", "most"), [("linear_probe", 1 << 14), ("stadium", 512)])
 def test_keys_that_are_too_many_are_refused_soon(structure, most):
     """Each by a path of its own, not by a look at the whole table; and no key that there has to be room for."""
