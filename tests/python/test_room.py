@@ -37,6 +37,17 @@ def test_there_is_room_for_as_many_as_asked(backend, load):
             assert grown.capacity >= n
 
 
+def test_what_is_as_small_as_can_be_is_not_rebuilt(backend):
+    with gh.Table(backend, device="cpu", threads=1, capacity=100_000) as table:
+        table.insert(KEYS, KEYS)
+        large = table.nbytes
+        table.shrink()
+        assert table.nbytes < 0.7 * large
+        small = table.info
+        table.shrink()
+        assert table.info == small
+
+
 def test_more_keys_than_a_table_can_have(backend):
     """Of 4 bytes, which the address space would have room for."""
     said = r"too large for this table's layout|too many for this key width|more than a table can have"

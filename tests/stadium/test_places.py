@@ -73,7 +73,7 @@ def test_a_rebuild_that_finds_no_room_for_all_takes_more(key):
 @pytest.mark.parametrize("key", ["u4", "u8", ("u4", 3)])
 @pytest.mark.parametrize("verb", ["insert", "insert_or_assign", "accumulate", "execute"])
 def test_only_what_found_no_room_is_tried_again(key, verb):
-    """Short paths, in a table that grows when one of them is full: the other elements of the batch took effect already."""
+    """Short paths, in a table that grows when one of them is full: the others of the batch have taken effect."""
     numbers = np.random.default_rng(4).permutation(12_000).astype("u4")
     keys = np.repeat(numbers[:, None], 3, 1) if isinstance(key, tuple) else numbers.astype(key)
     known = {"key_dtype": key, "value_dtype": "u4", "device": "cpu", "threads": 1, "seed": 2}
@@ -86,4 +86,26 @@ def test_only_what_found_no_room_is_tried_again(key, verb):
         assert t.info["slots"] > slots
         assert new.all()
         assert (t[keys] == numbers).all()
+        t.check()
+
+
+@pytest.mark.parametrize("key", ["u4", "u8", ("u4", 3)])
+@pytest.mark.parametrize("line", [1, 2, 4, 8])
+@pytest.mark.parametrize("ticket", [16, 8, 4, 2])
+def test_a_table_takes_as_many_keys_as_it_has_slots(ticket, line, key):
+    """Every path meets every slot, the last one, too; and then it is over, also for keys that are not there."""
+    known = {"key_dtype": key, "value_dtype": "u4", "device": "cpu", "threads": 1, "seed": 6}
+    with gh.Table("stadium", ticket=ticket, line=line, capacity=64, max_load_factor=1.0, grow=False, **known) as t:
+        slots = t.info["slots"]
+        numbers = np.arange(2 * slots, dtype="u4")
+        keys = np.repeat(numbers[:, None], 3, 1) if isinstance(key, tuple) else numbers.astype(key)
+        assert t.insert(keys[:slots], numbers[:slots]).all()
+        assert len(t) == slots == t.capacity
+        with pytest.raises(gh.TableFull) as full:
+            t.insert(keys[slots - 1 :], 5)
+        assert full.value.failed.tolist() == [False] + [True] * slots
+        assert t.contains(keys).tolist() == [True] * slots + [False] * slots
+        assert t.count(keys).tolist() == [1] * slots + [0] * slots
+        assert not t.erase(keys[slots:]).any()
+        assert (t[keys[:slots]] == numbers[:slots]).all()
         t.check()
