@@ -161,3 +161,22 @@ def test_locks_and_counters(table):
     with changed(slots, (home, free), tombstone(DEAD)):
         refuses(t, "the counters say 60 live and 60 used, the slots 60 and 61")
     t.check()
+
+
+def test_what_it_says_of_full_buckets_and_of_the_filter():
+    """The shares in stats() are those of its memory: a dead slot is not EMPTY; each home has a byte of the filter."""
+    memory = Memory()
+    known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1, "memory": memory}
+    keys = np.random.default_rng(1).permutation(20_000).astype("u4")[:1700]
+    with gh.Table("hive", capacity=1700, evictions=0, max_load_factor=0.9, seed=3, grow=False, **known) as t:
+        t.insert(keys, keys)
+        for _ in range(2):
+            stats = t.stats()
+            buckets = int(stats["buckets"])
+            slots, _, _, filters, _ = memory.parts(buckets, int(stats["stash_slots"]))
+            assert stats["full_buckets"] == (slots != EMPTY).all(1).sum() / buckets > 0.2
+            cleared = (~filters.view("u1")[:buckets, None] >> np.arange(8, dtype="u1")) & np.uint8(1)
+            assert stats["filter_bits"] == cleared.sum() / (8 * buckets) > 0.05
+            assert stats["dead"] == (slots & np.uint64(0xFFFFFFFF) == DEAD).sum()
+            t.erase(keys[:600])
+        assert stats["dead"] == 600
