@@ -119,3 +119,34 @@ def test_figures_of_full_chunks(chunk):
 def test_more_chunks_than_a_table_can_have(chunk):
     with pytest.raises(gh.InvalidArgument, match=rf"^\d+ chunks of {chunk - 2} entries are more than a table can have"):
         gh.Table("skiplist", chunk=chunk, capacity=2**40, **KNOWN)
+
+
+@pytest.mark.parametrize("held", [[2**32 - 2], [2**32 - 1], [2**32 - 2, 2**32 - 1]])
+def test_limits_of_ranges_that_reach_the_keys_of_side_slots(held):
+    keys = np.array([5, 6, 7, *held], "u4")
+    with gh.Table("skiplist", **KNOWN) as t:
+        t.insert(keys, ~keys)
+        for low in (0, 6, 8, 2**32 - 2, 2**32 - 1):
+            for high in (None, 2**32 - 2, 2**32 - 1):
+                here = keys[(keys >= low) & (keys < (2**32 if high is None else high))]
+                for limit in range(1, 7):
+                    found, values, counts = t.range([low], None if high is None else [high], limit)
+                    assert counts.tolist() == [min(limit, len(here))]
+                    assert found[0, : counts[0]].tolist() == here[:limit].tolist()
+                    assert values[0, : counts[0]].tolist() == (~here[:limit]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"merge": 0.51}, "option merge=0.51: give a number from 0 to 0.5"),
+        ({"merge": -0.1}, "option merge=-0.1: give a number from 0 to 0.5"),
+        ({"p_chunk": 1.01}, "option p_chunk=1.01: give a number from 0 to 1"),
+        ({"chunk": 64}, r"option chunk=64: choose one of auto\|8\|16\|32"),
+        ({"build": "maybe"}, r"option build=maybe: choose one of auto\|always\|never"),
+        ({"order": "other"}, r"option order=other: choose one of unsigned\|signed\|float"),
+    ],
+)
+def test_bad_options_are_refused(options, words):
+    with pytest.raises(gh.InvalidArgument, match=words):
+        gh.Table("skiplist", **options, **KNOWN)
