@@ -107,7 +107,7 @@ class skiplist_table final : public table {
         err, GPUHASH_INVALID_ARGUMENT,
         "%.0f chunks of %u entries are more than a table can have (about 2^30); ask for fewer keys, or for "
         "larger chunks (option chunk)",
-        chunks, options_.chunk);
+        chunks, per_chunk_);
   }
 
   // Fresh, empty storage for so many keys; but for the chunks that a build of `built` of them is about to write. If it

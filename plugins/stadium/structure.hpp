@@ -443,7 +443,7 @@ class stadium final : public table {
     out.push_back({"probe_limit", double(v.layout.path_limit)});
     out.push_back({"line_groups", double(1u << v.layout.log_line)});
     out.push_back({"ticket_bits", double(1u << v.layout.log_bits)});
-    out.push_back({"ticket_bytes", double(storage_.tickets.bytes)});
+    out.push_back({"ticket_bytes", double(v.layout.groups * sizeof(u64))});
     out.push_back({"groups", double(v.layout.groups)});
     return GPUHASH_OK;
   }

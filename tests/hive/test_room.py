@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -213,6 +215,24 @@ def test_sets_and_wide_pairs_at_a_high_load() -> None:
 def test_bad_options_are_refused(options: dict, words: str) -> None:
     with pytest.raises(gh.InvalidArgument, match=words):
         table(100, **options)
+
+
+@pytest.mark.parametrize("key", ["u4", "u8"])
+def test_a_rebuild_that_finds_no_room_for_all_takes_more(key: str) -> None:
+    """Without a stash and evictions not every order in which keys come fits into a full table again."""
+    keys = np.random.default_rng(3).permutation(40_000).astype(key)
+    full = {"stash": 0, "evictions": 0, "max_load_factor": 1.0, "grow": False, "seed": 2, "threads": 1}
+    with gh.Table("hive", capacity=8000, key_dtype=key, value_dtype="u4", device="cpu", **full) as t:
+        for part in np.array_split(keys, 40):
+            with contextlib.suppress(gh.TableFull):
+                t.insert(part, part)
+        there, slots = t.contains(keys), t.info["slots"]
+        assert there.sum() == len(t) > 0.95 * slots
+        t.flush()
+        assert t.info["slots"] > 1.5 * slots
+        assert np.array_equal(t.contains(keys), there)
+        assert (t[keys[there]] == keys[there]).all()
+        t.check()
 
 
 def test_a_stash_that_is_too_small_for_what_is_in_it_stays_as_it_was() -> None:

@@ -60,6 +60,15 @@ def test_figures_agree(shape, value):
         assert t.histogram(3).tolist() == [*counts[:2], counts[2:].sum()]
 
 
+@pytest.mark.parametrize("structure", ["linear_probe", "hive", "stadium"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_keys_are_at_home(structure, threads):
+    with gh.Table(structure, key_dtype="u4", device="cpu", capacity=200_000, seed=3, threads=threads) as t:
+        t.insert(KEYS[:5], 1)
+        assert t.histogram(9).tolist() == [5, 0, 0, 0, 0, 0, 0, 0, 0]
+        assert all(t.stats().get(name, 0) == 0 for name in ("probe_mean", "probe_max", "outside", "stashed"))
+
+
 def probes(stats, counts, weighted, live):
     """Keys by their distance from home."""
     assert counts.sum() == live

@@ -75,6 +75,30 @@ def test_what_a_table_says_of_its_options(structure, option, stated):
         assert {name: stats[name] for name in stated} != stated
 
 
+@pytest.mark.parametrize(
+    ("structure", "options", "load"),
+    [
+        ("linear_probe", {}, 0.8),
+        ("stadium", {}, 0.8),
+        ("slab_hash", {}, 1),
+        ("skiplist", {}, 1),
+        ("hive", {}, 0.9),
+        ("hive", {"stash": 0}, 0.9),
+        ("hive", {"evictions": 7}, 0.9),
+        ("hive", {"evictions": 7, "stash": 0.015}, 0.75),
+        ("hive", {"evictions": 8, "stash": 0}, 0.9),
+        ("hive", {"evictions": 0}, 0.7),
+        ("hive", {"evictions": 0, "stash": 0.015}, 0.25),
+        ("hive", {"evictions": 0, "max_load_factor": 0.5}, 0.5),
+    ],
+    ids=str,
+)
+def test_how_full_a_table_may_be(structure, options, load):
+    """Unless somebody says so, as full as it becomes without trouble (README.md of the structures)."""
+    with table(structure, **options) as t:
+        assert t.info["max_load_factor"] == load
+
+
 def test_paths_end_at_the_limit():
     for structure, options, short, long in (
         ("linear_probe", {"row": 1}, 128, 1024),

@@ -1,5 +1,7 @@
 """Elements that found no room: one exception whatever the backend, and no status of 2 or above in a mask."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -17,9 +19,46 @@ def test_one_exception_for_elements_without_room(backend):
         assert set(np.unique(full.status)) <= {1, 2, 3}
         assert full.failed.dtype == bool
         assert full.failed.sum() == len(KEYS) - len(table) > 0
+        numbers = rf"{full.failed.sum()} of {len(KEYS)} elements found no .*\b{table.info['slots']} (slots|entries)"
+        assert re.search(numbers, str(full))
         table.reserve(2 * len(KEYS))
         assert table.insert(KEYS[full.failed], KEYS[full.failed]).all()
         assert (table[KEYS] == KEYS).all()
+
+
+@pytest.mark.parametrize("load", [0.33, 0.7, 0.9, 1.0])
+def test_there_is_room_for_as_many_as_asked(backend, load):
+    """Whatever sizes are rounded to."""
+    with gh.Table(backend, device="cpu", threads=1) as grown:
+        for n in [*range(64, 400), 999, 1000, 4096, 4097, 9_999]:
+            with gh.Table(backend, device="cpu", threads=1, capacity=n, max_load_factor=load, grow=False) as table:
+                assert table.capacity >= n
+            grown.reserve(n)
+            assert grown.capacity >= n
+
+
+def test_what_is_as_small_as_can_be_is_not_rebuilt(backend):
+    with gh.Table(backend, device="cpu", threads=1, capacity=100_000) as table:
+        table.insert(KEYS, KEYS)
+        large = table.nbytes
+        table.shrink()
+        assert table.nbytes < 0.7 * large
+        small = table.info
+        table.shrink()
+        assert table.info == small
+
+
+def test_more_keys_than_a_table_can_have(backend):
+    """Of 4 bytes, which the address space would have room for."""
+    said = r"too large for this table's layout|too many for this key width|more than a table can have"
+    with pytest.raises(gh.InvalidArgument, match=said):
+        gh.Table(backend, device="cpu", key_dtype="u4", value_dtype=None, capacity=2**59)
+    with gh.Table(backend, device="cpu", key_dtype="u4", value_dtype=None) as table:
+        table.insert(KEYS)
+        with pytest.raises(gh.InvalidArgument, match=said):
+            table.reserve(2**59)
+        assert table.contains(KEYS).all()
+        table.check()
 
 
 @pytest.mark.parametrize(("structure", "most"), [("linear_probe", 1 << 14), ("stadium", 512)])

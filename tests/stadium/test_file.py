@@ -102,6 +102,13 @@ def test_memory_is_not_what_a_table_in_a_file_takes(path):
         assert path.stat().st_blocks * 512 >= path.stat().st_size  # no block is missing, so no write can fail
 
 
+@pytest.mark.parametrize("ticket", [16, 8, 4, 2])
+def test_tickets_take_as_much_as_in_memory(path, ticket):
+    with table(path, ticket=ticket) as t, gh.Table("stadium", device="cpu", ticket=ticket) as in_memory:
+        for stats in (t.stats(), in_memory.stats()):
+            assert stats["ticket_bytes"] * 8 == stats["slots"] * ticket > 0
+
+
 def test_capacity_is_made_on_reopening(filled):
     with table(filled, capacity=50_000) as t:
         assert t.capacity >= 50_000
@@ -222,11 +229,13 @@ def test_foreign(path, content):
 def test_wrong_version(filled):
     patch(filled, VERSION, struct.pack("I", 7))
     refuses(gh.Unsupported, "version 7 .* reads version 1", filled)
+    os.truncate(filled, STATE)  # whose header is shorter
+    refuses(gh.Unsupported, "version 7 .* reads version 1", filled)
 
 
 @pytest.mark.parametrize("at", [24, 28, 32, 34, 40, 48, 56, 104])
 def test_damaged_header(filled, at):
-    patch(filled, at, b"\x5a")
+    patch(filled, at, bytes([filled.read_bytes()[at] ^ 0x5A]))
     refuses(gh.Corrupt, "damaged header", filled)
 
 
@@ -347,6 +356,17 @@ def test_growth_does_not_take_the_place_of_another_table(filled):
         assert (t[KEYS] == VALUES).all()
 
 
+def test_growth_brings_back_a_file_that_was_taken_away(filled):
+    with table(filled) as t:
+        filled.unlink()
+        t.reserve(50_000)
+        assert (t[KEYS] == VALUES).all()
+        assert names(filled.parent) == [filled.name]
+    with table(filled, file="existing") as t:
+        assert (t[KEYS] == VALUES).all()
+        t.check()
+
+
 def test_growth_where_the_folder_is_gone(path):
     folder = path.parent / "folder"
     folder.mkdir()
@@ -386,6 +406,26 @@ def test_a_new_file_that_another_table_is_writing_is_left_to_it(filled):
     assert fresh.read_bytes() == b"half of a table"
 
 
+def test_a_limit_on_the_size_of_files(filled):
+    program = f"""
+import resource
+import pygpuhash as gh
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, resource.RLIM_INFINITY))
+with gh.Table("stadium", placement="file", path={str(filled)!r}, device="cpu", threads=1) as t:
+    try:
+        t.reserve(1_000_000)
+    except gh.NoMemory as error:
+        print(error)
+    assert len(t) == 5000
+    t.check()
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "no space left for" in done.stdout
+    assert "EFBIG: File too large" in done.stdout
+    assert names(filled.parent) == [filled.name]
+
+
 def test_no_address_space_left(path):
     program = f"""
 import resource
@@ -407,6 +447,23 @@ def test_a_file_that_was_closed_is_whole_on_every_boot(filled):
     patch(filled, BOOT, b"another boot".ljust(40, b"\0"))
     with table(filled) as t:
         assert (t[KEYS] == VALUES).all()
+
+
+def test_a_file_says_whether_it_is_open(path):
+    """As long as a table has it, whoever made it: so what is killed or cut off is noticed."""
+
+    def says():
+        header = path.read_bytes()[:TICKETS]
+        return struct.unpack_from("I", header, STATE)[0], header[BOOT : BOOT + 40].rstrip(b"\0")
+
+    boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+    for _ in range(2):  # made, and opened again
+        with table(path) as t:
+            assert says() == (2, boot)
+            t.reserve(t.capacity + 1)
+            assert says() == (2, boot)
+        assert says() == (1, boot)
+        patch(path, BOOT, b"another boot".ljust(40, b"\0"))
 
 
 def test_a_system_that_went_down_is_noticed_and_repaired(filled):
@@ -488,6 +545,9 @@ def test_a_full_table_is_repaired_without_loss(path):
         ({"placement": "file"}, "needs the name of a file: pass path"),
         ({"placement": "file", "path": ""}, "needs the name of a file: pass path"),
         ({"path": "x"}, "need placement=file"),
+        ({"file": "new"}, "need placement=file"),
+        ({"file": "auto"}, "need placement=file"),
+        ({"elements": "bytes"}, "need placement=file"),
         ({"placement": "ram", "repair": 1}, "need placement=file"),
         ({"placement": "disk"}, "choose one of device|ram|file"),
         ({"placement": "file", "path": "x", "file": "old"}, "choose one of auto|new|existing"),
@@ -549,13 +609,14 @@ int flock(int fd, int operation) {
 """
 
 
-def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, tmp_path):
+@pytest.fixture
+def opened_late(tmp_path):
+    """opened_late(path, there): what a process prints that opens a table, while the file `there` takes that name."""
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler: install cc")
-    source, library, larger = tmp_path / "swap.c", tmp_path / "swap.so", tmp_path / "larger"
+    source, library = tmp_path / "swap.c", tmp_path / "swap.so"
     source.write_text(SWAP)
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
-    shutil.copy(filled, larger)
     program = (
         "import sys, pygpuhash as gh\n"
         "try:\n"
@@ -563,14 +624,31 @@ def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, tmp_path):
         "except gh.InvalidArgument as error:\n"
         "    print(error)\n"
     )
-    swap = {"LD_PRELOAD": str(library), "SWAP_FROM": str(larger), "SWAP_TO": str(filled)}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program, str(filled)], capture_output=True, text=True, env={**os.environ, **swap}
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"{filled} is open in another table" in done.stdout
-    assert not larger.exists()
+
+    def run(path, there):
+        swap = {"LD_PRELOAD": str(library), "SWAP_FROM": str(there), "SWAP_TO": str(path)}
+        command = [sys.executable, "-P", "-c", program, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **swap})
+        assert done.returncode == 0, done.stderr
+        assert not there.exists()
+        return done.stdout
+
+    return run
+
+
+def test_a_file_that_another_table_has_grown_out_of_meanwhile(filled, opened_late):
+    larger = filled.with_name("larger")
+    shutil.copy(filled, larger)
+    assert f"{filled} is open in another table" in opened_late(filled, larger)
     with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
+def test_a_new_table_does_not_take_the_place_of_one_that_came_meanwhile(filled, opened_late):
+    fresh = filled.with_name("fresh")
+    assert f"{fresh} cannot be given its name: File exists" in opened_late(fresh, filled)
+    assert not fresh.with_name("fresh.new").exists()
+    with table(fresh) as t:
         assert (t[KEYS] == VALUES).all()
 
 
