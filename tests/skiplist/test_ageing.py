@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -388,3 +389,30 @@ def test_memory_after_a_thousand_rounds(how, capsys):
     said = age_at_constant_size(200_000, 1_000, how)
     with capsys.disabled():
         print(f"\n{said}")
+
+
+def test_finds_where_neighbouring_keys_have_left():
+    """In descending order each chunk is merged into the next one that is: finds must not go that way each time."""
+    keys = np.arange(200_000, dtype="u4") * 1000
+    gone = keys[50_000:150_000]
+    rng = np.random.default_rng(23)
+    asked = rng.permutation(gone)[:20_000]
+
+    def seconds(table):
+        taken = []
+        for _ in range(7):
+            start = time.thread_time()
+            table.find(asked)
+            taken.append(time.thread_time() - start)
+        return min(taken)
+
+    with gh.Table(
+        "skiplist", capacity=len(keys), key_dtype="u4", value_dtype="u4", device="cpu", threads=1, build="never"
+    ) as table:
+        table.insert(rng.permutation(keys), 0)
+        before = seconds(table)
+        for part in np.array_split(gone[::-1].copy(), 100):
+            assert table.erase(part).all()
+        assert table.stats()["zombies"] > 1000
+        assert seconds(table) < 20 * before  # with a chain of zombies some thousand times
+        table.check()
