@@ -14,7 +14,7 @@
     python -m asv_bench.figures skiplist II             mixtures by the warps of a block (CUDA, the compiler nvcc)
     python -m asv_bench.figures slab_hash 4a            build rate against memory utilisation
     python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7
-    python -m asv_bench.figures stadium 13              clStash against Stash by the load, and hybrid_from
+    python -m asv_bench.figures stadium 13              clStash against Stash by the load, and hybrid_from (CUDA)
     python -m asv_bench.figures stadium 14              ratio to a cuckoo table (CUDA); 16: in host memory
     python -m asv_bench.figures stadium 15              inserts and finds apart, and in one batch
     python -m asv_bench.figures stadium 17              a table in host memory, by pairs, tickets and order
@@ -70,7 +70,8 @@ def write(figure: Figure, settings: Settings, backend: str, name: str, output: P
     record = about | {"figure": name, "title": figure.chart.title, "settings": settings.record()}
     record |= {"summary": figure.summary, "rows": figure.rows}
     stem.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n")
-    figure.chart.note = f"{settings.device.model}; {figure.chart.note}"
+    used = f", {settings.threads} used" if settings.threads and not settings.on_cuda else ""
+    figure.chart.note = f"{settings.device.model}{used}; {figure.chart.note}"
     figure.chart.save(stem.with_suffix(".svg"))
     return stem
 

@@ -257,9 +257,10 @@ def bulk_query(settings: Settings) -> Figure:
 def resizing(settings: Settings) -> Figure:
     """Time of each batch while a table grows, and rates of growing and shrinking; segment=whole: by rebuilds."""
     on, xp = settings.device, settings.device.xp
-    n = settings.n or (1 << 26 if settings.on_cuda else 1 << 24)
     batch = 1 << 16
+    n = -(-(settings.n or (1 << 26 if settings.on_cuda else 1 << 24)) // batch) * batch  # whole batches
     rows: list[dict[str, Any]] = []
+    summary: list[dict[str, Any]] = []
     for segment in ("auto", "whole"):
         options: dict[str, Any] = {"segment": segment} | settings.options
         table = gh.Table(
@@ -287,17 +288,26 @@ def resizing(settings: Settings) -> Figure:
         large = int(table.info["slots"])
         if large < 2 * small:
             raise Wrong(f"a table of {small} slots has {large} after a reserve of {4 * n} keys")
-        rows.append({"segment": segment, "phase": "expansion", "keys": n, "M_per_s": (large - small) / seconds / 1e6})
+        expansion = (large - small) / seconds / 1e6
+        rows.append({"segment": segment, "phase": "expansion", "keys": n, "M_per_s": expansion})
         seconds = on.time(table.shrink)
         left = int(table.info["slots"])
         if len(table) != n or left > large // 2:
             raise Wrong(f"a table of {len(table)} keys has {left} slots after a shrink")
-        rows.append({"segment": segment, "phase": "contraction", "keys": n, "M_per_s": (large - left) / seconds / 1e6})
+        contraction = (large - left) / seconds / 1e6
+        rows.append({"segment": segment, "phase": "contraction", "keys": n, "M_per_s": contraction})
+        summary.append(
+            {"segment": segment, "batches": len(times), "median_ms": median * 1e3}
+            | {"p99_ms": float(np.quantile(times, 0.99)) * 1e3, "longest_ms": longest * 1e3}
+            | {"longest_but_first_ms": max(times[1:], default=0.0) * 1e3}
+            | {"expansion_M_per_s": expansion, "contraction_M_per_s": contraction}
+        )
         table.check()
         table.close()
     note = f"batches of {batch:,} keys of 4 + 4 bytes; rates in slots that come or go"
     chart = Chart("Batches while the table grows", "keys", "ms", note)
-    return Figure(rows, series([row for row in rows if row["phase"] == "batch"], chart, "keys", "ms", ["segment"]))
+    drawn = series([row for row in rows if row["phase"] == "batch"], chart, "keys", "ms", ["segment"])
+    return Figure(rows, drawn, summary)
 
 
 FIGURES = {

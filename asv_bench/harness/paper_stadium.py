@@ -251,7 +251,9 @@ def hybrid(settings: Settings) -> Figure:
     The load is the second root of a polynomial of second order through the differences, as in the paper: the value for
     the options `inserts=hybrid, hybrid_from=...`.
     """
-    n = (settings.n or (1 << 26 if settings.on_cuda else 1 << 20)) // SAMPLES * SAMPLES
+    if not settings.on_cuda:
+        raise Unavailable("figure 13 compares how warps serve inserts, a CPU serves both alike: pass --device cuda")
+    n = (settings.n or 1 << 26) // SAMPLES * SAMPLES
     keys, values = _pairs_of(settings, n)
     stash, clstash = (_filling(settings, keys, values, how) for how in ("stash", "clstash"))
     loads = [FULL_LOAD * (s + 0.5) / SAMPLES for s in range(SAMPLES)]

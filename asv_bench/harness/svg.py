@@ -8,6 +8,7 @@ chart.save(path)
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,6 +19,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 MARKERS = ("circle", "square", "diamond", "triangle")
 WIDTH, PLOT_HEIGHT = 760, 300
 MARGIN, LEFT, RIGHT = 22, 82, 736  # of the text, of the plot
+NOTE_WIDTH = 110  # characters of a line
 
 STYLE = """
 text { font-family: system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif; font-size: 13px; fill: #333 }
@@ -116,11 +118,12 @@ class Canvas:
     """The parts that every chart has: title, note, legend (label, SVG of a 22-pixel sample at the origin), axes."""
 
     def __init__(self, title: str, note: str, legend: Sequence[tuple[str, str]]) -> None:
-        self.parts = [
-            f'<text x="{MARGIN}" y="26" class="title">{escape(title)}</text>',
-            f'<text x="{MARGIN}" y="46" class="note">{escape(note)}</text>',
-        ]
-        x, y = float(MARGIN), 66
+        self.parts = [f'<text x="{MARGIN}" y="26" class="title">{escape(title)}</text>']
+        y = 46
+        for line in textwrap.wrap(note, NOTE_WIDTH) or [""]:
+            self.parts.append(f'<text x="{MARGIN}" y="{y}" class="note">{escape(line)}</text>')
+            y += 16
+        x, y = float(MARGIN), y + 4
         for label, sample in legend:
             room = 28 + 7.0 * len(label) + 18
             if x > MARGIN and x + room > WIDTH:
@@ -193,7 +196,8 @@ class Chart:
         )
         xs, ys = zip(*(point for _, points in self.lines for point in points), strict=True)
         x = Scale(self.x_scale, min(xs), max(xs), LEFT, RIGHT)
-        y = Scale(self.y_scale, 0 if self.y_scale == "linear" else min(ys), max(ys), canvas.base, canvas.top)
+        zero = [0.0] if self.y_scale == "linear" else []
+        y = Scale(self.y_scale, min([*zero, *ys]), max([*zero, *ys]), canvas.base, canvas.top)
         canvas.y_axis(y, self.y_label)
         canvas.x_axis(self.x_label, [(x(tick), x.label(tick)) for tick in x.ticks])
         for (_, points), (colour, shape) in zip(self.lines, looks, strict=True):

@@ -309,7 +309,7 @@ class cache_of_few : batch_of_leaders<F, 1u << 17> {
 
  public:
   static constexpr u32 most = 1u << 17;       // elements from one clearing of the cache to the next
-  static constexpr u32 most_keys = 1u << 12;  // a quarter of the places: hardly any key is far from its own
+  static constexpr u32 most_keys = 3u << 11;  // three eighths of the places: hardly any key is far from its own
 
   cache_of_few() { __builtin_memset(holder_, 0xff, sizeof(holder_)); }
 
@@ -355,11 +355,29 @@ class cache_of_few : batch_of_leaders<F, 1u << 17> {
     return this->sum_;
   }
 
+  // Elements from number `first` on, as long as they have the key of the one before: sorted ones, or all of one key. The
+  // number of the first one that has not; it is read again.
+  template <class May, class Join>
+  GH_FN u32 follow_last(const request& q, size_t begin, u32 first, u32 end, May may, Join join_them) {
+    if (!first || leads_[first - 1] == itself) return first;
+    const uint16_t at = leads_[first - 1];
+    const key k = places_[at].k;
+    value sum = places_[at].v;
+    u32 j = first;
+    for (; j < end; ++j) {
+      const value v = host_read_once(read_value<F>(q, begin + j));
+      if (host_read_once(read_key<F>(q, begin + j)) != k || !may(sum, v)) break;
+      sum = join_them(sum, v);
+      leads_[j] = at;
+    }
+    places_[at].v = sum;
+    return j;
+  }
   // n elements, of which the first is number `first`. Those that go by themselves are appended to the batch.
   template <class May, class Join>
   [[gnu::noinline]] u32 take(const request& given, size_t begin, u32 first, u32 n, u32 out, May may, Join join_them) {
     const request q = given;  // the compiler knows that nobody writes to it
-    for (u32 j = first; j < first + n; ++j) {
+    for (u32 j = follow_last(q, begin, first, first + n, may, join_them); j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
       const u32 at = place_of(k);
@@ -394,7 +412,7 @@ class cache_of_few : batch_of_leaders<F, 1u << 17> {
   uint16_t leads_[most];          // the place of the key of each element; or itself
 };
 
-// serve_combined: parts go through a cache if an eighth of a sample repeats a key, and through that of few keys if a quarter
+// serve_combined: parts go through a cache if an eighth of a sample repeats a key, and through that of few keys if a sixth
 // does.
 template <class F>
 totals serve_by_caches(const request& q, u32 kind, bool always, bool* may_be_few, size_t begin, size_t end,
@@ -410,7 +428,7 @@ totals serve_by_caches(const request& q, u32 kind, bool always, bool* may_be_few
     many = u32(end - b < cache::most ? end - b : cache::most);
     const double repeating = cache::repeating(q, b, many);
     if (!always && repeating < 1. / 8) continue;
-    const bool are_few = many == cache::most && repeating >= 1. / 4 && __atomic_load_n(may_be_few, __ATOMIC_RELAXED);
+    const bool are_few = many == cache::most && repeating >= 1. / 6 && __atomic_load_n(may_be_few, __ATOMIC_RELAXED);
     if (are_few && !few) few.reset(new (std::nothrow) few_cache);
     if (!are_few && !equals) equals.reset(new (std::nothrow) cache);
     if (are_few ? !few : !equals) break;

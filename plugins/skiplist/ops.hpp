@@ -271,7 +271,7 @@ struct skip_op {
       if (table::target(link) == none) return wait();  // linked, and not to be seen yet
       if (dead) {
         if (!Alone) Mem::fence();  // the chunk that took it over holds its entries by now
-        if (writing && zombie != none) shorten(t, link);
+        if ((writing || !has_lanes) && zombie != none) shorten(t, link);
       }
       zombie = dead ? at : none;
       move(table::target(link), level);
@@ -350,7 +350,7 @@ struct skip_op {
     looked = false;
   }
   // The zombie before this one leads on to where this one does: a table that shrinks from its end makes chains of them.
-  // All lanes of a tile write the same.
+  // All lanes of a tile write the same. On CUDA finds write nothing.
   GH_FN void shorten(const table& t, u32 link) const {
     Mem::template cas<order::relaxed>(t.chunk(zombie) + R - 2, table::zombie_word(at),
                                       table::zombie_word(table::target(link)));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -66,5 +67,13 @@ def planted(source: Path, mistakes: list[Mistake]) -> str:
 
 
 def run(program: Path, *arguments: str, mistake: int = 0) -> subprocess.CompletedProcess[str]:
+    """It ends after 100 s of processor time, which other programs do not use up: who waits for ever is a mistake."""
     variables = {**os.environ, VARIABLE: str(mistake)}
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=100, env=variables)
+    return subprocess.run(
+        [program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=variables,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (100, 110)),
+    )

@@ -108,6 +108,21 @@ def test_price_of_the_protocol(tmp_path: Path) -> None:
             assert row["M_per_s"] > 0
 
 
+def test_resizing(tmp_path: Path) -> None:
+    record = figure("resizing", tmp_path, "--n", "1000000")
+    for segment, line in zip(("auto", "whole"), record["summary"], strict=True):
+        rows = [row for row in record["rows"] if row["segment"] == segment]
+        times = [row["ms"] for row in rows if row["phase"] == "batch"]
+        assert line["segment"] == segment
+        assert line["batches"] == len(times) == 16
+        assert line["median_ms"] == pytest.approx(np.median(times))
+        assert line["median_ms"] <= line["p99_ms"] <= line["longest_ms"] == max(times)
+        assert line["longest_but_first_ms"] == max(times[1:])
+        rates = {row["phase"]: row["M_per_s"] for row in rows if "M_per_s" in row}
+        assert rates == {way: line[f"{way}_M_per_s"] for way in ("expansion", "contraction")}
+        assert min(rates.values()) > 0
+
+
 @pytest.mark.parametrize("name", ["5", "6", "7", "8"])
 def test_rates_and_ceilings(name: str, tmp_path: Path) -> None:
     rows = figure(name, tmp_path, "--n", "20000")["rows"]

@@ -88,7 +88,13 @@ def test_figures(tmp_path, name, rows, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("14", "compares with a cuckoo table"), ("16", "cuckoo"), ("I", "the warps of a GPU")]
+    ("name", "words"),
+    [
+        ("13", "how warps serve inserts"),
+        ("14", "compares with a cuckoo table"),
+        ("16", "cuckoo"),
+        ("I", "the warps of a GPU"),
+    ],
 )
 def test_figures_of_a_gpu(tmp_path, name, words, capsys):
     assert figures.main(["stadium", name, "--output", str(tmp_path)]) == 2
