@@ -166,3 +166,21 @@ def test_many_threads_erase() -> None:
         t.check()
         assert len(t) == 1000
         assert t.nbytes < size / 10
+
+
+@pytest.mark.parametrize(("most", "contract"), [(0.5, "0.25"), (0.3, "0.25"), (0.9, "0.1")])
+def test_it_contracts_far_below_the_load_that_it_grows_at(most: float, contract: str) -> None:
+    """At no more than 0.3 of `max_load_factor`, whatever `contract` says; 0.01 for the keys of a step."""
+    keys = draw(300_000)
+    below = min(float(contract), 0.3 * most)
+    with table(0, max_load_factor=most, contract=contract) as t:
+        t.insert(keys, keys)
+        steps = []
+        for part in np.array_split(keys[:-1000], 200):
+            before = t.info["slots"]
+            t.erase(part)
+            if t.info["slots"] < before:
+                steps.append(len(t) / before)
+        t.check()
+        assert len(steps) > 2
+        assert below - 0.02 < max(steps) <= below + 0.001

@@ -162,15 +162,33 @@ MUTANTS = [
     Mutant(
         "left-of-a-lane",
         PARTS,
-        "list.word[first + u32(__popc(all & ((1u << lane) - 1)))] = w;",
-        "list.word[first] = w;",
+        "return shuffle(first, 0, 32) + u32(__popc(all & ((1u << lane) - 1)));",
+        "return shuffle(first, 0, 32);",
     ),
+    Mutant(
+        "left-without-number",
+        PARTS,
+        "if (!some) return;\n  list.word[i] = w;\n  if (list.at) list.at[i] = at;",
+        "if (some) list.word[i] = w;",
+    ),
+    Mutant("left-and-joined-untold", PARTS, "if (mine && !leads && q.status) q.status[x->at] = u8(no);", ";"),
+    Mutant("left-and-joined-twice", PARTS, "return mine && leads;", "return mine;"),
+    Mutant("full-and-fresh", PARTS, "given.added == 0 && done == 0 && !again", "done == 0 && !again"),
+    Mutant("fresh-in-each-chunk", PARTS, "given.added == 0 && done == 0 && !again", "given.added == 0 && !again"),
+    Mutant("fresh-again", PARTS, "given.added == 0 && done == 0 && !again", "given.added == 0 && done == 0"),
+    Mutant("chunk-too-far", PARTS, "done += w.chunk", "done += part_chunk"),
+    Mutant("large-segment-of-any-kind", PARTS, "if (!w.may_join_parts) return false;", ";"),
+    Mutant("large-segment-served", PARTS, "!e && w.part_room", "!e"),
+    Mutant("joined-beyond-the-room", PARTS, "append_some(w.rest, some && !fits, e, number);", ";"),
     # parts whose elements are joined
     Mutant("place-of-another", PARTS, "if (*there || seen == empty_key<Key>) return at;", "return at;"),
     Mutant("without-a-place-dropped", PARTS, "append(w.rest, e[g], number[g]);", ";"),
     Mutant("large-in-a-part", PARTS, "may_join_first(j, F::value_of(e[g]), log_joined)", "true"),
     Mutant(
-        "operand-of-a-part-lost", PARTS, "join_into(sums + at, F::value_of(e[g]), j);", "sums[at] = F::value_of(e[g]);"
+        "operand-of-a-part-lost",
+        PARTS,
+        "join_in_block(sums + at, F::value_of(e[g]), j);",
+        "sums[at] = F::value_of(e[g]);",
     ),
     Mutant("part-as-long-as-before", PARTS, "if (me == 0 && !w.sub_bits) w.part.n[part] = listed;", ";"),
     Mutant("keys-without-their-sums", PARTS, "F::make(keys[i], sums[i])", "F::make(keys[i], value(1))"),
@@ -405,6 +423,13 @@ MUTANTS = [
     Mutant("above-everything", SKIP_READ, "q.which == above && k == empty_key<key>", "false"),
     # sums that leave the range of their type, and come back
     Mutant("large-in-a-block", DRIVE, "mine && may_join_first(j, v)", "mine"),
+    Mutant(
+        "carry-of-a-block",
+        DRIVE,
+        "if (high) atomicAdd(half + 1, high);",
+        "if (v >> 32) atomicAdd(half + 1, u32(v >> 32));",
+    ),
+    Mutant("halves-of-narrow-sums", DRIVE, "adds_integers(j) && !j.narrow", "adds_integers(j)"),
     Mutant("large-in-a-bin", PARTS, "q.kind != accumulate || may_join_first(j, v, log_joined)", "true"),
     Mutant("retries-by-parts", PARTS, "q.only_failed || q.n_there", "q.n_there != nullptr"),
     # a table that moves into another one
