@@ -122,11 +122,12 @@ inline cudaMemPool_t pool_here() {
   of.location.type = cudaMemLocationTypeDevice;
   of.location.id = device;
   cudaMemPool_t fresh = nullptr, before = nullptr;
-  if (cudaMemPoolCreate(&fresh, &of)) {
+  cudaDeviceProp device_has;
+  if (cudaGetDeviceProperties(&device_has, device) || cudaMemPoolCreate(&fresh, &of)) {
     cudaGetLastError();
     return nullptr;
   }
-  uint64_t kept = bytes_of_device() / share_kept;
+  uint64_t kept = device_has.totalGlobalMem / share_kept;
   cudaMemPoolSetAttribute(fresh, cudaMemPoolAttrReleaseThreshold, &kept);
   if (pools[device].compare_exchange_strong(before, fresh, std::memory_order_acq_rel)) return fresh;
   cudaMemPoolDestroy(fresh);  // another thread was faster

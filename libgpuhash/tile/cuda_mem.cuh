@@ -475,35 +475,33 @@ template <class... P>
 int launch(void (*kernel)(P...), u64 blocks, u32 threads, void* stream, const std::type_identity_t<P>&... arguments) {
   return launch_bytes(kernel, blocks, threads, 0, stream, arguments...);
 }
-// The same with so much dynamic memory for each block.
+// May a block of this kernel have so much dynamic memory?
 template <class Kernel>
 int allow_bytes(Kernel* kernel, size_t bytes) {
   constexpr size_t always_allowed = 48 * 1024;
   if (bytes <= always_allowed) return 0;
   const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes));
-  if (e != cudaSuccess) cudaGetLastError();
-  return int(e);
+  return e == cudaSuccess ? 0 : int(cudaGetLastError());
 }
-// A kernel that calls after_the_one_before(), queued right behind one that does so, too.
-template <class... P>
-int launch_next(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
-                const std::type_identity_t<P>&... arguments) {
-  if (blocks > 0x7fffffffu) return int(cudaErrorInvalidValue);
-  if (const int e = allow_bytes(kernel, bytes)) return e;
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  const cudaLaunchConfig_t config{dim3(u32(blocks)), dim3(threads), bytes, cudaStream_t(stream), &early, 1};
-  void* at[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  const cudaError_t e = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), at);
-  if (e != cudaSuccess) cudaGetLastError();
-  return int(e);
-}
+// launch() with dynamic memory for each block.
 template <class... P>
 int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
                 const std::type_identity_t<P>&... arguments) {
   if (const int e = allow_bytes(kernel, bytes)) return e;
   return launch_bytes(kernel, blocks, threads, bytes, stream, arguments...);
+}
+// The same of a kernel of few blocks that calls after_the_one_before(), right behind one that does so, too.
+template <class... P>
+int launch_next(void (*kernel)(P...), u32 blocks, u32 threads, size_t bytes, void* stream,
+                const std::type_identity_t<P>&... arguments) {
+  if (const int e = allow_bytes(kernel, bytes)) return e;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  const cudaLaunchConfig_t config{{blocks}, {threads}, bytes, cudaStream_t(stream), &early, 1};
+  void* at[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+  const cudaError_t e = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), at);
+  return e == cudaSuccess ? 0 : int(cudaGetLastError());
 }
 
 GH_END

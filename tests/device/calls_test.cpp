@@ -165,6 +165,17 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 blocks, dim3 threads, void
   return NOTED("%d, %u, %u, %d, %d, %llu, %zu, %lld", kernel != nullptr, blocks.x, threads.x, one,
                *static_cast<int*>(at[0]), *static_cast<unsigned long long*>(at[1]), bytes, number(s));
 }
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel, void** at) {
+  const bool one = c->gridDim.y == 1 && c->gridDim.z == 1 && c->blockDim.y == 1 && c->blockDim.z == 1;
+  const bool early = c->numAttrs == 1 && c->attrs->id == 6 && c->attrs->val.programmaticStreamSerializationAllowed;
+  return NOTED("%d, %u, %u, %d, %d, %llu, %zu, %lld, %d", kernel != nullptr, c->gridDim.x, c->blockDim.x, one,
+               *static_cast<int*>(at[0]), *static_cast<unsigned long long*>(at[1]), c->dynamicSmemBytes,
+               number(c->stream), early);
+}
+cudaError_t cudaMemGetInfo(size_t* left, size_t* all) {
+  *left = 7, *all = 1600 + size_t(it.device);
+  return NOTED(" ");
+}
 cudaError_t cuda_func_set_attribute(const void* kernel, cudaFuncAttribute which, int value) {
   return NOTED("%d, %d, %d", kernel != nullptr, int(which), value);
 }
@@ -397,7 +408,7 @@ void memory() {
       SAME(cuda_device.allocate(&p, 100, handle(7)), 0);
       const int pool = device == 0 ? 1000 : 1001;
       SAME(it.pool_device[handle(pool)], device);
-      SAME(it.kept[handle(pool)], (1600 + device) / 16);
+      SAME(it.kept[handle(pool)], (1600 + device) / 8);
       SAME(was_made(text("cudaMallocFromPoolAsync(100, %d, 7)", pool)), 1);
       SAME(was_made(text("cudaMemPoolCreate(1, 1, %d)", device)), round == 0);
       SAME(it.pool_device.size(), round == 0 && device == 0 ? 1 : 2);
@@ -594,14 +605,32 @@ void launches() {
   }
   SAME(launch_with(kernel, 5, 64, 70000, handle(9), 3, 4), 0);
   MADE("cuda_func_set_attribute(1, 8, 70000)", "cudaLaunchKernel(1, 5, 64, 1, 3, 4, 70000, 9)");
-  it.fails["cudaLaunchKernel"] = 98;
+  SAME(launch_with(kernel, 5, 64, 48 * 1024, handle(9), 3, 4), 0);  // any kernel may have as much
+  MADE("cudaLaunchKernel(1, 5, 64, 1, 3, 4, 49152, 9)");
+  SAME(launch_next(kernel, 5, 64, 70000, handle(9), 3, 1ull << 40), 0);
+  MADE("cuda_func_set_attribute(1, 8, 70000)", "cudaLaunchKernelExC(1, 5, 64, 1, 3, 1099511627776, 70000, 9, 1)");
+  it.fails["cudaLaunchKernel"] = it.fails["cudaLaunchKernelExC"] = 98;
   SAME(launch(kernel, 5, 64, handle(9), 3, 4), 98);
+  SAME(it.error, 0);
+  SAME(launch_next(kernel, 5, 64, 0, handle(9), 3, 4), 98);
   SAME(it.error, 0);
   it.calls.clear();
   it.fails["cuda_func_set_attribute"] = 1;
   SAME(launch_with(kernel, 5, 64, 70000, handle(9), 3, 4), 1);
   SAME(it.error, 0);
-  MADE("cuda_func_set_attribute(1, 8, 70000)");
+  SAME(launch_next(kernel, 5, 64, 70000, handle(9), 3, 4), 1);
+  SAME(it.error, 0);
+  MADE("cuda_func_set_attribute(1, 8, 70000)", "cuda_func_set_attribute(1, 8, 70000)");
+  begin();
+  it.fails["cudaMemGetInfo"] = 2;
+  SAME(bytes_of_device(), 0);
+  SAME(it.error, 0);
+  begin();
+  for (const int device : {1, 70, 1, 70}) {  // it keeps what it is told of 64 of them
+    it.device = device;
+    SAME(bytes_of_device(), size_t(1600 + device));
+  }
+  SAME(std::count(it.calls.begin(), it.calls.end(), "cudaMemGetInfo( )"), 3);
   begin();
   SAME(cuda_device.count_adding(nullptr, nullptr, 5, nullptr, handle(9)), 0);
   SAME(it.calls.size(), 1);

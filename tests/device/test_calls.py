@@ -98,6 +98,11 @@ MISTAKES = [
         "return launch_bytes(kernel, blocks, threads, bytes,",
         "return launch_bytes(kernel, blocks, threads, PLANTED ? 0 : bytes,",
     ),
+    Mistake(MEMORY, "bytes <= always_allowed", "bytes <= always_allowed + 40000 * PLANTED"),
+    Mistake(MEMORY, "SerializationAllowed = 1;", "SerializationAllowed = 1 - PLANTED;"),
+    Mistake(MEMORY, "{{blocks}, {threads}, bytes,", "{{blocks}, {threads}, PLANTED ? 0 : bytes,"),
+    Mistake(MEMORY, "return cudaGetLastError(), 0;", "return PLANTED ? 0 : (cudaGetLastError(), 0);"),
+    Mistake(MEMORY, "known[device].store(all,", "known[PLANTED ? 0 : device].store(all,"),
     Mistake(
         MEMORY,
         "if (e != cudaSuccess) cudaGetLastError();\n  return int(e);\n}\ntemplate",
