@@ -490,6 +490,20 @@ int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, voi
   if (const int e = allow_bytes(kernel, bytes)) return e;
   return launch_bytes(kernel, blocks, threads, bytes, stream, arguments...);
 }
+// Was this module's code compiled for processors on which after_the_one_before() waits? Code for older ones may run on a newer
+// one, and does not. Asked once for each device, of any kernel.
+inline bool chains(const void* kernel) {
+  constexpr int most = 64;
+  static std::atomic<int> known[most];  // 0: not asked yet; 1: no; 2: yes
+  int device = 0;
+  if (cudaGetDevice(&device) || device >= most) return false;
+  if (const int there = known[device].load(std::memory_order_relaxed)) return there == 2;
+  cudaFuncAttributes of{};
+  if (cudaFuncGetAttributes(&of, kernel)) return cudaGetLastError(), false;
+  const bool does = of.ptxVersion >= 90;
+  known[device].store(does ? 2 : 1, std::memory_order_relaxed);
+  return does;
+}
 // The same of a kernel of few blocks that calls after_the_one_before(), right behind one that does so, too.
 template <class... P>
 int launch_next(void (*kernel)(P...), u32 blocks, u32 threads, size_t bytes, void* stream,
@@ -498,9 +512,10 @@ int launch_next(void (*kernel)(P...), u32 blocks, u32 threads, size_t bytes, voi
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
-  const cudaLaunchConfig_t config{{blocks}, {threads}, bytes, cudaStream_t(stream), &early, 1};
+  const auto entry = reinterpret_cast<const void*>(kernel);
+  const cudaLaunchConfig_t config{{blocks}, {threads}, bytes, cudaStream_t(stream), &early, u32(chains(entry))};
   void* at[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  const cudaError_t e = cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), at);
+  const cudaError_t e = cudaLaunchKernelExC(&config, entry, at);
   return e == cudaSuccess ? 0 : int(cudaGetLastError());
 }
 

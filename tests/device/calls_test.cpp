@@ -172,6 +172,10 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel,
                *static_cast<int*>(at[0]), *static_cast<unsigned long long*>(at[1]), c->dynamicSmemBytes,
                number(c->stream), early);
 }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* of, const void* kernel) {
+  of->ptxVersion = it.capability, of->binaryVersion = 90;
+  return NOTED("%d", kernel != nullptr);
+}
 cudaError_t cudaMemGetInfo(size_t* left, size_t* all) {
   *left = 7, *all = 1600 + size_t(it.device);
   return NOTED(" ");
@@ -607,8 +611,26 @@ void launches() {
   MADE("cuda_func_set_attribute(1, 8, 70000)", "cudaLaunchKernel(1, 5, 64, 1, 3, 4, 70000, 9)");
   SAME(launch_with(kernel, 5, 64, 48 * 1024, handle(9), 3, 4), 0);  // any kernel may have as much
   MADE("cudaLaunchKernel(1, 5, 64, 1, 3, 4, 49152, 9)");
+  it.device = 2;
+  it.capability = 90;
   SAME(launch_next(kernel, 5, 64, 70000, handle(9), 3, 1ull << 40), 0);
-  MADE("cuda_func_set_attribute(1, 8, 70000)", "cudaLaunchKernelExC(1, 5, 64, 1, 3, 1099511627776, 70000, 9, 1)");
+  SAME(was_made("cuda_func_set_attribute(1, 8, 70000)"), 1);
+  SAME(was_made("cudaLaunchKernelExC(1, 5, 64, 1, 3, 1099511627776, 70000, 9, 1)"), 1);
+  it.capability = 89;  // a device is asked once
+  SAME(launch_next(kernel, 5, 64, 0, handle(9), 3, 4), 0);
+  SAME(std::count(it.calls.begin(), it.calls.end(), "cudaFuncGetAttributes(1)"), 1);
+  SAME(was_made("cudaLaunchKernelExC(1, 5, 64, 1, 3, 4, 0, 9, 1)"), 1);
+  for (const int device : {3, 3, 70}) {  // code for older processors; a device beyond those that are remembered
+    it.device = device;
+    SAME(launch_next(kernel, 5, 64, 0, handle(9), 3, 5), 0);
+  }
+  SAME(std::count(it.calls.begin(), it.calls.end(), "cudaLaunchKernelExC(1, 5, 64, 1, 3, 5, 0, 9, 0)"), 3);
+  it.device = 4;
+  it.fails["cudaFuncGetAttributes"] = 98;
+  SAME(launch_next(kernel, 5, 64, 0, handle(9), 3, 6), 0);
+  SAME(was_made("cudaLaunchKernelExC(1, 5, 64, 1, 3, 6, 0, 9, 0)"), 1);
+  SAME(it.error, 0);
+  begin();
   it.fails["cudaLaunchKernel"] = it.fails["cudaLaunchKernelExC"] = 98;
   SAME(launch(kernel, 5, 64, handle(9), 3, 4), 98);
   SAME(it.error, 0);

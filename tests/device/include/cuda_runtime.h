@@ -100,6 +100,10 @@ cudaError_t cudaEventQuery(cudaEvent_t);
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned);
 cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream_t);
 cudaError_t cudaMemGetInfo(size_t*, size_t*);
+struct cudaFuncAttributes {
+  int ptxVersion, binaryVersion;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*);
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 struct cudaLaunchAttribute {
   cudaLaunchAttributeID id;
