@@ -132,6 +132,7 @@ int launch(void (*kernel)(P...), u64 blocks, u32 threads, void*, const std::type
 template <class... P>
 int launch_with(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
                 const std::type_identity_t<P>&... arguments) {
+  if (bytes > block_bytes_at_most()) return int(cudaErrorInvalidValue);
   emulated::machine::the().dynamic_bytes = bytes;
   return launch(kernel, blocks, threads, stream, arguments...);
 }

@@ -177,7 +177,6 @@ MUTANTS = [
     Mutant("fresh-in-each-chunk", PARTS, "given.added == 0 && done == 0 && !again", "given.added == 0 && !again"),
     Mutant("fresh-again", PARTS, "given.added == 0 && done == 0 && !again", "given.added == 0 && done == 0"),
     Mutant("chunk-too-far", PARTS, "done += w.chunk", "done += part_chunk"),
-    Mutant("large-segment-of-any-kind", PARTS, "if (!w.may_join_parts) return false;", ";"),
     Mutant("large-segment-served", PARTS, "!e && w.part_room", "!e"),
     Mutant("joined-beyond-the-room", PARTS, "append_some(w.rest, some && !fits, e, number);", ";"),
     # parts whose elements are joined
