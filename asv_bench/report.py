@@ -111,7 +111,7 @@ def rows_of(
     run: TableRun, operations: Sequence[str], repeats: int, ceilings: Ceilings, options: dict[str, str]
 ) -> list[Row]:
     """Measure the operations of one table, and the ceilings that they need."""
-    seconds = run.measure([o for o in operations if o in run.operations], repeats)
+    seconds = run.measure([o for o in operations if o in run.operations], repeats, skip_full=True)
     run.bring_to_start("find_hit")
     nbytes, slot = run.table.nbytes, 16 if 8 in run.widths else 8
     return [
@@ -151,6 +151,8 @@ def measure(args: argparse.Namespace, name: str) -> tuple[list[Row], list[str], 
                 peer_rows, missing = measure_peers(on, run, min(args.repeats, 3))
                 rows += peer_rows
                 remarks += [f"{peer}: not installed, not compared." for peer in missing]
+            full = set(args.operations) & set(run.operations) - {row.operation for row in new}
+            remarks += [f"{backend}, load {load:g}: {operation} found no room, and is left out." for operation in full]
             run.close()
             rows += new
             for row in new:
