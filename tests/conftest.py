@@ -120,3 +120,26 @@ def pytest_runtest_setup(item):
             pytest.skip(f"needs a CUDA device: {reason}")
         if count < need:
             pytest.skip(f"needs {need} CUDA devices: there is {count}")
+
+
+class VisibleMemory:
+    """A memory resource of which a test sees every block, as bytes by their address."""
+
+    def __init__(self):
+        self.blocks = {}
+
+    def allocate(self, nbytes, alignment, stream):
+        import numpy as np  # not for the tests that need no installed package
+
+        array = np.empty(nbytes + alignment, np.uint8)
+        address = -(-array.ctypes.data // alignment) * alignment
+        self.blocks[address] = array[address - array.ctypes.data :][:nbytes]
+        return address
+
+    def deallocate(self, address, nbytes, alignment, stream):
+        del self.blocks[address]
+
+
+@pytest.fixture
+def memory():
+    return VisibleMemory()

@@ -13,28 +13,14 @@ EMPTY, DEAD = (1 << 64) - 1, (1 << 32) - 2
 KEYS = np.arange(1, 61, dtype="u4") * np.uint32(77_777)
 
 
-class Memory:
-    """A memory resource, and the parts of the table that it is of: slots, stash, locks, filter, note."""
-
-    def __init__(self) -> None:
-        self.blocks: dict[int, np.ndarray] = {}
-
-    def allocate(self, nbytes: int, alignment: int, stream: int) -> int:
-        array = np.empty(nbytes + alignment, np.uint8)
-        address = -(-array.ctypes.data // alignment) * alignment
-        self.blocks[address] = array[address - array.ctypes.data :][:nbytes]
-        return address
-
-    def deallocate(self, address: int, nbytes: int, alignment: int, stream: int) -> None:
-        del self.blocks[address]
-
-    def parts(self, buckets: int, stash_slots: int) -> tuple[np.ndarray, ...]:
-        block = max(self.blocks.values(), key=len)
-        words = block.view("u8")
-        slots, stash = words[: 8 * buckets], words[8 * buckets :][:stash_slots]
-        rest = block.view("u4")[2 * (len(slots) + len(stash)) :]
-        n = (buckets + 3) // 4  # words of the filter; the locks before it are a power of two
-        return slots.reshape(-1, 8), stash, rest[:64], rest[64 : 64 + n], rest[64 + n : 65 + n]
+def parts_of(memory, buckets: int, stash_slots: int) -> tuple[np.ndarray, ...]:
+    """Of a table's memory: slots, stash, locks, filter, note."""
+    block = max(memory.blocks.values(), key=len)
+    words = block.view("u8")
+    slots, stash = words[: 8 * buckets], words[8 * buckets :][:stash_slots]
+    rest = block.view("u4")[2 * (len(slots) + len(stash)) :]
+    n = (buckets + 3) // 4  # words of the filter; the locks before it are a power of two
+    return slots.reshape(-1, 8), stash, rest[:64], rest[64 : 64 + n], rest[64 + n : 65 + n]
 
 
 def tombstone(key):
@@ -42,16 +28,15 @@ def tombstone(key):
 
 
 @pytest.fixture
-def table():
+def table(memory):
     """A table of which every key is in its home, and each home has an EMPTY slot."""
-    memory = Memory()
     known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1, "memory": memory}
     with gh.Table("hive", capacity=500, stash=0.1, seed=3, grow=False, **known) as t:
         t.insert(KEYS, KEYS)
         t.check()
         stats = t.stats()
         assert stats["outside"] == 0
-        parts = memory.parts(int(stats["buckets"]), int(stats["stash_slots"]))
+        parts = parts_of(memory, int(stats["buckets"]), int(stats["stash_slots"]))
         slots, stash, locks, filters, note = parts
         assert set((slots[slots != EMPTY] & 0xFFFFFFFF).tolist()) == set(KEYS.tolist())
         assert (stash == EMPTY).all()
@@ -163,9 +148,8 @@ def test_locks_and_counters(table):
     t.check()
 
 
-def test_what_it_says_of_full_buckets_and_of_the_filter():
+def test_what_it_says_of_full_buckets_and_of_the_filter(memory):
     """The shares in stats() are those of its memory: a dead slot is not EMPTY; each home has a byte of the filter."""
-    memory = Memory()
     known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1, "memory": memory}
     keys = np.random.default_rng(1).permutation(20_000).astype("u4")[:1700]
     with gh.Table("hive", capacity=1700, evictions=0, max_load_factor=0.9, seed=3, grow=False, **known) as t:
@@ -173,7 +157,7 @@ def test_what_it_says_of_full_buckets_and_of_the_filter():
         for _ in range(2):
             stats = t.stats()
             buckets = int(stats["buckets"])
-            slots, _, _, filters, _ = memory.parts(buckets, int(stats["stash_slots"]))
+            slots, _, _, filters, _ = parts_of(memory, buckets, int(stats["stash_slots"]))
             assert stats["full_buckets"] == (slots != EMPTY).all(1).sum() / buckets > 0.2
             cleared = (~filters.view("u1")[:buckets, None] >> np.arange(8, dtype="u1")) & np.uint8(1)
             assert stats["filter_bits"] == cleared.sum() / (8 * buckets) > 0.05

@@ -20,19 +20,10 @@ def word(key: int, value: int) -> int:
 
 
 class Pool:
-    """A memory resource, and the chunks of the table that it is of."""
+    """The chunks of a table, and its counters, in its memory."""
 
-    def __init__(self) -> None:
-        self.blocks: dict[int, np.ndarray] = {}
-
-    def allocate(self, nbytes: int, alignment: int, stream: int) -> int:
-        array = np.empty(nbytes + alignment, np.uint8)
-        address = -(-array.ctypes.data // alignment) * alignment
-        self.blocks[address] = array[address - array.ctypes.data :][:nbytes]
-        return address
-
-    def deallocate(self, address: int, nbytes: int, alignment: int, stream: int) -> None:
-        del self.blocks[address]
+    def __init__(self, memory) -> None:
+        self.blocks = memory.blocks
 
     @property
     def chunks(self) -> np.ndarray:
@@ -58,17 +49,16 @@ class Pool:
 
 
 @pytest.fixture
-def table():
+def table(memory):
     """Two hundred keys in chunks of six, of which some are zombies."""
-    pool = Pool()
-    known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1, "capacity": 2000, "memory": pool}
+    known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1, "capacity": 2000, "memory": memory}
     with gh.Table("skiplist", chunk=CHUNK, build="never", **known) as t:
         t.insert(KEYS, KEYS)
         t.erase(KEYS[60:120])
         t.check()
         assert t.stats()["zombies"] > 3
         assert t.stats()["levels"] > 2
-        yield t, pool
+        yield t, Pool(memory)
 
 
 @contextlib.contextmanager
@@ -154,13 +144,13 @@ def test_of_the_pool(table):
     says(t, pool, (stats["pool_taken"], 5), 0, f"chunk {stats['pool_taken']} was not handed out and is not empty")
 
 
-def test_of_a_chunk_that_nobody_leads_to():
+def test_of_a_chunk_that_nobody_leads_to(memory):
     """G8. Without names above, nothing else says that a chunk is missing."""
-    pool = Pool()
-    known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "capacity": 2000, "memory": pool}
+    known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "capacity": 2000, "memory": memory}
     with gh.Table("skiplist", chunk=CHUNK, p_chunk=0, build="never", **known) as t:
         t.insert(KEYS, 1)
         t.check()
+        pool = Pool(memory)
         first, second, third, *_ = pool.level(0)
         skipped = word(pool.key(second, NEXT), third)
         says(t, pool, (first, NEXT), skipped, "G8: .* chunks were handed out, .* are on levels")

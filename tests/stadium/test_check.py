@@ -13,26 +13,9 @@ NEVER, BUSY, DEAD, LIVE = range(4)
 KEYS = np.arange(1, 601, dtype="u4") * np.uint32(77_777)
 
 
-class Memory:
-    """A memory resource of which a test sees every block."""
-
-    def __init__(self) -> None:
-        self.blocks: dict[int, np.ndarray] = {}
-
-    def allocate(self, nbytes: int, alignment: int, stream: int) -> int:
-        array = np.empty(nbytes + alignment, np.uint8)
-        address = -(-array.ctypes.data // alignment) * alignment
-        self.blocks[address] = array[address - array.ctypes.data :][:nbytes]
-        return address
-
-    def deallocate(self, address: int, nbytes: int, alignment: int, stream: int) -> None:
-        del self.blocks[address]
-
-
 @pytest.fixture
-def table():
+def table(memory):
     """A table, its tickets of 8 bits, and the keys of the slots that go with them."""
-    memory = Memory()
     known = {"key_dtype": "u4", "value_dtype": "u4", "device": "cpu", "threads": 1, "memory": memory}
     with gh.Table("stadium", ticket=8, line=1, probe_limit=16, capacity=1000, seed=2, **known) as t:
         t.insert(KEYS, KEYS)
