@@ -1631,10 +1631,7 @@ bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, voi
   if constexpr (Parts::own_parts) {
     w.part_bits = Parts::part_bits(t);
     parts = Parts::parts(t), shares = Parts::shares(t);
-    if (Parts::serve_bytes(t, told) > block_bytes) {
-      if (!w.may_join_parts) return false;
-      served = false;
-    }
+    served = Parts::serve_bytes(t, told) <= block_bytes;
   } else {
     w.part_bits = u32(__builtin_ctzll(part_bytes / sizeof(word)));
     const u32 least = Parts::least_bits(t);

@@ -480,8 +480,9 @@ template <class Kernel>
 int allow_bytes(Kernel* kernel, size_t bytes) {
   constexpr size_t always_allowed = 48 * 1024;
   if (bytes <= always_allowed) return 0;
-  const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes));
-  return e == cudaSuccess ? 0 : int(cudaGetLastError());
+  constexpr auto at_most = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  if (const cudaError_t e = cudaFuncSetAttribute(kernel, at_most, int(bytes))) return cudaGetLastError(), int(e);
+  return 0;
 }
 // launch() with dynamic memory for each block.
 template <class... P>
@@ -515,8 +516,8 @@ int launch_next(void (*kernel)(P...), u32 blocks, u32 threads, size_t bytes, voi
   const auto entry = reinterpret_cast<const void*>(kernel);
   const cudaLaunchConfig_t config{{blocks}, {threads}, bytes, cudaStream_t(stream), &early, u32(chains(entry))};
   void* at[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-  const cudaError_t e = cudaLaunchKernelExC(&config, entry, at);
-  return e == cudaSuccess ? 0 : int(cudaGetLastError());
+  if (const cudaError_t e = cudaLaunchKernelExC(&config, entry, at)) return cudaGetLastError(), int(e);
+  return 0;
 }
 
 GH_END
