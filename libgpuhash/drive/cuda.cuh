@@ -70,43 +70,58 @@ GH_FN void join_in_block(V* sum, V v, joiner j) {
   join_into(sum, v, j);
 }
 
-// accumulate: equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the
-// slot of a frequent key. Returns the thread that carries on with key k (its value then covers the others'); the element
-// of any other thread takes effect right after that one's. Operands whose sum might overflow where no serial order does
-// are not joined (meaning.hpp).
-template <class F>
+// Equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the slot, or the lock,
+// of a frequent key. One thread carries on with the key: its value then covers the operands of the others, or is that of the
+// last one who assigns. The elements of the others take effect right after its own: who finds, finds the same, and for
+// everybody else the key is there, or, after an erase, is not. In a mixed batch those of one key and one kind are joined.
+template <class F, u32 Kind>
 struct block_join {
   static constexpr u32 none = ~0u, slots = 2 * block_threads;
   typename F::key key[block_threads];
   typename F::value value[block_threads];
   u32 owner[slots];
-  u8 status[block_threads];
+  u8 status[block_threads], kind[Kind == mixed ? block_threads : 1];
 
-  GH_FN u32 join_equal(bool mine, typename F::key k, typename F::value& v, joiner j) {
+  // Operands whose sum might overflow where no serial order does are not (meaning.hpp). Which of several floats comes first
+  // in a mixed batch is seen from its status, and a NaN that comes first stays.
+  GH_FN static bool may_join(u32 kd, typename F::value v, joiner j) {
+    if (Kind == mixed && kd == accumulate) return j.type != 2;
+    return kd != accumulate || may_join_first(j, v);
+  }
+  // The thread that carries on with key k.
+  GH_FN u32 join_equal(bool mine, u32 kd, typename F::key k, typename F::value& v, joiner j) {
     const u32 me = threadIdx.x;
     for (u32 i = me; i < slots; i += block_threads) owner[i] = none;
     key[me] = k, value[me] = v;
+    if constexpr (Kind == mixed) kind[me] = u8(kd);
     __syncthreads();
     u32 first = me;
-    if (mine && may_join_first(j, v))
-      for (u32 at = u32(mix(k)) % slots;; at = (at + 1) % slots) {
+    if (mine && may_join(kd, v, j))
+      for (u32 at = (u32(mix(k)) + kd) % slots;; at = (at + 1) % slots) {
         const u32 seen = atomicCAS(owner + at, none, me);
         if (seen == none) break;
-        if (key[seen] == k) {
+        if (key[seen] == k && (Kind != mixed || kind[seen] == kd)) {
           first = seen;
           break;
         }
       }
     __syncthreads();
-    if (first != me) join_in_block(value + first, v, j);
+    if (first != me && kd == accumulate) join_in_block(value + first, v, j);
+    if (first != me && kd == assign) value[first] = v;
     __syncthreads();
     v = value[me];
     return first;
   }
-  GH_FN void share_status(bool mine, u32 first, result<F>& res) {  // a failure is everybody's
-    status[threadIdx.x] = u8(res.status);
+  GH_FN void share(bool mine, u32 kd, u32 first, result<F>& res) {
+    const u32 me = threadIdx.x;
+    status[me] = u8(res.status);
+    if constexpr (Kind == mixed) value[me] = res.value;
     __syncthreads();
-    if (mine && first != threadIdx.x) res.status = status[first] > yes ? status[first] : u32(no);
+    if (!mine || first == me) return;
+    const u32 said = status[first];
+    res.status = said > yes || kd == find ? said : u32(no);  // a failure is everybody's
+    if constexpr (Kind == mixed)
+      if (kd == find) res.value = value[first];
   }
 };
 
@@ -166,12 +181,14 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   auto home = t.home(k);
   result<F> res{no, 0, 0, 0};
   u32 first = threadIdx.x;
-  [[maybe_unused]] block_join<F>* equal = nullptr;
-  if constexpr (Op::fixed_kind == accumulate) {
-    GH_BLOCK_MEMORY(block_join<F>, shared);
+  constexpr bool joins = Op::fixed_kind == accumulate || Op::fixed_kind == assign || Op::fixed_kind == mixed;
+  using join_type = block_join<F, Op::fixed_kind>;
+  [[maybe_unused]] join_type* equal = nullptr;
+  if constexpr (joins) {
+    GH_BLOCK_MEMORY(join_type, shared);
     equal = &shared;
-    first = equal->join_equal(mine, k, v, j);
-    carries = mine && first == threadIdx.x;
+    first = equal->join_equal(carries, kd, k, v, j);
+    carries &= first == threadIdx.x;
   }
 
   const bool in_table = carries && !(Op::table::side_slots && is_side_key(k));
@@ -230,7 +247,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
 
   if constexpr (Op::table::side_slots)
     if (carries && is_side_key(k)) res = serve_side<F, cuda_mem>(t.side, kd, j, k, v);
-  if constexpr (Op::fixed_kind == accumulate) equal->share_status(mine, first, res);
+  if constexpr (joins) equal->share(mine, kd, first, res);
   bool bad = false;
   if constexpr (Op::fixed_kind == mixed) bad = mine && !is_op(q, kd);
   if (bad) res.status = bad_op;

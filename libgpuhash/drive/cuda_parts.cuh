@@ -38,6 +38,9 @@
 //   static constexpr u64 least_share     slots for each of them, at most
 //   static constexpr bool empty_only(kind, told)  are these divided only where hardly any slot is in use? No element takes more
 //                                        than one
+//   static constexpr bool sums_if_repeating  are told sums of auto divided, in a table with contents, only if some sampled
+//                                        elements repeat a key?
+//   static bool pays(t)                  is it worth while to divide batches of auto for this table?
 //   static constexpr bool declines       is a batch of auto that adds, and has no frequent keys, better served one element after
 //                                        the other where many slots are dead?
 //   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
@@ -75,6 +78,9 @@ GH_BEGIN
 #endif
 #ifndef GPUHASH_PART_SLACK
 #define GPUHASH_PART_SLACK 32
+#endif
+#ifndef GPUHASH_PART_SINGLE
+#define GPUHASH_PART_SINGLE (u64(1) << 17)
 #endif
 #ifndef GPUHASH_PART_SLOTS
 #define GPUHASH_PART_SLOTS 256
@@ -133,7 +139,13 @@ inline constexpr u32 few_repeats = GPUHASH_PART_REPEATS;
 // A table is nearly empty if no more than one of so many slots is in use.
 inline constexpr u64 nearly_empty_share = 32;
 inline constexpr u32 nobody = ~0u;
-inline constexpr u32 rest_share = GPUHASH_PART_REST;  // what is left is divided if it is more than this share of all
+// What is left is divided if it is more than this share of all; or more than eight times that, where these are few.
+inline constexpr u32 rest_share = GPUHASH_PART_REST;
+inline constexpr u64 rest_few = GPUHASH_PART_SINGLE;
+GH_FN u64 rest_at_most(u64 n) {
+  const u64 share = n / rest_share, more = 8 * share < rest_few ? 8 * share : rest_few;
+  return more > share ? more : share;
+}
 inline constexpr u32 part_bytes = 64 * 1024;
 inline constexpr u32 parts_wanted = 1024;                     // so that all multiprocessors have work to the end
 inline constexpr u32 part_slots_wanted = GPUHASH_PART_SLOTS;  // at least: of a small part many paths lead out
@@ -147,7 +159,7 @@ struct part_list {
 };
 
 // For which samples a batch is divided: any of these bits.
-inline constexpr u32 whatever_they_are = 1, if_skewed = 2, if_few_repeat = 4;
+inline constexpr u32 whatever_they_are = 1, if_skewed = 2, if_few_repeat = 4, if_some_repeat = 8;
 
 // What the sample says of the elements.
 struct sampled {
@@ -307,7 +319,7 @@ __global__ void __launch_bounds__(part_threads, 1)
   for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
   if (me < 5) found[me] = 0;
   const u64 n = elements(w);
-  const bool samples = !w.again || n > w.n / rest_share;
+  const bool samples = !w.again || n > rest_at_most(w.n);
   __syncthreads();
 
   constexpr u32 each = part_samples / part_threads;
@@ -376,8 +388,10 @@ __global__ void __launch_bounds__(part_threads, 1)
   // Of frequent keys alone a structure for which join_all serves nothing has less to leave when they are divided.
   const bool hot = w.may_join && found[2] + found[3] > joined_least && (w.may_join_left || found[2] < part_samples / 2);
   const bool few = n <= w.slots / left_share;  // dividing reads and writes the table
+  const u32 repeats = found[3] + found[4];
   const bool wanted = w.divides & whatever_they_are || (w.divides & if_skewed && skewed) ||
-                      (w.divides & if_few_repeat && (hot || found[3] + found[4] < few_repeats));
+                      (w.divides & if_few_repeat && (hot || repeats < few_repeats)) ||
+                      (w.divides & if_some_repeat && repeats >= few_repeats);
   const bool joins = samples && (w.again ? w.may_join_left && (hot || few) : hot && wanted);
   if (!w.again) w.found->divided_first = wanted;
   w.found->joins = joins;
@@ -1352,8 +1366,9 @@ struct rest_items {
     const bool mine = i < number() && take(i, x);
     if constexpr (F::has_value)
       if (q.kind == accumulate) {
-        GH_BLOCK_MEMORY(block_join<F>, equal);
-        const bool leads = equal.join_equal(mine, x->k, x->v, joiner_of(q)) == threadIdx.x;
+        using join_type = block_join<F, accumulate>;
+        GH_BLOCK_MEMORY(join_type, equal);
+        const bool leads = equal.join_equal(mine, accumulate, x->k, x->v, joiner_of(q)) == threadIdx.x;
         // Its key is there then; if not, all of its elements hear of that at last.
         if (mine && !leads && q.status) q.status[x->at] = u8(no);
         return mine && leads;
@@ -1405,7 +1420,7 @@ __global__ void __launch_bounds__(block_threads, 4)
   const u64 n = items.number();
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
-  for (u64 from = blockIdx.x * u64(block_threads); from < n; from += u64(w.blocks) * block_threads) {
+  for (u64 from = blockIdx.x * u64(block_threads); from < n; from += 2 * u64(w.blocks) * block_threads) {
     rest_item<F> x{};
     if (!items.take_for_block(from, &x)) continue;
     op_type op;
@@ -1614,14 +1629,19 @@ bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, voi
       w.tile[second] /= 2;
   }
   if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
+  if (q.parts != parts_always && !Parts::pays(t)) return false;
   const bool large = w.n >= Parts::least && w.n >= slots / Parts::least_share;
   const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
-  const bool distinct =
-      large && q.kind != erase && !(Parts::empty_only(q.kind, told) && q.added > slots / nearly_empty_share);
+  const bool has_contents = q.added > slots / nearly_empty_share;
+  const bool distinct = large && q.kind != erase && !(Parts::empty_only(q.kind, told) && has_contents);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  const bool always = q.parts == parts_always || (large && q.kind == accumulate);
-  w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) | (distinct ? if_few_repeat : 0);
+  const bool sums = large && q.kind == accumulate;
+  const bool only_repeating = Parts::sums_if_repeating && told && has_contents;
+  const bool always = q.parts == parts_always || (sums && !only_repeating);
+  w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) |
+              (distinct && !(sums && only_repeating) ? if_few_repeat : 0) |
+              (sums && only_repeating ? if_some_repeat : 0);
   if (!w.divides) return false;
   w.sums = F::has_value && q.kind == accumulate;
   w.slots = slots;
@@ -1730,11 +1750,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
   const bool may_decline = Parts::declines && given.parts != parts_always && given.kind != erase;
   const size_t bytes_of_part = serve_bytes<Parts>(t, w.part_bits, told);
   for (u64 done = 0; done < given.n; done += w.chunk) {
-    request q = given;
-    q.n = given.n - done < w.chunk ? given.n - done : w.chunk;
-    q.keys = static_cast<const char*>(q.keys) + done * q.key_bytes;
-    if (q.values) q.values = static_cast<const char*>(q.values) + done * q.value_bytes;
-    if (q.status) q.status += done;
+    request q = part_of(given, done, given.n - done < w.chunk ? given.n - done : w.chunk);
     w.n = q.n;
     // Kernels that find nothing to do end at once.
     for (const bool again : {false, true}) {
@@ -1770,7 +1786,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
           e = launch_next(serve_rest_by_tiles<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, 0, q.stream, t,
                           q, w, sum);
         else
-          e = launch_next(serve_rest<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w, sum);
+          e = launch_next(serve_rest<Parts>, 2 * w.blocks, block_threads, 0, q.stream, t, q, w, sum);
       }
       if constexpr (F::has_value)
         if (!e && w.sums && again) e = launch_next(retry_failed<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w);

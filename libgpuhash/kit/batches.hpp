@@ -49,19 +49,6 @@ inline request table::request_for(const gpuhash_batch& b) const {
   return q;
 }
 
-inline request table::part_of(request q, size_t first, size_t n) {
-  const auto skip = [first](const void* p, size_t width) {
-    return p ? static_cast<const char*>(p) + first * width : nullptr;
-  };
-  q.n = n;
-  q.keys = skip(q.keys, q.key_bytes);
-  q.values = skip(q.values, q.value_bytes);
-  q.out_values = const_cast<char*>(skip(q.out_values, q.kind == GPUHASH_OP_COUNT ? sizeof(uint64_t) : q.value_bytes));
-  if (q.status) q.status += first;
-  if (q.ops) q.ops += first;
-  return q;
-}
-
 inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (poisoned_) return poisoned(err);
   if (b.counts) *b.counts = {0, 0};

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpuhash/gpuhash.h"
+
 namespace gpuhash {
 
 // Added to by kernels: on CUDA these lie in device memory, in stripes that blocks take turns at, since millions of warps
@@ -50,6 +52,20 @@ struct request {
   // CUDA, accumulate and assign: 1: no batch that erases runs at the same time, so that a slot that has a key keeps it
   uint32_t keys_stay;
 };
+
+// Elements first .. first + n - 1 of a batch.
+inline request part_of(request q, size_t first, size_t n) {
+  const auto skip = [first](const void* p, size_t width) {
+    return p ? static_cast<const char*>(p) + first * width : nullptr;
+  };
+  q.n = n;
+  q.keys = skip(q.keys, q.key_bytes);
+  q.values = skip(q.values, q.value_bytes);
+  q.out_values = const_cast<char*>(skip(q.out_values, q.kind == GPUHASH_OP_COUNT ? sizeof(uint64_t) : q.value_bytes));
+  if (q.status) q.status += first;
+  if (q.ops) q.ops += first;
+  return q;
+}
 
 // In which order cells are collected. Homes ascend with the hash: pairs that leave one table in the order of its cells
 // and enter a small one, which grows, would all crowd in one corner of it. So lines of cells are taken in strides that

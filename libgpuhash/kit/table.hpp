@@ -321,7 +321,6 @@ class table {
     bool estimated = false;   // CPU: or, so many distinct keys has the window
   };
   request request_for(const gpuhash_batch& b) const;
-  static request part_of(request q, size_t first, size_t n);
   gpuhash_status run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err);
   bool serves_alone(const request& q) const;
   void serve(part& p, const host_turn& turn);

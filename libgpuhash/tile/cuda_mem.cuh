@@ -229,7 +229,8 @@ struct cuda_mem {
   }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-  GH_FN static void relax() { __nanosleep(32); }
+  // Thousands of tiles that look at a line again and again would keep the one that they wait for from reaching it.
+  GH_FN static void relax(u32 turns = 0) { __nanosleep(32u << (turns < 8 ? turns : 8u)); }
 };
 
 // A part of a table in the memory of a block, which only the block's threads know of. Rows of 128 bytes begin in the same

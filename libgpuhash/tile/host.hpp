@@ -121,7 +121,7 @@ struct host_mem {
 #endif
   }
   GH_FN static bool allocation_fails() { return false; }
-  GH_FN static void relax() {
+  GH_FN static void relax(u32 = 0) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)

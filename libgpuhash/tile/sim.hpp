@@ -54,7 +54,7 @@ struct mem {
   }
   static bool allocation_fails() { return the_machine.fail_allocation(); }
   static void fence() { the_machine.fence(); }
-  static void relax() { the_machine.relax(); }
+  static void relax(u32 = 0) { the_machine.relax(); }
 
   // Mutants only.
   template <order O, class T>

@@ -12,7 +12,7 @@
 //     T    cas<order>(T* p, T expected, T desired)  what was seen; equal to expected when it won
 //     T    exchange<order>(T* p, T v)             u32, u64
 //     T    fetch_add|fetch_or|fetch_and<order>(T* p, T v)    u32, u64
-//     void relax()                                in every loop that waits for another tile
+//     void relax(u32 turns = 0)                   in every loop that waits for another tile; longer after many turns in vain
 //     void fence()                                acquire and release, for relaxed accesses before and after it
 //     bool allocation_fails()                     false; the explorer says true where an allocation is to fail
 //

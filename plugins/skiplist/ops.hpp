@@ -209,6 +209,7 @@ struct skip_op {
   u8 level, goal;
   bool looked;  // at LOCK, for a miss
   u8 sideways;  // steps to the right since start_at; `from_top` when the search has begun at the top
+  u8 turns;     // in vain, at this chunk
   u8 own_kind;
   u8 routes;  // 0: the operation itself; or the deed that is left one level up
   key k;
@@ -311,7 +312,10 @@ struct skip_op {
     }
     const deed what = deed(u32(r.lo >> 40));
     const u32 top = u32(r.lo >> 32) & 255;
-    if (what == deed::lost) return verdict::again;
+    if (what == deed::lost) {
+      count_turn();
+      return verdict::again;
+    }
     if (!routes) {
       const u32 kd = kind();
       const bool added = in_kinds(kd, adding_kinds) && (what == deed::yes || what == deed::raise);
@@ -348,6 +352,7 @@ struct skip_op {
     at = table::head(level);
     zombie = none;
     looked = false;
+    turns = 0;
   }
   // The zombie before this one leads on to where this one does: a table that shrinks from its end makes chains of them.
   // All lanes of a tile write the same. On CUDA finds write nothing.
@@ -359,11 +364,14 @@ struct skip_op {
     at = to;
     level = u8(to_level);
     looked = false;
+    turns = 0;
     return verdict::next;
   }
+  GH_FN void count_turn() { turns += turns < 255; }
   GH_FN verdict wait() {
     looked = false;
-    Mem::relax();
+    Mem::relax(turns);
+    count_turn();
     return verdict::again;
   }
   // The key is not in the row, which is no snapshot: entries may have moved past the loads. It counts for a row that comes
@@ -391,7 +399,7 @@ struct skip_op {
   // Lock `at`. False: it is locked, or has been split or merged since.
   GH_FN bool lock_enclosing(locked& c) const {
     if (!c.try_lock()) {
-      if (table::is_locked(c.before)) Mem::relax();
+      if (table::is_locked(c.before)) Mem::relax(turns);
       return false;
     }
     if (sought <= F::key_of(c.next) || GH_MUTANT(unchecked_enclosing)) return true;

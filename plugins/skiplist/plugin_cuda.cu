@@ -39,7 +39,7 @@ int run_chunks(const void* t, const request& q, totals* sum) {
   return int(cudaErrorInvalidValue);
 }
 template <class F>
-int run(const void* table, const request& q, totals* sum) {
+int run_whole(const void* table, const request& q, totals* sum) {
   switch (static_cast<const skip_table<F>*>(table)->slots) {
     case 8: return run_chunks<F, 8>(table, q, sum);
     case 16: return run_chunks<F, 16>(table, q, sum);
@@ -48,6 +48,27 @@ int run(const void* table, const request& q, totals* sum) {
       break;
   }
   return int(cudaErrorInvalidValue);
+}
+
+// In a table of few chunks all tiles want the lock of one of them. So a batch that adds to few pairs is served in pieces, one
+// after the other, each of which finds a quarter of what it will leave.
+#ifndef GPUHASH_FIRST_PIECE
+#define GPUHASH_FIRST_PIECE (1u << 14)
+#endif
+inline constexpr u64 first_piece = GPUHASH_FIRST_PIECE, many_pairs = 64 * first_piece;
+template <class F>
+int run(const void* table, const request& q, totals* sum) {
+  const bool adds = q.kind == mixed || in_kinds(q.kind, adding_kinds);
+  if (!adds || q.n_there) return run_whole<F>(table, q, sum);
+  u64 done = 0;
+  while (done < q.n) {
+    const u64 there = q.added < many_pairs ? q.added + done : many_pairs;
+    const u64 wanted = there >= many_pairs ? q.n : 3 * there > first_piece ? 3 * there : first_piece;
+    const u64 piece = q.n - done < wanted ? q.n - done : wanted;
+    if (const int e = run_whole<F>(table, part_of(q, done, piece), sum)) return e;
+    done += piece;
+  }
+  return 0;
 }
 
 // ---- all pairs, in order: the live chunks of level 0 by their first key, and then what is in them ------------------------

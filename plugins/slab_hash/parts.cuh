@@ -52,6 +52,10 @@ struct slab_parts {
   // Where keys repeat, those of a long chain wait for one another longer in the memory of a block than in the table.
   static constexpr bool divides_skewed = false, declines = true;
   static constexpr u64 least = parts_all_least, least_share = 4;
+  static constexpr bool sums_if_repeating = true;
+  // A thread for each bucket looks at the whole chain, again and again.
+  static constexpr u64 longest_chain = 128;  // slots behind the base slab, were all units in use
+  static bool pays(const table& t) { return units(t) * (t.slab_slots - 1) <= longest_chain * t.buckets; }
   // Chains that are there have to be copied, slab after slab.
   static constexpr bool empty_only(u32 kind, bool told) { return kind != accumulate || told; }
   template <class Tile, u32 Kind>
@@ -78,9 +82,9 @@ struct slab_parts {
   }
 
   // Slabs behind the base slabs of so many buckets: their share of the heap's units, and a quarter and 32 for chance.
+  static constexpr u64 units(const table& t) { return u64(t.heap.supers) * t.heap.blocks * block_units; }
   static constexpr u64 slabs_behind(const table& t, u32 buckets) {
-    const u64 units = u64(t.heap.supers) * t.heap.blocks * block_units;
-    const u64 share = units * buckets / (u64(t.buckets) + 1);
+    const u64 share = units(t) * buckets / (u64(t.buckets) + 1);
     return share + share / 4 + 32;
   }
   static constexpr u32 most_behind(const table& t, u32 buckets) {

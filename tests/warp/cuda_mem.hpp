@@ -75,7 +75,7 @@ struct cuda_mem {
   }
   static bool allocation_fails() { return false; }
   static void fence() { pause(); }
-  static void relax() { pause(); }
+  static void relax(u32 = 0) { pause(); }
 };
 
 struct block_mem : cuda_mem {

@@ -11,14 +11,15 @@ HOMES = "libgpuhash/drive/cuda_homes.cuh"
 LINEAR, SLAB = "plugins/linear_probe/ops.hpp", "plugins/slab_hash/ops.hpp"
 HIVE = "plugins/hive/ops.hpp"
 MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
+ENGINE = "libgpuhash/kit/engine.hpp"
 PARTS, LINEAR_PARTS = "libgpuhash/drive/cuda_parts.cuh", "plugins/linear_probe/parts.hpp"
 
 LINEAR_MOVE, SLAB_MOVE = "plugins/linear_probe/rebuild.cuh", "plugins/slab_hash/rebuild.cuh"
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 LINES = "plugins/stadium/serve_lines.cuh"
-SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS = (
-    "plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh")
+SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS, SKIP_CUDA = (
+    "plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh", "plugin_cuda.cu")
 )
 
 
@@ -130,7 +131,7 @@ MUTANTS = [
     Mutant("part-not-written", PARTS, "cuda_mem::store_row(t.slots + begin + i, some.w);", "(void)some;"),
     Mutant("usual-is-assumed", PARTS, "status && answer != usual", "false"),
     Mutant("contents-unseen", PARTS, "q.added > slots / nearly_empty_share", "false"),
-    Mutant("repeats-unseen", PARTS, "found[3] + found[4] < few_repeats", "true"),
+    Mutant("repeats-unseen", PARTS, "repeats < few_repeats", "true"),
     Mutant("few-for-many-slots", PARTS, "w.n >= slots / Parts::least_share", "true"),
     Mutant("never-for-auto", PARTS, "large && q.kind != erase", "large && q.kind == accumulate"),
     Mutant("joined-say-yes", PARTS, "if (told) q.status[number_at(w, x)] = u8(no);", ";"),
@@ -140,7 +141,8 @@ MUTANTS = [
     Mutant("joined-fail-alone", PARTS, "w.found->failed = 1;", "w.found->failed = 0;"),
     Mutant("failed-counted-once", PARTS, "if (slot == nobody || !w.failed[slot]) continue;", "if (true) continue;"),
     Mutant("nan-of-nothing", PARTS, "V(~V(0) >> 1)", "V(0)"),
-    Mutant("chunk-without-its-values", PARTS, "static_cast<const char*>(q.values) + done * q.value_bytes", "q.values"),
+    Mutant("chunk-without-its-values", ENGINE, "skip(q.values, q.value_bytes)", "q.values"),
+    Mutant("chunk-of-the-first-status", ENGINE, "if (q.status) q.status += first;", ";"),
     Mutant("part-from-its-start", LINEAR_PARTS, "return group;", "return 0;"),
     Mutant("part-goes-on", LINEAR_PARTS, "part.n_slots = n;", "part.n_slots = n - n / 4;"),
     Mutant("value-added-twice", "plugins/linear_probe/ops.hpp", "go && writing && !won", "go && writing"),
@@ -257,14 +259,20 @@ MUTANTS = [
     Mutant("join-overwrites", DRIVE, "join_operands(j, seen, v)", "v"),
     Mutant("join-nan", DRIVE, "join_operands(j, seen, v)", "join(j, seen, v)"),
     Mutant("join-value-early", DRIVE, "__syncthreads();\n    v = value[me];", "v = value[me];"),
-    Mutant("follower-of-failed", DRIVE, "status[first] > yes ? status[first] : u32(no)", "u32(no)"),
-    Mutant("follower-says-yes", DRIVE, "status[first] > yes ? status[first] : u32(no)", "status[first]"),
+    Mutant("join-any-kind", DRIVE, "kind[seen] == kd", "true"),
+    Mutant("assigned-and-lost", DRIVE, "if (first != me && kd == assign) value[first] = v;", ";"),
+    Mutant("follower-of-failed", DRIVE, "said > yes || kd == find ? said : u32(no)", "kd == find ? said : u32(no)"),
+    Mutant("follower-says-yes", DRIVE, "said > yes || kd == find ? said : u32(no)", "said"),
+    Mutant("follower-finds-nothing", DRIVE, "if (kd == find) res.value = value[first];", ";"),
     Mutant(
         "follower-early",
         DRIVE,
-        "status[threadIdx.x] = u8(res.status);\n    __syncthreads();",
-        "status[threadIdx.x] = u8(res.status);",
+        "__syncthreads();\n    if (!mine || first == me) return;",
+        "if (!mine || first == me) return;",
     ),
+    # batches in pieces
+    Mutant("piece-of-the-first", SKIP_CUDA, "part_of(q, done, piece)", "part_of(q, 0, piece)"),
+    Mutant("piece-left-out", SKIP_CUDA, "done += piece;", "done += piece + 1;"),
     # cells
     Mutant("cells-overlap", DRIVE, "up_to - mine", "up_to"),
     Mutant("cells-above", DRIVE, "lane >= d ? below : 0", "below"),
@@ -421,7 +429,7 @@ MUTANTS = [
     Mutant("side-inserted-over", SKIP_BUILD, "q.kind == insert && side_is_there(t, k)", "false"),
     Mutant("above-everything", SKIP_READ, "q.which == above && k == empty_key<key>", "false"),
     # sums that leave the range of their type, and come back
-    Mutant("large-in-a-block", DRIVE, "mine && may_join_first(j, v)", "mine"),
+    Mutant("large-in-a-block", DRIVE, "mine && may_join(kd, v, j)", "mine"),
     Mutant(
         "carry-of-a-block",
         DRIVE,

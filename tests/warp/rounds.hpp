@@ -525,6 +525,7 @@ inline void far_elements(const shape& s, u64 seed) {
   };
   q.n = far + n, q.keys = back(q.keys, q.key_bytes), q.status = back(q.status, 1), q.ops = back(q.ops, 1);
   if (q.values) q.values = back(q.values, q.value_bytes);
+  q.added = far;  // to a table of so many keys a batch is added in one piece
   for (const u32 kind : {u32(insert), u32(find), u32(count), u32(mixed), u32(erase)}) {
     if (!has_kind(s, kind)) continue;
     std::fill(p.status.begin(), p.status.end(), untouched);

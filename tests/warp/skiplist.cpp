@@ -45,6 +45,7 @@ struct skip_store final : store {
     key_bytes = sizeof(typename F::key);
     value_bytes = sizeof(typename F::value);
   }
+  bool in_order(const batch& b) const override { return !adds(b.kind) && b.kind != mixed; }  // but in pieces
   int64_t used() const override {
     skip_check<F> check(t);
     const std::string broken = check.run();
