@@ -195,7 +195,7 @@ struct skip_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool writing = Kind == mixed || (Kind != find && Kind != count);
-  static constexpr bool has_slow = writing;
+  static constexpr bool has_slow = writing, waits_for_locks = writing;
   // Updates need 80 registers, those of wide keys beside other kinds some more.
   static constexpr int cuda_blocks = Kind == mixed && sizeof(typename F::key) == 8 ? 2 : writing ? 3 : 0;
   static constexpr bool many_rows = true;  // no operation ends at the first row, but in a tiny table
