@@ -124,7 +124,7 @@ def test_without_scratch_memory(name: str, refuses: bool) -> None:
 def test_chunks() -> None:
     """A batch that is longer than what is divided at a time."""
     n = (1 << 23) + 5
-    keys = np.arange(n, dtype="u4") * np.uint32(0x9E3779B1)
+    keys = (np.arange(n + 100, dtype="u4") * np.uint32(0x9E3779B1))[:n]  # more lie behind them
     was = _core.piece(1 << 25)
     try:
         with gh.Table(
@@ -151,32 +151,62 @@ def test_growth() -> None:
             t.check()
 
 
+def asked(memory: Memory, call, *args) -> int:
+    """Blocks of scratch memory that a call takes."""
+    before = memory.asked
+    call(*args)
+    return memory.asked - before
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_which_batches_of_hive_are_divided(threads: int) -> None:
     n = 1 << 20
-    memory = Memory(least=n * 19)
-    keys = np.arange(1, 2 * n + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
-    old, new = keys[:n], keys[n:]
-    skewed = np.resize(keys[n : n + n // 8], n)
-    skewed[::2] = keys[n]
-
-    def asked(call, *args) -> int:
-        before = memory.asked
-        call(*args)
-        return memory.asked - before
-
-    with gh.Table(
-        "hive", value_dtype="u8", capacity=2 * n, grow=False, device="cpu", memory=memory, threads=threads
-    ) as t:
-        assert asked(t.insert, old[: n // 2], old[: n // 2]) == 0  # few elements
-        assert asked(t.insert, skewed, skewed) == 0
+    memory = Memory(least=n * 9)
+    keys = np.arange(1, 4 * n + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+    old, new, few, others = keys[:n], keys[n : 2 * n], keys[2 * n : 5 * n // 2], keys[3 * n :]
+    skewed = np.where(np.arange(n) % 4, others, others[0])
+    makes = {"value_dtype": "u8", "grow": False, "device": "cpu", "memory": memory, "threads": threads}
+    with gh.Table("hive", capacity=3 * n, **makes) as t:
+        assert asked(memory, t.insert, old, old) == 0  # less than half full
+        assert asked(memory, t.insert, new, new) == 1
+        assert asked(memory, t.insert, few, few) == 0
+        assert asked(memory, t.insert, skewed, skewed) == 0
         t.erase(skewed)
-        assert asked(t.insert, old, old) == 0  # half of them are there, and among them the first ones
-        assert asked(t.insert_or_assign, old, old) == 0
-        assert asked(t.contains, old) == 0
-        assert asked(t.insert, new, new) == 1
-        assert asked(t.erase, new) == 0
-        assert len(t) == n
-        mask = t.insert(keys[::-1], keys[::-1])
-        check_mask(mask, keys[::-1], set(new.tolist()))
+        assert asked(memory, t.insert_or_assign, old, old) == 0  # they are there
+        assert asked(memory, t.contains, others) == 0
+        assert asked(memory, t.erase, others) == 0
+        assert asked(memory, t.erase, new) == 0
+        assert len(t) == n + len(few)
+        back = keys[: 5 * n // 2][::-1]
+        mask = t.insert(back, back)
+        check_mask(mask, back, set(new.tolist()))
         t.check()
+
+
+@pytest.mark.parametrize(
+    ("options", "divided"),
+    [({}, 1), ({"parts": "never"}, 0), ({"segment": "whole"}, 0), ({"capacity": 8 << 20}, 0)],
+    ids=str,
+)
+def test_which_tables_divide(options: dict, divided: int) -> None:
+    n = 1 << 20
+    memory = Memory(least=n * 19)
+    keys = np.arange(1, n + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
+    makes = {"value_dtype": "u8", "grow": False, "device": "cpu", "memory": memory, "capacity": n, **options}
+    with gh.Table("hive", **makes) as t:
+        assert asked(memory, t.insert, keys, keys) == divided
+        assert len(t) == n
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_other_batches_come_as_they_are(name: str) -> None:
+    """Mixed ones and those that read have no statuses alone."""
+    keys = random_keys(10_000, 3000, "u8", 5)
+    with gh.Table(name, value_dtype="u8", capacity=20_000, grow=False, device="cpu", parts="always") as t:
+        ops = np.where(np.arange(len(keys)) % 3, np.uint8(gh.Op.INSERT), np.uint8(gh.Op.FIND))
+        t.execute(ops, keys, keys)
+        there = set(keys[ops == gh.Op.INSERT].tolist())
+        assert set(t.keys().tolist()) == there
+        found, mask = t.find(keys)
+        assert mask.tolist() == [k in there for k in keys.tolist()]
+        assert (found[mask] == keys[mask]).all()
