@@ -577,6 +577,40 @@ int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t h
   return 0;
 }
 
+// For batches in the order of the table (kit/divided.hpp). Table::homes(): home() is always less. Table::gains_by_order():
+// see homes_engine; where it is not there, no.
+template <class Table>
+struct host_homes {
+  static uint64_t count(const void* table) { return static_cast<const Table*>(table)->homes(); }
+  static bool gains(const void* table) {
+    if constexpr (requires(const Table& t) { t.gains_by_order(); })
+      return static_cast<const Table*>(table)->gains_by_order();
+    else
+      return false;
+  }
+  static void parts_of(const void* table, const request& given, size_t begin, uint32_t n, uint32_t shift,
+                       uint16_t* parts) {
+    const request q = given;  // the compiler knows that nobody writes to them
+    own_copy<Table> t = *static_cast<const Table*>(table);
+    typename Table::key keys[block_size];
+    typename Table::index homes[block_size];
+    for (u32 i = 0; i < n; i += block_size) {
+      const u32 many = n - i < block_size ? n - i : block_size;
+      for (u32 j = 0; j < many; ++j) keys[j] = read_key<typename Table::format>(q, begin + i + j);
+      asm volatile("" : : "r"(keys) : "memory");  // R1
+      for (u32 j = 0; j < many; ++j) homes[j] = t.home(keys[j]);
+      uint16_t* const to = parts + i;
+      for (u32 j = 0; j < many; ++j) to[j] = uint16_t(homes[j] >> shift);
+    }
+  }
+  static constexpr homes_engine all = {count, gains, parts_of};
+  // An engine whose batches may go this way.
+  static constexpr engine added_to(engine e) {
+    e.homes = &all;
+    return e;
+  }
+};
+
 // The engines of a structure: Op<Tile, Kind> over Table<F>, one per slot format. A visit reads Bytes of the table: one
 // cache line, unless that is too narrow a view of it. Shared: the kinds that go through one driver.
 template <template <class> class Table, template <class, u32> class Op, u32 Bytes = 64, u32 Shared = 0>

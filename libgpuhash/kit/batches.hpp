@@ -143,13 +143,54 @@ inline bool table::serves_alone(const request& q) const {
   return writes && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
 }
 
+// May this batch be served in the order of the table (kit/parts.hpp)? With the gate held.
+inline bool table::may_divide(const request& q) const {
+  constexpr uint32_t kinds = 1u << GPUHASH_OP_INSERT | 1u << GPUHASH_OP_ASSIGN | 1u << GPUHASH_OP_ACCUMULATE |
+                             1u << GPUHASH_OP_ERASE | 1u << GPUHASH_OP_INSERT_MULTI | 1u << GPUHASH_OP_ERASE_ALL;
+  if (!engine_->homes || q.parts == parts_never || q.only_failed || !(kinds >> q.kind & 1)) return false;
+  if (q.parts == parts_always) return true;
+  const bool joins = q.kind == GPUHASH_OP_INSERT || q.kind == GPUHASH_OP_ASSIGN || q.kind == GPUHASH_OP_ACCUMULATE;
+  const uint64_t used = uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
+  return joins && q.n >= divided_least && q.n >= slots() / divided_least_share && used + q.n >= slots() / 2 &&
+         bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
+}
+
+// Does it pay for these elements? By a sample: equal keys are better combined, which the engine does, and keys that are
+// there are found without taking a second look.
+inline bool table::gains_by_order(const request& q) {
+  if (q.parts == parts_always) return true;
+  if (q.n < estimate_sample || distinct_keys(q, estimate_sample).most < estimate_sample - estimate_sample / 8)
+    return false;
+  uint64_t present = 0;
+  return count_present(q, nullptr, few_elements, &present, nullptr) == GPUHASH_OK && present < few_elements / 2;
+}
+
+inline void table::serve_in_order(const request& q, totals* sum) {
+  const size_t chunks = (q.n + most_divided - 1) / most_divided;
+  const size_t chunk = (q.n + chunks - 1) / chunks;
+  divided_batch batch(*engine_->homes, layout(), q, chunk);
+  std::optional<scratch> memory;
+  for (size_t done = 0; done < q.n; done += chunk) {
+    const request some = part_of(q, done, q.n - done < chunk ? q.n - done : chunk);
+    const bool divided = gains_by_order(some);
+    if (divided && !memory) memory.emplace(*this, batch.bytes(), nullptr);
+    if (divided && *memory)
+      batch.serve(some, memory->get(), sum, engine_->run);
+    else
+      engine_->run(layout(), some, sum);
+  }
+}
+
 inline void table::serve(part& p, const host_turn& turn) {
   p.q.alone = turn.alone;
   if (turn.alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
   p.slots = slots();
   p.growths = growths_;
   totals now{};
-  engine_->run(layout(), p.q, &now);
+  if (may_divide(p.q))
+    serve_in_order(p.q, &now);
+  else
+    engine_->run(layout(), p.q, &now);
   totals& all = head()->sum[0];
   __atomic_fetch_add(&all.live, now.live, __ATOMIC_RELAXED);
   __atomic_fetch_add(&all.used, now.used, __ATOMIC_RELAXED);

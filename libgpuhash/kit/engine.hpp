@@ -109,6 +109,8 @@ struct engine {
   bool in_place = false;
   // CUDA, hive, else NULL: its steps of linear hashing (plugins/hive/steps.hpp).
   const struct segment_engine* segments = nullptr;
+  // CPU, or NULL: where keys have their homes, for batches in the order of the table (kit/divided.hpp).
+  const struct homes_engine* homes = nullptr;
 };
 
 // Slot formats, as engines and tables number them.

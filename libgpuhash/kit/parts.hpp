@@ -15,8 +15,12 @@ namespace gpuhash {
 //                        so in place (request::keys_stay); a structure that adds nothing in place asks for all that
 //                        accumulates
 //   none of these        of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines)
-// The CPU does not divide a batch: there it is whether equal keys of a chunk are combined before they reach the table, and
-// whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
+// On the CPU it is also whether equal keys of a chunk are combined before they reach the table, and whether a batch that one
+// thread serves may ask for the table to itself (always: combined whatever the keys are). A batch is divided there
+// (divided.hpp) with `always` if it is of one kind that writes. auto:
+//   insert, assign,      in tables that gain by it (homes_engine::gains), if the batch has divided_least elements and one for
+//   accumulate           every divided_least_share slots, the table has divided_table bytes and at least half as many keys and
+//                        elements as slots, and hardly any sampled element repeats another, nor are most of them there
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
 
 // A smaller batch takes less time than asking it.
@@ -31,6 +35,19 @@ inline constexpr uint64_t parts_least_share = 16;
 #define GPUHASH_PARTS_ALL_LEAST (uint64_t(1) << 24)
 #endif
 inline constexpr uint64_t parts_all_least = GPUHASH_PARTS_ALL_LEAST;
+
+// CPU: where paths begin, for batches in the order of the table (divided.hpp).
+struct homes_engine {
+  uint64_t (*count)(const void* table);
+  // Does an element that adds a key save more random accesses than dividing it costs?
+  bool (*gains)(const void* table);
+  // The parts of n keys of q, from number `begin` on: their homes, shifted to the right.
+  void (*parts_of)(const void* table, const request& q, size_t begin, uint32_t n, uint32_t shift, uint16_t* parts);
+};
+
+inline constexpr uint64_t divided_least = uint64_t(1) << 20;
+inline constexpr uint64_t divided_least_share = 32;
+inline constexpr uint64_t divided_table = uint64_t(1) << 24;  // a smaller one lies in the third-level cache, or nearly
 
 struct parts_engine {
   // Bytes that the batch needs beside the table; 0: this batch is not for this way.

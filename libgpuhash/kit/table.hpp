@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "libgpuhash/kit/adding.hpp"
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/distinct.hpp"
+#include "libgpuhash/kit/divided.hpp"
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
@@ -224,6 +226,9 @@ class table {
     host_gate_.unlock_shared();
     return uint64_t(used);
   }
+  uint64_t bytes_of_slots() const {
+    return slots() * (format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8);
+  }
   uint64_t taken() const { return room_.taken(); }                     // slots that are used or claimed
   uint64_t used() const { return room_.used(); }                       // as far as it is known
   void forget_claims(uint64_t used) { room_.recount(used, limit()); }  // used is what is used, and nothing runs
@@ -323,6 +328,9 @@ class table {
   request request_for(const gpuhash_batch& b) const;
   gpuhash_status run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err);
   bool serves_alone(const request& q) const;
+  bool may_divide(const request& q) const;
+  bool gains_by_order(const request& q);
+  void serve_in_order(const request& q, totals* sum);
   void serve(part& p, const host_turn& turn);
   gpuhash_status run_by_building(const request& q, totals* sum, bool* done, gpuhash_error* err);
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);

@@ -131,6 +131,9 @@ struct hive_table {
   }
   // The home among the buckets of its segment.
   GH_FN index place_of(index h) const { return reduce(index(h * base), segment_buckets); }
+  GH_FN u64 homes() const { return buckets(); }
+  // On the CPU: all buckets of a key lie near its home, and so does what makes room for it.
+  GH_FN bool gains_by_order() const { return segments() >= 64; }
   GH_FN index home(key k) const {
     const index h = first_hash(k);
     return segment_of(h) * segment_buckets + place_of(h);

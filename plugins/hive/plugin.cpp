@@ -28,8 +28,9 @@ constexpr gpuhash_option_info option_list[] = {
      "inserting and accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; "
      "assigning and accumulating where a large batch names some keys again and again; not where many slots are dead. "
      "CPU: combine equal keys of a "
-     "batch that adds before they reach the table, and let a batch that one thread serves have the table to itself. "
-     "auto: combine where a sample says that it pays"},
+     "batch that adds before they reach the table, let a batch that one thread serves have the table to itself, and "
+     "serve a large batch in the order of the table. auto: combine where a sample says that it pays; in order, 2^20 "
+     "elements or more that add keys to a table that they leave half full"},
     {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
 };
 

@@ -53,12 +53,16 @@ int run(const void* table, const request& q, totals* sum) {
   }
 }
 
+template <class F>
+constexpr engine of_hive() {
+  return host_homes<hive_table<F>>::added_to({run<F>, collect_on_host<hive_table<F>>});
+}
 // constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
 static constinit const engine engines[format_count] = {
-    {run<set32>, collect_on_host<hive_table<set32>>},
-    {run<pair32>, collect_on_host<hive_table<pair32>>},
-    {run<set64>, collect_on_host<hive_table<set64>>},
-    {run<pair64>, collect_on_host<hive_table<pair64>>},
+    of_hive<set32>(),
+    of_hive<pair32>(),
+    of_hive<set64>(),
+    of_hive<pair64>(),
 };
 
 GH_END

@@ -41,6 +41,7 @@ struct linear_table {
       1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
   static constexpr bool side_slots = true;
   static constexpr bool cells_are_slots = true;
+  GH_FN u64 homes() const { return groups; }
   // Every slot, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return n_slots; }
   template <class Mem, class Emit>

@@ -17,12 +17,17 @@ int run(const void* table, const request& q, totals* sum) {
   return host_engines<linear_table, op_of_any_groups, 64, writing_kinds>::run<F>(table, q, sum);
 }
 
+template <class F>
+constexpr engine of_linear() {
+  return host_homes<linear_table<F>>::added_to(
+      {run<F>, collect_on_host<linear_table<F>>, nullptr, nullptr, linear_rebuild<F>::run});
+}
 // constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
 static constinit const engine engines[format_count] = {
-    {run<set32>, collect_on_host<linear_table<set32>>, nullptr, nullptr, linear_rebuild<set32>::run},
-    {run<pair32>, collect_on_host<linear_table<pair32>>, nullptr, nullptr, linear_rebuild<pair32>::run},
-    {run<set64>, collect_on_host<linear_table<set64>>, nullptr, nullptr, linear_rebuild<set64>::run},
-    {run<pair64>, collect_on_host<linear_table<pair64>>, nullptr, nullptr, linear_rebuild<pair64>::run},
+    of_linear<set32>(),
+    of_linear<pair32>(),
+    of_linear<set64>(),
+    of_linear<pair64>(),
 };
 
 GH_END

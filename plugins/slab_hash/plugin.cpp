@@ -32,7 +32,8 @@ constexpr gpuhash_option_info option_list[] = {
      "duplicates. "
      "auto: large ones of distinct keys, or of few keys. CPU: combine equal keys of a batch that adds before they "
      "reach the table, and let a batch that one "
-     "thread serves have the table to itself. auto: combine where a sample says that it pays"},
+     "thread serves have the table to itself; always: and serve a batch in the order of the table. auto: combine where "
+     "a sample says that it pays"},
 };
 
 // The fastest slab at this utilisation, as measured (docs/performance.md), that can reach it.

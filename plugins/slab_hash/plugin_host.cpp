@@ -49,7 +49,8 @@ int values_on_host(const void* table, const request& q, const uint64_t* offsets)
 
 template <class F>
 constexpr engine with_walks() {
-  return {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run};
+  return host_homes<slab_table<F>>::added_to(
+      {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run});
 }
 // constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
 static constinit const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
