@@ -151,7 +151,7 @@ inline bool table::may_divide(const request& q) const {
   if (q.parts == parts_always) return true;
   const bool joins = q.kind == GPUHASH_OP_INSERT || q.kind == GPUHASH_OP_ASSIGN || q.kind == GPUHASH_OP_ACCUMULATE;
   const uint64_t used = uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
-  return joins && q.n >= divided_least && q.n >= slots() / divided_least_share && used + q.n >= slots() / 2 &&
+  return joins && q.n >= divided_least && q.n >= slots() / divided_least_share && used + q.n >= slots() / 4 * 3 &&
          bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
 }
 

@@ -19,8 +19,8 @@ namespace gpuhash {
 // thread serves may ask for the table to itself (always: combined whatever the keys are). A batch is divided there
 // (divided.hpp) with `always` if it is of one kind that writes. auto:
 //   insert, assign,      in tables that gain by it (homes_engine::gains), if the batch has divided_least elements and one for
-//   accumulate           every divided_least_share slots, the table has divided_table bytes and at least half as many keys and
-//                        elements as slots, and hardly any sampled element repeats another, nor are most of them there
+//   accumulate           every divided_least_share slots, the table has divided_table bytes, keys and elements together are
+//                        three quarters of the slots, and hardly any sampled element repeats another, nor are most of them there
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
 
 // A smaller batch takes less time than asking it.

@@ -30,7 +30,7 @@ constexpr gpuhash_option_info option_list[] = {
      "CPU: combine equal keys of a "
      "batch that adds before they reach the table, let a batch that one thread serves have the table to itself, and "
      "serve a large batch in the order of the table. auto: combine where a sample says that it pays; in order, 2^20 "
-     "elements or more that add keys to a table that they leave half full"},
+     "elements or more that add keys to a table that they leave three quarters full"},
     {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
 };
 

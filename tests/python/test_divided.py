@@ -163,11 +163,12 @@ def test_which_batches_of_hive_are_divided(threads: int) -> None:
     n = 1 << 20
     memory = Memory(least=n * 9)
     keys = np.arange(1, 4 * n + 1, dtype="u8") * np.uint64(0x9E3779B97F4A7C15)
-    old, new, few, others = keys[:n], keys[n : 2 * n], keys[2 * n : 5 * n // 2], keys[3 * n :]
-    skewed = np.where(np.arange(n) % 4, others, others[0])
+    half = 5 * n // 4
+    old, new, few, others = keys[:half], keys[half : half + n], keys[half + n : 5 * n // 2], keys[3 * n :]
+    skewed = np.where(np.arange(n) % 4, np.resize(others[: n // 8], n), others[0])
     makes = {"value_dtype": "u8", "grow": False, "device": "cpu", "memory": memory, "threads": threads}
-    with gh.Table("hive", capacity=3 * n, **makes) as t:
-        assert asked(memory, t.insert, old, old) == 0  # less than half full
+    with gh.Table("hive", capacity=5 * n // 2, **makes) as t:
+        assert asked(memory, t.insert, old, old) == 0  # leave room for many more
         assert asked(memory, t.insert, new, new) == 1
         assert asked(memory, t.insert, few, few) == 0
         assert asked(memory, t.insert, skewed, skewed) == 0
@@ -176,7 +177,7 @@ def test_which_batches_of_hive_are_divided(threads: int) -> None:
         assert asked(memory, t.contains, others) == 0
         assert asked(memory, t.erase, others) == 0
         assert asked(memory, t.erase, new) == 0
-        assert len(t) == n + len(few)
+        assert len(t) == len(old) + len(few)
         back = keys[: 5 * n // 2][::-1]
         mask = t.insert(back, back)
         check_mask(mask, back, set(new.tolist()))
