@@ -14,7 +14,8 @@ namespace gpuhash {
 //                        parts_least_share slots, and the sample is skewed (Parts::divides_skewed). What else is added is
 //                        so in place (request::keys_stay); a structure that adds nothing in place asks for all that
 //                        accumulates
-//   none of these        of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines)
+//   none of these        of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines); of slab_hash with long
+//                        chains (Parts::pays), and of its told sums of distinct keys beside contents
 // On the CPU it is also whether equal keys of a chunk are combined before they reach the table, and whether a batch that one
 // thread serves may ask for the table to itself (always: combined whatever the keys are). A batch is divided there
 // (divided.hpp) with `always` if it is of one kind that writes. auto:
