@@ -40,7 +40,7 @@
 //                                        than one
 //   static constexpr bool sums_if_repeating  are told sums of auto divided, in a table with contents, only if some sampled
 //                                        elements repeat a key?
-//   static bool pays(t)                  is it worth while to divide batches of auto for this table?
+//   static bool pays(t, q)               is it worth while to divide such a batch of auto for this table?
 //   static constexpr bool declines       is a batch of auto that adds, and has no frequent keys, better served one element after
 //                                        the other where many slots are dead?
 //   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
@@ -1629,7 +1629,7 @@ bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, voi
       w.tile[second] /= 2;
   }
   if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
-  if (q.parts != parts_always && !Parts::pays(t)) return false;
+  if (q.parts != parts_always && !Parts::pays(t, q)) return false;
   const bool large = w.n >= Parts::least && w.n >= slots / Parts::least_share;
   const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
   const bool has_contents = q.added > slots / nearly_empty_share;

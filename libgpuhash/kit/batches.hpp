@@ -25,6 +25,7 @@ inline constexpr size_t status_part = GPUHASH_STATUS_PART;
 #endif
 inline constexpr size_t alone_part = GPUHASH_ALONE_PART;
 
+static_assert(kind_count == GPUHASH_OP_COUNT);
 inline request table::request_for(const gpuhash_batch& b) const {
   request q{};
   q.kind = b.op;

@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "gpuhash/gpuhash.h"
-
 namespace gpuhash {
 
 // Added to by kernels: on CUDA these lie in device memory, in stripes that blocks take turns at, since millions of warps
@@ -53,6 +51,8 @@ struct request {
   uint32_t keys_stay;
 };
 
+inline constexpr uint32_t kind_count = 7;  // tile/types.hpp; its answers have 8 bytes, whatever the table's values are
+
 // Elements first .. first + n - 1 of a batch.
 inline request part_of(request q, size_t first, size_t n) {
   const auto skip = [first](const void* p, size_t width) {
@@ -61,7 +61,7 @@ inline request part_of(request q, size_t first, size_t n) {
   q.n = n;
   q.keys = skip(q.keys, q.key_bytes);
   q.values = skip(q.values, q.value_bytes);
-  q.out_values = const_cast<char*>(skip(q.out_values, q.kind == GPUHASH_OP_COUNT ? sizeof(uint64_t) : q.value_bytes));
+  q.out_values = const_cast<char*>(skip(q.out_values, q.kind == kind_count ? sizeof(uint64_t) : q.value_bytes));
   if (q.status) q.status += first;
   if (q.ops) q.ops += first;
   return q;

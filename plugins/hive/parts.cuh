@@ -49,7 +49,7 @@ struct hive_parts {
   static constexpr bool divides_skewed = true, declines = true;
   static constexpr u64 least = parts_least, least_share = 8;
   static constexpr bool sums_if_repeating = false;
-  static constexpr bool pays(const table&) { return true; }
+  static constexpr bool pays(const table&, const request&) { return true; }
   static constexpr bool empty_only(u32, bool) { return false; }
 
   static bool applies(const table& t) { return t.slot_bits == part_slot_bits; }

@@ -14,7 +14,7 @@ struct linear_parts : linear_part_rules<Format> {
   static constexpr bool divides_skewed = true, declines = false;
   static constexpr u64 least = parts_all_least, least_share = 4;
   static constexpr bool sums_if_repeating = false;
-  static constexpr bool pays(const table&) { return true; }
+  static constexpr bool pays(const table&, const request&) { return true; }
   // Told one after the other, an insert of a key that is there reads it, and writes its status in order.
   static constexpr bool empty_only(u32 kind, bool told) { return kind == insert && told; }
 

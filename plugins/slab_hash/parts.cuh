@@ -54,8 +54,11 @@ struct slab_parts {
   static constexpr u64 least = parts_all_least, least_share = 4;
   static constexpr bool sums_if_repeating = true;
   // A thread for each bucket looks at the whole chain, again and again.
-  static constexpr u64 longest_chain = 128;  // slots behind the base slab, were all units in use
-  static bool pays(const table& t) { return units(t) * (t.slab_slots - 1) <= longest_chain * t.buckets; }
+  static constexpr u64 longest_chain = 128;  // keys
+  static bool pays(const table& t, const request& q) {
+    const u64 room = (t.buckets + units(t)) * (t.slab_slots - 1), most = q.added + q.n;
+    return (most < room ? most : room) <= longest_chain * t.buckets;
+  }
   // Chains that are there have to be copied, slab after slab.
   static constexpr bool empty_only(u32 kind, bool told) { return kind != accumulate || told; }
   template <class Tile, u32 Kind>

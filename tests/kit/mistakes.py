@@ -22,6 +22,7 @@ GATE = "libgpuhash/kit/gate.hpp"
 GRAPHS = "libgpuhash/kit/graphs.hpp"
 ROOM = "libgpuhash/kit/room.hpp"
 BATCHES = "libgpuhash/kit/batches.hpp"
+ENGINE = "libgpuhash/kit/engine.hpp"
 GROWTH = "libgpuhash/kit/growth.hpp"
 WHOLE = "libgpuhash/kit/whole_table.hpp"
 TABLE = "libgpuhash/kit/table.hpp"
@@ -224,11 +225,11 @@ MISTAKES = [
     ),
     Mistake(
         "statuses of later parts",
-        BATCHES,
+        ENGINE,
         "if (q.status) q.status += first;",
         "if (q.status && !PLANTED) q.status += first;",
     ),
-    Mistake("op codes of later parts", BATCHES, "if (q.ops) q.ops += first;", "if (q.ops && !PLANTED) q.ops += first;"),
+    Mistake("op codes of later parts", ENGINE, "if (q.ops) q.ops += first;", "if (q.ops && !PLANTED) q.ops += first;"),
     Mistake(
         "always certain", BATCHES, "if (c.granted && !certain(c.n))", "if (!PLANTED && c.granted && !certain(c.n))"
     ),

@@ -48,7 +48,7 @@ struct part_store final : slab_store<F> {
       : base(&engine_of<F>, buckets_for(keys, g), g.slab_bytes, false,
              keys < 100 ? 3 : u64(double(buckets_for(keys, g)) * g.units) + 4) {
     taken_at_first = heap.taken();
-    base::divides_skewed = false, base::divides_beside_others = 1u << accumulate;
+    base::divides_skewed = false, base::divides_beside_others = 0;
   }
   // Asked after every batch.
   int64_t used() const override {
