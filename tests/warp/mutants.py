@@ -430,7 +430,6 @@ MUTANTS = [
     Mutant("above-everything", SKIP_READ, "q.which == above && k == empty_key<key>", "false"),
     # sums that leave the range of their type, and come back
     Mutant("large-in-a-block", DRIVE, "return kd != accumulate || may_join_first(j, v);", "return true;"),
-    Mutant("floats-of-a-mixture", DRIVE, "if (Kind == mixed && kd == accumulate) return j.type != 2;", ";"),
     Mutant(
         "carry-of-a-block",
         DRIVE,

@@ -231,6 +231,19 @@ inline void beside_each_other(const shape& s, u64 seed) {
   }
 }
 
+// Mixed batches of one block that name each key two or three times.
+inline void mixed_crowds(const shape& s, u64 seed) {
+  title(s, seed, "mixed crowds");
+  random_numbers random{seed};
+  const vector<u64> pool = key_pool(s, 40);
+  auto t = s.make(100);
+  model m;
+  for (int round = 0; round < 12; ++round) {
+    batch b = random_batch(s, random, pool, mixed, 90);
+    check(*t, m, b);
+  }
+}
+
 inline void many_blocks(const shape& s, u64 seed) {
   title(s, seed, "many blocks");
   random_numbers random{seed};
@@ -604,6 +617,7 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
     failing_calls(s, first);
     if (s.make(300)->run->parts) not_by_parts(s);
     if (s.make(300)->far_elements) far_elements(s, first);
+    mixed_crowds(s, first);
     if (s.value_bytes == 4 || s.value_bytes == 8) large_sums(s, first);
   }
   for (const shape& s : shapes)
