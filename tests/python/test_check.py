@@ -11,26 +11,9 @@ KEYS = np.random.default_rng(1).choice(1 << 31, 3000, replace=False).astype("u4"
 NOTHING = (1 << 64) - 1  # an EMPTY slot
 
 
-class Memory:
-    """A memory resource of which a test sees every block."""
-
-    def __init__(self):
-        self.blocks = {}
-
-    def allocate(self, nbytes, alignment, stream):
-        array = np.empty(nbytes + alignment, np.uint8)
-        address = -(-array.ctypes.data // alignment) * alignment
-        self.blocks[address] = array[address - array.ctypes.data :][:nbytes]
-        return address
-
-    def deallocate(self, address, nbytes, alignment, stream):
-        del self.blocks[address]
-
-
 @pytest.fixture
-def filled(backend):
+def filled(backend, memory):
     """A table with KEYS that are their own values; its slots as words, and which of these have a pair."""
-    memory = Memory()
     with gh.Table(
         backend, key_dtype="u4", value_dtype="u4", capacity=len(KEYS), memory=memory, device="cpu", seed=3
     ) as t:
@@ -63,8 +46,7 @@ def test_pairs_that_are_where_they_do_not_belong(filled):
     says(t, words, at[10:12], words[at[10]])  # twice, side by side
 
 
-def test_a_pair_that_is_gone(backend):
-    memory = Memory()
+def test_a_pair_that_is_gone(backend, memory):
     with gh.Table(backend, key_dtype="u4", value_dtype="u4", memory=memory, device="cpu") as t:
         t.insert(np.uint32(77), np.uint32(77))
         t.check()
