@@ -67,13 +67,13 @@ def planted(source: Path, mistakes: list[Mistake]) -> str:
 
 
 def run(program: Path, *arguments: str, mistake: int = 0) -> subprocess.CompletedProcess[str]:
-    """It ends after 100 s of processor time, which other programs do not use up: who waits for ever is a mistake."""
+    """It ends after 300 s of processor time, which other programs do not use up: who waits for ever is a mistake."""
     variables = {**os.environ, VARIABLE: str(mistake)}
     return subprocess.run(
         [program, *arguments],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
         env=variables,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (100, 110)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (300, 310)),
     )
