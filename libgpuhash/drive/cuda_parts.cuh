@@ -28,14 +28,17 @@
 // Parts says of a structure:
 //   using table, F                       its layout and slot format. t.slots: t.n_slots slots, which are cut into parts of
 //                                        2^part_bits; both multiples of 16 bytes
-//   op<Tile, Kind>                       its operations, for a tile of one lane
+//   op<Tile, Kind>                       its operations, for a tile of one lane; not with own_parts
 //   static bool applies(t)               may this table be divided at all?
 //   static constexpr bool adds_in_place  do integers that are accumulated one after the other wait for nobody?
 //   static constexpr bool own_parts      are the parts not 2^part_bits slots each, and served by a kernel of its own?
 //   static constexpr bool divides_skewed  are batches of parts=auto divided whose keys repeat? Else those alone of which
 //                                        hardly any does, and those that join_all takes
-//   static constexpr u64 least           elements of a batch of auto whose keys hardly repeat, and
+//   static constexpr u64 least           elements of a batch of auto whose keys hardly repeat, in a table with contents, and
 //   static constexpr u64 least_share     slots for each of them, at most
+//   static constexpr u64 least_sums(told, contents)  of an accumulate, whatever its keys, in a table that has contents or is
+//                                        nearly empty; and of (true, false) of any batch in one that is nearly empty. Where
+//                                        they are fewer than `least`, there may be half as many slots for each
 //   static constexpr bool empty_only(kind, told)  are these divided only where hardly any slot is in use? No element takes more
 //                                        than one
 //   static constexpr bool sums_if_repeating  are told sums of auto divided, in a table with contents, only if some sampled
@@ -45,6 +48,7 @@
 //                                        the other where many slots are dead?
 //   static index group_of(t, key)        the group where a path begins; own_parts: the part, or a bucket of it
 //   static constexpr bool joins_directly  may join_all serve elements of the table itself? Else it leaves what it has joined
+//   rest_op                              its operations of any kind, for a tile
 // without own_parts
 //   static u32 least_bits(t)             the smallest part_bits
 //   static table local(t, slots, n)      a part of n slots as a table
@@ -60,7 +64,6 @@
 //   static u64 shares(t)                 no part has more than one in so many of the keys
 //   static size_t serve_bytes(t, told)   of a block's memory
 //   static auto server(kind)             the kernel; see serve_parts
-//   rest_op                              instead of op: its operations of any kind, for a tile
 //   static bool dead_at(t, random)       if it declines: is a slot that no other one is preferred to dead?
 //   static constexpr u32 group_bits(t)   0
 #pragma once
@@ -74,7 +77,10 @@ GH_BEGIN
 #define GPUHASH_PART_THREADS 512
 #endif
 #ifndef GPUHASH_PART_SAMPLES
-#define GPUHASH_PART_SAMPLES 4096
+#define GPUHASH_PART_SAMPLES 8192
+#endif
+#ifndef GPUHASH_PART_SAMPLERS
+#define GPUHASH_PART_SAMPLERS 1024
 #endif
 #ifndef GPUHASH_PART_SLACK
 #define GPUHASH_PART_SLACK 32
@@ -118,11 +124,12 @@ GH_BEGIN
 inline constexpr u32 part_threads = GPUHASH_PART_THREADS;     // of a block, and the most bins of a pass
 inline constexpr u32 counted_at_once = GPUHASH_PART_AT_ONCE;  // elements of a thread on their way from memory
 inline constexpr u32 part_samples = GPUHASH_PART_SAMPLES;
-inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;    // elements that are divided at a time, at most
-inline constexpr u64 chunks_most = 16;                   // instead of one of so many
-inline constexpr u32 frequent_slots = 2048;              // rows of two
-inline constexpr u32 frequent_all = frequent_slots + 2;  // and the keys of the side slots
-inline constexpr u32 frequent_least = 3;                 // samples of one key
+inline constexpr u32 sample_threads = GPUHASH_PART_SAMPLERS;  // of the block that looks at them
+inline constexpr u64 part_chunk = GPUHASH_PART_CHUNK;         // elements that are divided at a time, at most
+inline constexpr u64 chunks_most = 16;                        // instead of one of so many
+inline constexpr u32 frequent_slots = 2048;                   // rows of two
+inline constexpr u32 frequent_all = frequent_slots + 2;       // and the keys of the side slots
+inline constexpr u32 frequent_least = 3;                      // samples of one key
 // A batch is skewed where one sample of so many is of a frequent key, or of a run of equal keys.
 inline constexpr u32 skewed_share = 8;
 // And where more than this share of all samples is, keys are joined, and nothing is divided.
@@ -131,9 +138,9 @@ inline constexpr u32 joined_least = part_samples / 8 * 7;
 inline constexpr u64 left_share = 8;
 inline constexpr u32 pick_blocks = (part_samples + 255) / 256;
 // Inserting a key that is there reads it and no more: elements of fewer than 2^21 keys, whose slots lie in L2, are served
-// faster one after the other. Of so many keys about four samples are repeats.
+// faster one after the other. Of so many keys about 16 samples are repeats.
 #ifndef GPUHASH_PART_REPEATS
-#define GPUHASH_PART_REPEATS 4
+#define GPUHASH_PART_REPEATS 16
 #endif
 inline constexpr u32 few_repeats = GPUHASH_PART_REPEATS;
 // A table is nearly empty if no more than one of so many slots is in use.
@@ -300,7 +307,7 @@ __global__ void __launch_bounds__(block_threads)
 
 // One block.
 template <class F>
-__global__ void __launch_bounds__(part_threads, 1)
+__global__ void __launch_bounds__(sample_threads, 1)
     sample(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
   after_the_one_before();
   using key = typename F::key;
@@ -312,23 +319,23 @@ __global__ void __launch_bounds__(part_threads, 1)
   // another sample does.
   u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);
   const u32 me = threadIdx.x;
-  for (u32 i = me; i < slots; i += part_threads) {
+  for (u32 i = me; i < slots; i += sample_threads) {
     seen[i] = empty_key<key>;
     times[i] = 0;
   }
-  for (u32 i = me; i < frequent_slots; i += part_threads) chosen[i] = empty_key<key>;
+  for (u32 i = me; i < frequent_slots; i += sample_threads) chosen[i] = empty_key<key>;
   if (me < 5) found[me] = 0;
   const u64 n = elements(w);
   const bool samples = !w.again || n > rest_at_most(w.n);
   __syncthreads();
 
-  constexpr u32 each = part_samples / part_threads;
+  constexpr u32 each = part_samples / sample_threads;
   key sampled_keys[each], next_keys[each];
 #pragma unroll
   for (u32 i = 0; i < each; ++i) {
     if (!samples) continue;
-    sampled_keys[i] = w.picked[i * part_threads + me];
-    next_keys[i] = w.picked[part_samples + i * part_threads + me];
+    sampled_keys[i] = w.picked[i * sample_threads + me];
+    next_keys[i] = w.picked[part_samples + i * sample_threads + me];
   }
 #pragma unroll
   for (u32 i = 0; i < each; ++i) {
@@ -353,7 +360,7 @@ __global__ void __launch_bounds__(part_threads, 1)
   u32 below = ~0u;
   for (u32 round = 0; samples && round < 3; ++round) {
     const u32 least = round == 0 ? 64 : round == 1 ? 12 : frequent_least;
-    for (u32 i = me; i < slots; i += part_threads) {
+    for (u32 i = me; i < slots; i += sample_threads) {
       const u32 many = times[i];
       if (many && below == ~0u) atomicAdd(found + 1, 1u);
       if (many > 1 && below == ~0u) atomicAdd(found + 4, many - 1);
@@ -370,7 +377,7 @@ __global__ void __launch_bounds__(part_threads, 1)
     __syncthreads();
   }
   const typename F::value none = no_operand_of<typename F::value>(joiner_of(q));
-  for (u32 i = me; i < frequent_all; i += part_threads) {
+  for (u32 i = me; i < frequent_all; i += sample_threads) {
     w.frequent[i] = i < frequent_slots ? chosen[i] : key(empty_key<key> - key(i - frequent_slots));
     w.leader[i] = w.last[i] = nobody;
     w.failed[i] = 0;
@@ -473,6 +480,14 @@ GH_FN void load_elements(typename F::word* to, const request& q, u64 first, u32 
   for (u32 i = 0; i < N; ++i) to[i] = F::make(k[i], v[i]);
 }
 
+// What a block divides at a time.
+struct divided_tile {
+  u64 from;
+  u32 many, first, bins;
+  // Of a thread: element i * part_threads from its first one on is there if i * part_threads is less.
+  GH_FN u32 own(u32 me) const { return many > me ? many - me : 0; }
+};
+
 template <class Key>
 GH_FN u32 bin_of_part(Key k, u32 sub_bits) {
   return u32(mix(Key(k ^ Key(0x58f38dedu)))) >> (32 - sub_bits);
@@ -516,36 +531,43 @@ __global__ void __launch_bounds__(part_threads, 2)
   const u32 sub_bits = Second ? 0 : w.sub_bits;
   const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
   const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
-  for (u64 g = blockIdx.x; g < tiles; g += w.blocks) {
-    // Elements from .. from + many - 1; their bins begin with `first`.
-    u64 from = g * tile;
-    u32 first = 0;
-    u32 bins = to_parts ? w.parts : w.bins;
-    u64 end = n;
-    if constexpr (Second) {
-      const u32 bin = u32(g / per_bin);
-      from = u64(bin) * w.bin_room + g % per_bin * tile;
-      end = u64(bin) * w.bin_room + count_of(w.bin.n + bin, w.bin_room);
-      first = bin << w.bin_bits;
-      bins = first + (1u << w.bin_bits) < w.parts ? 1u << w.bin_bits : w.parts - first;
-      if (from >= end) continue;  // the same for the whole block
+  // From number g on, the first tile that has elements: from .. from + many - 1, whose bins begin with `first`.
+  const auto next_tile = [&](u64& g) {
+    divided_tile x{0, 0, 0, to_parts ? w.parts : w.bins};
+    for (; g < tiles && !x.many; g += w.blocks) {
+      x.from = g * tile;
+      u64 end = n;
+      if constexpr (Second) {
+        const u32 bin = u32(g / per_bin);
+        x.from = u64(bin) * w.bin_room + g % per_bin * tile;
+        end = u64(bin) * w.bin_room + count_of(w.bin.n + bin, w.bin_room);
+        x.first = bin << w.bin_bits;
+        x.bins = x.first + (1u << w.bin_bits) < w.parts ? 1u << w.bin_bits : w.parts - x.first;
+      }
+      if (x.from < end) x.many = u32(end - x.from < tile ? end - x.from : tile);
     }
-    const u32 many = u32(end - from < tile ? end - from : tile);
+    return x;
+  };
+  word mine[each];
+  const auto load = [&](const divided_tile& x) {
+    if constexpr (Second)
+      load_words<each>(mine, w.bin.word + x.from + me, x.own(me));
+    else if (w.again)
+      load_words<each>(mine, w.source.word + x.from + me, x.own(me));
+    else
+      load_elements<F, each>(mine, q, x.from + me, x.own(me));
+  };
+  u64 g = blockIdx.x;
+  divided_tile now = next_tile(g);
+  load(now);
+  while (now.many) {  // the same for the whole block
+    const u64 from = now.from;
+    const u32 many = now.many, first = now.first, bins = now.bins, own_many = now.own(me);
     const auto bin_of = [&](word e) {
       const u32 bin = u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first;
       return sub_bits ? bin << sub_bits | bin_of_part(F::key_of(e), sub_bits) : bin;
     };
-
-    // All loads first: what comes after them changes memory, and no load would be moved across it.
-    word mine[each];
-    u32 place[each];                                 // bin and rank in it
-    const u32 own_many = many > me ? many - me : 0;  // element i is there if i * part_threads is less
-    if constexpr (Second)
-      load_words<each>(mine, w.bin.word + from + me, own_many);
-    else if (w.again)
-      load_words<each>(mine, w.source.word + from + me, own_many);
-    else
-      load_elements<F, each>(mine, q, from + me, own_many);
+    u32 place[each];  // bin and rank in it
     if (me < bins) here.count[me] = 0;
     if (me == 0) here.some_are_full = 0;
     if constexpr (!Second) {
@@ -626,6 +648,8 @@ __global__ void __launch_bounds__(part_threads, 2)
     }
     __syncthreads();
     const bool some_are_full = here.some_are_full;
+    now = next_tile(g);
+    load(now);  // while these leave: no load would be moved across what changes memory
 #pragma unroll 4
     for (u32 x = me; x < total; x += part_threads) {
       const word e = staged[x];
@@ -693,6 +717,15 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
       if (d == verdict::slow) d = op.slow(tile, t, j, true);
   }
 }
+
+// Of kernels that serve elements of the table itself, on a multiprocessor: with more of them registers would be spilled.
+template <class Parts>
+constexpr int blocks_for_rest() {
+  using op = typename Parts::rest_op;
+  return !op::has_slow ? 4 : sizeof(typename Parts::F::word) == 16 ? 1 : least_blocks<op>;
+}
+template <class Parts>
+inline constexpr int rest_blocks = blocks_for_rest<Parts>();
 
 // What a thread has done for its elements.
 struct done_here {
@@ -1307,6 +1340,13 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
   add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
 }
 
+// Does the table have this key? All lanes of a warp, those that look.
+template <class Parts>
+GH_FN bool has_key(const typename Parts::table& t, joiner j, bool looks, typename Parts::F::key k) {
+  typename Parts::rest_op::tile_type tile;
+  return serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
+}
+
 // Looks for the keys of some elements in the table. One block. What most elements answer is written while the batch is read;
 // any other answer is a byte somewhere in memory.
 inline constexpr u32 asked_each = 4;
@@ -1324,14 +1364,7 @@ __global__ void __launch_bounds__(block_threads, 1)
     const u64 x = reduce(mix(u64(i * block_threads + threadIdx.x) + 0x5851f42d4c957f2dull), w.n);
     const auto k = F::key_of(element_at(q, w, x));
     const bool looks = !is_side_key(k);
-    if constexpr (Parts::own_parts) {
-      typename Parts::rest_op::tile_type tile;
-      there += serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
-    } else if (looks) {
-      typename Parts::template op<lone_tile<F, cuda_mem>, find> op;
-      serve_one(op, t, find, k, {}, t.home(k), j);
-      there += op.res.status == yes;
-    }
+    there += has_key<Parts>(t, j, looks, k);
   }
   const u32 all = sum_of_block(there);
   if (threadIdx.x == 0 && all > asked_each * block_threads / 2) w.found->usual = no;
@@ -1359,11 +1392,11 @@ struct rest_items {
         list(w.found->divided ? w.rest : w.source),
         listed(w.again && !w.found->joins ? *list.n : 0) {}
   GH_FN u64 number() const { return u64(listed) + frequent_all; }
-  // An item for each thread of the block, from item `first` on. False: there is none, or another thread's stands for it. Equal
-  // keys of an accumulate are joined: thousands of them would wait for one slot.
-  GH_FN bool take_for_block(u64 first, rest_item<F>* x) const {
-    const u64 i = first + threadIdx.x;
-    const bool mine = i < number() && take(i, x);
+  // An item for each thread of the block whose number is a multiple of `apart`, from item `first` on. False: there is none, or
+  // another thread's stands for it. Equal keys of an accumulate are joined: thousands of them would wait for one slot.
+  GH_FN bool take_for_block(u64 first, u32 apart, rest_item<F>* x) const {
+    const u64 i = first + threadIdx.x / apart;
+    const bool mine = threadIdx.x % apart == 0 && i < number() && take(i, x);
     if constexpr (F::has_value)
       if (q.kind == accumulate) {
         using join_type = block_join<F, accumulate>;
@@ -1408,54 +1441,27 @@ struct rest_items {
   }
 };
 
+// By tiles, as the driver for other batches does it (drive/cuda_homes.cuh): paths may be long here. Few items by many warps,
+// an item for each tile.
 template <class Parts>
-__global__ void __launch_bounds__(block_threads, 4)
+__global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
     serve_rest(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   after_the_one_before();
   using F = typename Parts::F;
-  using op_type = typename Parts::template op<lone_tile<F, cuda_mem>, mixed>;
-  const joiner j = joiner_of(q);
-  const rest_items<F> items(q, w);
-  const u64 n = items.number();
-  int live = 0, used = 0;
-  u32 good = 0, lost = 0;
-  for (u64 from = blockIdx.x * u64(block_threads); from < n; from += 2 * u64(w.blocks) * block_threads) {
-    rest_item<F> x{};
-    if (!items.take_for_block(from, &x)) continue;
-    op_type op;
-    if (is_side_key(x.k))
-      op.res = serve_side<F, cuda_mem>(t.side, q.kind, j, x.k, x.v);
-    else
-      serve_one(op, t, q.kind, x.k, x.v, t.home(x.k), j);
-    live += op.res.live;
-    used += op.res.used;
-    good += op.res.status == yes;
-    items.tell(x, op.res.status, &lost);
-  }
-  add_sums(sum, q.batch_sum, warp_sum(live), warp_sum(used), warp_sum(int(good)), warp_sum(int(lost)), 0);
-}
-
-// The same by tiles, as the driver for other batches does it (drive/cuda_homes.cuh): paths may be long here.
-template <class Parts>  // on a multiprocessor: more would have to spill registers
-inline constexpr int rest_blocks = sizeof(typename Parts::F::word) == 16 ? 1 : least_blocks<typename Parts::rest_op>;
-template <class Parts>
-__global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
-    serve_rest_by_tiles(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
-                        const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
-  after_the_one_before();
-  using F = typename Parts::F;
   using op_type = typename Parts::rest_op;
+  constexpr u32 W = op_type::tile_type::lanes;
   const joiner j = joiner_of(q);
   const rest_items<F> items(q, w);
   const u64 n = items.number();
+  const u64 blocks = u64(w.blocks) / 2 * rest_blocks<Parts>;
+  const u32 apart = n * W <= blocks * block_threads ? W : 1, at_once = block_threads / apart;
   typename op_type::tile_type tile;
   int live = 0, used = 0;
   u32 good = 0, lost = 0;
-  for (u64 from = blockIdx.x * u64(block_threads); from < n;
-       from += u64(w.blocks) / 2 * rest_blocks<Parts> * block_threads) {
+  for (u64 from = u64(blockIdx.x) * at_once; from < n; from += blocks * at_once) {
     rest_item<F> x{};
-    const bool mine = items.take_for_block(from, &x);
+    const bool mine = items.take_for_block(from, apart, &x);
     if (!__any_sync(full_warp, mine)) continue;
     const bool aside = Parts::table::side_slots && is_side_key(x.k);
     result<F> res = serve_homes<op_type, 1>(tile, t, j, mine && !aside, q.kind, x.k, x.v, t.home(x.k));
@@ -1486,33 +1492,10 @@ GH_FN u32 tell_joined(const typename Parts::table&, const request& q, const part
   return lost;
 }
 
-// Left to itself, ptxas spills here, too.
-template <class Parts>
-constexpr int last_blocks() {
-  if constexpr (Parts::own_parts)
-    return rest_blocks<Parts>;
-  else
-    return 4;
-}
-
-// Does the table have this key? All lanes of a warp, those that look.
-template <class Parts>
-GH_FN bool has_key(const typename Parts::table& t, joiner j, bool looks, typename Parts::F::key k) {
-  if constexpr (Parts::own_parts) {
-    typename Parts::rest_op::tile_type tile;
-    return serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
-  } else {
-    typename Parts::template op<lone_tile<typename Parts::F, cuda_mem>, find> op;
-    op.res.status = no;
-    if (looks) serve_one(op, t, find, k, {}, t.home(k), j);
-    return op.res.status == yes;
-  }
-}
-
 // Where an operation found no room, and another one of its key did later, the key is there, and takes the operand. Nothing is
 // added here, so that who finds a key absent is right about that to the end.
 template <class Parts>
-__global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
+__global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
     retry_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                  const __grid_constant__ parts_work<typename Parts::F> w) {
   after_the_one_before();
@@ -1524,13 +1507,8 @@ __global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
     const auto k = F::key_of(w.part.word[i]);
     const auto v = F::value_of(w.part.word[i]);
     const bool there = has_key<Parts>(t, j, from + lane < n, k);
-    if constexpr (Parts::own_parts) {
-      typename Parts::rest_op::tile_type tile;
-      serve_homes<typename Parts::rest_op, 1>(tile, t, j, there, accumulate, k, v, t.home(k));
-    } else if (there) {
-      typename Parts::template op<lone_tile<F, cuda_mem>, mixed> op;
-      serve_one(op, t, accumulate, k, v, t.home(k), j);
-    }
+    typename Parts::rest_op::tile_type tile;
+    serve_homes<typename Parts::rest_op, 1>(tile, t, j, there, accumulate, k, v, t.home(k));
     if (there && q.status) q.status[w.part.at[i]] = u8(no);
   }
 }
@@ -1556,7 +1534,7 @@ GH_FN u32 tell_absent(const typename Parts::table& t, const request& q, const pa
 }
 
 template <class Parts>
-__global__ void __launch_bounds__(block_threads, last_blocks<Parts>())
+__global__ void __launch_bounds__(block_threads, rest_blocks<Parts>)
     tell_failed(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   after_the_one_before();
@@ -1622,21 +1600,17 @@ bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, voi
   parts_work<F> w{};
   w.chunk = chunk;
   w.n = q.n < chunk ? q.n : chunk;
-  for (const bool second : {false, true}) {
-    w.tile[second] = divided_each<F> * part_threads;
-    // Two blocks for each multiprocessor.
-    while (w.tile[second] > part_threads && divide_bytes<F>(second, w.tile[second], told) > block_bytes / 2)
-      w.tile[second] /= 2;
-  }
-  if (block_bytes < divide_bytes<F>(false, w.tile[0], told)) return false;
   if (q.parts != parts_always && !Parts::pays(t, q)) return false;
-  const bool large = w.n >= Parts::least && w.n >= slots / Parts::least_share;
   const bool in_place = Parts::adds_in_place && (q.combine != 0 || q.value_type != 2);
   const bool has_contents = q.added > slots / nearly_empty_share;
-  const bool distinct = large && q.kind != erase && !(Parts::empty_only(q.kind, told) && has_contents);
+  const auto at_least = [&](u64 n) {
+    return w.n >= n && w.n >= slots / Parts::least_share * (w.n < Parts::least ? 2 : 1);
+  };
+  const bool distinct = q.kind != erase && at_least(has_contents ? Parts::least : Parts::least_sums(true, false)) &&
+                        !(Parts::empty_only(q.kind, told) && has_contents);
   const bool skewed = Parts::divides_skewed && (q.kind == assign || (q.kind == accumulate && !in_place)) &&
                       w.n >= parts_least && w.n >= slots / parts_least_share;
-  const bool sums = large && q.kind == accumulate;
+  const bool sums = q.kind == accumulate && at_least(Parts::least_sums(told, has_contents));
   const bool only_repeating = Parts::sums_if_repeating && told && has_contents;
   const bool always = q.parts == parts_always || (sums && !only_repeating);
   w.divides = (always ? whatever_they_are : 0) | (skewed ? if_skewed : 0) |
@@ -1678,6 +1652,16 @@ bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, voi
   if (!served && !w.sub_bits) return false;
   w.part_room = served ? room_for(w.n, shares) + (w.may_join_parts ? u32(w.n / shares / 2) : 0) : 0;
   w.blocks = 2 * multiprocessors();
+  for (const bool second : {false, true}) {
+    u32& tile = w.tile[second];
+    tile = divided_each<F> * part_threads;
+    // Two blocks for each multiprocessor.
+    while (tile > part_threads && divide_bytes<F>(second, tile, told) > block_bytes / 2) tile -= part_threads;
+    // All blocks end at about the same time.
+    const u64 turns = (w.n - 1) / (u64(w.blocks) * tile) + 1, fair = (w.n - 1) / (w.blocks * turns) + 1;
+    while (tile > part_threads && tile - part_threads >= fair) tile -= part_threads;
+    if (block_bytes < divide_bytes<F>(second, tile, told)) return false;
+  }
 
   part_memory m(memory);
   const auto list = [&](u64 n, u64 counters) {
@@ -1759,7 +1743,7 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
       std::swap(w.source, w.rest);  // what the first time leaves is the source of the second
       int e = again ? launch_next(pick<F>, pick_blocks, block_threads, 0, q.stream, q, w)
                     : launch(pick<F>, pick_blocks, block_threads, q.stream, q, w);
-      if (!e) e = launch_next(sample<F>, 1, part_threads, sample_bytes<F>(), q.stream, q, w);
+      if (!e) e = launch_next(sample<F>, 1, sample_threads, sample_bytes<F>(), q.stream, q, w);
       if constexpr (Parts::declines)
         if (!e && may_decline && !again) e = launch_next(decline_for_dead<Parts>, 1, part_threads, 0, q.stream, t, w);
       if (!e && told && q.kind != erase && !again) e = launch_next(ask<Parts>, 1, block_threads, 0, q.stream, t, q, w);
@@ -1781,13 +1765,8 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
         }
       if (!e && w.part_room)
         e = launch_next(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
-      if (!e) {
-        if constexpr (Parts::own_parts)
-          e = launch_next(serve_rest_by_tiles<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, 0, q.stream, t,
-                          q, w, sum);
-        else
-          e = launch_next(serve_rest<Parts>, 2 * w.blocks, block_threads, 0, q.stream, t, q, w, sum);
-      }
+      if (!e)
+        e = launch_next(serve_rest<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, 0, q.stream, t, q, w, sum);
       if constexpr (F::has_value)
         if (!e && w.sums && again) e = launch_next(retry_failed<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w);
       if (!e) e = launch_next(tell_failed<Parts>, w.blocks, block_threads, 0, q.stream, t, q, w, sum);

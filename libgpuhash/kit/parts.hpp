@@ -8,8 +8,9 @@ namespace gpuhash {
 
 // How a request asks for it. auto:
 //   insert, assign,      if the batch has Parts::least elements and one for every Parts::least_share slots, and hardly any
-//   accumulate           sampled element repeats another. Some kinds only where the table is nearly empty (Parts::empty_only)
-//   accumulate           whatever its keys, if it is as large
+//   accumulate           sampled element repeats another. Some kinds only where the table is nearly empty (Parts::empty_only),
+//                        and there all from fewer elements on (Parts::least_sums)
+//   accumulate           whatever its keys, if it has Parts::least_sums elements
 //   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
 //                        parts_least_share slots, and the sample is skewed (Parts::divides_skewed). What else is added is
 //                        so in place (request::keys_stay); a structure that adds nothing in place asks for all that

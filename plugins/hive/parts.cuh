@@ -47,7 +47,8 @@ struct hive_parts {
   using word = typename F::word;
   static constexpr bool adds_in_place = false, own_parts = true, joins_directly = false;
   static constexpr bool divides_skewed = true, declines = true;
-  static constexpr u64 least = parts_least, least_share = 8;
+  static constexpr u64 least = parts_least / 2, least_share = 8;
+  static constexpr u64 least_sums(bool, bool) { return least; }
   static constexpr bool sums_if_repeating = false;
   static constexpr bool pays(const table&, const request&) { return true; }
   static constexpr bool empty_only(u32, bool) { return false; }

@@ -50,6 +50,18 @@ inline constexpr u32 most_patience = 1;
 inline constexpr u32 most_patience = most_retries;
 #endif
 
+// And where slots are not claimed.
+#if defined(GPUHASH_EMULATED_WARP)
+inline constexpr u32 some_patience = 1;
+#elif defined(__CUDACC__)
+inline constexpr u32 some_patience = 8;
+#else
+inline constexpr u32 some_patience = 0;
+#endif
+
+// Who puts a key elsewhere holds a lock for microseconds.
+inline constexpr u32 turns_of_a_placing = 4;
+
 struct placed {
   enum { no_room, done, retry };
   u32 what;
@@ -80,7 +92,7 @@ struct hive_hand {
   // The same, after a wait if somebody holds it.
   GH_FN u32 lock(u32* lock) const {
     const u32 seen = try_lock(lock);
-    if (!(seen & 1)) Mem::relax();
+    if (!(seen & 1)) Mem::relax(turns_of_a_placing);
     HIVE_EVENT(locked);
     return seen;
   }
@@ -152,10 +164,11 @@ struct hive_hand {
     if (last.what == placed::done || GH_MUTANT(dropped_key)) before.what = placed::done;
     return before.packed();
   }
-  // Slots that are claimed first are free for long enough that all buckets of a key may be locked at one time. The stash is
-  // for keys that find no place, so such a key tries again, many times.
+  // The stash is for keys that find no place. One that others were in the way of tries again, and its home is unlocked
+  // meanwhile: who holds a lock may want what another one holds. More often where slots are claimed first, which are free for
+  // long enough that all buckets of a key may be locked at one time.
   GH_FN bool keeps_trying(const placed& p, u32 retries) const {
-    return t.commits && p.what == placed::retry && retries < most_patience;
+    return p.what == placed::retry && retries < (t.commits ? most_patience : some_patience);
   }
 
   // ---- the buckets -----------------------------------------------------------------------------------------------------
@@ -208,7 +221,8 @@ struct hive_hand {
     bool busy = false;
     HIVE_NO_UNROLL
     for (u32 way = 0; way < t.ways; ++way)
-      if (take_free_slot(home, way, pair, used, busy)) return placed{placed::done, used}.packed();
+      if (free_slot_at_once(t.bucket_of(k, home, way)) && take_free_slot(home, way, pair, used, busy))
+        return placed{placed::done, used}.packed();
     const u32 victims = evictions() && !may_be_open(busy) ? t.ways << t.slot_bits : 0;
     HIVE_NO_UNROLL
     for (u32 i = 0, steps = 0; i < victims && steps < (1 + evictions()) * victims; ++i, ++steps) {
@@ -219,19 +233,17 @@ struct hive_hand {
       word victim = Mem::template load<order::acquire>(slot);
       if (!is_live<F>(victim)) continue;  // it was erased
       index v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
-      word* free = free_slot(to);
+      word* free = free_slot_at_once(to);
       const bool last = free;
-      HIVE_NO_UNROLL
-      for (u32 s = 0; s < bucket_slots() && !free; ++s) {  // H2: nobody leaves a home that is not full
-        const word seen = Mem::template load<order::acquire>(t.bucket(to) + s);
-        if (!may_leave(to, seen)) continue;
-        b = to, slot = t.bucket(b) + s, victim = seen;
+      if (!last) {  // H2: nobody leaves a home that is not full
+        b = to, slot = who_may_leave(b, victim);
+        if (!slot) continue;
         v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
-        free = last_slot(to), --i;
+        free = last_slot(to);
       }
-      if (!free) continue;
       const bool won = relocate(t.lock_of(home), slot, victim, v_home, to, free, last ? pair : vacant<F>(), used, busy);
       if (won && last) return placed{placed::done, used}.packed();
+      if (won) --i;  // now this one can leave; if not, others are about there, and the next victim is elsewhere
     }
     return placed{u32(busy ? placed::retry : placed::no_room), used}.packed();
   }
@@ -300,6 +312,34 @@ struct hive_hand {
     for (u32 i = 0; i < bucket_slots(); ++i)
       if (is_free(Mem::template load<order::acquire>(t.bucket(b) + i))) return t.bucket(b) + i;
     return nullptr;
+  }
+
+  // The same, and the slot of bucket b whose key may leave it, or NULL: without branches, so that what is loaded arrives
+  // together. Slots that are not EMPTY stay so (H1), and what else they say is tested again when they are swapped.
+  static constexpr u32 at_once = 4;
+  template <class May>
+  GH_FN word* first_slot(index b, word& seen, May may) const {
+    word* found = nullptr;
+    HIVE_NO_UNROLL
+    for (u32 from = 0; from < bucket_slots() && !found; from += at_once) {
+      word w[at_once];
+      bool good[at_once];
+      HIVE_UNROLL
+      for (u32 i = 0; i < at_once; ++i) w[i] = Mem::template load<order::relaxed>(t.bucket(b) + from + i);
+      HIVE_UNROLL
+      for (u32 i = 0; i < at_once; ++i) good[i] = may(w[i]);
+      HIVE_UNROLL
+      for (u32 i = at_once; i-- > 0;)
+        if (good[i]) found = t.bucket(b) + from + i, seen = w[i];
+    }
+    return found;
+  }
+  GH_FN word* free_slot_at_once(index b) const {
+    word seen{};
+    return first_slot(b, seen, [](word w) { return is_free(w); });
+  }
+  GH_FN word* who_may_leave(index b, word& seen) const {
+    return first_slot(b, seen, [&](word w) { return may_leave(b, w); });
   }
 
   // Slots of bucket b whose key could go to a bucket with a free last slot; a bit for each. Buckets fill from their first slot

@@ -52,6 +52,7 @@ struct slab_parts {
   // Where keys repeat, those of a long chain wait for one another longer in the memory of a block than in the table.
   static constexpr bool divides_skewed = false, declines = true;
   static constexpr u64 least = parts_all_least, least_share = 4;
+  static constexpr u64 least_sums(bool told, bool contents) { return parts_all_least / (contents ? 1 : told ? 2 : 4); }
   static constexpr bool sums_if_repeating = true;
   // A thread for each bucket looks at the whole chain, again and again.
   static constexpr u64 longest_chain = 128;  // keys

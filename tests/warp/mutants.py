@@ -133,7 +133,7 @@ MUTANTS = [
     Mutant("contents-unseen", PARTS, "q.added > slots / nearly_empty_share", "false"),
     Mutant("repeats-unseen", PARTS, "repeats < few_repeats", "true"),
     Mutant("few-for-many-slots", PARTS, "w.n >= slots / Parts::least_share", "true"),
-    Mutant("never-for-auto", PARTS, "large && q.kind != erase", "large && q.kind == accumulate"),
+    Mutant("never-for-auto", PARTS, "distinct = q.kind != erase", "distinct = q.kind == accumulate"),
     Mutant("joined-say-yes", PARTS, "if (told) q.status[number_at(w, x)] = u8(no);", ";"),
     Mutant("leader-of-a-block", PARTS, "atomicCAS(w.leader + i, nobody, leads)", "(w.leader[i] = leads, nobody)"),
     Mutant("assigned-by-the-leader", PARTS, "q.kind == assign && last != nobody ? last : leads", "leads"),
@@ -447,5 +447,17 @@ MUTANTS = [
     Mutant("one-bucket-moved", SLAB_MOVE, "side || next < old ? next : old - 1", "first"),
     Mutant("no-slab-and-unsaid", SLAB_MOVE, "failed += !placed;", ";"),
     # places that are claimed first
-    Mutant("stash-of-the-impatient", HIVE_PLACE, "retries < most_patience", "false"),
+    Mutant(
+        "stash-of-the-impatient",
+        HIVE_PLACE,
+        "t.commits ? most_patience : some_patience",
+        "t.commits ? 0u : some_patience",
+    ),
+    Mutant("anybody-may-leave", HIVE_PLACE, "good[i] = may(w[i])", "good[i] = true"),
+    Mutant(
+        "half-a-bucket-seen",
+        HIVE_PLACE,
+        "from < bucket_slots() && !found; from += at_once",
+        "from < at_once && !found; from += at_once",
+    ),
 ]
