@@ -437,7 +437,12 @@ __global__ void __launch_bounds__(part_threads, 1)
 // ---- dividing ------------------------------------------------------------------------------------------------------------
 
 template <class F>
-inline constexpr u32 divided_each = GPUHASH_PART_EACH * 8 / (sizeof(typename F::word) == 16 ? 16 : 8);  // of a thread
+inline constexpr u32 divided_each =  // of a thread; with more keys of 8 bytes registers would be spilled
+    GPUHASH_PART_EACH *
+    (sizeof(typename F::word) == 16 ? 4
+     : sizeof(typename F::key) == 8 ? 6
+                                    : 8) /
+    8;
 
 // In the memory of a block: counters, in the first pass what frequent keys need, and then the elements of a tile in the
 // order of their bins, their numbers if somebody is told what became of them, and their bins.
@@ -488,6 +493,31 @@ struct divided_tile {
   GH_FN u32 own(u32 me) const { return many > me ? many - me : 0; }
 };
 
+template <class F, bool Second>
+struct tiles_to_divide {
+  const parts_work<F>& w;
+  u64 number, n;  // of tiles, and of the elements of the first pass
+  u32 tile, per_bin, bins;
+
+  // From number g on, the first one that has elements: from .. from + many - 1, whose bins begin with `first`.
+  GH_FN divided_tile next(u64& g) const {
+    divided_tile x{0, 0, 0, bins};
+    for (; g < number && !x.many; g += w.blocks) {
+      x.from = g * tile;
+      u64 end = n;
+      if constexpr (Second) {
+        const u32 bin = u32(g / per_bin);
+        x.from = u64(bin) * w.bin_room + g % per_bin * tile;
+        end = u64(bin) * w.bin_room + count_of(w.bin.n + bin, w.bin_room);
+        x.first = bin << w.bin_bits;
+        x.bins = x.first + (1u << w.bin_bits) < w.parts ? 1u << w.bin_bits : w.parts - x.first;
+      }
+      if (x.from < end) x.many = u32(end - x.from < tile ? end - x.from : tile);
+    }
+    return x;
+  }
+};
+
 template <class Key>
 GH_FN u32 bin_of_part(Key k, u32 sub_bits) {
   return u32(mix(Key(k ^ Key(0x58f38dedu)))) >> (32 - sub_bits);
@@ -531,25 +561,8 @@ __global__ void __launch_bounds__(part_threads, 2)
   const u32 sub_bits = Second ? 0 : w.sub_bits;
   const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
   const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
-  // From number g on, the first tile that has elements: from .. from + many - 1, whose bins begin with `first`.
-  const auto next_tile = [&](u64& g) {
-    divided_tile x{0, 0, 0, to_parts ? w.parts : w.bins};
-    for (; g < tiles && !x.many; g += w.blocks) {
-      x.from = g * tile;
-      u64 end = n;
-      if constexpr (Second) {
-        const u32 bin = u32(g / per_bin);
-        x.from = u64(bin) * w.bin_room + g % per_bin * tile;
-        end = u64(bin) * w.bin_room + count_of(w.bin.n + bin, w.bin_room);
-        x.first = bin << w.bin_bits;
-        x.bins = x.first + (1u << w.bin_bits) < w.parts ? 1u << w.bin_bits : w.parts - x.first;
-      }
-      if (x.from < end) x.many = u32(end - x.from < tile ? end - x.from : tile);
-    }
-    return x;
-  };
   word mine[each];
-  const auto load = [&](const divided_tile& x) {
+  const auto load = [&](divided_tile x) {
     if constexpr (Second)
       load_words<each>(mine, w.bin.word + x.from + me, x.own(me));
     else if (w.again)
@@ -557,8 +570,9 @@ __global__ void __launch_bounds__(part_threads, 2)
     else
       load_elements<F, each>(mine, q, x.from + me, x.own(me));
   };
+  const tiles_to_divide<F, Second> all{w, tiles, n, tile, per_bin, to_parts ? w.parts : w.bins};
   u64 g = blockIdx.x;
-  divided_tile now = next_tile(g);
+  divided_tile now = all.next(g);
   load(now);
   while (now.many) {  // the same for the whole block
     const u64 from = now.from;
@@ -648,9 +662,9 @@ __global__ void __launch_bounds__(part_threads, 2)
     }
     __syncthreads();
     const bool some_are_full = here.some_are_full;
-    now = next_tile(g);
+    now = all.next(g);
     load(now);  // while these leave: no load would be moved across what changes memory
-#pragma unroll 4
+#pragma unroll(sizeof(typename F::key) == 8 ? 2 : 4)
     for (u32 x = me; x < total; x += part_threads) {
       const word e = staged[x];
       const u32 bin = staged_bin[x], i = here.base[bin] + x;

@@ -221,19 +221,20 @@ struct hive_hand {
     bool busy = false;
     HIVE_NO_UNROLL
     for (u32 way = 0; way < t.ways; ++way)
-      if (free_slot_at_once(t.bucket_of(k, home, way)) && take_free_slot(home, way, pair, used, busy))
+      if (likely_free_slot(t.bucket_of(k, home, way)) && take_free_slot(home, way, pair, used, busy))
         return placed{placed::done, used}.packed();
-    const u32 victims = evictions() && !may_be_open(busy) ? t.ways << t.slot_bits : 0;
+    const u32 first = evictions() && !may_be_open(busy) ? 0 : 0xff;
+    static_assert(32 * most_ways <= 0xff);
     HIVE_NO_UNROLL
-    for (u32 i = 0, steps = 0; i < victims && steps < (1 + evictions()) * victims; ++i, ++steps) {
-      const u32 way = i >> t.slot_bits;
+    for (u32 n = first; (n & 0xff) < t.ways << t.slot_bits && n >> 8 <= evictions(); ++n) {  // above, how many made way
+      const u32 i = n & 0xff, way = i >> t.slot_bits;
       if (way) mark_outside(k, home);
       index b = t.bucket_of(k, home, way);
       word* slot = t.bucket(b) + (i & (bucket_slots() - 1));
       word victim = Mem::template load<order::acquire>(slot);
       if (!is_live<F>(victim)) continue;  // it was erased
       index v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
-      word* free = free_slot_at_once(to);
+      word* free = likely_free_slot(to);
       const bool last = free;
       if (!last) {  // H2: nobody leaves a home that is not full
         b = to, slot = who_may_leave(b, victim);
@@ -243,7 +244,7 @@ struct hive_hand {
       }
       const bool won = relocate(t.lock_of(home), slot, victim, v_home, to, free, last ? pair : vacant<F>(), used, busy);
       if (won && last) return placed{placed::done, used}.packed();
-      if (won) --i;  // now this one can leave; if not, others are about there, and the next victim is elsewhere
+      if (won) n += 0xff;  // now this one can leave; if not, others are about there, and the next victim is elsewhere
     }
     return placed{u32(busy ? placed::retry : placed::no_room), used}.packed();
   }
@@ -314,27 +315,20 @@ struct hive_hand {
     return nullptr;
   }
 
-  // The same, and the slot of bucket b whose key may leave it, or NULL: without branches, so that what is loaded arrives
-  // together. Slots that are not EMPTY stay so (H1), and what else they say is tested again when they are swapped.
-  static constexpr u32 at_once = 4;
+  // The same, and the slot of bucket b whose key may leave it, or NULL, by relaxed loads.
+  // Slots that are not EMPTY stay so (H1), and what else they say is tested again when they are swapped.
   template <class May>
   GH_FN word* first_slot(index b, word& seen, May may) const {
-    word* found = nullptr;
     HIVE_NO_UNROLL
-    for (u32 from = 0; from < bucket_slots() && !found; from += at_once) {
-      word w[at_once];
-      bool good[at_once];
-      HIVE_UNROLL
-      for (u32 i = 0; i < at_once; ++i) w[i] = Mem::template load<order::relaxed>(t.bucket(b) + from + i);
-      HIVE_UNROLL
-      for (u32 i = 0; i < at_once; ++i) good[i] = may(w[i]);
-      HIVE_UNROLL
-      for (u32 i = at_once; i-- > 0;)
-        if (good[i]) found = t.bucket(b) + from + i, seen = w[i];
+    for (u32 i = 0; i < bucket_slots(); ++i) {
+      const word w = Mem::template load<order::relaxed>(t.bucket(b) + i);
+      if (!may(w)) continue;
+      seen = w;
+      return t.bucket(b) + i;
     }
-    return found;
+    return nullptr;
   }
-  GH_FN word* free_slot_at_once(index b) const {
+  GH_FN word* likely_free_slot(index b) const {
     word seen{};
     return first_slot(b, seen, [](word w) { return is_free(w); });
   }

@@ -453,11 +453,10 @@ MUTANTS = [
         "t.commits ? most_patience : some_patience",
         "t.commits ? 0u : some_patience",
     ),
-    Mutant("anybody-may-leave", HIVE_PLACE, "good[i] = may(w[i])", "good[i] = true"),
     Mutant(
         "half-a-bucket-seen",
         HIVE_PLACE,
-        "from < bucket_slots() && !found; from += at_once",
-        "from < at_once && !found; from += at_once",
+        "i < bucket_slots(); ++i) {\n      const word w =",
+        "i < 4; ++i) {\n      const word w =",
     ),
 ]
