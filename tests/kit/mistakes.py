@@ -481,8 +481,8 @@ MISTAKES = [
     Mistake(
         "keys encoded twice",
         SKIP,
-        "    target.order = order_unsigned;",
-        "    if (!PLANTED) target.order = order_unsigned;",
+        "encoded((in_place ? pool_ : fresh.it).layout);",
+        "PLANTED ? (in_place ? pool_ : fresh.it).layout : encoded((in_place ? pool_ : fresh.it).layout);",
     ),
     Mistake(
         "side keys of a built batch",
