@@ -228,6 +228,28 @@ def test_nothing_but_the_keys_of_side_slots(operation, held):
             expect(t, model)
 
 
+@pytest.mark.parametrize("grow", [True, False])
+@pytest.mark.parametrize("chunk", [8, 16])
+def test_a_window_that_moves_on(chunk, grow):
+    """Chunks of keys that have left are used again after a rebuild only; the pool has none left for some batch."""
+    n, window = 100, 2_000
+    fields = {"chunk": chunk, "capacity": 3_000, "grow": grow, "build": "always", "threads": 1}
+    with gh.Table("skiplist", **fields, **KNOWN) as t:
+        before = t.nbytes
+        full = 0
+        for i in range(150):
+            keys = np.arange(i * n, (i + 1) * n, dtype="u4")
+            assert t.insert(keys[::-1], keys[::-1]).all()
+            full = max(full, t.stats()["pool_taken"] / t.stats()["pool_chunks"])
+            if (i + 1) * n > window:
+                assert t.erase(keys - np.uint32(window)).all()
+            t.check()
+        assert t.keys().tolist() == list(range(150 * n - window, 150 * n))
+        assert np.array_equal(t.values(), t.keys())
+        assert full > 0.9
+        assert t.nbytes <= 2.1 * before
+
+
 class Failing:
     """Memory of which the i-th block cannot be had."""
 

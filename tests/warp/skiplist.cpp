@@ -197,9 +197,11 @@ class batches_behind {
   using key = typename F::key;
 
  public:
-  batches_behind(format_id format, u32 chunk, u32 order, u64 seed)
+  // named: which part of the chunks that splits make has a name one level up.
+  batches_behind(format_id format, u32 chunk, u32 order, double named, u64 seed)
       : random_{seed}, store_(format, 6000, chunk), t_(store_.t), per_(chunk - 3) {
     t_.order = order;
+    t_.raise_below = u32(named * 65536);
     t_.sign = key(1) << (8 * half - 1);
     t_.segments = 2;
     t_.first[1] = t_.levels + u32(random_.below(500 / per_));
@@ -216,6 +218,37 @@ class batches_behind {
       constexpr u64 sizes[] = {1, 2, 5, 6, 7, 30, 100, 300};
       const u64 some = sizes[random_.below(8)];
       serve(draw(from, some, round), erases, faults && round == 3);
+    }
+  }
+  // Most keys leave, those of the last chunks first or in any order, so that chunks are merged on all levels and some of their
+  // names stay. Then batches begin where the end is said to be, or before it, with a last chunk that is full or less full.
+  void among_names_left_behind(bool in_order) {
+    const u64 n = 40 * per_;
+    batch all;
+    all.kind = insert;
+    all.key_bytes = all.value_bytes = half;
+    for (u64 i = 0; i < n; ++i) all.keys.push_back(10 * i), all.values.push_back(i);
+    serve(all, false, false);
+    const u64 left = per_ * (1 + random_.below(4)) + random_.below(per_);
+    vector<u64> leave(all.keys.begin() + long(left), all.keys.end());
+    if (!in_order) std::shuffle(leave.begin(), leave.end(), std::minstd_rand(u32(random_.below(1000))));
+    while (!leave.empty()) {
+      batch gone;
+      gone.kind = erase;
+      for (u64 some = 1 + random_.below(2 * per_); some > 0 && !leave.empty(); --some) {
+        gone.keys.push_back(leave.back());
+        held_.erase(leave.back());
+        leave.pop_back();
+      }
+      key_by_key(gone);
+    }
+    for (int round = 0; round < 10; ++round) {
+      const u64 room = per_ + random_.below(2), there = entries_of_last();
+      if (there < room) add_behind(room - there);
+      const key last = key(held_.rbegin()->first);
+      const u64 where_to = random_.below(3);
+      const key from = where_to < 2 && from_ > last ? key(from_ + where_to) : key(last + 1 + random_.below(200));
+      serve(draw(from, 1 + random_.below(10 * per_), round), true, false);
     }
   }
   u32 taken() const { return store_.taken; }
@@ -244,6 +277,21 @@ class batches_behind {
       low = key(F::key_of(next) + 1);
       at = t_.link_of(next);
     }
+  }
+  u32 entries_of_last() const {
+    u32 at = t_.head(0), n = 0;
+    while (t_.link_of(t_.chunk(at)[t_.slots - 2]) != none) at = t_.link_of(t_.chunk(at)[t_.slots - 2]);
+    for (u32 i = 0; i < t_.entries(); ++i) n += F::key_of(t_.chunk(at)[i]) != t_.no_key;
+    return n;
+  }
+  // So many keys behind the last one, key by key.
+  void add_behind(u64 n) {
+    batch b;
+    b.kind = insert;
+    b.key_bytes = b.value_bytes = half;
+    for (u64 i = 1; i <= n; ++i) b.keys.push_back(key(held_.rbegin()->first + i)), b.values.push_back(i);
+    key_by_key(b);
+    expect(b, nullptr);
   }
   void erase_from_the_end() {
     batch b;
@@ -290,6 +338,7 @@ class batches_behind {
     memset(&end, untouched, sizeof(end));
     called("looking at the end", faults, look);
     const key least = key(*std::min_element(b.keys.begin(), b.keys.end())), low = low_of_last();
+    from_ = key(end.from);
     if (least < low) SAME(end.falls_short, 1);
     if (!erased) SAME(end.falls_short, least < low);
     const bool may_build = !end.falls_short && end.below < per_;
@@ -347,7 +396,7 @@ class batches_behind {
     SAME(store_.top, top);
     u64 below = 0;
     for (u32 l = 0; l < top; ++l) below += after.chunks[l];
-    if (!erased) SAME(after.names - (t_.levels - 1 - top), below);
+    if (!erased && t_.raise_below == 65536) SAME(after.names - (t_.levels - 1 - top), below);
   }
   // After the batch; and what its elements have answered.
   void expect(const batch& b, const vector<u8>* status) {
@@ -370,6 +419,7 @@ class batches_behind {
   skip_table<F>& t_;
   const u32 per_;
   std::map<u64, u64> held_;
+  key from_ = 0;  // of the end, when it was last looked at
 };
 template <class F>
 void behind_the_end(const char* name, format_id format, u32 chunk, u64 seed) {
@@ -380,11 +430,16 @@ void behind_the_end(const char* name, format_id format, u32 chunk, u64 seed) {
                 no_memory,
                 {}};
   bool over_the_boundary = false;
-  for (u32 i = 0; i < 6; ++i) {
+  for (u32 i = 0; i < 8; ++i) {
     title(s, seed * 10 + i, i % 2 ? "and erased from there" : "for ever");
-    batches_behind<F> some(format, chunk, i % 3, seed * 10 + i);
+    constexpr double named[] = {1, 1, 0.5, 0};
+    batches_behind<F> some(format, chunk, i % 3, named[i / 2], seed * 10 + i);
     some.rounds(12, i % 2, i == 0);
     over_the_boundary |= some.taken() > some.end_of_first() + 2;
+  }
+  for (u32 i = 0; i < 6; ++i) {
+    title(s, seed * 10 + i, "among names left behind");
+    batches_behind<F>(format, chunk, i % 3, 1, seed * 10 + i).among_names_left_behind(i % 2);
   }
   if (!over_the_boundary) wrong("no chunk of the second segment was taken");
 }
