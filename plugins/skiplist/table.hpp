@@ -29,7 +29,7 @@ inline constexpr uint64_t least_built_on_cuda = 1 << 18;
 inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
 // A batch behind the end is built without the other pairs, however many they are. Defined as small by tests.
 #ifndef GPUHASH_LEAST_BEHIND
-#define GPUHASH_LEAST_BEHIND (1 << 10)
+#define GPUHASH_LEAST_BEHIND (1 << 8)
 #endif
 #ifndef GPUHASH_LEAST_BEHIND_ON_CUDA
 #define GPUHASH_LEAST_BEHIND_ON_CUDA (1 << 12)
