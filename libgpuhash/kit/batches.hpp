@@ -126,8 +126,8 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   exclusive hold(*this, q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
   if (graphs_.any()) return GPUHASH_OK;  // C1, C2
-  added_ += q.n;
   const gpuhash_status s = without_throwing(err, [&] { return build_from(q, sum, done, err); });
+  if (*done) added_ += q.n;
   if (s != GPUHASH_NO_MEMORY || *done) return s;
   if (err) {
     err->code = GPUHASH_OK;

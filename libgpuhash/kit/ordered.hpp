@@ -54,6 +54,17 @@ struct batch_arrays {
   uint64_t old, n;
 };
 
+// Where a table ends, as kernels write it, for a batch whose keys come behind that.
+struct table_end {
+  static constexpr uint32_t most_levels = 24;
+  uint64_t from;         // keys that are not below it belong into the last chunk, or behind it; encoded
+  uint32_t falls_short;  // 1: some key of the batch is below it
+  uint32_t below;        // pairs of the last chunk whose keys are
+  uint32_t top, taken;
+  uint32_t chunk[most_levels];    // the last one of each level
+  uint32_t entries[most_levels];  // of it
+};
+
 // Every entry returns 0 or a CUDA error code; on CUDA the work is queued.
 struct ordered_engine {
   int (*neighbors)(const void* table, const ordered_request& q);
@@ -71,6 +82,13 @@ struct ordered_engine {
   // CPU, or NULL: the chunks of an empty table from a batch whose keys ascend, and its statuses. False: they do not; nothing
   // was written but chunks of the pool.
   bool (*build_ascending)(const void* table, const request& q, uint32_t per);
+
+  // A batch behind the end, nobody else about. Where the table ends, which goes to `end` in memory of its device, whether the
+  // batch comes behind that, and the pairs of the last chunk, as old_keys and old_values are.
+  int (*look_at_end)(const void* table, const request& q, table_end* end, void* keys, void* values);
+  // Instead of those pairs, n pairs whose keys ascend. `end` is a copy in the host's memory. Changes what is behind the end only.
+  int (*extend)(const void* table, const table_end& end, size_t n, const void* keys, const void* values,
+                uint32_t key_bytes, uint32_t value_bytes, uint32_t per, uint32_t threads, void* stream);
 };
 
 }  // namespace gpuhash

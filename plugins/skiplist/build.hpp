@@ -11,6 +11,7 @@
 
 #include <atomic>
 
+#include "dense.hpp"
 #include "layout.hpp"
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/drive/stream.hpp"
@@ -194,6 +195,20 @@ class dense_writer {
   const dense_shape s_;
   const key up_, down_;  // what encoding changes in keys without their sign, and with it
 };
+
+// Chunks for pairs behind the end of a table.
+template <class F, u32 R>
+void write_behind(const skip_table<F>& t, const dense_shape& s, u64 n, const void* keys, const void* values,
+                  u32 key_bytes, u32 value_bytes, u32 per, u32 threads) {
+  constexpr cut how = {256, 256, 16384};
+  for (u32 l = 0; l < s.levels; ++l)
+    in_pieces(threads, size_t(s.chunks[l]), how, [&](size_t begin, size_t end) {
+      for (u64 j = begin; j < end; ++j)
+        for (u32 i = 0; i < R; ++i) write_dense<host_mem>(t, s, l, j, i, n, keys, values, key_bytes, value_bytes, per);
+    });
+  *t.top = s.top;
+  *t.taken = u32(s.taken + s.all);
+}
 
 template <class F>
 struct batch_entry;

@@ -3,6 +3,7 @@
 // A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while nobody writes read through L1, where the
 // upper levels then stay, and take a miss for what it is. Beside writers neighbours and ranges are served by a thread each.
 #include "build.cuh"
+#include "dense.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "ops.hpp"
@@ -247,27 +248,65 @@ __global__ void __launch_bounds__(block_threads)
   if (chunk < s.chunks[level])
     write_dense<cuda_mem>(t, s, level, chunk, u32(i % t.slots), n, keys, values, key_bytes, value_bytes, per);
   if (i == 0 && level == 0) {
-    cuda_mem::store<order::relaxed>(t.top, s.levels - 1);
-    cuda_mem::store<order::relaxed>(t.taken, u32(t.levels + s.all));
+    cuda_mem::store<order::relaxed>(t.top, s.top);
+    cuda_mem::store<order::relaxed>(t.taken, u32(s.taken + s.all));
   }
 }
 template <class F>
-int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
-          uint32_t per, uint32_t, void* stream) {
-  const auto& t = *static_cast<const skip_table<F>*>(table);
-  const dense_shape s = dense_shape::of(n, per, t.levels);
+int build_levels(const skip_table<F>& t, const dense_shape& s, size_t n, const void* keys, const void* values,
+                 uint32_t key_bytes, uint32_t value_bytes, uint32_t per, void* stream) {
   int e = 0;
   for (u32 l = 0; !e && l < s.levels; ++l)
     e = launch(build_level<skip_table<F>>, blocks_for(s.chunks[l] * t.slots), block_threads, stream, t, s, l, u64(n),
                keys, values, key_bytes, value_bytes, per);
   return e;
 }
+template <class F>
+int build(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes, uint32_t value_bytes,
+          uint32_t per, uint32_t, void* stream) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  return build_levels<F>(t, dense_shape::of(n, per, t.levels), n, keys, values, key_bytes, value_bytes, per, stream);
+}
+
+// ---- a batch behind the end ------------------------------------------------------------------------------------------
+
+// One thread, which makes a step for each level.
+template <class Table>
+__global__ void __launch_bounds__(block_threads) find_end(const __grid_constant__ Table t, table_end* end,
+                                                          typename Table::key* keys, typename Table::value* values) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) skip_walk<cuda_mem, Table>{t}.write_end(end, keys, values);
+}
+// After it: has the batch a key before the end?
+template <class F>
+__global__ void __launch_bounds__(block_threads)
+    compare_with_end(const __grid_constant__ skip_table<F> t, const __grid_constant__ request q, table_end* end) {
+  const u64 i = blockIdx.x * u64(block_threads) + threadIdx.x;
+  const bool short_of_it = i < q.n && t.encode(read_key<F>(q, i)) < end->from;
+  if (__any_sync(full_warp, short_of_it) && threadIdx.x % 32 == 0 &&
+      cuda_mem::load<order::relaxed>(&end->falls_short) == 0)
+    cuda_mem::store<order::relaxed>(&end->falls_short, 1u);
+}
+template <class F>
+int look_at_end(const void* table, const request& q, table_end* end, void* keys, void* values) {
+  using T = skip_table<F>;
+  const T& t = *static_cast<const T*>(table);
+  const int e = launch(find_end<T>, 1, block_threads, q.stream, t, end, static_cast<typename F::key*>(keys),
+                       static_cast<typename F::value*>(values));
+  return e ? e : launch(compare_with_end<F>, blocks_for(q.n), block_threads, q.stream, t, q, end);
+}
+template <class F>
+int extend(const void* table, const table_end& end, size_t n, const void* keys, const void* values, uint32_t key_bytes,
+           uint32_t value_bytes, uint32_t per, uint32_t, void* stream) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  return build_levels<F>(t, dense_shape::behind(end, n, per, t.levels), n, keys, values, key_bytes, value_bytes, per,
+                         stream);
+}
 
 inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
 
 template <class F>
-static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,      built_here,
-                                          batch_work<F>, sort_batch<F>, merge_batch<F>};
+static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,      build<F>, built_here,     batch_work<F>,
+                                          sort_batch<F>, merge_batch<F>, nullptr,  look_at_end<F>, extend<F>};
 template <class F>
 constexpr engine one() {
   return {run<F>, collect<F>, nullptr, nullptr, nullptr, nullptr, &ordered_of<F>};

@@ -127,11 +127,30 @@ int merge_batch(const void* table, const build_request& b, void* keys, void* val
   return 0;
 }
 
+// A batch behind the end. Most that are none have such a key soon.
+template <class F>
+int look_at_end(const void* table, const request& q, table_end* end, void* keys, void* values) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  skip_walk<host_mem, skip_table<F>>{t}.write_end(end, static_cast<typename F::key*>(keys),
+                                                  static_cast<typename F::value*>(values));
+  for (size_t i = 0; i < q.n && !end->falls_short; ++i) end->falls_short = t.encode(read_key<F>(q, i)) < end->from;
+  return 0;
+}
+template <class F>
+int extend(const void* table, const table_end& end, size_t n, const void* keys, const void* values, uint32_t key_bytes,
+           uint32_t value_bytes, uint32_t per, uint32_t threads, void*) {
+  const auto& t = *static_cast<const skip_table<F>*>(table);
+  const dense_shape s = dense_shape::behind(end, n, per, t.levels);
+  return with_chunk<F>(table,
+                       [&]<u32 R> { write_behind<F, R>(t, s, n, keys, values, key_bytes, value_bytes, per, threads); });
+}
+
 inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
 
 template <class F>
-constinit const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,     build<F>,       built_here,
-                                             work_bytes<F>, sort_batch<F>, merge_batch<F>, build_ascending<F>};
+constinit const ordered_engine ordered_of = {neighbors<F>,   ranges<F>,     build<F>,       built_here,
+                                             work_bytes<F>,  sort_batch<F>, merge_batch<F>, build_ascending<F>,
+                                             look_at_end<F>, extend<F>};
 
 template <class F>
 constexpr engine one() {

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "check.hpp"
+#include "dense.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/table.hpp"
 
@@ -26,6 +27,15 @@ enum build_choice : uint32_t { build_auto, build_always, build_never };
 inline constexpr uint64_t least_built = 1 << 12;
 inline constexpr uint64_t least_built_on_cuda = 1 << 18;
 inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
+// A batch behind the end is built without the other pairs, however many they are. Defined as small by tests.
+#ifndef GPUHASH_LEAST_BEHIND
+#define GPUHASH_LEAST_BEHIND (1 << 8)
+#endif
+#ifndef GPUHASH_LEAST_BEHIND_ON_CUDA
+#define GPUHASH_LEAST_BEHIND_ON_CUDA (1 << 12)
+#endif
+inline constexpr uint64_t least_behind = GPUHASH_LEAST_BEHIND, least_behind_on_cuda = GPUHASH_LEAST_BEHIND_ON_CUDA;
+inline constexpr uint32_t most_looks_left_out = 63;
 
 template <class F>
 class skiplist_table final : public table {
@@ -317,8 +327,23 @@ class skiplist_table final : public table {
     if (options_.build == build_always) return true;
     // On CUDA it waits for what runs, as a table does only where it grows.
     if (on_cuda() && !config_.grow) return false;
-    return q.n >= (on_cuda() ? least_built_on_cuda : least_built) && most_there() <= most_merged * q.n;
+    return (is_large(q) && most_there() <= most_merged * q.n) || may_be_behind(q);
   }
+  bool is_large(const request& q) const { return q.n >= (on_cuda() ? least_built_on_cuda : least_built); }
+  // Is it time to look whether a batch comes behind the end? To look takes about as long as a small batch, and on CUDA waits
+  // for those before. So after a batch that did not, every second one is looked at, every fourth, and so on, until one does.
+  bool may_be_behind(const request& q) {
+    if (q.n < (on_cuda() ? least_behind_on_cuda : least_behind)) return false;
+    const uint32_t left = looks_left_out_;
+    if (left) {
+      looks_left_out_ = left - 1;
+      return false;
+    }
+    const uint32_t more = 2 * leave_out_ + 1;
+    looks_left_out_ = leave_out_ = more < most_looks_left_out ? more : most_looks_left_out;
+    return true;
+  }
+  void saw_one_behind() { looks_left_out_ = leave_out_ = 0; }
   // Pairs that there may be; on CUDA, without waiting for anybody.
   uint64_t most_there() { return on_cuda() ? uint64_t(offered_) : used_on_host(); }
   // As if these chunks had never been handed out, but for those that a build of `built` keys is about to write.
@@ -341,7 +366,13 @@ class skiplist_table final : public table {
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     const uint64_t old = uint64_t(now.used);
     offered_ = old + q.n;
-    if (options_.build == build_auto && old > most_merged * q.n) return GPUHASH_OK;
+    const bool always = options_.build == build_always;
+    const bool whole = (always || is_large(q)) && old <= most_merged * q.n;
+    if (!whole) {
+      const gpuhash_status s = build_behind(q, now, sum, done, err);
+      offered_ = old + q.n;  // a rebuild does not know of the batch
+      if (s || *done || !always) return s;
+    }
     if (old == 0 && ascends(q)) {
       gpuhash_status s = GPUHASH_OK;
       if (build_ascending(q, sum, done, &s, err) || s) return s;
@@ -349,8 +380,7 @@ class skiplist_table final : public table {
     build_request b{};
     b.batch = &q;
     b.old = old;
-    layout_type plain = pool_.layout;  // in which keys stay encoded
-    plain.order = order_unsigned;
+    const layout_type plain = encoded(pool_.layout);
     scratch work(*this, engine.work_bytes(b), stream);
     scratch old_keys(*this, old * half, stream);
     scratch old_values(*this, config_.value_bytes ? old * half : 0, stream);
@@ -378,8 +408,7 @@ class skiplist_table final : public table {
     spare_pool fresh{*this, stream};
     if (!in_place)
       if (const gpuhash_status s = place(all > limit() ? all : limit(), fresh.it, stream, err, all)) return s;
-    layout_type target = (in_place ? pool_ : fresh.it).layout;
-    target.order = order_unsigned;
+    const layout_type target = encoded((in_place ? pool_ : fresh.it).layout);
     *done = true;  // from here on nothing runs out
     gpuhash_status s = in_place ? wipe(taken, all, stream, err) : gpuhash_status(GPUHASH_OK);
     if (!s) e = engine.merge(layout(), b, keys.get(), values.get());
@@ -391,12 +420,92 @@ class skiplist_table final : public table {
       std::swap(fresh.it, pool_);
       ++rebuilds_;
     }
+    return count_built(b, now, all, sum, err);
+  }
+  // A layout in which keys stay as they are.
+  static layout_type encoded(layout_type t) {
+    t.order = order_unsigned;
+    return t;
+  }
+  // The batch is built, and the table has so many pairs now, those of side slots left out.
+  gpuhash_status count_built(const build_request& b, totals now, uint64_t all, totals* sum, gpuhash_error* err) {
     now.live += int64_t(b.fresh + b.fresh_side);
     now.used = int64_t(all);
     sum->yes = b.fresh + b.fresh_side;
-    s = write_totals(now, stream, err);
-    const gpuhash_status counted = recount(stream, err);
+    const gpuhash_status s = write_totals(now, b.batch->stream, err);
+    const gpuhash_status counted = recount(b.batch->stream, err);
     return s ? s : counted;
+  }
+
+  // ---- a batch behind the end -----------------------------------------------------------------------------------------
+
+  // Its keys, merged with the pairs of the last chunk, go into that chunk and into new ones; or it is none, and nothing has
+  // happened. Where chunks are lacking for it the table grows, and its end is looked at anew.
+  gpuhash_status build_behind(const request& q, const totals& now, totals* sum, bool* done, gpuhash_error* err) {
+    bool again = false;
+    const gpuhash_status s = try_behind(q, now, sum, done, &again, err);
+    return s || !again ? s : try_behind(q, now, sum, done, nullptr, err);
+  }
+  // again: if not NULL, room may be made; then it says so, and nothing else has happened.
+  gpuhash_status try_behind(const request& q, const totals& now, totals* sum, bool* done, bool* again,
+                            gpuhash_error* err) {
+    const ordered_engine& engine = *engine_->ordered;
+    const size_t its_bytes = per_chunk_ * sizeof(typename F::key);
+    scratch there(*this, sizeof(table_end) + 2 * its_bytes, q.stream);
+    if (!there) return no_memory(err, there.bytes());
+    char* const its_keys = static_cast<char*>(there.get()) + sizeof(table_end);
+    char* const its_values = config_.value_bytes ? its_keys + its_bytes : nullptr;
+    table_end end;
+    int e = engine.look_at_end(layout(), q, there.as<table_end>(), its_keys, its_values);
+    if (!e) e = api_.copy(&end, there.get(), sizeof(end), q.stream);
+    if (!e) e = api_.wait(q.stream);
+    if (e) return fault(err, e, "looking at the end of the table");
+    // Names of new chunks are those of keys from number dense() on. They have to come behind all names that are there.
+    if (end.falls_short || end.below >= dense()) return GPUHASH_OK;
+    saw_one_behind();
+    build_request b{};
+    b.batch = &q;
+    b.old_keys = its_keys;
+    b.old_values = its_values;
+    b.old = end.entries[0];
+    if (end.taken > pool_.layout.capacity) end.taken = pool_.layout.capacity;
+    scratch work(*this, engine.work_bytes(b), q.stream);
+    if (!work) return no_memory(err, work.bytes());
+    b.work = work.get();
+    e = engine.sort(layout(), b);
+    if (e) return fault(err, e, "sorting a batch");
+    const uint64_t all = uint64_t(now.used) + b.fresh;
+    const uint64_t chunks = dense_shape::behind(end, b.old + b.fresh, dense(), pool_.layout.levels).all;
+    if (all <= limit() && chunks <= pool_.layout.capacity - end.taken) return extend(b, end, now, sum, done, err);
+    // Updates need no room, and where the table may not grow some elements find none, and say so.
+    if (!config_.grow || !b.fresh || !again) return GPUHASH_OK;
+    *again = true;
+    return make_room_behind(all, chunks, q.stream, err);
+  }
+  gpuhash_status extend(const build_request& b, const table_end& end, const totals& now, totals* sum, bool* done,
+                        gpuhash_error* err) {
+    void* const stream = b.batch->stream;
+    constexpr uint32_t half = sizeof(typename F::key);
+    const ordered_engine& engine = *engine_->ordered;
+    const uint64_t n = b.old + b.fresh;
+    scratch keys(*this, n * half, stream);
+    scratch values(*this, config_.value_bytes ? n * half : 0, stream);
+    if (!keys || !values) return no_memory(err, keys.bytes() + values.bytes());
+    const layout_type target = encoded(pool_.layout);
+    *done = true;  // from here on nothing runs out
+    int e = engine.merge(layout(), b, keys.get(), values.get());
+    if (!e && n)
+      e = engine.extend(&target, end, size_t(n), keys.get(), values.get(), half, half, dense(), threads(), stream);
+    if (!e) e = api_.wait(stream);
+    if (e) return fault(err, e, "building the end of the table");
+    return count_built(b, now, uint64_t(now.used) + b.fresh, sum, err);
+  }
+  // Twice what is there, or more: so keys that come behind the end for ever are moved seldom, or not at all.
+  gpuhash_status make_room_behind(uint64_t keys, uint64_t chunks, void* stream, gpuhash_error* err) {
+    const double capacity = double(pool_.layout.capacity);
+    if (chunks_for(keys) < 0.5 * capacity) return rebuild(pool_.limit, stream, err);  // of zombies, most of it
+    const double wanted = chunks_for(keys) + double(chunks + pool_.layout.levels) - capacity;
+    return add_chunks(wanted < capacity ? capacity : wanted, keys, stream, err);
   }
 
   // A look at some of its keys, which are read again later.
@@ -543,8 +652,10 @@ class skiplist_table final : public table {
   uint32_t per_chunk_;
   pool pool_;
   room_ledger free_;  // CUDA: chunks of the pool
-  kit_atomic<uint64_t> offered_{
-      0};  // elements of batches that may have added keys, since it was known how many there are
+  // Elements of batches that may have added keys, since it was known how many there are.
+  kit_atomic<uint64_t> offered_{0};
+  // Batches that are not compared with the end of the table: the next ones; and after the next one that does not come behind it.
+  kit_atomic<uint32_t> looks_left_out_{0}, leave_out_{0};
 };
 
 }  // namespace gpuhash

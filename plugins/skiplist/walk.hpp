@@ -1,4 +1,4 @@
-// skiplist: what one lane does on its own, with ordinary loops. Neighbours and ranges beside writers; building a table.
+// skiplist: what one lane does on its own, with ordinary loops. Neighbours and ranges beside writers; where a table ends.
 //
 // Ranges and neighbours read chunk after chunk. What is taken from one chunk is taken between two looks at the same even
 // version (or from a zombie's heir), so that each chunk is a snapshot; a range of several chunks is as many snapshots.
@@ -232,6 +232,37 @@ struct skip_walk {
     return k == 0 ? pair{false, 0, 0} : greatest(key(k - 1));
   }
 
+  // The end of the table, and the pairs of its last chunk, while nobody writes. What has merged chunks away may have left
+  // names behind that lie right of the last chunk's low (G4, G5): `from` is not below them either.
+  GH_FN void write_end(table_end* end, key* keys, value* values) const {
+    const u32 top = load_word(t.top);
+    for (u32 l = top + 1; l < t.levels; ++l) {  // heads that name heads
+      end->chunk[l] = Table::head(l);
+      end->entries[l] = 1;
+    }
+    key from = 0;
+    for (u32 l = top, at = Table::head(top);; --l) {
+      at = last_from(at, &from);
+      u32 n = 0;
+      word last{};
+      for (u32 i = 0; i < t.entries(); ++i) {
+        const word w = load(t.chunk(at) + i);
+        if (F::key_of(w) == Table::no_key) break;
+        last = w;
+        ++n;
+      }
+      end->chunk[l] = at;
+      end->entries[l] = n;
+      if (l == 0) break;
+      from = F::key_of(last) > from ? F::key_of(last) : from;
+      at = u32(F::value_of(last));
+    }
+    end->from = from;
+    end->top = top;
+    end->taken = load_word(t.taken);
+    end->below = copy_last(end->chunk[0], from, keys, values);
+    end->falls_short = 0;
+  }
   template <bool Up>
   GH_FN void write_neighbor(const ordered_request& q, size_t i) const {
     const key k = t.encode(read_element<key>(q.low, q.key_bytes, i));
@@ -268,62 +299,31 @@ struct skip_walk {
     const u64 n = range(r, [&](u64 j, key k, value v) { emit(q, r, j, k, v); });
     if (q.counts) q.counts[i] = n;
   }
-};
 
-// The shape of a table that is built at once: every chunk but the last of a level has `per` entries.
-struct dense_shape {
-  u32 levels = 0;  // that have entries
-  u64 chunks[most_levels] = {};
-  u64 before[most_levels] = {};  // chunks of the levels below, heads left out
-  u64 span[most_levels] = {};    // pairs under a chunk
-  u64 all = 0;                   // chunks that are no heads
-
-  static dense_shape of(u64 n, u32 per, u32 most) {  // on the host
-    dense_shape s;
-    u64 entries = n;
-    u64 span = per;
-    for (; s.levels < most; ++s.levels, span *= per) {
-      const u32 l = s.levels;
-      s.chunks[l] = entries ? (entries + per - 1) / per : 1;
-      s.before[l] = s.all;
-      s.span[l] = span;
-      s.all += s.chunks[l] - 1;
-      entries = s.chunks[l];
-      if (entries == 1) {
-        ++s.levels;
-        break;
-      }
+ private:
+  GH_FN static u32 load_word(const u32* p) { return Mem::template load<order::relaxed>(p); }
+  // The last chunk of a level, from one of its chunks on. *from is raised to its low where that is seen.
+  GH_FN u32 last_from(u32 at, key* from) const {
+    for (;;) {
+      const word next = load(t.chunk(at) + t.slots - 2);
+      const u32 link = Table::link_of(next);
+      if (link == none) return at;
+      if (!Table::is_gone(link) && F::key_of(next) >= *from) *from = key(F::key_of(next) + 1);
+      at = Table::target(link);
     }
-    return s;
+  }
+  // The pairs of a chunk. Returns how many of them have keys below `from`.
+  GH_FN u32 copy_last(u32 chunk, key from, key* keys, value* values) const {
+    u32 below = 0;
+    for (u32 i = 0; i < t.entries(); ++i) {
+      const word w = load(t.chunk(chunk) + i);
+      if (F::key_of(w) == Table::no_key) break;
+      keys[i] = F::key_of(w);
+      if (values) values[i] = F::value_of(w);
+      below += F::key_of(w) < from;
+    }
+    return below;
   }
 };
-
-// Write word i of the j-th chunk of level l, of a table of n pairs whose keys ascend.
-template <class Mem, class Table>
-GH_FN void write_dense(const Table& t, const dense_shape& s, u32 l, u64 j, u32 i, u64 n, const void* keys,
-                       const void* values, u32 key_bytes, u32 value_bytes, u32 per) {
-  using F = typename Table::format;
-  using key = typename F::key;
-  using value = typename F::value;
-  const auto handle = [&](u32 level, u64 number) {
-    return number ? t.handle_of(u32(t.levels + s.before[level] + number - 1)) : Table::head(level);
-  };
-  const auto low = [&](u32 level, u64 number) {
-    return number ? t.encode(read_element<key>(keys, key_bytes, number * s.span[level])) : key(0);
-  };
-  typename F::word w = empty_word<F>();
-  const u64 e = j * per + i;
-  if (i + 1 == t.slots) {
-    w = Table::fresh_lock(l);
-  } else if (i + 2 == t.slots) {
-    const bool last = j + 1 == s.chunks[l];
-    w = Table::next_word(last ? Table::no_key : key(low(l, j + 1) - 1), last ? none : handle(l, j + 1));
-  } else if (i < per && e < (l ? s.chunks[l - 1] : n)) {
-    w = l ? F::make(low(l - 1, e), handle(l - 1, e))
-          : F::make(t.encode(read_element<key>(keys, key_bytes, e)),
-                    values ? read_element<value>(values, value_bytes, e) : value(0));
-  }
-  Mem::template store<order::relaxed>(t.chunk(handle(l, j)) + i, w);
-}
 
 GH_END

@@ -1,4 +1,4 @@
-"""Ranges whose ends lie on the GPU, and batches of accumulate that are built at once, at sizes that fill it."""
+"""Ranges whose ends lie on the GPU, and batches that are built at once, at sizes that fill it."""
 
 from __future__ import annotations
 
@@ -85,3 +85,71 @@ def test_sums_of_batches_at_once(distinct, value):
             there, sums = t.export()
             assert np.array_equal(sums, (expected * np.array(times, value))[np.minimum(there, N)])
         t.check()
+
+
+@pytest.mark.parametrize("arrange", [np.sort, np.random.default_rng(4).permutation], ids=["in order", "shuffled"])
+@pytest.mark.parametrize("n", [1 << 10, 1 << 12, 1 << 16, 1 << 18])
+@pytest.mark.parametrize("build", ["auto", "always", "never"])
+def test_batches_behind_the_end(build, n, arrange):
+    """Key by key or at once, into a table that is larger than they are and grows by them."""
+    first = np.arange(N, dtype="u4")
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cuda:0", build=build, capacity=N + n) as t:
+        t.insert(on_gpu(first), on_gpu(~first))
+        end = N
+        for _ in range(4):
+            keys = arrange(np.arange(end - 3, end + n, dtype="u4"))  # three of them are there
+            end += n
+            fresh = t.insert(on_gpu(keys), on_gpu(~keys)).get()
+            assert np.array_equal(fresh != 0, keys >= end - n)
+            t.check()
+        if build != "never" and n >= 1 << 12:
+            assert t.stats()["fill"] > 0.8  # of six entries of a chunk five, in any order
+        keys, values = t.export()
+        assert np.array_equal(keys, np.arange(end, dtype="u4"))
+        assert np.array_equal(values, ~keys)
+        assert len(t) == end
+
+
+@pytest.mark.parametrize(("key", "value"), [("i4", "u4"), ("f8", "i8"), ("u8", "u8")])
+def test_counts_behind_the_end(key, value):
+    """Equal keys of a batch are joined, with the pairs of the last chunk as well."""
+    random = np.random.default_rng(5)
+    first = (np.arange(N) - N // 2).astype(key) if key[0] != "u" else np.arange(N, dtype=key)
+    counts = dict.fromkeys(range(8 * N), 0)
+    with gh.Table("skiplist", key_dtype=key, value_dtype=value, device="cuda:0") as t:
+        t.insert(first, np.ones(N, value))
+        end = int(first[-1])
+        for step in range(3):
+            some = random.integers(0, 5_000, 1 << 15) + step * 4_000
+            np.add.at(expected := np.zeros(20_000, "i8"), some, 1)
+            for k in np.flatnonzero(expected).tolist():
+                counts[k] += int(expected[k])
+            t.accumulate((some + end).astype(key), np.ones(len(some), value))
+            t.check()
+        found, there = t.find((np.arange(13_000) + end).astype(key))
+        wanted = np.array([counts[k] for k in range(13_000)])
+        wanted[0] += 1  # the last key of before
+        assert np.array_equal(there, wanted > 0)
+        assert np.array_equal(found[there].astype("i8"), wanted[there])
+
+
+def test_batches_all_over_the_table_beside_batches_behind_the_end():
+    """Which of them is looked at changes with what came before; the table is the same."""
+    random = np.random.default_rng(6)
+    n = 1 << 13
+    first = np.arange(N, dtype="u4") * np.uint32(4)
+    held = set(first.tolist())
+    with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cuda:0") as t:
+        t.insert(on_gpu(first), on_gpu(first))
+        end = 4 * N
+        for step in range(40):
+            if step % 20 < 12:
+                keys = random.choice(4 * N, n, replace=False).astype("u4")
+            else:
+                keys = random.permutation(n).astype("u4") + np.uint32(end)
+                end += n
+            fresh = t.insert(on_gpu(keys), on_gpu(keys)).get()
+            assert int((fresh != 0).sum()) == len(set(keys.tolist()) - held)
+            held.update(keys.tolist())
+        t.check()
+        assert np.array_equal(t.keys(), np.array(sorted(held), "u4"))

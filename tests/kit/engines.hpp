@@ -525,9 +525,41 @@ struct fake_ordered {
     r.touch(q.status, q.n, access::write, who);
     return real().build_ascending(table, q, per);
   }
+  static int look_at_end(const void* table, const request& q, table_end* end, void* keys, void* values) {
+    const layout seen = *static_cast<const layout*>(table);
+    const request there = base::translated(q);
+    const size_t n_keys = q.n * q.key_bytes;
+    const void* const given = q.keys;
+    return base::launch(q.stream, [=](const runner& r) {
+      const char* const who = "a kernel (look at the end)";
+      touch_table(r, seen, access::read, who);
+      r.touch(given, n_keys, access::read, who);
+      r.touch(end, sizeof(*end), access::write, who);
+      r.touch(keys, 1, access::write, who);
+      r.touch(values, 1, access::write, who);
+      const layout t = Memory::translated(seen);
+      real().look_at_end(&t, there, the_device.real(end), the_device.real(keys), the_device.real(values));
+    });
+  }
+  static int extend(const void* table, const table_end& given, size_t n, const void* keys, const void* values,
+                    uint32_t key_bytes, uint32_t value_bytes, uint32_t per, uint32_t, void* stream) {
+    const layout seen = *static_cast<const layout*>(table);
+    const table_end end = given;
+    return base::launch(stream, [=](const runner& r) {
+      const char* const who = "a kernel (extend)";
+      touch_table(r, seen, access::write, who);
+      r.touch(keys, n * key_bytes, access::read, who);
+      r.touch(values, n * value_bytes, access::read, who);
+      const layout t = Memory::translated(seen);
+      real().extend(&t, end, n, the_device.real(keys), the_device.real(values), key_bytes, value_bytes, per, 1,
+                    nullptr);
+    });
+  }
   static constexpr uint32_t kinds = 1u << GPUHASH_OP_INSERT | 1u << GPUHASH_OP_ASSIGN | 1u << GPUHASH_OP_ACCUMULATE;
-  static constexpr ordered_engine of_cuda = {neighbors, ranges, build, kinds, work_bytes, sort, merge, nullptr};
-  static constexpr ordered_engine of_cpu = {neighbors, ranges, build, kinds, work_bytes, sort, merge, build_ascending};
+  static constexpr ordered_engine of_cuda = {neighbors, ranges, build,   kinds,       work_bytes,
+                                             sort,      merge,  nullptr, look_at_end, extend};
+  static constexpr ordered_engine of_cpu = {neighbors, ranges, build,           kinds,       work_bytes,
+                                            sort,      merge,  build_ascending, look_at_end, extend};
 };
 
 // Sets are stored as pairs.

@@ -481,8 +481,8 @@ MISTAKES = [
     Mistake(
         "keys encoded twice",
         SKIP,
-        "    target.order = order_unsigned;",
-        "    if (!PLANTED) target.order = order_unsigned;",
+        "encoded((in_place ? pool_ : fresh.it).layout);",
+        "PLANTED ? (in_place ? pool_ : fresh.it).layout : encoded((in_place ? pool_ : fresh.it).layout);",
     ),
     Mistake(
         "side keys of a built batch",
@@ -501,6 +501,36 @@ MISTAKES = [
         SKIP,
         "~spare_pool() { of.drop_all(it, stream); }",
         "~spare_pool() { if (!PLANTED) of.drop_all(it, stream); }",
+    ),
+    Mistake(
+        "built behind what it falls short of",
+        SKIP,
+        "if (end.falls_short || end.below",
+        "if ((end.falls_short && !PLANTED) || end.below",
+    ),
+    Mistake(
+        "keys behind the end encoded twice",
+        SKIP,
+        "target = encoded(pool_.layout);",
+        "target = PLANTED ? pool_.layout : encoded(pool_.layout);",
+    ),
+    Mistake(
+        "pairs before the end forgotten",
+        SKIP,
+        "count_built(b, now, uint64_t(now.used) + b.fresh,",
+        "count_built(b, now, (PLANTED ? 0 : uint64_t(now.used)) + b.fresh,",
+    ),
+    Mistake(
+        "built behind the end and served",
+        SKIP,
+        "*done = true;  // from here on nothing runs out\n    int e",
+        "*done = !PLANTED;\n    int e",
+    ),
+    Mistake(
+        "an end that nobody waited for",
+        SKIP,
+        'if (!e) e = api_.wait(q.stream);\n    if (e) return fault(err, e, "looking at the end',
+        'if (!e && !PLANTED) e = api_.wait(q.stream);\n    if (e) return fault(err, e, "looking at the end',
     ),
     # guesses
     Mistake(
@@ -540,6 +570,8 @@ def plant(root: Path, to: Path) -> None:
     """A copy of the sources below ``root`` with every mistake planted, none active."""
     for folder in ("libgpuhash", "plugins"):
         shutil.copytree(root / folder, to / folder, dirs_exist_ok=True)
+    for path in {to / mistake.file for mistake in MISTAKES}:  # each knows which one is active
+        path.write_text(path.read_text().replace("#pragma once", '#pragma once\n#include "tests/kit/world.hpp"', 1))
     for number, mistake in enumerate(MISTAKES, 1):
         path = to / mistake.file
         text = path.read_text()

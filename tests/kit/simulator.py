@@ -35,6 +35,8 @@ EXTREMES = (
     "-DGPUHASH_LOG_RANKS=2",  # half of the estimates are too low, some by half
     "-DGPUHASH_SKETCH_MARGIN=0",
     "-DGPUHASH_MOST_PARTS=1024",
+    "-DGPUHASH_LEAST_BEHIND=1",
+    "-DGPUHASH_LEAST_BEHIND_ON_CUDA=1",
 )
 
 

@@ -18,8 +18,9 @@ LINEAR_MOVE, SLAB_MOVE = "plugins/linear_probe/rebuild.cuh", "plugins/slab_hash/
 
 ROWS, STACK = "plugins/stadium/serve_rows.cuh", "plugins/stadium/serve_stack.cuh"
 LINES = "plugins/stadium/serve_lines.cuh"
-SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS, SKIP_CUDA = (
-    "plugins/skiplist/" + name for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh", "plugin_cuda.cu")
+SKIP_READ, SKIP_BUILD, SKIP_WALK, SKIP_PARTS, SKIP_CUDA, SKIP_DENSE = (
+    "plugins/skiplist/" + name
+    for name in ("read.cuh", "build.cuh", "walk.hpp", "parts.cuh", "plugin_cuda.cu", "dense.hpp")
 )
 
 
@@ -427,6 +428,40 @@ MUTANTS = [
     ),
     Mutant("staged-of-another", SKIP_READ, "shuffle(n, element, 32)", "n"),
     Mutant("side-inserted-over", SKIP_BUILD, "q.kind == insert && side_is_there(t, k)", "false"),
+    # skiplist: a batch behind the end
+    Mutant("end-links-on", SKIP_DENSE, "last ? none : handle(l, j + 1)", "handle(l, j + 1)"),
+    Mutant("end-links-to-itself", SKIP_DENSE, "last ? none : handle(l, j + 1)", "last ? none : handle(l, j)"),
+    Mutant("low-off-by-one", SKIP_DENSE, "key(low(l, j + 1) - 1)", "key(low(l, j + 1))"),
+    Mutant("name-lost", SKIP_DENSE, "e < (l ? s.chunks[l - 1] : n)", "e + (l > 0) < (l ? s.chunks[l - 1] : n)"),
+    Mutant("names-written-over", SKIP_DENSE, "(i < s.own[l] || i + 1 == t.slots)", "(i + 1 == t.slots)"),
+    Mutant("names-begin-anew", SKIP_DENSE, "j * per + i - s.earlier[l]", "j * per + i"),
+    Mutant("pairs-under-names", SKIP_DENSE, "ahead += s.earlier[l] * (span / per);", ";"),
+    Mutant("full-chunk-of-names", SKIP_DENSE, "(s.own[l] < per ? s.own[l] : per) - 1", "s.own[l] - 1"),
+    Mutant(
+        "taken-as-a-handle",
+        SKIP_DENSE,
+        "t.handle_of(u32(s.taken + s.before[level] + number - 1))",
+        "u32(s.taken + s.before[level] + number - 1)",
+    ),
+    Mutant("levels-share-chunks", SKIP_DENSE, "s.before[l] = s.all;", ";"),
+    Mutant("taken-not-raised", SKIP_CUDA, "u32(s.taken + s.all)", "s.taken"),
+    Mutant("top-not-raised", SKIP_DENSE, "end.top < s.levels - 1 ? s.levels - 1 : end.top", "end.top"),
+    Mutant("top-lowered", SKIP_DENSE, "end.top < s.levels - 1 ? s.levels - 1 : end.top", "s.levels - 1"),
+    Mutant("end-is-found-too-soon", SKIP_WALK, "at = last_from(at, &from);", ";"),
+    Mutant("end-without-names", SKIP_WALK, "from = F::key_of(last) > from ? F::key_of(last) : from;", ";"),
+    Mutant("end-of-names-alone", SKIP_WALK, "*from = key(F::key_of(next) + 1);", ";"),
+    Mutant("heads-without-a-name", SKIP_WALK, "end->entries[l] = 1;", "end->entries[l] = 0;"),
+    Mutant("none-below-the-end", SKIP_WALK, "below += F::key_of(w) < from;", ";"),
+    Mutant("last-chunk-forgotten", SKIP_WALK, "end->entries[l] = n;", "end->entries[l] = l ? n : 0;"),
+    Mutant("short-by-one-lane", SKIP_CUDA, "__any_sync(full_warp, short_of_it)", "short_of_it"),
+    Mutant("short-of-nothing", SKIP_CUDA, "t.encode(read_key<F>(q, i)) < end->from", "false"),
+    Mutant("short-by-its-bits", SKIP_CUDA, "t.encode(read_key<F>(q, i)) < end->from", "read_key<F>(q, i) < end->from"),
+    Mutant(
+        "short-at-the-end",
+        SKIP_CUDA,
+        "t.encode(read_key<F>(q, i)) < end->from",
+        "t.encode(read_key<F>(q, i)) <= end->from",
+    ),
     Mutant("above-everything", SKIP_READ, "q.which == above && k == empty_key<key>", "false"),
     # sums that leave the range of their type, and come back
     Mutant("large-in-a-block", DRIVE, "return kd != accumulate || may_join_first(j, v);", "return true;"),

@@ -4,6 +4,7 @@
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "plugins/skiplist/check.hpp"
+#include "plugins/skiplist/dense.hpp"
 #include "plugins/skiplist/walk.hpp"
 #include "tests/warp/cuda_mem.hpp"
 #include "tests/warp/rounds.hpp"
@@ -55,7 +56,8 @@ struct skip_store final : store {
   void beside(std::multimap<u64, u64>& found) const override {
     for (int i = 0; i < 2; ++i)
       if (F::key_of(t.side[i]) != empty_key<typename F::key>)
-        found.emplace(typename F::key(empty_key<typename F::key> - typename F::key(i)), F::value_of(t.side[i]));
+        found.emplace(t.decode(typename F::key(empty_key<typename F::key> - typename F::key(i))),
+                      F::value_of(t.side[i]));
   }
 };
 
@@ -185,6 +187,261 @@ void building(const char* name, format_id format, u32 chunk, u32 value_bytes, u6
       table.renew();
     }
   }
+}
+
+// Batches behind the end of a table, as skiplist_table::try_behind has them. The pool is two segments, so that a run of new
+// chunks may lie in both. Keys are encoded here, but those that the table gets.
+template <class F>
+class batches_behind {
+  static constexpr u32 half = sizeof(typename F::key);
+  using key = typename F::key;
+
+ public:
+  // named: which part of the chunks that splits make has a name one level up.
+  batches_behind(format_id format, u32 chunk, u32 order, double named, u64 seed)
+      : random_{seed}, store_(format, 6000, chunk), t_(store_.t), per_(chunk - 3) {
+    t_.order = order;
+    t_.raise_below = u32(named * 65536);
+    t_.sign = key(1) << (8 * half - 1);
+    t_.segments = 2;
+    t_.first[1] = t_.levels + u32(random_.below(500 / per_));
+    t_.segment[1] = t_.segment[0] + size_t(t_.first[1]) * chunk;
+  }
+
+  // Batches of some keys from a key on, which may be one before the last chunk; now and then keys leave from the end.
+  void rounds(int n, bool erases, bool faults) {
+    for (int round = 0; round < n; ++round) {
+      if (erases && random_.below(3) == 0) erase_from_the_end();
+      const key low = low_of_last(), last = held_.empty() ? key(0) : key(held_.rbegin()->first);
+      const u64 where_to = random_.below(6);
+      const key from = where_to == 0 && low ? key(low - 1) : where_to < 3 ? low : key(last + random_.below(3));
+      constexpr u64 sizes[] = {1, 2, 5, 6, 7, 30, 100, 300};
+      const u64 some = sizes[random_.below(8)];
+      serve(draw(from, some, round), erases, faults && round == 3);
+    }
+  }
+  // Most keys leave, those of the last chunks first or in any order, so that chunks are merged on all levels and some of their
+  // names stay. Then batches begin where the end is said to be, or before it, with a last chunk that is full or less full.
+  void among_names_left_behind(bool in_order) {
+    const u64 n = 40 * per_;
+    batch all;
+    all.kind = insert;
+    all.key_bytes = all.value_bytes = half;
+    for (u64 i = 0; i < n; ++i) all.keys.push_back(10 * i), all.values.push_back(i);
+    serve(all, false, false);
+    const u64 left = per_ * (1 + random_.below(4)) + random_.below(per_);
+    vector<u64> leave(all.keys.begin() + long(left), all.keys.end());
+    if (!in_order) std::shuffle(leave.begin(), leave.end(), std::minstd_rand(u32(random_.below(1000))));
+    while (!leave.empty()) {
+      batch gone;
+      gone.kind = erase;
+      for (u64 some = 1 + random_.below(2 * per_); some > 0 && !leave.empty(); --some) {
+        gone.keys.push_back(leave.back());
+        held_.erase(leave.back());
+        leave.pop_back();
+      }
+      key_by_key(gone);
+    }
+    for (int round = 0; round < 10; ++round) {
+      const u64 room = per_ + random_.below(2), there = entries_of_last();
+      if (there < room) add_behind(room - there);
+      const key last = key(held_.rbegin()->first);
+      const u64 where_to = random_.below(3);
+      const key from = where_to < 2 && from_ > last ? key(from_ + where_to) : key(last + 1 + random_.below(200));
+      serve(draw(from, 1 + random_.below(10 * per_), round), true, false);
+    }
+  }
+  u32 taken() const { return store_.taken; }
+  u32 end_of_first() const { return t_.first[1]; }
+
+ private:
+  batch draw(key from, u64 n, int round) {
+    batch b;
+    constexpr u32 kinds[] = {insert, assign, accumulate};
+    b.kind = kinds[random_.below(3)];
+    b.key_bytes = b.value_bytes = half;
+    const u64 span = 1 + random_.below(3 * n);
+    for (u64 i = 0; i < n; ++i) b.keys.push_back(key(from + random_.below(span)));
+    b.keys[random_.below(n)] = from;
+    if (random_.below(3) == 0) std::sort(b.keys.begin(), b.keys.end());
+    if (random_.below(4) == 0) b.keys.back() = key(~key(0) - random_.below(2));
+    // Equal keys have equal values: those of any order of them.
+    for (const u64 k : b.keys) b.values.push_back(key(k * 7 + u64(round)));
+    return b;
+  }
+  key low_of_last() const {
+    key low = 0;
+    for (u32 at = t_.head(0);;) {
+      const auto next = t_.chunk(at)[t_.slots - 2];
+      if (t_.link_of(next) == none) return low;
+      low = key(F::key_of(next) + 1);
+      at = t_.link_of(next);
+    }
+  }
+  u32 entries_of_last() const {
+    u32 at = t_.head(0), n = 0;
+    while (t_.link_of(t_.chunk(at)[t_.slots - 2]) != none) at = t_.link_of(t_.chunk(at)[t_.slots - 2]);
+    for (u32 i = 0; i < t_.entries(); ++i) n += F::key_of(t_.chunk(at)[i]) != t_.no_key;
+    return n;
+  }
+  // So many keys behind the last one, key by key.
+  void add_behind(u64 n) {
+    batch b;
+    b.kind = insert;
+    b.key_bytes = b.value_bytes = half;
+    for (u64 i = 1; i <= n; ++i) b.keys.push_back(key(held_.rbegin()->first + i)), b.values.push_back(i);
+    key_by_key(b);
+    expect(b, nullptr);
+  }
+  void erase_from_the_end() {
+    batch b;
+    b.kind = erase;
+    const u64 left = random_.below(held_.size() + 1);
+    u64 i = 0;
+    for (const auto& [k, v] : held_)
+      if (i++ >= left && random_.below(8)) b.keys.push_back(k);
+    for (const u64 k : b.keys) held_.erase(k);
+    if (b.n()) key_by_key(b);
+  }
+  struct given {  // a batch as the engine has it
+    vector<unsigned char> keys, values;
+    vector<u8> status;
+    request q{};
+  };
+  given request_of(const batch& b) const {
+    given g;
+    vector<u64> user;
+    for (const u64 k : b.keys) user.push_back(t_.decode(key(k)));
+    g.keys = packed(user, half);
+    g.values = packed(b.values, half);
+    g.status.assign(b.n() + 8, untouched);
+    g.q.kind = b.kind;
+    g.q.n = b.n();
+    g.q.keys = g.keys.data();
+    g.q.values = b.values.empty() ? nullptr : g.values.data();
+    g.q.key_bytes = g.q.value_bytes = half;
+    return g;
+  }
+  void key_by_key(const batch& b) {
+    given g = request_of(b);
+    SAME(store_.run->run(&t_, g.q, store_.sum.data()), 0);
+  }
+
+  void serve(const batch& b, bool erased, bool faults) {
+    given g = request_of(b);
+    g.q.status = g.status.data();
+    const ordered_engine& e = *store_.run->ordered;
+    table_end end;
+    vector<unsigned char> pairs(2 * t_.entries() * half + 16, untouched);
+    unsigned char* const its_values = pairs.data() + t_.entries() * half;
+    const auto look = [&] { return e.look_at_end(&t_, g.q, &end, pairs.data(), its_values); };
+    memset(&end, untouched, sizeof(end));
+    called("looking at the end", faults, look);
+    const key least = key(*std::min_element(b.keys.begin(), b.keys.end())), low = low_of_last();
+    from_ = key(end.from);
+    if (least < low) SAME(end.falls_short, 1);
+    if (!erased) SAME(end.falls_short, least < low);
+    const bool may_build = !end.falls_short && end.below < per_;
+    if (may_build)
+      build(g, end, pairs.data(), its_values, erased, faults);
+    else
+      key_by_key(b);
+    expect(b, may_build ? &g.status : nullptr);
+  }
+  static void called(const char* what, bool faults, const std::function<int()>& call) {
+    if (faults)
+      with_failing_calls(what, call);
+    else
+      SAME(call(), 0);
+  }
+  void build(given& g, const table_end& end, void* old_keys, void* old_values, bool erased, bool faults) {
+    const ordered_engine& e = *store_.run->ordered;
+    build_request r{};
+    r.batch = &g.q;
+    r.old = end.entries[0];
+    r.old_keys = old_keys;
+    r.old_values = old_values;
+    vector<u64> work(e.work_bytes(r) / 8 + 2);
+    r.work = work.data();
+    SAME(e.sort(&t_, r), 0);
+    const u64 n = r.old + r.fresh;
+    const dense_shape shape = dense_shape::behind(end, n, per_, t_.levels);
+    skip_check<F> before(t_);
+    SAME(before.run().empty(), true);
+    vector<unsigned char> keys(n * half + 16, untouched), values(n * half + 16, untouched);
+    SAME(e.merge(&t_, r, keys.data(), values.data()), 0);
+    skip_table<F> target = t_;
+    target.order = order_unsigned;
+    const auto extend = [&] {
+      return e.extend(&target, end, n, keys.data(), values.data(), half, half, per_, 1, nullptr);
+    };
+    if (n) called("extending", faults, extend);
+    expect_shape(before, end, n, erased);
+    SAME(store_.taken, end.taken + shape.all);
+  }
+  // Each level: its last chunk is filled up, then others are; who has names above has all of them there.
+  void expect_shape(const skip_check<F>& before, const table_end& end, u64 n, bool erased) {
+    skip_check<F> after(t_);
+    const std::string broken = after.run() + after.run_spare();
+    if (!broken.empty()) wrong("%s", broken.c_str());
+    u64 fresh = n ? (n + per_ - 1) / per_ - 1 : 0;  // chunks of a level
+    u32 top = end.top;
+    for (u32 l = 0; l < t_.levels; ++l) {
+      SAME(after.chunks[l], before.chunks[l] + fresh);
+      if (!fresh || l + 1 == t_.levels) break;
+      const u32 own = end.entries[l + 1], room = own < per_ ? per_ - own : 0;
+      top = std::max(top, l + 1);
+      fresh = fresh <= room ? 0 : (fresh - room + per_ - 1) / per_;
+    }
+    SAME(store_.top, top);
+    u64 below = 0;
+    for (u32 l = 0; l < top; ++l) below += after.chunks[l];
+    if (!erased && t_.raise_below == 65536) SAME(after.names - (t_.levels - 1 - top), below);
+  }
+  // After the batch; and what its elements have answered.
+  void expect(const batch& b, const vector<u8>* status) {
+    for (size_t i = 0; i < b.n(); ++i) {
+      const auto [at, absent] = held_.emplace(b.keys[i], b.values[i]);
+      if (b.kind == assign) at->second = b.values[i];
+      if (b.kind == accumulate && !absent) at->second = join_bits(b, at->second, b.values[i]);
+      if (status) SAME((*status)[i], absent);
+    }
+    const auto there = contents(store_);
+    SAME(there.size(), held_.size());
+    for (const auto& [k, v] : held_) {
+      const u64 user = t_.decode(key(k));
+      if (!there.count(user) || there.find(user)->second != v) wrong("key %llx has not the value %llx", user, v);
+    }
+  }
+
+  random_numbers random_;
+  skip_store<F> store_;
+  skip_table<F>& t_;
+  const u32 per_;
+  std::map<u64, u64> held_;
+  key from_ = 0;  // of the end, when it was last looked at
+};
+template <class F>
+void behind_the_end(const char* name, format_id format, u32 chunk, u64 seed) {
+  const shape s{std::string(name) + " behind the end, chunk " + std::to_string(chunk),
+                sizeof(typename F::key),
+                sizeof(typename F::value),
+                {},
+                no_memory,
+                {}};
+  bool over_the_boundary = false;
+  for (u32 i = 0; i < 8; ++i) {
+    title(s, seed * 10 + i, i % 2 ? "and erased from there" : "for ever");
+    constexpr double named[] = {1, 1, 0.5, 0};
+    batches_behind<F> some(format, chunk, i % 3, named[i / 2], seed * 10 + i);
+    some.rounds(12, i % 2, i == 0);
+    over_the_boundary |= some.taken() > some.end_of_first() + 2;
+  }
+  for (u32 i = 0; i < 6; ++i) {
+    title(s, seed * 10 + i, "among names left behind");
+    batches_behind<F>(format, chunk, i % 3, 1, seed * 10 + i).among_names_left_behind(i % 2);
+  }
+  if (!over_the_boundary) wrong("no chunk of the second segment was taken");
 }
 
 // Sums that end within the range of their type, whereas some of the operands by themselves do not.
@@ -733,6 +990,9 @@ int main(int argc, char** argv) {
     ordered_answers<pair64>("pair64", format_pair64, 16, seed);
     shrinking<pair32>("pair32", format_pair32, 8, seed);
     shrinking<pair64>("pair64", format_pair64, 16, seed);
+    behind_the_end<pair32>("pair32", format_pair32, 8, seed);
+    behind_the_end<pair32>("pair32", format_pair32, 32, seed);
+    behind_the_end<pair64>("pair64", format_pair64, 16, seed);
     ranges_in_parts<pair32>("pair32", format_pair32, 8, seed);
     ranges_in_parts<pair64>("pair64", format_pair64, 16, seed + 1);
     beside_writers<pair32>("pair32", format_pair32, 8, 6, seed);
