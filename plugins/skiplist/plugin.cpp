@@ -14,8 +14,7 @@ constexpr gpuhash_option_info option_list[] = {
     {"p_chunk", "0 to 1", "which part of the chunks is named one level up; default 1"},
     {"merge", "0 to 0.5", "a chunk less full than that takes over the next one's entries, if they fit; default 1/3"},
     {"build", "auto|always|never",
-     "when a batch is sorted and merged with the whole table at once, or with the end of it. auto: large ones, and "
-     "those "
+     "when a batch is sorted and merged with the whole table at once, or with its end. auto: large ones, and those "
      "behind the end; on CUDA in tables that grow"},
 };
 
