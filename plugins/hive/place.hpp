@@ -315,25 +315,28 @@ struct hive_hand {
     return nullptr;
   }
 
-  // The same, and the slot of bucket b whose key may leave it, or NULL, by relaxed loads.
-  // Slots that are not EMPTY stay so (H1), and what else they say is tested again when they are swapped.
-  template <class May>
-  GH_FN word* first_slot(index b, word& seen, May may) const {
+  // The same, and the slot of bucket b whose key may leave it, or NULL, by relaxed loads. Slots that are not EMPTY stay so (H1),
+  // and what else they say is tested again when they are swapped.
+  GH_FN word* likely_free_slot(index b) const {
+    word* found = nullptr;
+    HIVE_NO_UNROLL
+    for (u32 from = 0; from < bucket_slots() && !found; from += 4) {  // four on their way at a time
+      word* const s = t.bucket(b) + from;
+      const word w0 = Mem::template load<order::relaxed>(s), w1 = Mem::template load<order::relaxed>(s + 1);
+      const word w2 = Mem::template load<order::relaxed>(s + 2), w3 = Mem::template load<order::relaxed>(s + 3);
+      found = is_free(w0) ? s : is_free(w1) ? s + 1 : is_free(w2) ? s + 2 : is_free(w3) ? s + 3 : nullptr;
+    }
+    return found;
+  }
+  GH_FN word* who_may_leave(index b, word& seen) const {
     HIVE_NO_UNROLL
     for (u32 i = 0; i < bucket_slots(); ++i) {
       const word w = Mem::template load<order::relaxed>(t.bucket(b) + i);
-      if (!may(w)) continue;
+      if (!may_leave(b, w)) continue;
       seen = w;
       return t.bucket(b) + i;
     }
     return nullptr;
-  }
-  GH_FN word* likely_free_slot(index b) const {
-    word seen{};
-    return first_slot(b, seen, [](word w) { return is_free(w); });
-  }
-  GH_FN word* who_may_leave(index b, word& seen) const {
-    return first_slot(b, seen, [&](word w) { return may_leave(b, w); });
   }
 
   // Slots of bucket b whose key could go to a bucket with a free last slot; a bit for each. Buckets fill from their first slot

@@ -102,7 +102,7 @@ def test_batches_behind_the_end(build, n, arrange):
             fresh = t.insert(on_gpu(keys), on_gpu(~keys)).get()
             assert np.array_equal(fresh != 0, keys >= end - n)
             t.check()
-        if build != "never" and n >= 1 << 12:
+        if build == "always":  # auto looks at some of the batches only
             assert t.stats()["fill"] > 0.8  # of six entries of a chunk five, in any order
         keys, values = t.export()
         assert np.array_equal(keys, np.arange(end, dtype="u4"))

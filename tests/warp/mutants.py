@@ -489,9 +489,6 @@ MUTANTS = [
         "t.commits ? 0u : some_patience",
     ),
     Mutant(
-        "half-a-bucket-seen",
-        HIVE_PLACE,
-        "i < bucket_slots(); ++i) {\n      const word w =",
-        "i < 4; ++i) {\n      const word w =",
+        "half-a-bucket-seen", HIVE_PLACE, "from < bucket_slots() && !found; from += 4", "from < 4 && !found; from += 4"
     ),
 ]
