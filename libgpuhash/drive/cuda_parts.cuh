@@ -319,14 +319,14 @@ __global__ void __launch_bounds__(sample_threads, 1)
   // another sample does.
   u32* const found = reinterpret_cast<u32*>(chosen + frequent_slots);
   const u32 me = threadIdx.x;
-  for (u32 i = me; i < slots; i += sample_threads) {
+  const u64 n = elements(w);
+  const bool samples = !w.again || n > rest_at_most(w.n);
+  for (u32 i = me; samples && i < slots; i += sample_threads) {
     seen[i] = empty_key<key>;
     times[i] = 0;
   }
   for (u32 i = me; i < frequent_slots; i += sample_threads) chosen[i] = empty_key<key>;
   if (me < 5) found[me] = 0;
-  const u64 n = elements(w);
-  const bool samples = !w.again || n > rest_at_most(w.n);
   __syncthreads();
 
   constexpr u32 each = part_samples / sample_threads;

@@ -59,6 +59,12 @@ inline constexpr u32 some_patience = 8;
 inline constexpr u32 some_patience = 0;
 #endif
 
+// Slots on their way from memory.
+#if defined(GPUHASH_SIM)
+inline constexpr u32 slots_at_once = 1;  // buckets of the explorer have as few as two
+#else
+inline constexpr u32 slots_at_once = 4;
+#endif
 // Who puts a key elsewhere holds a lock for microseconds.
 inline constexpr u32 turns_of_a_placing = 4;
 
@@ -320,11 +326,12 @@ struct hive_hand {
   GH_FN word* likely_free_slot(index b) const {
     word* found = nullptr;
     HIVE_NO_UNROLL
-    for (u32 from = 0; from < bucket_slots() && !found; from += 4) {  // four on their way at a time
-      word* const s = t.bucket(b) + from;
-      const word w0 = Mem::template load<order::relaxed>(s), w1 = Mem::template load<order::relaxed>(s + 1);
-      const word w2 = Mem::template load<order::relaxed>(s + 2), w3 = Mem::template load<order::relaxed>(s + 3);
-      found = is_free(w0) ? s : is_free(w1) ? s + 1 : is_free(w2) ? s + 2 : is_free(w3) ? s + 3 : nullptr;
+    for (u32 from = 0; from < bucket_slots() && !found; from += slots_at_once) {
+      word w[slots_at_once];
+      HIVE_UNROLL
+      for (u32 i = 0; i < slots_at_once; ++i) w[i] = Mem::template load<order::relaxed>(t.bucket(b) + from + i);
+      HIVE_UNROLL
+      for (u32 i = 0; i < slots_at_once; ++i) found = !found && is_free(w[i]) ? t.bucket(b) + from + i : found;
     }
     return found;
   }

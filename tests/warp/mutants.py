@@ -489,6 +489,9 @@ MUTANTS = [
         "t.commits ? 0u : some_patience",
     ),
     Mutant(
-        "half-a-bucket-seen", HIVE_PLACE, "from < bucket_slots() && !found; from += 4", "from < 4 && !found; from += 4"
+        "half-a-bucket-seen",
+        HIVE_PLACE,
+        "from < bucket_slots() && !found; from += slots_at_once",
+        "from < 4 && !found; from += slots_at_once",
     ),
 ]
