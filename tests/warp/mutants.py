@@ -133,8 +133,13 @@ MUTANTS = [
     Mutant("usual-is-assumed", PARTS, "status && answer != usual", "false"),
     Mutant("contents-unseen", PARTS, "q.added > slots / nearly_empty_share", "false"),
     Mutant("repeats-unseen", PARTS, "repeats < few_repeats", "true"),
-    Mutant("few-for-many-slots", PARTS, "w.n >= slots / Parts::least_share", "true"),
-    Mutant("never-for-auto", PARTS, "distinct = q.kind != erase", "distinct = q.kind == accumulate"),
+    Mutant("few-for-many-slots", PARTS, "slots / Parts::least_share * (w.n < Parts::least ? 2 : 1)", "0"),
+    Mutant(
+        "never-for-auto",
+        PARTS,
+        "q.kind != erase && at_least(has_contents ? Parts::least : Parts::least_sums(true, false))",
+        "q.kind == accumulate && at_least(Parts::least)",
+    ),
     Mutant("joined-say-yes", PARTS, "if (told) q.status[number_at(w, x)] = u8(no);", ";"),
     Mutant("leader-of-a-block", PARTS, "atomicCAS(w.leader + i, nobody, leads)", "(w.leader[i] = leads, nobody)"),
     Mutant("assigned-by-the-leader", PARTS, "q.kind == assign && last != nobody ? last : leads", "leads"),
@@ -491,7 +496,7 @@ MUTANTS = [
     Mutant(
         "half-a-bucket-seen",
         HIVE_PLACE,
-        "from < bucket_slots() && !found; from += slots_at_once",
-        "from < 4 && !found; from += slots_at_once",
+        "from < bucket_slots() && !found",
+        "from < 4 && !found",
     ),
 ]
