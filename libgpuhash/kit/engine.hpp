@@ -111,6 +111,8 @@ struct engine {
   const struct segment_engine* segments = nullptr;
   // CPU, or NULL: where keys have their homes, for batches in the order of the table (kit/divided.hpp).
   const struct homes_engine* homes = nullptr;
+  // CUDA, or NULL: a way to rebuild that is tried before `move` (kit/parts.hpp).
+  const struct rebuild_engine* anew = nullptr;
 };
 
 // Slot formats, as engines and tables number them.

@@ -439,14 +439,36 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
 // In one pass through both, where the structure has such a way for these two.
 inline gpuhash_status table::move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err) {
   if (engine_->rebuild && !m.nothing()) *done = engine_->rebuild(m.from, layout(), sum, threads());
+  if (engine_->anew && m.unfilled.p && !m.nothing())
+    if (const gpuhash_status s = move_by_parts(m, done, sum, stream, err)) return s;
   if (m.unfilled.p && sum->failed) *done = false;  // too many keys in one place for one pass: the driver moves them all
-  if (!*done && m.unfilled.p)
+  if (*done) return GPUHASH_OK;
+  *sum = {};
+  if (m.unfilled.p)
     if (const int e = api_.fill(m.unfilled.p, 0xff, m.unfilled.bytes, stream))
       return fault(err, e, "initialising the table");
   if (!engine_->move || m.nothing()) return GPUHASH_OK;
+  return add_moved(sum, done, stream, err,
+                   [&](totals* to) { return engine_->move(m.from, layout(), to, done, stream); });
+}
+
+// CUDA: where there is memory for it.
+inline gpuhash_status table::move_by_parts(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err) {
+  const uint64_t bytes = engine_->anew->memory(m.from, layout());
+  scratch memory(*this, bytes, stream);
+  if (!bytes || !memory) return GPUHASH_OK;
+  *done = true;
+  if (const int e = api_.fill(memory.get(), 0, sizeof(uint64_t), stream)) return fault(err, e, "rebuilding the table");
+  return add_moved(sum, done, stream, err,
+                   [&](totals* to) { return engine_->anew->run(m.from, layout(), to, memory.get(), stream); });
+}
+
+// CUDA: what queue(totals of the device) queued adds to *sum, unless it says that this is nothing.
+template <class Queue>
+gpuhash_status table::add_moved(totals* sum, const bool* done, void* stream, gpuhash_error* err, Queue queue) {
   totals stripe[total_stripes];
   int e = api_.fill(head()->batch, 0, sizeof(stripe), stream);
-  if (!e) e = engine_->move(m.from, layout(), head()->batch, done, stream);
+  if (!e) e = queue(head()->batch);
   if (!e && *done) e = api_.copy(stripe, head()->batch, sizeof(stripe), stream);
   if (!e) e = api_.wait(stream);
   if (e) return fault(err, e, "rebuilding the table");

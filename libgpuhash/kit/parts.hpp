@@ -51,6 +51,15 @@ inline constexpr uint64_t divided_least = uint64_t(1) << 20;
 inline constexpr uint64_t divided_least_share = 32;
 inline constexpr uint64_t divided_table = uint64_t(1) << 24;  // a smaller one lies in the third-level cache, or nearly
 
+// CUDA: rebuilding by parts of the new table.
+struct rebuild_engine {
+  // Bytes that it needs beside both tables; 0: these two are not for this way.
+  uint64_t (*memory)(const void* from, const void* to);
+  // engine::rebuild, asynchronously; adds to sum[0 .. total_stripes) in device memory. `memory` is device memory of so many
+  // bytes, of which the first 8 are 0.
+  int (*run)(const void* from, const void* to, totals* sum, void* memory, void* stream);
+};
+
 struct parts_engine {
   // Bytes that the batch needs beside the table; 0: this batch is not for this way.
   uint64_t (*memory)(const void* table, const request& q);

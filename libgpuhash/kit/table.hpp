@@ -245,6 +245,9 @@ class table {
   };
   gpuhash_status move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err);
   gpuhash_status move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err);
+  gpuhash_status move_by_parts(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err);
+  template <class Queue>
+  gpuhash_status add_moved(totals* sum, const bool* done, void* stream, gpuhash_error* err, Queue queue);
 
   // Use the device of the table on the calling thread, for the scope's life.
   class on_device {

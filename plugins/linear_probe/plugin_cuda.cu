@@ -44,8 +44,12 @@ int run(const void* table, const request& q, totals* sum) {
 
 template <class F>
 constexpr engine one() {
-  return {run<F>,  collect_on_cuda<linear_table<F>>, nullptr, nullptr, nullptr, move_on_cuda<F>,
-          nullptr, &parts_of<linear_parts<F>>,       true};
+  engine e{run<F>, collect_on_cuda<linear_table<F>>};
+  e.move = move_on_cuda<F>;
+  e.parts = &parts_of<linear_parts<F>>;
+  e.anew = &rebuild_by_parts<F>::all;
+  e.in_place = true;
+  return e;
 }
 static const engine engines[format_count] = {
     one<set32>(),

@@ -377,6 +377,68 @@ struct fake_engine {
                        [&](const void* p, size_t bytes) { the_device.touch_host(p, bytes, access::write, who); });
     return Memory::real_engines()[format].rebuild(from, to, sum, 1);
   }
+  // On CUDA: into a table that has been emptied, which a kernel reads as well; or by parts, into one where anything may be. Now
+  // and then two tables are not for it, or so many pairs leave their parts that they are not all kept.
+  static int move(const void* from, const void* to, totals* sum, bool* moves, void* stream) {
+    *moves = !the_world.one_in(3);
+    return *moves ? launch_rebuild(from, to, sum, nullptr, stream) : 0;
+  }
+  static constexpr uint64_t anew_bytes = 64;
+  static uint64_t memory_anew(const void*, const void*) { return the_world.one_in(3) ? 0 : anew_bytes; }
+  static int rebuild_anew(const void* from, const void* to, totals* sum, void* memory, void* stream) {
+    return launch_rebuild(from, to, sum, memory, stream);
+  }
+  static int launch_rebuild(const void* from, const void* to, totals* sum, void* memory, void* stream) {
+    const layout old = *static_cast<const layout*>(from), fresh = *static_cast<const layout*>(to);
+    const bool some_lost = memory && the_world.one_in(3);
+    totals* const stripe = sum + the_world.below(total_stripes);
+    const auto work = [=](const runner& r) {
+      const char* const who = memory ? "a kernel (a rebuild by parts)" : "a kernel (moving)";
+      Memory::each_block(old, [&](const void* p, size_t bytes) { r.touch(p, bytes, access::read, who); });
+      Memory::each_block(fresh, [&](const void* p, size_t bytes) {
+        if (!memory) r.touch(p, bytes, access::read, who);
+        r.touch(p, bytes, access::write, who);
+      });
+      r.touch(stripe, sizeof(totals), access::atomic_write, who);
+      const layout a = Memory::translated(old), b = Memory::translated(fresh);
+      if (memory) {
+        r.touch(memory, anew_bytes, access::write, who);
+        uint64_t left = 0;
+        memcpy(&left, the_device.real(memory), sizeof(left));
+        if (left) the_world.violation("a rebuild by parts begins with pairs that have left their parts");
+        memset(the_device.real(memory), 0x5a, anew_bytes);
+      } else {
+        for (uint64_t i = 0; i < b.n_slots; ++i)
+          if (b.slots[i] != empty_word<typename layout::format>()) the_world.violation("pairs move into a full table");
+      }
+      totals part{};
+      if (!memory) {
+        insert_all(a, b, &part);
+      } else if (!Memory::real_engines()[format].rebuild(&a, &b, &part, 1) || some_lost) {
+        memset(static_cast<void*>(b.slots), 0x11, b.n_slots * sizeof(*b.slots));
+        part.used /= 2, ++part.failed;
+      }
+      the_device.real(stripe)->used += part.used;
+      the_device.real(stripe)->failed += part.failed;
+    };
+    return launch(stream, work);
+  }
+  static void insert_all(const layout& from, const layout& to, totals* sum) {
+    using F = typename layout::format;
+    std::vector<typename F::key> keys(from.n_slots);
+    std::vector<typename F::value> values(from.n_slots);
+    uint64_t n = 0;
+    request q{};
+    q.kind = GPUHASH_OP_INSERT;
+    q.keys = keys.data(), q.values = values.data();
+    q.key_bytes = sizeof(keys[0]), q.value_bytes = sizeof(values[0]), q.is_set = !F::has_value;
+    q.threads = 1;
+    const engine& real = Memory::real_engines()[format];
+    real.collect(&from, {}, 0, from.n_slots, keys.data(), values.data(), q.key_bytes, q.value_bytes, &n, 1, nullptr);
+    q.n = n;
+    real.run(&to, q, sum);
+  }
+  static constexpr rebuild_engine anew = {memory_anew, rebuild_anew};
   template <class Work>
   static int launch(void* stream, Work work) {
     if (!the_device.cuda) {
@@ -660,6 +722,8 @@ const engine* fake_engines() {
                 nullptr,
                 the_device.cuda && !slabs ? &E::parts : nullptr};
     made.in_place = the_device.cuda;
+    if constexpr (rebuilds && !slabs)
+      if (the_device.cuda) made.move = E::move, made.anew = &E::anew;
     if constexpr (requires { Memory<decltype(format)>::stretches; })
       if (the_device.cuda) made.segments = &fake_segments<decltype(format), id>::all;
     return made;

@@ -316,6 +316,31 @@ MISTAKES = [
         "*moved = (PLANTED && lo ? 0 : *moved) + uint64_t(s.used);",
     ),
     Mistake(
+        "a rebuild by parts with an old counter",
+        GROWTH,
+        "api_.fill(memory.get(), 0, sizeof(uint64_t), stream)",
+        "(PLANTED ? 0 : api_.fill(memory.get(), 0, sizeof(uint64_t), stream))",
+    ),
+    Mistake(
+        "pairs that a rebuild by parts has lost",
+        GROWTH,
+        "if (m.unfilled.p && sum->failed) *done = false;",
+        "if (m.unfilled.p && sum->failed) PLANTED ? sum->failed = 0 : *done = false;",
+    ),
+    Mistake("what a rebuild by parts has left is counted", GROWTH, "*sum = {};", "if (!PLANTED) *sum = {};"),
+    Mistake(
+        "pairs move into what parts have left",
+        GROWTH,
+        "if (m.unfilled.p)\n    if (const int e",
+        "if (m.unfilled.p && !(PLANTED && engine_->anew))\n    if (const int e",
+    ),
+    Mistake(
+        "the first stripe of a move only",
+        GROWTH,
+        "sum->used += s.used;\n    sum->failed",
+        "if (!PLANTED || &s == stripe) sum->used += s.used;\n    sum->failed",
+    ),
+    Mistake(
         "no recount after a rebuild",
         GROWTH,
         "room_.recount(uint64_t(now.used), limit());",

@@ -225,6 +225,8 @@ class machine {
     ++meetings;
     unsigned ballot = 0;
     uint64_t sum = 0;
+    bool some = false;
+    for (unsigned i = 0; i < many; ++i) some |= threads_[first + i]->given != 0;
     for (unsigned i = 0; i < many && many == 32; ++i)
       if (mask >> i & 1) ballot |= unsigned(threads_[first + i]->given != 0) << i, sum += threads_[first + i]->given;
     for (unsigned i = 0; i < many; ++i) {
@@ -238,6 +240,7 @@ class machine {
         case meeting::ballot: t.answer = ballot; break;
         case meeting::any: t.answer = ballot != 0; break;
         case meeting::add: t.answer = sum; break;
+        case meeting::block: t.answer = some; break;
         default: break;
       }
     }
@@ -333,6 +336,9 @@ inline void __syncwarp(unsigned mask = ~0u, GH_HERE) {
   emulated::meet(emulated::meeting::warp, mask, 0, 0, 32, file, line);
 }
 inline void __syncthreads(GH_HERE) { emulated::meet(emulated::meeting::block, ~0u, 0, 0, 32, file, line); }
+inline int __syncthreads_or(int b, GH_HERE) {
+  return int(emulated::meet(emulated::meeting::block, ~0u, b != 0, 0, 32, file, line));
+}
 
 inline int __ffs(unsigned v) { return __builtin_ffs(int(v)); }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }

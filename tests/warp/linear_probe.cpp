@@ -3,7 +3,7 @@
 
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/sketch.hpp"
-#include "plugins/linear_probe/layout.hpp"
+#include "plugins/linear_probe/structure.hpp"
 #include "tests/warp/rounds.hpp"
 
 extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_cuda();
@@ -65,11 +65,52 @@ void add(vector<shape>& to, const char* name, format_id format) {
   }
 }
 
+// Every pair of `from` is in `to`, but for so many as `sum` says, and is where a find looks for it.
+template <class F>
+void same_pairs(const shape& s, const linear_store<F>& from, linear_store<F>& to, const model& m, int64_t failed) {
+  int64_t live = 0;
+  for (u64 slot = 0; slot < from.t.n_slots; ++slot) live += is_live<F>(from.t.slots[slot]);
+  SAME(to.used() + failed, live);
+  batch look;
+  look.kind = find, look.key_bytes = s.key_bytes, look.value_bytes = s.value_bytes ? s.value_bytes : 8;
+  for (const auto& [k, one] : m)
+    if (one.alive && !is_side_key(typename F::key(k)))
+      look.keys.push_back(k), look.values.push_back(0), look.ops.push_back(find);
+  serve(to, look);
+  int64_t missing = 0;
+  for (size_t e = 0; e < look.n(); ++e) {
+    missing += look.status[e] == no;
+    if (look.status[e] == yes && s.value_bytes) SAME(look.out[e], m.at(look.keys[e]).value);
+  }
+  SAME(missing, failed);
+  const auto there = contents(to);
+  SAME(there.size(), to.used());
+  for (const auto& [k, v] : there)
+    if (!m.at(k).alive) wrong("key %llx was not in the old table", k);
+}
+
+// What a move has counted: nothing but slots used and pairs without a place.
+inline std::pair<int64_t, int64_t> used_and_failed(const vector<totals>& sum) {
+  int64_t used = 0, failed = 0;
+  for (const totals& one : sum) {
+    used += one.used, failed += int64_t(one.failed);
+    SAME(one.live || one.yes || one.bad_ops, 0);
+  }
+  return {used, failed};
+}
+
+// A table with some pairs and tombstones, and what is in it.
+template <class F>
+void fill_some(const shape& s, linear_store<F>& t, model& m, random_numbers& random, const vector<u64>& pool) {
+  batch in = random_batch(s, random, pool, insert, 700, true), out = random_batch(s, random, pool, erase, 120);
+  check(t, m, in);
+  check(t, m, out);
+}
+
 // A table moves into another one, as it does when it grows and shrinks. What found no place is counted.
 template <class F>
 void move(format_id format, u64 seed) {
-  using key = typename F::key;
-  const shape s{"moving", sizeof(key), F::has_value ? u32(sizeof(typename F::value)) : 0, {}, full, {}};
+  const shape s{"moving", sizeof(typename F::key), F::has_value ? u32(sizeof(typename F::value)) : 0, {}, full, {}};
   title(s, seed, F::has_value ? "pairs" : "a set");
   random_numbers random{seed};
   const vector<u64> pool = key_pool(s, 300);
@@ -80,46 +121,94 @@ void move(format_id format, u64 seed) {
     linear_store<F> to(format, sizes[i % 4] + random.below(40), widths[random.below(3)]);
     if (i >= 4) to.t.probe_limit = to.t.widest * 2;  // paths end early
     model m;
-    batch in = random_batch(s, random, pool, insert, 700, true), out = random_batch(s, random, pool, erase, 120);
-    check(from, m, in);
-    check(from, m, out);
-    u64 live = 0;
-    for (u64 slot = 0; slot < from.t.n_slots; ++slot) live += is_live<F>(from.t.slots[slot]);
+    fill_some(s, from, m, random, pool);
     const auto before = from.memory;
     bool moves = false;
     SAME(from.run->move(from.layout, to.layout, to.sum.data(), &moves, nullptr), 0);
     SAME(moves, true);
     if (memcmp(before.data(), from.memory.data(), before.size() * 16)) wrong("moving has changed the old table");
-    int64_t used = 0, failed = 0;
-    for (const totals& one : to.sum) {
-      used += one.used, failed += int64_t(one.failed);
-      SAME(one.live || one.yes || one.bad_ops, 0);
-    }
+    const auto [used, failed] = used_and_failed({to.sum.begin(), to.sum.end()});
     SAME(used, to.used());
-    SAME(used + failed, live);
     if (i % 4 < 2 && i < 4) SAME(failed, 0);
     if (i % 4 == 2 && !failed) wrong("all pairs found a place in a table that has none for them");
-    // Each is where a find looks for it; those that are nowhere are as many as failed.
-    batch look;
-    look.kind = find, look.key_bytes = s.key_bytes, look.value_bytes = s.value_bytes ? s.value_bytes : 8;
-    for (const auto& [k, one] : m)
-      if (one.alive && !is_side_key(key(k))) look.keys.push_back(k), look.values.push_back(0), look.ops.push_back(find);
-    serve(to, look);
-    int64_t missing = 0;
-    for (size_t e = 0; e < look.n(); ++e) {
-      missing += look.status[e] == no;
-      if (look.status[e] == yes && s.value_bytes) SAME(look.out[e], m[look.keys[e]].value);
-    }
-    SAME(missing, failed);
-    const auto there = contents(to);
-    SAME(there.size(), used);
-    for (const auto& [k, v] : there)
-      if (!m[k].alive) wrong("key %llx was not in the old table", k);
+    same_pairs(s, from, to, m, failed);
     if (i) continue;
     with_failing_calls("moving",
                        [&] { return from.run->move(from.layout, to.layout, to.sum.data(), &moves, nullptr); });
   }
 }
+
+// The same by parts of the new table, of which every slot is written, whatever was there.
+template <class F>
+void move_by_parts(format_id format, u64 seed) {
+  using key = typename F::key;
+  const shape s{"by parts", sizeof(key), F::has_value ? u32(sizeof(typename F::value)) : 0, {}, full, {}};
+  title(s, seed, F::has_value ? "pairs" : "a set");
+  random_numbers random{seed};
+  const u32 word = sizeof(typename F::word), widths[] = {1, 64 / word, 128 / word};
+  const u64 old_slots[] = {450, 900, 450, 1400, 450}, sizes[] = {1300, 1700, 450, 480, 340};
+  u32 failures = 0;
+  for (u32 i = 0; i < 10; ++i) {
+    linear_store<F> from(format, old_slots[i % 5] + random.below(60), widths[random.below(3)]);
+    linear_store<F> to(format, sizes[i % 5] + random.below(40), widths[random.below(3)]);
+    const bool crowded = i >= 8;  // most homes are in one part, and more keys than places to keep them
+    vector<u64> pool = key_pool(s, 300);
+    if (crowded) {
+      pool.clear();
+      for (u64 k = 1; pool.size() < 330; k += 1 + random.below(5))
+        if (u64(to.t.home(key(k))) < to.t.groups / 8) pool.push_back(k);
+    }
+    model m;
+    fill_some(s, from, m, random, pool);
+    for (u64 slot = 0; slot < to.t.n_slots; ++slot)
+      to.t.slots[slot] = F::make(key(1 + random.below(1u << 20)), typename F::value(7));
+    const auto before = from.memory;
+    const rebuild_engine& by_parts = *from.run->anew;
+    const uint64_t bytes = by_parts.memory(from.layout, to.layout);
+    if (bytes < 264) wrong("%llu bytes for a rebuild by parts", (unsigned long long)bytes);
+    vector<u128> memory(bytes / 16 + 3);
+    memset(memory.data(), 0x5a, memory.size() * 16);
+    memset(memory.data(), 0, 8);
+    SAME(by_parts.run(from.layout, to.layout, to.sum.data(), memory.data(), nullptr), 0);
+    for (u64 at = bytes; at < memory.size() * 16; ++at) SAME(reinterpret_cast<u8*>(memory.data())[at], 0x5a);
+    if (memcmp(before.data(), from.memory.data(), before.size() * 16)) wrong("moving has changed the old table");
+    const auto [used, failed] = used_and_failed({to.sum.begin(), to.sum.end()});
+    failures += failed != 0;
+    if (crowded && !failed) wrong("all pairs found a place in too small a part");
+    if (i % 5 < 2 && i < 8) SAME(failed, 0);
+    if (failed) continue;  // all of them move one by one then
+    SAME(used, to.used());
+    same_pairs(s, from, to, m, 0);
+    uint64_t cell = 0;
+    if (const char* const what = linear_structure<F>::broken(to.t, &cell))
+      wrong("%s, cell %llu", what, (unsigned long long)cell);
+    if (i) continue;
+    with_failing_calls("moving by parts",
+                       [&] { return by_parts.run(from.layout, to.layout, to.sum.data(), memory.data(), nullptr); });
+  }
+  // Those that are not for it.
+  linear_store<F> from(format, 500, 16 / word), to(format, 1000, 16 / word);
+  const auto applies = [&] { return from.run->anew->memory(from.layout, to.layout) != 0; };
+  SAME(applies(), true);
+  const auto not_with = [&](auto& member, auto other) {
+    const auto was = member;
+    member = other;
+    SAME(applies(), false);
+    member = was;
+  };
+  not_with(from.t.by_mask, 1u);
+  not_with(to.t.by_mask, 1u);
+  not_with(to.t.seed, u64(1));
+  not_with(to.t.n_slots, u64(127));
+  not_with(to.t.probe_limit, 1024 / word - 1);
+  not_with(to.t.group_bits, u32(__builtin_ctz(256 / word)));
+  if constexpr (sizeof(key) == 8) {
+    not_with(from.t.groups, u64(1) << 32);
+    not_with(to.t.groups, u64(1) << 32);
+  }
+  SAME(applies(), true);
+}
+
 // Cells beyond 2^32.
 void far_cells(u64 seed) {
   where = "far cells, seed " + std::to_string(seed);
@@ -316,5 +405,9 @@ int main(int argc, char** argv) {
     move<set32>(format_set32, seed);
     move<pair64>(format_pair64, seed);
     move<set64>(format_set64, seed);
+    move_by_parts<pair32>(format_pair32, seed);
+    move_by_parts<set32>(format_set32, seed);
+    move_by_parts<pair64>(format_pair64, seed);
+    move_by_parts<set64>(format_set64, seed);
   });
 }
