@@ -98,7 +98,10 @@ GH_BEGIN
 #define GPUHASH_PART_BINS GPUHASH_PART_THREADS
 #endif
 #ifndef GPUHASH_PART_SERVERS
-#define GPUHASH_PART_SERVERS 384
+#define GPUHASH_PART_SERVERS 256
+#endif
+#ifndef GPUHASH_OWN_SERVERS
+#define GPUHASH_OWN_SERVERS 384
 #endif
 #ifndef GPUHASH_PART_AT_ONCE
 #define GPUHASH_PART_AT_ONCE 4
@@ -153,7 +156,10 @@ GH_FN u64 rest_at_most(u64 n) {
   const u64 share = n / rest_share, more = 8 * share < rest_few ? 8 * share : rest_few;
   return more > share ? more : share;
 }
-inline constexpr u32 part_bytes = 64 * 1024;
+#ifndef GPUHASH_PART_BYTES
+#define GPUHASH_PART_BYTES (32 * 1024)
+#endif
+inline constexpr u32 part_bytes = GPUHASH_PART_BYTES;
 inline constexpr u32 parts_wanted = 1024;                     // so that all multiprocessors have work to the end
 inline constexpr u32 part_slots_wanted = GPUHASH_PART_SLOTS;  // at least: of a small part many paths lead out
 
@@ -976,9 +982,12 @@ __global__ void __launch_bounds__(join_threads, 2)
 // element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
 // those whose group had no room before the batch, and whatever else is out of the ordinary.
 
-inline constexpr u32 serve_threads = GPUHASH_PART_SERVERS;
-template <class F>
-inline constexpr int serve_blocks = sizeof(typename F::word) == 16 ? 2 : 3;
+inline constexpr u32 part_servers = GPUHASH_PART_SERVERS;  // threads of a block
+inline constexpr u32 serve_threads = GPUHASH_OWN_SERVERS;  // of one where the structure has parts of its own
+template <class F, u32 Kind>                               // with more of them registers would be spilled
+inline constexpr int serve_blocks = sizeof(typename F::word) == 16                                   ? 3
+                                    : F::has_value && sizeof(typename F::key) == 4 && Kind != insert ? 5
+                                                                                                     : 4;
 inline constexpr u32 few_each = 4;  // elements of a thread, if there are few of them
 // Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
 inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
@@ -1186,7 +1195,7 @@ struct counted_part {
 };
 
 template <class Parts, u32 Kind>
-__global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>)
+__global__ void __launch_bounds__(part_servers, serve_blocks<typename Parts::F, Kind>)
     serve_parts(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
                 const __grid_constant__ parts_work<typename Parts::F> w, totals* sum) {
   after_the_one_before();
@@ -1207,7 +1216,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
   const joiner j = joiner_of(q);
   const u32 usual = w.found->usual;
   // More elements than slots: most of them are of keys that others are of, too.
-  const bool counts = adds && n <= size && n <= 32 * serve_threads;
+  const bool counts = adds && n <= size && n <= 32 * part_servers;
   const u32 group_bits = Parts::group_bits(t), groups = size >> group_bits;
   u32* const counters = reinterpret_cast<u32*>(slots + (u64(1) << w.part_bits));
   u32* const n_left = counters + ((u64(1) << w.part_bits) >> group_bits);
@@ -1216,16 +1225,16 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
   uint16_t* const who = q.status ? chained + chained_at_most : nullptr;
   const counted_part<Parts, Kind> counted{slots, counters, chains, who, at, q.status, usual, group_bits, groups};
 
-  for (u32 from = 0; from < size; from += at_once * serve_threads * wide) {
+  for (u32 from = 0; from < size; from += at_once * part_servers * wide) {
     lane_words<word, int(wide), false> some[at_once];
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const u32 i = from + (g * serve_threads + me) * wide;
+      const u32 i = from + (g * part_servers + me) * wide;
       if (i < size) load_slots<F>(some[g], w.fresh, t.slots + begin + i);
     }
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const u32 i = from + (g * serve_threads + me) * wide;
+      const u32 i = from + (g * part_servers + me) * wide;
       if (i < size) block_mem::store_row(slots + i, some[g].w);
       if (counts) counted.begin(i, i < size, some[g].w);
     }
@@ -1242,41 +1251,41 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
   if constexpr (adds) {
     if (counts) {
       bool pays = true;
-      for (u32 from = 0, turn = 0; from < n; from += at_once * serve_threads, turn += at_once) {
+      for (u32 from = 0, turn = 0; from < n; from += at_once * part_servers, turn += at_once) {
         word e[at_once];
 #pragma unroll
         for (u32 g = 0; g < at_once; ++g) {
-          const u32 x = from + g * serve_threads + me;
+          const u32 x = from + g * part_servers + me;
           if (x < n && pays) e[g] = mine[x];
         }
 #pragma unroll
         for (u32 g = 0; g < at_once; ++g) {
-          const u32 x = from + g * serve_threads + me;
+          const u32 x = from + g * part_servers + me;
           if (x < n && !(pays && counted.take(e[g], x, group_of(e[g]), j))) left |= 1u << (turn + g);
         }
-        if (from == 0 && n > at_once * serve_threads) {  // many elements of few keys are left, all of them
+        if (from == 0 && n > at_once * part_servers) {  // many elements of few keys are left, all of them
           if (left) atomicAdd(n_left + 1, u32(__popc(left)));
           __syncthreads();
-          pays = n_left[1] < at_once * serve_threads / 4;
+          pays = n_left[1] < at_once * part_servers / 4;
         }
       }
       __syncthreads();
-      for (u32 g = me; g < groups; g += serve_threads) counted.settle(g, j, done);
+      for (u32 g = me; g < groups; g += part_servers) counted.settle(g, j, done);
       if (left) before = atomicAdd(n_left, u32(__popc(left)));
       __syncthreads();
       total = *n_left;
       if (Parts::goes_on && total && total <= chained_at_most) {  // the same for the whole block
         for (u32 bits = left, to = before; bits; bits &= bits - 1, ++to)
-          chained[to] = uint16_t(u32(__ffs(bits) - 1) * serve_threads + me);
+          chained[to] = uint16_t(u32(__ffs(bits) - 1) * part_servers + me);
         __syncthreads();
-        for (u32 i = me; i < total; i += serve_threads) {
+        for (u32 i = me; i < total; i += part_servers) {
           const word e = mine[chained[i]];
           counted.chain(e, group_of(e), i + 1);
         }
         __syncthreads();
         left = 0;
         in_chains = true;
-        for (u32 i = me, bit = 1; i < total; i += serve_threads, bit *= 2) {
+        for (u32 i = me, bit = 1; i < total; i += part_servers, bit *= 2) {
           const u32 x = chained[i];
           const word e = mine[x];
           const u32 end = counted.place_further(e, x, group_of(e), i + 1, done);
@@ -1302,7 +1311,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
     if (counts) {
       u32 to = before - served;
       for (u32 bits = left; bits; bits &= bits - 1, ++to) {
-        const u32 own = u32(__ffs(bits) - 1) * serve_threads + me;
+        const u32 own = u32(__ffs(bits) - 1) * part_servers + me;
         if (to < room) list[to] = in_chains ? chained[own] : uint16_t(own);
       }
       __syncthreads();
@@ -1310,7 +1319,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
     const u32 many = total - served < room ? total - served : room;
     // Few elements by few warps: a warp takes as long as its longest path, unless its threads have several each.
     const u32 wanted = (many / few_each + 31) & ~31u;
-    const u32 threads = wanted < 32 ? 32 : wanted < serve_threads ? wanted : serve_threads;
+    const u32 threads = wanted < 32 ? 32 : wanted < part_servers ? wanted : part_servers;
     const auto number = [&](u32 i) { return counts ? u32(list[i]) : i; };
     // A thread goes from one element to its next while others of its warp are still on their way: paths differ in length.
     // The next but one comes from memory meanwhile.
@@ -1346,7 +1355,7 @@ __global__ void __launch_bounds__(serve_threads, serve_blocks<typename Parts::F>
     }
     __syncthreads();
   }
-  for (u32 i = me * wide; i < size; i += serve_threads * wide) {
+  for (u32 i = me * wide; i < size; i += part_servers * wide) {
     lane_words<word, int(wide), false, block_mem> some;
     some.load(slots + i);
     cuda_mem::store_row(t.slots + begin + i, some.w);
@@ -1664,7 +1673,9 @@ bool plan_chunk(const typename Parts::table& t, const request& q, u64 chunk, voi
   // Keys that are not frequent in the sample may be so in their part, where they are joined.
   if (w.may_join_parts && w.bin_room) w.bin_room += u32(w.n / bin_shares / 8);
   if (!served && !w.sub_bits) return false;
-  w.part_room = served ? room_for(w.n, shares) + (w.may_join_parts ? u32(w.n / shares / 2) : 0) : 0;
+  // In a small part one key that is not among the frequent ones may be as many elements as all others.
+  const u64 repeated = !w.may_join_parts ? 0 : Parts::own_parts ? w.n / shares / 2 : w.n / shares;
+  w.part_room = served ? room_for(w.n, shares) + u32(repeated) : 0;
   w.blocks = 2 * multiprocessors();
   for (const bool second : {false, true}) {
     u32& tile = w.tile[second];
@@ -1778,7 +1789,8 @@ int run_by_parts(const void* table, const request& given, totals* sum, void* mem
                             w);
         }
       if (!e && w.part_room)
-        e = launch_next(serve_parts_of<Parts>(q.kind), w.parts, serve_threads, bytes_of_part, q.stream, t, q, w, sum);
+        e = launch_next(serve_parts_of<Parts>(q.kind), w.parts, Parts::own_parts ? serve_threads : part_servers,
+                        bytes_of_part, q.stream, t, q, w, sum);
       if (!e)
         e = launch_next(serve_rest<Parts>, w.blocks / 2 * rest_blocks<Parts>, block_threads, 0, q.stream, t, q, w, sum);
       if constexpr (F::has_value)
