@@ -480,9 +480,31 @@ MUTANTS = [
     Mutant("large-in-a-bin", PARTS, "q.kind != accumulate || may_join_first(j, v, log_joined)", "true"),
     Mutant("retries-by-parts", PARTS, "q.only_failed || q.n_there", "q.n_there != nullptr"),
     # a table that moves into another one
-    Mutant("moved-to-no-home", LINEAR_MOVE, "u64(t.home(F::key_of(w))) << t.group_bits", "u64(t.home(F::key_of(w)))"),
+    Mutant(
+        "moved-to-no-home",
+        LINEAR_MOVE,
+        "u64(to.home(F::key_of(w))) << to.group_bits",
+        "u64(to.home(F::key_of(w)))",
+    ),
     Mutant("moved-past-the-limit", LINEAR_MOVE, "t.probe_limit - (home & (t.widest - 1))", "t.probe_limit"),
     Mutant("not-moved-and-unsaid", LINEAR_MOVE, "live && !placed", "false"),
+    # and part by part
+    Mutant("another-part's-moved", LINEAR_MOVE, "group >= groups", "group > groups"),
+    Mutant("a-slot-too-many", LINEAR_MOVE, "slot >= group_slots", "slot > group_slots"),
+    Mutant("last-home-not-read", LINEAR_MOVE, "last < old ? last + 1 : old", "last"),
+    Mutant("read-to-any-empty-slot", LINEAR_MOVE, "far(g) + x >= homes", "true"),
+    Mutant("not-read-around-the-end", LINEAR_MOVE, "at < from.n_slots ? at : at - from.n_slots", "at % 64"),
+    Mutant("a-pair-that-left-is-lost", LINEAR_MOVE, "i < parts.room", "i + 1 < parts.room"),
+    Mutant("pairs-that-left-unsaid", LINEAR_MOVE, "n > parts.room && me == 0", "false"),
+    Mutant(
+        "a-group-behind-the-part", LINEAR_MOVE, "(end - group) << to.group_bits", "(end - group + 1) << to.group_bits"
+    ),
+    Mutant("last-part-as-large", LINEAR_MOVE, "part_end < to.groups ? part_end : u64(to.groups)", "part_end"),
+    Mutant("counters-of-anybody", LINEAR_MOVE, "part.given[i] = 0;", ";"),
+    Mutant("slots-of-anybody", LINEAR_MOVE, "block_mem::store_row(slots + i, none);", ";"),
+    Mutant("moved-and-uncounted", LINEAR_MOVE, "++moved;", ";"),
+    Mutant("by-parts-with-another-seed", LINEAR_MOVE, "from.seed == to.seed", "true"),
+    Mutant("by-parts-past-the-limit", LINEAR_MOVE, "to.probe_limit >= moved_bytes / sizeof(word)", "true"),
     Mutant("moved-by-everybody", SLAB_MOVE, "!side && to.home(F::key_of(w)) != index(b)", "false"),
     Mutant("one-bucket-moved", SLAB_MOVE, "side || next < old ? next : old - 1", "first"),
     Mutant("no-slab-and-unsaid", SLAB_MOVE, "failed += !placed;", ";"),
