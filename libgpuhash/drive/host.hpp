@@ -405,30 +405,38 @@ class chunk_by_kind {
   using value = typename F::value;
 
  public:
-  static constexpr u32 most = 4096;
+  static constexpr u32 most = 16384;
+  static constexpr u32 kinds = erase + 1;
 
   void read(const request& given, size_t begin, u32 n) {
     const request q = given;  // the compiler knows that nobody writes to it
-    u8 kind_of[most];
-    for (u32 j = 0; j < n; ++j) kind_of[j] = u8(read_op(q, begin + j));
-    asm volatile("" : : "r"(kind_of) : "memory");  // R1
+    for (u32 j = 0; j < n; ++j) kind_of_[j] = u8(read_op(q, begin + j));
+    asm volatile("" : : "r"(this) : "memory");  // R1
+    // Where the next element of a kind goes is known when the last one has gone there: so several rows of elements go at
+    // a time, of which none waits for another.
+    const u32 row = n / rows;
+    const auto end_of = [&](u32 r) { return r + 1 == rows ? n : (r + 1) * row; };
+    u32 next[rows][kinds];
     u32 i = 0;
     for (u32 kind = 0; kind < kinds; ++kind) {
       first_[kind] = i;
-      u32 here = 0;
-      for (u32 j = 0; j < n; ++j) here += kind_of[j] == kind;
-      if (!here) continue;
-      for (u32 j = 0; j < n; ++j) {  // without a branch on what is next
-        element_[i] = uint16_t(j);
-        i += kind_of[j] == kind;
+      for (u32 r = 0; r < rows; ++r) {
+        u32 here = 0;
+        for (u32 j = r * row; j < end_of(r); ++j) here += kind_of_[j] == kind;
+        next[r][kind] = i;
+        i += here;
       }
     }
     first_[kinds] = n;
-    for (i = 0; i < n; ++i) key_[i] = read_key<F>(q, begin + element_[i]);
-    for (u32 kind = 0; kind < kinds && q.values; ++kind)
-      if (in_kinds(kind, adding_kinds))
-        for (i = first_[kind]; i < first_[kind + 1]; ++i)
-          write_element<value>(value_, q.value_bytes, i, read_value<F>(q, begin + element_[i]));
+    const auto put = [&](u32 j, u32* of) __attribute__((always_inline)) {
+      const u32 at = of[kind_of_[j]]++;
+      place_[j] = uint16_t(at);
+      key_[at] = read_key<F>(q, begin + j);
+      if (F::has_value && q.values) write_element<value>(value_, q.value_bytes, at, read_value<F>(q, begin + j));
+    };
+    for (u32 j = 0; j < row; ++j)
+      for (u32 r = 0; r < rows; ++r) put(r * row + j, next[r]);
+    for (u32 j = rows * row; j < n; ++j) put(j, next[rows - 1]);
   }
   // The elements of a kind as a batch; n is 0 if there are none.
   request batch(const request& q, u32 kind) {
@@ -446,42 +454,65 @@ class chunk_by_kind {
     r.threads = 1;
     return r;
   }
-  void answer(const request& given, size_t begin, u32 n) const {
+  void answer(const request& given, size_t begin, u32 n) {
     const request q = given;
-    for (u32 i = 0; i < n && q.status; ++i) q.status[begin + element_[i]] = i < first_[nop + 1] ? u8(no) : status_[i];
+    if (q.status) {
+      __builtin_memset(status_, no, first_[nop + 1]);  // nobody serves those
+      for (u32 j = 0; j < n; ++j) q.status[begin + j] = status_[place_[j]];
+    }
     if (!q.out_values) return;
-    __builtin_memset(static_cast<char*>(q.out_values) + begin * q.value_bytes, 0, size_t(n) * q.value_bytes);
-    for (u32 i = first_[find]; i < first_[find + 1]; ++i)
-      write_element<value>(q.out_values, q.value_bytes, begin + element_[i],
-                           read_element<value>(found_, q.value_bytes, i));
+    const auto nothing = [&](u32 i, u32 end) {
+      __builtin_memset(found_ + size_t(i) * q.value_bytes, 0, size_t(end - i) * q.value_bytes);
+    };
+    nothing(0, first_[find]);
+    nothing(first_[find + 1], n);
+    for (u32 j = 0; j < n; ++j)
+      write_element<value>(q.out_values, q.value_bytes, begin + j,
+                           read_element<value>(found_, q.value_bytes, place_[j]));
   }
-  static constexpr u32 kinds = erase + 1;
 
  private:
+  static constexpr u32 rows = 4;
   u32 first_[kinds + 1];  // element of each kind
-  key key_[most];
+  key key_[most];         // in the order of kinds, as what follows
   alignas(8) u8 value_[most * sizeof(value)];
   alignas(8) u8 found_[most * sizeof(value)];
-  uint16_t element_[most + 1];
   u8 status_[most];
+  uint16_t place_[most];  // of each element, in that order
+  u8 kind_of_[most];
 };
+
+// Elements begin .. end - 1 of a mixed batch. Without memory for the chunk they are served as they come.
+template <class F>
+totals serve_by_kind(const void* table, const request& q, size_t begin, size_t end,
+                     int (*run)(const void* table, const request& q, totals* sum)) {
+  totals sum{};
+  const std::unique_ptr<chunk_by_kind<F>> chunk(new (std::nothrow) chunk_by_kind<F>);
+  if (!chunk) {
+    request some = part_of(q, begin, end - begin);
+    some.n_there = nullptr;
+    some.parts = parts_never;
+    some.threads = 1;
+    run(table, some, &sum);
+    return sum;
+  }
+  for (size_t b = begin; b < end; b += chunk->most) {
+    const u32 many = u32(end - b < chunk->most ? end - b : chunk->most);
+    chunk->read(q, b, many);
+    for (u32 i = nop + 1; i < chunk->kinds; ++i) {  // erase comes first: it may make the room that others look for
+      const request some = chunk->batch(q, i == nop + 1 ? u32(erase) : i - 1);
+      if (some.n) run(table, some, &sum);
+    }
+    chunk->answer(q, b, many);
+  }
+  return sum;
+}
 
 template <class F>
 int run_by_kind(const void* table, const request& q, totals* sum,
                 int (*run)(const void* table, const request& q, totals* sum)) {
-  in_pieces(q.threads, q.n_there ? *q.n_there : q.n, batch_cut, [&](size_t begin, size_t end) {
-    chunk_by_kind<F> chunk;
-    totals part{};  // of this thread's, since others add to *sum
-    for (size_t b = begin; b < end; b += chunk.most) {
-      const u32 many = u32(end - b < chunk.most ? end - b : chunk.most);
-      chunk.read(q, b, many);
-      for (u32 i = nop + 1; i < chunk.kinds; ++i) {  // erase comes first: it may make the room that others look for
-        const request some = chunk.batch(q, i == nop + 1 ? u32(erase) : i - 1);
-        if (some.n) run(table, some, &part);
-      }
-      chunk.answer(q, b, many);
-    }
-    add_totals(sum, part);
+  in_pieces(q.threads, q.n_there ? *q.n_there : q.n, combined_cut, [&](size_t begin, size_t end) {
+    add_totals(sum, serve_by_kind<F>(table, q, begin, end, run));  // others add to *sum, too
   });
   return 0;
 }
