@@ -487,7 +487,9 @@ template <class F>
 totals serve_by_kind(const void* table, const request& q, size_t begin, size_t end,
                      int (*run)(const void* table, const request& q, totals* sum)) {
   totals sum{};
-  const std::unique_ptr<chunk_by_kind<F>> chunk(new (std::nothrow) chunk_by_kind<F>);
+  // Kept by the thread: new pages for each piece took a fifth of the time.
+  static thread_local std::unique_ptr<chunk_by_kind<F>> chunk;
+  if (!chunk) chunk.reset(new (std::nothrow) chunk_by_kind<F>);
   if (!chunk) {
     request some = part_of(q, begin, end - begin);
     some.n_there = nullptr;
