@@ -9,6 +9,8 @@
 #include <exception>
 #include <new>
 
+#include "libgpuhash/src/team.hpp"
+
 namespace gpuhash {
 namespace {
 
@@ -22,7 +24,7 @@ using number = unsigned long long;
 bool on_cpu(const gpuhash_table& table) { return table.device.kind == GPUHASH_CPU; }
 
 // The bits that are set in any of n bytes.
-uint8_t any_bits(const uint8_t* bytes, size_t n) {
+uint8_t bits_of(const uint8_t* bytes, size_t n) {
   uint64_t all[4] = {};
   size_t i = 0;
   for (; i + sizeof all <= n; i += sizeof all) {
@@ -41,6 +43,11 @@ uint8_t any_bits(const uint8_t* bytes, size_t n) {
   return uint8_t(any);
 }
 
+// The same by the table's threads, in whose caches the bytes of a large batch are.
+uint8_t any_bits(const gpuhash_table& table, const uint8_t* bytes, size_t n) {
+  return any_of(table.threads, n, [bytes](size_t begin, size_t end) { return bits_of(bytes + begin, end - begin); });
+}
+
 [[gnu::cold]] gpuhash_status refuse_byte(const gpuhash_table& table, const char* op, const char* array,
                                          const uint8_t* bytes, size_t n, uint8_t most, gpuhash_error* err) {
   const size_t at = size_t(std::find_if(bytes, bytes + n, [most](uint8_t byte) { return byte > most; }) - bytes);
@@ -52,7 +59,7 @@ uint8_t any_bits(const uint8_t* bytes, size_t n) {
 gpuhash_status check_status_bytes(const gpuhash_table& table, const char* op, const char* array, const uint8_t* bytes,
                                   size_t n, gpuhash_status status, gpuhash_error* err) {
   if (bytes == nullptr || !on_cpu(table)) return status;
-  const uint8_t any = any_bits(bytes, n);
+  const uint8_t any = any_bits(table, bytes, n);
   if (status == GPUHASH_OK && any > GPUHASH_YES) [[unlikely]]
     return refuse_byte(table, op, array, bytes, n, GPUHASH_YES, err);
   if ((status == GPUHASH_FULL || status == GPUHASH_NO_MEMORY) && any > GPUHASH_ELEMENT_NO_MEMORY) [[unlikely]]

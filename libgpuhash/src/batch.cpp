@@ -6,6 +6,7 @@
 #include "libgpuhash/src/arrays.hpp"
 #include "libgpuhash/src/config.hpp"
 #include "libgpuhash/src/structs.hpp"
+#include "libgpuhash/src/team.hpp"
 
 namespace gpuhash {
 namespace {
@@ -93,8 +94,11 @@ bool is_bad(uint8_t op, bool accumulates) {
 bool has_bad_op(const gpuhash_table& table, const gpuhash_batch& batch) {
   if (batch.op != GPUHASH_OP_EXECUTE || table.device.kind != GPUHASH_CPU) return false;
   const bool allowed = accumulates(table);
-  uint8_t bad = 0;  // bytes, for vectors
-  for (size_t i = 0; i < batch.n; ++i) bad |= uint8_t(is_bad(batch.ops[i], allowed));
+  const uint8_t bad = any_of(table.threads, batch.n, [&](size_t begin, size_t end) {
+    uint8_t any = 0;  // bytes, for vectors
+    for (size_t i = begin; i < end; ++i) any |= uint8_t(is_bad(batch.ops[i], allowed));
+    return any;
+  });
   return bad != 0;
 }
 

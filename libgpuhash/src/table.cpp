@@ -21,6 +21,7 @@ extern "C" gpuhash_status gpuhash_table_create(const gpuhash_config* config, gpu
     table->device = c.device;
     table->key_bytes = c.key_bytes;
     table->value_bytes = c.value_bytes;
+    table->threads = c.threads;
     table->grows = c.grow != 0;
     table->seed = c.seed;
     table->generation = fork_generation;

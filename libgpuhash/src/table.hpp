@@ -9,6 +9,7 @@ struct gpuhash_table {
   void* impl;  // the plugin's table
   gpuhash_device device;
   uint32_t key_bytes, value_bytes;
+  uint32_t threads;  // on the CPU
   bool grows;
   uint64_t seed;
   uint64_t generation;    // see fork.hpp

@@ -13,6 +13,7 @@
 //       as long as a small call; they stop after `soon`, whatever was said.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -30,6 +31,28 @@ struct beside {
 };
 void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_t piece), void* context,
               const beside& other);
+
+/// What body(begin, end), which returns a byte, says of the pieces of 0 .. n-1, joined by |. Few elements are looked at by
+/// the calling thread alone.
+template <class Body>
+uint8_t any_of(uint32_t threads, size_t n, Body body) {
+  constexpr size_t piece = size_t{1} << 16;
+  if (n <= 4 * piece || threads <= 1) return body(size_t{0}, n);
+  struct work {
+    Body& body;
+    size_t n;
+    std::atomic<uint8_t> any{0};
+  } all{body, n};
+  parallel(
+      threads, (n + piece - 1) / piece,
+      [](void* context, size_t i) {
+        auto& w = *static_cast<work*>(context);
+        const size_t begin = i * piece;
+        w.any.fetch_or(w.body(begin, w.n - begin < piece ? w.n : begin + piece), std::memory_order_relaxed);
+      },
+      &all);
+  return all.any.load(std::memory_order_relaxed);
+}
 
 /// In a forked child, which has none of the workers: start from nothing. Under team_lock, like all of the team's state.
 void forget_team();

@@ -124,6 +124,13 @@ def test_a_wrong_answer_is_an_error(answer, mistaken, mistake):
     assert rest == (["destroyed"] if call not in ("probe", "create") else [])
 
 
+def test_a_lost_element_at_the_end_of_a_large_batch(answer, mistaken):
+    """The statuses of a large batch are looked at by several threads."""
+    (status, _, message), _ = answer(mistaken, "large", MISTAKE="run_lost_element")
+    assert status == "PLUGIN_ERROR"
+    assert "insert set out_status[300000] to 2, which has no meaning" in message
+
+
 @pytest.mark.parametrize("call", WHOLE)
 def test_an_unknown_status_names_the_operation(answer, mistaken, call):
     (status, _, message), rest = answer(mistaken, call, MISTAKE="whole_status")

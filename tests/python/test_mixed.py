@@ -169,3 +169,21 @@ def test_where_there_is_no_room(name: str) -> None:
         assert np.array_equal(left, np.sort(keys[mask | there]))
         assert mask[ops == Op.INSERT].any()
         t.check()
+
+
+@pytest.mark.parametrize("at", [0, 65_535, 65_536, 262_143, 300_000])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_library_refuses_one_unknown_code_of_many(at: int, threads: int) -> None:
+    """That element is left out, and has status 4; the others are carried out."""
+    n = 300_001
+    keys = np.arange(n, dtype=np.uint32)
+    ops = np.full(n, Op.INSERT, np.uint8)
+    ops[at] = 6
+    status = np.full(n, 0xEE, np.uint8)
+    with table("linear_probe", "uint32", "uint32", 2 * n, threads=threads) as t:
+        failure = t._raw(9, n, keys.ctypes.data, keys.ctypes.data, 0, status.ctypes.data, ops.ctypes.data)
+        assert isinstance(failure, gh.InvalidArgument)
+        assert f"ops[{at}] is 6, which execute does not have" in str(failure)
+        assert status[at] == 4
+        assert np.count_nonzero(status == 1) == n - 1
+        assert len(t) == n - 1

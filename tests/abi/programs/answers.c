@@ -6,9 +6,9 @@
 
 #include "gpuhash/gpuhash.h"
 
-enum { n = 40 };
-static uint64_t keys[n], values[n], outputs[n], offsets[n + 1];
-static uint8_t status[n];
+enum { n = 40, many = 300001 };
+static uint64_t keys[many], values[many], outputs[n], offsets[n + 1];
+static uint8_t status[many];
 static gpuhash_error err = {sizeof err, GPUHASH_CORRUPT, "what an earlier call said"};
 
 static int say(gpuhash_status answer) {
@@ -16,11 +16,11 @@ static int say(gpuhash_status answer) {
   return answer != GPUHASH_OK;
 }
 
-static gpuhash_status run(gpuhash_table *t, int counting) {
+static gpuhash_status run(gpuhash_table *t, size_t elements, int counting) {
   gpuhash_counts counts;
   gpuhash_batch batch = GPUHASH_BATCH_INIT;
   batch.op = GPUHASH_OP_INSERT;
-  batch.n = n;
+  batch.n = elements;
   batch.keys = keys;
   batch.values = values;
   batch.out_status = status;
@@ -33,8 +33,9 @@ static gpuhash_status call(gpuhash_table *t, const char *name) {
   gpuhash_stat stat[4];
   size_t room = strcmp(name, "stats") == 0 ? 4 : n;
   uint64_t size;
-  if (strcmp(name, "run") == 0) return run(t, 0);
-  if (strcmp(name, "counted") == 0) return run(t, 1);
+  if (strcmp(name, "run") == 0) return run(t, n, 0);
+  if (strcmp(name, "large") == 0) return run(t, many, 0);
+  if (strcmp(name, "counted") == 0) return run(t, n, 1);
   if (strcmp(name, "info") == 0) return gpuhash_table_get_info(t, &info, &err);
   if (strcmp(name, "size") == 0) return gpuhash_size(t, &size, &err);
   if (strcmp(name, "export") == 0) return gpuhash_export(t, &room, keys, values, NULL, &err);
