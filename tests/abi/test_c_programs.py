@@ -63,6 +63,11 @@ def test_long_ranges_without_memory_for_their_parts(program, backends):
     assert " 0 failed" in passes(program("long_ranges"), "skiplist", backends["skiplist"])
 
 
+@pytest.mark.parametrize("backend", [name for name in PLUGINS if name != "stadium"])  # which sorts nothing
+def test_a_mixed_batch_without_memory_for_sorting(program, backends, backend):
+    assert " 0 failed" in passes(program("mixed"), backend, backends[backend])
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_forked_child(program, backends, slab_echo, backend):
     allocator = backends.get("slab_hash", slab_echo)
