@@ -99,13 +99,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     if (const gpuhash_status s = erased(b.n, b.stream, err)) return s;
   if (b.counts) *b.counts = {sum.yes, sum.failed + sum.bad_ops};
   if (sum.bad_ops) return bad_ops(sum.bad_ops, err);
-  if (sum.failed == 0) {
-    if (grown != GPUHASH_OK && err) {  // it did without
-      err->code = GPUHASH_OK;
-      err->message[0] = 0;
-    }
-    return GPUHASH_OK;
-  }
+  if (sum.failed == 0) return GPUHASH_OK;  // where it could not grow, it did without
   failed_ += sum.failed;
   if (grown != GPUHASH_OK) return grown;  // the table wanted to grow and could not
   return exhausted(sum.failed, b.n, slots_then, err);
@@ -128,12 +122,7 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   if (graphs_.any()) return GPUHASH_OK;  // C1, C2
   const gpuhash_status s = without_throwing(err, [&] { return build_from(q, sum, done, err); });
   if (*done) added_ += q.n;
-  if (s != GPUHASH_NO_MEMORY || *done) return s;
-  if (err) {
-    err->code = GPUHASH_OK;
-    err->message[0] = 0;
-  }
-  return GPUHASH_OK;
+  return s == GPUHASH_NO_MEMORY && !*done ? gpuhash_status(GPUHASH_OK) : s;
 }
 
 // ---- CPU --------------------------------------------------------------------------------------------------------------

@@ -99,18 +99,14 @@ class flat_table final : public table {
     fresh.swap(storage_);  // what was there before goes with the scratch
   }
 
-  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
-  // finds no place (a short probe_limit, or keys that were chosen for it), larger storage is tried.
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete.
+  gpuhash_status try_resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
-    for (;; keys *= 2) {
-      uint64_t moved = 0;
-      const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
-      if (s == GPUHASH_OK) return write_used(now, moved, stream, err);
-      if (s != GPUHASH_FULL) return s;
-    }
+    uint64_t moved = 0;
+    const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
+    return s ? s : write_used(now, moved, stream, err);
   }
   gpuhash_status move_to(uint64_t keys, uint64_t live, uint64_t* moved, void* stream, gpuhash_error* err) {
     scratch fresh(*this, bytes_for(keys), stream);

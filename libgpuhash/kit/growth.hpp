@@ -369,6 +369,22 @@ inline gpuhash_status table::no_place(uint64_t keys, gpuhash_error* err) {
                     (unsigned long long)keys);
 }
 
+inline gpuhash_status table::resize(uint64_t keys, void* stream, gpuhash_error* err) {
+  gpuhash_status s = try_resize(keys, stream, err);
+  if (s != GPUHASH_FULL) return s;
+  totals now{};
+  if (const gpuhash_status r = read_totals(&now, stream, err)) return r;
+  if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
+  while (s == GPUHASH_FULL) s = try_resize(keys *= 2, stream, err);
+  return s;
+}
+
+inline gpuhash_status table::resize_down(uint64_t keys, void* stream, gpuhash_error* err) {
+  for (; smaller_for(keys); keys *= 2)
+    if (const gpuhash_status s = try_resize(keys, stream, err); s != GPUHASH_FULL) return s;
+  return GPUHASH_OK;
+}
+
 inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err) {
   *moved = 0;
   for (;;) {

@@ -89,8 +89,11 @@ class table {
   virtual uint64_t limit() const = 0;            // used slots at which the table wants to grow
   virtual uint64_t traits() const { return 0; }  // what this table does, if less than its backend
   virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
-  // Rebuild for so many keys, or for those that are there if they are more. On failure the table is as before.
-  virtual gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;
+  // Rebuild for so many keys, or for those that are there if they are more. FULL: a pair finds no place in storage of that
+  // size (a short probe limit, no stash, keys that were chosen for it). On failure the table is as before.
+  virtual gpuhash_status try_resize(uint64_t keys, void* stream, gpuhash_error* err) = 0;
+  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err);       // with larger storage where it is FULL
+  gpuhash_status resize_down(uint64_t keys, void* stream, gpuhash_error* err);  // never to more memory than there is
   // Would a rebuild for so many keys take less memory?
   virtual bool smaller_for(uint64_t keys) const = 0;
   // How many keys the table is to have room for next, which has room for `most` and needs it for `least`.

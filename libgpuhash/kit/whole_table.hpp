@@ -197,7 +197,7 @@ inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
   if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
   totals now{};
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
-  return smaller_for(uint64_t(now.live)) ? resize(uint64_t(now.live), stream, err) : gpuhash_status(GPUHASH_OK);
+  return resize_down(uint64_t(now.live), stream, err);
 }
 
 inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {

@@ -327,23 +327,19 @@ class hive final : public table {
     return GPUHASH_OK;
   }
 
-  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
-  // finds no place (no stash, or keys that were chosen for it), larger storage is tried.
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete.
+  gpuhash_status try_resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
+    const bool in_place = ground_ && !for_rebuild(keys);
+    uint64_t moved = 0;
+    if (!in_place)
+      if (const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err)) return s;
     if (keys < asked_for_) asked_for_ = keys;  // by shrink
-    if (ground_ && !for_rebuild(keys)) return stretch(segments_for(keys), now, stream, err);
-    for (;; keys *= 2) {
-      uint64_t moved = 0;
-      const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
-      if (s == GPUHASH_OK) {
-        look_again(uint64_t(now.live));
-        return write_used(now, moved, stream, err);
-      }
-      if (s != GPUHASH_FULL) return s;
-    }
+    if (in_place) return stretch(segments_for(keys), now, stream, err);
+    look_again(uint64_t(now.live));
+    return write_used(now, moved, stream, err);
   }
   gpuhash_status move_to(uint64_t keys, uint64_t live, uint64_t* moved, void* stream, gpuhash_error* err) {
     const shape wanted = shape_for(keys), before = shape_;
@@ -614,18 +610,13 @@ class hive final : public table {
     if (double(now.live) < contract_below() * double(slots()))
       s = without_throwing(err, [&] { return contract(now, stream, err); });
     look_again(uint64_t(now.live));
-    if (s == GPUHASH_OK || poisoned_) return s;
-    if (err) {  // for lack of memory: when somebody looks again
-      err->code = GPUHASH_OK;
-      err->message[0] = 0;
-    }
-    return GPUHASH_OK;
+    return poisoned_ ? s : gpuhash_status(GPUHASH_OK);  // for lack of memory: when somebody looks again
   }
   gpuhash_status contract(const totals& now, void* stream, gpuhash_error* err) {
     uint64_t keys = uint64_t(now.live) + uint64_t(now.live) / 2;
     if (keys < asked_for_) keys = asked_for_;
     if (!smaller_for(keys)) return GPUHASH_OK;
-    if (!ground_ || for_rebuild(keys)) return resize(keys, stream, err);
+    if (!ground_ || for_rebuild(keys)) return resize_down(keys, stream, err);
     const double of_segment = double(shape_.segment_buckets * options_.bucket) * contract_below();
     const auto low = uint64_t(double(now.live) / of_segment) + 1;
     const uint64_t least = segments_for(keys), wanted = low > least ? low : least;

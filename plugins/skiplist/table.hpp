@@ -229,7 +229,7 @@ class skiplist_table final : public table {
   // ---- growth ---------------------------------------------------------------------------------------------------------
 
   // More keys: more chunks, beside those that are there. As many or fewer: a rebuild.
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+  gpuhash_status try_resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     if (keys <= pool_.limit) return rebuild(keys, stream, err);
     return add_chunks(chunks_for(keys) + pool_.layout.levels - double(pool_.layout.capacity), keys, stream, err);
   }

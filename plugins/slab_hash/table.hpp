@@ -205,7 +205,7 @@ class slab_hash_table final : public table {
 
   // As many buckets as now for limit() keys, and in proportion for more; or else a rebuild in place would add some. A small
   // table's proportion says nothing of a much larger one.
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+  gpuhash_status try_resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     if (!options_.buckets && keys > capacity_ && keys / 4 <= limit_) {
       const double scaled = double(keys) * double(capacity_) / double(limit_);
       keys = scaled > double(capacity_) ? uint64_t(scaled) : capacity_;

@@ -305,18 +305,14 @@ class stadium final : public table {
     return s;
   }
 
-  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete. Where a pair
-  // finds no place (a short probe_limit), larger storage is tried.
-  gpuhash_status resize(uint64_t keys, void* stream, gpuhash_error* err) override {
+  // Move every live pair into storage for so many keys. The old storage stays until the new one is complete.
+  gpuhash_status try_resize(uint64_t keys, void* stream, gpuhash_error* err) override {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
-    for (;; keys *= 2) {
-      uint64_t moved = 0;
-      const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
-      if (s == GPUHASH_OK) return write_used(now, moved, stream, err);
-      if (s != GPUHASH_FULL) return s;
-    }
+    uint64_t moved = 0;
+    const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
+    return s ? s : write_used(now, moved, stream, err);
   }
   // Cells that are moved at a time. Wide pairs do not take more memory in between than others.
   static uint64_t step_of(const stadium_table& t) {

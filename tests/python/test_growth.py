@@ -145,6 +145,22 @@ def test_shrink_with_nothing_to_gain_does_nothing(structure):
         assert (t.find(keys[n * 3 // 4 :])[0] == keys[n * 3 // 4 :]).all()
 
 
+def test_shrink_never_enlarges():
+    """30,000 keys find no place in as many slots without a stash: next to try would be 60,000 slots, where 40,000 are there."""
+    keys = np.arange(30_000, dtype=np.uint64)
+    with table("hive", capacity=40_000, max_load_factor=1, stash=0) as t:
+        t.insert(keys, keys)
+        before = t.nbytes, t.info["slots"]
+        t.shrink()
+        assert (t.nbytes, t.info["slots"]) == before
+        t.check()
+        assert (t.find(keys)[0] == keys).all()
+        t.erase(keys[8_000:])
+        t.shrink()
+        assert t.info["slots"] < 20_000
+        assert (t.find(keys[:8_000])[0] == keys[:8_000]).all()
+
+
 @pytest.mark.parametrize("load", [1.0, 0.999, 0.95])
 def test_a_table_that_may_not_grow_holds_what_it_says(load):
     n = 200_000
