@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -44,7 +45,14 @@ class Explorer:
         self.started: dict[tuple[str, ...], Future[Answer]] = {}
 
     def __call__(self, *arguments: str) -> Answer:
-        done = subprocess.run([str(self.path), *arguments], capture_output=True, text=True, timeout=3600)
+        command = [str(self.path), *arguments]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+        except OSError as e:
+            # One of some thousand starts from several threads failed so, once; nothing has run then.
+            if e.errno != errno.EFAULT:
+                raise
+            done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
         lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         return Answer(done.returncode, lines, done.stdout, done.stderr)
 
