@@ -110,6 +110,10 @@ class CoreTable:
     def close(self) -> None: ...
     @overload
     def find(
+        self, keys: Any, *, out: Out | None = None, found: Literal[False], stream: Stream = None
+    ) -> tuple[Any, None]: ...
+    @overload
+    def find(
         self, keys: Scalar, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
     ) -> tuple[Any, np.bool_]: ...
     @overload
@@ -221,6 +225,18 @@ class CoreTable:
     def erase_all(self, keys: Tensor, *, out: Out | None = None, stream: Stream = None) -> Tensor: ...
     @overload
     def erase_all(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def execute(
+        self,
+        ops: Codes,
+        keys: Any,
+        values: Values | None = None,
+        *,
+        op: Combine = "add",
+        out: Out | None = None,
+        found: Literal[False],
+        stream: Stream = None,
+    ) -> tuple[Any, None]: ...
     @overload
     def execute(
         self,

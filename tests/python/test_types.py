@@ -29,6 +29,8 @@ def histogram(keys: NDArray[np.int64], weights: list[float]) -> dict[int, float]
         values, found = table.find(keys)
         assert_type(found, NDArray[np.bool_])
         assert_type(values, NDArray[Any])
+        assert_type(table.find(keys, found=False)[1], None)
+        assert_type(table.execute([gh.Op.FIND], [5], found=False)[1], None)
         assert_type(table.count(keys), NDArray[np.int64])
         assert_type(table.contains(5), np.bool_)
         assert_type(table.erase(range(5)), NDArray[np.bool_])
