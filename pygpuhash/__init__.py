@@ -42,6 +42,7 @@ from pygpuhash.errors import (
 from pygpuhash.registry import Backend, backends, open_backend
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
+from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique, value_counts
 
 __version__: str = _library_version()
 
@@ -69,9 +70,15 @@ __all__ = [
     "Unsupported",
     "backends",
     "devices",
+    "factorize",
     "get_include",
+    "group_reduce",
+    "isin",
+    "join_indexer",
     "measure_ceiling",
     "open_backend",
     "progress",
     "show_config",
+    "unique",
+    "value_counts",
 ]

@@ -35,6 +35,7 @@ from pygpuhash.errors import InvalidArgument
 
 __all__ = [
     "DoesNotFit",
+    "column",
     "from_store",
     "holds",
     "lossless",
@@ -206,6 +207,33 @@ def refuse_short(most: int | None, rows: int) -> None:
 def to_base(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
     """`given` as an array of `dtype`, when no element changes: the numbers of which records are made."""
     return _as_dtype(given, dtype, what)
+
+
+def column(given: Any, what: str) -> np.ndarray[Any, Any]:
+    """A host column of whatever dtype it has; text and bytes in objects become numpy's."""
+    if isinstance(given, (set, frozenset, dict)):
+        raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
+    if isinstance(given, (list, tuple)):
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            array = _ragged(what)
+        if array.dtype.kind == "f":
+            for value in np.array(given, dtype=object).flat:
+                if isinstance(value, (int, np.integer)) and int(float(value)) != value:
+                    raise DoesNotFit(f"{what}: the integer {value} has no exact {array.dtype}: pass integers alone")
+    else:
+        array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(masked(what))
+    array = np.asarray(array)
+    if array.dtype.kind in "OT" and array.size:
+        sorts = {type(x) for x in array.flat}
+        if sorts <= {str, np.str_}:
+            return array.astype(object).astype("U")
+        if sorts <= {bytes, np.bytes_}:
+            return array.astype("S")
+    return array
 
 
 def masked(what: str) -> str:

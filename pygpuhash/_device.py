@@ -30,6 +30,7 @@ __all__ = [
     "DeviceView",
     "batch",
     "check_results",
+    "converts",
     "cupy_stream",
     "current_stream",
     "empty_like",
@@ -230,14 +231,14 @@ def cupy_stream(cupy: Any, stream: int, device: int) -> Any:
     return cupy.cuda.ExternalStream(stream, device)
 
 
-def _converts(array: Any) -> bool:
+def converts(array: Any) -> bool:
     """Can the array's library be asked to convert it?"""
     return _library(array) in ("cupy", "torch", "jax")
 
 
 def astype(array: Any, dtype: np.dtype[Any], device: int, stream: int, what: str) -> Any:
     """The array in another dtype, by its own library."""
-    if not _converts(array):
+    if not converts(array):
         raise TypeError(
             f"{what} are a {type(array).__name__}, which cannot be asked to convert to {dtype}: convert them"
         )
@@ -321,7 +322,7 @@ class _Call:
         check_results(self.keys, *dtypes)
         for dtype in dtypes:
             store = None if dtype is None or _records.is_record(dtype) else _arrays.store_dtype(dtype, keys=False)
-            if store is not None and store != dtype and dtype.kind not in "mM" and not _converts(self.keys):
+            if store is not None and store != dtype and dtype.kind not in "mM" and not converts(self.keys):
                 raise TypeError(f"{dtype} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
 
 
@@ -406,7 +407,7 @@ class _Pairs:
             if array is None:
                 continue
             shown, inner = self._shown(i)
-            if self._narrow(i) and not _converts(array):
+            if self._narrow(i) and not converts(array):
                 raise TypeError(
                     f"{self.dtypes[i]} results need CuPy or PyTorch arrays: pass those as out, or leave it out"
                 )
@@ -612,7 +613,7 @@ def _device_batch(
     shape = k.shape + inner
     narrow = out_dtype is not None and not record and store != out_dtype and out_dtype.kind not in "mM"
     r = None
-    if narrow and not _converts(keys if out is None else out):
+    if narrow and not converts(keys if out is None else out):
         raise TypeError(f"{out_dtype} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
     if out is not None and out_dtype is not None and shown is not None:
         r = _output(out, out_dtype if narrow else shown, shape, device, s, "out")
@@ -810,7 +811,7 @@ def _unsigned_view(
     array: Any, found: DeviceView, store: np.dtype[Any], device: int, stream: int, what: str
 ) -> DeviceView:
     """Signed integers that are not negative, which the array's library finds out; this waits for its answer."""
-    if not _converts(array):
+    if not converts(array):
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {store}: convert them to {store}")
     with _working_on(array, device, stream):
         negative = bool(found.size) and bool((array < 0).any())

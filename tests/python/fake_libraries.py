@@ -52,7 +52,13 @@ class ndarray:
         return type(self)(0, 0, ~self.array)
 
     def __getitem__(self, at):
-        return type(self)(0, 0, np.asarray(self.array[at]))
+        return type(self)(0, 0, np.asarray(self.array[at.array if isinstance(at, ndarray) else at]))
+
+    def __ne__(self, other):
+        return type(self)(0, 0, self.array != other.array)
+
+    def __truediv__(self, other):
+        return type(self)(0, 0, self.array / other.array)
 
     def __setitem__(self, at, value):
         self.written_on = Stream.current

@@ -146,7 +146,7 @@ def test_shrink_with_nothing_to_gain_does_nothing(structure):
 
 
 def test_shrink_never_enlarges():
-    """30,000 keys find no place in as many slots without a stash: next to try would be 60,000 slots, where 40,000 are there."""
+    """Without a stash 30,000 keys find no place in as many slots, and the next size is more than there is."""
     keys = np.arange(30_000, dtype=np.uint64)
     with table("hive", capacity=40_000, max_load_factor=1, stash=0) as t:
         t.insert(keys, keys)
