@@ -5,6 +5,7 @@ import datetime
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -373,6 +374,50 @@ def test_arguments_go_to_the_table(backend, monkeypatch):
         assert table.closed
         assert asked.items() <= arguments.items()
         assert arguments["key_dtype"] == np.uint32
+
+
+def test_tensors_on_the_cpu(monkeypatch):
+    """Results are tensors of the same library; text and tuples have none."""
+
+    class Tensor:
+        requires_grad = False
+        device = SimpleNamespace(type="cpu")
+
+        def __init__(self, array):
+            self.array = array
+
+        def numpy(self):
+            return self.array
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor, from_numpy=Tensor))
+    keys = Tensor(np.array([7, 5, 7], "int16"))
+    there = {"device": "cpu", "order": "first"}
+    results = [
+        gh.unique(keys, **there),
+        *gh.value_counts(keys, **there),
+        *gh.factorize(keys, **there),
+        gh.isin(keys, [5], device="cpu"),
+        *gh.group_reduce(keys, Tensor(np.array([1.5, 2, 3])), **there),
+        *gh.join_indexer(keys, [5, 5], device="cpu"),
+    ]
+    assert all(isinstance(result, Tensor) for result in results)
+    assert [result.array.tolist() for result in results] == [
+        [7, 5],
+        *([7, 5], [2, 1]),
+        *([0, 1, 0], [7, 5]),
+        [False, True, False],
+        *([7, 5], [4.5, 2.0]),
+        *([1, 1], [0, 1]),
+    ]
+    assert isinstance(gh.isin([5], keys, device="cpu"), np.ndarray)
+    (numbers, words), counts = gh.value_counts((keys, ["x", "y", "x"]), **there)
+    assert isinstance(numbers, Tensor)
+    assert numbers.array.tolist() == [7, 5]
+    assert words.tolist() == ["x", "y"]
+    assert counts.tolist() == [2, 1]
 
 
 # ---- bad input -------------------------------------------------------------------------------------------------------

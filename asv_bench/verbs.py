@@ -1,0 +1,260 @@
+"""Verbs on whole columns, beside what pandas, polars and numpy need for the same, and CuPy and PyTorch on a GPU.
+
+    python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
+    python -m asv_bench.verbs --device cuda       2^24 keys
+
+Columns of 4-byte keys by distribution; group_reduce sums 8-byte integers, isin asks for an eighth of the keys, and
+join_indexer meets the column with as long a one in which every key is once. Every result is compared with numpy's. The
+ceiling is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is counted or added
+and a random read for one that is looked up, over the memory of a table of the distinct keys: a sort, which reads in
+order, and a cache of frequent keys can be above it. The first call does not count. Prints the table, and writes
+<output>/<machine>/verbs-<device>.md and .json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pygpuhash as gh
+
+from .harness.arguments import one_sentence, whole
+from .harness.ceilings import Ceilings
+from .harness.devices import device
+from .harness.keys import random_keys
+from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
+from .skew import rates, repeated, zipf
+
+HEADER = ("verb", "keys", "n", "distinct", "who", "median", "min", "max", "ceiling", "share")
+Row = tuple[str, str, int, int, str, float, float, float, float, float]
+
+DISTRIBUTIONS: dict[str, Callable[[Any, int], Any]] = {
+    "1,000 keys": lambda xp, n: xp.random.randint(0, 1000, n).astype(np.uint32),
+    "Zipf 1.05": lambda xp, n: zipf(xp, n, 1.05),
+    "uniform over n/2": lambda xp, n: xp.random.randint(0, n // 2, n).astype(np.uint32),
+    "distinct": lambda xp, n: xp.random.permutation(n).astype(np.uint32),
+}
+
+
+@dataclass
+class Columns:
+    """The input of the verbs, and what the right answers are made of."""
+
+    keys: Any
+    values: Any
+    among: Any  # an eighth of the distinct keys
+    once: Any  # every distinct key, and others, in another order
+
+
+@dataclass
+class Verb:
+    """How each library does it, what has to be right, and what it costs at least."""
+
+    ways: dict[str, Callable[[Any, Columns], Any]]  # "library.what", called with the library
+    check: Callable[[Any, Columns], bool]  # of our own result, with everything on the host
+    adds: float  # compare-and-swaps per element of the column
+    reads: float  # random reads
+
+
+def same_groups(keys: Any, results: Any, column: Any, weights: Any) -> bool:
+    """Are these the distinct keys of a column and the sums of their weights?"""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    order = np.argsort(keys)
+    wanted = np.zeros(len(distinct), np.int64)
+    np.add.at(wanted, inverse, weights)
+    return np.array_equal(keys[order], distinct) and np.array_equal(results[order], wanted)
+
+
+def right_codes(found: Any, c: Columns) -> bool:
+    codes, distinct = found
+    return np.array_equal(distinct[codes], c.keys) and len(distinct) == len(np.unique(c.keys))
+
+
+def right_pairs(found: Any, c: Columns) -> bool:
+    left, right = found
+    return np.array_equal(left, np.arange(len(c.keys))) and np.array_equal(c.keys, c.once[right])
+
+
+def frame(polars: Any, **columns: Any) -> Any:
+    return polars.DataFrame(columns)
+
+
+VERBS = {
+    "unique": Verb(
+        {
+            "pandas.unique": lambda pd, c: pd.unique(c.keys),
+            "polars.Series.unique": lambda pl, c: pl.Series(c.keys).unique(),
+            "numpy.unique": lambda np, c: np.unique(c.keys),
+            "cupy.unique": lambda cp, c: cp.unique(c.keys),
+            "torch.unique": lambda torch, c: torch.unique(torch.as_tensor(c.keys.view(np.int32), device="cuda")),
+        },
+        lambda found, c: np.array_equal(np.sort(found), np.unique(c.keys)),
+        1,
+        0,
+    ),
+    "value_counts": Verb(
+        {
+            "pandas.Series.value_counts": lambda pd, c: pd.Series(c.keys).value_counts(sort=False),
+            "polars.Series.value_counts": lambda pl, c: pl.Series(c.keys).value_counts(),
+            "numpy.unique": lambda np, c: np.unique(c.keys, return_counts=True),
+            "cupy.unique": lambda cp, c: cp.unique(c.keys, return_counts=True),
+            "torch.unique": lambda torch, c: torch.unique(
+                torch.as_tensor(c.keys.view(np.int32), device="cuda"), return_counts=True
+            ),
+        },
+        lambda found, c: same_groups(*found, c.keys, 1),
+        1,
+        0,
+    ),
+    "factorize": Verb(
+        {
+            "pandas.factorize": lambda pd, c: pd.factorize(c.keys),
+            "numpy.unique": lambda np, c: np.unique(c.keys, return_inverse=True),
+            "cupy.unique": lambda cp, c: cp.unique(c.keys, return_inverse=True),
+        },
+        right_codes,
+        1,
+        1,
+    ),
+    "isin": Verb(
+        {
+            "pandas.Series.isin": lambda pd, c: pd.Series(c.keys).isin(c.among),
+            "polars.Series.is_in": lambda pl, c: pl.Series(c.keys).is_in(pl.Series(c.among).implode()),
+            "numpy.isin": lambda np, c: np.isin(c.keys, c.among),
+            "cupy.isin": lambda cp, c: cp.isin(c.keys, c.among),
+        },
+        lambda found, c: np.array_equal(found, np.isin(c.keys, c.among)),
+        0,
+        1,
+    ),
+    "group_reduce": Verb(
+        {
+            "pandas.groupby": lambda pd, c: pd.Series(c.values).groupby(c.keys, sort=False).sum(),
+            "polars.group_by": lambda pl, c: frame(pl, k=c.keys, v=c.values).group_by("k").agg(pl.col("v").sum()),
+        },
+        lambda found, c: same_groups(*found, c.keys, c.values),
+        1,
+        0,
+    ),
+    "join_indexer": Verb(
+        {
+            "pandas.merge": lambda pd, c: pd.DataFrame({"k": c.keys, "i": c.values}).merge(
+                pd.DataFrame({"k": c.once, "j": np.arange(len(c.once))}), on="k"
+            ),
+            "polars.join": lambda pl, c: frame(pl, k=c.keys, i=c.values).join(
+                frame(pl, k=c.once, j=np.arange(len(c.once))), on="k"
+            ),
+        },
+        right_pairs,
+        1,
+        1,
+    ),
+}
+
+OURS: dict[str, Callable[[Columns, str], Any]] = {
+    "unique": lambda c, on: gh.unique(c.keys, device=on),
+    "value_counts": lambda c, on: gh.value_counts(c.keys, device=on),
+    "factorize": lambda c, on: gh.factorize(c.keys, device=on),
+    "isin": lambda c, on: gh.isin(c.keys, c.among, device=on),
+    "group_reduce": lambda c, on: gh.group_reduce(c.keys, c.values, device=on),
+    "join_indexer": lambda c, on: gh.join_indexer(c.keys, c.once, device=on),
+}
+
+
+def columns(xp: Any, name: str, n: int) -> Columns:
+    """Columns of a distribution, on the device."""
+    keys = random_keys(xp, DISTRIBUTIONS[name](xp, n), 4)
+    distinct = xp.unique(keys)
+    more = random_keys(xp, xp.arange(1 << 31, (1 << 31) + n - len(distinct), dtype=np.uint32), 4)
+    once = xp.random.permutation(xp.concatenate([distinct, more]))
+    return Columns(keys, xp.arange(n, dtype=np.int64), xp.random.permutation(distinct)[: len(distinct) // 8 + 1], once)
+
+
+def libraries(on: Any) -> dict[str, Any]:
+    """Those that are installed and work on the device."""
+    found = {}
+    for name in ("pandas", "polars", "numpy") if on.name == "cpu" else ("cupy", "torch"):
+        try:
+            found[name] = importlib.import_module(name)
+        except ImportError:
+            print(f"{name} is not installed", file=sys.stderr)
+    return found
+
+
+def on_host(found: Any) -> Any:
+    if isinstance(found, tuple):
+        return tuple(on_host(part) for part in found)
+    return found.get() if hasattr(found, "get") and not isinstance(found, np.ndarray) else np.asarray(found)
+
+
+def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
+    """Rows of every verb and distribution. Raises AssertionError at a wrong result."""
+    known = libraries(on)
+    ceilings = Ceilings(on.name, args.n, args.repeats)
+    for name in args.distribution or DISTRIBUTIONS:
+        c = columns(on.xp, name, args.n)
+        host = Columns(*(on_host(part) for part in vars(c).values()))
+        m = len(np.unique(host.keys))
+        with gh.Table(key_dtype="u4", value_dtype="u4", capacity=m, device=on.name) as table:
+            memory = table.nbytes
+        for verb in args.verb or VERBS:
+            if verb == "join_indexer" and on.name != "cpu":
+                continue  # of columns on the host
+            rule = VERBS[verb]
+            least = sum(
+                share * np.median(ceilings.seconds(what, memory))
+                for what, share in (("cas64", rule.adds), ("gather8", rule.reads))
+                if share
+            )
+            ceiling = 1 / least / 1e6
+            ours = OURS[verb]
+            assert rule.check(on_host(ours(c, on.name)), host), f"{verb} of {name}: a wrong result"
+            ways = {f"gh.{verb}": lambda ours=ours, c=c: ours(c, on.name)}
+            for who, way in rule.ways.items():
+                library = known.get(who.partition(".")[0])
+                if library is not None:
+                    ways[who] = lambda way=way, library=library, c=c: way(library, c)
+            for who, way in ways.items():
+                found = rates(args.n, repeated(on, args.repeats, lambda: None, way))
+                yield verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling
+
+
+@one_sentence
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(prog="python -m asv_bench.verbs", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--n", type=whole(8), help="keys of a column; default: 2^22, on a GPU 2^24")
+    parser.add_argument("--verb", action="append", choices=list(VERBS), help="may be repeated")
+    parser.add_argument("--distribution", action="append", choices=list(DISTRIBUTIONS), help="may be repeated")
+    parser.add_argument("--repeats", type=whole(1), default=5)
+    parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
+    args = parser.parse_args(arguments)
+    on = device(args.device)
+    args.n = args.n or 1 << (22 if on.name == "cpu" else 24)
+    rows = []
+    for row in measure(on, args):
+        rows.append(row)
+        print(f"{row[0]}, {row[1]}, {row[4]}: {row[5]:.1f} ({row[6]:.1f} .. {row[7]:.1f}) M/s", file=sys.stderr)
+    about = circumstances({on.name: on.model})
+    text = f"# Verbs on whole columns\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
+    text += "Million keys per second; share: of the ceiling of the accesses that the verb needs.\n\n"
+    cells = [
+        (*row[:2], f"{row[2]:,}", f"{row[3]:,}", row[4], *(f"{rate:.1f}" for rate in row[5:9]), f"{row[9]:.0%}")
+        for row in rows
+    ]
+    text += markdown_table(HEADER, cells)
+    stem = args.output / machine_name() / f"verbs-{on.name.partition(':')[0]}"
+    write_report(stem, text, about, [dict(zip(HEADER, row, strict=True)) for row in rows])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

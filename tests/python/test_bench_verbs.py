@@ -1,0 +1,50 @@
+"""The benchmark of the verbs: its rows, and that a wrong result ends it."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+verbs = pytest.importorskip("asv_bench.verbs", reason="asv_bench is in a checkout of the repository only")
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Nobody to be compared with."""
+    monkeypatch.setattr(verbs, "libraries", lambda on: {"numpy": np})
+
+
+def test_every_verb_of_every_distribution_has_a_row(alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("GPUHASH_BENCH_MACHINE", "here")
+    assert verbs.main(["--n", "4096", "--repeats", "2", "--output", str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / "here" / "verbs-cpu.json").read_text())["rows"]
+    ours = [(row["verb"], row["keys"]) for row in rows if row["who"] == f"gh.{row['verb']}"]
+    assert ours == [(verb, keys) for keys in verbs.DISTRIBUTIONS for verb in verbs.VERBS]
+    assert {row["who"] for row in rows if row["verb"] == "isin"} == {"gh.isin", "numpy.isin"}
+    for row in rows:
+        assert row["n"] == 4096
+        assert 0 < row["min"] <= row["median"] <= row["max"]
+        assert row["share"] == pytest.approx(row["median"] / row["ceiling"])
+    assert next(row["distinct"] for row in rows if row["keys"] == "distinct") == 4096
+
+
+@pytest.mark.parametrize(
+    ("verb", "spoil"),
+    [
+        ("unique", lambda found: found[1:]),
+        ("value_counts", lambda found: (found[0], found[1] + 1)),
+        ("factorize", lambda found: (found[0], np.append(found[1], found[1][:1]))),
+        ("isin", lambda found: ~found),
+        ("group_reduce", lambda found: (found[0], np.roll(found[1], 1))),
+        ("join_indexer", lambda found: (found[0], np.roll(found[1], 1))),
+    ],
+)
+def test_a_wrong_result_ends_it(alone, tmp_path, monkeypatch, verb, spoil):
+    right = verbs.OURS[verb]
+    monkeypatch.setitem(verbs.OURS, verb, lambda c, on: spoil(right(c, on)))
+    with pytest.raises(AssertionError, match=f"{verb} of Zipf 1.05: a wrong result"):
+        verbs.main(["--n", "512", "--verb", verb, "--distribution", "Zipf 1.05", "--output", str(tmp_path)])
