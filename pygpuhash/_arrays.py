@@ -233,6 +233,11 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
             return array.astype(object).astype("U")
         if sorts <= {bytes, np.bytes_}:
             return array.astype("S")
+        names = " and ".join(sorted(sort.__name__ for sort in sorts))
+        raise TypeError(
+            f"{what} are Python objects ({names}): pass numbers, text or bytes alone, and times as "
+            f"np.array({what}, 'datetime64[us]')"
+        )
     return array
 
 
