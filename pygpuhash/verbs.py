@@ -120,6 +120,11 @@ def group_reduce(
     amounts, given = _values(values, column)
     if op == "count":
         return value_counts(keys, order=order, **table)
+    if op == "mean" and column.on_device and not _device.converts(column.array):
+        name = type(keys).__name__
+        raise TypeError(
+            f"'mean' of a {name}, which cannot be divided: ask for 'sum' and 'count', or pass CuPy's arrays"
+        )
     stored = _result_dtype(given, op) if dtype is None else _arrays.table_dtype(dtype, "dtype")
     if op == "mean" or (given.kind == stored.kind == "f" and given != stored):
         amounts = _rounded(amounts, stored)
@@ -194,7 +199,9 @@ class _Column:
 
     def as_index(self, numbers: Any) -> Any:
         """Counts, codes or positions as int64."""
-        return numbers if self.on_device else self.as_tensor(numbers.astype(_INDEX, copy=False))
+        if self.ordinal is None:
+            return self.as_tensor(numbers.astype(_INDEX, copy=False))
+        return numbers if _numbers(self) == _INDEX else _converted(numbers, _INDEX, self.ordinal, "numbers")
 
 
 def _column(given: Any, what: str) -> _Column:
@@ -383,8 +390,9 @@ def _by_appearance(order: str) -> bool:
 
 
 def _numbers(column: _Column) -> np.dtype[Any]:
-    """Of counts, codes and positions in a table: narrow ones take half of the memory, but are given back as int64."""
-    return np.dtype(np.int32) if not column.on_device and column.size < 2**31 else _INDEX
+    """The dtype of counts, codes and positions in a table: narrow slots are faster. They are given back as int64."""
+    narrow = column.size < 2**31 and (not column.on_device or _device.converts(column.array))
+    return np.dtype(np.int32) if narrow else _INDEX
 
 
 def _positions(column: _Column) -> Any:

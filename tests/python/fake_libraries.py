@@ -229,6 +229,9 @@ def exchange_type(name="Tensor", module="torch", major=1):
             self.sizes = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
             self.steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // array.itemsize for s in array.strides))
 
+        def to(self, dtype):
+            return Array(self.array.astype(dtype), self.device, self.kind)
+
         def __dlpack_device__(self):
             return self.kind, self.device
 

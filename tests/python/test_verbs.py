@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, verbs
+from pygpuhash import _core, _cuda, verbs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -608,3 +608,25 @@ def test_one_column_on_a_device_and_one_on_the_host(cupy):
 def test_bad_input_on_a_device(cupy, call, error, said):
     with pytest.raises(error, match=said):
         call(cupy(np.arange(3, dtype="uint8")))
+
+
+def test_arrays_that_cannot_be_converted(gpu):
+    """Of pygpuhash's own kind, which have no arithmetic."""
+    host = COLUMNS["int64"]
+    keys = _cuda.from_host(host, 0)
+    distinct, counts = gh.value_counts(keys, order="first")
+    assert elements(distinct.get()) == appearance(host)
+    assert counts.dtype == np.int64
+    assert counts.get().tolist() == list(collections.Counter(elements(host)).values())
+    codes, distinct = gh.factorize(keys)
+    assert codes.dtype == np.int64
+    assert (distinct.get()[codes.get()] == host).all()
+    assert gh.isin(keys, keys).get().all()
+    floats = _cuda.from_host(np.ones(N), 0)
+    assert gh.group_reduce(keys, floats)[1].get().sum() == N
+    with pytest.raises(NotImplementedError, match="'min' of floats in a DeviceArray cannot leave out NaNs"):
+        gh.group_reduce(keys, floats, "min")
+    with pytest.raises(TypeError, match="keys are a DeviceArray, which cannot be asked to convert to uint32"):
+        gh.unique(_cuda.from_host(COLUMNS["uint8"], 0))
+    with pytest.raises(TypeError, match="'mean' of a DeviceArray"):
+        gh.group_reduce(keys, floats, "mean")
