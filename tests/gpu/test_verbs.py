@@ -1,0 +1,90 @@
+"""Verbs on columns that lie on a GPU, of CuPy and PyTorch, against numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+pytestmark = pytest.mark.gpu
+
+N = 1 << 20
+
+
+@pytest.fixture(params=["cupy", "torch"])
+def put(request: pytest.FixtureRequest) -> Callable[[np.ndarray[Any, Any]], Any]:
+    """A host array on the device, in a library."""
+    library = pytest.importorskip(request.param)
+    if request.param == "cupy":
+        return lambda array: library.asarray(array)
+    return lambda array: library.from_numpy(array).cuda()
+
+
+def get(array: Any) -> np.ndarray[Any, Any]:
+    return array.get() if hasattr(array, "get") else array.cpu().numpy()
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int16", "float32"])
+def test_groups(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, order: Any) -> None:
+    rng = np.random.default_rng(3)
+    host = (rng.zipf(1.3, N) % 30_000).astype(dtype)
+    values = rng.integers(-1000, 1000, N)
+    distinct, first, inverse, counts = np.unique(host, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, inverse, values)
+    keys = put(host)
+
+    def check(found: Any, results: Any = None, wanted: Any = None) -> None:
+        assert type(found) is type(keys)
+        found = get(found)
+        assert found.dtype == dtype
+        if order == "first":
+            assert np.array_equal(found, host[np.sort(first)])
+        at = np.argsort(found)
+        assert np.array_equal(found[at], distinct)
+        if results is not None:
+            assert type(results) is type(keys)
+            assert np.array_equal(get(results)[at], wanted)
+
+    check(gh.unique(keys, order=order))
+    check(*gh.value_counts(keys, order=order), counts)
+    check(*gh.group_reduce(keys, put(values), order=order), sums)
+    check(*gh.group_reduce(keys, put(values), "mean", order=order), sums / counts)
+    for op, ignoring, start in (("min", np.fmin, np.inf), ("max", np.fmax, -np.inf)):
+        floats = np.where(values % 7 == 0, np.nan, values).astype("float32")
+        wanted = np.full(len(distinct), start, "float32")
+        ignoring.at(wanted, inverse, floats)
+        wanted[np.isinf(wanted)] = np.nan
+        found, results = gh.group_reduce(keys, put(floats), op, order=order)
+        assert np.array_equal(get(results)[np.argsort(get(found))], wanted, equal_nan=True)
+    codes, found = gh.factorize(keys, order=order)
+    check(found)
+    assert get(codes).dtype == np.int64
+    assert np.array_equal(get(found)[get(codes)], host)
+
+
+def test_isin(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
+    host = np.random.default_rng(4).integers(0, 1000, N)
+    keys, few = put(host), np.arange(0, 1000, 7)
+    for among in (put(few), few, few.tolist()):
+        mask = gh.isin(keys, among)
+        assert type(mask) is type(keys)
+        assert np.array_equal(get(mask), host % 7 == 0)
+    assert np.array_equal(gh.isin(host, put(few)), host % 7 == 0)
+
+
+def test_columns_of_the_host_on_a_gpu() -> None:
+    words = np.array(["a", "bb", "ccc"])[np.random.default_rng(5).integers(0, 3, N)]
+    found, counts = gh.value_counts(words, order="first", device="cuda")
+    assert dict(zip(found.tolist(), counts.tolist(), strict=True)) == {
+        word: int((words == word).sum()) for word in ("a", "bb", "ccc")
+    }
+    left, right = np.arange(N) % 1000, np.arange(0, 2000, 2)
+    i, j = gh.join_indexer(left, right, device="cuda")
+    assert np.array_equal(i, np.flatnonzero(left % 2 == 0))
+    assert np.array_equal(right[j], left[i])
