@@ -293,7 +293,7 @@ def _of_one_dtype(a: _Part, name_a: str, b: _Part, name_b: str) -> tuple[_Part, 
         except (OverflowError, TypeError):
             if not numbers:
                 raise
-            wide = other if _arrays.lossless(one, other) else np.promote_types(one, other)
+            wide = np.promote_types(one, other)
             if not _arrays.lossless(one, wide) or not _arrays.lossless(other, wide):
                 raise
     return _Part(a.array.astype(wide), a.library), _Part(b.array.astype(wide), b.library)
@@ -326,7 +326,7 @@ def _encoded(part: _Part, what: str) -> _Column:
         wide = np.dtype(f"S{max(-(-given.itemsize // 4) * 4, 4)}")
         if given.kind == "S":
             return _Column(array.astype(wide, copy=False), wide, array.shape, lambda keys: keys.astype(given))
-        text = np.ascontiguousarray(array, f"=U{max(given.itemsize // 4, 1)}").reshape(array.shape)
+        text = np.ascontiguousarray(array, given if given.itemsize else "U1").reshape(array.shape)
         return _Column(text.view(wide), wide, array.shape, lambda keys: keys.view(text.dtype))
     dtype = _arrays.table_dtype(given, f"the dtype of {what}")
     return _Column(
@@ -529,7 +529,7 @@ def _all_partners(at: Array, found: Array, codes: Array, how: str) -> Pairs:
     ends = np.cumsum(partners)
     i = np.repeat(left, partners)
     step = np.arange(len(i), dtype=_INDEX) - np.repeat(ends - partners, partners)
-    right = by_code[np.minimum(np.repeat(starts[code], partners) + step, len(codes) - 1)]
+    right = by_code[np.repeat(starts[code], partners) + step]  # of an absent key, whose code is 0, some element
     return i, right if how == "inner" else np.where(np.repeat(here, partners), right, -1)
 
 

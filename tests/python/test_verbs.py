@@ -78,12 +78,11 @@ def elements(column):
 
 
 def dtype_of(column):
+    """That of keys which come back: numpy's for what was no array."""
     if isinstance(column, tuple):
         return [dtype_of(part) for part in column]
-    dtype = np.asarray(column).dtype
-    if dtype.kind in "OSU":
-        return str if isinstance(np.asarray(column).reshape(-1)[0], str) else bytes
-    return dtype
+    array = np.asarray(column)
+    return array.astype("U" if isinstance(array[0], str) else "S").dtype if array.dtype == object else array.dtype
 
 
 def appearance(column):
@@ -161,7 +160,9 @@ def test_isin(name):
         ([b"a", b"bcd"], np.array([b"bcd", b"a longer one"]), [False, True]),
         (([1, 2], ["x", "y"]), ([2, 1], ["yy", "x"]), [True, False]),
         (np.array(["2020-01-01", "2020-01-02"], "M8[D]"), np.array(["2020-01-02"], "M8[s]"), [False, True]),
-        ([], [1, 2], []),
+        ([], [1, 2**53 + 1], []),
+        ((), [1], []),
+        ((np.int8(1), np.int8(2)), [2], [False, True]),
         ([1, 2], [], [False, False]),
         (2, [1, 2], True),
         ([[1], [9]], 9, [[False], [True]]),
@@ -456,6 +457,7 @@ def test_tensors_on_the_cpu(monkeypatch):
         (lambda: gh.isin([1], ["a"]), TypeError, "among"),
         (lambda: gh.isin([b"a"], ["a"]), TypeError, "keys have dtype .S1, among <U1: decode the bytes"),
         (lambda: gh.isin([1], [2.5]), TypeError, "among"),
+        (lambda: gh.isin(np.array([1], "float32"), np.array([2**53 + 1])), TypeError, "among.*9007199254740993"),
         (lambda: gh.isin(np.array([-1]), np.array([2**63], "uint64")), OverflowError, "9223372036854775808"),
         (lambda: gh.isin(([1], [2]), [1]), ValueError, r"keys is 2 column\(s\), among 1"),
         (lambda: gh.isin(([1],), ([1], [2])), ValueError, r"keys is 1 column\(s\), among 2"),
@@ -463,6 +465,7 @@ def test_tensors_on_the_cpu(monkeypatch):
         (lambda: gh.join_indexer([[1]], [1]), ValueError, r"left has shape \(1, 1\): pass a one-dimensional column"),
         (lambda: gh.join_indexer([1], 1), ValueError, r"right has shape \(\)"),
         (lambda: gh.group_reduce([1, 2], [1]), ValueError, r"values have shape \(1,\), keys \(2,\): pass one value"),
+        (lambda: gh.group_reduce([1, 2], [1], "count"), ValueError, "values have shape"),
         (lambda: gh.group_reduce([1], ["a"]), TypeError, "values have dtype <U1: pass single numbers"),
         (lambda: gh.group_reduce([1], [1j]), TypeError, "values have dtype complex128"),
         (lambda: gh.group_reduce([1], np.array([1], "M8[s]")), TypeError, r"dtype datetime64\[s\] have no sum"),
