@@ -177,9 +177,20 @@ class skiplist_table final : public table {
     for (uint32_t i = t.segments; i < s; ++i) to.segment[i] = fresh[i];
     t.segments = s;
     to.layout = t;
-    to.limit = uint64_t(double(t.capacity - t.levels) * fill() / (1 + 2.0 / per_chunk_));
-    if (to.limit < keys) to.limit = keys;
+    to.limit = limit_of(t, keys);
     return GPUHASH_OK;
+  }
+  // At least `least` keys. No more than a rebuild for them would take as many chunks for, or each would make the table larger.
+  uint64_t limit_of(const layout_type& t, uint64_t least) const {
+    uint64_t low = least, high = uint64_t(double(t.capacity - t.levels) * fill() / (1 + 2.0 / per_chunk_));
+    while (low < high) {
+      const uint64_t middle = high - (high - low) / 2;
+      if (chunks_for(middle) + t.levels <= double(t.capacity))
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return low;
   }
   // Empty the chunks from `first` to `end` of a segment.
   int empty(const block& segment, uint64_t first, uint64_t end, void* stream) {
@@ -264,7 +275,9 @@ class skiplist_table final : public table {
     gpuhash_status s = read_totals(&now, stream, err);
     if (!s) s = read_taken(&taken, stream, err);
     if (s || keys <= uint64_t(now.live)) return s;
-    const double needed = chunks_for(keys) - chunks_for(uint64_t(now.live));
+    const uint64_t more = keys - uint64_t(now.live);
+    // Few keys may each split a chunk.
+    const double needed = chunks_for(keys) - chunks_for(uint64_t(now.live)) + double(more < 8 ? more : 8);
     return needed > double(pool_.layout.capacity - taken) ? rebuild(pool_.limit, stream, err) : s;
   }
   bool smaller_for(uint64_t keys) const override {
