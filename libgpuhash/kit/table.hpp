@@ -101,9 +101,7 @@ class table {
     (void)least;
     return 2 * most;
   }
-  virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) {  // reserve
-    return keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
-  }
+  virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err);  // reserve (whole_table.hpp)
   virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
   virtual gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;

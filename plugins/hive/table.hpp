@@ -576,7 +576,8 @@ class hive final : public table {
   // ---- contraction ----------------------------------------------------------------------------------------------------
 
   gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
-    const gpuhash_status s = table::make_room(keys, stream, err);
+    // Dead slots go to other keys as they are.
+    const gpuhash_status s = keys <= limit() ? gpuhash_status(GPUHASH_OK) : resize(keys, stream, err);
     if (s == GPUHASH_OK && keys > asked_for_) asked_for_ = keys;
     return s;
   }

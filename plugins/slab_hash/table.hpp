@@ -337,8 +337,15 @@ class slab_hash_table final : public table {
   }
   // reserve: more buckets, unless the table has enough or the option fixed them; and enough units. All or nothing.
   gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
+    if (keys > limit_) return rebuild(keys, 0, stream, err);
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    // Slots of erased keys are not free for others: a table that may not grow is flushed before it is made larger.
+    const uint64_t live = uint64_t(now.live), more = keys > live ? keys - live : 0;
+    if (!config_.grow && now.used > now.live && uint64_t(now.used) + more > limit_) {
+      if (const gpuhash_status s = compact(0, ~uint64_t(0), stream, err)) return s;
+      if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    }
     if (keys < uint64_t(now.used)) keys = uint64_t(now.used);
     if (keys > limit_) return rebuild(keys, 0, stream, err);
     const double units = units_for(keys, layout_.buckets);

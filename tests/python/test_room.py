@@ -26,6 +26,34 @@ def test_one_exception_for_elements_without_room(backend):
         assert (table[KEYS] == KEYS).all()
 
 
+@pytest.mark.parametrize("values", ["int64", None])
+def test_reserve_makes_room_where_erased_keys_have_taken_it(backend, values):
+    """Keys come and go in a table that may not grow, never more at a time than it has room for."""
+    value = None if values is None else 1
+    with gh.Table(backend, device="cpu", threads=1, capacity=1200, value_dtype=values, grow=False, seed=1) as table:
+        size = table.nbytes
+        table.insert(KEYS[:1000], value)
+        for start in range(1000, len(KEYS), 10):
+            table.erase(KEYS[start - 1000 : start - 990])
+            new = KEYS[start : start + 10]
+            try:
+                table.insert(new, value)
+            except gh.TableFull as full:
+                table.reserve(len(table) + full.failed.sum())
+                assert table.insert(new[full.failed], value).all()
+        assert np.array_equal(np.sort(table.keys()), KEYS[-1000:])
+        assert table.nbytes == size
+        table.check()
+
+
+def test_reserve_leaves_a_table_with_room_as_it_is(backend):
+    with gh.Table(backend, device="cpu", threads=1, capacity=1000, grow=False) as table:
+        table.insert(KEYS[:600], 1)
+        table.erase(KEYS[:100])
+        table.reserve(800)
+        assert table.info["rebuilds"] == 0
+
+
 @pytest.mark.parametrize("load", [0.33, 0.7, 0.9, 1.0])
 def test_there_is_room_for_as_many_as_asked(backend, load):
     """Whatever sizes are rounded to."""
@@ -46,6 +74,19 @@ def test_what_is_as_small_as_can_be_is_not_rebuilt(backend):
         small = table.info
         table.shrink()
         assert table.info == small
+
+
+@pytest.mark.parametrize("grow", [True, False])
+@pytest.mark.parametrize("n", [100, 1000, 20_000])
+def test_flush_takes_no_more_memory_each_time(backend, n, grow):
+    with gh.Table(backend, device="cpu", threads=1, capacity=n, grow=grow, seed=1) as table:
+        table.insert(KEYS[:n], KEYS[:n])
+        table.flush()
+        once = table.nbytes, table.capacity
+        for _ in range(20):
+            table.flush()
+        assert (table.nbytes, table.capacity) == once
+        assert (table[KEYS[:n]] == KEYS[:n]).all()
 
 
 def test_more_keys_than_a_table_can_have(backend):

@@ -363,7 +363,7 @@ GPUHASH_API gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void 
                                           gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_size(gpuhash_table *table, uint64_t *size, gpuhash_error *err); /* waits */
 GPUHASH_API gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpuhash_error *err);
-/* Make room for keys keys in all; never shrinks. */
+/* Make room for keys keys in all; never shrinks. With grow 0, what erased keys have left behind is dropped if that is enough. */
 GPUHASH_API gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err);
 /* Smallest storage that holds the live keys at the maximum load factor. */
 GPUHASH_API gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err);
