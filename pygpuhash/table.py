@@ -546,6 +546,7 @@ class Table(_core.CoreTable):
 
     def _get(self, keys: Any, default: Any, stream: Any) -> Any:
         if self.value_dtype is None:
+            self._info()  # one that was never made says so
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
         library = _tensors.array_library(keys)
         if library is not None and not _arrays.on_device(keys):

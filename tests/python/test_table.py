@@ -415,6 +415,7 @@ def test_a_table_that_was_never_made():
         lambda: table.insert([1], [2]),
         lambda: table.find([1]),
         lambda: table[1],
+        lambda: table.get(1),
         lambda: table.__setitem__(1, 2),
         lambda: len(table),
     ):
