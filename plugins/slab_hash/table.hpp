@@ -108,7 +108,9 @@ class slab_hash_table final : public table {
   const void* layout() const override { return &layout_; }
   uint64_t cells() const override { return layout_.buckets + 2; }
   uint32_t line_cells() const override { return 1; }
-  uint64_t slots() const override { return (layout_.buckets + layout_.heap.capacity()) * data_slots_; }
+  uint64_t slots() const override {  // those of the two side chains, too
+    return (layout_.buckets + 2 + layout_.heap.capacity()) * data_slots_;
+  }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
   uint64_t traits() const override {
@@ -341,8 +343,9 @@ class slab_hash_table final : public table {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     // Slots of erased keys are not free for others: a table that may not grow is flushed before it is made larger.
-    const uint64_t live = uint64_t(now.live), more = keys > live ? keys - live : 0;
-    if (!config_.grow && now.used > now.live && uint64_t(now.used) + more > limit_) {
+    const uint64_t live = uint64_t(now.live), all = uint64_t(now.used) + (keys > live ? keys - live : 0);
+    const bool fits = all <= limit_ && units_for(all, layout_.buckets) <= double(layout_.heap.capacity());
+    if (!config_.grow && now.used > now.live && !fits) {
       if (const gpuhash_status s = compact(0, ~uint64_t(0), stream, err)) return s;
       if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     }

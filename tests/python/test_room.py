@@ -76,6 +76,19 @@ def test_what_is_as_small_as_can_be_is_not_rebuilt(backend):
         assert table.info == small
 
 
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+def test_a_full_table_that_has_the_largest_keys(backend, dtype):
+    """They may lie apart from the others, and still count as used slots."""
+    keys = np.arange(-2, 60_000).astype(dtype)
+    known = {"key_dtype": dtype, "value_dtype": None, "device": "cpu", "threads": 1}
+    with gh.Table(backend, capacity=1000, grow=False, **known) as table:
+        with pytest.raises(gh.TableFull) as caught:
+            table.insert(keys)
+        assert table.info["used"] <= table.info["slots"]
+        assert len(table) == len(keys) - caught.value.failed.sum()
+        assert table.contains(keys[:2]).all()
+
+
 @pytest.mark.parametrize("grow", [True, False])
 @pytest.mark.parametrize("n", [100, 1000, 20_000])
 def test_flush_takes_no_more_memory_each_time(backend, n, grow):
