@@ -1467,6 +1467,8 @@ cdef class CoreTable:
         combine = COMBINE.get(op) if isinstance(op, str) else None
         if combine is None:
             raise errors.InvalidArgument(f"op={op!r} is none of 'add', 'min', 'max'")
+        if ops is None:
+            raise TypeError("ops is None: pass one operation per key, as in [pygpuhash.Op.INSERT]")
         if self.value_dtype is None:
             self._want_values(values)
         elif values is None:

@@ -180,7 +180,7 @@ class skiplist_table final : public table {
     to.limit = limit_of(t, keys);
     return GPUHASH_OK;
   }
-  // At least `least` keys. No more than a rebuild for them would take as many chunks for, or each would make the table larger.
+  // At least `least` keys, and not so many that a rebuild for them would take more chunks: each would make the table larger.
   uint64_t limit_of(const layout_type& t, uint64_t least) const {
     uint64_t low = least, high = uint64_t(double(t.capacity - t.levels) * fill() / (1 + 2.0 / per_chunk_));
     while (low < high) {

@@ -81,6 +81,7 @@ def test_unknown_backends_suggest_the_nearest():
         (lambda t: t.get(KEYS, KEYS[None]), ValueError, r"default has shape \(1, 4\), keys \(4,\)"),
         (lambda t: t.accumulate(KEYS, 1, op="mul"), gh.InvalidArgument, "op='mul'"),
         (lambda t: t.execute([4], KEYS), ValueError, r"ops have shape \(1,\)"),
+        (lambda t: t.execute(None, KEYS), TypeError, "ops is None: pass one operation per key"),
         (lambda t: t.execute([300] * 4, KEYS), OverflowError, "300 does not fit uint8"),
         (lambda t: t.reserve(-1), gh.InvalidArgument, "keys=-1"),
         (lambda t: t.reserve("many"), TypeError, "keys='many'"),
