@@ -76,6 +76,7 @@ class Buffer:
         if self.array is not None:
             if stream is not None and self.cuda.capturing and self.cuda.mode != RELAXED:
                 raise CUDAError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture of another stream forbids it")
+            assert stream is None or self.cuda.contexts, "no context is current"
             array, self.array = self.array, None
             self.cuda.room[self.kind] += array.nbytes
             self.cuda.freed.append((self.handle, None if stream is None else stream.handle))
@@ -93,6 +94,8 @@ class Resource:
         room = self.cuda.room[self.kind]
         if size > room:
             raise CUDAError("CUDA_ERROR_OUT_OF_MEMORY: there is no memory")
+        if self.kind == "pinned" and self.cuda.capturing and self.cuda.mode != RELAXED:
+            raise CUDAError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture of another stream forbids it")
         if self.kind == "device":
             assert stream is not None
             assert self.cuda.contexts, "no context is current"

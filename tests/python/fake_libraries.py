@@ -109,7 +109,10 @@ class Stream:
 
     @classmethod
     def from_external(cls, other):
-        return cls(other.__cuda_stream__()[1])
+        version, address = other.__cuda_stream__()
+        assert version == 0
+        assert address, "that is Stream.null"
+        return cls(address)
 
     def __enter__(self):
         self.before, Stream.current = Stream.current, self.ptr

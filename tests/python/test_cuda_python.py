@@ -344,7 +344,8 @@ def test_memory_of_rmm(cuda, monkeypatch, given):
 
     class Stream:
         def __init__(self, given):
-            self.of = given.__cuda_stream__()[1]
+            version, self.of = given.__cuda_stream__()
+            assert version == 0
 
     Resource.__module__ = "rmm.pylibrmm.memory_resource"
     resource = Resource()

@@ -110,6 +110,18 @@ def test_shapes_on_the_short_path(table, library, shape):
     assert found.array.shape == shape
 
 
+def test_one_long_row_that_is_also_a_column(table, library):
+    """Where a dimension has one element, its stride says nothing."""
+    assert short(lambda: table.insert(library(KEYS.reshape(100, 1).T), 5)).array.all()
+
+
+def test_more_dimensions_than_the_short_path_knows(table, library):
+    keys = library(KEYS.reshape(1, 1, 1, 1, 1, 1, 1, 1, 100))
+    assert table.insert(keys, keys).array.all()
+    assert np.array_equal(table.find(keys)[0].array, keys.array)
+    assert fake_libraries.asked
+
+
 def test_a_set_on_the_short_path(backend, library):
     with make(backend, value_dtype=None) as table:
         assert short(lambda: table.insert(library(KEYS))).array.all()
@@ -169,7 +181,7 @@ def test_another_stream_is_left_to_the_library_to_wait_for(table, cupy):
 
 def test_streams_that_cannot_be_used(table, cuda, cupy):
     keys = cupy.asarray(KEYS)
-    cuda.device_of, cuda.destroyed = lambda stream: 1 if stream == 11 else 0, {12}
+    cuda.device_of, cuda.destroyed = lambda stream: 1 if stream in (2, 11) else 0, {12}
     for stream, words in (
         (11, "stream=11 is of cuda:1, the table on cuda:0"),
         (12, "cannot be used: cuStreamGetDevice"),
@@ -178,13 +190,14 @@ def test_streams_that_cannot_be_used(table, cuda, cupy):
             lambda given: table.insert(keys, keys, stream=given),
             lambda given: table.insert(KEYS, KEYS, stream=given),
             lambda given: table.get(keys, 5, stream=given),
+            lambda given: table.lower_bound(keys, stream=given),
             lambda given: table.clear(stream=given),
             lambda given: table.export(stream=given),
         ):
             with pytest.raises(gh.InvalidArgument, match=words):
                 call(stream)
     assert len(table) == 0
-    assert table.insert(keys, keys, stream=2) is not None  # the thread's own default stream
+    assert table.insert(keys, keys, stream=2) is not None  # the thread's default stream on whichever device is current
 
 
 @pytest.mark.parametrize("capturing", [False, True])
@@ -469,15 +482,20 @@ def test_arrays_of_our_own_on_two_streams(table, cuda):
     _cuda.copy(values.ptr, KEYS.ctypes.data, KEYS.nbytes, 7)  # not done yet
     assert table.insert(keys, values).get().all()
     assert np.array_equal(table.find(keys)[0].get(), KEYS)
+    _cuda.copy(values.ptr, (~KEYS).ctypes.data, KEYS.nbytes, 7)
+    assert not table.insert_or_assign(keys, values, out=_cuda.DeviceArray((100,), bool, 0)).get().any()
+    assert np.array_equal(table.find(keys)[0].get(), ~KEYS)
 
 
 def test_the_arrays_of_a_library_that_must_not_be_written(table, cuda, monkeypatch):
     fake_libraries.jax(monkeypatch, cuda).config.jax_enable_x64 = True
     kind = fake_libraries.exchange_type("ArrayImpl", "jaxlib")
-    keys, out = kind(KEYS), kind(np.zeros_like(KEYS))
-    with pytest.raises(TypeError, match="JAX array, which cannot be written"):
-        table.find(keys, out=out)
-    assert not out.array.any()
+    keys, out, found = kind(KEYS), kind(np.ones_like(KEYS)), kind(np.ones(100, bool))
+    for given in ({"out": out}, {"found": found}, {"out": out, "found": found}):
+        with pytest.raises(TypeError, match="JAX array, which cannot be written"):
+            table.find(keys, **given)
+    assert out.array.all()
+    assert found.array.all()
 
 
 def test_narrow_values_of_whole_keys(backend, cupy):
@@ -616,6 +634,35 @@ def ordered(cuda):
     with make("skiplist", chunk=8) as t:
         t.insert(HELD, HELD + 1)
         yield t
+
+
+def test_the_stream_of_calls_that_are_not_batches(cupy, monkeypatch):
+    """It is that of the call, or the table's, or that of the library of the keys, and results are made on it."""
+    keys, made = cupy.asarray(KEYS), []
+    cupy.empty = lambda shape, dtype: made.append(fake_libraries.Stream.current) or cupy.ndarray(shape, dtype)
+    monkeypatch.setattr(fake_libraries.Stream, "current", 5)
+    for own, given, used in ((None, None, 5), (8, None, 8), (8, 9, 9)):
+        # The CPU has no streams, so that the library says which one it was given.
+        with make("skiplist", stream=own) as t, pytest.raises(gh.InvalidArgument, match=f"stream is 0x{used}"):
+            t.lower_bound(keys, stream=given)
+        assert set(made) == {used}
+        made.clear()
+
+
+def test_times_as_values_of_neighbours(cuda):
+    """Their numbers are stored: no library has to convert them."""
+    with make("skiplist", value_dtype="M8[s]") as t:
+        t.insert(HELD, HELD.astype("M8[s]"))
+        keys, values, found = t.lower_bound(_cuda.from_host(np.array([4, 2998], "u8"), 0))
+        assert keys.get().tolist() == [6, 0]
+        assert values.get().tolist() == [6, 0]
+        assert found.get().tolist() == [True, False]
+
+
+def test_one_wide_value_for_all_keys(cupy):
+    with make("stadium", value_dtype=("u4", 3)) as t:
+        t.insert(cupy.asarray(KEYS), np.array([1, 2, 3], "u4"))
+        assert t.find(cupy.asarray(KEYS))[0].array.tolist() == [[1, 2, 3]] * 100
 
 
 def ranges_of(held, low, high):

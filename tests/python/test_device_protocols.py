@@ -1,8 +1,10 @@
 """What protocols of device arrays and the driver leave to us: streams, captures, errors, strides, kinds of memory."""
 
+import contextlib
 import gc
 import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -138,6 +140,21 @@ def test_memory_that_dlpack_hands_over(cuda, monkeypatch, kind):
         gh.DeviceArray.from_dlpack(torch.Tensor(KEYS, kind=3))
 
 
+def test_managed_memory_is_of_every_device(cuda, monkeypatch):
+    torch = fake_libraries.torch(monkeypatch)
+    assert _device.view(torch.Tensor(KEYS, device=1, kind=13), 0, 0, "keys").ptr == KEYS.ctypes.data
+
+
+@pytest.mark.parametrize(("code", "bits"), [(4, 16), (10, 8), (1, 4)], ids=["bfloat16", "float8", "uint4"])
+def test_dtypes_that_numpy_does_not_know(cuda, code, bits):
+    class Array:
+        def __dlpack__(self, *, stream):
+            return _core.dlpack_write(self, KEYS.ctypes.data, KEYS.shape, code, bits, 2, 0)
+
+    with pytest.raises(TypeError, match=rf"keys have a DLPack dtype \(code {code}, {bits} bits\) that numpy does not"):
+        _device.view(Array(), 0, 0, "keys")
+
+
 def test_an_array_of_another_device_is_not_exported(cuda, monkeypatch):
     """PyTorch would refuse, with words about its current device."""
     torch = fake_libraries.torch(monkeypatch)
@@ -191,6 +208,11 @@ def test_interfaces_that_are_refused(cuda, monkeypatch, said, error, words):
         _device.view(Interface(KEYS, **said), 0, 0, "keys")
 
 
+def test_an_empty_interface_has_no_address():
+    found = _device.view(Interface(KEYS.reshape(4, 25)[:, :0], data=(None, False), strides=(8, 16)), 0, 0, "keys")
+    assert (found.ptr, found.shape, found.nbytes) == (0, (4, 0), 0)
+
+
 @pytest.mark.parametrize("producer", [1, 2, 7])
 @pytest.mark.parametrize("stream", [0, 9])
 def test_the_producer_is_waited_for_whichever_stream_it_is(cuda, monkeypatch, producer, stream):
@@ -202,6 +224,67 @@ def test_the_producer_is_waited_for_whichever_stream_it_is(cuda, monkeypatch, pr
     _device.view(Interface(KEYS, producer), 0, stream, "keys")
     cuda.bring(stream)
     assert done
+
+
+# ---- libraries -------------------------------------------------------------------------------------------------------
+
+
+def test_the_current_stream_of_a_library_is_that_on_the_device_of_the_table(cuda, monkeypatch):
+    cupy, torch = fake_libraries.cupy(monkeypatch), fake_libraries.torch(monkeypatch)
+    cupy.cuda.get_current_stream = lambda device=0: fake_libraries.Stream(40 + device)
+    torch.cuda.current_stream = lambda device=0: SimpleNamespace(cuda_stream=50 + device)
+    arrays = cupy.asarray(KEYS), torch.Tensor(KEYS), _cuda.DeviceArray((3,), "u8", 0, 7), Interface(KEYS)
+    assert [_device.current_stream(array, 1) for array in arrays] == [41, 51, 7, 0]
+
+
+def test_results_of_torch_are_made_on_the_device_and_the_stream_of_the_call(cuda, monkeypatch):
+    torch, streams, made = fake_libraries.torch(monkeypatch), [], []
+    torch.cuda.ExternalStream = lambda stream, device: (stream, device)
+    torch.cuda.default_stream = lambda device: (0, device)
+    torch.cuda.stream = lambda stream: streams.append(stream) or contextlib.nullcontext()
+    torch.empty = lambda shape, dtype, device: made.append((shape, dtype, device))
+    for stream in (9, 0):
+        _device.empty_like(torch.Tensor(KEYS), (3,), np.dtype("u4"), 1, stream)
+    assert streams == [(9, 1), (0, 1)]
+    assert made == [((3,), "uint32", "cuda:1")] * 2
+
+
+@pytest.mark.parametrize("module", ["numba.cuda.cudadrv.devicearray", "numba_cuda.numba.cuda.devicearray"])
+def test_results_of_numba_are_made_on_the_stream_of_the_call(monkeypatch, module):
+    numba = ModuleType("numba")
+    numba.cuda = SimpleNamespace(device_array=lambda *a, stream: (*a, stream), external_stream=lambda handle: [handle])
+    monkeypatch.setitem(sys.modules, "numba", numba)
+    array = type("DeviceNDArray", (), {"__module__": module})()
+    assert _device.empty_like(array, (3,), np.dtype("u4"), 0, 9) == ((3,), np.dtype("u4"), [9])
+    assert _device.empty_like(array, (3,), np.dtype("u4"), 0, 0) == ((3,), np.dtype("u4"), 0)
+
+
+def test_results_of_our_own_keep_their_stream(cuda):
+    """In whose order their memory is given back."""
+    owner = SimpleNamespace(ptr=9)
+    array = _device.empty_like(_cuda.from_host(KEYS, 0), (3,), np.dtype("u4"), 0, owner)
+    assert array._keeps is owner
+    assert (array.stream, array.shape, array.dtype) == (9, (3,), np.uint32)
+
+
+def test_streams_of_a_cupy_that_takes_numbers(cuda, monkeypatch):
+    """Before version 14."""
+    cupy = fake_libraries.cupy(monkeypatch)
+    cupy.cuda.Stream = SimpleNamespace(null="null")
+    cupy.cuda.ExternalStream = lambda stream, device: (stream, device)
+    monkeypatch.setattr(fake_libraries.Stream, "current", 5)
+    assert _device.cupy_stream(cupy, 9, 1) == (9, 1)
+    assert _device.cupy_stream(cupy, 0, 1) == "null"
+
+
+def test_one_value_is_an_array_of_the_library_of_the_keys(cuda, monkeypatch):
+    """Whose memory is captured with the rest, and is not given to anybody else before the call."""
+    cupy = fake_libraries.cupy(monkeypatch)
+    found = _device._filled(cupy.asarray(KEYS), (3,), np.array(0.5, "f4"), 0, 9)
+    assert not cuda.allocated
+    assert found.owner.data.ptr == found.ptr
+    assert (found.shape, found.dtype) == ((3,), np.float32)
+    assert found.owner.array.view("f4").tolist() == [0.5] * 3
 
 
 # ---- a table that changes between the two passes of find_all ---------------------------------------------------------
