@@ -79,6 +79,7 @@ def test_every_operation_in_chunks(backend, rng, stream):
     with table, model:
         for name, arguments in [
             ("insert", (keys, 3)),
+            ("get", (keys, 9)),
             ("insert_or_assign", (np.unique(keys), ~np.unique(keys))),
             ("accumulate", (keys, keys)),
             ("find", (keys + np.uint64(5),)),
@@ -128,6 +129,8 @@ def test_an_empty_batch(backend):
     with make(backend) as table:
         values, found = table.find(np.empty((0, 3), np.uint64))
         assert values.shape == found.shape == (0, 3)
+        values, mask = table.execute(np.empty(0, np.uint8), np.empty(0, np.uint64))
+        assert values.shape == mask.shape == (0,)
         assert not fake_allocations()
         if backend != "slab_hash":
             with pytest.raises(gh.Unsupported):
@@ -147,7 +150,17 @@ def test_a_small_batch_takes_one_chunk_and_keeps_its_memory(backend):
             assert table.find(np.arange(5))[1].all()
             assert not table.insert(np.arange(5), np.arange(5)).any()
         assert len(fake_allocations()) == there
-        assert not [kind for kind, _ in cuda.freed if kind == "pinned"]
+        table.find(np.arange(130))
+        there = len(fake_allocations())
+        table.find(np.arange(200))  # as much memory, by powers of two
+        assert len(fake_allocations()) == there
+
+
+def test_memory_for_longer_batches_while_another_stream_is_captured(backend):
+    with make(backend) as table:
+        cuda.capturing = {9}
+        for n in (5, 500):
+            assert table.insert(np.arange(n), 1).sum() == {5: 5, 500: 495}[n]
 
 
 def test_two_batches_at_once_and_the_end_of_the_process(backend):
@@ -484,8 +497,10 @@ def test_progress_that_raises(chunk):
         assert calls[-1] <= there.sum() < N
 
 
-def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch):
-    monkeypatch.setattr(_host, "FAR_KEYS", 500)
+@pytest.mark.parametrize(("keys", "nbytes", "most"), [(500, 1 << 20, 500), (600, 17 * 508, 508), (600, 1 << 20, 600)])
+def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch, keys, nbytes, most):
+    monkeypatch.setattr(_host, "FAR_KEYS", keys)
+    monkeypatch.setattr(_host, "FAR_BYTES", nbytes)
     cut, lengths = _host.chunks, []
 
     def noted(*arguments):
@@ -502,9 +517,9 @@ def test_chunks_of_a_table_behind_the_bus_are_longer(monkeypatch):
             assert found.all()
             assert (values == keys[::-1] + 1).all()
     near, _, far, _ = lengths
-    assert max(near) == _host.CHUNK_BYTES // 17 < max(far) == 500
+    assert max(near) == _host.CHUNK_BYTES // 17 < max(far) == most
     assert near[0] == 64
-    assert far[0] == 125 >= far[-1]
+    assert far[0] == most // 4 >= far[-1]
 
 
 def test_chunks_behind_the_bus_without_memory(monkeypatch, fake):
