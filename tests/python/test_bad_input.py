@@ -22,6 +22,7 @@ KEYS = np.arange(4, dtype=np.uint64)
         ({"device": 3}, gh.InvalidArgument, "device=3 is not a device"),
         ({"device": np.array([1, 2])}, gh.InvalidArgument, r"device=array\(\[1, 2\]\) is not a device"),
         ({"device": "cpu:7"}, gh.InvalidArgument, "device='cpu:7' cannot be used: there is 1 of its kind"),
+        ({"device": "cpu:1"}, gh.InvalidArgument, "device='cpu:1' cannot be used: there is 1 of its kind"),
         ({"device": "cuda:99"}, gh.DeviceError, "cuda:99"),
         ({"capacity": -1}, gh.InvalidArgument, "capacity=-1 is out of range"),
         ({"capacity": 2**64}, gh.InvalidArgument, "capacity=18446744073709551616"),
@@ -134,6 +135,7 @@ def test_overlapping_arrays(table):
     with pytest.raises(gh.InvalidArgument, match="mask overlaps values"):
         table.insert(KEYS, buffer[:4], out=buffer.view(bool)[:4])
     assert (buffer == np.arange(8)).all()
+    assert table.find(buffer[:4], out=buffer[4:])[0].tolist() == [0] * 4  # beside each other, not overlapping
 
 
 def test_operations_that_the_backend_lacks(table):

@@ -246,6 +246,14 @@ def test_a_frame_says_its_missing_elements_column_by_column():
         assert table.insert(Column(np.array([[1], [2]]), null_count=Ambiguous), 1).all()
 
 
+@pytest.mark.parametrize("says", [1, lambda: 1])
+def test_one_missing_element(says):
+    with gh.Table(device="cpu") as table:
+        with pytest.raises(TypeError, match=r"keys has missing elements \(1\), and a table has none: pass keys.drop_"):
+            table.find(Column(np.array([1, 2]), null_count=says, drop_nulls=None))
+        assert table.insert(Column(np.array([1, 2]), null_count=0), 1).all()
+
+
 def exact(given, wanted):
     """Does every value of a dtype come through another one unchanged, as far as its ends and its last bits tell?"""
     if given.kind == "f":

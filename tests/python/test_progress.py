@@ -56,6 +56,16 @@ def test_the_inner_one_is_told_and_other_threads_are_not(table):
         assert (outer, inner) == (ALL, ALL)
 
 
+def test_pieces_of_a_table_in_a_file_are_longer(tmp_path):
+    """Each goes through the file once. One value for all keys is there for all keys of a piece."""
+    told = []
+    with gh.Table("stadium", device="cpu", placement="file", path=tmp_path / "table") as t:
+        with gh.progress(lambda *said: told.append(said)):
+            assert t.insert(KEYS, 7).all()
+        assert (t[KEYS] == 7).all()
+    assert told == [(400, N), (800, N), (N, N)]
+
+
 @pytest.mark.parametrize("at", [300, N])
 def test_what_it_raises_ends_the_batch(table, at):
     def stop(done, n):

@@ -1,5 +1,7 @@
 """Operations of Table against a dict, on every backend."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -153,6 +155,9 @@ def test_mapping_errors_name_how_many_and_the_first(table):
     table[[1, 2]] = [10, 20]
     with pytest.raises(KeyError, match="2 of 4 keys are not in the table, the first is 8"):
         table[np.array([1, 8, 2, 9], np.uint64)]
+    for keys in ([8, 1, 2], [1, 2, 8]):
+        with pytest.raises(KeyError, match="1 of 3 keys are not in the table, the first is 8"):
+            table[keys]
     with pytest.raises(KeyError, match="77 is not in the table"):
         table[77]
     with pytest.raises(KeyError, match="1 of 2 keys"):
@@ -436,11 +441,15 @@ def test_the_memory_resource_gets_everything_back(backend):
         def deallocate(self, address, nbytes, alignment, stream):
             assert held.pop(address).size == nbytes + alignment
 
-    table = gh.Table(backend, device="cpu", memory=Resource())
+    resource = Resource()
+    before = sys.getrefcount(resource)
+    table = gh.Table(backend, device="cpu", memory=resource)
     table.insert(np.arange(10_000, dtype=np.uint64), 1)
     assert held
+    assert sys.getrefcount(resource) > before
     table.close()
     assert not held
+    assert sys.getrefcount(resource) == before
 
 
 def test_a_memory_resource_without_memory(backend):
@@ -451,8 +460,11 @@ def test_a_memory_resource_without_memory(backend):
         def deallocate(self, address, nbytes, alignment, stream):
             raise AssertionError("nothing was allocated")
 
+    empty = Empty()
+    before = sys.getrefcount(empty)
     with pytest.raises(gh.NoMemory):
-        gh.Table(backend, device="cpu", memory=Empty())
+        gh.Table(backend, device="cpu", memory=empty)
+    assert sys.getrefcount(empty) == before
     with pytest.raises(TypeError, match="has no method allocate"):
         gh.Table(backend, device="cpu", memory=object())
 
