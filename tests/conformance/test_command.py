@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pygpuhash import _core, cli
+import pygpuhash as gh
+from pygpuhash import _core, _devices, cli
+from pygpuhash import conformance as command
 from pygpuhash._conformance import CHECKS
 from pygpuhash._conformance.harness import same
 
@@ -47,6 +49,7 @@ def test_output_and_status(capsys):
 
 def test_json(capsys):
     arguments = ["--device", "cpu", "--seed", "5", "--option", "slab_bytes=64", "--check", "widths", "--json"]
+    arguments += ["--limit", "0"]  # any
     assert conformance("slab_hash", *arguments) == 0
     (report,) = json.loads(capsys.readouterr().out)
     assert (report["backend"], report["device"], report["seed"]) == ("slab_hash", "cpu", 5)
@@ -87,6 +90,7 @@ def test_module_by_path(capsys):
         (["linear_probe", "--limit", "-1"], "--limit=-1 is out of range"),
         (["linear_probe", "--check", "nothing"], "--check=nothing is not known"),
         (["linear_probe", "--option", "row"], "--option=row is not KEY=VALUE"),
+        (["linear_probe", "--option", "=16"], "--option= is not KEY=VALUE"),
     ],
 )
 def test_unusable_input(capsys, arguments, sentence):
@@ -95,6 +99,51 @@ def test_unusable_input(capsys, arguments, sentence):
     assert sentence in printed.err
     assert printed.err.count("\n") == 1
     assert printed.out in ("", f"loading {arguments[0]}\n")
+
+
+def test_one_of_two_devices_that_fails(monkeypatch):
+    both = command.targets("linear_probe", "cpu", effort="quick") * 2
+    outcomes = [command.Outcome("widths", "fail", 0.0, "no"), command.Outcome("widths", "pass", 0.0, "")]
+    monkeypatch.setattr(command, "targets", lambda *arguments, **more: both)
+    monkeypatch.setattr(command, "run", lambda check, target: outcomes.pop(0))
+    assert conformance("linear_probe", "--check", "widths") == 1
+
+
+def test_a_long_run_draws_its_seed():
+    seeds = [command._seed(command._parser().parse_args(["hive", *more])) for more in ([], ["--long"], ["--long"])]
+    assert seeds[0] == 1
+    assert seeds[1] != seeds[2]
+
+
+def test_devices_that_a_backend_can_use(monkeypatch):
+    monkeypatch.setattr(_core, "device_count", lambda kind: (2 if kind == _core.CUDA else 1, ""))
+    monkeypatch.setattr(_core, "backend_probe", lambda name, kind, at: "no" if (kind, at) == (_core.CUDA, 0) else None)
+    assert command._usable_devices("linear_probe") == ["cpu", "cuda:1"]
+
+
+@pytest.mark.parametrize(("capability", "wide"), [((8, 9), False), ((9, 0), True), ((12, 0), True)])
+def test_pairs_of_16_bytes_where_a_gpu_has_them(monkeypatch, capability, wide):
+    gpu = _devices.Device("cuda:0", "GPU", 1 << 30, 1, capability, 13000)
+    monkeypatch.setattr(_devices, "devices", lambda: [gpu])
+    widths = [("uint32", "uint32"), ("uint64", None), ("uint32", "uint64"), ("uint64", "uint64")]
+    assert command._formats("cuda:0", widths) == (widths if wide else widths[:2])
+    assert command._formats("cpu", widths) == widths
+
+
+def test_a_class_that_passes_calls_on():
+    passes = type("Passes", (), {"__getattr__": lambda self, name: None})
+    assert command._refuse_without_methods("mine", passes, frozenset()) is None
+    with pytest.raises(gh.PluginError, match="which has no insert, insert_or_assign"):
+        command._refuse_without_methods("mine", type("Lacks", (), {}), frozenset())
+
+
+@pytest.mark.parametrize(("name", "status"), [("linear_prob", 2), ("linear_probe", 0)])
+def test_nothing_ends_the_process_later(monkeypatch, name, status):
+    said = []
+    monkeypatch.setattr(command, "_watch", lambda limit: said.append(True))
+    monkeypatch.setattr(command, "_stop_watching", lambda: said.append(False))
+    assert conformance(name, "--device", "cpu", "--quick", "--check", "widths") == status
+    assert said == [True, False] * (len(said) // 2)
 
 
 # ---- crashes and hangs have a name -----------------------------------------------------------------------------------
