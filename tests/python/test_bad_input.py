@@ -299,6 +299,8 @@ def test_numbers_at_the_ends_of_their_ranges(tmp_path):
             _arguments.whole("n", number, 5, least=2)
     assert _arguments.seed(2**64 - 1) == 2**64 - 1
     assert _arguments.option("path", tmp_path) == str(tmp_path)
+    (tmp_path / "file").touch()
+    assert [_arguments.option("path", entry) for entry in os.scandir(tmp_path)] == [str(tmp_path / "file")]
 
 
 @pytest.mark.parametrize("given", ["no", "False", 2, None, 0.0, []])

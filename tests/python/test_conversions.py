@@ -102,6 +102,7 @@ def test_empty_arrays_are_empty_batches(given, dtype):
         (np.array([1, "a", 2], object), TypeError, "pass an array of numbers; keys: element 1 is a"),
         (np.array([1, 2], object), TypeError, r"dtype object.*keys.astype\('uint64'\)"),
         (np.array(["2024"], "M8[D]"), TypeError, r"datetime64\[D\], the table holds uint64"),
+        (np.empty(0, "U3"), TypeError, "dtype <U3, the table holds uint64: pass an array of numbers"),
     ],
 )
 def test_what_is_refused_and_why(keys, error, words):
@@ -217,6 +218,21 @@ def test_times_of_pandas():
             table.find(column.dt.tz_localize("UTC"))
 
 
+class NotATime:
+    """As NaT of pandas, which is of neither sort."""
+
+    def to_datetime64(self):
+        return np.datetime64("NaT")
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
+def test_what_is_no_time_goes_into_times_of_either_sort(dtype):
+    with gh.Table(key_dtype=dtype, device="cpu") as table:
+        assert table.insert([np.array("NaT", dtype)[()]], 1).all()
+        assert NotATime() in table
+        assert table.contains([NotATime()]).all()
+
+
 class Column:
     """A column, or a frame, which says of itself what polars' and Arrow's do."""
 
@@ -244,6 +260,13 @@ def test_a_frame_says_its_missing_elements_column_by_column():
 
     with gh.Table(device="cpu") as table:
         assert table.insert(Column(np.array([[1], [2]]), null_count=Ambiguous), 1).all()
+
+
+def test_where_an_element_is_missing():
+    column = Column(np.array([1, 2, None, None], object), dtype="Int64", isna=lambda: [False, False, True, True])
+    words = r"keys has missing elements \(2, the first at 2\), and a table has none: leave them out, or fill them in"
+    with gh.Table(device="cpu") as table, pytest.raises(TypeError, match=words):
+        table.find(column)
 
 
 @pytest.mark.parametrize("says", [1, lambda: 1])

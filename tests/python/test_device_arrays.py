@@ -294,6 +294,7 @@ def test_arrays_of_another_device(table, torch):
     table.insert(here, here)
     for call in (
         lambda: table.find(there),
+        lambda: table.find(there, out=torch.Tensor(KEYS, 1), found=torch.Tensor(KEYS.astype(bool), 1)),
         lambda: table.insert(here, there),
         lambda: table.find(here, out=there),
         lambda: table.execute(torch.Tensor(np.zeros(len(KEYS), np.uint8), device=1), here, here),
@@ -647,6 +648,31 @@ def test_the_stream_of_calls_that_are_not_batches(cupy, monkeypatch):
             t.lower_bound(keys, stream=given)
         assert set(made) == {used}
         made.clear()
+
+
+def test_neighbours_of_keys_on_the_device(ordered, cupy):
+    keys = cupy.asarray(np.array([6, 7], np.uint64))
+    for find, expected in (
+        (ordered.lower_bound, [6, 9]),
+        (ordered.floor, [6, 6]),
+        (ordered.successor, [9, 9]),
+        (ordered.predecessor, [3, 6]),
+    ):
+        found, values, there = find(keys)
+        assert found.array.tolist() == expected
+        assert values.array.tolist() == [key + 1 for key in expected]
+        assert there.array.all()
+
+
+def test_outputs_that_a_library_converts_into_are_written_on_the_stream_of_the_call(cupy):
+    from pygpuhash import _device
+
+    low, high = (cupy.asarray(np.array([end], "u2")) for end in (0, 25))
+    out = cupy.asarray(np.zeros((1, 4), "u2")), cupy.asarray(np.zeros((1, 4), "f8"))
+    keys, _, counts = _device.range_of(Ordered(), low, high, 4, 9, out)
+    assert keys.array[0, :3].tolist() == [0, 10, 20]
+    assert counts.array.tolist() == [3]
+    assert out[0].written_on == 9
 
 
 def test_times_as_values_of_neighbours(cuda):

@@ -340,6 +340,13 @@ def test_pairs_that_come_and_go_between_the_passes(cuda, monkeypatch, duplicates
         assert sorted(values[offsets[i] : offsets[i + 1]]) == sorted(expected)
 
 
+def test_the_first_rows_are_copied_on_the_stream_of_the_call(cuda):
+    rows = _cuda.from_host(np.arange(12, dtype="u4").reshape(4, 3), 0, 9)
+    head = _device._head(rows, 2, SimpleNamespace(device=0, stream=9, owner=9))
+    assert cuda.end_of(0) == 0
+    assert head.get().tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 @pytest.mark.parametrize("refused", [gh.InvalidArgument("no"), gh.DeviceError("no")])
 @pytest.mark.parametrize("call", [1, 2])
 def test_a_pass_that_is_refused(cuda, monkeypatch, duplicates, refused, call):

@@ -158,3 +158,8 @@ def test_dtypes_that_a_table_cannot_hold(backend, dtype):
         gh.Table(backend, key_dtype=dtype, device="cpu")
     with pytest.raises(TypeError, match="value_dtype="):
         gh.Table(backend, value_dtype=dtype, device="cpu")
+
+
+def test_text_is_no_dtype_and_bytes_are():
+    with pytest.raises(TypeError, match=r"key_dtype='U4' is text, and tables hold bytes: pass 'S16'"):
+        gh.Table(key_dtype="U4", device="cpu")

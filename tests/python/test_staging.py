@@ -354,12 +354,14 @@ def test_the_first_of_several_failures_is_told(backend):
         assert table.launches > 4
 
 
-def test_a_failure_in_the_middle_ends_the_batch(backend):
+@pytest.mark.parametrize("launch", [4, 9])
+def test_a_failure_in_the_middle_ends_the_batch(backend, launch):
+    """Also where the chunk would have taken the slot of an earlier one, with the results of that."""
     keys, mask = np.arange(N, dtype=np.uint64), np.ones(N, bool)
     with make(backend) as table:
 
         def raw(self, op, n, at, *args, **rest):
-            if self.launches == 4:
+            if self.launches == launch:
                 rest["log"].append(6)
                 return gh.DeviceError("gone")
             return Table._raw(self, op, n, at, *args, **rest)
@@ -400,6 +402,15 @@ def test_no_status_of_2_or_above_reads_as_true(backend, status):
             table.insert(keys, keys, out=mask)
         assert caught.value.status.tolist() == [0, 0, status, 0]
         assert mask.view(np.uint8).tolist() == [0, 0, 0, 0]
+
+
+def test_more_copies_than_one_call_takes(rng):
+    source, target = rng.integers(0, 256, 9, np.uint8), np.zeros(9, np.uint8)
+    parts = [(target.ctypes.data + i, source.ctypes.data + i, 1, 0) for i in range(9)]
+    with pytest.raises(ValueError, match="9 parts are more than the 8 of one call"):
+        _core.copy_parts(parts)
+    _core.copy_parts(parts[:8])
+    assert target.tolist() == [*source[:8], 0]
 
 
 @pytest.mark.parametrize("past_caches", [0, _core.COPY_STREAM])

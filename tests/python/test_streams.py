@@ -92,6 +92,8 @@ class Dlpack:
         self.array, self.kind = array, kind
 
     def __dlpack_device__(self):
+        if self.kind is None:
+            raise ValueError("of no device that DLPack knows")
         return self.kind, 0
 
     def __dlpack__(self, **arguments):
@@ -104,6 +106,7 @@ def test_which_arrays_are_on_a_device():
     assert _arrays.on_device(Dlpack(np.arange(3), 13))
     assert not _arrays.on_device(Dlpack(np.arange(3), 1))
     assert not _arrays.on_device(Dlpack(np.arange(3), 3))  # pinned host memory
+    assert not _arrays.on_device(Dlpack(np.arange(3), None))
     assert not any(_arrays.on_device(x) for x in (3, [1], np.arange(3), np.uint8(1), "x", None))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import Op, _core
+from pygpuhash import Op, _arrays, _core
 
 
 def as_dict(table):
@@ -142,6 +142,7 @@ def test_strided_and_misaligned_keys_are_copied(table):
     misaligned[:] = np.arange(10) * 3
     assert not misaligned.flags.aligned
     assert table.contains(misaligned).all()
+    assert _arrays.to_store(misaligned, keys.dtype, keys.dtype, "keys").flags.aligned
 
 
 def test_values_are_broadcast(table):

@@ -260,6 +260,45 @@ def test_the_rules_for_tensors_without_pytorch(monkeypatch):
             table.find(graded)
 
 
+class JaxStandIn:
+    """As much of a JAX array as the package asks for."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def test_the_rules_for_jax_without_it(monkeypatch):
+    """JAX arrays in, JAX arrays out; what it would cut to 4 bytes is refused before anything is done."""
+    jax = types.SimpleNamespace(
+        Array=JaxStandIn,
+        core=types.SimpleNamespace(Tracer=()),
+        config=types.SimpleNamespace(jax_enable_x64=False),
+        numpy=types.SimpleNamespace(asarray=JaxStandIn),
+    )
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    keys = JaxStandIn(np.arange(4, dtype="u4"))
+    with gh.Table(key_dtype="u4", value_dtype="f4", device="cpu") as table:
+        assert table.insert(keys, np.ones(4, "f4")).array.all()
+        assert table.find(keys)[0].array.tolist() == [1.0] * 4
+        with pytest.raises(TypeError, match="results have dtype int64, which JAX cuts"):
+            table.count(keys)
+        with pytest.raises(TypeError, match="out is a JAX array, which cannot be written: leave it out"):
+            table.find(keys, out=JaxStandIn(np.ones(4, "f4")))
+    with gh.Table(key_dtype="u4", value_dtype="i8", device="cpu") as table:
+        table.insert(keys, 5)
+        for call in (table.find, table.get, lambda keys: table.export(like=keys)):
+            with pytest.raises(TypeError, match="results have dtype int64, which JAX cuts"):
+                call(keys)
+        jax.config.jax_enable_x64 = True
+        assert table.get(keys).array.tolist() == [5] * 4
+        jax.core.Tracer = JaxStandIn
+        with pytest.raises(TypeError, match="keys is traced by a JAX transformation"):
+            table.find(keys)
+
+
 def test_ordered_answers_are_of_the_library_that_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(Tensor=StandIn, from_numpy=StandIn))
     ask = [StandIn(np.array([4, 11])), StandIn(np.array([9, 50]))]
