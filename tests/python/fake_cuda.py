@@ -102,6 +102,8 @@ class Resource:
         self.cuda.room[self.kind] = room - size
         array = np.full(size, 0xCC, np.uint8)
         self.cuda.allocated.append((self.kind, array))
+        if stream is not None and self.cuda.allocates_late:
+            self.cuda.queue(stream.handle, lambda: array.fill(0xCC))
         return Buffer(self.cuda, array, self.kind)
 
     def deallocate(self, ptr, size, *, stream=None):
@@ -120,6 +122,7 @@ class Cuda:
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
         self.mode = 0  # what captures forbid this thread
+        self.allocates_late = False  # memory is there when its stream has come to it, and what was written before is lost
         cuda = self
 
         class Device:

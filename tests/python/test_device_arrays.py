@@ -6,6 +6,7 @@ refused with words.
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -251,6 +252,8 @@ def spoil(library, what):
         return keys, None, out.reshape(4, 25), None, ValueError, r"out has shape \(4, 25\), keys \(100,\)"
     if what == "shape of mask":
         return keys, None, out, mask[:5].copy(), ValueError, "the mask has shape"
+    if what == "values on the host":
+        return keys, values[:1], None, None, gh.InvalidArgument, "values on the host: copy the values to the device"
     if what == "dtype of mask":
         return keys, None, out, mask.view(np.uint8), TypeError, "the mask has dtype uint8"
     return keys.astype("f4"), None, None, None, TypeError, "have dtype float32, the table holds uint64"
@@ -267,17 +270,34 @@ def spoil(library, what):
         "shape of mask",
         "dtype of mask",
         "dtype of keys",
+        "values on the host",
     ],
 )
 def test_what_is_not_plain_is_refused_with_words(table, library, what):
     keys, values, out, mask, error, words = spoil(library, what)
     arrays = [None if a is None else library(a) for a in (keys, values, out, mask)]
     keys, values, out, mask = arrays
+    if what == "values on the host":
+        values = values.array
     call = (
         (lambda: table.insert(keys, values)) if values is not None else (lambda: table.find(keys, out=out, found=mask))
     )
     with pytest.raises(error, match=words):
         call()
+    assert len(table) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        (lambda ops: ops.view("i1"), TypeError, "ops have dtype int8: pass uint8"),
+        (lambda ops: ops.reshape(4, 25), ValueError, r"ops have shape \(4, 25\), keys \(100,\)"),
+    ],
+)
+def test_operation_codes_that_are_refused(table, library, change, error, words):
+    ops = np.full(100, gh.Op.INSERT, np.uint8)
+    with pytest.raises(error, match=words):
+        table.execute(library(change(ops)), library(KEYS), library(KEYS))
     assert len(table) == 0
 
 
@@ -426,16 +446,20 @@ def test_a_default_of_another_dtype(cuda, torch):
 def test_an_output_of_our_own_remembers_its_stream(table, cuda):
     keys, out = _cuda.from_host(KEYS, 0), _cuda.DeviceArray((100,), np.uint64, 0)
     found = _cuda.DeviceArray((100,), bool, 0)
-    assert table.find(keys, out=out, found=found, stream=9)[0] is out
+    owner = SimpleNamespace(ptr=9)
+    assert table.find(keys, out=out, found=found, stream=owner)[0] is out
     assert out.stream == found.stream == 9
+    assert out._keeps is found._keeps is owner
 
 
 @pytest.mark.parametrize("limit", [None, 2])
 def test_outputs_of_ranges_remember_their_stream(ordered, cuda, limit):
     ends = (_cuda.from_host(np.array(end, np.uint64), 0) for end in ([3, 90], [9, 96]))
     out = tuple(_cuda.DeviceArray((4,) if limit is None else (2, limit), np.uint64, 0, 9) for _ in range(2))
-    ordered.range(*ends, limit, out=out)
+    owner = SimpleNamespace(ptr=0)
+    ordered.range(*ends, limit, out=out, stream=owner)
     assert [array.stream for array in out] == [0, 0]  # where they were written last
+    assert all(array._keeps is owner for array in out)
 
 
 class Interface:
@@ -932,6 +956,8 @@ def test_ranges_that_are_refused(ordered, cupy):
         ordered.range(cupy.asarray(LOW), cupy.asarray(HIGH[:6]))
     with pytest.raises(ValueError, match=r"low has shape \(6,\), high \(2, 3\)"):
         ordered.range(cupy.asarray(LOW[:6]), cupy.asarray(np.asarray(HIGH[:6]).reshape(2, 3)))
+    with pytest.raises(ValueError, match=r"low has shape \(6,\), high \(2, 3\)"):
+        ordered.range(cupy.asarray(LOW[:6]), cupy.asarray(np.asarray(HIGH[:6]).reshape(2, 3)), 5)
     with pytest.raises(TypeError, match="different sides"):
         ordered.range(cupy.asarray(LOW), HIGH)
     with gh.Table("skiplist", device="cpu") as t, pytest.raises(gh.InvalidArgument, match="the table is on the CPU"):
@@ -989,6 +1015,15 @@ def test_ranges_of_a_table_that_changes_before_they_are_read(ordered, cupy, what
     assert keys.tolist() == expected.tolist()
     assert values.tolist() == np.where(expected % 3 == 0, expected + 1, expected).tolist()
     assert places.tolist() == offsets.tolist()
+
+
+def test_ranges_for_which_there_is_room_are_read_once(ordered, cupy):
+    from pygpuhash import _device
+
+    spy, out = Meanwhile(ordered), tuple(cupy.asarray(np.zeros(3000, np.uint64)) for _ in range(2))
+    keys, _, _ = _device.pairs(spy, cupy.asarray(LOW), cupy.asarray(HIGH), None, out)
+    assert keys.array.tolist() == ranges_of(HELD, LOW, HIGH)[0].tolist()
+    assert spy.calls == 1
 
 
 @pytest.mark.parametrize("refused", [gh.InvalidArgument("no"), gh.DeviceError("no")])

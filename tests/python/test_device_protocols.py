@@ -97,6 +97,40 @@ def test_what_an_array_says_of_itself(cuda):
     assert array.__array__(np.dtype("f4")).dtype == np.float32
 
 
+def test_what_is_done_on_a_device_is_done_in_its_context(cuda, monkeypatch):
+    """Whichever is current: the table may be on another one."""
+    pushed, push, pools = [], cuda.driver.cuCtxPushCurrent, []
+    cuda.driver.cuCtxPushCurrent = lambda context: pushed.append(context) or push(context)
+    cuda.core.DeviceMemoryResource = lambda device: pools.append(device) or fake_cuda.Resource(cuda, "device", device)
+    array = _cuda.from_host(KEYS, 1)
+    assert np.array_equal(array.get(), KEYS)
+    assert (_cuda.full((3,), np.array(5), 1, 0).get() == 5).all()
+    _cuda.synchronize(1)
+    del array
+    gc.collect()
+    torch = fake_libraries.torch(monkeypatch)
+    assert np.array_equal(_device.to_host(torch.Tensor(KEYS, device=1), 1, 0, "keys"), KEYS)
+    mask = torch.Tensor(np.array([1, 2, 0], np.uint8).view(bool), device=1)
+    with pytest.raises(gh.TableFull) as caught:
+        _device.fail(SimpleNamespace(_ordinal=1), gh.TableFull("full"), mask, True, 0)
+    cuda.bring(0)
+    assert caught.value.status.tolist() == [1, 2, 0]
+    assert mask.array.view(np.uint8).tolist() == [1, 0, 0]
+    assert len(pushed) > 6
+    assert (set(pushed), set(pools)) == ({1}, {1})
+    assert not cuda.contexts
+
+
+def test_an_array_of_a_device_that_has_failed_goes_silently(cuda, monkeypatch):
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+    array = _cuda.DeviceArray((3,), "u8", 0)
+    cuda.driver.cuCtxPushCurrent = lambda context: (700,)
+    del array
+    gc.collect()
+    assert heard == []
+
+
 @pytest.mark.parametrize("n", [1, 4096, 4097, 20_000])
 def test_an_array_of_one_value_is_written_on_its_stream(cuda, n):
     array = _cuda.full((n,), np.array(5, "u8"), 0, 9)

@@ -227,7 +227,8 @@ def test_the_library_refuses_to_accumulate_wide_values_within_execute(width, acc
         ([("a", "O")], "Python objects"),
         ([("a", ">u4")], "byte order"),
         ("V12", "no fields"),
-        (("u2", 3), "multiple of 4"),
+        (("u2", 3), "6 bytes, elements have a multiple of 4: make it 8 bytes wide"),
+        (("u4", 0), "0 bytes, elements have a multiple of 4: make it 4 bytes wide"),
         ("U4", "is text, and tables hold bytes"),
     ],
 )

@@ -44,6 +44,7 @@ class Table(gh.Table):
 def fake(monkeypatch):
     global cuda
     with fake_cuda.installed(monkeypatch) as cuda:
+        cuda.allocates_late = True
         monkeypatch.setattr(_host, "CHUNK_BYTES", 1 << 13)
         monkeypatch.setattr(_host, "FIRST_KEYS", 64)
         monkeypatch.setattr(_host, "LEAST_KEYS", 16)

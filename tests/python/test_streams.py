@@ -217,6 +217,16 @@ def test_signed_device_arrays_go_into_unsigned_tables(cupy, given, stored):
     assert stored_view(np.empty(0, given)).size == 0
 
 
+def test_negative_numbers_are_looked_for_on_the_stream_of_the_call(cupy, monkeypatch):
+    looked, less = [], fake_libraries.ndarray.__lt__
+    monkeypatch.setattr(
+        fake_libraries.ndarray, "__lt__", lambda a, b: looked.append(fake_libraries.Stream.current) or less(a, b)
+    )
+    u8 = np.dtype("u8")
+    _device._stored_view(cupy.asarray(np.arange(3)), u8, u8, 0, 9, "keys")
+    assert looked == [9]
+
+
 def test_other_device_arrays_are_converted_by_the_caller(cupy):
     u8 = np.dtype("u8")
     with pytest.raises(TypeError, match="have dtype float32, the table holds uint64: convert them"):

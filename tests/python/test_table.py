@@ -429,6 +429,13 @@ def test_a_table_that_was_never_made():
             call()
 
 
+def test_a_table_is_made_once(table):
+    table.insert(1, 2)
+    with pytest.raises(gh.InvalidArgument, match="this table was created already: make a new Table"):
+        table.__init__(table.backend, device="cpu")
+    assert table[1] == 2
+
+
 def test_the_memory_resource_gets_everything_back(backend):
     held = {}
 
@@ -468,6 +475,18 @@ def test_a_memory_resource_without_memory(backend):
     assert sys.getrefcount(empty) == before
     with pytest.raises(TypeError, match="has no method allocate"):
         gh.Table(backend, device="cpu", memory=object())
+
+
+def test_a_memory_resource_that_says_it_has_none(backend):
+    class Empty:
+        def allocate(self, nbytes, alignment, stream):
+            raise MemoryError
+
+        def deallocate(self, address, nbytes, alignment, stream):
+            raise AssertionError("nothing was allocated")
+
+    with pytest.raises(gh.NoMemory):  # and no warning of an exception that nobody hears of
+        gh.Table(backend, device="cpu", memory=Empty())
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

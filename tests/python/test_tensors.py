@@ -337,3 +337,12 @@ def test_a_tensor_that_begins_behind_its_address():
         address, shape, *_ = _core.dlpack_read(capsule)
         assert address == array.ctypes.data + offset
         assert shape == (8,)
+
+
+def test_elements_of_several_lanes():
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = np.arange(8, dtype="u4").__dlpack__()
+    ctypes.c_uint16.from_address(pointer(capsule, b"dltensor") + 22).value = 4  # behind ndim, code and bits
+    with pytest.raises(TypeError, match="DLPack elements of 4 lanes are not supported"):
+        _core.dlpack_read(capsule)
