@@ -122,7 +122,9 @@ class Cuda:
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
         self.mode = 0  # what captures forbid this thread
-        self.allocates_late = False  # memory is there when its stream has come to it, and what was written before is lost
+        self.allocates_late = (
+            False  # memory is there when its stream has come to it, and what was written before is lost
+        )
         cuda = self
 
         class Device:

@@ -134,6 +134,10 @@ def test_overlapping_arrays(table):
         table.find(KEYS, out=buffer[:4], found=buffer.view(bool)[8:12])
     with pytest.raises(gh.InvalidArgument, match="mask overlaps values"):
         table.insert(KEYS, buffer[:4], out=buffer.view(bool)[:4])
+    ops = np.full(4, gh.Op.ERASE, np.uint8)
+    with pytest.raises(gh.InvalidArgument, match="mask overlaps ops"):
+        table.execute(ops, KEYS, KEYS, found=ops.view(bool))
+    assert (ops == gh.Op.ERASE).all()
     assert (buffer == np.arange(8)).all()
     assert table.find(buffer[:4], out=buffer[4:])[0].tolist() == [0] * 4  # beside each other, not overlapping
 

@@ -301,6 +301,18 @@ def test_operation_codes_that_are_refused(table, library, change, error, words):
     assert len(table) == 0
 
 
+def test_operation_codes_of_the_host(table, library):
+    keys, ops = library(KEYS), np.full(100, gh.Op.INSERT, np.uint8)
+    assert table.execute(ops, keys, keys)[1].array.all()
+    ops[3] = 9
+    with pytest.raises(gh.InvalidArgument, match=r"ops\[3\] is 9, which execute does not have"):
+        table.execute(ops, keys, keys)
+    with make(table.backend, value_dtype=None) as keys_only:
+        ops[3] = gh.Op.ACCUMULATE
+        with pytest.raises(gh.InvalidArgument, match=r"ops\[3\] is ACCUMULATE \(3\), but this table is a set"):
+            keys_only.execute(ops, keys)
+
+
 def test_the_last_of_equal_keys_on_a_device_is_refused(table, library):
     """No structure does it itself, and what does it for them works on host arrays."""
     keys = library(KEYS)
@@ -435,12 +447,41 @@ def test_a_default_of_another_dtype(cuda, torch):
     torch.Tensor.dtype = property(lambda self: str(self.array.dtype))
     torch.Tensor.shape = property(lambda self: self.array.shape)
     torch.Tensor.reshape = lambda self, shape: torch.Tensor(self.array.reshape(shape))
+    torch.Tensor.__invert__ = lambda self: torch.Tensor(~self.array)
+    torch.Tensor.masked_fill_ = lambda self, mask, value: torch.Tensor(np.where(mask.array, value, self.array))
     with make("linear_probe", value_dtype="int32") as table:
         keys = torch.Tensor(KEYS)
         table.insert(torch.Tensor(KEYS[:50]), 5)
         got = table.get(keys, torch.Tensor(np.full(100, 7, np.int64)))
         assert got.dtype == "int32"
         assert got.array.tolist() == [5] * 50 + [7] * 50
+        assert table.get(keys, 7).array.tolist() == [5] * 50 + [7] * 50
+
+
+def test_defaults_of_cupy(cupy):
+    with make("linear_probe", value_dtype="int32") as table:
+        keys = cupy.asarray(KEYS)
+        table.insert(keys[:50], 5)
+        got = table.get(keys, cupy.asarray(np.full(100, 7, np.int64)))
+        assert got.dtype == "int32"
+        assert got.array.tolist() == [5] * 50 + [7] * 50
+    with make("linear_probe", value_dtype=("f4", 2)) as table:
+        table.insert(keys[:50], cupy.asarray(np.ones((50, 2), "f4")))
+        got = table.get(keys, cupy.asarray(np.full((100, 2), 7, "f4")))
+        assert got.array.tolist() == [[1, 1]] * 50 + [[7, 7]] * 50
+
+
+@pytest.mark.parametrize(("own", "given", "used"), [(None, None, 5), (8, None, 8), (8, 9, 9)])
+def test_the_stream_of_defaults(table, cupy, monkeypatch, own, given, used):
+    from pygpuhash import _device
+
+    where, chosen = cupy.where, []
+    cupy.where = lambda *arguments: chosen.append(fake_libraries.Stream.current) or where(*arguments)
+    monkeypatch.setattr(fake_libraries.Stream, "current", 5)
+    with make("linear_probe", stream=own) as t:
+        found = cupy.asarray(np.zeros(100, bool))
+        assert (_device.with_default(t, cupy.asarray(KEYS), found, 7, given).array == 7).all()
+    assert chosen == [used]
 
 
 def test_an_output_of_our_own_remembers_its_stream(table, cuda):
@@ -661,17 +702,21 @@ def ordered(cuda):
         yield t
 
 
-def test_the_stream_of_calls_that_are_not_batches(cupy, monkeypatch):
+def test_the_stream_of_calls_that_ask_a_library(cupy, monkeypatch):
     """It is that of the call, or the table's, or that of the library of the keys, and results are made on it."""
     keys, made = cupy.asarray(KEYS), []
     cupy.empty = lambda shape, dtype: made.append(fake_libraries.Stream.current) or cupy.ndarray(shape, dtype)
     monkeypatch.setattr(fake_libraries.Stream, "current", 5)
     for own, given, used in ((None, None, 5), (8, None, 8), (8, 9, 9)):
         # The CPU has no streams, so that the library says which one it was given.
-        with make("skiplist", stream=own) as t, pytest.raises(gh.InvalidArgument, match=f"stream is 0x{used}"):
-            t.lower_bound(keys, stream=given)
-        assert set(made) == {used}
-        made.clear()
+        with make("skiplist", stream=own, value_dtype="uint8") as t:
+            with pytest.raises(gh.InvalidArgument, match=f"stream is 0x{used}"):
+                t.lower_bound(keys, stream=given)
+            assert set(made) == {used}
+            made.clear()
+            t.find(keys, stream=given)  # the long path
+            assert set(made) == {used}
+            made.clear()
 
 
 def test_neighbours_of_keys_on_the_device(ordered, cupy):

@@ -104,6 +104,7 @@ def test_what_is_done_on_a_device_is_done_in_its_context(cuda, monkeypatch):
     cuda.core.DeviceMemoryResource = lambda device: pools.append(device) or fake_cuda.Resource(cuda, "device", device)
     array = _cuda.from_host(KEYS, 1)
     assert np.array_equal(array.get(), KEYS)
+    assert array.__dlpack_device__() == _core.dlpack_read(array.__dlpack__())[5:7] == (2, 1)
     assert (_cuda.full((3,), np.array(5), 1, 0).get() == 5).all()
     _cuda.synchronize(1)
     del array
@@ -116,6 +117,9 @@ def test_what_is_done_on_a_device_is_done_in_its_context(cuda, monkeypatch):
     cuda.bring(0)
     assert caught.value.status.tolist() == [1, 2, 0]
     assert mask.array.view(np.uint8).tolist() == [1, 0, 0]
+    monkeypatch.setattr(_device, "_device_batch", lambda *arguments: cuda.contexts[-1])
+    on_gpu = SimpleNamespace(_kind=_core.CUDA, _ordinal=1)
+    assert _device.batch(on_gpu, _core.OP_FIND, torch.Tensor(KEYS), *[None] * 6, 0, 0) == 1
     assert len(pushed) > 6
     assert (set(pushed), set(pools)) == ({1}, {1})
     assert not cuda.contexts
@@ -131,10 +135,11 @@ def test_an_array_of_a_device_that_has_failed_goes_silently(cuda, monkeypatch):
     assert heard == []
 
 
-@pytest.mark.parametrize("n", [1, 4096, 4097, 20_000])
+@pytest.mark.parametrize("n", [1, 4096, 4097, 20_000, 200_000])
 def test_an_array_of_one_value_is_written_on_its_stream(cuda, n):
     array = _cuda.full((n,), np.array(5, "u8"), 0, 9)
     assert cuda.end_of(0) == 0
+    assert cuda.end_of(9) <= 7  # copies, of which each has twice as many elements
     assert (array.get() == 5).all()
 
 

@@ -124,6 +124,7 @@ def test_narrow_dtypes_and_shapes(backend, key, value):
         one, there = table.find(keys[2, 3])
         assert one == values[2, 3]
         assert there
+        assert (type(one), type(there)) == (values.dtype.type, np.bool_)
 
 
 def test_an_empty_batch(backend):
@@ -185,6 +186,8 @@ def test_an_output_must_not_overlap_an_input(backend):
         keys = np.arange(100, dtype=np.uint64)
         with pytest.raises(gh.InvalidArgument, match="out overlaps keys"):
             table.find(keys, out=keys)
+        with pytest.raises(gh.InvalidArgument, match="the mask overlaps keys"):
+            table.contains(keys, out=keys.view(bool)[:100])
 
 
 def test_refused_pinned_memory(backend):

@@ -227,7 +227,16 @@ def test_negative_numbers_are_looked_for_on_the_stream_of_the_call(cupy, monkeyp
     assert looked == [9]
 
 
-def test_other_device_arrays_are_converted_by_the_caller(cupy):
-    u8 = np.dtype("u8")
-    with pytest.raises(TypeError, match="have dtype float32, the table holds uint64: convert them"):
-        _device._stored_view(cupy.asarray(np.zeros(3, "f4")), u8, u8, 0, 0, "keys")
+@pytest.mark.parametrize(
+    ("given", "dtype", "stored", "words"),
+    [
+        ("f4", "u8", "u8", "have dtype float32, the table holds uint64: convert them to uint64"),
+        ("i8", "u4", "u4", "have dtype int64, the table holds uint32: convert them to uint32"),
+        ("u4", "u2", "u4", "have dtype uint32, the table holds uint16: convert them to uint16"),
+        ("f2", "f2", "u4", "float16 keys are not supported on a device"),
+        ("f4", ("u4", 3), "V12", "have dtype float32, the table holds .*: convert them to uint32"),
+    ],
+)
+def test_other_device_arrays_are_converted_by_the_caller(cupy, given, dtype, stored, words):
+    with pytest.raises(TypeError, match=words):
+        _device._stored_view(cupy.asarray(np.zeros((2, 3), given)), np.dtype(dtype), np.dtype(stored), 0, 0, "keys")
