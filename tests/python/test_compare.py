@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import types
 import xml.etree.ElementTree
 
 import numpy as np
@@ -354,6 +355,51 @@ def test_what_is_timed(quick, monkeypatch, rng):
         }  # fmt: skip
         assert [phase.runs for phase in phases.values()] == [4] * 5
         assert len(calls) == 2 * (4 + 1)
+
+
+@pytest.mark.parametrize(
+    ("took", "runs", "median", "fastest", "slowest"),
+    [([9.0, 0.2, 0.1, 0.4], 3, 0.2, 0.1, 0.4), ([9.0, *[0.01] * 30], 25, 0.01, 0.01, 0.01)],
+)
+def test_what_counts(monkeypatch, took, runs, median, fastest, slowest):
+    """The time of a batch until it is done on the device, without the first one, and without what prepares it."""
+    clock, queued, steps = [100.0], [], []
+    monkeypatch.setattr(compare, "time", types.SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def wait():
+        clock[0] += sum(queued)
+        queued.clear()
+
+    def prepare():
+        steps.append("prepare")
+        queued.append(5.0)
+
+    def batch():
+        queued.append(took[steps.count("batch")])
+        steps.append("batch")
+
+    run = compare._Run.__new__(compare._Run)
+    run.place = types.SimpleNamespace(wait=wait)
+    ceilings = iter([7.0, 5.0])
+    run.ceiling = lambda what: next(ceilings)
+    phase = run.time(10, "cas64", prepare, batch)
+    assert (phase.n, phase.runs, phase.ceiling, phase.ceiling_rate) == (10, runs, "cas64", 7.0)
+    assert np.allclose([phase.median, phase.fastest, phase.slowest], [median, fastest, slowest])
+    assert np.allclose([phase.rate, phase.share], [10 / median, 10 / median / 7])
+    assert steps == ["prepare", "batch"] * (runs + 1)
+
+
+@pytest.mark.parametrize(
+    ("device", "nbytes", "n"), [("cpu", 0, 1 << 18), ("cpu", 1 << 22, 1 << 20), ("cuda:0", 0, 1 << 22)]
+)
+def test_the_ceiling_is_that_of_the_fastest_run(monkeypatch, device, nbytes, n):
+    asked = []
+    monkeypatch.setattr(
+        compare._devices, "measure_ceiling", lambda *a, **k: asked.append((a, k)) or np.array([4.0, 2.0, 8.0])
+    )
+    assert compare.ceiling_of("gather8", device, nbytes) == n / 2
+    (((what,), given),) = asked
+    assert (what, given["device"], given["n"], given["table_bytes"]) == ("gather8", device, n, max(nbytes, 1 << 16))
 
 
 def test_others_take_no_more_than_there_is(monkeypatch):

@@ -262,10 +262,15 @@ def use(memory, cuda=None, stream=7):
 
 def test_a_memory_resource_of_cuda_core(cuda, monkeypatch):
     monkeypatch.setitem(sys.modules, "cuda.core", cuda.core)
-    resource = fake_cuda.Resource(cuda, "device")
-    memory = _memory.adapt(resource, _core.CUDA, 0)
+    resource, pushed, streams = fake_cuda.Resource(cuda, "device"), [], []
+    push, allocate = cuda.driver.cuCtxPushCurrent, resource.allocate
+    cuda.driver.cuCtxPushCurrent = lambda context: pushed.append(context) or push(context)
+    resource.allocate = lambda size, *, stream: streams.append(stream.handle) or allocate(size, stream=stream)
+    memory = _memory.adapt(resource, _core.CUDA, 1)
     addresses = use(memory)
     assert cuda.freed == [(a, 7) for a in reversed(addresses)]
+    assert streams == [7, 7]
+    assert pushed == [1] * 4
     cuda.room["device"] = 10
     with pytest.raises(MemoryError):
         memory.allocate(100, 256, 7)
@@ -274,17 +279,25 @@ def test_a_memory_resource_of_cuda_core(cuda, monkeypatch):
 
 
 class Pool:
-    """CuPy's, which hands out memory for its current stream."""
+    """CuPy's, which hands out memory for its current stream, and takes it back on that."""
 
     def __init__(self):
-        self.streams = []
+        self.streams, self.back = [], []
 
     def malloc(self, nbytes):
         self.streams.append(fake_libraries.Stream.current)
         if nbytes > 1000:
             raise Full
-        array = np.empty(nbytes, np.uint8)
-        return SimpleNamespace(ptr=array.ctypes.data, array=array)
+        return Block(nbytes, self.back)
+
+
+class Block:
+    def __init__(self, nbytes, back):
+        self.array, self.back = np.empty(nbytes, np.uint8), back
+        self.ptr = self.array.ctypes.data
+
+    def __del__(self):
+        self.back.append(fake_libraries.Stream.current)
 
 
 Pool.__module__ = "cupy.cuda.memory"
@@ -302,7 +315,7 @@ def test_memory_of_cupy(cuda, monkeypatch, given):
     module.cuda.memory = SimpleNamespace(OutOfMemoryError=Full)
     memory = _memory.adapt(pool if given == "a pool" else given, _core.CUDA, 0)
     use(memory, cuda)
-    assert pool.streams == [7, 7]
+    assert pool.streams == pool.back == [7, 7]
     assert memory.allocate(1001, 256, 0) is None
 
 
@@ -349,10 +362,11 @@ def test_memory_of_rmm(cuda, monkeypatch, given):
 
     Resource.__module__ = "rmm.pylibrmm.memory_resource"
     resource = Resource()
-    rmm.mr = SimpleNamespace(get_per_device_resource=lambda device: resource)
+    current = iter([resource])  # asked for once: memory goes back to where it came from
+    rmm.mr = SimpleNamespace(get_per_device_resource=lambda device: {1: current}[device].__next__())
     rmm.pylibrmm = SimpleNamespace(stream=SimpleNamespace(Stream=Stream))
     monkeypatch.setitem(sys.modules, "rmm", rmm)
-    use(_memory.adapt(resource if given == "a resource" else given, _core.CUDA, 0))
+    use(_memory.adapt(resource if given == "a resource" else given, _core.CUDA, 1))
     assert log == [7, 7, (4098, 200, 7), (4097, 100, 7)]
 
 
@@ -364,3 +378,5 @@ def test_memory_that_cannot_be(monkeypatch):
         _memory.adapt("rmm", _core.CUDA, 0)
     with pytest.raises(TypeError, match="has no method allocate"):
         gh.Table(device="cpu", memory=object())
+    with pytest.raises(TypeError, match="has no method allocate"):  # something else of CuPy's than a pool
+        gh.Table(device="cpu", memory=type("MemoryPointer", (), {"__module__": "cupy.cuda.memory"})())

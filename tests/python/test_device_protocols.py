@@ -64,6 +64,12 @@ def test_a_captured_stream_is_asked_nothing(cuda):
     assert asked == [8]
 
 
+def test_the_default_stream_while_another_one_is_captured(cuda):
+    """It cannot be asked, and is not what is captured."""
+    cuda.driver.cuStreamIsCapturing = lambda stream: (906, None)
+    assert not _cuda.is_capturing(0)
+
+
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -78,7 +84,11 @@ def test_what_the_driver_says(cuda, code, error):
 
 
 def test_memory_that_python_lacks_is_no_memory():
-    for error, kind in ((MemoryError("none"), gh.NoMemory), (ValueError("odd"), gh.DeviceError)):
+    for error, kind in (
+        (MemoryError("none"), gh.NoMemory),
+        (ValueError("odd"), gh.DeviceError),
+        (TypeError("a mistake of the caller"), TypeError),
+    ):
         with pytest.raises(kind) as caught, _cuda.told:
             raise error
         assert type(caught.value) is kind
@@ -89,7 +99,14 @@ def test_memory_that_python_lacks_is_no_memory():
 
 def test_what_an_array_says_of_itself(cuda):
     array = _cuda.from_host(KEYS, 0)
-    assert array.__cuda_array_interface__["stream"] == 1  # 0 would be ambiguous, and is not allowed
+    assert array.__cuda_array_interface__ == {
+        "shape": (100,),
+        "typestr": KEYS.dtype.str,
+        "data": (array.ptr, False),
+        "strides": None,
+        "stream": 1,  # 0 would be ambiguous, and is not allowed
+        "version": 3,
+    }
     assert _cuda.from_host(KEYS, 0, 9).__cuda_array_interface__["stream"] == 9
     with pytest.raises(ValueError, match="without a copy"):
         array.__array__(copy=False)

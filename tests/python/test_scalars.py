@@ -96,6 +96,8 @@ def test_keys_of_a_set(backend):
                 call()
         with pytest.raises(TypeError, match="pass no values"):
             table.insert(7, 1)
+        with pytest.raises(TypeError, match="pass no values"):
+            table.execute([gh.Op.INSERT], [7], 1)
         with pytest.raises(TypeError, match="is a set"):
             table.accumulate(7)
         assert len(table) == 1

@@ -72,6 +72,28 @@ def test_streams_are_ignored_on_the_cpu(table):
     assert len(table) == 0
 
 
+def test_the_stream_of_a_table_is_that_of_its_initialisation(monkeypatch):
+    """The CPU has no streams, so that the library says which one it was given."""
+    monkeypatch.setattr(_core, "device_count", lambda kind: (1, ""))
+
+    class Table(gh.Table):
+        __slots__ = ()
+
+        def _create(self, name, kind, *rest):
+            super()._create(name, _core.CPU, *rest)
+
+    class Allocator(gh.SlabAllocator):
+        __slots__ = ()
+
+        def _create(self, name, kind, *rest):
+            super()._create(name, _core.CPU, *rest)
+
+    for make in (lambda **given: Table("linear_probe", **given), Allocator):
+        with pytest.raises(gh.InvalidArgument, match="stream is 0x7"):
+            make(device="cuda", stream=Attribute(ptr=7))
+        make(device="cpu", stream=Attribute(ptr=7)).close()
+
+
 class OnDevice:
     """What a CUDA array looks like from the outside."""
 
