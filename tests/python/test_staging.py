@@ -190,6 +190,49 @@ def test_an_output_must_not_overlap_an_input(backend):
             table.contains(keys, out=keys.view(bool)[:100])
 
 
+def test_what_is_refused_before_anything_is_launched(backend):
+    keys, ops = np.arange(100, dtype=np.uint64), np.full(100, gh.Op.INSERT, np.uint8)
+    wrong = ops.copy()
+    wrong[7] = 9
+    with make(backend) as table:
+        for call, error, words in (
+            (
+                lambda: table.insert(keys, keys.reshape(4, 25)),
+                ValueError,
+                r"values have shape \(4, 25\), keys \(100,\)",
+            ),
+            (
+                lambda: table.execute(ops.reshape(4, 25), keys, 1),
+                ValueError,
+                r"ops have shape \(4, 25\), keys \(100,\)",
+            ),
+            (lambda: table.execute(wrong, keys, 1), gh.InvalidArgument, r"ops\[7\] is 9"),
+        ):
+            with pytest.raises(error, match=words):
+                call()
+        assert not hasattr(table, "launches")
+
+
+def test_results_that_jax_would_cut(monkeypatch):
+    array = type("Array", (), {"__array__": lambda self, dtype=None, copy=None: np.arange(4, dtype=np.uint64)})
+    config = types.SimpleNamespace(jax_enable_x64=False)
+    jax = types.SimpleNamespace(Array=array, core=types.SimpleNamespace(Tracer=()), config=config)
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    with make("linear_probe") as table:
+        with pytest.raises(TypeError, match="results have dtype uint64, which JAX cuts"):
+            table.find(array())
+        assert not hasattr(table, "launches")
+
+
+@pytest.mark.parametrize(("own", "given", "used"), [(None, None, 0), (7, None, 7), (7, 9, 9)])
+def test_the_stream_of_a_batch(monkeypatch, own, given, used):
+    launched, kernel = [], cuda.kernel
+    monkeypatch.setattr(cuda, "kernel", lambda stream, *rest: launched.append(stream) or kernel(stream, *rest))
+    with make("linear_probe", stream=own) as table:
+        assert table.insert(np.arange(5), 1, stream=given).all()
+    assert launched == [used]
+
+
 def test_refused_pinned_memory(backend):
     cuda.room["pinned"] = 0
     keys = np.arange(N, dtype=np.uint64)
