@@ -133,6 +133,11 @@ def test_devices_that_a_structure_has_no_kernels_for(monkeypatch: pytest.MonkeyP
     assert _choice.choose(*known, _core.CUDA) == "hive"
     assert _choice.choose(*known, _core.CPU) == "linear_probe"
     assert _choice.choose(*known, None) == "linear_probe"
+    nothing = {"devices": [], "value_widths": (4, 8)}
+    monkeypatch.setattr(_choice._core, "backend_load", lambda name: load(name) | nothing)
+    for kind, words in ((_core.CPU, "kernels for the CPU"), (_core.CUDA, "kernels for CUDA")):
+        with pytest.raises(gh.Unsupported, match=f"linear_probe lacks sets and {words}; hive lacks sets and"):
+            _choice.choose(*known, kind)
 
 
 def test_misses_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,6 +287,7 @@ class Lying(gh.Table):
     """A backend that forgets, miscounts or invents, as `lie` says."""
 
     lie = ""
+    nbytes = 1 << 16
 
     def __init__(self, **arguments):
         super().__init__("linear_probe", **arguments)
@@ -390,7 +391,10 @@ def test_what_is_timed(quick, monkeypatch, rng):
     monkeypatch.setattr(compare, "Table", lambda name, **arguments: Counting(**arguments))
     for dtype, ceiling in (("u4", "gather8"), ("u8", "gather16")):
         calls.clear()
-        phases = compare.run_backend(workload.make("keys", rng.integers(0, 40, 100, dtype)), "hive", "cpu").phases
+        work = workload.make("keys", rng.integers(0, 40, 100, dtype))
+        result = compare.run_backend(work, "hive", "cpu")
+        phases = result.phases
+        assert result.bytes_per_key == (1 << 16) / len(work.unique)
         assert {name: phase.ceiling for name, phase in phases.items()} == {
             "count": "cas64", "lookup": ceiling, "absent": ceiling, "erase": "cas64", "mixed": "cas64"
         }  # fmt: skip

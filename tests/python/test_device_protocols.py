@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device
+from pygpuhash import _core, _cuda, _device, _stage
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -134,6 +134,9 @@ def test_what_is_done_on_a_device_is_done_in_its_context(cuda, monkeypatch):
     cuda.bring(0)
     assert caught.value.status.tolist() == [1, 2, 0]
     assert mask.array.view(np.uint8).tolist() == [1, 0, 0]
+    stage = _stage.Stage(_core.CUDA, 1, 0)
+    assert stage.upload(KEYS)
+    assert stage.room(3, "u8").device == 1
     monkeypatch.setattr(_device, "_device_batch", lambda *arguments: cuda.contexts[-1])
     on_gpu = SimpleNamespace(_kind=_core.CUDA, _ordinal=1)
     assert _device.batch(on_gpu, _core.OP_FIND, torch.Tensor(KEYS), *[None] * 6, 0, 0) == 1
@@ -280,6 +283,15 @@ def test_the_producer_is_waited_for_whichever_stream_it_is(cuda, monkeypatch, pr
     _device.view(Interface(KEYS, producer), 0, stream, "keys")
     cuda.bring(stream)
     assert done
+
+
+def test_memory_of_a_call(cuda):
+    """Results are waited for on the stream of the call. There may be less memory than addresses."""
+    room = _stage.Stage(_core.CUDA, 0, 9).room((2, 3), "u4")
+    assert (room.stream, room.shape, room.dtype) == (9, (2, 3), np.uint32)
+    for n in (1 << 55, 1 << 62):
+        with pytest.raises(gh.NoMemory, match=rf"no memory for results of shape \({n},\): ask for fewer"):
+            _stage.Stage(_core.CPU, 0, 0).room(n, "u8")
 
 
 # ---- libraries -------------------------------------------------------------------------------------------------------

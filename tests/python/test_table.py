@@ -429,6 +429,34 @@ def test_a_table_that_was_never_made():
             call()
 
 
+@pytest.mark.parametrize("error", [gh.InvalidArgument("no"), gh.DeviceError("no")])
+def test_an_export_that_is_refused(backend, error):
+    """What more room does not cure ends the call."""
+
+    class Refuses(gh.Table):
+        __slots__ = ("calls",)
+
+        def _export(self, room, *places):
+            self.calls += 1
+            assert self.calls < 3
+            return (room, error) if room else super()._export(room, *places)
+
+    with Refuses(backend, device="cpu") as table:
+        table.calls = 0
+        table.insert(1, 2)
+        with pytest.raises(type(error), match="no"):
+            table.export()
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_the_mask_of_the_last_of_equal_keys(table, given):
+    out = np.ones(4, bool)
+    mask = table.insert_or_assign([1, 1, 2, 1], [5, 6, 7, 8], dedup="last", out=out if given else None)
+    assert mask.tolist() == [False, False, True, True]
+    assert (mask is out) == given
+    assert table[[1, 2]].tolist() == [8, 7]
+
+
 def test_a_table_is_made_once(table):
     table.insert(1, 2)
     with pytest.raises(gh.InvalidArgument, match="this table was created already: make a new Table"):

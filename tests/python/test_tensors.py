@@ -258,6 +258,28 @@ def test_the_rules_for_tensors_without_pytorch(monkeypatch):
         graded.requires_grad = True
         with pytest.raises(TypeError, match=r"keys requires a gradient.*keys.detach\(\)"):
             table.find(graded)
+        elsewhere = StandIn(np.arange(4))
+        elsewhere.device = types.SimpleNamespace(type="mps")
+        with pytest.raises(TypeError, match=r"keys is on device .*, which a table cannot use: pass keys.cpu\(\)"):
+            table.find(elsewhere)
+        for error in (TypeError, RuntimeError):
+            odd = StandIn(np.arange(4))
+            odd.numpy = lambda error=error: (_ for _ in ()).throw(error("no"))
+            with pytest.raises(TypeError, match="keys has dtype int64, layout strided, which numpy and the table do"):
+                table.find(odd)
+    with gh.Table(device="cpu", value_dtype="M8[s]") as table:  # which PyTorch does not have
+        table.insert(keys, np.arange(4).astype("M8[s]"))
+        values, mask = table.find(keys)
+        assert values.tolist() == np.arange(4).astype("M8[s]").tolist()
+        assert isinstance(mask, StandIn)
+
+
+def test_dtypes_of_pytorch(monkeypatch):
+    dtype = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.float32"})()
+    with gh.Table(key_dtype=dtype, device="cpu") as table:
+        assert table.key_dtype == np.float32
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))  # of somebody else, or not there yet
+    assert _tensors.array_library(np.arange(3)) is None
 
 
 class JaxStandIn:
