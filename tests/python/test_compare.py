@@ -496,6 +496,17 @@ def test_the_spread_is_shown():
     assert "the machine was uneven: the fastest run beats the median in count 2.5x" in shown(fastest=0.004)
 
 
+def test_ceilings_and_short_calls_are_shown():
+    """The best that a ceiling was; microseconds."""
+    times = {"n": 10**6, "runs": 5, "median": 0.01, "fastest": 0.01, "slowest": 0.01, "ceiling": "cas64"}
+    phases = {name: compare.Phase(**times, ceiling_rate=rate) for name, rate in (("count", 3e8), ("erase", 2e8))}
+    result = compare.Result("some", "cuda:0", 3, phases, short_call={"count": 12.34e-6})
+    text = report.table_text(workload.make("keys", np.arange(3)), [result])
+    assert "ceilings over the table's memory: random 64-bit compare-and-swaps 300 M/s\n" in text
+    assert "a call of 1,024 keys (or all), until its results are there: count 12.3 us" in text
+    assert "keys x runs: count 1,000,000 x 5, erase 1,000,000 x 5" in text
+
+
 def test_a_busy_machine_is_named():
     assert "the machine was busy: other processes took 1.5 of 4 CPUs" in shown(others=1.5)
     assert "busy" not in shown(others=0.5)
@@ -504,6 +515,7 @@ def test_a_busy_machine_is_named():
 
 def test_no_share_above_the_ceiling_without_a_word():
     assert "104%" in shown(ceiling_rate=1e8 / 1.04)
+    assert "(>100%)" in shown(ceiling_rate=1e8 / 1.06)
     text = shown(ceiling_rate=1e8 / 2.73)
     assert "273%" not in text
     assert "100 (>100%)" in text

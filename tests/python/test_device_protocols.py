@@ -292,6 +292,10 @@ def test_memory_of_a_call(cuda):
     for n in (1 << 55, 1 << 62):
         with pytest.raises(gh.NoMemory, match=rf"no memory for results of shape \({n},\): ask for fewer"):
             _stage.Stage(_core.CPU, 0, 0).room(n, "u8")
+    array, stage = np.arange(3), _stage.Stage(_core.CPU, 0, 0)
+    before = sys.getrefcount(array)
+    assert stage.upload(array) == array.ctypes.data
+    assert sys.getrefcount(array) > before  # it is there until the stage is not
 
 
 # ---- libraries -------------------------------------------------------------------------------------------------------

@@ -179,6 +179,28 @@ def test_the_repr_of_a_table_above_its_capacity(table, monkeypatch):
     assert "5 of 5 keys" in repr(table)
 
 
+@pytest.mark.parametrize(
+    ("error", "also"),
+    [
+        (gh.InvalidArgument, [ValueError]),
+        (gh.ClosedTable, [gh.InvalidArgument]),
+        (gh.Unsupported, [NotImplementedError]),
+        (gh.NotFound, [LookupError]),
+        (gh.BackendNotFound, [gh.NotFound]),
+        (gh.OptionNotFound, [gh.NotFound, TypeError]),
+        (gh.TableFull, [RuntimeError]),
+        (gh.NoMemory, [MemoryError]),
+        (gh.DeviceError, [RuntimeError]),
+        (gh.Poisoned, [gh.DeviceError]),
+        (gh.Forked, [RuntimeError]),
+        (gh.PluginError, [ImportError]),
+        (gh.Corrupt, [RuntimeError]),
+    ],
+)
+def test_errors_are_also_those_of_python(error, also):
+    assert all(issubclass(error, kind) for kind in [gh.GpuHashError, *also])
+
+
 def test_the_family():
     assert issubclass(gh.HeapFull, gh.TableFull)
     assert issubclass(gh.HeapFull, gh.NoMemory)
