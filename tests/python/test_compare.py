@@ -505,6 +505,18 @@ def test_ceilings_and_short_calls_are_shown():
     assert "ceilings over the table's memory: random 64-bit compare-and-swaps 300 M/s\n" in text
     assert "a call of 1,024 keys (or all), until its results are there: count 12.3 us" in text
     assert "keys x runs: count 1,000,000 x 5, erase 1,000,000 x 5" in text
+    assert [report._millions(rate) for rate in (1e9, 9.996e8, 99.94e6, 1.2345e5)] == ["1,000", "1,000", "99.9", "0.123"]
+
+
+def test_bars_are_as_long_as_rates(tmp_path):
+    times = {"n": 10**6, "runs": 5, "fastest": 0.01, "slowest": 0.04, "ceiling": "cas64", "ceiling_rate": 1e8}
+    phases = {name: compare.Phase(**times, median=median) for name, median in (("count", 0.01), ("erase", 0.04))}
+    result = compare.Result("some", "cpu", 3, phases, load_factor=0.456, bytes_per_key=12.34)
+    work = workload.make("keys", np.arange(3))
+    report.plot(str(tmp_path / "bars.svg"), work, [result])
+    bars = [rect for rect in xml.etree.ElementTree.parse(tmp_path / "bars.svg").iter() if rect.get("x") == "260"]
+    assert [float(bar.get("width")) for bar in bars] == [520.0, 130.0]
+    assert report.table_text(work, [result]).splitlines()[3].split()[-3:] == ["12.3", "0.46", "NO"]
 
 
 def test_a_busy_machine_is_named():
@@ -567,6 +579,7 @@ def test_a_failing_backend_is_reported(quick, run):
 
 def test_expected_results_of_the_mixed_batch(rng):
     work = workload.make("keys", rng.integers(0, 1000, 5000, np.uint64))
+    assert len(np.unique(work.erased)) == len(work.erased) == len(work.unique) // 2
     model = dict(zip(work.unique.tolist(), work.counts.tolist(), strict=True))
     assert not set(work.absent.tolist()) & set(model)
     assert len(np.unique(work.mixed_keys)) == len(work.mixed_keys)
