@@ -246,6 +246,18 @@ def test_outputs_are_poisoned_before_each_call(monkeypatch):
         run.find_hit()
 
 
+def test_an_operation_without_room_is_left_out_where_that_is_asked_for(monkeypatch):
+    def full(self, keys, *, out):
+        raise gh.TableFull("full")
+
+    monkeypatch.setattr(Lying, "erase", full)
+    monkeypatch.setattr(gh, "Table", Lying)
+    run = runs.TableRun(devices.Device(), "linear_probe", 0.5, 2000)
+    with pytest.raises(gh.TableFull):
+        run.measure(["erase"], 1)
+    assert list(run.measure(["erase", "find_hit"], 1, skip_full=True)) == ["find_hit"]
+
+
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 

@@ -944,7 +944,7 @@ def test_an_export_has_no_pair_that_was_erased_before_it_was_read(backend, cupy,
         assert table.rooms == [0, 100, 100 - gone] if gone else [0, 100]
 
 
-def test_the_stream_of_an_export(table, cupy):
+def test_the_stream_of_an_export(table, cupy, monkeypatch):
     """It is that of the call, or the table's, or that of the library of `like`."""
     like = cupy.asarray(KEYS)
     table.insert(like, like)
@@ -954,6 +954,9 @@ def test_the_stream_of_an_export(table, cupy):
     with make(table.backend, stream=8) as other, pytest.raises(gh.InvalidArgument, match="stream is 0x8"):
         other.export(like=like)
     assert len(table.export(like=like)[0]) == 100
+    monkeypatch.setattr(fake_libraries.Stream, "current", 5)
+    with pytest.raises(gh.InvalidArgument, match="stream is 0x5"):
+        table.export(like=like)
 
 
 def test_outputs_of_ranges_that_are_refused(ordered, cupy):

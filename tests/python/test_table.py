@@ -448,6 +448,24 @@ def test_an_export_that_is_refused(backend, error):
             table.export()
 
 
+@pytest.mark.parametrize("error", [gh.InvalidArgument("no"), gh.DeviceError("no")])
+def test_a_second_pass_over_several_values_that_is_refused(error):
+    class Refuses(gh.Table):
+        __slots__ = ("calls",)
+
+        def _find_all(self, *arguments):
+            self.calls += 1
+            assert self.calls < 3
+            failure = super()._find_all(*arguments)
+            return error if self.calls == 2 else failure
+
+    with Refuses("slab_hash", duplicates=True, device="cpu") as table:
+        table.calls = 0
+        table.insert_multi([1, 1], [2, 3])
+        with pytest.raises(type(error), match="no"):
+            table.find_all([1])
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_the_mask_of_the_last_of_equal_keys(table, given):
     out = np.ones(4, bool)
