@@ -16,7 +16,7 @@ import pygpuhash as gh
 from pygpuhash import _core, _devices, cli
 from pygpuhash import conformance as command
 from pygpuhash._conformance import CHECKS
-from pygpuhash._conformance.harness import same
+from pygpuhash._conformance.harness import run, same
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -128,6 +128,19 @@ def test_pairs_of_16_bytes_where_a_gpu_has_them(monkeypatch, capability, wide):
     widths = [("uint32", "uint32"), ("uint64", None), ("uint32", "uint64"), ("uint64", "uint64")]
     assert command._formats("cuda:0", widths) == (widths if wide else widths[:2])
     assert command._formats("cpu", widths) == widths
+
+
+def test_whatever_a_backend_raises_is_a_failure():
+    def planted(target):
+        with target.table("uint32", None) as t:
+            tables.append(t)
+            raise ZeroDivisionError("odd")
+
+    tables = []
+    outcome = run(replace(CHECKS["widths"], function=planted), command.targets("linear_probe", "cpu")[0])
+    assert outcome.outcome == "fail"
+    assert outcome.message.startswith("ZeroDivisionError: odd")
+    assert tables[0].closed
 
 
 def test_a_class_that_passes_calls_on():

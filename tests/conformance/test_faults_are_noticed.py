@@ -190,7 +190,73 @@ class EraseFirstOnly(gh.Table):
         return self.erase(keys, **more)
 
 
+class BreaksAnInvariant(gh.Table):
+    """Nothing else can be seen of it."""
+
+    def check(self):
+        raise gh.Corrupt("two keys in one slot")
+
+
+class TwoCounted(gh.Table):
+    """All equal keys of a batch that is counted report that they were inserted."""
+
+    def accumulate(self, keys, values=1, **more):
+        mask = super().accumulate(keys, values, **more)
+        return np.isin(keys, keys[mask])
+
+
+class TakesNans(gh.Table):
+    """A NaN operand is a zero."""
+
+    def accumulate(self, keys, values=1, **more):
+        return super().accumulate(keys, np.nan_to_num(values), **more)
+
+
+class DropsAnOperand(gh.Table):
+    """An operand whose bits are all ones is left out."""
+
+    def accumulate(self, keys, values=1, **more):
+        taken = values != np.array(-1).astype(values.dtype)
+        mask = np.zeros(len(keys), bool)
+        mask[taken] = super().accumulate(keys[taken], values[taken], **more)
+        return mask
+
+
+class ReportsNothings(gh.Table):
+    """Elements of a mixed batch that do nothing report that they did."""
+
+    def execute(self, ops, keys, values=None, **more):
+        got, mask = super().execute(ops, keys, values, **more)
+        return got, mask | (ops == gh.Op.NOP)
+
+
+class FindsAnother(gh.Table):
+    """The values that a mixed batch finds are one too large."""
+
+    def execute(self, ops, keys, values=None, **more):
+        got, mask = super().execute(ops, keys, values, **more)
+        return None if got is None else got + (mask & (ops == gh.Op.FIND)).astype(got.dtype), mask
+
+
+class StoresAnother(gh.Table):
+    """A mixed batch stores a value that is one too large."""
+
+    def execute(self, ops, keys, values=None, **more):
+        answer = super().execute(ops, keys, values, **more)
+        held = self.keys()[:1]
+        if values is not None and len(held):
+            self.insert_or_assign(held, self.find(held)[0] + values.dtype.type(1))
+        return answer
+
+
 FAULTS = [
+    (BreaksAnInvariant, "widths"),
+    (TwoCounted, "accumulate"),
+    (TakesNans, "accumulate-nan"),
+    (DropsAnOperand, "accumulate-patterns"),
+    (ReportsNothings, "execute-distinct"),
+    (FindsAnother, "execute-distinct"),
+    (StoresAnother, "execute-distinct"),
     (ReservesAllOnes, "every-pattern"),
     (ReservesAllOnes, "patterns-alone"),
     (ReservesAValue, "every-pattern"),

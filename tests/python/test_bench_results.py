@@ -73,7 +73,13 @@ def test_files_of_results(tmp_path):
 
 def test_results_for_asv(tmp_path):
     run = RUN | {"machine": "here", "python": "3.11", "numpy": "2.0"}
-    rows = [row(), row(load=0.9, seconds=[0.02]), row(options={"row": "8"}), row(load=None), row(operation="insert")]
+    rows = [
+        row(),
+        row(load=0.9, seconds=[0.02]),
+        row(options={"row": "8"}, seconds=[9]),
+        row(load=None),
+        row(operation="insert"),
+    ]
     path = asv_results.write(tmp_path, run, rows, 10**6)
     assert path.name == "01234567-report-n1000000.json"
     found = json.loads(path.read_text())
@@ -100,6 +106,13 @@ def test_the_whole_report():
     assert "a processor; today; commit 0123456789ab, with local changes. B." in text
     assert "## Other libraries, same keys, same run" in text
     assert text.endswith("\n\nA remark.\n")
+
+
+def test_what_is_drawn():
+    """Rates beside those of the ceilings."""
+    chart = report.plot(RUN, [row(), row(operation="insert", ceiling_ns=None), row(load=None)], "cpu")
+    assert list(chart.groups) == ["insert", "find_hit"]
+    assert chart.series == [("hive 4+4, load 0.5", [pytest.approx(100)] * 2, [None, 250.0])]
 
 
 def test_bytes_of_a_copy_count_twice(monkeypatch):
@@ -277,6 +290,22 @@ def test_numbers_of_a_range():
     for kind, text in ((arguments.whole(2, 5), "1"), (arguments.whole(2, 5), "6"), (arguments.real(0.5, 1), "nan")):
         with pytest.raises(arguments.argparse.ArgumentTypeError, match=f"{text} is out of range: use"):
             kind(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["--n", "999"], "--n 999: use 1000 to 2147483647"),
+        (["--loads", "0.5,1"], "use 0.05 to 0.99"),
+        (["--repeats", "0"], "--repeats 0: use at least 1"),
+        (["--operations", "find"], "--operations: 'find' is none of insert, find_hit"),
+        (["--bytes", "2+4"], "have 4 or 8 bytes"),
+    ],
+)
+def test_what_cannot_be_reported(capsys, line, words):
+    with pytest.raises(SystemExit, match="2"):
+        report.main(line)
+    assert words in capsys.readouterr().err
 
 
 def test_every_combination_of_options():
