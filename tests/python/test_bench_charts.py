@@ -39,6 +39,19 @@ def test_points_lie_between_the_first_and_the_last_gridline(values, scale):
     assert scale == "log" or "0" in labels, "bars and lines are compared from zero"
 
 
+def test_larger_values_lie_higher():
+    scale = svg.Scale("linear", 0, 10, 300, 100)
+    assert [scale(value) for value in (0, 5, 10)] == [300, 200, 100]
+    assert [svg._short(value) for value in (999, 1000, 12_000, 2.5e6, 3e9)] == ["999", "1k", "12k", "2.5M", "3G"]
+    chart = svg.Bars("Title", "y", ["a", "b"], "note")
+    chart.add("one", [10, 5], [None, 10])
+    bars = [rect for rect in ET.fromstring(chart.svg()).iter("{http://www.w3.org/2000/svg}rect") if rect.get("height")]
+    tops, heights = ([float(bar.get(name)) for bar in bars if bar.get("rx") == "1.5"] for name in ("y", "height"))
+    assert heights[0] == pytest.approx(2 * heights[1], abs=0.2)
+    assert tops[0] + heights[0] == pytest.approx(tops[1] + heights[1], abs=0.2)
+    assert f'y1="{tops[0]:.1f}" y2="{tops[0]:.1f}"' in chart.svg()  # the ceiling of the second group
+
+
 @pytest.mark.parametrize("words", [0, 5, 60])
 def test_a_long_note_has_several_lines(words):
     chart = svg.Chart("Title", "x", "y", " ".join(["measured"] * words))

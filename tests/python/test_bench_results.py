@@ -39,6 +39,49 @@ def test_the_figures_of_a_row():
     assert list(figure.rates(10**6, [0.02, 0.01, 0.005]).values()) == pytest.approx([100, 50, 200])
 
 
+def test_times_on_a_gpu():
+    """Between two events, of which the second is waited for; CuPy tells milliseconds."""
+
+    class Event:
+        done = False
+
+        def record(self):
+            order.append(self)
+
+        def synchronize(self):
+            self.done = True
+
+    def elapsed(start, stop):
+        assert order == [start, "work", stop]
+        assert stop.done
+        return 1500.0
+
+    order, gpu = [], devices.CudaDevice.__new__(devices.CudaDevice)
+    gpu.xp = SimpleNamespace(cuda=SimpleNamespace(Event=Event, get_elapsed_time=elapsed))
+    assert gpu.time(lambda: order.append("work")) == 1.5
+
+
+def test_times_by_the_clock(monkeypatch):
+    """From when the device is idle until it is again."""
+    clock, queued = [0.0], [5.0]
+
+    def wait():
+        clock[0] += sum(queued)
+        queued.clear()
+
+    monkeypatch.setattr(figure, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    assert figure.wall(SimpleNamespace(wait=wait), lambda: queued.append(2.0)) == 2.0
+
+
+def test_the_text_of_a_figure():
+    chart = SimpleNamespace(title="Title")
+    rows = [{"n": 1000, "rate": 1.23456}, {"n": 2000, "way": "other"}]
+    text = "## Title\n\n" + results.markdown_table(
+        ["n", "rate", "way"], [["1,000", "1.235", ""], ["2,000", "", "other"]]
+    )
+    assert figure.Figure(rows, chart).text() == text
+
+
 def test_what_is_printed_of_a_row():
     assert report.line(row()) == f"{'hive':<24} {'find_hit':<11} load 0.5  100 (50 .. 200) M/s  0.40 of gather8"
     cells = ("hive", "find_hit", "0.5", "1,000,000", "100", "50", "200", "250 (gather8)", "0.40", "16.00")

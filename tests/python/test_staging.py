@@ -179,6 +179,8 @@ def test_two_batches_at_once_and_the_end_of_the_process(backend):
     assert not _host._idle
     assert cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
     assert not cuda.contexts
+    on_streams = [stream for _, stream in cuda.freed[-kept:] if stream is not None]
+    assert len(on_streams) == 2 * _host.SLOTS  # not by the garbage collector
 
 
 def test_an_output_must_not_overlap_an_input(backend):

@@ -466,6 +466,29 @@ def test_a_second_pass_over_several_values_that_is_refused(error):
             table.find_all([1])
 
 
+def test_find_all_goes_in_pieces():
+    """Between which Ctrl-C is heard."""
+
+    class Spy(gh.Table):
+        __slots__ = ("asked",)
+
+        def _find_all(self, n, *rest):
+            self.asked.append(n)
+            return super()._find_all(n, *rest)
+
+    was = _core.piece(100)
+    try:
+        with Spy("slab_hash", duplicates=True, device="cpu") as table:
+            table.asked = []
+            table.insert_multi(np.repeat(np.arange(250), 2), np.arange(500))
+            offsets, values = table.find_all(np.arange(250))
+    finally:
+        _core.piece(was)
+    assert table.asked == [100, 100, 100, 100, 50, 50]  # each twice
+    assert offsets.tolist() == list(range(0, 501, 2))
+    assert np.sort(values.reshape(-1, 2)).tolist() == np.arange(500).reshape(-1, 2).tolist()
+
+
 @pytest.mark.parametrize("given", [True, False])
 def test_the_mask_of_the_last_of_equal_keys(table, given):
     out = np.ones(4, bool)
