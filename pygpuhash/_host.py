@@ -368,10 +368,8 @@ def run(
     Returns when the results are there: None, or the exception of single elements (`TableFull`) or of the call. Elements
     that the library never came to have the status 3.
     """
-    keys, _, ops = inputs
-    if keys.size == 0:
-        there = 0 if ops is None else 1  # an address that is not read
-        failure: GpuHashError | None = table._raw(op, 0, 0, ops=there, flags=how[0], combine=how[1], stream=stream)
+    if inputs[0].size == 0:
+        failure: GpuHashError | None = table._raw(op, 0, 0, flags=how[0], combine=how[1], stream=stream)
         return failure
     batch = _Batch(table, op, inputs, outputs, how, stream)
     batch.run()
