@@ -110,6 +110,8 @@ def test_text_files(tmp_path):
     assert keyfile.read_keys(str(tmp_path / "b.txt"), None).dtype == np.int64
     (tmp_path / "c.txt").write_text("18446744073709551615")
     assert keyfile.read_keys(str(tmp_path / "c.txt"), None).tolist() == [2**64 - 1]
+    (tmp_path / "z.txt").write_text("0\n5\n")
+    assert keyfile.read_keys(str(tmp_path / "z.txt"), None).dtype == np.uint64
     (tmp_path / "d.txt").write_text("1\n2.5\n")
     assert keyfile.read_keys(str(tmp_path / "d.txt"), None).tolist() == [1.0, 2.5]
     (tmp_path / "E.TXT").write_text("2.5\n1\n")
@@ -609,6 +611,34 @@ def test_info_and_backends(run):
     assert "accumulate" in out
     status, out, _ = run("backends", "--json")
     assert "linear_probe" in [row["name"] for row in json.loads(out)]
+
+
+def test_sizes_and_versions_of_devices(run, monkeypatch):
+    gpu = cli._devices.Device("cuda:0", "GPU", 80 << 30, 132, (9, 0), 13010)
+    monkeypatch.setattr(cli._devices, "devices", lambda: [gpu])
+    out = run("info")[1]
+    assert "GPU, 80.0 GiB, 132 multiprocessors, compute capability 9.0, driver for CUDA 13.1\n" in out
+
+
+def test_which_backends_are_run(capsys, monkeypatch):
+    states = ("usable", "not loaded", "ambiguous", "broken")
+    rows = [cli.registry.Backend(state.replace(" ", "_"), state=state, error="why") for state in states]
+    monkeypatch.setattr(cli.registry, "backends", lambda: rows)
+    assert cli._backend_names(None) == ["usable", "not_loaded", "ambiguous"]
+    assert capsys.readouterr().err == "pygpuhash: backend broken is left out: why\n"
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt, 130), (BrokenPipeError, 0)])
+def test_a_command_that_is_ended(monkeypatch, error, status):
+    def ends():
+        raise error
+
+    said = io.StringIO()
+    said.close = lambda: None
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setattr(cli.registry, "backends", ends)
+    assert cli.main(["backends"]) == status
+    assert said.getvalue() == ("pygpuhash: interrupted\n" if status else "")
 
 
 def test_usage(run):

@@ -80,3 +80,18 @@ def test_colliding_fingerprints_are_noticed(monkeypatch):
     monkeypatch.setattr(identifiers.hashlib, "blake2b", lambda *a, **k: Constant())
     with pytest.raises(RuntimeError, match="same 64-bit fingerprint"):
         identifiers.fingerprints(["a", "b"])
+
+
+def test_which_files_are_read(tmp_path, monkeypatch):
+    for name in ("a.py", "test/b.py", "site-packages/c.py", "dist-packages/d.py", "__pycache__/e.py", "f.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("name = name\n")
+    monkeypatch.setattr(identifiers.sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
+    assert identifiers.source_files() == [tmp_path / "a.py", tmp_path / "test/b.py"]
+    (tmp_path / "g.py").write_bytes(b"# \xff\n")
+    (tmp_path / "h.py").write_bytes(b"# coding: no-such-encoding\n")
+    told = []
+    found = identifiers.read_standard_library(told.append)
+    assert (found.files, found.skipped) == (2, 2)
+    assert dict(found.counts) == {"name": 4}
+    assert told == [0.25, 0.5, 0.75, 1.0]

@@ -445,3 +445,19 @@ def test_a_report_is_of_no_class(distribution, monkeypatch):
     assert "linear_probe" in report.backends_for("cpu", None)
     assert "shiny" not in report.backends_for("cpu", None)
     assert report.backends_for("cpu", ["shiny"]) == ["shiny"]
+
+
+@pytest.mark.parametrize("name", plugins.__all__)
+def test_every_structure_is_announced(name):
+    assert registry.resolve(f"gpuhash:{name}").endswith(f"/gpuhash_{name}.so")
+
+
+def test_entry_points_that_cannot_be_read_hide_nothing(monkeypatch):
+    def broken():
+        raise ValueError("metadata")
+
+    monkeypatch.setattr(registry, "_announced", broken)
+    rows = {row.name: row for row in gh.backends()}
+    assert rows["?"].state == "broken"
+    assert rows["?"].error == "entry points could not be read: metadata"
+    assert rows["linear_probe"].state == "usable"
