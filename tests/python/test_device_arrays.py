@@ -959,6 +959,14 @@ def test_the_stream_of_an_export(table, cupy, monkeypatch):
         table.export(like=like)
 
 
+def test_an_export_of_what_the_library_would_have_to_convert(cuda, cupy, monkeypatch):
+    with make("linear_probe", key_dtype="uint16") as t, pytest.raises(TypeError, match="uint16 is stored as uint32"):
+        t.export(like=cupy.asarray(KEYS))
+    jax = fake_libraries.jax(monkeypatch, cuda)
+    with make("linear_probe") as t, pytest.raises(TypeError, match="results have dtype uint64, which JAX cuts"):
+        t.export(like=jax.Array(0, 0, KEYS))
+
+
 def test_outputs_of_ranges_that_are_refused(ordered, cupy):
     low, high = cupy.asarray(LOW), cupy.asarray(HIGH)
     k, v = (cupy.asarray(np.zeros(3000, np.uint64)) for _ in range(2))
