@@ -40,6 +40,9 @@ def test_every_unit_is_handed_out_exactly_once(kind, threads, batch):
         assert NO_UNIT not in every
         assert slabs.stats()["allocated"] == total
         assert slabs.stats()["full_blocks"] == 20
+        slabs.free(every[:1])
+        assert slabs.stats()["full_blocks"] == 19
+        assert slabs.allocate(1) == every[0]
         with pytest.raises(gh.NoMemory, match="1 of 1 units could not be had: all 20480 are taken"):
             slabs.allocate(1)
         slabs.free(every)

@@ -109,6 +109,11 @@ def test_no_memory_for_the_first_super_block(kind):
     assert allocator.held == 0
 
 
+def test_the_most_memory_blocks():
+    assert Allocator(0, memory_blocks=16384).code == NO_MEMORY
+    assert Allocator(0, memory_blocks=16385).code == INVALID_ARGUMENT
+
+
 def test_no_memory_for_the_second_of_three_super_blocks():
     allocator = Allocator(1, super_blocks=3)
     assert (allocator.code, allocator.handle.value, allocator.held) == (NO_MEMORY, None, 0)

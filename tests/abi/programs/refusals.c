@@ -69,6 +69,7 @@ static void configuration(void) {
              (config.backend = "echo", config.key_bytes = 6));
   BAD_CONFIG(INVALID, "capacity is 18446744073709551615", config.capacity = UINT64_MAX);
   BAD_CONFIG(INVALID, "would overflow the address space", config.capacity = (uint64_t)1 << 60);
+  BAD_CONFIG(INVALID, "pairs of 8 + 8 bytes would overflow", config.capacity = ((uint64_t)1 << 58) + 64);
   BAD_CONFIG(INVALID, "overflows the address space",
              (config.capacity = (uint64_t)1 << 40, config.max_load_factor = 1e-6));
   BAD_CONFIG(INVALID, "max_load_factor is 1.5", config.max_load_factor = 1.5);
@@ -193,6 +194,7 @@ static void batches(void) {
     BAD_BATCH(INVALID, "keys is NULL, but 8 elements of 12 bytes", echo, op, batch.keys = NULL);
     BAD_BATCH(INVALID, "keys: 9223372036854775807 elements", echo, op, batch.n = SIZE_MAX / 2);
     BAD_BATCH(INVALID, "elements of 12 bytes overflow", echo, op, batch.n = SIZE_MAX);
+    BAD_BATCH(INVALID, "keys: 8 elements of 12 bytes overflow", echo, op, batch.keys = (void *)(UINTPTR_MAX - 63));
     BAD_BATCH(INVALID, "is not aligned to its elements of 4 bytes", echo, op, batch.keys = off(keys, 2));
     BAD_BATCH(INVALID, "flags is 0x2", echo, op, batch.flags = 2);
     BAD_BATCH(INVALID, "has no streams", echo, op, batch.stream = a_stream);
@@ -392,6 +394,7 @@ static void backends(void) {
   REFUSED(INVALID, "path is NULL", gpuhash_backend_open(NULL, &info, &err));
   REFUSED(INVALID, "'gpuhash_toy.so' is not absolute", gpuhash_backend_open("gpuhash_toy.so", &info, &err));
   REFUSED(INVALID, "is out of range", gpuhash_backend_get(SIZE_MAX, &info, &err));
+  REFUSED(INVALID, "is out of range", gpuhash_backend_get(gpuhash_backend_count(), &info, &err));
   REFUSED(INVALID, "out is NULL", gpuhash_backend_get(0, NULL, &err));
   REFUSED(INVALID, "name is NULL", gpuhash_backend_probe(NULL, cpu, &err));
   REFUSED(INVALID, "device kind 9", gpuhash_backend_probe("toy", (gpuhash_device){9, 0}, &err));
