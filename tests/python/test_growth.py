@@ -161,6 +161,24 @@ def test_shrink_never_enlarges():
         assert (t.find(keys[:8_000])[0] == keys[:8_000]).all()
 
 
+@pytest.mark.parametrize("structure", ["linear_probe", "stadium"])
+def test_a_table_that_was_shrunk_is_not_overfilled(structure):
+    """As much room as the large one had was taken for granted."""
+    with table(structure, capacity=100_000, threads=1) as t:
+        t.insert(np.arange(10_000), 1)
+        t.shrink()
+        assert t.capacity < 15_000
+        for part in np.array_split(np.arange(10_000, 16_000), 60):
+            t.insert(part, 1)
+            assert len(t) <= t.capacity
+
+
+def test_a_batch_far_larger_than_its_table_takes_few_steps():
+    with table("linear_probe", capacity=64, threads=1) as t:
+        t.insert(np.arange(4000), 1)
+        assert t.info["rebuilds"] <= 3
+
+
 @pytest.mark.parametrize("load", [1.0, 0.999, 0.95])
 def test_a_table_that_may_not_grow_holds_what_it_says(load):
     n = 200_000

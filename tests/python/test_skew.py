@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
+from pygpuhash import _core
 
 BACKENDS = ["hive", "linear_probe", "slab_hash"]
 WAYS = [{}, {"parts": "always"}, {"parts": "never"}]
@@ -272,6 +273,19 @@ def test_a_large_batch_grows_its_table_once(kind: str, dtype: str, threads: int)
         slots = t.stats()["slots"]
         t.accumulate(keys, 1)  # keys that are there need no room
         assert t.stats()["slots"] == slots
+
+
+@pytest.mark.parametrize("capacity", [1000, 4_600_000])
+def test_more_keys_than_are_estimated_at_a_time(capacity: int) -> None:
+    """Those behind the first four million need their room as well."""
+    keys = np.arange(5_500_000, dtype="uint32")
+    was = _core.piece(1 << 25)  # so that the library gets them at once
+    try:
+        with table(value=None, dtype="uint32", capacity=capacity) as t:
+            t.insert(keys, out=False)
+            assert len(t) == len(keys) <= t.capacity
+    finally:
+        _core.piece(was)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,19 @@ def test_a_pool_that_holds_more_than_it_promises(way):
         assert np.array_equal(t.values(), there)
 
 
+def test_a_pool_in_many_steps():
+    """It has 24 segments at most: where they run out, one takes the place of all."""
+    with gh.Table("skiplist", **KNOWN) as t:
+        t.insert(np.arange(50, dtype="u4"), 1)
+        segments = []
+        for _ in range(80):
+            t.reserve(t.capacity + 1)
+            segments.append(t.stats()["segments"])
+        assert max(segments) > segments[-1] > 1
+        t.check()
+        assert t.keys().tolist() == list(range(50))
+
+
 def test_shrink_gives_back_what_few_keys_less_need():
     keys = np.random.default_rng(1).permutation(30_000).astype("u4")
     with gh.Table("skiplist", capacity=30_000, **KNOWN) as t:
