@@ -117,6 +117,19 @@ def test_dependency_that_is_missing(load, compile_plugin, tmp_path):
     assert message.startswith(f"module '{module}' cannot be loaded: libgone.so: cannot open shared object file")
 
 
+def test_a_module_that_is_mended_has_no_error_any_more(load, compile_plugin, tmp_path):
+    (tmp_path / "whole.c").write_text("int gpuhash_symbol_that_nobody_defines(void) { return 0; }")
+    dependency, away = tmp_path / "libgone.so", tmp_path / "away.so"
+    must("cc", "-shared", "-fPIC", "-Wl,-soname,libgone.so", tmp_path / "whole.c", "-o", dependency)
+    link = [f"-Wl,--no-as-needed,-rpath,{tmp_path}", f"-L{tmp_path}", "-lgone"]
+    module = build_broken(compile_plugin, tmp_path, "UNDEFINED_SYMBOL", flags=link)
+    dependency.rename(away)
+    said = load("load", "bad", "list", "link", str(away), str(dependency), "load", "bad", "list", path=tmp_path)
+    states = [row for row in said if row[0] == "bad"]
+    assert "libgone.so: cannot open shared object file" in states[0][3]
+    assert [row[1:] for row in states[1:]] == [["loaded", str(module), ""]]
+
+
 def test_directory_is_no_module(load, tmp_path):
     (tmp_path / "gpuhash_dir.so").mkdir()
     assert load("load", "dir", path=tmp_path)[0][1].endswith("is not a file")
