@@ -572,6 +572,16 @@ def test_few_keys_find_their_room_at_once(distinct: int, structure: str, dtype: 
         same_as_numpy(t, keys, np.full(len(keys), 2), np.add)
 
 
+def test_few_keys_of_each_thread_that_are_many_together() -> None:
+    """Two threads count a half each, and neither half has more than are listed."""
+    i = np.arange(300_000, dtype="uint32")
+    keys = i % 3000 + 3000 * (i >= len(i) // 2)
+    keys[: 1 << 13] = 0  # so that a sample takes them for few
+    with table(capacity=1000, dtype="uint32", threads=2) as t:
+        t.accumulate(keys, 1)
+        assert len(t) == 6000 <= t.capacity
+
+
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 def test_room_for_those_of_few_keys_that_are_new(dtype: str) -> None:
     """No less, or the table would grow twice, and not for those that are there."""

@@ -322,3 +322,12 @@ def test_growth_goes_by_the_same_after_a_move_that_failed(make, options):
         assert grow(table) == expected
         table.check()
     assert budget == 2 if not options else budget > 5  # base slabs, a super block; and arrays for the pairs
+
+
+def test_a_reserve_of_more_super_blocks_than_there_may_be(make):
+    """Then the heap gets larger ones."""
+    table = make(key_dtype="uint32", value_dtype="uint32", buckets=10)
+    table.insert(np.arange(1000, dtype=np.uint32), 1)
+    table.reserve(4_500_000)
+    assert table.stats()["heap_units"] >= 300_000
+    assert len(table) == 1000
