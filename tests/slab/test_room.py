@@ -331,3 +331,22 @@ def test_a_reserve_of_more_super_blocks_than_there_may_be(make):
     table.reserve(4_500_000)
     assert table.stats()["heap_units"] >= 300_000
     assert len(table) == 1000
+
+
+def test_fewer_super_blocks_than_wanted_are_better_than_none(make):
+    """A heap that is full asks for as many as it has; there is memory for one."""
+
+    class Little(Memory):
+        most = 1 << 40
+
+        def allocate(self, nbytes, alignment, stream):
+            return 0 if self.held + nbytes > self.most else super().allocate(nbytes, alignment, stream)
+
+    memory = Little()
+    table = make(key_dtype="uint32", value_dtype="uint32", buckets=100, memory=memory)
+    keys = np.arange(40_000, dtype=np.uint32)
+    table.insert(keys[:28_000], 1)
+    assert table.stats()["super_blocks"] == 2
+    memory.most = memory.held + 200_000  # a super block has 1024 slabs of 128 bytes here
+    assert table.insert(keys[28_000:], 1).all()
+    assert table.stats()["super_blocks"] == 3
