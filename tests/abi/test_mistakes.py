@@ -43,6 +43,7 @@ REFUSED = {
     "options_odd": "the key of option 0 is 'two words'",
     "slab_short": "sets struct_size of its slab allocator to 16",
     "slab_hole": "leaves the entry 'translate' of its slab allocator NULL",
+    "slab_last": "leaves the entry 'stats' of its slab allocator NULL",
     **{f"no_{entry}": f"leaves the entry '{entry}' NULL, which every plugin has to have" for entry in NEEDED},
     **{f"no_{entry}": f"leaves the entry '{entry}' NULL, though its traits promise it" for entry in PROMISED},
 }

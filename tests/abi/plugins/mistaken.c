@@ -217,6 +217,7 @@ static void describe_wrongly(gpuhash_backend_v1 *out) {
   }
   if (is("slab_short")) bad_slab.struct_size = 16;
   if (is("slab_hole")) bad_slab.translate = NULL;
+  if (is("slab_last")) bad_slab.stats = NULL;
 }
 
 GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor, const gpuhash_host_api *host,

@@ -425,6 +425,9 @@ static void devices(void) {
   } else {
     REFUSED(INVALID, "does not exist; ordinals here are 0 to", gpuhash_device_get_info(beyond, &info, &err));
   }
+  double seconds[4] = {-1, -1, -1, -1}; /* a time for each run, and no more */
+  OK(gpuhash_measure_ceiling((gpuhash_device){GPUHASH_CPU, 0}, "gather8", 1 << 16, 1000, 3, 1, seconds, &err));
+  EXPECT(seconds[0] > 0 && seconds[1] > 0 && seconds[2] > 0 && seconds[3] == -1);
   const gpuhash_device home = gpuhash_pointer_device(keys);
   EXPECT(home.kind == GPUHASH_CPU && home.ordinal == 0);
   EXPECT(gpuhash_pointer_device(NULL).kind == GPUHASH_CPU);
