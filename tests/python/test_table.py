@@ -694,3 +694,11 @@ def test_where_keys_lie_far_from_home(structure):
         assert not t.erase(away).any()
         assert t.erase(here).all()
         assert len(t) == 0
+
+
+def test_an_export_of_any_size_has_every_key_once(backend):
+    """Lines are taken with a stride, which must not share a factor with their number."""
+    for capacity in range(64, 500, 8):
+        with gh.Table(backend, device="cpu", threads=1, capacity=capacity) as t:
+            t.insert(np.arange(capacity), 1)
+            assert np.array_equal(np.sort(t.keys()), np.arange(capacity))

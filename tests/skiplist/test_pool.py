@@ -163,3 +163,13 @@ def test_limits_of_ranges_that_reach_the_keys_of_side_slots(held):
 def test_bad_options_are_refused(options, words):
     with pytest.raises(gh.InvalidArgument, match=words):
         gh.Table("skiplist", **options, **KNOWN)
+
+
+def test_ascending_keys_beside_those_of_side_slots():
+    top = 2**32 - 1
+    with gh.Table("skiplist", **KNOWN) as t:
+        t.insert(np.array([top, top - 1], "u4"), 1)
+        t.insert(np.arange(10_000, dtype="u4"), 1)
+        assert len(t) == 10_002
+        t.check()
+        assert t.export()[0].tolist() == [*range(10_000), top - 1, top]
