@@ -101,7 +101,17 @@ class table {
     (void)least;
     return 2 * most;
   }
-  virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err);  // reserve (whole_table.hpp)
+  // reserve. Slots of erased keys are not free for others: where the rest is not enough, a table that may not grow is rebuilt
+  // in its size; any other does that when a batch needs it.
+  virtual gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) {
+    if (keys > limit()) return resize(keys, stream, err);
+    if (config_.grow) return GPUHASH_OK;
+    totals now{};
+    if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
+    const uint64_t live = uint64_t(now.live);
+    if (keys <= live || uint64_t(now.used) + (keys - live) <= limit()) return GPUHASH_OK;
+    return resize(limit(), stream, err);
+  }
   virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
   virtual gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) = 0;
   virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;

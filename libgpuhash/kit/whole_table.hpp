@@ -192,18 +192,6 @@ inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error*
   return GPUHASH_OK;
 }
 
-// Slots of erased keys are not free for others. Where the rest is not enough, a table that may not grow is rebuilt in its
-// size; any other does that when a batch needs it.
-inline gpuhash_status table::make_room(uint64_t keys, void* stream, gpuhash_error* err) {
-  if (keys > limit()) return resize(keys, stream, err);
-  if (config_.grow) return GPUHASH_OK;
-  totals now{};
-  if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
-  const uint64_t live = uint64_t(now.live);
-  if (keys <= live || uint64_t(now.used) + (keys - live) <= limit()) return GPUHASH_OK;
-  return resize(limit(), stream, err);
-}
-
 inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
   if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;

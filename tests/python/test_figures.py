@@ -97,7 +97,7 @@ def chains(stats, counts, weighted, live):
     assert stats["chain_max"] == np.flatnonzero(counts)[-1] > 1
     close(stats["beta"], (live + 2) / (slots * buckets))
     close(stats["utilization"], (live + 2) / ((slots + 1) * weighted))
-    assert stats["slots"] == (buckets + stats["heap_units"]) * slots
+    assert stats["slots"] == (buckets + 2 + stats["heap_units"]) * slots  # two chains are those of the side keys
 
 
 def chunks(stats, counts, weighted, live):
