@@ -63,7 +63,7 @@ def value_counts(keys: Any, *, order: Order = "any", **table: Any) -> tuple[Any,
     with _table(column, _numbers(column), table) as t:
         t.accumulate(column.array, 1, out=False)
         distinct, counts = _results(t, column, order, table)
-    return column.give(distinct), column.as_index(counts)
+    return column.give(distinct), column.as_index(counts, table)
 
 
 def factorize(keys: Any, *, order: Order = "first", **table: Any) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ def factorize(keys: Any, *, order: Order = "first", **table: Any) -> tuple[Any, 
             distinct = column.array[t.insert(column.array, 0)]
         _number(t, column, distinct)
         codes = t.find(column.array, found=False)[0]
-    return column.as_index(codes), column.give(distinct)
+    return column.as_index(codes, table), column.give(distinct)
 
 
 def isin(keys: Any, among: Any, **table: Any) -> Any:
@@ -139,7 +139,9 @@ def group_reduce(
     if op == "mean":
         with _table(column, _FLOAT, table) as t:
             t.accumulate(column.array, 1.0, out=False)
-            results = results / t.find(distinct, found=False)[0]
+            counts = t.find(distinct, found=False)[0]
+        _settle(column, table)
+        results = results / counts
     return column.give(distinct), column.as_tensor(results)
 
 
@@ -197,11 +199,14 @@ class _Column:
     def as_tensor(self, array: Any) -> Any:
         return array if self.library is None else _tensors.give(self.library, array)
 
-    def as_index(self, numbers: Any) -> Any:
-        """Counts, codes or positions as int64."""
+    def as_index(self, numbers: Any, table: dict[str, Any]) -> Any:
+        """Counts or codes as int64."""
         if self.ordinal is None:
             return self.as_tensor(numbers.astype(_INDEX, copy=False))
-        return numbers if _numbers(self) == _INDEX else _converted(numbers, _INDEX, self.ordinal, "numbers")
+        if _numbers(self) == _INDEX:
+            return numbers
+        _settle(self, table)
+        return _converted(numbers, _INDEX, self.ordinal, "numbers")
 
 
 def _column(given: Any, what: str) -> _Column:
@@ -381,6 +386,12 @@ def _table(column: _Column, value_dtype: np.dtype[Any] | None, given: dict[str, 
             raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
     place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
     return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
+
+
+def _settle(column: _Column, given: dict[str, Any]) -> None:
+    """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
+    if column.ordinal is not None and given.get("stream") is not None:
+        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal))
 
 
 def _by_appearance(order: str) -> bool:

@@ -504,6 +504,10 @@ def gpu(monkeypatch):
                 cuda.bring(stream)
                 return super()._raw(*args, **rest)
 
+            def _export(self, room, keys, values, stream=0):
+                cuda.bring(stream)
+                return super()._export(room, keys, values)
+
         monkeypatch.setattr(verbs, "Table", Table)
         yield cuda
 
@@ -578,6 +582,23 @@ def test_narrow_keys_on_a_device(cupy, name):
     codes, distinct = gh.factorize(keys, order="any")
     assert codes.array.shape == host.shape
     assert elements(distinct.array[codes.array]) == elements(host)
+
+
+def test_results_are_waited_for_before_their_library_works_on_them(cupy, gpu, monkeypatch):
+    """The table's calls are on the stream that was given, CuPy's on its own."""
+    waited, host = [], COLUMNS["int32"]
+    keys = cupy(host)
+    monkeypatch.setattr(_cuda, "synchronize", lambda *stream: waited.append(stream))
+    for call in (
+        lambda **more: gh.value_counts(keys, order="first", **more),
+        lambda **more: gh.factorize(keys, **more),
+        lambda **more: gh.group_reduce(keys, cupy(np.ones(N)), "mean", **more),
+    ):
+        waited.clear()
+        call()
+        assert waited == []
+        call(stream=7)
+        assert waited == [(0, 7)]
 
 
 def test_one_column_on_a_device_and_one_on_the_host(cupy):
