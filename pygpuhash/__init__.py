@@ -9,6 +9,8 @@
 `backends()` lists the structures, `devices()` the devices, `show_config()` how this installation was built.
 """
 
+import inspect as _inspect  # noqa: F401  what Cython made asks it first, and crashes where a file shadows what it imports
+
 try:
     from pygpuhash._core import version as _library_version
 except ModuleNotFoundError as _error:

@@ -34,6 +34,7 @@ Array = np.ndarray[Any, Any]
 _FLOAT = np.dtype(np.float64)
 _INDEX = np.dtype(np.int64)
 _OURS = ("key_dtype", "value_dtype", "grow", "needs")  # arguments of Table that a verb decides
+_FIRST_PIECE, _PIECE = 1 << 14, 1 << 18  # elements that are put in order at first, and looked up at a time
 _BITS_OF_PAIRS = 63  # of a code and a position that are sorted as one number
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
 
@@ -42,7 +43,7 @@ def unique(keys: Any, *, order: Order = "any", **table: Any) -> Any:
     """The distinct keys of a column, one-dimensional.
 
     order : "any", which may differ from call to call, or "first": in the order of their first appearance, which takes
-        two to three times as long.
+        up to three times as long.
 
     Raises TypeError for what is no column of keys, and what `Table` raises.
     """
@@ -70,20 +71,24 @@ def factorize(keys: Any, *, order: Order = "first", **table: Any) -> tuple[Any, 
     """(codes, distinct keys), of which ``distinct[codes]`` is the column.
 
     The codes are int64, from 0 to less than the number of distinct keys, and have the shape of the column.
-    order : of the distinct keys, as for `unique`; "any" takes about two thirds of the time.
+    order : of the distinct keys, as for `unique`; where there are many, "any" takes two thirds of the time.
     """
     column = _column(keys, "keys")
+    by_appearance = _by_appearance(order)
     with _table(column, _numbers(column), table) as t:
-        if _by_appearance(order):
-            t.accumulate(column.array, _positions(column), op="min", out=False)
-            distinct = _by_position(t, column)
-        elif column.on_device:
-            t.insert(column.array, 0, out=False)
-            distinct = _pairs(t, column)[0]
+        if by_appearance and not column.on_device:
+            codes = np.empty(column.shape, _INDEX)
+            distinct = _in_order(t, column.array.reshape(-1), codes.reshape(-1))
         else:
-            distinct = column.array[t.insert(column.array, 0)]
-        _number(t, column, distinct)
-        codes = t.find(column.array, found=False)[0]
+            if by_appearance:
+                distinct = _in_order_on_device(t, column)
+            elif column.on_device:
+                t.insert(column.array, 0, out=False)
+                distinct = _pairs(t, column)[0]
+            else:
+                distinct = column.array[t.insert(column.array, 0)]
+            _number(t, column, distinct)
+            codes = t.find(column.array, found=False)[0]
     return column.as_index(codes, table), column.give(distinct)
 
 
@@ -419,16 +424,53 @@ def _pairs(t: Table, column: _Column) -> tuple[Any, Any]:
 def _first_seen(column: _Column, given: dict[str, Any]) -> Any:
     """Distinct keys in the order of their first appearance."""
     with _table(column, _numbers(column), given) as t:
-        t.accumulate(column.array, _positions(column), op="min", out=False)
-        return _by_position(t, column)
+        if column.ordinal is None:
+            return _in_order(t, column.array.reshape(-1), None)
+        return _in_order_on_device(t, column)
 
 
-def _by_position(t: Table, column: _Column) -> Any:
-    """The keys of a table whose values are positions in the column, in the order of those."""
-    if column.ordinal is None:
-        first = np.zeros(column.size, bool)
-        first[t.values()] = True
-        return column.array.reshape(-1)[first]
+def _in_order(t: Table, keys: Array, codes: Array | None) -> Array:
+    """The distinct keys of a host column in the order of their first appearance; codes[i] becomes keys[i]'s number.
+
+    Where most of the keys that come are known after a part of the column, the others are looked up piece by piece, and
+    only those that are not there are put in order.
+    """
+    dtype = t.value_dtype
+    parts, known, start, size, few = [keys[:0]], 0, 0, max(_FIRST_PIECE, keys.size // 16), False
+    while start < keys.size:
+        piece = keys[start : start + size]
+        new, at = piece, None
+        if few:
+            found = t.contains(piece) if codes is None else _look_up(t, piece, codes[start : start + size])
+            at = np.flatnonzero(~found)
+            new = piece[at]
+        # A key that is known has a smaller value, and keeps it.
+        mask = t.accumulate(new, np.arange(start, start + new.size, dtype=dtype), op="min", out=None if few else False)
+        values = t.find(new[mask], found=False)[0] if few else t.values()
+        first = np.zeros(new.size, bool)
+        first[values[values >= start] - start] = True
+        parts.append(new[first])
+        if codes is not None:
+            t.insert_or_assign(parts[-1], np.arange(known, known + parts[-1].size, dtype=dtype), out=False)
+            codes[slice(start, start + size) if at is None else start + at] = t.find(new, found=False)[0]
+        known += parts[-1].size
+        some = first if few else first[-piece.size // 4 :]
+        few = bool(np.count_nonzero(some) * 8 < (piece.size if few else some.size))
+        start += piece.size
+        size = _PIECE if few else keys.size
+    return np.concatenate(parts)
+
+
+def _look_up(t: Table, keys: Array, codes: Array) -> Array:
+    """Which keys are there; their values go into the codes."""
+    codes[:], found = t.find(keys)
+    return found
+
+
+def _in_order_on_device(t: Table, column: _Column) -> Any:
+    """The same on a GPU, of the whole column at once; the values in the table become positions."""
+    assert column.ordinal is not None
+    t.accumulate(column.array, _positions(column), op="min", out=False)
     keys, positions = _pairs(t, column)
     stream = _device.current_stream(column.array, column.ordinal)
     order = np.argsort(_device.to_host(positions, column.ordinal, stream, "positions"))

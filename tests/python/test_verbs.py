@@ -126,6 +126,45 @@ def test_factorize(name, order):
         assert words == appearance(column)
 
 
+LATE = {
+    "few, then others": np.r_[RNG.integers(0, 5, 300), RNG.permutation(200) + 3],
+    "others, then few": np.r_[RNG.permutation(200) + 3, RNG.integers(0, 5, 300)],
+    "now and then": np.where(np.arange(700) % 31 == 0, np.arange(700) // 31 % 9 + 10, np.arange(700) % 3),
+    "always": RNG.permutation(500),
+    "once": np.arange(1),
+}
+
+
+@pytest.mark.parametrize("first", [1, 16, 100])
+@pytest.mark.parametrize("piece", [8, 64])
+@pytest.mark.parametrize("name", [*LATE, "text", "uint64", "two columns"])
+def test_the_order_of_appearance_in_pieces(monkeypatch, name, first, piece):
+    """Wherever a piece ends, and whether its keys are known."""
+    column = LATE.get(name, COLUMNS.get(name))
+    monkeypatch.setattr(verbs, "_FIRST_PIECE", first)
+    monkeypatch.setattr(verbs, "_PIECE", piece)
+    codes, distinct = gh.factorize(column, device="cpu")
+    words = elements(distinct)
+    assert words == appearance(column)
+    assert [words[code] for code in codes] == elements(column)
+    assert elements(gh.unique(column, order="first", device="cpu")) == words
+
+
+def test_known_keys_are_looked_up_and_not_put_in_order(monkeypatch):
+    """Which is what makes few keys fast: of 1,000 elements 62 are put in order, and those that are new."""
+    put = []
+    accumulate = gh.Table.accumulate
+    monkeypatch.setattr(verbs, "_FIRST_PIECE", 16)
+    monkeypatch.setattr(verbs, "_PIECE", 100)
+    monkeypatch.setattr(
+        verbs.Table, "accumulate", lambda t, keys, *a, **k: put.append(len(keys)) or accumulate(t, keys, *a, **k)
+    )
+    column = np.arange(1000) % 5
+    column[700] = 9
+    assert gh.factorize(column, device="cpu")[1].tolist() == [0, 1, 2, 3, 4, 9]
+    assert put == [62, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+
+
 def test_the_default_order_of_codes_is_that_of_appearance():
     codes, distinct = gh.factorize([30, 10, 30, 20], device="cpu")
     assert codes.tolist() == [0, 1, 0, 2]
