@@ -9,6 +9,7 @@ import importlib
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,28 @@ class CudaDevice(Device):
         return next(d.model for d in gh.devices() if d.name == f"cuda:{self.ordinal}")
 
 
+def settle(most: float = 0.5) -> None:
+    """Wait, for so many seconds at most, until no other thread of this process is at work.
+
+    Those that numpy's BLAS keeps spin for up to a tenth of a second after they were made, in which a benchmark in a
+    process of its own is over: with two CPUs it would have one. Linux tells; elsewhere nothing is waited for.
+    """
+    end, quiet = time.monotonic() + most, 0
+    while quiet < 2 and time.monotonic() < end:
+        try:
+            stats = [file.read_text() for file in Path("/proc/self/task").glob("*/stat")]
+        except OSError:  # a thread has ended meanwhile
+            continue
+        running = sum(stat.rpartition(")")[2].split()[0] == "R" for stat in stats)
+        quiet = quiet + 1 if running <= 1 else 0  # this one is
+        time.sleep(0.005)
+
+
 @cache
 def device(name: str) -> Device:
     """A device by name: "cpu", "cuda", "cuda:1". Raises `Unavailable` with the reason where there is none."""
     if name == "cpu":
+        settle()
         return Device()
     if not any(d.name.startswith("cuda") for d in gh.devices()):
         raise Unavailable(f"there is no CUDA device here ({gh.show_config(mode='dict')['cuda']})")

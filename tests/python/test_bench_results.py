@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,6 +62,18 @@ def test_times_on_a_gpu():
     order, gpu = [], devices.CudaDevice.__new__(devices.CudaDevice)
     gpu.xp = SimpleNamespace(cuda=SimpleNamespace(Event=Event, get_elapsed_time=elapsed))
     assert gpu.time(lambda: order.append("work")) == 1.5
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list threads under /proc")
+def test_threads_that_spin_are_waited_for():
+    """As those of a BLAS do that was just loaded."""
+    worker = threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 200_000))
+    worker.start()  # at work for some 50 ms, without the interpreter's lock
+    devices.settle(60)
+    assert not worker.is_alive()
+    start = time.monotonic()
+    devices.settle(60)
+    assert time.monotonic() - start < 30
 
 
 def test_times_by_the_clock(monkeypatch):
