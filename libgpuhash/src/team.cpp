@@ -3,6 +3,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -97,6 +98,7 @@ struct job {
 struct team {
   job* open = nullptr;
   uint32_t workers = 0, looking = 0, asleep = 0;
+  int cpu = -1;                    // of the last caller
   std::atomic<uint32_t> calls{0};  // so far; workers without work sleep on it
 };
 constinit team the_team;
@@ -104,6 +106,17 @@ thread_local bool in_body = false;
 
 using hold = std::lock_guard<static_mutex>;
 static_mutex& lock() { return library_lock[team_lock]; }
+
+// A thread that was woken on the caller's CPU has slept while the caller did the work, and would do so again: the system may
+// wake it there for seconds, although others are idle. To be put elsewhere it leaves out that CPU for a moment.
+void leave(int cpu) {
+  cpu_set_t all, others;
+  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu || sched_getaffinity(0, sizeof all, &all) != 0) return;
+  others = all;
+  CPU_CLR(cpu, &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof all, &all);
+}
 
 // A job and a piece of it that this thread has claimed (T1), or NULL. Under the lock.
 job* find_work(size_t* piece) {
@@ -137,8 +150,13 @@ job* wait_for_work(size_t* piece, bool more_soon) {
       ++the_team.asleep;
     }
     sleep_while(calls, seen);
-    const hold h(lock());
-    --the_team.asleep;
+    int cpu;
+    {
+      const hold h(lock());
+      --the_team.asleep;
+      cpu = the_team.cpu;
+    }
+    leave(cpu);
   }
 }
 
@@ -181,6 +199,7 @@ void publish(job& j) {
     job** end = &the_team.open;
     while (*end != nullptr) end = &(*end)->next;
     *end = &j;
+    the_team.cpu = sched_getcpu();
     the_team.calls.fetch_add(1, std::memory_order_relaxed);
     sleepers = std::min(wanted > the_team.looking ? wanted - the_team.looking : 0, the_team.asleep);
   }

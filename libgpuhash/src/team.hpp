@@ -11,6 +11,7 @@
 //   T5  A call made by a body runs on the thread that makes it.
 //   T6  A call may say that the next one follows at once. Its workers then look for longer, since waking a thread takes about
 //       as long as a small call; they stop after `soon`, whatever was said.
+//   T7  A worker that is woken on the CPU of the call goes to another one that it may use.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 """Many Python threads, closing under way, and Ctrl-C."""
 
 import _thread
+import os
 import subprocess
 import sys
 import textwrap
@@ -265,3 +266,43 @@ def test_a_table_has_as_many_threads_as_it_was_given():
         [sys.executable, "-P", "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60
     )
     assert done.stdout.split() == ["0", "1", "3"], done.stderr  # besides the caller
+
+
+APART = """
+    import os, time
+    from pathlib import Path
+    import numpy as np
+    import pygpuhash as gh
+
+    def processor(thread):
+        return int(Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[36])
+
+    everywhere = os.sched_getaffinity(0)
+    here = min(everywhere)
+    keys = np.arange(1 << 18, dtype=np.uint64)
+    with gh.Table("linear_probe", device="cpu", threads=2, capacity=len(keys)) as table:
+        table.insert(keys, 1)
+        tasks = Path("/proc/self/task").iterdir()
+        (worker,) = [int(task.name) for task in tasks if (task / "comm").read_text() == "gpuhash\\n"]
+        os.sched_setaffinity(0, {here})
+        apart = 0
+        for _ in range(40):
+            os.sched_setaffinity(worker, {here})
+            table.contains(keys)
+            time.sleep(0.002)
+            assert os.sched_getaffinity(worker) == {here}
+            os.sched_setaffinity(worker, everywhere)
+            for _ in range(3):
+                table.contains(keys)
+                time.sleep(0.002)
+            apart += processor(worker) != here
+            assert os.sched_getaffinity(worker) == everywhere
+    assert apart >= 30, f"{apart} of 40 times"  # the system may bring it back
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor that this process may use")
+def test_a_worker_does_not_stay_on_the_callers_processor():
+    """Where the system wakes it there again and again, two threads have the rate of one."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(APART)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
