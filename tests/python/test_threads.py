@@ -304,5 +304,6 @@ APART = """
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one processor that this process may use")
 def test_a_worker_does_not_stay_on_the_callers_processor():
     """Where the system wakes it there again and again, two threads have the rate of one."""
-    done = subprocess.run([sys.executable, "-P", "-c", textwrap.dedent(APART)], capture_output=True, text=True, timeout=60)
+    command = [sys.executable, "-P", "-c", textwrap.dedent(APART)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
