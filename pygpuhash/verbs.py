@@ -60,6 +60,7 @@ def value_counts(keys: Any, *, order: Order = "any", **table: Any) -> tuple[Any,
 
     order : as for `unique`. ``np.argsort(-counts)`` has the most frequent first.
     """
+    _by_appearance(order)  # refused before anything is done
     column = _column(keys, "keys")
     with _table(column, _numbers(column), table) as t:
         t.accumulate(column.array, 1, out=False)
@@ -73,8 +74,8 @@ def factorize(keys: Any, *, order: Order = "first", **table: Any) -> tuple[Any, 
     The codes are int64, from 0 to less than the number of distinct keys, and have the shape of the column.
     order : of the distinct keys, as for `unique`; where there are many, "any" takes two thirds of the time.
     """
-    column = _column(keys, "keys")
     by_appearance = _by_appearance(order)
+    column = _column(keys, "keys")
     with _table(column, _numbers(column), table) as t:
         if by_appearance and not column.on_device:
             codes = np.empty(column.shape, _INDEX)
@@ -121,6 +122,7 @@ def group_reduce(
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
         raise InvalidArgument(f"dtype={dtype!r} is for op='sum': leave it out with op={op!r}, and convert the results")
+    _by_appearance(order)
     column = _column(keys, "keys")
     amounts, given = _values(values, column)
     if op == "count":
@@ -190,7 +192,7 @@ class _Column:
     dtype: np.dtype[Any]  # of the table's keys
     shape: tuple[int, ...]
     give: Callable[[Any], Any]  # keys of the table, as the user has them
-    library: str | None = None  # of a tensor on the CPU
+    framework: str | None = None  # of a tensor on the CPU
     ordinal: int | None = None  # of the GPU
 
     @property
@@ -202,7 +204,7 @@ class _Column:
         return self.ordinal is not None
 
     def as_tensor(self, array: Any) -> Any:
-        return array if self.library is None else _tensors.give(self.library, array)
+        return array if self.framework is None else _tensors.give(self.framework, array)
 
     def as_index(self, numbers: Any, table: dict[str, Any]) -> Any:
         """Counts or codes as int64."""
@@ -266,7 +268,7 @@ class _Part:
     """A host column as it was given."""
 
     array: Array
-    library: str | None
+    framework: str | None
 
 
 def _parts(given: Any, what: str) -> list[_Part]:
@@ -299,14 +301,14 @@ def _of_one_dtype(a: _Part, name_a: str, b: _Part, name_b: str) -> tuple[_Part, 
         wide = other
     else:
         try:
-            return a, _Part(_arrays.to_base(b.array, one, name_b), b.library)
+            return a, _Part(_arrays.to_base(b.array, one, name_b), b.framework)
         except (OverflowError, TypeError):
             if not numbers:
                 raise
             wide = np.promote_types(one, other)
             if not _arrays.lossless(one, wide) or not _arrays.lossless(other, wide):
                 raise
-    return _Part(a.array.astype(wide), a.library), _Part(b.array.astype(wide), b.library)
+    return _Part(a.array.astype(wide), a.framework), _Part(b.array.astype(wide), b.framework)
 
 
 def _packed(parts: list[_Part], several: bool, what: str) -> _Column:
@@ -331,7 +333,7 @@ def _packed(parts: list[_Part], several: bool, what: str) -> _Column:
 
 def _encoded(part: _Part, what: str) -> _Column:
     """A host column in a dtype of tables. Text is the bytes of its characters; bytes are made a multiple of 4 wide."""
-    array, library, given = part.array, part.library, part.array.dtype
+    array, framework, given = part.array, part.framework, part.array.dtype
     if given.kind in "US":
         wide = np.dtype(f"S{max(-(-given.itemsize // 4) * 4, 4)}")
         if given.kind == "S":
@@ -340,7 +342,7 @@ def _encoded(part: _Part, what: str) -> _Column:
         return _Column(text.view(wide), wide, array.shape, lambda keys: keys.view(text.dtype))
     dtype = _arrays.table_dtype(given, f"the dtype of {what}")
     return _Column(
-        array, dtype, array.shape, lambda keys: keys if library is None else _tensors.give(library, keys), library
+        array, dtype, array.shape, lambda keys: keys if framework is None else _tensors.give(framework, keys), framework
     )
 
 

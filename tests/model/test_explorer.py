@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import explore
@@ -32,6 +34,21 @@ def test_no_violation(explorer: Explorer, summary: Summary, structure: str) -> N
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_no_violation_in_any_format(explorer: Explorer, summary: Summary, structure: str) -> None:
     explore_all(explorer, summary, structure, EVERYTHING)
+
+
+@pytest.mark.parametrize(("number", "starts"), [(errno.EFAULT, 2), (errno.ENOENT, 1)])
+def test_a_start_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch, number: int, starts: int) -> None:
+    """Tried once more, and only where that error says nothing of the program."""
+    calls: list[Any] = []
+
+    def refused(command: list[str], **how: Any) -> None:
+        calls.append(command)
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(subprocess, "run", refused)
+    with pytest.raises(OSError, match="no"):
+        Explorer(Path("explorer"))("hive")
+    assert calls == [["explorer", "hive"]] * starts
 
 
 def explore_all(explorer: Explorer, summary: Summary, structure: str, how: tuple[str, ...]) -> None:

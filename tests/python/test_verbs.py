@@ -491,7 +491,7 @@ def test_tensors_on_the_cpu(monkeypatch):
         (lambda: gh.unique([2**63 + 1, -1]), TypeError, "the integer 9223372036854775809 has no exact float64"),
         (lambda: gh.unique([2**53 + 1, 0.5]), TypeError, "the integer 9007199254740993 has no exact float64"),
         (lambda: gh.unique(np.arange(3, dtype=">i4")), TypeError, "not in native byte order"),
-        (lambda: gh.unique(["x" * 65]), NotImplementedError, "key_bytes is 260; .* up to 256"),
+        (lambda: gh.unique(["x" * 65]), gh.Unsupported, "key_bytes is 260; .* up to 256"),
         (lambda: gh.unique(([1, 2], [1])), ValueError, r"keys\[1\] has shape \(1,\), keys\[0\] \(2,\)"),
         (lambda: gh.isin([1], ["a"]), TypeError, "among"),
         (lambda: gh.isin([b"a"], ["a"]), TypeError, "keys have dtype .S1, among <U1: decode the bytes"),
@@ -657,11 +657,11 @@ def test_one_column_on_a_device_and_one_on_the_host(cupy):
         (lambda k: gh.isin([-1], k), OverflowError, "keys.*-1"),
         (
             lambda k: gh.join_indexer(k, k),
-            NotImplementedError,
+            gh.Unsupported,
             "left is on a GPU: pass host columns, or use Table.find",
         ),
-        (lambda k: gh.join_indexer([1.5], k), NotImplementedError, "right is on a GPU"),
-        (lambda k: gh.unique((k, k)), NotImplementedError, r"keys\[0\] is on a GPU: pass host columns"),
+        (lambda k: gh.join_indexer([1.5], k), gh.Unsupported, "right is on a GPU"),
+        (lambda k: gh.unique((k, k)), gh.Unsupported, r"keys\[0\] is on a GPU: pass host columns"),
         (lambda k: gh.group_reduce(k, np.zeros(3)), TypeError, "keys are on a GPU and values on the host"),
         (lambda k: gh.group_reduce([1, 2, 3], k), TypeError, "keys are on the host and values on a GPU"),
         (lambda k: gh.group_reduce(k, k[:2]), ValueError, r"values have shape \(2,\), keys \(3,\)"),
@@ -687,9 +687,16 @@ def test_arrays_that_cannot_be_converted(gpu):
     assert gh.isin(keys, keys).get().all()
     floats = _cuda.from_host(np.ones(N), 0)
     assert gh.group_reduce(keys, floats)[1].get().sum() == N
-    with pytest.raises(NotImplementedError, match="'min' of floats in a DeviceArray cannot leave out NaNs"):
+    with pytest.raises(gh.Unsupported, match="'min' of floats in a DeviceArray cannot leave out NaNs"):
         gh.group_reduce(keys, floats, "min")
     with pytest.raises(TypeError, match="keys are a DeviceArray, which cannot be asked to convert to uint32"):
         gh.unique(_cuda.from_host(COLUMNS["uint8"], 0))
     with pytest.raises(TypeError, match="'mean' of a DeviceArray"):
         gh.group_reduce(keys, floats, "mean")
+
+
+@pytest.mark.parametrize("verb", [gh.unique, gh.value_counts, gh.factorize, lambda k, **o: gh.group_reduce(k, 1, **o)])
+def test_an_unknown_order_is_refused_before_a_table_is_made(monkeypatch, verb):
+    monkeypatch.setattr(verbs, "Table", None)
+    with pytest.raises(gh.InvalidArgument, match="order='last' is neither"):
+        verb([1, 2], order="last")
