@@ -39,6 +39,18 @@ def test_installed_backend_is_found_by_name(program, backend):
     assert " 0 failed" in passes(program("use_table"), backend)
 
 
+def test_words_are_counted_by_an_index_of_columns(program, tmp_path):
+    assert "8 words, 4 distinct" in passes(program("words"))
+    text = tmp_path / "text"
+    text.write_text("b a\n\tb  ccc b a " * 1000)
+    assert passes(program("words"), text).splitlines()[:4] == [
+        "6000 words, 3 distinct",
+        "      3000  b",
+        "      2000  a",
+        "      1000  ccc",
+    ]
+
+
 @pytest.mark.parametrize("group", REFUSALS)
 def test_bad_arguments_are_refused(program, toy, echo, slab_echo, group):
     assert " 0 failed" in passes(program("refusals"), group, toy, echo, slab_echo)

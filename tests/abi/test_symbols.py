@@ -10,7 +10,8 @@ import pygpuhash
 
 from .conftest import ROOT, must, require
 
-HEADER = (ROOT / "libgpuhash" / "include" / "gpuhash" / "gpuhash.h").read_text()
+HEADERS = ROOT / "libgpuhash" / "include" / "gpuhash"
+HEADER = (HEADERS / "gpuhash.h").read_text() + (HEADERS / "columns.h").read_text()
 # System libraries only: in particular no CUDA library, so that everything loads without a driver.
 ALLOWED = re.compile(r"lib(stdc\+\+|gcc_s|c|m|dl|rt|pthread|atomic)\.so\.\d+|ld-linux.*|linux-vdso.*")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The fuzzers, with AddressSanitizer and UndefinedBehaviorSanitizer.
 #
-#     tests/fuzz/run.sh [operations|config|module]... [--seconds N]
+#     tests/fuzz/run.sh [operations|config|module|columns]... [--seconds N]
 #
 # Each target (default: all) first runs the inputs of corpus/, then new ones for N seconds (default: 20; 0: none). Inputs
 # that reach new code are kept in build/fuzz/corpus, an input that fails in build/fuzz/findings: put it into corpus/ with
@@ -12,13 +12,13 @@ cd "$(dirname "$0")/../.."
 targets=() seconds=20
 while (($#)); do
   case $1 in
-    operations | config | module) targets+=("$1") ;;
+    operations | config | module | columns) targets+=("$1") ;;
     --seconds) seconds=${2?--seconds needs a number}; shift ;;
-    *) echo "usage: tests/fuzz/run.sh [operations|config|module]... [--seconds N]; '$1' is neither" >&2; exit 2 ;;
+    *) echo "usage: tests/fuzz/run.sh [operations|config|module|columns]... [--seconds N]; '$1' is neither" >&2; exit 2 ;;
   esac
   shift
 done
-((${#targets[@]})) || targets=(operations config module)
+((${#targets[@]})) || targets=(operations config module columns)
 [[ $seconds =~ ^[0-9]+$ ]] || { echo "--seconds $seconds is not a whole number" >&2; exit 2; }
 
 python=${PYTHON:-$([[ -x build/ci/venv/bin/python ]] && echo build/ci/venv/bin/python || echo python3)}

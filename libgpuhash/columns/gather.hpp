@@ -1,0 +1,89 @@
+// From rows to items: what a block of rows is to an index, hashed.
+#pragma once
+
+#include "libgpuhash/columns/cells.hpp"
+#include "libgpuhash/columns/keys.hpp"
+
+namespace gpuhash::columns {
+
+/// Rows that a call serves. selection, if not NULL: row i is row selection[i] of the column, null where that is below
+/// 0. weights, if not NULL: it stands for so many rows.
+struct batch {
+  const rows& given;
+  const column_view* column;  // of single rows: the column, or its dictionary's values
+  const int64_t* selection = nullptr;
+  const int64_t* weights = nullptr;
+  int64_t length;
+  int64_t row(int64_t i) const { return selection ? selection[i] : i; }
+};
+
+struct gathered {
+  size_t items = 0;
+  int64_t null = -1, absent = -1;  // the first row that is
+};
+
+template <class Key>
+class gatherer {
+ public:
+  gatherer(const batch& b, const row_type& own, bool bits, bool keep_nulls, uint64_t seed)
+      : b_(b), own_(own), encode_(b.given, own, bits), bits_(bits), keep_nulls_(keep_nulls), seed_(seed) {}
+
+  /// Rows begin .. end - 1, whose items count rows from `from`. Bytes of encoded rows go to `bytes`.
+  gathered operator()(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes) const {
+    gathered g;
+    for (int64_t i = begin; i < end; ++i) {
+      item<Key>& o = out[g.items];
+      const found_as what = read(b_.row(i), &o.key, bytes);
+      o.row = uint32_t(i - from);
+      o.null = what == found_as::null && own_.single();
+      if (what == found_as::key || (what == found_as::null && keep_nulls_)) {
+        o.hash = o.null ? 0 : o.key.hash(seed_);
+        ++g.items;
+      }
+      if (what == found_as::null && g.null < 0) g.null = i;
+      if (what == found_as::absent && g.absent < 0) g.absent = i;
+    }
+    return g;
+  }
+
+ private:
+  found_as read(int64_t row, word_key* key, heap*) const {
+    const column_view& c = *b_.column;
+    if (row < 0 || !c.valid(row) || c.type->kind == family::null) return found_as::null;
+    return read_word(c, row, own_.columns[0], bits_, &key->word) ? found_as::key : found_as::absent;
+  }
+  found_as read(int64_t row, bytes_key* key, heap* bytes) const {
+    if (!own_.columns[0].variable() || !own_.single()) return read_encoded(row, key, bytes);
+    const column_view& c = *b_.column;
+    if (row < 0 || !c.valid(row) || c.type->kind == family::null) return found_as::null;
+    if (c.type->how == layout::views) {
+      const view_cell* v = static_cast<const view_cell*>(c.data) + c.first + row;
+      const char* const cell = reinterpret_cast<const char*>(v);
+      *key = v->length <= 12 ? bytes_key::of(v->head, uint32_t(v->length), cell + sizeof(*v))
+                             : bytes_key::of(viewed(c, row).data(), uint32_t(v->length), nullptr);
+      return found_as::key;
+    }
+    const std::string_view s = c.string(row);
+    *key = bytes_key::of(s.data(), uint32_t(s.size()), c.end ? c.end : s.data() + s.size());
+    return found_as::key;
+  }
+  found_as read_encoded(int64_t row, bytes_key* key, heap* bytes) const {
+    if (row < 0) return found_as::null;
+    const size_t most = encode_.bytes(row);
+    if (most >= UINT32_MAX) return found_as::absent;
+    char* const to = bytes->take(most);
+    size_t n = 0;
+    const found_as what = encode_.write(row, to, &n);
+    *key = bytes_key::of(to, uint32_t(n), to + most);
+    if (key->is_inline()) bytes->give_back(most);
+    return what;
+  }
+
+  const batch& b_;
+  const row_type& own_;
+  encoder encode_;
+  bool bits_, keep_nulls_;
+  uint64_t seed_;
+};
+
+}  // namespace gpuhash::columns

@@ -1,0 +1,209 @@
+#include "libgpuhash/columns/give.hpp"
+
+#include <deque>
+#include <memory>
+
+#include "libgpuhash/columns/cells.hpp"
+
+namespace gpuhash::columns {
+namespace {
+
+// What an array and its schema own. Both structs of Arrow are given away as a whole: children are released with the
+// parent.
+struct node {
+  std::vector<char> validity, cells, bytes;
+  const void* buffers[3] = {};
+  std::deque<ArrowArray> arrays;
+  std::vector<ArrowArray*> pointers;
+  std::vector<std::unique_ptr<node>> fields;
+};
+struct schema_node {
+  std::string format, name;
+  std::deque<ArrowSchema> schemas;
+  std::vector<ArrowSchema*> pointers;
+};
+
+void release(ArrowArray* a) {
+  for (int64_t i = 0; i < a->n_children; ++i)
+    if (a->children[i]->release) a->children[i]->release(a->children[i]);
+  delete static_cast<node*>(a->private_data);
+  a->release = nullptr;
+}
+void release(ArrowSchema* s) {
+  for (int64_t i = 0; i < s->n_children; ++i)
+    if (s->children[i]->release) s->children[i]->release(s->children[i]);
+  delete static_cast<schema_node*>(s->private_data);
+  s->release = nullptr;
+}
+
+// ---- cells of one column, one after the other ------------------------------------------------------------------------
+
+class column_writer {
+ public:
+  column_writer(const column_type& type, bool bits, size_t n) : type_(type), bits_(bits), n_(n), own_(new node) {
+    own_->validity.assign((n + 7) / 8, char(0xff));
+    if (type.how == layout::bits) own_->cells.assign((n + 7) / 8, 0);
+    if (type.how == layout::fixed) own_->cells.assign(n * type.width, 0);
+    if (type.how == layout::fixed_bytes) own_->cells.reserve(n * type.width);
+    if (has_offsets()) own_->cells.assign((n + 1) * 8, 0);
+  }
+  void null() {
+    own_->validity[at_ >> 3] = char(own_->validity[at_ >> 3] & ~(1 << (at_ & 7)));
+    ++nulls_;
+    if (type_.how == layout::fixed_bytes) own_->cells.resize(own_->cells.size() + type_.width);
+    next();
+  }
+  void present() { next(); }  // of structs
+  void words(const uint64_t* w) {
+    char* const cell = own_->cells.data() + at_ * type_.width;
+    if (type_.how == layout::bits) {
+      own_->cells[at_ >> 3] = char(own_->cells[at_ >> 3] | int(w[0] & 1) << (at_ & 7));
+    } else if (type_.kind == family::floating && !bits_ && type_.width < 8) {
+      const double d = double_of(w[0]);
+      const uint16_t half = double_to_half(d);
+      const auto single = float(d);
+      std::memcpy(cell, type_.width == 2 ? static_cast<const void*>(&half) : &single, type_.width);
+    } else {
+      std::memcpy(cell, w, type_.width);  // the low bytes come first
+    }
+    next();
+  }
+  void bytes(std::string_view s) {
+    auto& to = type_.how == layout::fixed_bytes ? own_->cells : own_->bytes;
+    to.insert(to.end(), s.begin(), s.end());
+    next();
+  }
+
+  /// The format of what comes out: text and bytes have offsets of 4 bytes where they had, and where that suffices.
+  std::string finish(ArrowArray* a) {
+    std::string format = type_.format;
+    if (has_offsets()) format = narrow_offsets();
+    node& own = *own_;
+    static const char nothing[8] = {};
+    own.buffers[0] = nulls_ ? own.validity.data() : nullptr;
+    own.buffers[1] = own.cells.empty() ? nothing : own.cells.data();
+    own.buffers[2] = own.bytes.empty() ? nothing : own.bytes.data();
+    *a = {};
+    a->length = int64_t(n_);
+    a->null_count = type_.kind == family::null ? int64_t(n_) : int64_t(nulls_);
+    a->n_buffers = type_.kind == family::null ? 0 : type_.kind == family::structure ? 1 : has_offsets() ? 3 : 2;
+    a->buffers = own.buffers;
+    a->release = release;
+    a->private_data = own_.release();
+    return format;
+  }
+
+ private:
+  bool has_offsets() const {
+    return type_.how == layout::offsets32 || type_.how == layout::offsets64 || type_.how == layout::views;
+  }
+  void next() {
+    ++at_;
+    if (has_offsets()) {
+      const uint64_t end = own_->bytes.size();
+      std::memcpy(own_->cells.data() + 8 * at_, &end, 8);
+    }
+  }
+  std::string narrow_offsets() {
+    const bool text = type_.kind == family::text;
+    if (type_.how != layout::offsets32 || own_->bytes.size() > INT32_MAX) return text ? "U" : "Z";
+    for (size_t i = 0; i <= n_; ++i) std::memmove(own_->cells.data() + 4 * i, own_->cells.data() + 8 * i, 4);
+    return text ? "u" : "z";
+  }
+
+  const column_type& type_;
+  const bool bits_;
+  const size_t n_;
+  std::unique_ptr<node> own_;
+  size_t at_ = 0, nulls_ = 0;
+};
+
+// ---- the tree of columns ---------------------------------------------------------------------------------------------
+
+struct giver {
+  const row_type& type;
+  std::vector<column_writer>& writers;
+  size_t next = 0;
+
+  void give(ArrowSchema* s, ArrowArray* a) {
+    const size_t at = next++;
+    const column_type& t = type.columns[at];
+    auto own = std::make_unique<schema_node>();
+    own->name = t.name;
+    own->format = writers[at].finish(a);
+    *s = {};
+    s->flags = t.nullable || a->null_count ? ARROW_FLAG_NULLABLE : 0;
+    s->release = release;
+    node& arrays = *static_cast<node*>(a->private_data);
+    for (uint32_t i = 0; i < t.fields; ++i) {
+      own->pointers.push_back(&own->schemas.emplace_back());
+      arrays.pointers.push_back(&arrays.arrays.emplace_back());
+      give(own->pointers.back(), arrays.pointers.back());
+      s->n_children = a->n_children = int64_t(i) + 1;
+    }
+    s->children = own->pointers.data();
+    a->children = arrays.pointers.data();
+    s->format = own->format.c_str();
+    s->name = own->name.c_str();
+    s->private_data = own.release();
+  }
+};
+
+std::vector<column_writer> writers_for(const row_type& type, bool bits, size_t n) {
+  std::vector<column_writer> writers;
+  writers.reserve(type.columns.size());
+  for (const column_type& t : type.columns) writers.emplace_back(t, bits, n);
+  return writers;
+}
+
+// What encoder::write has written, field by field.
+void decode(const row_type& type, std::string_view row, std::vector<column_writer>& writers) {
+  const size_t columns = type.columns.size();
+  const char* word = row.data() + (columns + 7) / 8;
+  const char* tail = word;
+  for (const column_type& t : type.columns) tail += 8 * t.words();
+  for (size_t i = 0; i < columns; ++i) {
+    const column_type& t = type.columns[i];
+    uint64_t w[2] = {};
+    std::memcpy(w, word, 8 * t.words());
+    word += 8 * t.words();
+    if (encoder::is_null(row.data(), i)) {
+      writers[i].null();
+    } else if (t.kind == family::structure) {
+      writers[i].present();
+    } else if (t.variable()) {
+      writers[i].bytes({tail, size_t(w[0])});
+      tail += w[0];
+    } else {
+      writers[i].words(w);
+    }
+  }
+}
+
+}  // namespace
+
+gpuhash_status give_keys(const row_type& type, bool bits, const std::vector<const word_key*>& keys, ArrowSchema* schema,
+                         ArrowArray* out) {
+  auto writers = writers_for(type, bits, keys.size());
+  for (const word_key* k : keys) k ? writers[0].words(&k->word) : writers[0].null();
+  giver{type, writers}.give(schema, out);
+  return GPUHASH_OK;
+}
+
+gpuhash_status give_keys(const row_type& type, bool bits, const std::vector<const bytes_key*>& keys,
+                         ArrowSchema* schema, ArrowArray* out) {
+  auto writers = writers_for(type, bits, keys.size());
+  const bool plain = type.single() && type.columns[0].variable();
+  for (const bytes_key* k : keys) {
+    if (!k)
+      writers[0].null();
+    else if (plain)
+      writers[0].bytes(k->view());
+    else
+      decode(type, k->view(), writers);
+  }
+  giver{type, writers}.give(schema, out);
+  return GPUHASH_OK;
+}
+
+}  // namespace gpuhash::columns

@@ -1,0 +1,426 @@
+#include "libgpuhash/columns/index.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+
+#include "libgpuhash/columns/give.hpp"
+#include "libgpuhash/src/team.hpp"
+
+namespace gpuhash::columns {
+namespace {
+
+// Rows that are hashed before the first of them is looked up; rows whose slots are fetched at a time; rows that a
+// thread sorts by partition; rows of a slice; and rows of a batch below which no other thread is woken.
+#ifndef GPUHASH_COLUMNS_BLOCK
+#define GPUHASH_COLUMNS_BLOCK 1024
+#endif
+#ifndef GPUHASH_COLUMNS_GROUP
+#define GPUHASH_COLUMNS_GROUP 64
+#endif
+#ifndef GPUHASH_COLUMNS_PIECE
+#define GPUHASH_COLUMNS_PIECE (1 << 13)
+#endif
+#ifndef GPUHASH_COLUMNS_SLICE
+#define GPUHASH_COLUMNS_SLICE (1 << 17)
+#endif
+#ifndef GPUHASH_COLUMNS_ALONE
+#define GPUHASH_COLUMNS_ALONE (1 << 15)
+#endif
+constexpr int64_t block = GPUHASH_COLUMNS_BLOCK, group = GPUHASH_COLUMNS_GROUP, piece = GPUHASH_COLUMNS_PIECE;
+constexpr int64_t slice = GPUHASH_COLUMNS_SLICE, alone = GPUHASH_COLUMNS_ALONE;
+constexpr uint32_t most_partitions = 64;
+constexpr uint64_t most_keys = UINT32_MAX - 1;
+constexpr int64_t absent_id = -1, not_added = -2;
+constexpr int64_t pending = -3;  // and below: entry number pending - id of this row's partition, which has no id yet
+
+template <class Key>
+class index_of final : public index {
+  using item_type = item<Key>;
+  using parts_type = std::vector<partition<Key>>;
+
+ public:
+  index_of(row_type type, const settings& s) : index(std::move(type), s), parts_(partitions(s.threads)) {
+    for (auto& p : parts_) p.reserve(s.expected / parts_.size());
+    places_.reserve(parts_.size() > 1 ? s.expected : 0);
+  }
+
+  gpuhash_status add(const row_type& type, const rows& given, int64_t* ids, gpuhash_error* err) override {
+    if (const gpuhash_status s = refuse_rows(type, given, err)) return s;
+    const column_view& column = given.columns[0];
+    bool all;
+    if (type_.single() && column.values)
+      all = add_dictionary(given, ids);
+    else
+      all = add_batch({given, &column, nullptr, nullptr, given.length}, ids);
+    if (all) return GPUHASH_OK;
+    return fail(err, GPUHASH_NO_MEMORY,
+                "the index has %llu keys, and memory for no more, or rows of 4 GiB; rows whose "
+                "id is -2 were not added",
+                (unsigned long long)size_);
+  }
+
+  gpuhash_status find(const rows& given, int64_t* ids) const override {
+    const column_view& column = given.columns[0];
+    if (type_.single() && column.values) {
+      std::vector<int64_t> values(size_t(column.values->length));
+      const batch all{given, column.values.get(), nullptr, nullptr, column.values->length};
+      find_batch(all, values.data());
+      const int64_t null = find_null();
+      for (int64_t i = 0; i < given.length; ++i)
+        ids[i] = column.valid(i) ? values[size_t(column.dictionary_index(i))] : null;
+      return GPUHASH_OK;
+    }
+    find_batch({given, &column, nullptr, nullptr, given.length}, ids);
+    return GPUHASH_OK;
+  }
+
+  gpuhash_status keys(uint64_t first, uint64_t count, ArrowSchema* type, ArrowArray* out) const override {
+    std::vector<const Key*> some;
+    some.reserve(count);
+    for (uint64_t id = first; id < first + count; ++id) some.push_back(is_null(id) ? nullptr : &entry_of(id).key);
+    return give_keys(type_, settings_.floats == GPUHASH_FLOATS_BITS, some, type, out);
+  }
+  void counts(uint64_t first, uint64_t count, int64_t* out) const override {
+    for (uint64_t i = 0; i < count; ++i) out[i] = int64_t(entry_of(first + i).count);
+  }
+  uint64_t size() const override { return size_; }
+  uint64_t bytes() const override {
+    uint64_t sum = sizeof(*this) + places_.capacity() * sizeof(places_[0]);
+    for (const auto& p : parts_) sum += sizeof(p) + p.bytes();
+    return sum;
+  }
+  int64_t null() const override {
+    const uint32_t number = parts_[0].null_entry();
+    return number == partition<Key>::nothing ? -1 : int64_t(parts_[0].at(number).id);
+  }
+
+ private:
+  static size_t partitions(uint32_t threads) {
+    return threads <= 1 ? 1 : std::min(std::bit_ceil(2 * std::min(threads, most_partitions)), most_partitions);
+  }
+  uint32_t part_of(const item_type& i) const { return uint32_t(i.hash) & uint32_t(parts_.size() - 1); }
+  const auto& entry_of(uint64_t id) const {
+    if (parts_.size() == 1) return parts_[0].at(uint32_t(id));
+    return parts_[places_[id] & (parts_.size() - 1)].at(uint32_t(places_[id] / parts_.size()));
+  }
+  bool is_null(uint64_t id) const { return type_.single() && null() == int64_t(id); }
+  int64_t find_null() const { return settings_.nulls == GPUHASH_NULLS_GROUP ? null() : absent_id; }
+
+  gatherer<Key> gather(const batch& b) const {
+    return {b, type_, settings_.floats == GPUHASH_FLOATS_BITS, settings_.nulls == GPUHASH_NULLS_GROUP, settings_.seed};
+  }
+
+  // ---- what add refuses, before anything is added -----------------------------------------------------------------
+
+  bool same_cells(const row_type& type) const {
+    if (type.columns.size() != type_.columns.size()) return false;
+    for (size_t i = 0; i < type_.columns.size(); ++i)
+      if (type.columns[i].kind != type_.columns[i].kind ||
+          (!type_.columns[i].variable() && (type.columns[i].width != type_.columns[i].width ||
+                                            type.columns[i].is_signed != type_.columns[i].is_signed ||
+                                            type.columns[i].nanoseconds != type_.columns[i].nanoseconds ||
+                                            type.columns[i].scale != type_.columns[i].scale)))
+        return false;
+    return true;
+  }
+  gpuhash_status refuse_rows(const row_type& type, const rows& given, gpuhash_error* err) const {
+    const bool nulls = settings_.nulls == GPUHASH_NULLS_REFUSE;
+    if (!nulls && same_cells(type)) return GPUHASH_OK;
+    const column_view& column = given.columns[0];
+    std::vector<int64_t> selection;
+    if (column.values && type_.single()) {
+      selection.resize(size_t(given.length));
+      for (int64_t i = 0; i < given.length; ++i) selection[i] = column.valid(i) ? column.dictionary_index(i) : -1;
+    }
+    const batch b{given, column.values && type_.single() ? column.values.get() : &column,
+                  selection.empty() ? nullptr : selection.data(), nullptr, given.length};
+    const gatherer<Key> look = gather(b);
+    std::vector<item_type> items(static_cast<size_t>(block));
+    heap bytes;
+    for (int64_t begin = 0; begin < b.length; begin += block) {
+      bytes.clear();
+      const gathered g = look(begin, std::min(begin + block, b.length), begin, items.data(), &bytes);
+      if (g.absent >= 0)
+        return fail(err, GPUHASH_INVALID_ARGUMENT,
+                    "row %lld is nothing that an index of %s can hold; convert the column, "
+                    "or make an index of its type",
+                    (long long)g.absent, describe(type_.columns[0]).c_str());
+      if (nulls && g.null >= 0)
+        return fail(err, GPUHASH_INVALID_ARGUMENT, "row %lld is null; drop nulls, or take them for a group",
+                    (long long)g.null);
+    }
+    return GPUHASH_OK;
+  }
+
+  // ---- finding ----------------------------------------------------------------------------------------------------
+
+  void find_batch(const batch& b, int64_t* ids) const {
+    struct work {
+      const index_of& self;
+      const batch& b;
+      int64_t* ids;
+    } all{*this, b, ids};
+    const auto body = [](void* context, size_t i) {
+      const work& w = *static_cast<work*>(context);
+      w.self.find_piece(w.b, int64_t(i) * piece, std::min(int64_t(i + 1) * piece, w.b.length), w.ids);
+    };
+    const uint32_t threads = b.length < alone ? 1 : settings_.threads;
+    parallel(threads, size_t((b.length + piece - 1) / piece), body, &all);
+  }
+
+  void find_piece(const batch& b, int64_t begin, int64_t end, int64_t* ids) const {
+    const gatherer<Key> read = gather(b);
+    std::array<item_type, size_t(block)> items;
+    heap bytes;
+    for (; begin < end; begin += block) {
+      const int64_t n = std::min(block, end - begin);
+      std::fill_n(ids + begin, n, absent_id);
+      bytes.clear();
+      const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
+      in_groups(items.data(), found, [&](const item_type& i, const partition<Key>& p) {
+        const uint32_t number = p.find(i);
+        if (number != partition<Key>::nothing) ids[begin + i.row] = p.at(number).id;
+      });
+    }
+  }
+
+  // serve(item, its partition) for all of them, with slots, entries and bytes fetched ahead.
+  template <class Serve>
+  void in_groups(const item_type* items, size_t n, Serve serve) const {
+    for (size_t at = 0; at < n; at += size_t(group)) {
+      const item_type *i = items + at, *const last = items + std::min(n, at + size_t(group));
+      for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_slot(*j);
+      for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_entry(*j);
+      for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_bytes(*j);
+      for (; i < last; ++i) serve(*i, parts_[part_of(*i)]);
+    }
+  }
+
+  // ---- adding -----------------------------------------------------------------------------------------------------
+
+  // Each value that is used is added once, in the order of first appearance. False: not all rows were added.
+  bool add_dictionary(const rows& given, int64_t* ids) {
+    const column_view& column = given.columns[0];
+    const auto n_values = size_t(column.values->length);
+    std::vector<int64_t> number(n_values + 1, -1), selection, weights;  // number: in selection; the last is of null
+    for (int64_t i = 0; i < given.length; ++i) {
+      const int64_t value = column.valid(i) ? column.dictionary_index(i) : -1;
+      int64_t& known = number[value < 0 ? n_values : size_t(value)];
+      if (known < 0) {
+        known = int64_t(selection.size());
+        selection.push_back(value);
+        weights.push_back(0);
+      }
+      ++weights[size_t(known)];
+    }
+    std::vector<int64_t> found(selection.size());
+    const batch used{given, column.values.get(), selection.data(), weights.data(), int64_t(selection.size())};
+    const bool all = add_batch(used, found.data());
+    if (ids)
+      for (int64_t i = 0; i < given.length; ++i)
+        ids[i] = found[size_t(number[column.valid(i) ? size_t(column.dictionary_index(i)) : n_values])];
+    return all;
+  }
+
+  bool add_batch(const batch& b, int64_t* ids) {
+    const bool divide = settings_.threads > 1 && b.length >= alone;
+    slice_memory memory;
+    bool all = true;
+    for (int64_t begin = 0; begin < b.length; begin += slice) {
+      const int64_t end = std::min(begin + slice, b.length);
+      int64_t* const mine = ids ? ids + begin : nullptr;
+      if (mine) std::fill_n(mine, end - begin, absent_id);
+      all &= divide ? add_divided(b, begin, end, mine, &memory) : add_alone(b, begin, end, mine);
+    }
+    return all;
+  }
+
+  bool room_for_ids(int64_t n) {
+    if (size_ + uint64_t(n) > most_keys) return false;
+    if (parts_.size() > 1 && places_.capacity() < size_ + uint64_t(n))
+      places_.reserve(std::max<uint64_t>(2 * places_.capacity(), size_ + uint64_t(n)));
+    return true;
+  }
+
+  bool add_alone(const batch& b, int64_t begin, int64_t end, int64_t* ids) {
+    const gatherer<Key> read = gather(b);
+    std::array<item_type, size_t(block)> items;
+    heap bytes;
+    bool all = true;
+    for (int64_t at = begin; at < end; at += block) {
+      const int64_t n = std::min(block, end - at);
+      bytes.clear();
+      const gathered g = read(at, at + n, begin, items.data(), &bytes);
+      const bool room = room_for_ids(n);
+      all &= room && g.absent < 0;
+      in_groups(items.data(), g.items, [&](const item_type& i, const partition<Key>&) {
+        if (ids) ids[i.row] = not_added;
+        if (!room) return;
+        const uint32_t part = part_of(i);
+        auto& p = parts_[part];
+        bool fresh = false;
+        const uint32_t number = p.add(i, uint32_t(size_), &fresh);
+        if (fresh) {
+          if (parts_.size() > 1) places_.push_back(number * parts_.size() + part);
+          ++size_;
+        }
+        p.at(number).count += weight(b, begin, i);
+        if (ids) ids[i.row] = p.at(number).id;
+      });
+    }
+    return all;
+  }
+  uint64_t weight(const batch& b, int64_t begin, const item_type& i) const {
+    return b.weights ? uint64_t(b.weights[begin + i.row]) : 1;
+  }
+
+  // ---- adding by all threads --------------------------------------------------------------------------------------
+
+  struct slice_memory {                        // kept from slice to slice
+    std::vector<item_type> items;              // of piece i, from i * piece on, by partition
+    std::vector<uint32_t> starts;              // of piece i, from i * (partitions + 1) on: where its partitions begin
+    std::vector<uint64_t> firsts;              // a bit for each row that is the first of its key
+    std::vector<uint32_t> ranks;               // bits before each word of these
+    std::vector<std::vector<uint32_t>> fresh;  // of each partition: rows of its new entries
+    std::vector<uint32_t> known;               // entries of each partition before the slice
+    std::vector<heap> bytes;                   // of encoded rows, of each piece
+  };
+  struct slice_work {
+    index_of& self;
+    const batch& b;
+    slice_memory& m;
+    int64_t begin, end;
+    int64_t* ids;
+    std::atomic<bool> all{true};
+  };
+
+  bool add_divided(const batch& b, int64_t begin, int64_t end, int64_t* ids, slice_memory* memory) {
+    const auto rows = size_t(end - begin), pieces = size_t((end - begin + piece - 1) / piece);
+    slice_memory& m = *memory;
+    if (!room_for_ids(end - begin)) {
+      if (ids) std::fill_n(ids, rows, not_added);
+      return false;
+    }
+    m.items.resize(rows);
+    m.starts.resize(pieces * (parts_.size() + 1));
+    m.firsts.assign((rows + 63) / 64, 0);
+    m.ranks.resize(m.firsts.size());
+    m.fresh.resize(parts_.size());
+    m.known.resize(parts_.size());
+    if (m.bytes.size() < pieces) m.bytes.resize(pieces);
+    slice_work work{*this, b, m, begin, end, ids};
+    const auto run = [&](size_t n, void (*body)(void*, size_t)) { parallel(settings_.threads, n, body, &work); };
+    run(pieces,
+        [](void* w, size_t i) { static_cast<slice_work*>(w)->self.sort_piece(*static_cast<slice_work*>(w), i); });
+    run(parts_.size(),
+        [](void* w, size_t i) { static_cast<slice_work*>(w)->self.serve_part(*static_cast<slice_work*>(w), i); });
+    uint32_t sum = 0;
+    for (size_t i = 0; i < m.firsts.size(); ++i) {
+      m.ranks[i] = sum;
+      sum += uint32_t(std::popcount(m.firsts[i]));
+    }
+    places_.resize(parts_.size() > 1 ? size_ + sum : 0);
+    run(parts_.size(),
+        [](void* w, size_t i) { static_cast<slice_work*>(w)->self.number_part(*static_cast<slice_work*>(w), i); });
+    size_ += sum;
+    return work.all;
+  }
+
+  // Hash the rows of a piece, and sort them by partition.
+  void sort_piece(slice_work& w, size_t i) const {
+    try {
+      const int64_t begin = w.begin + int64_t(i) * piece, end = std::min(begin + piece, w.end);
+      const size_t parts = parts_.size();
+      uint32_t* const starts = &w.m.starts[i * (parts + 1)];
+      std::fill_n(starts, parts + 1, 0);
+      std::vector<item_type> read(static_cast<size_t>(end - begin));
+      w.m.bytes[i].clear();
+      const gathered g = gather(w.b)(begin, end, w.begin, read.data(), &w.m.bytes[i]);
+      if (g.absent >= 0) w.all = false;
+      for (size_t j = 0; j < g.items; ++j) ++starts[part_of(read[j]) + 1];
+      for (size_t p = 0; p < parts; ++p) starts[p + 1] += starts[p];
+      std::array<uint32_t, most_partitions> next;
+      std::copy_n(starts, parts, next.begin());
+      item_type* const to = &w.m.items[size_t(int64_t(i) * piece)];
+      for (size_t j = 0; j < g.items; ++j) to[next[part_of(read[j])]++] = read[j];
+    } catch (const std::bad_alloc&) {
+      std::fill_n(&w.m.starts[i * (parts_.size() + 1)], parts_.size() + 1, 0);
+      if (w.ids)
+        std::fill_n(w.ids + int64_t(i) * piece, std::min(piece, w.end - w.begin - int64_t(i) * piece), not_added);
+      w.all = false;
+    }
+  }
+
+  // serve(items, n) for the items of a partition, piece by piece.
+  template <class Serve>
+  void each_piece(const slice_work& w, size_t part, Serve serve) const {
+    const auto pieces = size_t((w.end - w.begin + piece - 1) / piece);
+    for (size_t i = 0; i < pieces; ++i) {
+      const uint32_t* const starts = &w.m.starts[i * (parts_.size() + 1) + part];
+      serve(&w.m.items[size_t(int64_t(i) * piece)] + starts[0], size_t(starts[1] - starts[0]));
+    }
+  }
+
+  void serve_part(slice_work& w, size_t part) {
+    auto& p = parts_[part];
+    w.m.fresh[part].clear();
+    w.m.known[part] = uint32_t(p.size());
+    each_piece(w, part, [&](const item_type* items, size_t n) {
+      in_groups(items, n, [&](const item_type& i, const partition<Key>&) {
+        int64_t id = not_added;
+        try {
+          bool fresh = false;
+          w.m.fresh[part].reserve(
+              w.m.fresh[part].size() + 1 > w.m.fresh[part].capacity() ? 2 * w.m.fresh[part].capacity() + 64 : 0);
+          const uint32_t number = p.add(i, 0, &fresh);
+          if (fresh) {
+            w.m.fresh[part].push_back(i.row);
+            std::atomic_ref(w.m.firsts[i.row / 64]).fetch_or(uint64_t(1) << i.row % 64, std::memory_order_relaxed);
+          }
+          p.at(number).count += weight(w.b, w.begin, i);
+          id = number < w.m.known[part] ? int64_t(p.at(number).id) : pending - int64_t(number);
+        } catch (const std::bad_alloc&) {
+          w.all = false;
+        }
+        if (w.ids) w.ids[i.row] = id;
+      });
+    });
+  }
+
+  // The ids of a partition's new keys, and of the rows that have them.
+  void number_part(slice_work& w, size_t part) {
+    auto& p = parts_[part];
+    const std::vector<uint32_t>& fresh = w.m.fresh[part];
+    for (size_t i = 0; i < fresh.size(); ++i) {
+      const uint64_t before = w.m.firsts[fresh[i] / 64] & ((uint64_t(1) << fresh[i] % 64) - 1);
+      const uint64_t id = size_ + w.m.ranks[fresh[i] / 64] + uint64_t(std::popcount(before));
+      const uint32_t number = w.m.known[part] + uint32_t(i);
+      p.at(number).id = uint32_t(id);
+      if (parts_.size() > 1) places_[id] = number * parts_.size() + part;
+    }
+    if (!w.ids || fresh.empty()) return;
+    each_piece(w, part, [&](const item_type* items, size_t n) {
+      for (size_t i = 0; i < n; ++i) {
+        int64_t& id = w.ids[items[i].row];
+        if (id <= pending) id = p.at(uint32_t(pending - id)).id;
+      }
+    });
+  }
+
+  parts_type parts_;
+  std::vector<uint64_t> places_;  // of several partitions: of each id, entry * partitions + partition
+  uint64_t size_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<index> make_index(row_type type, const settings& s) {
+  const column_type& t = type.columns[0];
+  if (type.single() && !t.variable() && t.kind != family::decimal && t.kind != family::structure)
+    return std::make_unique<index_of<word_key>>(std::move(type), s);
+  return std::make_unique<index_of<bytes_key>>(std::move(type), s);
+}
+
+}  // namespace gpuhash::columns

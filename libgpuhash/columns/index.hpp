@@ -1,0 +1,51 @@
+// An index: distinct rows, and ids that stay.
+//
+// Keys are divided among partitions by their hash. A short batch is served row by row by the calling thread. Of a long
+// one, slice after slice, all threads hash the rows and sort them by partition, then each partition is served by one
+// thread, and then new keys get their ids in the order of their first rows: a bit for each first row, and a prefix sum
+// over the bits. So ids count the keys in the order of their first appearance, whatever the number of threads.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+
+#include "libgpuhash/columns/gather.hpp"
+#include "libgpuhash/src/fork.hpp"
+
+namespace gpuhash::columns {
+
+struct settings {
+  uint32_t nulls = GPUHASH_NULLS_GROUP, floats = GPUHASH_FLOATS_NUMBERS, threads = 1;
+  bool counts = false;
+  uint64_t expected = 0, seed = 0;
+};
+
+class index {
+ public:
+  index(row_type type, const settings& s) : type_(std::move(type)), settings_(s) {}
+  virtual ~index() = default;
+  index(const index&) = delete;
+  index& operator=(const index&) = delete;
+
+  virtual gpuhash_status add(const row_type& type, const rows& given, int64_t* ids, gpuhash_error* err) = 0;
+  virtual gpuhash_status find(const rows& given, int64_t* ids) const = 0;
+  virtual gpuhash_status keys(uint64_t first, uint64_t count, ArrowSchema* type, ArrowArray* out) const = 0;
+  virtual void counts(uint64_t first, uint64_t count, int64_t* out) const = 0;
+  virtual uint64_t size() const = 0;
+  virtual uint64_t bytes() const = 0;
+  virtual int64_t null() const = 0;
+
+  const row_type& type() const { return type_; }
+  const settings& how() const { return settings_; }
+  std::shared_mutex mutex;
+  const uint64_t made_in = fork_generation;
+
+ protected:
+  const row_type type_;
+  const settings settings_;
+};
+
+/// May throw bad_alloc.
+std::unique_ptr<index> make_index(row_type type, const settings& s);
+
+}  // namespace gpuhash::columns

@@ -1,0 +1,129 @@
+/* gpuhash for columns: distinct rows of any type get dense ids that stay.
+ *
+ * Columns come and go as structs of Arrow's C data interface, a published and stable ABI: whoever has Arrow arrays, in any
+ * language, has everything here. The two structs are declared below unless another header has declared them already.
+ *
+ *     gpuhash_index *words;
+ *     gpuhash_index_create(&schema, NULL, &words, &error);       // the type of the rows
+ *     gpuhash_index_add(words, &schema, &array, ids, &error);    // ids[i]: the number of row i, 0, 1, 2, ... as they appear
+ *     gpuhash_index_keys(words, 0, n, &schema_out, &keys, &error);
+ *     gpuhash_index_destroy(words);
+ *
+ * What is equal:
+ *   - integers of any width and sign: the same number; booleans among booleans
+ *   - floats: the same number. 0.0 and -0.0 are one key, all NaNs are one key (GPUHASH_FLOATS_BITS: the same bits).
+ *     Integers and floats: the same number, exactly
+ *   - dates, times, timestamps, durations: the same instant or length, whatever their unit. A date is the instant at which
+ *     it begins. With and without a time zone are two types
+ *   - decimals: the same number. Text, bytes: the same bytes; text and bytes are two types
+ *   - dictionaries: their values. Structs: all fields. Null: null, where nulls are a group
+ * Everything else is refused by name: lists, maps, unions, intervals, run-end encoded and extension storage of these.
+ *
+ * Structs of Arrow have no sizes of buffers, so that a wrong length reads beyond them, as everywhere in Arrow. What can be
+ * checked is checked before it is used: counts of buffers and children, offsets, lengths, views, dictionary indices.
+ */
+#ifndef GPUHASH_COLUMNS_H
+#define GPUHASH_COLUMNS_H
+
+#include <gpuhash/gpuhash.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+struct ArrowSchema {
+  const char *format;
+  const char *name;
+  const char *metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema **children;
+  struct ArrowSchema *dictionary;
+  void (*release)(struct ArrowSchema *);
+  void *private_data;
+};
+
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void **buffers;
+  struct ArrowArray **children;
+  struct ArrowArray *dictionary;
+  void (*release)(struct ArrowArray *);
+  void *private_data;
+};
+
+#endif
+
+/* Distinct rows and their ids. Any number of threads may call; add holds back all others, finds run side by side. */
+typedef struct gpuhash_index gpuhash_index;
+
+enum {                          /* rows that are null, or in a struct of columns have a field that is null */
+       GPUHASH_NULLS_GROUP = 0, /* equal to each other; a struct of columns has as many keys as it has combinations */
+       GPUHASH_NULLS_DROP = 1,  /* their id is -1, and they are no key */
+       GPUHASH_NULLS_REFUSE = 2 /* the call is INVALID_ARGUMENT and names the first one; nothing was added */
+};
+enum { GPUHASH_FLOATS_NUMBERS = 0, GPUHASH_FLOATS_BITS = 1 };
+
+typedef struct gpuhash_index_config {
+  size_t struct_size;
+  uint32_t nulls;
+  uint32_t floats;
+  uint32_t threads;  /* of a call; 0: one for each CPU that this process may use */
+  uint32_t counts;   /* 1: count how often each key was added (gpuhash_index_counts) */
+  uint64_t expected; /* keys, for which memory is taken at once; 0: grow */
+  uint64_t seed;     /* of the hash; 0: drawn at random */
+} gpuhash_index_config;
+#define GPUHASH_INDEX_CONFIG_INIT {sizeof(gpuhash_index_config), 0, 0, 0, 0, 0, 0}
+
+/* An index for rows of this type: of one column, or of a struct whose children are the columns. config NULL: the defaults.
+ * UNSUPPORTED names a type that has no equality here, and the column. */
+GPUHASH_API gpuhash_status gpuhash_index_create(const struct ArrowSchema *type, const gpuhash_index_config *config,
+                                                gpuhash_index **out, gpuhash_error *err);
+GPUHASH_API void gpuhash_index_destroy(gpuhash_index *index); /* NULL is allowed */
+
+/* The id of each row, which is added if it is new: ids count from 0 in the order of first appearance, and stay. ids may be
+ * NULL. A type other than the index's is converted: INVALID_ARGUMENT names the first row that the index's type cannot hold,
+ * and nothing was added. NO_MEMORY: the rows whose id is -2 were not added, all others were. Neither struct is released. */
+GPUHASH_API gpuhash_status gpuhash_index_add(gpuhash_index *index, const struct ArrowSchema *type,
+                                             const struct ArrowArray *rows, int64_t *ids, gpuhash_error *err);
+/* The id of each row, -1 where it is absent: also where the index's type cannot hold the row, as 2^63 among int64. */
+GPUHASH_API gpuhash_status gpuhash_index_find(gpuhash_index *index, const struct ArrowSchema *type,
+                                              const struct ArrowArray *rows, int64_t *ids, gpuhash_error *err);
+
+/* Keys first .. first + count - 1, by id, in the type of the index: dictionaries as their values, views, and text and bytes
+ * of 2 GiB and more, with 64-bit offsets ("U", "Z"). The caller releases both structs, which stay valid when the index is destroyed. */
+GPUHASH_API gpuhash_status gpuhash_index_keys(gpuhash_index *index, uint64_t first, uint64_t count,
+                                              struct ArrowSchema *type, struct ArrowArray *keys, gpuhash_error *err);
+/* How often each of these keys was added; for an index with counts. */
+GPUHASH_API gpuhash_status gpuhash_index_counts(gpuhash_index *index, uint64_t first, uint64_t count, int64_t *counts,
+                                                gpuhash_error *err);
+
+typedef struct gpuhash_index_info {
+  size_t struct_size;
+  uint64_t size;  /* keys */
+  uint64_t bytes; /* memory held */
+  int64_t null;   /* the id of the row that is null, in an index of one column; -1: there is none */
+} gpuhash_index_info;
+GPUHASH_API gpuhash_status gpuhash_index_get_info(gpuhash_index *index, gpuhash_index_info *out, gpuhash_error *err);
+
+/* Rows by id: rows[offsets[id] .. offsets[id + 1]) are the row numbers i with ids[i] == id, ascending. offsets has size + 1
+ * entries, rows as many as there are ids of 0 and above; rows whose id is below 0 are left out, ids of size and above are
+ * INVALID_ARGUMENT. What a join and a group-by need. */
+GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint64_t size, int64_t *offsets,
+                                              int64_t *rows, gpuhash_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
