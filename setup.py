@@ -225,23 +225,41 @@ class BuildExt(build_ext):
                 shutil.copytree(prefix / source, package / target)
 
 
-core = Extension(
-    "pygpuhash._core",
-    ["pygpuhash/_core.pyx"],
-    include_dirs=[str(HEADER.parent.parent), numpy.get_include()],
-    depends=[str(HEADER), "pygpuhash/gpuhash.pxd"],
-    libraries=["gpuhash"],
-    library_dirs=[],
-    runtime_library_dirs=["$ORIGIN"],
-    define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-    # It reads every status and op code: vectors. Debugging information, for which Python's own flags ask, takes long.
-    extra_compile_args=["-O3", "-g0"],
-    py_limited_api=True,
-)
+def extension(name: str, **arguments) -> Extension:
+    """An extension module for all Pythons from 3.11 on, by the name of its .pyx file below pygpuhash."""
+    arguments["include_dirs"] = [*arguments.get("include_dirs", []), numpy.get_include()]
+    return Extension(
+        f"pygpuhash.{name}",
+        [f"pygpuhash/{name.replace('.', '/')}.pyx"],
+        define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        # -O3: _core reads every status and op code, with vectors. -g0: Python's flags ask for -g, which takes long.
+        extra_compile_args=["-O3", "-g0"],
+        py_limited_api=True,
+        **arguments,
+    )
+
+
+def binding(name: str, origin: str) -> Extension:
+    """An extension module over libgpuhash. origin: the package's folder, from the module's."""
+    return extension(
+        name,
+        include_dirs=[str(HEADER.parent.parent)],
+        depends=[*map(str, HEADER.parent.glob("*.h")), "pygpuhash/gpuhash.pxd", "pygpuhash/columns/arrow.pxd"],
+        libraries=["gpuhash"],
+        library_dirs=[],
+        runtime_library_dirs=[origin],
+    )
+
+
+extensions = [
+    binding("_core", "$ORIGIN"),
+    binding("columns._engine", "$ORIGIN/.."),
+    extension("columns._buffers"),
+]
 
 setup(
     version=read_version(),
-    ext_modules=[core],
+    ext_modules=extensions,
     cmdclass={"build_ext": BuildExt},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one wheel for all later Pythons
     setup_requires=[CUDA_TOOLKIT] if cuda_mode() == "wheel" and installed_wheel_nvcc() is None else [],

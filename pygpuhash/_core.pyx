@@ -158,6 +158,11 @@ cdef object exception(gpuhash_status status, gpuhash_error *err):
     return EXCEPTIONS.get(status, errors.GpuHashError)(message)
 
 
+def exception_of(gpuhash_status status, str message):
+    """The exception of a status code, with this message."""
+    return EXCEPTIONS.get(status, errors.GpuHashError)(message)
+
+
 cdef object batch_exception(gpuhash_status status, gpuhash_error *err):
     """As `exception`, for a call in which single elements can fail."""
     if status == GPUHASH_OK:
@@ -902,6 +907,16 @@ cdef tuple number_kind(object dtype):
     return PLAIN.get(f"{dtype.kind}{dtype.itemsize}", NOT_PLAIN), dtype.type
 
 
+cdef int refuse_nat(object values) except -1:
+    """NaT is a pattern of bits, which no combination of numbers leaves what it is."""
+    times = numpy.asarray(values)
+    if times.dtype.kind in "mM" and numpy.isnat(times).any():
+        at = int(numpy.isnat(times).argmax())
+        raise errors.InvalidArgument(f"values have NaT (the first at index {at}), which cannot be combined: leave it out, "
+                                     "as values[~np.isnat(values)] with their keys, or insert it")
+    return 0
+
+
 cdef class CoreTable:
     """One gpuhash_table and the dtypes that its bits stand for. `pygpuhash.Table` adds everything that is not hot."""
 
@@ -1439,7 +1454,8 @@ cdef class CoreTable:
         """Combine values into the table: `op` is "add", "min" or "max"; an absent key is inserted with its value.
 
         `values` is one value per key, or a scalar. Returns a bool mask: newly inserted. Integers wrap; values of 1 and
-        2 bytes are combined in 32 bits and wrap when they are read. Addition of floats is in no fixed order.
+        2 bytes are combined in 32 bits and wrap when they are read. Addition of floats is in no fixed order. NaT among
+        times is refused (ValueError).
         """
         combine = COMBINE.get(op) if isinstance(op, str) else None
         if combine is None:
@@ -1448,6 +1464,8 @@ cdef class CoreTable:
             raise TypeError(f"{self.value_dtype} values cannot be accumulated: only single numbers can")
         if combine == GPUHASH_ADD and self.value_dtype is not None and self.value_dtype.kind == "M":
             raise TypeError(f"{self.value_dtype} values cannot be added: use op='min' or op='max'")
+        if self.value_dtype is not None and self.value_dtype.kind in "mM":
+            refuse_nat(values)
         return self._add(GPUHASH_OP_ACCUMULATE, keys, values, out, stream, 0, combine)
 
     def erase(self, keys, *, out=None, stream=None):

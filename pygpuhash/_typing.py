@@ -23,6 +23,12 @@ class SupportsDlpack(Protocol):
     def __dlpack_device__(self) -> Any: ...
 
 
+class SupportsArrow(Protocol):
+    """An array of Arrow's C data interface."""
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+
 class TorchDtype(Protocol):
     """A dtype of PyTorch."""
 

@@ -1,0 +1,270 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+"""The index of <gpuhash/columns.h> for Python: rows as Arrow capsules in, ids and keys out.
+
+A batch is passed on in pieces, between which signals are handled, so that Ctrl-C is heard. The GIL is released while the
+library runs; the library's own lock orders the calls of several threads.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+from numpy cimport PyArray_DATA, import_array, ndarray as Array
+
+from pygpuhash.columns.arrow cimport *
+from pygpuhash.gpuhash cimport (
+    GPUHASH_INVALID_ARGUMENT, GPUHASH_OK, GPUHASH_UNSUPPORTED, gpuhash_error, gpuhash_status
+)
+
+import numpy
+
+from pygpuhash import _core
+
+__all__ = ["CoreIndex", "Keys", "rows_by_id"]
+
+import_array()
+
+NULLS = {"group": GPUHASH_NULLS_GROUP, "drop": GPUHASH_NULLS_DROP, "refuse": GPUHASH_NULLS_REFUSE}
+FLOATS = {"numbers": GPUHASH_FLOATS_NUMBERS, "bits": GPUHASH_FLOATS_BITS}
+
+cdef int64_t PIECE = 1 << 20  # rows per call into the library
+cdef int64_t DICTIONARY_PIECE = 1 << 26  # of a dictionary column, all of whose values each call looks at
+
+
+def piece(int64_t rows=0):
+    """Rows per call into the library; a number above 0 changes it, for tests. Returns what it was."""
+    global PIECE
+    was = PIECE
+    if rows:
+        PIECE = rows
+    return was
+
+
+cdef void start(gpuhash_error *err) noexcept nogil:
+    err.struct_size = sizeof(gpuhash_error)
+    err.code = GPUHASH_OK
+    err.message[0] = 0
+
+
+cdef int check(gpuhash_status status, gpuhash_error *err) except -1:
+    """Types and elements that do not belong together are TypeErrors, as everywhere in the package."""
+    if status == GPUHASH_OK:
+        return 0
+    message = (<bytes>err.message).decode("utf-8", "replace")
+    if status == GPUHASH_INVALID_ARGUMENT or status == GPUHASH_UNSUPPORTED:
+        raise TypeError(message)
+    raise _core.exception_of(status, message)
+
+
+cdef void release_schema(object capsule) noexcept:
+    cdef ArrowSchema *s = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if s.release != NULL:
+        s.release(s)
+    free(s)
+
+
+cdef void release_array(object capsule) noexcept:
+    cdef ArrowArray *a = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if a.release != NULL:
+        a.release(a)
+    free(a)
+
+
+class Keys:
+    """Keys of an index, as an Arrow array that whoever reads `__arrow_c_array__` takes over, once."""
+
+    def __init__(self, schema, array):
+        self._pair = schema, array
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self._pair
+
+    def __arrow_c_schema__(self):
+        return self._pair[0]
+
+
+cdef class CoreIndex:
+    """Distinct rows of one type, numbered 0, 1, 2, ... in the order of their first appearance.
+
+    schema : a capsule "arrow_schema". nulls : "group", "drop" or "refuse". floats : "numbers" or "bits".
+    """
+
+    cdef gpuhash_index *handle
+
+    def __init__(self, schema, str nulls="group", str floats="numbers", threads=None, bint counts=False,
+                 uint64_t expected=0, uint64_t seed=0):
+        cdef gpuhash_index_config config
+        cdef gpuhash_error err
+        if self.handle != NULL:
+            raise TypeError("this index was made already")
+        memset(&config, 0, sizeof(config))
+        config.struct_size = sizeof(config)
+        config.nulls = NULLS[nulls]
+        config.floats = FLOATS[floats]
+        config.threads = threads or 0
+        config.counts = counts
+        config.expected = expected
+        config.seed = seed
+        start(&err)
+        check(gpuhash_index_create(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"), &config, &self.handle,
+                                   &err), &err)
+
+    def __dealloc__(self):
+        gpuhash_index_destroy(self.handle)
+
+    def add(self, schema, list chunks, Array ids=None):
+        """Give each row of the chunks (capsules "arrow_array") an id; ids, of int64, receives them."""
+        self._serve(schema, chunks, ids, True)
+
+    def find(self, schema, list chunks, Array ids):
+        """The id of each row, -1 where it is absent."""
+        self._serve(schema, chunks, ids, False)
+
+    cdef int _serve(self, schema, list chunks, Array ids, bint adds) except -1:
+        cdef object given
+        cdef ArrowSchema *type = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
+        cdef int64_t *to = NULL if ids is None else <int64_t *>PyArray_DATA(ids)
+        cdef int64_t most = PIECE if type.dictionary == NULL else DICTIONARY_PIECE
+        cdef int64_t done, size = 0
+        cdef ArrowArray part
+        cdef ArrowArray *whole
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef gpuhash_index *index = self.handle
+        if ids is not None:
+            for chunk in chunks:
+                size += (<ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")).length
+            given = <object>ids
+            if given.dtype != numpy.int64 or given.ndim != 1 or given.size < size or not given.flags.c_contiguous:
+                raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of {size} elements")
+        for chunk in chunks:
+            whole = <ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")
+            done = 0
+            while True:
+                part = whole[0]
+                if whole.length > most and whole.release != NULL:
+                    part.offset += done
+                    part.length = min(most, whole.length - done)
+                    if part.null_count != 0:
+                        part.null_count = -1  # not counted
+                start(&err)
+                with nogil:
+                    if adds:
+                        status = gpuhash_index_add(index, type, &part, to, &err)
+                    else:
+                        status = gpuhash_index_find(index, type, &part, to, &err)
+                check(status, &err)
+                done += part.length
+                if to != NULL:
+                    to += part.length
+                if done >= whole.length:
+                    break
+                PyErr_CheckSignals()
+        return 0
+
+    def keys(self, uint64_t first, uint64_t count):
+        """Keys first .. first + count - 1, by id."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef ArrowSchema *s = <ArrowSchema *>malloc(sizeof(ArrowSchema))
+        cdef ArrowArray *a = <ArrowArray *>malloc(sizeof(ArrowArray))
+        if s == NULL or a == NULL:
+            free(s)
+            free(a)
+            raise MemoryError("no memory for the keys")
+        s.release = NULL
+        a.release = NULL
+        schema = PyCapsule_New(s, "arrow_schema", release_schema)
+        array = PyCapsule_New(a, "arrow_array", release_array)
+        start(&err)
+        with nogil:
+            status = gpuhash_index_keys(self.handle, first, count, s, a, &err)
+        check(status, &err)
+        return Keys(schema, array)
+
+    def counts(self):
+        """How often each key was added: int64, by id."""
+        cdef gpuhash_error err
+        cdef gpuhash_index_info info = self._info()
+        out = numpy.empty(info.size, numpy.int64)
+        start(&err)
+        check(gpuhash_index_counts(self.handle, 0, info.size, <int64_t *>PyArray_DATA(<Array>out), &err), &err)
+        return out
+
+    cdef gpuhash_index_info _info(self) except *:
+        cdef gpuhash_index_info info
+        cdef gpuhash_error err
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        start(&err)
+        check(gpuhash_index_get_info(self.handle, &info, &err), &err)
+        return info
+
+    @property
+    def size(self):
+        """Keys."""
+        return self._info().size
+
+    @property
+    def nbytes(self):
+        """Bytes of memory that are held."""
+        return self._info().bytes
+
+    @property
+    def null(self):
+        """The id of the row that is null, in an index of one column; -1: there is none."""
+        return self._info().null
+
+
+def rows_by_id(Array ids, uint64_t size):
+    """(offsets, rows): the rows of id i are rows[offsets[i]:offsets[i + 1]], ascending. Ids below 0 are left out."""
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    cdef int64_t *p
+    cdef int64_t *to
+    cdef int64_t *row
+    cdef size_t n = (<object>ids).size
+    offsets = numpy.empty(size + 1, numpy.int64)
+    rows = numpy.empty(n, numpy.int64)
+    p = <int64_t *>PyArray_DATA(ids)
+    to = <int64_t *>PyArray_DATA(<Array>offsets)
+    row = <int64_t *>PyArray_DATA(<Array>rows)
+    start(&err)
+    with nogil:
+        status = gpuhash_rows_by_id(n, p, size, to, row, &err)
+    check(status, &err)
+    return offsets, rows[:offsets[size]]
+
+
+def canonical(Array floats):
+    """Floats whose equal numbers have equal bits: one zero, one NaN. The array itself where they have already.
+
+    floats : C-contiguous float16, float32 or float64.
+    """
+    cdef size_t n = (<object>floats).size, i
+    cdef int width = (<object>floats).itemsize
+    cdef const char *p = <const char *>PyArray_DATA(floats)
+    cdef uint64_t odd = 0
+    cdef uint16_t h
+    cdef uint32_t s
+    cdef uint64_t d
+    with nogil:
+        if width == 2:
+            for i in range(n):
+                h = (<const uint16_t *>p)[i]
+                odd |= (h == 0x8000) | (((h & 0x7fff) > 0x7c00) & (h != 0x7e00))
+        elif width == 4:
+            for i in range(n):
+                s = (<const uint32_t *>p)[i]
+                odd |= (s == 0x80000000u) | (((s & 0x7fffffffu) > 0x7f800000u) & (s != 0x7fc00000u))
+        else:
+            for i in range(n):
+                d = (<const uint64_t *>p)[i]
+                odd |= (d == <uint64_t>1 << 63) | (
+                    ((d << 1) > <uint64_t>0xffe0000000000000u) & (d != <uint64_t>0x7ff8000000000000u))
+    if not odd:
+        return floats
+    given = <object>floats
+    result = given + given.dtype.type(0)
+    result[given != given] = numpy.nan
+    return result

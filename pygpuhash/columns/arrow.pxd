@@ -1,0 +1,67 @@
+# The part of <gpuhash/columns.h> that the package uses, Arrow's two structs among it.
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from pygpuhash.gpuhash cimport gpuhash_error, gpuhash_status
+
+
+cdef extern from "gpuhash/columns.h":
+    struct ArrowSchema:
+        const char *format
+        const char *name
+        const char *metadata
+        int64_t flags
+        int64_t n_children
+        ArrowSchema **children
+        ArrowSchema *dictionary
+        void (*release)(ArrowSchema *) noexcept
+        void *private_data
+
+    struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+        int64_t n_buffers
+        int64_t n_children
+        const void **buffers
+        ArrowArray **children
+        ArrowArray *dictionary
+        void (*release)(ArrowArray *) noexcept
+        void *private_data
+
+    ctypedef struct gpuhash_index:
+        pass
+
+    enum:
+        GPUHASH_NULLS_GROUP
+        GPUHASH_NULLS_DROP
+        GPUHASH_NULLS_REFUSE
+        GPUHASH_FLOATS_NUMBERS
+        GPUHASH_FLOATS_BITS
+
+    ctypedef struct gpuhash_index_config:
+        size_t struct_size
+        uint32_t nulls
+        uint32_t floats
+        uint32_t threads
+        uint32_t counts
+        uint64_t expected
+        uint64_t seed
+
+    ctypedef struct gpuhash_index_info:
+        size_t struct_size
+        uint64_t size
+        uint64_t bytes
+        int64_t null
+
+    gpuhash_status gpuhash_index_create(const ArrowSchema *, const gpuhash_index_config *, gpuhash_index **,
+                                        gpuhash_error *) nogil
+    void gpuhash_index_destroy(gpuhash_index *) nogil
+    gpuhash_status gpuhash_index_add(gpuhash_index *, const ArrowSchema *, const ArrowArray *, int64_t *,
+                                     gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_find(gpuhash_index *, const ArrowSchema *, const ArrowArray *, int64_t *,
+                                      gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_keys(gpuhash_index *, uint64_t, uint64_t, ArrowSchema *, ArrowArray *,
+                                      gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_counts(gpuhash_index *, uint64_t, uint64_t, int64_t *, gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_get_info(gpuhash_index *, gpuhash_index_info *, gpuhash_error *) nogil
+    gpuhash_status gpuhash_rows_by_id(size_t, const int64_t *, uint64_t, int64_t *, int64_t *, gpuhash_error *) nogil

@@ -1,0 +1,138 @@
+"""Everything with Arrow's capsules: `__arrow_c_array__` is one chunk, `__arrow_c_stream__` has as many as it has.
+
+No library is imported here. Keys of pyarrow's arrays come back as pyarrow's arrays of the type, those of nanoarrow's as
+nanoarrow's (text and bytes with offsets of 64 bits, dictionaries as values), those of others as a `View`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from pygpuhash.columns import _buffers
+from pygpuhash.columns._buffers import View
+from pygpuhash.columns.column import Array, Column, Give, bitmap, in_shape, text
+
+__all__ = ["read", "read_capsules"]
+
+_TAKEN = re.compile(
+    r"[nbcCsSiIlLefgzZuU]|v[uz]|w:\d+|d:\d+,-?\d+(,128)?|td[Dm]|tt[smun]|ts[smun]:.*|tD[smun]|\+s", re.DOTALL
+)
+_NAMES = {
+    "+l": "list", "+L": "list", "+vl": "list", "+vL": "list", "+w": "list of fixed size", "+m": "map", "+r": "run-end "
+    "encoded", "+u": "union", "ti": "interval", "d:": "decimal of another width than 128 bits",
+}  # fmt: skip
+_WAYS_OUT = {
+    "list": "pass a struct, or text",
+    "list of fixed size": "pass a struct of its elements",
+    "map": "pass a struct, or text",
+    "run-end encoded": "decode it",
+    "union": "pass a tuple of columns",
+    "interval": "pass a duration",
+    "decimal of another width than 128 bits": "cast it to decimal128",
+}
+
+
+def read(given: Any, what: str) -> Column:
+    """A column of an object with Arrow's capsules. Raises TypeError, by name, for types without an equality here."""
+    column = read_capsules(given, what)
+    library = type(given).__module__.partition(".")[0]
+    if library == "pyarrow":
+        pa = sys.modules["pyarrow"]
+        column.give = _pyarrow(pa, given)
+        column.give_numbers = lambda numbers, like_rows: pa.array(numbers)
+    elif library == "nanoarrow":
+        nanoarrow = sys.modules["nanoarrow"]
+        column.give = lambda keys: nanoarrow.Array(_without_views(View(keys)))
+        column.give_numbers = lambda numbers, like_rows: _to_nanoarrow(nanoarrow, numbers)
+    return column
+
+
+def read_capsules(given: Any, what: str) -> Column:
+    """A column whose keys are given back as they are."""
+    if hasattr(given, "__arrow_c_stream__"):  # also of objects with both, as several chunks are no array
+        schema, chunks = _buffers.read_stream(given.__arrow_c_stream__(), what)
+    else:
+        schema, array = given.__arrow_c_array__()
+        chunks = [array] if _buffers.length(array) else []
+    _check(_buffers.describe(schema), what)
+    length = sum(map(_buffers.length, chunks))
+    return Column(schema, chunks, length, (length,), what, lambda keys: keys, in_shape((length,)))
+
+
+def _check(described: tuple[str, str, tuple[Any, ...], Any], what: str) -> None:
+    format, _, children, dictionary = described
+    if not _TAKEN.fullmatch(format):
+        name = next((name for start, name in _NAMES.items() if format.startswith(start)), f"type {format!r} of Arrow")
+        raise TypeError(
+            f"{what} is a column of {name}, which has no equality here: {_WAYS_OUT.get(name, 'convert it')}"
+        )
+    if format == "+s" and not children:
+        raise TypeError(f"{what} is a struct without fields: pass one or more columns")
+    for child in children:
+        _check(child, f"{what}.{child[1]}")
+    if dictionary is not None:
+        _check(dictionary, what)
+
+
+# ---- the ways back ---------------------------------------------------------------------------------------------------
+
+
+def _to_nanoarrow(nanoarrow: Any, numbers: Array) -> Any:
+    format = {"b": nanoarrow.bool_, "f": nanoarrow.float64}.get(numbers.dtype.kind, nanoarrow.int64)()
+    return nanoarrow.Array(numbers.tolist(), format) if numbers.dtype.kind == "b" else nanoarrow.Array(numbers, format)
+
+
+@dataclass
+class _Made:
+    """An array that was made here."""
+
+    schema: object
+    array: object
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.schema, self.array
+
+
+def _without_views(view: View) -> View | _Made:
+    """Text and bytes with offsets, as nanoarrow 0.9 crashes on the layout of views."""
+    nulls, format = view.nulls(), view.format
+    if format in ("vu", "vz"):
+        column = text(format[1].upper(), _buffers.texts(view.objects(), nulls, "keys"), "keys", View, nulls)
+        return _Made(column.schema, column.chunks[0]) if column.chunks else view
+    if format != "+s":
+        return view
+    parts = [_without_views(view.child(i)).__arrow_c_array__() for i in range(view.columns)]
+    names = [child[1] for child in _buffers.describe(view.__arrow_c_array__()[0])[2]]
+    schema = _buffers.schema("+s", children=[part[0] for part in parts], names=names)
+    return _Made(schema, _buffers.array(view.length, (bitmap(nulls),), children=[part[1] for part in parts]))
+
+
+def _pyarrow(pa: Any, given: Any) -> Give:
+    """Keys of the type of an Array or ChunkedArray as an Array; those of a Table or RecordBatch as one of these."""
+    if not hasattr(given, "schema"):
+        return lambda keys: as_type(pa, pa.array(View(keys)), given.type)
+
+    def rows(keys: Any) -> Any:
+        view = View(keys)
+        fields = [as_type(pa, pa.array(view.child(i)), field.type) for i, field in enumerate(given.schema)]
+        kind = pa.RecordBatch if isinstance(given, pa.RecordBatch) else pa.Table
+        return kind.from_arrays(fields, schema=given.schema)
+
+    return rows
+
+
+def as_type(pa: Any, array: Any, kind: Any) -> Any:
+    """An array of pyarrow in another layout of its type."""
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.wrap_array(as_type(pa, array, kind.storage_type))
+    if pa.types.is_dictionary(kind):
+        return as_type(pa, array, kind.value_type).dictionary_encode().cast(kind)
+    if pa.types.is_struct(kind):
+        fields = [as_type(pa, array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=array.is_null())
+    return array.cast(kind)
