@@ -1,111 +1,159 @@
 """Verbs on whole columns: `unique`, `value_counts`, `factorize`, `isin`, `group_reduce`, `join_indexer`.
 
-Each makes a `Table` for the call and closes it, so what is said of tables holds here: keys compare by their bits, every
-key is legal, and results are exact. A column of keys is one of
+A column of keys is one of
 
-- a host array: of numpy, a list, a column of pandas, polars or Arrow, a tensor on the CPU. Besides a table's dtypes,
-  text of up to 64 characters, and bytes of any width up to 256;
+- a host column: an array of numpy, a list, a column or frame of pandas, polars or Arrow, a tensor on the CPU. Elements
+  are numbers, times, text and bytes of any length, decimals, structs and dictionaries of these, and nulls;
 - an array of a CUDA device, used where it lies; results are arrays of the same library;
 - a tuple of host columns of one length: element i is what all of them have at i. Keys that come back are a tuple again.
 
-Keyword arguments that are not named go to `Table`: `backend`, `device`, `threads`, `stream`, `memory`, `seed`,
+Results have the caller's library, type and name. What is equal is the same for all verbs, libraries and devices:
+integers of any width and sign, and integers and floats, by the number; 0.0 and -0.0 are one key, as are all NaNs; times
+by the instant whatever their unit; text and bytes by their bytes; null is null. Columns of two kinds that are never
+equal, as text and numbers, are refused.
+
+Keyword arguments of all verbs:
+
+nulls : "group" (all nulls are one key), "drop" (rows with a null are no key; their code is -1), or "refuse".
+floats : "numbers", or "bits": floats are equal if their bits are.
+
+Others go to `Table` where keys are single numbers or times: `backend`, `device`, `threads`, `stream`, `memory`, `seed`,
 `max_load_factor`, `capacity` (how many distinct keys are expected, which saves growing), and options of the backend.
+Keys of text, of several columns, and of few elements are kept by an index of their own on the CPU, which takes
+`threads`, `seed` and `capacity`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _records, _tensors
+from pygpuhash import _arrays, _table_verbs
+from pygpuhash.columns import Column, View, read
+from pygpuhash.columns._buffers import describe, sliced
+from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
 from pygpuhash.errors import InvalidArgument, Unsupported
-from pygpuhash.table import Table
 
 __all__ = ["factorize", "group_reduce", "isin", "join_indexer", "unique", "value_counts"]
 
 Order = Literal["any", "first"]
+Nulls = Literal["group", "drop", "refuse"]
+Floats = Literal["numbers", "bits"]
 Reduction = Literal["sum", "min", "max", "count", "mean"]
 Array = np.ndarray[Any, Any]
 
 _FLOAT = np.dtype(np.float64)
 _INDEX = np.dtype(np.int64)
 _OURS = ("key_dtype", "value_dtype", "grow", "needs")  # arguments of Table that a verb decides
-_FIRST_PIECE, _PIECE = 1 << 14, 1 << 18  # elements that are put in order at first, and looked up at a time
-_BITS_OF_PAIRS = 63  # of a code and a position that are sorted as one number
+_OF_INDEX = ("threads", "seed", "capacity", "device")  # those that an index takes
+_FEW = 1 << 14  # elements below which making a table takes longer than the index takes for all of them
+_ELEMENTS = (str, bytes, int, float, complex, np.generic, date, time, timedelta, Decimal)
+_INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
 
 
-def unique(keys: Any, *, order: Order = "any", **table: Any) -> Any:
+def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any) -> Any:
     """The distinct keys of a column, one-dimensional.
 
     order : "any", which may differ from call to call, or "first": in the order of their first appearance, which takes
-        up to three times as long.
+        up to three times as long for numbers.
 
     Raises TypeError for what is no column of keys, and what `Table` raises.
     """
-    column = _column(keys, "keys")
-    if _by_appearance(order):
-        return column.give(_first_seen(column, table))
-    with _table(column, None, table) as t:
-        t.insert(column.array, out=False)
-        return column.give(_pairs(t, column)[0])
+    _check(table, nulls, floats, order)
+    if _arrays.on_device(keys):
+        return _table_verbs.unique(_on_device(keys, "keys", floats), order, table)
+    column = _read(keys, "keys")
+    array = _plain(column, floats, table)
+    if array is not None:
+        return column.give(_table_verbs.unique(_table_verbs.on_host(array), order, table))
+    index = _index(column, nulls, floats, table)
+    index.add(column.schema, column.chunks)
+    return column.give(index.keys(0, index.size))
 
 
-def value_counts(keys: Any, *, order: Order = "any", **table: Any) -> tuple[Any, Any]:
+def value_counts(
+    keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any
+) -> tuple[Any, Any]:
     """(distinct keys, how often each occurs): one-dimensional, the counts int64.
 
     order : as for `unique`. ``np.argsort(-counts)`` has the most frequent first.
     """
-    _by_appearance(order)  # refused before anything is done
-    column = _column(keys, "keys")
-    with _table(column, _numbers(column), table) as t:
-        t.accumulate(column.array, 1, out=False)
-        distinct, counts = _results(t, column, order, table)
-    return column.give(distinct), column.as_index(counts, table)
+    _check(table, nulls, floats, order)
+    if _arrays.on_device(keys):
+        return _table_verbs.value_counts(_on_device(keys, "keys", floats), order, table)
+    column = _read(keys, "keys")
+    array = _plain(column, floats, table)
+    if array is not None:
+        distinct, counts = _table_verbs.value_counts(_table_verbs.on_host(array), order, table)
+    else:
+        index = _index(column, nulls, floats, table, counts=True)
+        index.add(column.schema, column.chunks)
+        distinct, counts = index.keys(0, index.size), index.counts()
+    return column.give(distinct), column.give_numbers(counts, False)
 
 
-def factorize(keys: Any, *, order: Order = "first", **table: Any) -> tuple[Any, Any]:
+def factorize(
+    keys: Any, *, order: Order = "first", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any
+) -> tuple[Any, Any]:
     """(codes, distinct keys), of which ``distinct[codes]`` is the column.
 
-    The codes are int64, from 0 to less than the number of distinct keys, and have the shape of the column.
-    order : of the distinct keys, as for `unique`; where there are many, "any" takes two thirds of the time.
+    The codes are int64, from 0 to less than the number of distinct keys, and have the shape of the column. With
+    nulls="drop" rows with a null have code -1.
+    order : of the distinct keys, as for `unique`; where there are many numbers, "any" takes two thirds of the time.
     """
-    by_appearance = _by_appearance(order)
-    column = _column(keys, "keys")
-    with _table(column, _numbers(column), table) as t:
-        if by_appearance and not column.on_device:
-            codes = np.empty(column.shape, _INDEX)
-            distinct = _in_order(t, column.array.reshape(-1), codes.reshape(-1))
-        else:
-            if by_appearance:
-                distinct = _in_order_on_device(t, column)
-            elif column.on_device:
-                t.insert(column.array, 0, out=False)
-                distinct = _pairs(t, column)[0]
-            else:
-                distinct = column.array[t.insert(column.array, 0)]
-            _number(t, column, distinct)
-            codes = t.find(column.array, found=False)[0]
-    return column.as_index(codes, table), column.give(distinct)
+    _check(table, nulls, floats, order)
+    if _arrays.on_device(keys):
+        return _table_verbs.factorize(_on_device(keys, "keys", floats), order, table)
+    column = _read(keys, "keys")
+    array = _plain(column, floats, table)
+    if array is not None:
+        codes, distinct = _table_verbs.factorize(_table_verbs.on_host(array), order, table)
+    else:
+        index = _index(column, nulls, floats, table)
+        codes = _ids(index, column)
+        distinct = index.keys(0, index.size)
+    return column.give_numbers(codes, True), column.give(distinct)
 
 
-def isin(keys: Any, among: Any, **table: Any) -> Any:
+def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "numbers", **table: Any) -> Any:
     """Which keys are among others: a bool mask of the shape of `keys`.
 
-    One column may be on a GPU and the other on the host: the table is on that GPU.
+    Either may be a single element. An element that the other column's type cannot hold is not among it: 2.5 is not
+    among integers. One column may be on a GPU and the other on the host: the table is on that GPU.
     """
-    column, others = _alike(keys, "keys", among, "among")
-    with _table(others if others.on_device else column, None, table) as t:
-        t.insert(others.array, out=False)
-        return column.as_tensor(t.contains(column.array))
+    _check(table, nulls, floats)
+    if _arrays.on_device(keys) or _arrays.on_device(among):
+        one, other = _alike_on_device(keys, among, floats)
+        return _table_verbs.isin(one, other, table)
+    if _is_element(among):
+        among = [among]
+    if _is_element(keys):
+        return isin([keys], among, nulls=nulls, floats=floats, **table)[0]
+    column, others = _read(keys, "keys"), _read(among, "among")
+    arrays = _two_plain(column, others, floats, table)
+    if arrays is not None:
+        mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
+    else:
+        index = _index(others, nulls, floats, table)
+        index.add(others.schema, others.chunks)
+        mask = _find(index, column, others) >= 0
+    return column.give_numbers(mask, True)
 
 
 def group_reduce(
-    keys: Any, values: Any, op: Reduction = "sum", *, dtype: Any = None, order: Order = "any", **table: Any
+    keys: Any,
+    values: Any,
+    op: Reduction = "sum",
+    *,
+    dtype: Any = None,
+    order: Order = "any",
+    nulls: Nulls = "group",
+    floats: Floats = "numbers",
+    **table: Any,
 ) -> tuple[Any, Any]:
     """(distinct keys, what the values of each come to): a group-by with one aggregate.
 
@@ -115,44 +163,48 @@ def group_reduce(
         Means are float64, counts int64; "min" and "max" have the dtype of the values.
     order : as for `unique`.
 
-    "min" and "max" leave out NaNs, unless a group has nothing else; sums and means with a NaN are NaN. Floats are added
-    in no fixed order.
+    "min" and "max" leave out NaNs and NaTs, unless a group has nothing else; sums leave out NaTs; sums and means with a
+    NaN are NaN. Floats are added in no fixed order.
     """
     if op not in _REDUCTIONS:
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
         raise InvalidArgument(f"dtype={dtype!r} is for op='sum': leave it out with op={op!r}, and convert the results")
-    _by_appearance(order)
-    column = _column(keys, "keys")
-    amounts, given = _values(values, column)
+    _check(table, nulls, floats, order)
+    if _arrays.on_device(keys):
+        there = _on_device(keys, "keys", floats)
+        amounts, given = _values(values, there.shape, True)
+        if op == "count":
+            return _table_verbs.value_counts(there, order, table)
+        stored = _stored(given, op, dtype)
+        return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
+    column = _read(keys, "keys")
+    amounts, given = _values(values, column.shape, False)
     if op == "count":
-        return value_counts(keys, order=order, **table)
-    if op == "mean" and column.on_device and not _device.converts(column.array):
-        name = type(keys).__name__
-        raise TypeError(
-            f"'mean' of a {name}, which cannot be divided: ask for 'sum' and 'count', or pass CuPy's arrays"
+        return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
+    stored = _stored(given, op, dtype)
+    amounts = amounts.reshape(-1) if np.ndim(amounts) else amounts
+    array = _plain(column, floats, table)
+    if array is not None:
+        distinct, results = _table_verbs.group_reduce(
+            _table_verbs.on_host(array), amounts, given, op, stored, order, table
         )
-    stored = _result_dtype(given, op) if dtype is None else _arrays.table_dtype(dtype, "dtype")
-    if op == "mean" or (given.kind == stored.kind == "f" and given != stored):
-        amounts = _rounded(amounts, stored)
-    with _table(column, stored, table) as t:
-        if op == "sum" or op == "mean":
-            t.accumulate(column.array, amounts, out=False)
-        elif given.kind == "f":
-            _accumulate_numbers(t, column, amounts, op)
-        else:
-            t.accumulate(column.array, amounts, op=op, out=False)
-        distinct, results = _results(t, column, order, table)
-    if op == "mean":
-        with _table(column, _FLOAT, table) as t:
-            t.accumulate(column.array, 1.0, out=False)
-            counts = t.find(distinct, found=False)[0]
-        _settle(column, table)
-        results = results / counts
-    return column.give(distinct), column.as_tensor(results)
+    else:
+        index = _index(column, nulls, floats, table)
+        ids = _ids(index, column)
+        distinct, results = index.keys(0, index.size), _reduce(ids, index.size, amounts, op, stored)
+    return column.give(distinct), _numbers_of(column, results)
 
 
-def join_indexer(left: Any, right: Any, how: Literal["inner", "left"] = "inner", **table: Any) -> tuple[Any, Any]:
+def join_indexer(
+    left: Any,
+    right: Any,
+    how: Literal["inner", "left"] = "inner",
+    *,
+    nulls: Nulls = "group",
+    floats: Floats = "numbers",
+    **table: Any,
+) -> tuple[Any, Any]:
     """(indices into left, indices into right) of all pairs of equal keys: int64, by the first, then by the second.
 
     With how="left" an element of `left` that has no partner is there once, with -1 for the other index. The table holds
@@ -163,371 +215,178 @@ def join_indexer(left: Any, right: Any, how: Literal["inner", "left"] = "inner",
     """
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
+    _check(table, nulls, floats)
     for given, what in ((left, "left"), (right, "right")):
         if _arrays.on_device(given):
             raise Unsupported(f"{what} is on a GPU: pass host columns, or use Table.find and Table.find_all there")
-    one, other = _alike(left, "left", right, "right")
-    for column, what in ((one, "left"), (other, "right")):
+    one, other = _read(left, "left"), _read(right, "right")
+    for column in (one, other):
         if len(column.shape) != 1:
-            raise ValueError(f"{what} has shape {column.shape}: pass a one-dimensional column")
-    with _table(other, _numbers(other), table) as t:
-        fresh = t.insert(other.array, _positions(other))
-        repeats = not fresh.all()
-        if repeats:
-            _number(t, other, other.array[fresh])
-            codes = t.find(other.array, found=False)[0]
-        at, found = t.find(one.array)
-    pairs = _all_partners(at, found, codes, how) if repeats else _single_partners(at, found, how)
-    return one.as_tensor(pairs[0]), one.as_tensor(pairs[1])
-
-
-# ---- columns ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class _Column:
-    """A column as a table takes it, and the ways back to what the user has."""
-
-    array: Any
-    dtype: np.dtype[Any]  # of the table's keys
-    shape: tuple[int, ...]
-    give: Callable[[Any], Any]  # keys of the table, as the user has them
-    framework: str | None = None  # of a tensor on the CPU
-    ordinal: int | None = None  # of the GPU
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def on_device(self) -> bool:
-        return self.ordinal is not None
-
-    def as_tensor(self, array: Any) -> Any:
-        return array if self.framework is None else _tensors.give(self.framework, array)
-
-    def as_index(self, numbers: Any, table: dict[str, Any]) -> Any:
-        """Counts or codes as int64."""
-        if self.ordinal is None:
-            return self.as_tensor(numbers.astype(_INDEX, copy=False))
-        if _numbers(self) == _INDEX:
-            return numbers
-        _settle(self, table)
-        return _converted(numbers, _INDEX, self.ordinal, "numbers")
-
-
-def _column(given: Any, what: str) -> _Column:
-    if _arrays.on_device(given):
-        return _on_device(given, what)
-    return _packed(_parts(given, what), isinstance(given, tuple) and _is_several(given), what)
-
-
-def _alike(a: Any, name_a: str, b: Any, name_b: str) -> tuple[_Column, _Column]:
-    """Two columns of keys for one table."""
-    if _arrays.on_device(a) and _arrays.on_device(b):
-        one, other = _on_device(a, name_a), _on_device(b, name_b)
-        if one.dtype != other.dtype:
-            raise TypeError(f"{name_a} have dtype {one.dtype}, {name_b} {other.dtype}: convert one of them")
-        return one, other
-    if _arrays.on_device(a):
-        one = _on_device(a, name_a)
-        return one, _as_others(b, one.dtype, name_b)
-    if _arrays.on_device(b):
-        other = _on_device(b, name_b)
-        return _as_others(a, other.dtype, name_a), other
-    several = [isinstance(given, tuple) and _is_several(given) for given in (a, b)]
-    left, right = _parts(a, name_a), _parts(b, name_b)
-    if several[0] != several[1] or len(left) != len(right):
-        raise ValueError(
-            f"{name_a} is {len(left)} column(s), {name_b} {len(right)}: pass two columns, or two tuples of as many"
-        )
-    for i in range(len(left)):
-        left[i], right[i] = _of_one_dtype(left[i], name_a, right[i], name_b)
-    return _packed(left, several[0], name_a), _packed(right, several[1], name_b)
-
-
-def _as_others(given: Any, dtype: np.dtype[Any], what: str) -> _Column:
-    """A host column for a table of this dtype, which is that of a column on a device."""
-    array = _arrays.to_base(_arrays.column(given, what), dtype, what)
-    return _encoded(_Part(array, _tensors.array_library(given)), what)
-
-
-def _is_several(given: tuple[Any, ...]) -> bool:
-    """A tuple of columns, not of numbers."""
-    return len(given) > 0 and all(_is_column(part) for part in given)
-
-
-def _is_column(given: Any) -> bool:
-    if isinstance(given, (str, bytes)):
-        return False
-    return given.ndim > 0 if hasattr(given, "ndim") else hasattr(given, "__len__")
-
-
-@dataclass
-class _Part:
-    """A host column as it was given."""
-
-    array: Array
-    framework: str | None
-
-
-def _parts(given: Any, what: str) -> list[_Part]:
-    if not (isinstance(given, tuple) and _is_several(given)):
-        return [_Part(_arrays.column(given, what), _tensors.array_library(given))]
-    parts = []
-    for i, part in enumerate(given):
-        if _arrays.on_device(part):
-            raise Unsupported(f"{what}[{i}] is on a GPU: pass host columns, or make one 8-byte key of them there")
-        parts.append(_Part(_arrays.column(part, f"{what}[{i}]"), _tensors.array_library(part)))
-        if parts[i].array.shape != parts[0].array.shape:
-            raise ValueError(
-                f"{what}[{i}] has shape {parts[i].array.shape}, {what}[0] {parts[0].array.shape}: pass columns of one "
-                "length"
-            )
-    return parts
-
-
-def _of_one_dtype(a: _Part, name_a: str, b: _Part, name_b: str) -> tuple[_Part, _Part]:
-    """The same elements in one dtype: rather that of a."""
-    one, other = a.array.dtype, b.array.dtype
-    if one == other:
-        return a, b
-    numbers = {one.kind, other.kind} <= set("biufmM")
-    if one.kind == other.kind and one.kind in "SU":
-        wide = np.promote_types(one, other)
-    elif {one.kind, other.kind} == set("SU"):
-        raise TypeError(f"{name_a} have dtype {one}, {name_b} {other}: decode the bytes, or encode the text")
-    elif numbers and a.array.size == 0:
-        wide = other
+            raise ValueError(f"{column.what} has shape {column.shape}: pass a one-dimensional column")
+    arrays = _two_plain(one, other, floats, table)
+    if arrays is not None:
+        hosts = _table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1])
+        at, codes = _table_verbs.join_indexer(*hosts, table)
+        groups = 0 if codes is None else int(codes.max(initial=-1)) + 1
     else:
-        try:
-            return a, _Part(_arrays.to_base(b.array, one, name_b), b.framework)
-        except (OverflowError, TypeError):
-            if not numbers:
-                raise
-            wide = np.promote_types(one, other)
-            if not _arrays.lossless(one, wide) or not _arrays.lossless(other, wide):
-                raise
-    return _Part(a.array.astype(wide), a.framework), _Part(b.array.astype(wide), b.framework)
+        index = _index(other, nulls, floats, table)
+        codes = _ids(index, other)
+        at, groups = _find(index, one, other), index.size
+    pairs = _single_partners(at, how) if codes is None else _all_partners(at, codes, groups, how)
+    return one.give_numbers(pairs[0], False), one.give_numbers(pairs[1], False)
 
 
-def _packed(parts: list[_Part], several: bool, what: str) -> _Column:
-    """One column of keys: a host array as it is, or records of several."""
-    encoded = [_encoded(part, what) for part in parts]
-    if not several:
-        return encoded[0]
-    fields = [np.dtype(part.dtype if _records.is_record(part.dtype) else _stored(part.dtype)) for part in encoded]
-    dtype = np.dtype([(f"f{i}", field) for i, field in enumerate(fields)])
-    rows = np.empty(encoded[0].shape, dtype)
-    for i, part in enumerate(encoded):
-        rows[f"f{i}"] = _arrays.to_store(part.array, part.dtype, fields[i], what)
-
-    def give(keys: Array) -> tuple[Any, ...]:
-        return tuple(
-            part.give(_arrays.from_store(np.ascontiguousarray(keys[f"f{i}"]), part.dtype))
-            for i, part in enumerate(encoded)
-        )
-
-    return _Column(rows, dtype, rows.shape, give)
+# ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def _encoded(part: _Part, what: str) -> _Column:
-    """A host column in a dtype of tables. Text is the bytes of its characters; bytes are made a multiple of 4 wide."""
-    array, framework, given = part.array, part.framework, part.array.dtype
-    if given.kind in "US":
-        wide = np.dtype(f"S{max(-(-given.itemsize // 4) * 4, 4)}")
-        if given.kind == "S":
-            return _Column(array.astype(wide, copy=False), wide, array.shape, lambda keys: keys.astype(given))
-        text = np.ascontiguousarray(array, given if given.itemsize else "U1").reshape(array.shape)
-        return _Column(text.view(wide), wide, array.shape, lambda keys: keys.view(text.dtype))
-    dtype = _arrays.table_dtype(given, f"the dtype of {what}")
-    return _Column(
-        array, dtype, array.shape, lambda keys: keys if framework is None else _tensors.give(framework, keys), framework
-    )
-
-
-def _on_device(given: Any, what: str) -> _Column:
-    """Elements of 1 and 2 bytes are made 4 wide by their library, and narrow again."""
-    ordinal = _ordinal(given)
-    seen = _seen(given, ordinal, what)
-    dtype = _arrays.table_dtype(seen.dtype, f"the dtype of {what}")
-    wide = np.dtype(np.float32) if dtype == np.float16 else _stored(dtype)
-    if wide == dtype:
-        return _Column(given, dtype, seen.shape, lambda keys: keys, ordinal=ordinal)
-    return _Column(
-        _converted(given, wide, ordinal, what),
-        wide,
-        seen.shape,
-        lambda keys: _converted(keys, dtype, ordinal, what),
-        ordinal=ordinal,
-    )
-
-
-def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return _arrays.store_dtype(dtype, keys=True)
-
-
-def _seen(array: Any, ordinal: int, what: str) -> _device.DeviceView:
-    with _cuda.current(ordinal):
-        return _device.view(array, ordinal, _device.current_stream(array, ordinal), what)
-
-
-def _ordinal(array: Any) -> int:
-    """The number of the GPU on which an array lies."""
-    if hasattr(array, "__dlpack_device__"):
-        return int(array.__dlpack_device__()[1])
-    return int(_core.pointer_device(array.__cuda_array_interface__["data"][0])[1])
-
-
-def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any:
-    with _cuda.current(ordinal):
-        return _device.astype(array, dtype, ordinal, _device.current_stream(array, ordinal), what)
-
-
-# ---- tables ----------------------------------------------------------------------------------------------------------
-
-
-def _table(column: _Column, value_dtype: np.dtype[Any] | None, given: dict[str, Any]) -> Table:
-    for name in _OURS:
-        if name in given:
-            raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
-    place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
-    return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
-
-
-def _settle(column: _Column, given: dict[str, Any]) -> None:
-    """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
-    if column.ordinal is not None and given.get("stream") is not None:
-        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal))
-
-
-def _by_appearance(order: str) -> bool:
+def _check(table: dict[str, Any], nulls: str, floats: str, order: str = "any") -> None:
+    """Refuse arguments before anything is done."""
     if order not in ("any", "first"):
         raise InvalidArgument(f"order={order!r} is neither 'any' nor 'first'")
-    return order == "first"
+    if nulls not in ("group", "drop", "refuse"):
+        raise InvalidArgument(f"nulls={nulls!r} is none of 'group', 'drop', 'refuse'")
+    if floats not in ("numbers", "bits"):
+        raise InvalidArgument(f"floats={floats!r} is neither 'numbers' nor 'bits'")
+    for name in _OURS:
+        if name in table:
+            raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
 
 
-def _numbers(column: _Column) -> np.dtype[Any]:
-    """The dtype of counts, codes and positions in a table: narrow slots are faster. They are given back as int64."""
-    narrow = column.size < 2**31 and (not column.on_device or _device.converts(column.array))
-    return np.dtype(np.int32) if narrow else _INDEX
+def _is_element(given: Any) -> bool:
+    """A single number, text or time, not a column."""
+    return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0
 
 
-def _positions(column: _Column) -> Any:
-    """0, 1, ... in the shape and on the device of a column."""
-    host = np.arange(column.size, dtype=_numbers(column)).reshape(column.shape)
-    return host if column.ordinal is None else _cuda.from_host(host, column.ordinal)
+def _read(given: Any, what: str) -> Column:
+    if isinstance(given, tuple):
+        for i, part in enumerate(given):
+            if _arrays.on_device(part):
+                raise Unsupported(f"{what}[{i}] is on a GPU: pass host columns, or make one 8-byte key of them there")
+    return read(given, what)
 
 
-def _pairs(t: Table, column: _Column) -> tuple[Any, Any]:
-    return t.export(like=column.array) if column.on_device else t.export()
+# ---- an index, or a table of numbers ---------------------------------------------------------------------------------
 
 
-def _first_seen(column: _Column, given: dict[str, Any]) -> Any:
-    """Distinct keys in the order of their first appearance."""
-    with _table(column, _numbers(column), given) as t:
-        if column.ordinal is None:
-            return _in_order(t, column.array.reshape(-1), None)
-        return _in_order_on_device(t, column)
-
-
-def _in_order(t: Table, keys: Array, codes: Array | None) -> Array:
-    """The distinct keys of a host column in the order of their first appearance; codes[i] becomes keys[i]'s number.
-
-    Where most of the keys that come are known after a part of the column, the others are looked up piece by piece, and
-    only those that are not there are put in order.
-    """
-    dtype = t.value_dtype
-    parts, known, start, size, few = [keys[:0]], 0, 0, max(_FIRST_PIECE, keys.size // 16), False
-    while start < keys.size:
-        piece = keys[start : start + size]
-        new, at = piece, None
-        if few:
-            found = t.contains(piece) if codes is None else _look_up(t, piece, codes[start : start + size])
-            at = np.flatnonzero(~found)
-            new = piece[at]
-        # A key that is known has a smaller value, and keeps it.
-        mask = t.accumulate(new, np.arange(start, start + new.size, dtype=dtype), op="min", out=None if few else False)
-        values = t.find(new[mask], found=False)[0] if few else t.values()
-        first = np.zeros(new.size, bool)
-        first[values[values >= start] - start] = True
-        parts.append(new[first])
-        if codes is not None:
-            t.insert_or_assign(parts[-1], np.arange(known, known + parts[-1].size, dtype=dtype), out=False)
-            codes[slice(start, start + size) if at is None else start + at] = t.find(new, found=False)[0]
-        known += parts[-1].size
-        some = first if few else first[-piece.size // 4 :]
-        few = bool(np.count_nonzero(some) * 8 < (piece.size if few else some.size))
-        start += piece.size
-        size = _PIECE if few else keys.size
-    return np.concatenate(parts)
-
-
-def _look_up(t: Table, keys: Array, codes: Array) -> Array:
-    """Which keys are there; their values go into the codes."""
-    codes[:], found = t.find(keys)
-    return found
-
-
-def _in_order_on_device(t: Table, column: _Column) -> Any:
-    """The same on a GPU, of the whole column at once; the values in the table become positions."""
-    assert column.ordinal is not None
-    t.accumulate(column.array, _positions(column), op="min", out=False)
-    keys, positions = _pairs(t, column)
-    stream = _device.current_stream(column.array, column.ordinal)
-    order = np.argsort(_device.to_host(positions, column.ordinal, stream, "positions"))
-    return _to_device(_device.to_host(keys, column.ordinal, stream, "keys")[order], column, stream)
-
-
-def _to_device(host: Array, column: _Column, stream: int) -> Any:
-    """A host array as one of the column's library, on its GPU."""
-    assert column.ordinal is not None
-    with _cuda.current(column.ordinal):
-        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, stream)
-        room = _device.view(array, column.ordinal, stream, "keys")
-        _cuda.copy_from_host(np.ascontiguousarray(host), room.ptr, column.ordinal, stream)
-        return _device.give(column.array, array)
-
-
-def _number(t: Table, column: _Column, distinct: Any) -> None:
-    """Make number i the value of distinct[i]."""
-    n = len(distinct) if column.ordinal is None else _seen(distinct, column.ordinal, "keys").size
-    numbers = np.arange(n, dtype=_numbers(column))
-    t.insert_or_assign(
-        distinct, numbers if column.ordinal is None else _cuda.from_host(numbers, column.ordinal), out=False
+def _index(column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False) -> CoreIndex:
+    """An empty index for the keys of a column."""
+    for name, value in table.items():
+        if name not in _OF_INDEX or (name == "device" and value not in ("auto", "cpu")):
+            raise Unsupported(
+                f"{name}={value!r} is for keys that are single numbers or times without nulls: leave it out, "
+                f"{column.what} is kept by an index of its own, which takes threads, seed and capacity"
+            )
+    return CoreIndex(
+        column.schema,
+        nulls,
+        floats,
+        table.get("threads"),
+        counts,
+        table.get("capacity") or 0,
+        table.get("seed") or 0,
     )
 
 
-def _results(t: Table, column: _Column, order: str, given: dict[str, Any]) -> tuple[Any, Any]:
-    """(distinct keys, their values in the table)."""
-    if not _by_appearance(order):
-        return _pairs(t, column)
-    distinct = _first_seen(column, given)
-    return distinct, t.find(distinct, found=False)[0]
+def _ids(index: CoreIndex, column: Column) -> Array:
+    ids = np.empty(column.length, _INDEX)
+    index.add(column.schema, column.chunks, ids)
+    return ids
+
+
+def _find(index: CoreIndex, column: Column, others: Column) -> Array:
+    ids = np.empty(column.length, _INDEX)
+    try:
+        index.find(column.schema, column.chunks, ids)
+    except TypeError as error:
+        raise TypeError(f"{column.what} beside {others.what}: {error}") from None
+    return ids
+
+
+def _wants_table(column: Column, table: dict[str, Any]) -> bool:
+    """Can a table have these keys, and is it asked for, or faster?"""
+    if column.stored is None or len(column.chunks) != 1:
+        return False
+    return column.length >= _FEW or any(
+        name not in ("threads", "seed", "capacity") for name in table if table[name] != "cpu"
+    )
+
+
+def _plain(column: Column, floats: str, table: dict[str, Any]) -> Array | None:
+    """The keys as numpy has them, if a table is to take them."""
+    if not _wants_table(column, table):
+        return None
+    view = View(Keys(column.schema, sliced(column.chunks[0], 0, column.length)))
+    if view.nulls() is not None:
+        return None
+    assert column.stored is not None
+    array = view.values(column.stored)
+    return canonical(array) if floats == "numbers" and array.dtype.kind == "f" else array
+
+
+def _two_plain(one: Column, other: Column, floats: str, table: dict[str, Any]) -> tuple[Array, Array] | None:
+    """The same of two columns, in one dtype."""
+    a, b = one.stored, other.stored
+    formats = {describe(one.schema)[0], describe(other.schema)[0]}
+    if a is None or b is None or (len(formats) > 1 and not formats <= _INTEGERS):
+        return None
+    wide = np.promote_types(a, b)
+    if a != b and wide.kind not in "iu":  # int64 and uint64 have no such dtype
+        return None
+    if not (_wants_table(one, table) or _wants_table(other, table)):
+        return None
+    force = {**table, "backend": table.get("backend")}
+    left, right = _plain(one, floats, force), _plain(other, floats, force)
+    if left is None or right is None:
+        return None
+    return left.astype(wide, copy=False), right.astype(wide, copy=False)
+
+
+# ---- arrays of a device ----------------------------------------------------------------------------------------------
+
+
+def _on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColumn:
+    column = _table_verbs.on_device(given, what)
+    return _table_verbs.equal_numbers(column) if floats == "numbers" else column
+
+
+def _alike_on_device(keys: Any, among: Any, floats: str) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
+    """Two columns of keys for one table, of which one or both are on a GPU."""
+    if _arrays.on_device(keys) and _arrays.on_device(among):
+        one, other = _on_device(keys, "keys", floats), _on_device(among, "among", floats)
+        if one.dtype != other.dtype:
+            raise TypeError(f"keys have dtype {one.dtype}, among {other.dtype}: convert one of them")
+        return one, other
+    if _arrays.on_device(keys):
+        one = _on_device(keys, "keys", floats)
+        return one, _table_verbs.as_others(among, one.dtype, "among")
+    other = _on_device(among, "among", floats)
+    return _table_verbs.as_others(keys, other.dtype, "keys"), other
 
 
 # ---- aggregates ------------------------------------------------------------------------------------------------------
 
 
-def _values(values: Any, column: _Column) -> tuple[Any, np.dtype[Any]]:
-    """Values for the elements of a column, and the dtype in which they were given."""
+def _values(values: Any, shape: tuple[int, ...], on_device: bool) -> tuple[Any, np.dtype[Any]]:
+    """Values for the elements of a column of this shape, and the dtype in which they were given."""
     if _arrays.on_device(values):
-        seen = _seen(values, _ordinal(values), "values")
-        given, shape = seen.dtype, seen.shape
+        given, own = _table_verbs.seen(values, "values")
     else:
         values = _arrays.column(values, "values")
-        given, shape = values.dtype, values.shape
-    if shape not in ((), column.shape):
-        raise ValueError(f"values have shape {shape}, keys {column.shape}: pass one value per key, or a number for all")
+        given, own = values.dtype, values.shape
+    if own not in ((), shape):
+        raise ValueError(f"values have shape {own}, keys {shape}: pass one value per key, or a number for all")
     if given.kind not in "biufmM":
         raise TypeError(f"values have dtype {given}: pass single numbers or times")
-    if shape and column.on_device != _arrays.on_device(values):
-        places = ("a GPU", "the host") if column.on_device else ("the host", "a GPU")
+    if own and on_device != _arrays.on_device(values):
+        places = ("a GPU", "the host") if on_device else ("the host", "a GPU")
         raise TypeError(f"keys are on {places[0]} and values on {places[1]}: copy them to one place")
     return values, given
 
 
-def _result_dtype(given: np.dtype[Any], op: str) -> np.dtype[Any]:
+def _stored(given: np.dtype[Any], op: str, dtype: Any) -> np.dtype[Any]:
+    """The dtype of results."""
+    if dtype is not None:
+        return _arrays.table_dtype(dtype, "dtype")
     if op in ("min", "max"):
         return given
     if given.kind == "M" or (given.kind == "m" and op == "mean"):
@@ -537,27 +396,34 @@ def _result_dtype(given: np.dtype[Any], op: str) -> np.dtype[Any]:
     return {"u": np.dtype(np.uint64), "f": _FLOAT, "m": given}.get(given.kind, _INDEX)
 
 
-def _rounded(values: Any, dtype: np.dtype[Any]) -> Any:
-    if _arrays.on_device(values):
-        return _converted(values, dtype, _ordinal(values), "values")
-    return np.asarray(values, dtype)
+def _reduce(ids: Array, groups: int, amounts: Any, op: str, stored: np.dtype[Any]) -> Array:
+    """What the values of each id come to; ids below 0 are left out."""
+    amounts = np.broadcast_to(np.asarray(amounts), ids.shape)
+    if (ids < 0).any():
+        amounts, ids = amounts[ids >= 0], ids[ids >= 0]
+    if op == "mean":
+        counts = np.bincount(ids, minlength=groups)
+        return np.bincount(ids, amounts.astype(_FLOAT), groups) / counts
+    missing = amounts != amounts if amounts.dtype.kind in "fmM" else np.zeros(0, bool)
+    if op == "sum":
+        amounts = _arrays.to_base(amounts, stored, "values") if stored.kind in "iu" else amounts.astype(stored)
+        if stored.kind == "m" and missing.any():
+            amounts, ids = amounts[~missing], ids[~missing]
+        sums = np.zeros(groups, np.int64 if stored.kind == "m" else stored)
+        np.add.at(sums, ids, amounts.view(np.int64) if stored.kind == "m" else amounts)
+        return sums.view(stored)
+    results = np.empty(groups, stored)
+    results[ids] = amounts  # of a group without any number, what it has
+    if missing.any():
+        amounts, ids = amounts[~missing], ids[~missing]
+        results[ids] = amounts
+    (np.minimum if op == "min" else np.maximum).at(results, ids, amounts)
+    return results
 
 
-def _accumulate_numbers(t: Table, column: _Column, values: Any, op: Literal["min", "max"]) -> None:
-    """min or max of floats: NaNs come last, and only where there is nothing else."""
-    keys = column.array
-    if _arrays.on_device(values) and not _device.converts(values):
-        raise Unsupported(
-            f"{op!r} of floats in a {type(values).__name__} cannot leave out NaNs: pass CuPy's or PyTorch's"
-        )
-    nans = values != values
-    if not nans.any():
-        t.accumulate(keys, values, op=op, out=False)
-    elif np.ndim(nans) == 0:
-        t.insert(keys, values, out=False)
-    else:
-        t.accumulate(keys[~nans], values[~nans], op=op, out=False)
-        t.insert(keys[nans], values[nans], out=False)
+def _numbers_of(column: Column, results: Array) -> Any:
+    """Results as the column's library has them, but for times, which some lack."""
+    return results if results.dtype.kind in "mM" else column.give_numbers(results, False)
 
 
 # ---- joins -----------------------------------------------------------------------------------------------------------
@@ -565,35 +431,26 @@ def _accumulate_numbers(t: Table, column: _Column, values: Any, op: Literal["min
 Pairs = tuple[Array, Array]
 
 
-def _single_partners(at: Array, found: Array, how: str) -> Pairs:
-    """No key of the right column repeats: element i of the left one meets the element at[i] of it, if found[i]."""
+def _single_partners(at: Array, how: str) -> Pairs:
+    """No key of the right column repeats: element i of the left one meets element at[i] of it, if that is not -1."""
     if how == "left":
-        return np.arange(len(at), dtype=_INDEX), np.where(found, at, -1).astype(_INDEX, copy=False)
-    left = np.flatnonzero(found)
-    return left, at[left].astype(_INDEX, copy=False)
+        return np.arange(len(at), dtype=_INDEX), at
+    left = np.flatnonzero(at >= 0)
+    return left, at[left]
 
 
-def _all_partners(at: Array, found: Array, codes: Array, how: str) -> Pairs:
-    """Element i of the left column meets all elements of the right one whose code is at[i], if found[i]."""
-    by_code = _grouped(codes)
-    counts = np.bincount(codes)
-    starts = np.cumsum(counts) - counts
-    left = np.arange(len(at), dtype=_INDEX) if how == "left" else np.flatnonzero(found)
-    here, code = found[left], at[left]
-    partners = np.where(here, counts[code], 1)  # -1 is a partner, too
+def _all_partners(at: Array, codes: Array, groups: int, how: str) -> Pairs:
+    """Element i of the left column meets all elements of the right one whose code is at[i], if that is not -1."""
+    offsets, rows = rows_by_id(codes, groups)
+    left = np.arange(len(at), dtype=_INDEX) if how == "left" else np.flatnonzero(at >= 0)
+    code = at[left]
+    here = code >= 0
+    starts = offsets[code] if groups else np.zeros(len(left), _INDEX)
+    partners = np.where(here, offsets[code + 1] - starts, 1)  # -1 is a partner, too
     ends = np.cumsum(partners)
     i = np.repeat(left, partners)
     step = np.arange(len(i), dtype=_INDEX) - np.repeat(ends - partners, partners)
-    right = by_code[np.repeat(starts[code], partners) + step]  # of an absent key, whose code is 0, some element
-    return i, right if how == "inner" else np.where(np.repeat(here, partners), right, -1)
-
-
-def _grouped(codes: Array) -> Array:
-    """Positions in the order of their codes, ascending for each."""
-    bits = len(codes).bit_length()
-    if 2 * bits > _BITS_OF_PAIRS:
-        return np.argsort(codes, kind="stable")
-    # Plain numbers are sorted several times as fast as positions by their codes.
-    both = codes.astype(_INDEX) << bits | np.arange(len(codes), dtype=_INDEX)
-    both.sort()
-    return both & ((1 << bits) - 1)
+    there = np.repeat(here, partners)
+    right = np.full(len(i), -1, _INDEX)
+    right[there] = rows[(np.repeat(starts, partners) + step)[there]]
+    return i, right

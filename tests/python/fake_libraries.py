@@ -57,12 +57,15 @@ class ndarray:
     def __ne__(self, other):
         return type(self)(0, 0, self.array != other.array)
 
+    def __add__(self, number):
+        return type(self)(0, 0, self.array + self.array.dtype.type(number))
+
     def __truediv__(self, other):
         return type(self)(0, 0, self.array / other.array)
 
     def __setitem__(self, at, value):
         self.written_on = Stream.current
-        self.array[at] = value.array if isinstance(value, ndarray) else value
+        self.array[at.array if isinstance(at, ndarray) else at] = value.array if isinstance(value, ndarray) else value
 
     def astype(self, dtype):
         return type(self)(0, 0, self.array.astype(dtype))
@@ -234,6 +237,17 @@ def exchange_type(name="Tensor", module="torch", major=1):
 
         def to(self, dtype):
             return Array(self.array.astype(dtype), self.device, self.kind)
+
+        def __add__(self, number):
+            return type(self)(self.array + self.array.dtype.type(number))
+
+        def __ne__(self, other):
+            return type(self)(self.array != other.array)
+
+        __hash__ = None
+
+        def __setitem__(self, at, value):
+            self.array[at.array] = value
 
         def __dlpack_device__(self):
             return self.kind, self.device

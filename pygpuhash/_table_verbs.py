@@ -1,0 +1,383 @@
+"""Verbs over tables: of arrays on a GPU, and of host arrays of single numbers and times.
+
+Each makes a `Table` for the call and closes it. Keys compare by their bits here; `verbs` has made equal numbers alike.
+Results are arrays of the column's library, one-dimensional but for codes and masks, which have the column's shape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pygpuhash import _arrays, _core, _cuda, _device
+from pygpuhash.errors import OptionNotFound, Unsupported
+from pygpuhash.table import Table
+
+__all__ = [
+    "KeyColumn",
+    "as_others",
+    "equal_numbers",
+    "factorize",
+    "group_reduce",
+    "isin",
+    "join_indexer",
+    "on_device",
+    "on_host",
+    "seen",
+    "unique",
+    "value_counts",
+]
+
+Order = Literal["any", "first"]
+Array = np.ndarray[Any, Any]
+
+_FLOAT = np.dtype(np.float64)
+_INDEX = np.dtype(np.int64)
+_FIRST_PIECE, _PIECE = 1 << 14, 1 << 18  # elements that are put in order at first, and looked up at a time
+
+
+def unique(column: KeyColumn, order: Order, table: dict[str, Any]) -> Any:
+    """The distinct keys."""
+    if order == "first":
+        return column.give(_first_seen(column, table))
+    with _table(column, None, table) as t:
+        t.insert(column.array, out=False)
+        return column.give(_pairs(t, column)[0])
+
+
+def value_counts(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[Any, Any]:
+    """(distinct keys, how often each occurs, int64)."""
+    with _table(column, _numbers(column), table) as t:
+        t.accumulate(column.array, 1, out=False)
+        distinct, counts = _results(t, column, order, table)
+    return column.give(distinct), column.as_index(counts, table)
+
+
+def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[Any, Any]:
+    """(codes, distinct keys)."""
+    with _table(column, _numbers(column), table) as t:
+        if order == "first" and not column.on_device:
+            codes = np.empty(column.shape, _INDEX)
+            distinct = _in_order(t, column.array.reshape(-1), codes.reshape(-1))
+        else:
+            if order == "first":
+                distinct = _in_order_on_device(t, column)
+            elif column.on_device:
+                t.insert(column.array, 0, out=False)
+                distinct = _pairs(t, column)[0]
+            else:
+                distinct = column.array[t.insert(column.array, 0)]
+            _number(t, column, distinct)
+            codes = t.find(column.array, found=False)[0]
+    return column.as_index(codes, table), column.give(distinct)
+
+
+def isin(column: KeyColumn, others: KeyColumn, table: dict[str, Any]) -> Any:
+    """Which keys are among others; the table is on the GPU of either."""
+    with _table(others if others.on_device else column, None, table) as t:
+        t.insert(others.array, out=False)
+        return t.contains(column.array)
+
+
+def group_reduce(
+    column: KeyColumn,
+    amounts: Any,
+    given: np.dtype[Any],
+    op: Literal["sum", "min", "max", "mean"],
+    stored: np.dtype[Any],
+    order: Order,
+    table: dict[str, Any],
+) -> tuple[Any, Any]:
+    """(distinct keys, what the values of each come to). given, stored: dtypes of the values and of the results."""
+    if op == "mean" and column.on_device and not _device.converts(column.array):
+        name = type(column.array).__name__
+        raise TypeError(
+            f"'mean' of a {name}, which cannot be divided: ask for 'sum' and 'count', or pass CuPy's arrays"
+        )
+    if op == "mean" or (given.kind == stored.kind == "f" and given != stored):
+        amounts = _rounded(amounts, stored)
+    with _table(column, stored, table) as t:
+        if op == "sum" and given.kind == "m":
+            _add_times(t, column.array, amounts)
+        elif op == "sum" or op == "mean":
+            t.accumulate(column.array, amounts, out=False)
+        elif given.kind in "fmM":
+            _accumulate_numbers(t, column, amounts, op)
+        else:
+            t.accumulate(column.array, amounts, op=op, out=False)
+        distinct, results = _results(t, column, order, table)
+    if op == "mean":
+        with _table(column, _FLOAT, table) as t:
+            t.accumulate(column.array, 1.0, out=False)
+            counts = t.find(distinct, found=False)[0]
+        _settle(column, table)
+        results = results / counts
+    return column.give(distinct), results
+
+
+def join_indexer(one: KeyColumn, other: KeyColumn, table: dict[str, Any]) -> tuple[Array, Array | None]:
+    """(codes of the left column, -1 where absent; codes of the right one), host columns of one dtype.
+
+    Codes of the right column are None where no key repeats in it: then its positions are what the left one's codes are.
+    """
+    with _table(other, _numbers(other), table) as t:
+        fresh = t.insert(other.array, _positions(other))
+        codes = None
+        if not fresh.all():
+            _number(t, other, other.array[fresh])
+            codes = t.find(other.array, found=False)[0].astype(_INDEX, copy=False)
+        at, found = t.find(one.array)
+    return np.where(found, at, -1).astype(_INDEX, copy=False), codes
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class KeyColumn:
+    """A column as a table takes it, and the way back of its keys."""
+
+    array: Any
+    dtype: np.dtype[Any]  # of the table's keys
+    shape: tuple[int, ...]
+    give: Callable[[Any], Any]  # keys of the table, as the user has them
+    ordinal: int | None = None  # of the GPU
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def on_device(self) -> bool:
+        return self.ordinal is not None
+
+    def as_index(self, numbers: Any, table: dict[str, Any]) -> Any:
+        """Counts or codes as int64."""
+        if self.ordinal is None:
+            return numbers.astype(_INDEX, copy=False)
+        if _numbers(self) == _INDEX:
+            return numbers
+        _settle(self, table)
+        return _converted(numbers, _INDEX, self.ordinal, "numbers")
+
+
+def on_host(array: Array) -> KeyColumn:
+    """A host array of a dtype that tables have."""
+    return KeyColumn(array, array.dtype, array.shape, lambda keys: keys)
+
+
+def as_others(given: Any, dtype: np.dtype[Any], what: str) -> KeyColumn:
+    """A host column for a table of this dtype, which is that of a column on a device."""
+    return on_host(_arrays.to_base(_arrays.column(given, what), dtype, what))
+
+
+def on_device(given: Any, what: str) -> KeyColumn:
+    """An array on a GPU. Elements of 1 and 2 bytes are made 4 wide by their library, and narrow again."""
+    ordinal = _ordinal(given)
+    seen = _seen(given, ordinal, what)
+    dtype = _arrays.table_dtype(seen.dtype, f"the dtype of {what}")
+    wide = np.dtype(np.float32) if dtype == np.float16 else _stored(dtype)
+    if wide == dtype:
+        return KeyColumn(given, dtype, seen.shape, lambda keys: keys, ordinal=ordinal)
+    return KeyColumn(
+        _converted(given, wide, ordinal, what),
+        wide,
+        seen.shape,
+        lambda keys: _converted(keys, dtype, ordinal, what),
+        ordinal=ordinal,
+    )
+
+
+def equal_numbers(column: KeyColumn) -> KeyColumn:
+    """Of floats on a GPU, equal numbers have equal bits: one zero, one NaN. Only CuPy and PyTorch can be asked."""
+    if column.dtype.kind != "f" or not _device.converts(column.array):
+        return column
+    array = column.array + 0
+    array[array != array] = math.nan
+    return replace(column, array=array)
+
+
+def seen(array: Any, what: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The dtype and the shape of an array on a GPU."""
+    view = _seen(array, _ordinal(array), what)
+    return view.dtype, view.shape
+
+
+def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return _arrays.store_dtype(dtype, keys=True)
+
+
+def _seen(array: Any, ordinal: int, what: str) -> _device.DeviceView:
+    with _cuda.current(ordinal):
+        return _device.view(array, ordinal, _device.current_stream(array, ordinal), what)
+
+
+def _ordinal(array: Any) -> int:
+    """The number of the GPU on which an array lies."""
+    if hasattr(array, "__dlpack_device__"):
+        return int(array.__dlpack_device__()[1])
+    return int(_core.pointer_device(array.__cuda_array_interface__["data"][0])[1])
+
+
+def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any:
+    with _cuda.current(ordinal):
+        return _device.astype(array, dtype, ordinal, _device.current_stream(array, ordinal), what)
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str, Any]) -> Table:
+    place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
+    try:
+        return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
+    except OptionNotFound as error:
+        if "backend" in given:
+            raise
+        raise OptionNotFound(
+            f"{error}. Besides options, verbs take order, nulls, floats and what Table takes"
+        ) from None
+
+
+def _settle(column: KeyColumn, given: dict[str, Any]) -> None:
+    """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
+    if column.ordinal is not None and given.get("stream") is not None:
+        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal))
+
+
+def _numbers(column: KeyColumn) -> np.dtype[Any]:
+    """The dtype of counts, codes and positions in a table: narrow slots are faster. They are given back as int64."""
+    narrow = column.size < 2**31 and (not column.on_device or _device.converts(column.array))
+    return np.dtype(np.int32) if narrow else _INDEX
+
+
+def _positions(column: KeyColumn) -> Any:
+    """0, 1, ... in the shape and on the device of a column."""
+    host = np.arange(column.size, dtype=_numbers(column)).reshape(column.shape)
+    return host if column.ordinal is None else _cuda.from_host(host, column.ordinal)
+
+
+def _pairs(t: Table, column: KeyColumn) -> tuple[Any, Any]:
+    return t.export(like=column.array) if column.on_device else t.export()
+
+
+def _first_seen(column: KeyColumn, given: dict[str, Any]) -> Any:
+    """Distinct keys in the order of their first appearance."""
+    with _table(column, _numbers(column), given) as t:
+        if column.ordinal is None:
+            return _in_order(t, column.array.reshape(-1), None)
+        return _in_order_on_device(t, column)
+
+
+def _in_order(t: Table, keys: Array, codes: Array | None) -> Array:
+    """The distinct keys of a host column in the order of their first appearance; codes[i] becomes keys[i]'s number.
+
+    Where most of the keys that come are known after a part of the column, the others are looked up piece by piece, and
+    only those that are not there are put in order.
+    """
+    dtype = t.value_dtype
+    parts, known, start, size, few = [keys[:0]], 0, 0, max(_FIRST_PIECE, keys.size // 16), False
+    while start < keys.size:
+        piece = keys[start : start + size]
+        new, at = piece, None
+        if few:
+            found = t.contains(piece) if codes is None else _look_up(t, piece, codes[start : start + size])
+            at = np.flatnonzero(~found)
+            new = piece[at]
+        # A key that is known has a smaller value, and keeps it.
+        mask = t.accumulate(new, np.arange(start, start + new.size, dtype=dtype), op="min", out=None if few else False)
+        values = t.find(new[mask], found=False)[0] if few else t.values()
+        first = np.zeros(new.size, bool)
+        first[values[values >= start] - start] = True
+        parts.append(new[first])
+        if codes is not None:
+            t.insert_or_assign(parts[-1], np.arange(known, known + parts[-1].size, dtype=dtype), out=False)
+            codes[slice(start, start + size) if at is None else start + at] = t.find(new, found=False)[0]
+        known += parts[-1].size
+        some = first if few else first[-piece.size // 4 :]
+        few = bool(np.count_nonzero(some) * 8 < (piece.size if few else some.size))
+        start += piece.size
+        size = _PIECE if few else keys.size
+    return np.concatenate(parts)
+
+
+def _look_up(t: Table, keys: Array, codes: Array) -> Array:
+    """Which keys are there; their values go into the codes."""
+    codes[:], found = t.find(keys)
+    return found
+
+
+def _in_order_on_device(t: Table, column: KeyColumn) -> Any:
+    """The same on a GPU, of the whole column at once; the values in the table become positions."""
+    assert column.ordinal is not None
+    t.accumulate(column.array, _positions(column), op="min", out=False)
+    keys, positions = _pairs(t, column)
+    stream = _device.current_stream(column.array, column.ordinal)
+    order = np.argsort(_device.to_host(positions, column.ordinal, stream, "positions"))
+    return _to_device(_device.to_host(keys, column.ordinal, stream, "keys")[order], column, stream)
+
+
+def _to_device(host: Array, column: KeyColumn, stream: int) -> Any:
+    """A host array as one of the column's library, on its GPU."""
+    assert column.ordinal is not None
+    with _cuda.current(column.ordinal):
+        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, stream)
+        room = _device.view(array, column.ordinal, stream, "keys")
+        _cuda.copy_from_host(np.ascontiguousarray(host), room.ptr, column.ordinal, stream)
+        return _device.give(column.array, array)
+
+
+def _number(t: Table, column: KeyColumn, distinct: Any) -> None:
+    """Make number i the value of distinct[i]."""
+    n = len(distinct) if column.ordinal is None else _seen(distinct, column.ordinal, "keys").size
+    numbers = np.arange(n, dtype=_numbers(column))
+    t.insert_or_assign(
+        distinct, numbers if column.ordinal is None else _cuda.from_host(numbers, column.ordinal), out=False
+    )
+
+
+def _results(t: Table, column: KeyColumn, order: str, given: dict[str, Any]) -> tuple[Any, Any]:
+    """(distinct keys, their values in the table)."""
+    if order != "first":
+        return _pairs(t, column)
+    distinct = _first_seen(column, given)
+    return distinct, t.find(distinct, found=False)[0]
+
+
+# ---- aggregates ------------------------------------------------------------------------------------------------------
+
+
+def _rounded(values: Any, dtype: np.dtype[Any]) -> Any:
+    if _arrays.on_device(values):
+        return _converted(values, dtype, _ordinal(values), "values")
+    return np.asarray(values, dtype)
+
+
+def _add_times(t: Table, keys: Array, spans: Any) -> None:
+    """Sums of times leave out NaTs; those of a group without any other are 0."""
+    spans = np.broadcast_to(spans, keys.shape)
+    nats = np.isnat(spans)
+    t.accumulate(keys[~nats], spans[~nats], out=False)
+    if nats.any():
+        t.insert(keys[nats], np.zeros(int(nats.sum()), spans.dtype), out=False)
+
+
+def _accumulate_numbers(t: Table, column: KeyColumn, values: Any, op: Literal["min", "max"]) -> None:
+    """min or max of floats and times: NaNs and NaTs come last, and only where there is nothing else."""
+    keys = column.array
+    if _arrays.on_device(values) and not _device.converts(values):
+        raise Unsupported(
+            f"{op!r} of floats in a {type(values).__name__} cannot leave out NaNs: pass CuPy's or PyTorch's"
+        )
+    nans = values != values
+    if not nans.any():
+        t.accumulate(keys, values, op=op, out=False)
+    elif np.ndim(nans) == 0:
+        t.insert(keys, values, out=False)
+    else:
+        t.accumulate(keys[~nans], values[~nans], op=op, out=False)
+        t.insert(keys[nans], values[nans], out=False)
