@@ -338,7 +338,7 @@ def test_times_that_are_missing_are_left_out(op, wanted, either):
 def test_a_table_refuses_to_combine_times_that_are_missing(op):
     with gh.Table(key_dtype="i8", value_dtype="m8[s]", device="cpu") as t:
         for values in (np.array([1, "NaT"], "m8[s]"), np.timedelta64("NaT")):
-            with pytest.raises(ValueError, match="values have NaT .* leave it out"):
+            with pytest.raises(ValueError, match=r"values have NaT .* leave it out"):
                 t.accumulate([1, 2], values, op=op)
         assert len(t) == 0
 
