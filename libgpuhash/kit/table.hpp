@@ -28,6 +28,7 @@
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
+#include "libgpuhash/kit/host_memory.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
@@ -36,8 +37,6 @@
 #include "libgpuhash/kit/team.hpp"
 
 namespace gpuhash {
-
-extern const gpuhash_host_api* host;  // set by plugin init (kit/plugin.hpp)
 
 inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
 inline constexpr size_t few_elements = 1024;
@@ -183,7 +182,14 @@ class table {
                       "an earlier device error left this table unusable; destroy it and build a new one");
   }
   gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;  // whole_table.hpp
+  // Does memory come from a resource of the caller's? Then all of it does, and the resource alone says what there is.
+  bool has_resource() const { return config_.memory && memory_.allocate != host->host_memory->allocate; }
+  // NO_MEMORY if so many bytes cannot all be had. Asked before they are taken, and written, one block after another.
+  gpuhash_status enough_memory(uint64_t bytes, gpuhash_error* err) const {
+    return on_cuda() || has_resource() ? gpuhash_status(GPUHASH_OK) : check_host_memory(bytes, false, err);
+  }
   gpuhash_status no_memory(gpuhash_error* err, uint64_t bytes) const {
+    if (const gpuhash_status s = enough_memory(bytes, err)) return s;  // with the figures
     return host->fail(
         err, GPUHASH_NO_MEMORY,
         "%llu bytes for the table could not be allocated; free some memory, or ask for a smaller capacity",
@@ -421,7 +427,8 @@ inline gpuhash_status table::fault(gpuhash_error* err, int e, const char* doing)
 }
 
 inline void* table::take_memory(size_t bytes, void* stream) {
-  if (config_.memory) return memory_.allocate(memory_.context, bytes, 128, stream);
+  if (has_resource()) return memory_.allocate(memory_.context, bytes, 128, stream);
+  if (config_.memory) return take_host_memory(bytes);
   void* p = nullptr;
   return api_.allocate(&p, bytes, stream) == 0 ? p : nullptr;
 }
