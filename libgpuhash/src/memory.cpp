@@ -19,13 +19,21 @@
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
 #endif
 
+// Tests check, and take, small blocks.
+#ifndef GPUHASH_MEMORY_CHECKED
+#define GPUHASH_MEMORY_CHECKED (uint64_t{64} << 20)
+#endif
+#ifndef GPUHASH_MEMORY_STEP
+#define GPUHASH_MEMORY_STEP (size_t{256} << 20)
+#endif
+
 namespace gpuhash {
 namespace {
 
 constexpr size_t cache_line = 64, huge_page = size_t{2} << 20, small_page = 4096;
-constexpr uint64_t checked_from = uint64_t{64} << 20;  // M1
-constexpr size_t step = size_t{256} << 20;             // M2
-constexpr size_t piece = size_t{16} << 20;             // of a step, for a thread
+constexpr uint64_t checked_from = GPUHASH_MEMORY_CHECKED;  // M1
+constexpr size_t step = GPUHASH_MEMORY_STEP;               // M2
+constexpr size_t piece = step / 16;                        // for a thread
 
 // ---- what there is --------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-// What to say when the system refuses pinned memory: how much was asked, and what limits it.
+// Pinned memory of the host, and what to say when it is refused: how much was asked, and what limits it.
 #pragma once
 #include <stdio.h>
 #include <string.h>
 
+#include "libgpuhash/kit/host_memory.hpp"
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
@@ -26,6 +27,14 @@ inline gpuhash_status no_pinned_memory(uint64_t bytes, const char* said, gpuhash
       "use placement=file on the CPU",
       (unsigned long long)bytes, said, (unsigned long long)meminfo("MemTotal"),
       (unsigned long long)meminfo("MemAvailable"));
+}
+
+// Pinned memory, which is released by the device. Asking the system for more than there is may end in the death of some
+// process instead of a refusal.
+inline gpuhash_status pin(const device_api& api, uint64_t bytes, void** p, gpuhash_error* err) {
+  if (const gpuhash_status lacking = check_host_memory(bytes, true, err)) return lacking;
+  const int refused = api.allocate_pinned(p, bytes);
+  return refused ? no_pinned_memory(bytes, api.error_text(refused), err) : gpuhash_status(GPUHASH_OK);
 }
 
 }  // namespace gpuhash

@@ -181,8 +181,6 @@ class stadium final : public table {
   gpuhash_status lay_out_behind_bus(place* out, void* stream, gpuhash_error* err) {
     stadium_table& t = out->layout;
     block slots{nullptr, t.cells() * t.stride};
-    // Asking the system for more than there is may end in the death of some process instead of a refusal.
-    if (const gpuhash_status lacking = check_host_memory(slots.bytes, true, err)) return lacking;
     uint64_t n_locks = 64;
     while (n_locks < most_locks && n_locks < t.cells()) n_locks *= 2;
     scratch tickets(*this, t.groups * sizeof(u64), stream);
@@ -191,8 +189,7 @@ class stadium final : public table {
     int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
     if (!e) e = api_.fill(locks.get(), 0, locks.bytes(), stream);
     if (e) return fault(err, e, "initialising the table");
-    if (const int refused = api_.allocate_pinned(&slots.p, slots.bytes))
-      return no_pinned_memory(slots.bytes, api_.error_text(refused), err);
+    if (const gpuhash_status refused = pin(api_, slots.bytes, &slots.p, err)) return refused;
     t.tickets = tickets.as<u64>();
     t.locks = locks.as<u32>();
     t.lock_mask = u32(n_locks - 1);
