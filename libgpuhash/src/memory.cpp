@@ -141,13 +141,11 @@ memory_room room_now(bool pinned) {
   }
 }
 
-// Are so many bytes to be checked? Else they are counted.
+// Are so many bytes to be checked? Else they are counted. After a refusal all are, until one passes.
 bool is_due(uint64_t bytes) {
-  if (bytes < checked_from && unchecked.fetch_add(bytes, std::memory_order_relaxed) + bytes < checked_from)
-    return false;
-  unchecked.store(0, std::memory_order_relaxed);
-  return true;
+  return bytes >= checked_from || unchecked.fetch_add(bytes, std::memory_order_relaxed) + bytes >= checked_from;
 }
+void has_passed() { unchecked.store(0, std::memory_order_relaxed); }
 
 // With page tables.
 uint64_t needed_for(uint64_t bytes) { return sum(bytes, bytes / 256); }
@@ -238,8 +236,9 @@ gpuhash_status check_memory(uint64_t bytes, uint32_t pinned, gpuhash_error* err)
   if (!is_due(bytes)) return GPUHASH_OK;
   const memory_room room = room_now(pinned != 0);
   const uint64_t others = granted.load(std::memory_order_relaxed);
-  return needed_for(bytes) > less(room.bytes, others) ? refuse(bytes, pinned != 0, others, room, err)
-                                                      : gpuhash_status(GPUHASH_OK);
+  if (needed_for(bytes) > less(room.bytes, others)) return refuse(bytes, pinned != 0, others, room, err);
+  has_passed();
+  return GPUHASH_OK;
 }
 
 gpuhash_status commit_memory(void* p, size_t bytes, uint32_t threads, gpuhash_error* err) {
