@@ -314,6 +314,25 @@ class table {
     void* stream_;
   };
 
+  // CUDA: a stream for an operation that is given none, for the scope's life. NULL on the CPU.
+  class borrowed_stream {
+   public:
+    explicit borrowed_stream(const table& t) : t_(t) {
+      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);
+    }
+    ~borrowed_stream() {
+      if (stream_) t_.api_.return_stream(t_.config_.device.ordinal, stream_);
+    }
+    borrowed_stream(const borrowed_stream&) = delete;
+    borrowed_stream& operator=(const borrowed_stream&) = delete;
+    void* get() const { return stream_; }
+    int error = 0;
+
+   private:
+    const table& t_;
+    void* stream_ = nullptr;
+  };
+
   // For a destructor: wait until nothing runs, then free_all(stream) gives back what the structure holds.
   template <class FreeAll>
   void dismantle(FreeAll free_all);
@@ -327,7 +346,7 @@ class table {
   bool ready_ = false;  // create has come to its end
   uint64_t rebuilds_ = 0;
   block header_;
-  void* own_stream_ = nullptr;  // CUDA: for calls that name none
+  void* own_stream_ = nullptr;  // CUDA: borrowed by the exclusive operation that runs, if it is given no stream
 
  private:
   // A part of a batch on its way (batches.hpp).
@@ -440,12 +459,13 @@ inline void table::give_memory(void* p, size_t bytes, void* stream) {
     api_.release(p, stream);
 }
 
-// A table that never came to be has no stream of its own, and nothing runs on it.
 template <class FreeAll>
 inline void table::dismantle(FreeAll free_all) {
   on_device scope(*this);
-  // Where the device could not be made current the table's own stream still reaches it; without that there is nothing.
-  if (on_cuda() && !own_stream_) return;
+  const borrowed_stream own(*this);
+  // Where the device could not be made current a stream of it that was idle still reaches it; without that nothing does.
+  if (scope.error && own.error) return;
+  own_stream_ = own.get();                 // or the default stream, if there is no other
   if (!ready_) api_.wait(config_.stream);  // create has failed, and its stream is there still
   {
     exclusive hold(*this, own_stream_);  // after every batch of every stream
@@ -455,7 +475,6 @@ inline void table::dismantle(FreeAll free_all) {
     free_all(stream);
     drop(header_, stream);
   }
-  if (own_stream_) api_.drop_stream(own_stream_);
 }
 
 }  // namespace gpuhash

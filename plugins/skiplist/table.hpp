@@ -592,12 +592,12 @@ class skiplist_table final : public table {
   // The table as host memory sees it: itself on the CPU, a copy on CUDA.
   gpuhash_status view(host_view& v, gpuhash_error* err) {
     v.t = pool_.layout;
+    if (on_cuda())
+      if (const gpuhash_status s = check_host_memory(bytes(), false, err)) return s;
     int e = api_.copy(&v.top, v.t.top, sizeof(u32), own_stream_);
     if (!e) e = api_.copy(&v.taken, v.t.taken, sizeof(u32), own_stream_);
     v.t.top = &v.top;
     v.t.taken = &v.taken;
-    if (on_cuda())
-      if (const gpuhash_status s = check_host_memory(bytes(), false, err)) return s;
     for (uint32_t s = 0; on_cuda() && !e && s < v.t.segments; ++s) {
       v.copies.emplace_back(new word[pool_.segment[s].bytes / sizeof(word)]);
       e = api_.copy(v.copies.back().get(), pool_.segment[s].p, pool_.segment[s].bytes, own_stream_);
