@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,11 @@ def test_every_case_is_run(program: Path) -> None:
     env = {**os.environ, "GPUHASH_TEST_MEMORY": "/nowhere"}
     listed = subprocess.run([program], capture_output=True, text=True, timeout=60, env=env)
     assert listed.stdout.split() == CASES
+
+
+@pytest.mark.parametrize("what", ["hive", "linear_probe", "skiplist", "slab_hash", "stadium", "slabs"])
+def test_tables_refuse_what_is_not_there(tmp_path: Path, what: str) -> None:
+    env = {**os.environ, "GPUHASH_TEST_MEMORY": str(tmp_path)}
+    command = [sys.executable, Path(__file__).with_name("tables.py"), what]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=env)
+    assert done.returncode == 0, done.stderr
