@@ -33,6 +33,7 @@ namespace {
 constexpr size_t cache_line = 64, huge_page = size_t{2} << 20, small_page = 4096;
 constexpr uint64_t checked_from = GPUHASH_MEMORY_CHECKED;  // M1
 constexpr size_t step = GPUHASH_MEMORY_STEP;               // M2
+constexpr uint64_t small_share = 16;                       // of what there is
 constexpr size_t piece = step / 16;                        // for a thread
 
 // ---- what there is --------------------------------------------------------------------------------------------------
@@ -150,12 +151,14 @@ void has_passed() { unchecked.store(0, std::memory_order_relaxed); }
 // With page tables.
 uint64_t needed_for(uint64_t bytes) { return sum(bytes, bytes / 256); }
 
-// Adds them to what is granted.
-gpuhash_status grant(uint64_t bytes, gpuhash_error* err) {
+// Adds them to what is granted, unless they are so small a part of what there is that nothing has to be done (M2).
+gpuhash_status grant(uint64_t bytes, bool* small, gpuhash_error* err) {
   const memory_room room = room_now(false);
   uint64_t others = granted.load(std::memory_order_relaxed);
   do {
     if (needed_for(bytes) > less(room.bytes, others)) return refuse(bytes, false, others, room, err);
+    *small = bytes <= less(room.bytes, others) / small_share;
+    if (*small) return GPUHASH_OK;
   } while (!granted.compare_exchange_weak(others, others + bytes, std::memory_order_relaxed));
   return GPUHASH_OK;
 }
@@ -243,7 +246,9 @@ gpuhash_status check_memory(uint64_t bytes, uint32_t pinned, gpuhash_error* err)
 
 gpuhash_status commit_memory(void* p, size_t bytes, uint32_t threads, gpuhash_error* err) {
   if (bytes < checked_from) return check_memory(bytes, 0, err);
-  if (const auto status = grant(bytes, err)) return status;
+  bool small = false;
+  const auto status = grant(bytes, &small, err);
+  if (status != GPUHASH_OK || small) return status;
   // The last page may be shared with other memory; it is there, or is little.
   const auto at = reinterpret_cast<uintptr_t>(p);
   const uintptr_t begin = (at + small_page - 1) / small_page * small_page, end = (at + bytes) / small_page * small_page;

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libgpuhash/src/memory.hpp"
@@ -155,7 +156,7 @@ void groups_of_version_1() {
 void small_ones_are_counted() {
   system_has(0);
   EXPECT(checks(checked_from / 4) && checks(checked_from / 4) && checks(checked_from / 4));
-  EXPECT(!checks(checked_from / 4));  // as many as a large one
+  EXPECT(!checks(checked_from / 4));                                           // as many as a large one
   EXPECT(!checks(4096) && message_has("4096 bytes of memory cannot be had"));  // until one passes
   system_has(100 * MiB);
   EXPECT(checks(4096));
@@ -169,7 +170,12 @@ void small_ones_are_counted() {
 }
 
 void large_ones_come_into_being() {
-  system_has(100 * MiB);
+  system_has(16 * step);
+  mapping small(step);  // beside what there is
+  EXPECT(commits(small) && small.there() == 0 && checks(15 * step));
+  system_has(16 * step - 4096);
+  EXPECT(commits(small) && small.there() == step);
+  system_has(30 * MiB);
   mapping m(2 * step + 3 * 4096);
   EXPECT(commits(m) && m.there() == m.bytes);
   EXPECT(most_threads == 3 && populated > 3);
@@ -179,6 +185,8 @@ void large_ones_come_into_being() {
   EXPECT(commits(part));
   part.p -= 100, part.bytes += 200;
   EXPECT(part.there() == part.bytes - 2 * 4096);
+  system_has(step + step / 256);
+  EXPECT(checks(step));  // nothing is kept for those two
   mapping large(step);
   system_has(large.bytes - 4096);
   EXPECT(!commits(large) && large.there() == 0);
@@ -186,21 +194,21 @@ void large_ones_come_into_being() {
 }
 
 void others_take_memory_meanwhile() {
-  system_has(100 * MiB);
+  system_has(30 * MiB);
   mapping m(4 * step);
   after_step = [] { system_has(3 * step - 4096); };  // less than the rest
   EXPECT(!commits(m) && m.there() == step);
   EXPECT(message_has((std::to_string(3 * step) + " bytes of memory cannot be had").c_str()));
   after_step = [] { system_has(0); };
-  system_has(100 * MiB);
+  system_has(30 * MiB);
   EXPECT(!commits(m));
   after_step = nullptr;
-  system_has(100 * MiB);
-  EXPECT(checks(99 * MiB) && commits(m) && checks(99 * MiB));  // nothing is kept for what was refused
+  system_has(30 * MiB);
+  EXPECT(checks(29 * MiB) && commits(m) && checks(29 * MiB));  // nothing is kept for what was refused
 }
 
 void what_is_granted_is_not_granted_twice() {
-  static bool refused, granted, told;
+  static bool refused, refused_too, granted, told;
   system_has(8 * step);
   mapping m(4 * step);
   after_step = [] {  // of the first step: 3 are to come, and the system still says that it has 8
@@ -208,8 +216,11 @@ void what_is_granted_is_not_granted_twice() {
     told |= message_has((", of which other threads are about to use " + std::to_string(4 * step)).c_str()) ||
             message_has((", of which other threads are about to use " + std::to_string(3 * step)).c_str());
     granted |= checks(2 * step);
+    static mapping other(6 * step);
+    static bool asked = false;  // once
+    refused_too |= !std::exchange(asked, true) && !commits(other) && other.there() == 0;
   };
-  EXPECT(commits(m) && refused && granted && told);
+  EXPECT(commits(m) && refused && refused_too && granted && told);
   after_step = nullptr;
   EXPECT(checks(7 * step));  // and nothing is left of it
   after_step = [] {          // a child has none of the threads
@@ -222,7 +233,7 @@ void what_is_granted_is_not_granted_twice() {
 }
 
 void the_system_refuses() {
-  system_has(100 * MiB);
+  system_has(30 * MiB);
   mapping m(3 * step);
   populate_error = EINVAL;  // a system older than Linux 5.14
   EXPECT(commits(m) && m.there() == m.bytes);
@@ -231,7 +242,7 @@ void the_system_refuses() {
   EXPECT(!commits(other) && other.there() == 0);
   EXPECT(message_has("bytes of memory cannot be had: the system has refused them"));
   populate_error = 0;
-  EXPECT(checks(99 * MiB));
+  EXPECT(checks(29 * MiB));
 }
 
 void the_default_resource() {

@@ -55,8 +55,9 @@ typedef struct gpuhash_host_api {
    * out, else 0. Less than 64 MiB are counted, and compared once so many have been asked for. */
   gpuhash_status (*check_memory)(uint64_t bytes, uint32_t pinned, gpuhash_error *err);
   /* The same for memory that is mapped at p, private and writable, which nothing has been written to. 64 MiB and more of it
-   * come into being, in steps, each of which is compared again, on at most `threads` threads. After NO_MEMORY some may be
-   * there: unmap it. What host_memory allocates has been checked, and not committed. */
+   * come into being, in steps, each of which is compared again, on at most `threads` threads, if they are more than a
+   * sixteenth of what there is. After NO_MEMORY some may be there: unmap it. What host_memory allocates has been checked,
+   * and not committed. */
   gpuhash_status (*commit_memory)(void *p, size_t bytes, uint32_t threads, gpuhash_error *err);
 } gpuhash_host_api;
 
