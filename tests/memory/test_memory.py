@@ -1,4 +1,4 @@
-"""Memory of the host is compared with what there is: by itself, with small blocks, and files that say how much there is."""
+"""Memory of the host is compared with what there is: with small blocks, and files that say how much there is."""
 
 import os
 import subprocess
