@@ -234,8 +234,8 @@ inline int stream_id(void* s, uint64_t* id) {
   *id = n;
   return int(e);
 }
-// Streams that nobody uses. One takes half a MiB of the device, which the driver keeps for others when it is destroyed: as
-// many are made as are in use at a time, and none is destroyed.
+// Idle streams. A stream takes half a MiB of the device, which the driver keeps when the stream is destroyed: as many are made
+// as are in use at a time, and none is destroyed.
 struct idle_streams {
   struct idle {
     int ordinal;
