@@ -6,6 +6,9 @@
 #include <stdio.h>
 
 #include <atomic>
+#include <mutex>
+#include <new>
+#include <vector>
 
 #include "libgpuhash/kit/adding.hpp"
 #include "libgpuhash/kit/device.hpp"
@@ -231,10 +234,45 @@ inline int stream_id(void* s, uint64_t* id) {
   *id = n;
   return int(e);
 }
-inline int make_stream(void** s) {
+// Idle streams. A stream takes half a MiB of the device, which the driver keeps when the stream is destroyed: as many are made
+// as are in use at a time, and none is destroyed.
+struct idle_streams {
+  struct idle {
+    int ordinal;
+    cudaStream_t stream;
+  };
+  std::mutex mutex;
+  std::vector<idle> all;
+};
+inline idle_streams& idle_here() {
+  static auto* const here = new idle_streams;  // tables may be destroyed after static objects
+  return *here;
+}
+inline int borrow_stream(int ordinal, void** s) {
+  idle_streams& idle = idle_here();
+  {
+    const std::lock_guard<std::mutex> lock(idle.mutex);
+    for (size_t i = idle.all.size(); i-- > 0;)
+      if (idle.all[i].ordinal == ordinal) {
+        *s = idle.all[i].stream;
+        idle.all.erase(idle.all.begin() + ptrdiff_t(i));
+        return 0;
+      }
+  }
+  int device = ordinal;
+  if (const cudaError_t e = cudaGetDevice(&device)) return int(e);
+  if (device != ordinal) return int(cudaErrorInvalidDevice);  // a stream is made on the current one
   return int(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s), cudaStreamNonBlocking));
 }
-inline void drop_stream(void* s) { cudaStreamDestroy(cudaStream_t(s)); }
+inline void return_stream(int ordinal, void* s) {
+  idle_streams& idle = idle_here();
+  try {
+    const std::lock_guard<std::mutex> lock(idle.mutex);
+    idle.all.push_back({ordinal, cudaStream_t(s)});
+  } catch (const std::bad_alloc&) {
+    cudaStreamDestroy(cudaStream_t(s));
+  }
+}
 inline int captured_by(void* s, void** graph, const char** forbids) {
   if (is_outside_captures(s)) return *graph = nullptr, *forbids = nullptr, 0;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -292,8 +330,8 @@ inline constexpr device_api cuda_device = {
     .has_wide_cas = cuda_detail::has_wide_cas,
     .out_of_memory = int(cudaErrorMemoryAllocation),
     .stream_id = cuda_detail::stream_id,
-    .make_stream = cuda_detail::make_stream,
-    .drop_stream = cuda_detail::drop_stream,
+    .borrow_stream = cuda_detail::borrow_stream,
+    .return_stream = cuda_detail::return_stream,
     .captured_by = cuda_detail::captured_by,
     .keep_while = cuda_detail::keep_while,
     .follow_in_graph = cuda_detail::follow_in_graph,

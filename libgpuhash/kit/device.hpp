@@ -46,8 +46,9 @@ struct device_api {
   int out_of_memory;                  // the error number that means it
   // An identity of the stream that no other one will ever have, whereas its handle may come back.
   int (*stream_id)(void* stream, uint64_t* id);
-  int (*make_stream)(void** stream);  // of the table's own: ordered after nothing but what it follows
-  void (*drop_stream)(void* stream);  // its work goes on
+  // A stream of a device for a while: ordered after nothing but what it follows, and what was left on it when it was returned.
+  int (*borrow_stream)(int ordinal, void** stream);
+  void (*return_stream)(int ordinal, void* stream);  // its work goes on
 
   // CUDA graphs. *graph: where the stream's work is captured instead of done; NULL: nowhere. *forbids: what a capture that
   // goes on, or that has failed, says against the use of this stream; NULL: nothing.

@@ -131,6 +131,7 @@ class flat_table final : public table {
   gpuhash_status view(host_view& v, gpuhash_error* err) {
     v.layout = at_.layout;
     if (!on_cuda()) return GPUHASH_OK;
+    if (const gpuhash_status s = check_host_memory(storage_.bytes, false, err)) return s;
     v.slots.reset(new (std::nothrow) unsigned char[storage_.bytes + 64]);
     if (!v.slots) return no_memory(err, storage_.bytes);
     unsigned char* const aligned = v.slots.get() + (64 - uintptr_t(v.slots.get()) % 64) % 64;

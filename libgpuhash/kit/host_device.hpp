@@ -6,15 +6,13 @@
 #include <cpuid.h>
 #endif
 
+#include "libgpuhash/kit/host_memory.hpp"
 #include "libgpuhash/kit/table.hpp"
 #include "libgpuhash/kit/team.hpp"
 
 namespace gpuhash {
 namespace host_detail {
 
-inline void* default_memory(size_t bytes) {
-  return host->host_memory->allocate(host->host_memory->context, bytes, 128, nullptr);
-}
 inline int probe(int ordinal, char* why, size_t size) {
   return ordinal == 0 ? 0 : (snprintf(why, size, "cpu:%d does not exist: the CPU is one device, cpu:0", ordinal), 1);
 }
@@ -22,7 +20,7 @@ inline int probe(int ordinal, char* why, size_t size) {
 inline int allocate(void** p, size_t bytes, void*) {
   constexpr size_t front = 128;
   if (bytes > ~size_t(0) - front) return 1;
-  char* base = static_cast<char*>(default_memory(bytes + front));
+  char* base = static_cast<char*>(take_host_memory(bytes + front));
   if (!base) return 1;
   memcpy(base, &bytes, sizeof(bytes));
   *p = base + front;
@@ -32,7 +30,7 @@ inline int release(void* p, void*) {
   char* base = static_cast<char*>(p) - 128;
   size_t bytes;
   memcpy(&bytes, base, sizeof(bytes));
-  host->host_memory->deallocate(host->host_memory->context, base, bytes + 128, 128, nullptr);
+  give_host_memory(base, bytes + 128);
   return 0;
 }
 #if defined(__x86_64__)
@@ -81,8 +79,8 @@ inline constexpr device_api host_device = {
     .has_wide_cas = [](int) { return host_detail::has_wide_cas(); },
     .out_of_memory = 1,
     .stream_id = [](void*, uint64_t* id) { return *id = 0, 0; },
-    .make_stream = [](void** s) { return *s = nullptr, 0; },
-    .drop_stream = [](void*) {},
+    .borrow_stream = [](int, void** s) { return *s = nullptr, 0; },
+    .return_stream = [](int, void*) {},
     .captured_by = [](void*, void** graph, const char** forbids) { return *graph = nullptr, *forbids = nullptr, 0; },
     .keep_while = [](void*, void (*)(void*), void*) { return 1; },
     .follow_in_graph = [](void*, void*) { return 1; },

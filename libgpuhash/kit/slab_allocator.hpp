@@ -20,7 +20,7 @@ class slab_allocator {
         engine_(engine),
         heap_(api, {this, take, give}),
         streams_(api) {
-    custom_ = c.memory != nullptr;
+    custom_ = c.memory && c.memory->allocate != host->host_memory->allocate;
     config_.memory = nullptr, config_.kind = nullptr;
   }
   ~slab_allocator() {
@@ -47,6 +47,7 @@ class slab_allocator {
                         "super_blocks %u of at most %u: give 1 to %u, not more than max_super_blocks", first, most,
                         slab_heap::max_supers);
     heap_.shape(uint32_t(__builtin_ctz(config_.unit_bytes)), blocks, light, most, config_.seed);
+    if (const gpuhash_status lacking = enough_memory(first, err)) return lacking;
     for (uint32_t i = 0; i < (light ? 1 : first); ++i)
       if (const int e = heap_.add_super(config_.stream)) return failed(e, "making a super block", err);
     capacity_ = heap_.heap().capacity();
@@ -118,6 +119,10 @@ class slab_allocator {
           err, GPUHASH_NO_MEMORY,
           "%llu of %llu units could not be had: all %llu are taken; free some, or allow more super blocks",
           (unsigned long long)missing, (unsigned long long)n, (unsigned long long)tried);
+    const uint64_t supers = missing / (heap_.heap().blocks * uint64_t(block_units)) + 1;
+    if (const gpuhash_status lacking =
+            enough_memory(uint32_t(supers < heap_.most_supers() ? supers : heap_.most_supers()), err))
+      return lacking;
     while (heap_.can_add() && capacity_ < tried + missing) {
       exclusive hold(*this, stream);
       if (const int e = heap_.add_super(stream)) {
@@ -140,6 +145,9 @@ class slab_allocator {
         "and freed outside of captures");
   }
   bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
+  gpuhash_status enough_memory(uint32_t supers, gpuhash_error* err) const {
+    return on_cuda() || custom_ ? gpuhash_status(GPUHASH_OK) : check_host_memory(heap_.bytes_of(supers), false, err);
+  }
   uint32_t threads() const { return config_.threads ? config_.threads : host_team.default_threads(); }
   gpuhash_status failed(int e, const char* doing, gpuhash_error* err) const {
     if (e == api_.out_of_memory)

@@ -29,6 +29,12 @@ class slab_heap_owner {
     heap_.unit_bits = unit_bits, heap_.blocks = blocks, heap_.light = light, heap_.seed = seed;
     max_supers_ = max_supers;
   }
+  // What the first so many super blocks take, or so many more.
+  uint64_t bytes_of(uint32_t supers) const {
+    const uint64_t bytes = uint64_t(heap_.blocks) * (uint64_t(block_units) << heap_.unit_bits) +
+                           uint64_t(heap_.blocks) * block_words * sizeof(uint32_t);
+    return heap_.light ? bytes * max_supers_ + note_bytes : (bytes + note_bytes) * supers;
+  }
   // 0, or the device's error. api.out_of_memory both when memory is out and when the layout allows no more.
   int add_super(void* stream) {
     if (heap_.supers >= max_supers_) return api_.out_of_memory;

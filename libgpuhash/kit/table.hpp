@@ -28,6 +28,7 @@
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
+#include "libgpuhash/kit/host_memory.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
@@ -36,8 +37,6 @@
 #include "libgpuhash/kit/team.hpp"
 
 namespace gpuhash {
-
-extern const gpuhash_host_api* host;  // set by plugin init (kit/plugin.hpp)
 
 inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
 inline constexpr size_t few_elements = 1024;
@@ -183,7 +182,14 @@ class table {
                       "an earlier device error left this table unusable; destroy it and build a new one");
   }
   gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;  // whole_table.hpp
+  // Does memory come from a resource of the caller's? Then all of it does, and the resource alone says what there is.
+  bool has_resource() const { return config_.memory && memory_.allocate != host->host_memory->allocate; }
+  // NO_MEMORY if so many bytes cannot all be had. Asked before they are taken, and written, one block after another.
+  gpuhash_status enough_memory(uint64_t bytes, gpuhash_error* err) const {
+    return on_cuda() || has_resource() ? gpuhash_status(GPUHASH_OK) : check_host_memory(bytes, false, err);
+  }
   gpuhash_status no_memory(gpuhash_error* err, uint64_t bytes) const {
+    if (const gpuhash_status s = enough_memory(bytes, err)) return s;  // with the figures
     return host->fail(
         err, GPUHASH_NO_MEMORY,
         "%llu bytes for the table could not be allocated; free some memory, or ask for a smaller capacity",
@@ -308,6 +314,25 @@ class table {
     void* stream_;
   };
 
+  // CUDA: a stream for an operation that is given none, for the scope's life. NULL on the CPU.
+  class borrowed_stream {
+   public:
+    explicit borrowed_stream(const table& t) : t_(t) {
+      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);
+    }
+    ~borrowed_stream() {
+      if (stream_) t_.api_.return_stream(t_.config_.device.ordinal, stream_);
+    }
+    borrowed_stream(const borrowed_stream&) = delete;
+    borrowed_stream& operator=(const borrowed_stream&) = delete;
+    void* get() const { return stream_; }
+    int error = 0;
+
+   private:
+    const table& t_;
+    void* stream_ = nullptr;
+  };
+
   // For a destructor: wait until nothing runs, then free_all(stream) gives back what the structure holds.
   template <class FreeAll>
   void dismantle(FreeAll free_all);
@@ -321,7 +346,7 @@ class table {
   bool ready_ = false;  // create has come to its end
   uint64_t rebuilds_ = 0;
   block header_;
-  void* own_stream_ = nullptr;  // CUDA: for calls that name none
+  void* own_stream_ = nullptr;  // CUDA: borrowed by the exclusive operation that runs, if it is given no stream
 
  private:
   // A part of a batch on its way (batches.hpp).
@@ -421,7 +446,8 @@ inline gpuhash_status table::fault(gpuhash_error* err, int e, const char* doing)
 }
 
 inline void* table::take_memory(size_t bytes, void* stream) {
-  if (config_.memory) return memory_.allocate(memory_.context, bytes, 128, stream);
+  if (has_resource()) return memory_.allocate(memory_.context, bytes, 128, stream);
+  if (config_.memory) return take_host_memory(bytes);
   void* p = nullptr;
   return api_.allocate(&p, bytes, stream) == 0 ? p : nullptr;
 }
@@ -433,12 +459,13 @@ inline void table::give_memory(void* p, size_t bytes, void* stream) {
     api_.release(p, stream);
 }
 
-// A table that never came to be has no stream of its own, and nothing runs on it.
 template <class FreeAll>
 inline void table::dismantle(FreeAll free_all) {
   on_device scope(*this);
-  // Where the device could not be made current the table's own stream still reaches it; without that there is nothing.
-  if (on_cuda() && !own_stream_) return;
+  const borrowed_stream own(*this);
+  // Where the device could not be made current a stream of it that was idle still reaches it; without that nothing does.
+  if (scope.error && own.error) return;
+  own_stream_ = own.get();                 // or the default stream, if there is no other
   if (!ready_) api_.wait(config_.stream);  // create has failed, and its stream is there still
   {
     exclusive hold(*this, own_stream_);  // after every batch of every stream
@@ -448,7 +475,6 @@ inline void table::dismantle(FreeAll free_all) {
     free_all(stream);
     drop(header_, stream);
   }
-  if (own_stream_) api_.drop_stream(own_stream_);
 }
 
 }  // namespace gpuhash

@@ -7,8 +7,8 @@
 namespace gpuhash {
 
 inline gpuhash_status table::make_header(void* stream, gpuhash_error* err) {
-  if (on_cuda() && !own_stream_)
-    if (const int e = api_.make_stream(&own_stream_)) return fault(err, e, "making a stream");
+  const borrowed_stream own(*this);  // so that the destructor finds one, whatever has become of the device
+  if (own.error) return fault(err, own.error, "making a stream");
   header_ = take(sizeof(header), stream);
   if (!header_.p) return no_memory(err, sizeof(header));
   int e = api_.fill(head()->side, 0xff, side_bytes, stream);
@@ -65,7 +65,7 @@ inline gpuhash_status table::captured_by(void* stream, void** graph, gpuhash_err
 }
 inline gpuhash_status table::refuse_capture(void* stream, gpuhash_error* err) {
   void* graph = nullptr;
-  if (!on_cuda() || stream == own_stream_) return GPUHASH_OK;
+  if (!on_cuda()) return GPUHASH_OK;
   if (const gpuhash_status s = captured_by(stream, &graph, err)) return s;
   if (!graph) return GPUHASH_OK;
   return host->fail(
@@ -94,9 +94,20 @@ inline gpuhash_status table::refuse_to_move(gpuhash_status status, gpuhash_error
 #define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \
   GPUHASH_EXCLUSIVE(stream_);               \
   if (const gpuhash_status untold = tell_untold(stream_, err)) return untold
+// The same for operations that are given no stream: on own_stream_.
+#define GPUHASH_EXCLUSIVE_WITHOUT_STREAM                                          \
+  if (poisoned_) return poisoned(err);                                            \
+  on_device scope(*this);                                                         \
+  if (scope.error) return fault(err, scope.error, "choosing the table's device"); \
+  const borrowed_stream own(*this);                                               \
+  if (own.error) return fault(err, own.error, "making a stream");                 \
+  exclusive hold(*this, own.get());                                               \
+  if (hold.error) return fault(err, hold.error, "waiting for running batches");   \
+  own_stream_ = own.get();                                                        \
+  if (const gpuhash_status untold = tell_untold(own_stream_, err)) return untold
 
 inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
   totals now{};
   if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
   out->device = config_.device;
@@ -305,18 +316,18 @@ inline gpuhash_status table::range_all(ordered_request q, uint64_t* offsets, gpu
 }
 
 inline gpuhash_status table::check(gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
   return inspect(err);
 }
 
 inline gpuhash_status table::histogram(size_t n, uint64_t* counts, gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
   memset(counts, 0, n * sizeof(uint64_t));
   return distances(n, counts, err);
 }
 
 inline gpuhash_status table::stats(size_t* n, gpuhash_stat* out, gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_AND_WAIT(own_stream_);
+  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
   totals now{};
   if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
   std::vector<gpuhash_stat> all;

@@ -12,15 +12,10 @@
 #include <limits>
 #include <memory>
 
+#include "libgpuhash/src/cgroups.hpp"
+
 namespace gpuhash {
 namespace {
-
-// The text of a small file; nothing if it cannot be read.
-std::string read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
-  char text[4096];
-  return file ? std::string(text, std::fread(text, 1, sizeof text, file.get())) : std::string();
-}
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
@@ -35,17 +30,6 @@ double quota_of(const std::string& directory) {
     return unlimited;
   }
   return quota > 0 && period > 0 ? quota / period : unlimited;  // version 1 says -1 for none
-}
-
-// The least quota of the group `path` below `mount` and of all above it. What a container does not see of its path is not
-// there for it; then its own group is what is mounted.
-double least_quota(const std::string& mount, std::string path) {
-  double least = unlimited;
-  for (;;) {
-    least = std::min(least, quota_of(mount + path));
-    if (path.empty()) return least;
-    path.erase(std::min(path.rfind('/'), path.size()));
-  }
 }
 
 uint32_t cpus_of_affinity() {
@@ -74,24 +58,9 @@ uint32_t recent_cgroup_cpus() {
 
 }  // namespace
 
-// Lines are "<hierarchy>:<controllers>:<path>"; version 2 is hierarchy 0, without controllers.
 uint32_t cgroup_cpus(const std::string& membership, const std::string& root) {
   double least = unlimited;
-  for (size_t at = 0; at < membership.size();) {
-    const size_t end = std::min(membership.find('\n', at), membership.size());
-    const std::string line = membership.substr(at, end - at);
-    at = end + 1;
-    const size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    std::string path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    if (controllers.empty()) {
-      least = std::min({least, least_quota(root, path), least_quota(root + "/unified", path)});
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      least = std::min({least, least_quota(root + "/" + controllers, path), least_quota(root + "/cpu", path)});
-    }
-  }
+  each_cgroup(membership, root, "cpu", [&](const std::string& group) { least = std::min(least, quota_of(group)); });
   return std::isfinite(least) ? uint32_t(std::clamp(std::ceil(least - 1e-9), 1.0, 1e6)) : 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/team.hpp"
 
 namespace gpuhash {
@@ -26,6 +27,7 @@ void after_fork() {
   pthread_atfork(before_fork, after_fork, [] {
     ++fork_generation;
     forget_team();
+    forget_grants();
     after_fork();
   });
 }

@@ -34,7 +34,9 @@ const gpuhash_host_api host_api = {sizeof(gpuhash_host_api),
                                    fail,
                                    &host_memory,
                                    parallel,
-                                   default_threads};
+                                   default_threads,
+                                   check_memory,
+                                   commit_memory};
 
 gpuhash_status open_module(const std::string& path, void** module, gpuhash_error* err) {
   *module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

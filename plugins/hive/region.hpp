@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/host_memory.hpp"
 
 namespace gpuhash {
 
@@ -52,16 +53,23 @@ class host_region final : public region {
     if (wanted > reserved_) return false;
     if (wanted > there_) {
       if (mprotect(p_ + there_, wanted - there_, PROT_READ | PROT_WRITE)) return false;
-    } else if (wanted <
-               there_) {  // in this order the system gives the memory back, and then forgets that it was promised
-      madvise(p_ + wanted, there_ - wanted, MADV_DONTNEED);
-      if (mprotect(p_ + wanted, there_ - wanted, PROT_NONE)) return true;  // it stays promised
+      if (!commit_host_memory(p_ + there_, wanted - there_)) {
+        give_back(there_, wanted);
+        return false;
+      }
+    } else if (wanted < there_ && !give_back(wanted, there_)) {
+      return true;  // it stays promised
     }
     there_ = wanted;
     return true;
   }
 
  private:
+  // In this order the system gets the memory, and then forgets that it was promised.
+  bool give_back(size_t begin, size_t end) {
+    madvise(p_ + begin, end - begin, MADV_DONTNEED);
+    return mprotect(p_ + begin, end - begin, PROT_NONE) == 0;
+  }
   static constexpr size_t small_unit = 64 << 10, huge_page = 2 << 20;
 };
 

@@ -113,8 +113,6 @@ class hive final : public table {
   }
 
  private:
-  // Does memory come from a resource of the caller's? Then all of it does.
-  bool has_resource() const { return config_.memory && memory_.allocate != host->host_memory->allocate; }
   // Is there address space to be had?
   bool has_space() const { return !on_cuda() || (api_.reserve_space && engine_->segments); }
   uint64_t least_stretched() const { return on_cuda() ? least_on_cuda : least_segments; }
@@ -266,6 +264,7 @@ class hive final : public table {
   // Address space for a table of this shape, with memory, and for what it may grow to; NULL: a block will do, or has to.
   std::unique_ptr<ground> reserve_for(const shape& s) const {
     if (!stretches_ || s.segments() < least_stretched() || s.bytes == 0) return nullptr;
+    if (enough_memory(s.bytes, nullptr)) return nullptr;
     const uint64_t most_bytes = s.bytes > most_reserved / 16 ? 16 * s.bytes : most_reserved;
     uint64_t factor = most_bytes / s.bytes;
     factor = factor < reserve_factor ? factor : reserve_factor;
@@ -636,6 +635,7 @@ class hive final : public table {
     if (!on_cuda()) return GPUHASH_OK;
     shape all = shape_;
     place_parts(all);
+    if (const gpuhash_status s = check_host_memory(all.bytes, false, err)) return s;
     v.copy.reset(new (std::nothrow) unsigned char[all.bytes + 128]);
     if (!v.copy) return no_memory(err, all.bytes);
     unsigned char* const aligned = v.copy.get() + (128 - uintptr_t(v.copy.get()) % 128) % 128;

@@ -151,6 +151,7 @@ class skiplist_table final : public table {
     uint32_t s = t.segments;
     gpuhash_status status = GPUHASH_OK;
     if (more + t.capacity > double(segment_chunks) * 16) return too_many(more + t.capacity, err);
+    if (const gpuhash_status lacking = enough_memory(uint64_t(ceil(more)) * chunk_bytes(), err)) return lacking;
     for (double left = ceil(more); left > 0 && !status; ++s) {
       const uint64_t here = left < segment_chunks ? uint64_t(left) : segment_chunks;
       if (s == most_segments) {
@@ -591,6 +592,8 @@ class skiplist_table final : public table {
   // The table as host memory sees it: itself on the CPU, a copy on CUDA.
   gpuhash_status view(host_view& v, gpuhash_error* err) {
     v.t = pool_.layout;
+    if (on_cuda())
+      if (const gpuhash_status s = check_host_memory(bytes(), false, err)) return s;
     int e = api_.copy(&v.top, v.t.top, sizeof(u32), own_stream_);
     if (!e) e = api_.copy(&v.taken, v.t.taken, sizeof(u32), own_stream_);
     v.t.top = &v.top;

@@ -153,11 +153,7 @@ class slab_hash_table final : public table {
                         (unsigned long long)keys, wanted);
     const uint64_t buckets = uint64_t(wanted);
     const uint64_t bucket_bytes = options_.slab_bytes + (options_.duplicates ? sizeof(uint32_t) : 0);  // and its tail
-    scratch fresh(*this, size_t((buckets + 2) * bucket_bytes), stream);
-    if (!fresh) return no_memory(err, fresh.bytes());
-    if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
-      return fault(err, e, "initialising the table");
-
+    const size_t base_bytes = size_t((buckets + 2) * bucket_bytes);
     const double needed = units_for(n, buckets),
                  blocks = ceil((needed > least_units ? needed : least_units) / block_units);
     const double supers_needed = ceil(blocks / most_blocks);
@@ -173,8 +169,14 @@ class slab_hash_table final : public table {
     // A contiguous range cannot be added to, so it is made with room to spare.
     heap_.shape(uint32_t(__builtin_ctz(options_.slab_bytes)), per_super, options_.light,
                 options_.light ? supers + 1 : slab_heap::max_supers, config_.seed);
+    if (const gpuhash_status lacking = enough_memory(base_bytes + heap_.bytes_of(supers), err)) return lacking;
+    scratch fresh(*this, base_bytes, stream);
+    if (!fresh) return no_memory(err, fresh.bytes());
+    if (const int e = api_.fill(fresh.get(), 0xff, fresh.bytes(), stream))
+      return fault(err, e, "initialising the table");
+
     for (uint32_t i = 0; i < (options_.light ? 1 : supers); ++i)
-      if (const int e = heap_.add_super(stream)) return fault(err, e, "making a super block");
+      if (const int e = heap_.add_super(stream)) return no_super(e, "making a super block", err);
 
     fresh.swap(base_);
     layout_ = {};
@@ -194,6 +196,9 @@ class slab_hash_table final : public table {
     return GPUHASH_OK;
   }
 
+  gpuhash_status no_super(int e, const char* doing, gpuhash_error* err) {
+    return e == api_.out_of_memory && !on_cuda() ? no_memory(err, heap_.bytes_of(1)) : fault(err, e, doing);
+  }
   u32* tails_behind(word* base, uint64_t buckets) const {
     return options_.duplicates ? reinterpret_cast<u32*>(base + (buckets + 2) * (data_slots_ + 1)) : nullptr;
   }
@@ -329,7 +334,7 @@ class slab_hash_table final : public table {
   gpuhash_status add_supers(uint32_t n, void* stream, gpuhash_error* err) {
     gpuhash_status s = GPUHASH_OK;
     for (uint32_t i = 0; s == GPUHASH_OK && i < n && heap_.can_add(); ++i)
-      if (const int e = heap_.add_super(stream)) s = fault(err, e, "adding a super block");
+      if (const int e = heap_.add_super(stream)) s = no_super(e, "adding a super block", err);
     take_heap();
     return s;
   }
@@ -358,6 +363,7 @@ class slab_hash_table final : public table {
     const uint32_t there = heap_.heap().supers;
     if (supers > double(heap_.most_supers() - there))
       return rebuild(options_.buckets ? keys : capacity_, units, stream, err);
+    if (const gpuhash_status lacking = enough_memory(heap_.bytes_of(uint32_t(supers)), err)) return lacking;
     const gpuhash_status s = add_supers(uint32_t(supers), stream, err);
     if (s != GPUHASH_NO_MEMORY) return s;
     heap_.drop_after(there, stream);
@@ -410,6 +416,7 @@ class slab_hash_table final : public table {
   gpuhash_status view(host_view& v, gpuhash_error* err) {
     v.t = layout_;
     if (!on_cuda()) return GPUHASH_OK;
+    if (const gpuhash_status s = check_host_memory(bytes(), false, err)) return s;
     unsigned char* to = nullptr;
     int e = copy_in(v, base_.p, base_.bytes, &to);
     v.t.base = reinterpret_cast<word*>(to);

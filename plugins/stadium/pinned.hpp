@@ -1,8 +1,9 @@
-// What to say when the system refuses pinned memory: how much was asked, and what limits it.
+// Pinned memory of the host, and what to say when it is refused: how much was asked, and what limits it.
 #pragma once
 #include <stdio.h>
 #include <string.h>
 
+#include "libgpuhash/kit/host_memory.hpp"
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
@@ -18,35 +19,22 @@ inline uint64_t meminfo(const char* name) {
   fclose(f);
   return uint64_t(kilobytes) << 10;
 }
-// The limit of this process's control group (version 2, as containers see it); 0: there is none.
-inline uint64_t group_limit() {
-  FILE* const f = fopen("/sys/fs/cgroup/memory.max", "r");
-  if (!f) return 0;
-  unsigned long long bytes = 0;
-  if (fscanf(f, "%llu", &bytes) != 1) bytes = 0;
-  fclose(f);
-  return bytes;
-}
-
-// May so many bytes be asked for at all? Asking for more than there is may end in the death of some process instead of a
-// refusal.
-inline bool may_pin(uint64_t bytes) {
-  const uint64_t available = meminfo("MemAvailable");
-  const uint64_t most = group_limit();
-  return (!available || bytes <= available) && (!most || bytes <= most);
-}
-
 inline gpuhash_status no_pinned_memory(uint64_t bytes, const char* said, gpuhash_error* err) {
-  char limit[96] = "";
-  if (const uint64_t most = group_limit())
-    snprintf(limit, sizeof(limit), ", and this process's control group may have %llu", (unsigned long long)most);
   return host->fail(
       err, GPUHASH_NO_MEMORY,
       "%llu bytes of pinned host memory for the table's slots were refused (%s). Pinned memory cannot be "
-      "swapped out: this host has %llu bytes, of which %llu are available%s. Ask for a smaller capacity, or "
+      "swapped out: this host has %llu bytes, of which %llu are available. Ask for a smaller capacity, or "
       "use placement=file on the CPU",
       (unsigned long long)bytes, said, (unsigned long long)meminfo("MemTotal"),
-      (unsigned long long)meminfo("MemAvailable"), limit);
+      (unsigned long long)meminfo("MemAvailable"));
+}
+
+// Pinned memory, which is released by the device. Asking the system for more than there is may end in the death of some
+// process instead of a refusal.
+inline gpuhash_status pin(const device_api& api, uint64_t bytes, void** p, gpuhash_error* err) {
+  if (const gpuhash_status lacking = check_host_memory(bytes, true, err)) return lacking;
+  const int refused = api.allocate_pinned(p, bytes);
+  return refused ? no_pinned_memory(bytes, api.error_text(refused), err) : gpuhash_status(GPUHASH_OK);
 }
 
 }  // namespace gpuhash

@@ -160,9 +160,11 @@ class stadium final : public table {
   }
   gpuhash_status lay_out_in_memory(place* out, void* stream, gpuhash_error* err) {
     stadium_table& t = out->layout;
+    const uint64_t bytes = t.groups * sizeof(u64) + t.cells() * t.stride;
+    if (const gpuhash_status lacking = enough_memory(bytes, err)) return lacking;
     scratch tickets(*this, t.groups * sizeof(u64), stream);
     scratch slots(*this, t.cells() * t.stride, stream);
-    if (!tickets || !slots) return no_memory(err, tickets.bytes() + slots.bytes());
+    if (!tickets || !slots) return no_memory(err, bytes);
     int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
     // Nobody reads a slot that was not written. But on the CPU memory comes into being when it is touched, which the team
     // does faster than a batch of inserts.
@@ -179,7 +181,6 @@ class stadium final : public table {
   gpuhash_status lay_out_behind_bus(place* out, void* stream, gpuhash_error* err) {
     stadium_table& t = out->layout;
     block slots{nullptr, t.cells() * t.stride};
-    if (!may_pin(slots.bytes)) return no_pinned_memory(slots.bytes, "more than there is", err);
     uint64_t n_locks = 64;
     while (n_locks < most_locks && n_locks < t.cells()) n_locks *= 2;
     scratch tickets(*this, t.groups * sizeof(u64), stream);
@@ -188,8 +189,7 @@ class stadium final : public table {
     int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
     if (!e) e = api_.fill(locks.get(), 0, locks.bytes(), stream);
     if (e) return fault(err, e, "initialising the table");
-    if (const int refused = api_.allocate_pinned(&slots.p, slots.bytes))
-      return no_pinned_memory(slots.bytes, api_.error_text(refused), err);
+    if (const gpuhash_status refused = pin(api_, slots.bytes, &slots.p, err)) return refused;
     t.tickets = tickets.as<u64>();
     t.locks = locks.as<u32>();
     t.lock_mask = u32(n_locks - 1);
@@ -347,6 +347,7 @@ class stadium final : public table {
     v.layout = storage_.layout;
     if (!on_cuda()) return GPUHASH_OK;
     const uint64_t copied = storage_.tickets.bytes + storage_.slots.bytes;
+    if (const gpuhash_status s = check_host_memory(copied, false, err)) return s;
     v.memory.reset(new (std::nothrow) u64[copied / sizeof(u64) + 1]);
     if (!v.memory) return no_memory(err, copied);
     v.layout.tickets = v.memory.get();

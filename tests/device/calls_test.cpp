@@ -444,11 +444,25 @@ void memory() {
 void streams() {
   begin();
   void* p = nullptr;
-  SAME(cuda_device.make_stream(&p), 0);
+  it.device = 1;
+  SAME(cuda_device.borrow_stream(1, &p), 0);
   SAME(number(p), 9);
-  MADE("cudaStreamCreateWithFlags(1)");
-  cuda_device.drop_stream(handle(9));
-  MADE("cudaStreamDestroy(9)");
+  SAME(was_made("cudaStreamCreateWithFlags(1)"), 1);
+  cuda_device.return_stream(1, handle(9));
+  cuda_device.return_stream(2, handle(10));
+  it.calls.clear();
+  it.device = 0;
+  SAME(cuda_device.borrow_stream(1, &p), 0);  // wherever the thread is
+  SAME(number(p), 9);
+  SAME(cuda_device.borrow_stream(2, &p), 0);
+  SAME(number(p), 10);
+  SAME(it.calls.size(), 0);
+  SAME(cuda_device.borrow_stream(1, &p), int(cudaErrorInvalidDevice));  // it would be made elsewhere
+  SAME(was_made("cudaStreamCreateWithFlags(1)"), 0);
+  it.device = 1;
+  it.fails["cudaStreamCreateWithFlags"] = 2;
+  SAME(cuda_device.borrow_stream(1, &p), cuda_device.out_of_memory);
+  begin();
   SAME(cuda_device.wait(handle(9)), 0);
   MADE("cudaStreamSynchronize(9)");
   SAME(cuda_device.make_event(&p), 0);

@@ -156,7 +156,8 @@ class device {
     std::deque<work> queue;
     vector_clock clock;
     bool destroyed = false;
-    bool of_the_test = true;  // or the table's own
+    bool of_the_test = true;  // or one that tables borrow
+    bool idle = false;        // and none has borrowed
     graph* into = nullptr;    // it is being captured into this
   };
   using stream_ref = std::shared_ptr<stream>;
@@ -172,14 +173,13 @@ class device {
   }
   size_t streams_held() const {  // by the table
     size_t n = 0;
-    for (const stream_ref& s : streams_) n += !s->of_the_test && !s->destroyed;
+    for (const stream_ref& s : streams_) n += !s->of_the_test && !s->idle;
     return n;
   }
   bool may_make_stream() const { return actors_ + 4 < most_actors; }
   // Returns the stream, whose work goes on.
-  stream_ref destroy_stream(void* h, bool of_the_test = true) {
+  stream_ref destroy_stream(void* h) {
     stream_ref s = of(h, "the destruction of a stream");
-    if (s->of_the_test != of_the_test) the_world.violation("the table destroys a stream that is not its own");
     s->destroyed = true;
     handles_[reinterpret_cast<uintptr_t>(h) / 16] = nullptr;
     return s;
@@ -188,6 +188,7 @@ class device {
     const uintptr_t slot = reinterpret_cast<uintptr_t>(h) / 16;
     if (slot >= handles_.size()) the_world.violation("%s is given something that is no stream", who);
     if (!handles_[slot]) the_world.violation("%s is given a stream that has been destroyed", who);
+    if (handles_[slot]->idle) the_world.violation("%s is given a stream that has been returned", who);
     return handles_[slot];
   }
   void enqueue(const stream_ref& s, std::function<bool()> step, std::shared_ptr<token> after = nullptr) {
@@ -631,11 +632,22 @@ class device {
     *id = cuda ? 1000 + of(h, "stream_id")->id : 0;
     return 0;
   }
-  int make_own_stream(void** h) {
-    if (const int bad = fault("make_stream")) return bad;
-    check_device("make_stream");
+  // One that was returned, or else a new one.
+  int borrow_stream(int device, void** h) {
+    the_world.point();
+    if (device != ordinal) the_world.violation("a stream of device %d is borrowed, not of the table's", device);
+    for (size_t slot = 1; slot < handles_.size(); ++slot)
+      if (handles_[slot] && handles_[slot]->idle) return handles_[slot]->idle = false, *h = handle(slot), 0;
+    if (const int bad = fault("borrow_stream")) return bad;
+    check_device("borrow_stream");
     *h = make_stream(false);
     return 0;
+  }
+  void return_stream(int device, void* h) {
+    the_world.point();
+    const stream_ref s = of(h, "return_stream");
+    if (s->of_the_test || device != ordinal) the_world.violation("the table returns a stream that it did not borrow");
+    s->idle = true;
   }
 
  private:
@@ -756,8 +768,8 @@ inline constexpr device_api fake_api = {
     .has_wide_cas = [](int) { return true; },
     .out_of_memory = error_no_memory,
     .stream_id = [](void* s, uint64_t* id) { return the_device.stream_id(s, id); },
-    .make_stream = [](void** s) { return the_device.make_own_stream(s); },
-    .drop_stream = [](void* s) { the_device.destroy_stream(s, false); },
+    .borrow_stream = [](int ordinal, void** s) { return the_device.borrow_stream(ordinal, s); },
+    .return_stream = [](int ordinal, void* s) { the_device.return_stream(ordinal, s); },
     .captured_by = [](void* s, void** graph,
                       const char** forbids) { return the_device.captured_by(s, graph, forbids); },
     .keep_while = [](void* graph, void (*gone)(void*), void* note) { return the_device.keep_while(graph, gone, note); },

@@ -259,6 +259,15 @@ int simulate(int argc, char** argv) {
   api.fail = fail;
   static constexpr gpuhash_memory systems{sizeof(gpuhash_memory), nullptr, nullptr, nullptr};  // which nobody uses here
   api.host_memory = &systems;
+  api.struct_size = sizeof(api);
+  api.check_memory = [](uint64_t bytes, uint32_t pinned, gpuhash_error* err) {
+    const bool of_table = !the_device.cuda || pinned;  // and not the records of check and stats, which are of the host
+    const bool lacking = of_table && the_device.out_of_memory(bytes);
+    return lacking ? fail(err, GPUHASH_NO_MEMORY, "memory is out") : gpuhash_status(GPUHASH_OK);
+  };
+  api.commit_memory = [](void*, size_t bytes, uint32_t, gpuhash_error* err) {
+    return host->check_memory(bytes, 0, err);
+  };
   host = &api;
   run_options r;
   r.slab = !strcmp(argv[1], "slab_hash");

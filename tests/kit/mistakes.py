@@ -372,7 +372,23 @@ MISTAKES = [
         "~scratch() { t_.drop(b_, PLANTED ? t_.own_stream_ : stream_); }",
     ),
     Mistake(
-        "own stream leaks", TABLE, "if (own_stream_) api_.drop_stream", "if (own_stream_ && !PLANTED) api_.drop_stream"
+        "a stream is not returned",
+        TABLE,
+        "if (stream_) t_.api_.return_stream",
+        "if (stream_ && !PLANTED) t_.api_.return_stream",
+    ),
+    Mistake(
+        "a stream is returned too soon",
+        TABLE,
+        "      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);",
+        "      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);\n"
+        "      if (PLANTED && stream_) t_.api_.return_stream(t_.config_.device.ordinal, stream_);",
+    ),
+    Mistake(
+        "nothing waits for the stream of before",
+        WHOLE,
+        "  exclusive hold(*this, own.get());",
+        "  exclusive hold(*this, PLANTED ? nullptr : own.get());",
     ),
     Mistake(
         "destroyed without waiting",

@@ -1320,7 +1320,7 @@ class workload {
       the_world.violation("W8: %zu blocks of memory are never given back", n);
     if (const size_t n = the_device.held(device::owner::resource))
       the_world.violation("W8: %zu blocks of the caller's resource are never given back", n);
-    if (const size_t n = the_device.streams_held()) the_world.violation("W8: %zu streams are never destroyed", n);
+    if (const size_t n = the_device.streams_held()) the_world.violation("W8: %zu streams are never returned", n);
     if (const size_t n = the_device.events_held()) the_world.violation("W8: %zu events are never dropped", n);
   }
 };

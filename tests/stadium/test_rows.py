@@ -36,11 +36,13 @@ def test_refused_pinned_memory_says_how_much_and_what_limits_it(said):
 
 
 def test_no_more_is_asked_for_than_there_is(said):
-    assert said[1] == "1 0"
+    no_memory = 3
+    assert said[1] == f"0 0 {no_memory} 4096 are left, 2 of 3 were pinned"
+    assert said[2] == f"{no_memory} 1 bytes of pinned host memory f"
 
 
 def test_rows_are_whole_pieces(said):
-    assert said[2:] == [
+    assert said[3:] == [
         "4+0: value at 4, row 4, lanes 1",
         "4+4: value at 4, row 8, lanes 1",
         "8+0: value at 8, row 8, lanes 1",

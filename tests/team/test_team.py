@@ -8,7 +8,10 @@ import pytest
 pytestmark = pytest.mark.xdist_group("team")
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ["tests/team/team_test.cpp", *(f"libgpuhash/src/{name}.cpp" for name in ("team", "fork", "cpus", "error"))]
+SOURCES = [
+    "tests/team/team_test.cpp",
+    *(f"libgpuhash/src/{name}.cpp" for name in ("team", "fork", "cpus", "cgroups", "memory", "error")),
+]
 FLAGS = ["-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I.", "-Ilibgpuhash/include", "-pthread"]
 CASES = [
     "every_piece_runs_once",

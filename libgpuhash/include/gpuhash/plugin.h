@@ -21,7 +21,7 @@
 #include "gpuhash/gpuhash.h"
 
 #define GPUHASH_PLUGIN_ABI_MAJOR 1u
-#define GPUHASH_PLUGIN_ABI_MINOR 3u
+#define GPUHASH_PLUGIN_ABI_MINOR 4u
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +47,18 @@ typedef struct gpuhash_host_api {
   /* The CPUs that this process may use, by its affinity and its cgroup's quota. A host of 1.1 has put it into
    * gpuhash_config.threads where a table of the CPU was to have 0. */
   uint32_t (*default_threads)(void);
+
+  /* Since 1.4. */
+
+  /* May this process use so many bytes of host memory more? NO_MEMORY, with the figures in err (which may be NULL), if the
+   * system has fewer available or a control group of the process allows fewer. pinned: 1 for memory that cannot be swapped
+   * out, else 0. Less than 64 MiB are counted, and compared once so many have been asked for. */
+  gpuhash_status (*check_memory)(uint64_t bytes, uint32_t pinned, gpuhash_error *err);
+  /* The same for memory that is mapped at p, private and writable, which nothing has been written to. 64 MiB and more of it
+   * come into being, in steps, each of which is compared again, on at most `threads` threads, if they are more than a
+   * sixteenth of what there is. After NO_MEMORY some may be there: unmap it. What host_memory allocates has been checked,
+   * and not committed. */
+  gpuhash_status (*commit_memory)(void *p, size_t bytes, uint32_t threads, gpuhash_error *err);
 } gpuhash_host_api;
 
 /* A backend. The host has checked every argument against gpuhash.h's contract before it calls (pointers, alignment,
