@@ -106,7 +106,7 @@ inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
   out->size = uint64_t(now.live);
   out->used = uint64_t(now.used);
   out->slots = slots();
-  out->capacity = limit() < slots() ? limit() : slots();
+  out->capacity = capacity(uint64_t(now.live));
   out->bytes = bytes() + sizeof(header);
   out->seed = config_.seed;
   out->rebuilds = rebuilds_;
