@@ -91,7 +91,7 @@ inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
     const gpuhash_status failed = s.served ? serve_slice(p, s, err) : gpuhash_status(GPUHASH_OK);
     room_.settle(c, uint64_t(p.sum.used - used_before));
     if (failed) return failed;
-    again = s.served && s.left && room_.left();
+    again = s.served && s.left && (c.n || room_.left());
   }
   p.sum.failed = s.end();
   int e = api_.copy(p.q.status, s.status, s.n, p.q.stream);

@@ -123,7 +123,8 @@ struct linear_structure {
       if (is_side_key(k)) return "a key of a side slot lies in the table";
       const uint64_t far = distance(t, i, k);
       if (any_empty && far >= length) return "an empty slot lies between a key and its home (I2)";
-      if (far >= t.probe_limit) return "a key lies beyond the probe limit (I4)";
+      const uint64_t into_line = (uint64_t(t.home(k)) << t.group_bits) % t.widest;
+      if (far + into_line >= t.probe_limit) return "a key lies beyond the probe limit (I4)";
       if (!run.add(k)) return "a key has two slots (I3)";
     }
     return nullptr;

@@ -1072,7 +1072,7 @@ class workload {
   }
   // W14. Where a batch's keys are guessed more may be added; and in hive an eviction may come to nothing, and take a slot.
   void stays_within_limit(uint64_t failed_before) {
-    if (run_.slab || run_.skip || run_.hive || most_picked < 1000 || o_.probe_limit < 3000) return;
+    if (run_.slab || run_.skip || run_.hive || (run_.cuda && most_picked < 1000) || o_.probe_limit < 3000) return;
     for (owner& o : owners_) settle(o);
     if (over()) return;
     const gpuhash_table_info i = info();

@@ -368,7 +368,7 @@ def odd(group):
 
 
 def test_a_rebuild_tries_larger_and_larger_ones():
-    """Keys of one home that begins a line, as many as its path is long; in twice the next two sizes it does not begin one."""
+    """Keys of one home that begins a line, as many as its path is long. In the next two sizes it does not begin one."""
     n, limit, capacity = 124, 128, 2_000
     sizes = [groups_of(c, probe_limit=limit) for c in (capacity, 4_000, 8_000, 16_000)]
     keys = keys_with_hashes(hashes_of(n, dict(zip(sizes, (even, odd, odd, even), strict=True))), 5)
