@@ -208,8 +208,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     p.q.status = many.get() ? many.as<uint8_t>() : few;
   }
   for (;;) {
-    if (poisoned_) return *grown;
-    if (stays_within_limit(*grown)) return serve_within_limit(p, err);
+    if (stays_within_limit(*grown)) return poisoned_ ? *grown : serve_within_limit(p, err);
     {
       const host_turn turn(host_gate_, may_be_alone);
       room_ledger::claim c;

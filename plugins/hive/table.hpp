@@ -670,6 +670,7 @@ class hive final : public table {
     const bool stashed = cell >= shape_.slots;
     if (!stashed && way_of(t, k, home, b) == t.ways) return "a key lies in a bucket that is not its own";
     const bool at_home = !stashed && b == uint64_t(home);
+    bool home_is_full = true;
     uint32_t copies = 0;
     for (uint32_t way = 0; way < (at_home ? 1 : t.ways); ++way) {
       const word* const bucket = t.bucket(t.bucket_of(k, home, way));
@@ -677,7 +678,7 @@ class hive final : public table {
         copies += F::key_of(bucket[i]) == k;
         if (way) continue;
         if (F::has_value && bucket[i] == tombstone<F>(k)) return "a live key has a tombstone in its home (H6)";
-        if (is_empty<F>(bucket[i]) && !at_home) return "a key lies outside of its home, which has an empty slot (H2)";
+        home_is_full &= !is_empty<F>(bucket[i]);
       }
     }
     bool reached = false;
@@ -690,6 +691,7 @@ class hive final : public table {
     if (stashed && !reached) return "a key of the stash cannot be found there";
     if (stashed && *t.note == ~0u) return "the stash holds a key, and the note says that it never did";
     if (copies != 1) return "a key has two slots (H7)";
+    if (!at_home && !home_is_full) return "a key lies outside of its home, which has an empty slot (H2)";
     if (!at_home && *t.filter_of(home) & t.filter_bit(k, home))
       return "a key lies outside of its home, and the filter does not say so (H3)";
     return nullptr;
