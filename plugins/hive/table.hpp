@@ -688,10 +688,11 @@ class hive final : public table {
       copies += F::key_of(t.stash[at]) == k;
       reached |= t.stash + at == t.cell(cell);
     }
-    if (stashed && !reached) return "a key of the stash cannot be found there";
-    if (stashed && *t.note == ~0u) return "the stash holds a key, and the note says that it never did";
+    copies += stashed && !reached;  // this slot
     if (copies != 1) return "a key has two slots (H7)";
     if (!at_home && !home_is_full) return "a key lies outside of its home, which has an empty slot (H2)";
+    if (stashed && !reached) return "a key of the stash cannot be found there";
+    if (stashed && *t.note == ~0u) return "the stash holds a key, and the note says that it never did";
     if (!at_home && *t.filter_of(home) & t.filter_bit(k, home))
       return "a key lies outside of its home, and the filter does not say so (H3)";
     return nullptr;
