@@ -383,20 +383,24 @@ def test_a_rebuild_tries_larger_and_larger_ones():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_rebuild_puts_no_key_where_no_find_looks(threads):
-    """Keys of one home, as many as its path is long, which ends earlier in a smaller table: around the end of that."""
+    """Keys of the last home run over the end of a smaller table, whose first slots are taken, farther than a path goes."""
     limit = 4096 + 256  # slots; with fewer a rebuild goes another way
-    n, large = limit - 4, 20_000
-    small = groups_of(n, probe_limit=limit)
+    taken, large = 2048, 20_000
+    of_home = (
+        limit - 4 - taken
+    )  # in the smaller table a path of this home is 8 slots shorter, in the larger one it is not
+    small = groups_of(taken + of_home, probe_limit=limit)
     groups = groups_of(large, probe_limit=limit)
     last = {groups: even, small: lambda group: odd(group) and group == small - 1}
-    keys = keys_with_hashes(hashes_of(n, last), 5)
+    first = np.concatenate([((g << 32) // small + (1 << 20) + np.arange(ROW)) for g in range(taken // ROW)])
+    keys = keys_with_hashes(np.concatenate([hashes_of(of_home, last), first.astype(np.uint64)]), 5)
     with gh.Table("linear_probe", capacity=large, probe_limit=limit, **{**SHORT, "threads": threads}) as t:
         assert t.insert(keys, keys).all()
         assert t.info["slots"] == groups * ROW
         t.shrink()
+        assert t.info["slots"] < groups * ROW
         t.check()
         assert (t.find(keys)[0] == keys).all()
-        assert t.info["slots"] > small * ROW
 
 
 class LittleMemory(UsedMemory):
