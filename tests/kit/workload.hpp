@@ -1053,10 +1053,11 @@ class workload {
     const uint32_t actions = 2 + the_world.below(12);
     if (filled)
       for (owner& o : owners_) settle(o);
-    const uint64_t failed_before = failed_elements;
+    if (over()) return;
+    const uint64_t failed_before = failed_elements, used_before = filled ? info().used : 0;
     if (over()) return;
     run_threads([&](uint32_t t) { crowded ? crowd(t, actions) : filled ? fill(t) : act(t, actions); });
-    if (filled && !over()) stays_within_limit(failed_before);
+    if (filled && !over()) stays_within_limit(failed_before, used_before);
     const uint64_t fails_at = d.allocations + 1 + the_world.below(heap_is_soon_full() ? 8 : 12);
     d.fail_memory_from = heap_is_soon_full() ? fails_at : std::min(d.fail_memory_from, fails_at);
     if (!over()) fails_and_changes_nothing();
@@ -1071,13 +1072,13 @@ class workload {
     }
   }
   // W14. Where a batch's keys are guessed more may be added; and in hive an eviction may come to nothing, and take a slot.
-  void stays_within_limit(uint64_t failed_before) {
+  void stays_within_limit(uint64_t failed_before, uint64_t used_before) {
     if (run_.slab || run_.skip || run_.hive || (run_.cuda && most_picked < 1000) || o_.probe_limit < 3000) return;
     for (owner& o : owners_) settle(o);
     if (over()) return;
     const gpuhash_table_info i = info();
     const bool left_out = failed_elements != failed_before && o_.threads == 1 && !the_device.fail_memory_least;
-    if (!over() && (i.used > i.capacity || (left_out && i.used < i.capacity)))
+    if (!over() && (i.used > std::max(i.capacity, used_before) || (left_out && i.used < i.capacity)))
       the_world.violation("W14: a table without memory has used %llu slots of %llu, and %llu elements were left out",
                           (unsigned long long)i.used, (unsigned long long)i.capacity,
                           (unsigned long long)(failed_elements - failed_before));

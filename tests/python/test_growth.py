@@ -383,7 +383,7 @@ def test_a_rebuild_tries_larger_and_larger_ones():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_rebuild_puts_no_key_where_no_find_looks(threads):
-    """Keys of the last home run over the end of a smaller table, whose first slots are taken, farther than a path goes."""
+    """Keys of the last home run over the end of a smaller table, whose first slots are taken, beyond its path."""
     limit = 4096 + 256  # slots; with fewer a rebuild goes another way
     taken, large = 2048, 20_000
     of_home = (
