@@ -7,8 +7,10 @@
 //   CUDA   A part that is certain to fit is queued, and nobody waits for it. Any other waits until nothing runs, has the
 //          table to itself, and is looked at and retried like one on the CPU.
 //
-// Where the table cannot grow for lack of memory, the rest of the batch runs with the room there is, and says what failed.
+// Where the table cannot grow for lack of memory, the rest of the batch runs with the room there is up to its limit, and says
+// what failed (full_table.hpp). The next call asks for memory again first.
 #pragma once
+#include "libgpuhash/kit/full_table.hpp"
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
@@ -196,6 +198,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     serve(p, turn);
     return GPUHASH_OK;
   }
+  if (stays_within_limit(*grown) && p.q.n > refused_slice) p.q.n = refused_slice;
   // A retry has to know which elements to leave alone.
   uint8_t few[few_elements];
   scratch many(*this, p.q.status || p.q.n <= few_elements ? 0 : p.q.n < status_part ? p.q.n : status_part, nullptr);
@@ -205,6 +208,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     p.q.status = many.get() ? many.as<uint8_t>() : few;
   }
   for (;;) {
+    if (stays_within_limit(*grown)) return poisoned_ ? *grown : serve_within_limit(p, err);
     {
       const host_turn turn(host_gate_, may_be_alone);
       room_ledger::claim c;
@@ -236,6 +240,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
 
 inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
   // Where growth has failed the call has to know what became of the rest.
+  if (growing && stays_within_limit(*grown)) return run_alone(p, growing, look, grown, err);
   const bool claims = growing && *grown == GPUHASH_OK;
   look |= growing && !claims;
   scratch counters(*this, look ? sizeof(header::batch) : 0, p.q.stream);
@@ -302,12 +307,17 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     if (!sure) doubt();  // nobody counts what this part takes
   }
   // A retry has to know which elements to leave alone.
-  scratch many(*this, !growing || p.q.status ? 0 : p.q.n < status_part ? p.q.n : status_part, p.q.stream);
+  const bool refused = growing && stays_within_limit(*grown);
+  std::optional<scratch> many;
   if (growing && !p.q.status) {
-    const size_t most = many.get() ? many.bytes() : few_elements;
-    p.q.n = p.q.n < most ? p.q.n : most;
-    p.q.status = many.get() ? many.as<uint8_t>() : head()->status;
+    const size_t most = refused ? refused_slice : status_part;
+    for (size_t n = p.q.n < most ? p.q.n : most; !(many && many->get()) && n > few_elements / 8; n /= 8)
+      many.emplace(*this, n, p.q.stream);
+    const size_t room = many && many->get() ? many->bytes() : few_elements;
+    p.q.n = p.q.n < room ? p.q.n : room;
+    p.q.status = many && many->get() ? many->as<uint8_t>() : head()->status;
   }
+  if (refused) return serve_within_limit(p, err);
   gpuhash_status s = queue(p, head()->batch, true, err);
   if (!s) s = look_at(p, head()->batch, err);
   if (c.granted)

@@ -24,6 +24,9 @@ inline constexpr size_t picked_share = 4;
 inline constexpr uint64_t few_keys_of_batch = 256;
 // A table with room for fewer keys grows in larger steps: what a rebuild of it takes is calls, not the moving of keys.
 inline constexpr uint64_t small_table = uint64_t(1) << 16;
+// Where there is no memory to grow as much as it wants, a table grows by a quarter of that, and so on, and at last by what
+// the batch needs.
+inline constexpr uint64_t least_growth_share = 32;
 // Elements of a batch that are looked up at least, however small the table is.
 #ifndef GPUHASH_NEWCOMERS
 #define GPUHASH_NEWCOMERS few_elements
@@ -347,6 +350,9 @@ inline gpuhash_status table::widen(part& p, gpuhash_error* err) {
   }
   if (by_guess && wanted < live + p.need + p.need / 4) wanted = live + p.need + p.need / 4;  // once, and some to spare
   gpuhash_status s = resize(wanted, p.q.stream, err);
+  for (uint64_t more = wanted > most ? (wanted - most) / 4 : 0;
+       s == GPUHASH_NO_MEMORY && more > most / least_growth_share; more /= 4)
+    s = resize(most + more, p.q.stream, err);
   const uint64_t least = live + p.need > most ? live + p.need : most;
   if (s == GPUHASH_NO_MEMORY && least < wanted) s = resize(least, p.q.stream, err);
   if (s == GPUHASH_OK) ++growths_;

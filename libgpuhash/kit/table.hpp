@@ -5,6 +5,7 @@
 //   table.hpp        this file: what a structure supplies, and what it gets
 //   batches.hpp      run: a batch in parts, each with room that was claimed for it, retries
 //   growth.hpp       how much room a batch needs, and how the table comes to have it; rebuilding
+//   full_table.hpp   the rest of a batch where there is no memory to grow
 //   whole_table.hpp  exclusive operations: export, clear, check, statistics, ...
 //   room.hpp         the accounting of room
 //   gate.hpp         who may touch the storage, and when
@@ -85,7 +86,15 @@ class table {
   virtual uint64_t cells() const = 0;       // for collect
   virtual uint32_t line_cells() const = 0;  // cells that share a cache line, and neighbours of which may
   virtual uint64_t bytes() const = 0;
-  virtual uint64_t limit() const = 0;            // used slots at which the table wants to grow
+  virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow
+  // Does a table that wants to grow, and gets no memory, take no more keys than limit()? In open addressing the searches of a
+  // fuller table are long. In chains and chunks they are not, and the heap or the pool says which keys find no room.
+  virtual bool limit_is_firm() const { return true; }
+  // Of a table that holds so many keys: how many reserve() need not make room for.
+  virtual uint64_t capacity(uint64_t live) {
+    (void)live;
+    return limit() < slots() ? limit() : slots();
+  }
   virtual uint64_t traits() const { return 0; }  // what this table does, if less than its backend
   virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
   // Rebuild for so many keys, or for those that are there if they are more. FULL: a pair finds no place in storage of that
@@ -375,6 +384,7 @@ class table {
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);
   gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
+  bool stays_within_limit(gpuhash_status grown) const { return grown != GPUHASH_OK && limit_is_firm(); }
   gpuhash_status queue(part& p, totals* counters, bool held, gpuhash_error* err);
   int queue_by_parts(const request& q, bool held, bool* queued);
   gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);
@@ -402,6 +412,13 @@ class table {
   gpuhash_status count_absent(const request& q, const few_distinct& keys, uint64_t* absent, gpuhash_error* err);
   gpuhash_status widen(part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);
+
+  // full_table.hpp
+  struct slice;
+  gpuhash_status serve_within_limit(part& p, gpuhash_error* err);
+  gpuhash_status find_slice(const part& p, slice& s, gpuhash_error* err);
+  gpuhash_status serve_slice(part& p, slice& s, gpuhash_error* err);
+
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
   gpuhash_status tell_untold(void* stream, gpuhash_error* err);

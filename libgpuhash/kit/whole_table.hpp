@@ -117,7 +117,7 @@ inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
   out->size = uint64_t(now.live);
   out->used = uint64_t(now.used);
   out->slots = slots();
-  out->capacity = limit() < slots() ? limit() : slots();
+  out->capacity = capacity(uint64_t(now.live));
   out->bytes = bytes() + sizeof(header);
   out->seed = config_.seed;
   out->rebuilds = rebuilds_;
@@ -152,15 +152,14 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   const uint32_t vb = config_.value_bytes ? config_.value_bytes : kb;
   void* const out_values = config_.value_bytes ? values : nullptr;
 
-  scratch counter(*this, sizeof(uint64_t), stream);
-  if (!counter) return no_memory(err, counter.bytes());
-  int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
+  auto* const counter = reinterpret_cast<uint64_t*>(head()->batch);  // which needs no memory
+  int e = api_.fill(counter, 0, sizeof(uint64_t), stream);
   if (!e)
-    e = engine_->collect(layout(), spread(cells(), line_cells()), 0, cells(), keys, out_values, kb, vb,
-                         counter.as<uint64_t>(), threads(), stream);
+    e = engine_->collect(layout(), spread(cells(), line_cells()), 0, cells(), keys, out_values, kb, vb, counter,
+                         threads(), stream);
   uint64_t found = 0;
   header mine;
-  if (!e) e = api_.copy(&found, counter.get(), sizeof(found), stream);
+  if (!e) e = api_.copy(&found, counter, sizeof(found), stream);
   if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
   if (!e) e = api_.wait(stream);
   // The two side keys, from their words: half of a word is the key's presence, the rest its value.

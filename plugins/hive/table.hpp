@@ -659,7 +659,8 @@ class hive final : public table {
     return way;
   }
 
-  // H2, H3, H6, H7 for every live slot, and the reach of the stash; NULL if they hold.
+  // H2, H3, H6, H7 for every live slot, and the reach of the stash; NULL if they hold. Of two slots of a key (H7) one is not
+  // in its home, or both are: so a key outside looks into all of its buckets, and only one of the stash along its path there.
   const char* broken(const layout_type& t, uint64_t cell) const {
     const word w = *t.cell(cell);
     if (!is_live<F>(w)) return nullptr;
@@ -668,28 +669,31 @@ class hive final : public table {
     const uint64_t b = cell >> t.slot_bits;
     const bool stashed = cell >= shape_.slots;
     if (!stashed && way_of(t, k, home, b) == t.ways) return "a key lies in a bucket that is not its own";
+    const bool at_home = !stashed && b == uint64_t(home);
+    bool home_is_full = true;
     uint32_t copies = 0;
-    for (uint32_t way = 0; way < t.ways; ++way) {
+    for (uint32_t way = 0; way < (at_home ? 1 : t.ways); ++way) {
       const word* const bucket = t.bucket(t.bucket_of(k, home, way));
       for (uint32_t i = 0; i < 1u << t.slot_bits; ++i) {
         copies += F::key_of(bucket[i]) == k;
         if (way) continue;
         if (F::has_value && bucket[i] == tombstone<F>(k)) return "a live key has a tombstone in its home (H6)";
-        if (is_empty<F>(bucket[i]) && (stashed || b != uint64_t(home)))
-          return "a key lies outside of its home, which has an empty slot (H2)";
+        home_is_full &= !is_empty<F>(bucket[i]);
       }
     }
     bool reached = false;
-    for (uint32_t i = 0, at = t.stash_slots ? t.stash_start(k) : 0; i < t.stash_path;
+    for (uint32_t i = 0, at = stashed ? t.stash_start(k) : 0; stashed && i < t.stash_path;
          ++i, at = (at + 1) % t.stash_slots) {
       if (is_empty<F>(t.stash[at])) break;
       copies += F::key_of(t.stash[at]) == k;
       reached |= t.stash + at == t.cell(cell);
     }
+    copies += stashed && !reached;  // this slot
+    if (copies != 1) return "a key has two slots (H7)";
+    if (!at_home && !home_is_full) return "a key lies outside of its home, which has an empty slot (H2)";
     if (stashed && !reached) return "a key of the stash cannot be found there";
     if (stashed && *t.note == ~0u) return "the stash holds a key, and the note says that it never did";
-    if (copies != 1) return "a key has two slots (H7)";
-    if ((stashed || b != uint64_t(home)) && *t.filter_of(home) & t.filter_bit(k, home))
+    if (!at_home && *t.filter_of(home) & t.filter_bit(k, home))
       return "a key lies outside of its home, and the filter does not say so (H3)";
     return nullptr;
   }

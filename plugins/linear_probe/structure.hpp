@@ -1,5 +1,7 @@
 // linear_probe for the kit: options, sizes, and the tests of its invariants (layout.hpp).
 #pragma once
+#include <vector>
+
 #include "layout.hpp"
 #include "libgpuhash/kit/flat_table.hpp"
 
@@ -66,36 +68,64 @@ struct linear_structure {
     return slot >= home ? slot - home : slot + t.n_slots - home;
   }
 
-  // I2 and I3 for every slot: an EMPTY slot between a key and its home would hide it, and let it be inserted twice. The
-  // longest run of used slots up to each slot says so in one pass; keys are compared within a path only.
+  // Which slots of a run hold keys of one home: so a key is compared with those of its home only, however long the run is.
+  class keys_by_home {
+   public:
+    explicit keys_by_home(const layout& t) : t_(t) {}
+    void begin(uint64_t first) { first_ = first, latest_.clear(), before_.clear(); }
+    void pass() { before_.push_back(none); }  // over a slot that has no key
+    // The next slot of the run, which has key k. False: an earlier one has it, too.
+    bool add(key k) {
+      const uint64_t home = uint64_t(t_.home(k)) << t_.group_bits;
+      const uint64_t group = (home >= first_ ? home - first_ : home + t_.n_slots - first_) >> t_.group_bits;
+      if (group >= latest_.size()) latest_.resize(group + 1, none);
+      for (uint64_t i = latest_[group]; i != none; i = before_[i]) {
+        const uint64_t at = first_ + i < t_.n_slots ? first_ + i : first_ + i - t_.n_slots;
+        if (F::key_of(t_.slots[at]) == k || (F::has_value && t_.slots[at] == tombstone<F>(k))) return false;
+      }
+      before_.push_back(latest_[group]);
+      latest_[group] = before_.size() - 1;
+      return true;
+    }
+
+   private:
+    static constexpr uint64_t none = ~uint64_t(0);
+    const layout& t_;
+    uint64_t first_ = 0;            // slot of the run
+    std::vector<uint64_t> latest_;  // by group from there on: slots of the run
+    std::vector<uint64_t> before_;  // by slot: the one before it that has the same home
+  };
+
+  // I2 and I3 for every slot: an EMPTY slot between a key and its home would hide it, and let it be inserted twice. One pass,
+  // from an EMPTY slot around the end, over runs of used slots.
   static const char* broken(const layout& t, uint64_t* cell) {
     const uint64_t n = t.n_slots;
-    uint64_t last_empty = ~uint64_t(0);
-    bool any_empty = false;
-    for (uint64_t i = n; i-- > 0;)
-      if (F::key_of(t.slots[i]) == empty_key<key>) {
-        last_empty = i, any_empty = true;
-        break;
-      }
-    for (uint64_t i = 0; i < n; ++i) {
+    uint64_t start = 0;
+    while (start < n && F::key_of(t.slots[start]) != empty_key<key>) ++start;
+    const bool any_empty = start < n;
+    if (!any_empty) start = 0;
+    keys_by_home run(t);
+    uint64_t length = 0;  // of the run, so far
+    for (uint64_t step = 0; step < n; ++step) {
+      const uint64_t i = start + step < n ? start + step : start + step - n;
       const word w = t.slots[i];
       *cell = i;
       if (F::key_of(w) == empty_key<key>) {
-        last_empty = i;
+        length = 0;
         continue;
       }
-      if (F::key_of(w) == dead_key<key> && !F::has_value) continue;  // a set's tombstone has forgotten its key
+      if (length++ == 0) run.begin(i);
+      if (F::key_of(w) == dead_key<key> && !F::has_value) {  // a set's tombstone has forgotten its key
+        run.pass();
+        continue;
+      }
       const key k = F::key_of(w) == dead_key<key> ? key(F::value_of(w)) : F::key_of(w);
       if (is_side_key(k)) return "a key of a side slot lies in the table";
       const uint64_t far = distance(t, i, k);
-      const uint64_t since_empty = !any_empty ? n : i > last_empty ? i - last_empty : i + n - last_empty;
-      if (far >= since_empty) return "an empty slot lies between a key and its home (I2)";
-      if (far >= t.probe_limit) return "a key lies beyond the probe limit (I4)";
-      for (uint64_t d = 0; d < far; ++d) {
-        const uint64_t at = i >= far - d ? i - (far - d) : i + n - (far - d);
-        const word other = t.slots[at];
-        if (F::key_of(other) == k || (F::has_value && other == tombstone<F>(k))) return "a key has two slots (I3)";
-      }
+      if (any_empty && far >= length) return "an empty slot lies between a key and its home (I2)";
+      const uint64_t into_line = (uint64_t(t.home(k)) << t.group_bits) % t.widest;
+      if (far + into_line >= t.probe_limit) return "a key lies beyond the probe limit (I4)";
+      if (!run.add(k)) return "a key has two slots (I3)";
     }
     return nullptr;
   }

@@ -113,6 +113,23 @@ class slab_hash_table final : public table {
   }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
+  bool limit_is_firm() const override { return false; }
+  // As many keys as there are units for. To find out takes some tenths of a millisecond.
+  uint64_t capacity(uint64_t live) override {
+    const uint64_t units = layout_.heap.capacity(), buckets = layout_.buckets;
+    if (units != fits_.units || buckets != fits_.buckets) {
+      uint64_t low = 0, high = limit_ < slots() ? limit_ : slots();
+      while (low < high) {
+        const uint64_t middle = high - (high - low) / 2;
+        if (units_for(middle, buckets) <= double(units))
+          low = middle;
+        else
+          high = middle - 1;
+      }
+      fits_ = {units, buckets, low};
+    }
+    return live > fits_.keys ? live : fits_.keys;
+  }
   uint64_t traits() const override {
     return options_.duplicates ? slab_traits : slab_traits & ~uint64_t{GPUHASH_TRAIT_MULTI};
   }
@@ -348,7 +365,9 @@ class slab_hash_table final : public table {
     totals now{};
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     // Slots of erased keys are not free for others: a table that may not grow is flushed before it is made larger.
-    const uint64_t live = uint64_t(now.live), all = uint64_t(now.used) + (keys > live ? keys - live : 0);
+    const uint64_t live = uint64_t(now.live);
+    if (keys <= live) return GPUHASH_OK;
+    const uint64_t all = uint64_t(now.used) + (keys - live);
     const bool fits = all <= limit_ && units_for(all, layout_.buckets) <= double(layout_.heap.capacity());
     if (!config_.grow && now.used > now.live && !fits) {
       if (const gpuhash_status s = compact(0, ~uint64_t(0), stream, err)) return s;
@@ -564,6 +583,9 @@ class slab_hash_table final : public table {
   double beta_;  // average slab count at `capacity_` keys
   uint64_t limit_ = 0;
   uint64_t capacity_ = 0;  // keys that the buckets were chosen for
+  struct {
+    uint64_t units = 0, buckets = 0, keys = 0;  // so many keys fit into such a table
+  } fits_;
   bool rebuilding_ = false;
   uint64_t sure_ = 0;  // CUDA: as sure_slots() says of the heap as it is
 };

@@ -25,6 +25,7 @@ BATCHES = "libgpuhash/kit/batches.hpp"
 ENGINE = "libgpuhash/kit/engine.hpp"
 GROWTH = "libgpuhash/kit/growth.hpp"
 WHOLE = "libgpuhash/kit/whole_table.hpp"
+FULL = "libgpuhash/kit/full_table.hpp"
 TABLE = "libgpuhash/kit/table.hpp"
 FLAT = "libgpuhash/kit/flat_table.hpp"
 HEAP = "libgpuhash/kit/slab_heap_owner.hpp"
@@ -579,6 +580,51 @@ MISTAKES = [
         BATCHES,
         "sure = c.granted && !p.guessed && certain(p.q.n);",
         "sure = c.granted && (!p.guessed || PLANTED) && certain(p.q.n);",
+    ),
+    # without memory to grow
+    Mistake(
+        "without memory the limit is the last slot",
+        TABLE,
+        "return grown != GPUHASH_OK && limit_is_firm();",
+        "return grown != GPUHASH_OK && limit_is_firm() && !PLANTED;",
+    ),
+    Mistake(
+        "keys beyond the room there is",
+        FULL,
+        "serves = here && (!takes || room > 0);",
+        "serves = here && (!takes || room > 0 || PLANTED);",
+    ),
+    Mistake("room that is left is not used", FULL, "take_rest(s.absent())", "take_rest(PLANTED ? 0 : s.absent())"),
+    Mistake("present keys need room", FULL, "return !marks[i] &&", "return (!marks[i] || PLANTED) &&"),
+    Mistake(
+        "what adds nothing needs room",
+        FULL,
+        "(!mixed || adds_in_mix(ops[i]))",
+        "(!mixed || PLANTED || adds_in_mix(ops[i]))",
+    ),
+    Mistake(
+        "served twice",
+        FULL,
+        "if (status[i] == on_its_way) status[i] = marks[i];",
+        "if (status[i] == on_its_way) status[i] = PLANTED ? waits : marks[i];",
+    ),
+    Mistake(
+        "an element without room says no",
+        FULL,
+        "if (status[i] == waits) status[i] = GPUHASH_ELEMENT_FULL;",
+        "if (status[i] == waits) status[i] = PLANTED ? GPUHASH_NO : GPUHASH_ELEMENT_FULL;",
+    ),
+    Mistake(
+        "elements without room are not counted",
+        FULL,
+        "p.sum.failed = s.end();",
+        "s.end();\n  if (!PLANTED) p.sum.failed = s.end();",
+    ),
+    Mistake(
+        "statuses are copied without a wait",
+        FULL,
+        "s.status, s.n, p.q.stream);\n  if (!e) e = api_.wait(p.q.stream);",
+        "s.status, s.n, p.q.stream);\n  if (!e && !PLANTED) e = api_.wait(p.q.stream);",
     ),
     # ordered queries
     Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),

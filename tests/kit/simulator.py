@@ -31,6 +31,7 @@ EXTREMES = (
     "-DGPUHASH_ALONE_PART=50",
     "-DGPUHASH_ESTIMATE_LEAST=64",
     "-DGPUHASH_NEWCOMERS=16",
+    "-DGPUHASH_REFUSED_SLICE=24",
     "-DGPUHASH_PICKED=64",
     "-DGPUHASH_LOG_RANKS=2",  # half of the estimates are too low, some by half
     "-DGPUHASH_SKETCH_MARGIN=0",

@@ -23,6 +23,8 @@
 //       added at most, launches of graphs included, and a skiplist has the chunks that certain() goes by.
 //   W12 What fails for lack of memory leaves the table as it was.
 //   W13 After reserve(n) a table has room for n keys.
+//   W14 Where slots run out, batches that only add fill no table beyond its limit that gets no memory; and while it has room
+//       up to there, none of their elements is left out.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -1049,7 +1051,13 @@ class workload {
     const bool crowded = !heap_is_soon_full() && the_world.one_in(2);
     const bool filled = heap_is_soon_full() || (!crowded && the_world.one_in(2));
     const uint32_t actions = 2 + the_world.below(12);
+    if (filled)
+      for (owner& o : owners_) settle(o);
+    if (over()) return;
+    const uint64_t failed_before = failed_elements, used_before = filled ? info().used : 0;
+    if (over()) return;
     run_threads([&](uint32_t t) { crowded ? crowd(t, actions) : filled ? fill(t) : act(t, actions); });
+    if (filled && !over()) stays_within_limit(failed_before, used_before);
     const uint64_t fails_at = d.allocations + 1 + the_world.below(heap_is_soon_full() ? 8 : 12);
     d.fail_memory_from = heap_is_soon_full() ? fails_at : std::min(d.fail_memory_from, fails_at);
     if (!over()) fails_and_changes_nothing();
@@ -1062,6 +1070,18 @@ class workload {
       case 1:
       case 2: run_threads([this](uint32_t t) { fill(t); });
     }
+  }
+  // W14. Where a batch's keys are guessed more may be added; and in hive an eviction may come to nothing, and take a slot.
+  void stays_within_limit(uint64_t failed_before, uint64_t used_before) {
+    if (run_.slab || run_.skip || run_.hive || (run_.cuda && most_picked < 1000) || o_.probe_limit < 3000) return;
+    for (owner& o : owners_) settle(o);
+    if (over()) return;
+    const gpuhash_table_info i = info();
+    const bool left_out = failed_elements != failed_before && o_.threads == 1 && !the_device.fail_memory_least;
+    if (!over() && (i.used > std::max(i.capacity, used_before) || (left_out && i.used < i.capacity)))
+      the_world.violation("W14: a table without memory has used %llu slots of %llu, and %llu elements were left out",
+                          (unsigned long long)i.used, (unsigned long long)i.capacity,
+                          (unsigned long long)(failed_elements - failed_before));
   }
   // W11: some erase, and learn how many there were, while another adds, so that a recount may come first.
   void come_and_go() {

@@ -187,3 +187,33 @@ def test_the_library_refuses_one_unknown_code_of_many(at: int, threads: int) -> 
         assert status[at] == 4
         assert np.count_nonzero(status == 1) == n - 1
         assert len(t) == n - 1
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("value", ["float32", "float64"])
+@pytest.mark.parametrize("n", [200, 3 * CHUNK + 5])
+def test_floats_that_are_summed_in_a_mixed_batch(backend: str, n: int, value: str, threads: int) -> None:
+    """Keys that many elements name. Numbers are such that every order gives the same sum, as long as none is lost."""
+    random = np.random.default_rng(n)
+    few = 64
+    with table(backend, "uint32", value, 4 * few, threads=threads) as t:
+        old = random.integers(-(2**9), 2**9, few // 2).astype(value) / 4
+        t.insert(np.arange(few // 2), old)
+        sums = dict(enumerate(old.tolist()))
+        ops = random.choice([Op.ACCUMULATE, Op.ACCUMULATE, Op.FIND, Op.NOP], n).astype(np.uint8)
+        keys = random.integers(0, few, n).astype("uint32")
+        given = random.integers(-(2**9), 2**9, n).astype(value) / 4
+        _, mask = t.execute(ops, keys, given)
+        added = ops == Op.ACCUMULATE
+        for k, x in zip(keys[added].tolist(), given[added].tolist(), strict=True):
+            sums[k] = sums.get(k, 0) + x
+        left, values = t.export()
+        assert dict(zip(left.tolist(), values.tolist(), strict=True)) == sums
+        assert np.count_nonzero(mask[added]) == len(sums) - few // 2
+        for combine, join in (("min", min), ("max", max)):
+            t.execute(np.full(n, Op.ACCUMULATE, np.uint8), keys, given * 64, op=combine)
+            for k, x in zip(keys.tolist(), (given * 64).tolist(), strict=True):
+                sums[k] = join(sums.get(k, x), x)
+            left, values = t.export()
+            assert dict(zip(left.tolist(), values.tolist(), strict=True)) == sums
+        t.check()

@@ -56,6 +56,20 @@ def test_reserve_leaves_a_table_with_room_as_it_is(backend):
         assert table.info["rebuilds"] == 0
 
 
+@pytest.mark.parametrize("grow", [True, False])
+@pytest.mark.parametrize("keys", [0, 700, 3_000])
+def test_reserve_of_what_is_there_takes_nothing(backend, keys, grow):
+    known = {"device": "cpu", "threads": 1, "capacity": 3_000, "grow": grow, "seed": 1}
+    for options in [{}, {"max_load_factor": 0.95}] + [{"buckets": 40}, {"duplicates": 1}] * (backend == "slab_hash"):
+        with gh.Table(backend, **known, **options) as table:
+            table.insert(KEYS[:keys], 1)
+            there = table.nbytes, table.capacity
+            assert table.capacity >= max(keys, 3_000)
+            for n in (table.capacity, table.capacity - 1, keys, 0) * 2:
+                table.reserve(n)
+                assert (table.nbytes, table.capacity) == there
+
+
 @pytest.mark.parametrize("load", [0.33, 0.7, 0.9, 1.0])
 def test_there_is_room_for_as_many_as_asked(backend, load):
     """Whatever sizes are rounded to."""
