@@ -62,6 +62,7 @@ def value_counts(keys: Any, *, order: Order = "any", **table: Any) -> tuple[Any,
     """
     _by_appearance(order)  # refused before anything is done
     column = _column(keys, "keys")
+    column.refuse_cut(_INDEX)
     with _table(column, _numbers(column), table) as t:
         t.accumulate(column.array, 1, out=False)
         distinct, counts = _results(t, column, order, table)
@@ -76,6 +77,7 @@ def factorize(keys: Any, *, order: Order = "first", **table: Any) -> tuple[Any, 
     """
     by_appearance = _by_appearance(order)
     column = _column(keys, "keys")
+    column.refuse_cut(_INDEX)
     with _table(column, _numbers(column), table) as t:
         if by_appearance and not column.on_device:
             codes = np.empty(column.shape, _INDEX)
@@ -133,6 +135,7 @@ def group_reduce(
             f"'mean' of a {name}, which cannot be divided: ask for 'sum' and 'count', or pass CuPy's arrays"
         )
     stored = _result_dtype(given, op) if dtype is None else _arrays.table_dtype(dtype, "dtype")
+    column.refuse_cut(stored, f"pass dtype='{given}' or another of 4 bytes, " if op == "sum" else "")
     if op == "mean" or (given.kind == stored.kind == "f" and given != stored):
         amounts = _rounded(amounts, stored)
     with _table(column, stored, table) as t:
@@ -170,6 +173,7 @@ def join_indexer(left: Any, right: Any, how: Literal["inner", "left"] = "inner",
     for column, what in ((one, "left"), (other, "right")):
         if len(column.shape) != 1:
             raise ValueError(f"{what} has shape {column.shape}: pass a one-dimensional column")
+    one.refuse_cut(_INDEX)
     with _table(other, _numbers(other), table) as t:
         fresh = t.insert(other.array, _positions(other))
         repeats = not fresh.all()
@@ -202,6 +206,10 @@ class _Column:
     @property
     def on_device(self) -> bool:
         return self.ordinal is not None
+
+    def refuse_cut(self, dtype: np.dtype[Any], narrow: str = "") -> None:
+        """Refuse results of this dtype, before anything is done, which JAX would cut to 32 bits."""
+        _tensors.check_results(_tensors.library_of(self.array) if self.on_device else self.framework, dtype, narrow)
 
     def as_tensor(self, array: Any) -> Any:
         return array if self.framework is None else _tensors.give(self.framework, array)
@@ -392,13 +400,25 @@ def _table(column: _Column, value_dtype: np.dtype[Any] | None, given: dict[str, 
         if name in given:
             raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
     place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
+    if column.ordinal is not None:
+        _refuse_capture(column.array, column.ordinal, given.get("stream"))
     return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
+
+
+def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
+    s = _device.stream_keeper(array, ordinal) if stream is None else stream
+    with _cuda.current(ordinal):
+        if _cuda.is_capturing(_device.usable_stream(s, ordinal)[1]):
+            raise InvalidArgument(
+                "the stream is being captured into a graph, and a verb makes a table for the call, which no graph can: "
+                "call it outside of the capture, or capture batches of a Table that was made with grow=False before"
+            )
 
 
 def _settle(column: _Column, given: dict[str, Any]) -> None:
     """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
     if column.ordinal is not None and given.get("stream") is not None:
-        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal))
+        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal)[1])
 
 
 def _by_appearance(order: str) -> bool:
@@ -483,7 +503,8 @@ def _to_device(host: Array, column: _Column, stream: int) -> Any:
     """A host array as one of the column's library, on its GPU."""
     assert column.ordinal is not None
     with _cuda.current(column.ordinal):
-        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, stream)
+        keeper = _device.stream_keeper(column.array, column.ordinal)
+        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, keeper)
         room = _device.view(array, column.ordinal, stream, "keys")
         _cuda.copy_from_host(np.ascontiguousarray(host), room.ptr, column.ordinal, stream)
         return _device.give(column.array, array)
