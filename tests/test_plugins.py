@@ -1,4 +1,4 @@
-"""The tests run beside whatever plugins pytest finds: warnings are errors in tests, not in a plugin: tests/conftest.py."""
+"""Beside any plugins of pytest: warnings are errors in tests, and not in a plugin; tests/conftest.py."""
 
 import os
 import shutil
