@@ -65,7 +65,8 @@ class ndarray:
         self.array[at] = value.array if isinstance(value, ndarray) else value
 
     def astype(self, dtype):
-        return type(self)(0, 0, self.array.astype(dtype))
+        with np.errstate(all="ignore"):  # what was never written is converted, too
+            return type(self)(0, 0, self.array.astype(dtype))
 
     def __dlpack_device__(self):
         return 2, self.data.device_id
