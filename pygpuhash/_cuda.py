@@ -252,6 +252,9 @@ class PinnedMemory:
             start = np.frombuffer(self._map, np.uint8).ctypes.data
             self.address = -(-start // _HUGE_PAGE) * _HUGE_PAGE
             call("cuMemHostRegister", self.address, nbytes, 0)
+            _core.keep(
+                self._map
+            )  # unmapped by `close` alone: the driver would go on taking its addresses for these pages
         except (OSError, GpuHashError):  # a system that pins only what the driver has allocated
             self._map = None
             self.address = int(call("cuMemAllocHost", nbytes))

@@ -5,6 +5,7 @@ the streams and events allow (see fake_cuda.py).
 """
 
 import ctypes
+import gc
 import itertools
 import os
 import sys
@@ -224,6 +225,15 @@ def test_pinned_memory_is_given_back_as_it_was_taken(registers):
     memory.close()
     assert cuda.room["pinned"] == 1 << 40
     assert not cuda.registered
+
+
+def test_pinned_memory_is_not_unmapped_before_the_driver_lets_go_of_it():
+    """It would take what lies at the same addresses later for these pages."""
+    cuda.contexts.append(0)
+    address = _cuda.PinnedMemory(5000).address
+    gc.collect()
+    ctypes.memset(address, 1, 5000)
+    assert address in cuda.registered
 
 
 def test_pinned_memory_is_not_a_childs():
