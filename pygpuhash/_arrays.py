@@ -420,7 +420,11 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
     if dtype.kind in "mM":
         return _times(array, dtype, what) if array.dtype.kind == dtype.kind else _moments(array, dtype, what)
     if dtype.kind == "f":
-        return _floats(array, dtype, what)
+        result = _floats(array, dtype, what)
+        # numpy makes floats of integers that stand beside floats, or beside integers of the other sign: look again.
+        if array.dtype.kind == "f" and (np.abs(array) > 2.0 ** np.finfo(dtype).nmant).any():
+            _refuse_rounded(np.array(given, dtype=object), result, what)
+        return result
     if array.dtype.kind not in "biu":  # numpy turns a list of large and negative integers into floats: look again
         array = np.array(given, dtype=object)
         for value in array.flat:
@@ -443,7 +447,7 @@ def _floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.
     """Floats are rounded to the table's precision; what would become infinite, or an integer that would, is refused."""
     if array.dtype.kind not in "biuf":
         for value in array.flat:
-            if not isinstance(value, (int, float)):
+            if not isinstance(value, (int, float, np.integer, np.floating)):
                 raise TypeError(f"{what}: {value!r} is not a number, the table holds {dtype}")
     with np.errstate(over="ignore"):
         try:
@@ -454,10 +458,15 @@ def _floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.
     if lost.any():
         raise OverflowError(f"{what}: {array[lost].flat[0]} does not fit {dtype}: the largest is {np.finfo(dtype).max}")
     if array.dtype.kind in "iuO":
-        for value, rounded in zip(array.flat, result.flat, strict=True):
-            if isinstance(value, (int, np.integer)) and int(rounded) != int(value):
-                raise DoesNotFit(f"{what}: the integer {value} has no exact {dtype}: pass a float")
+        _refuse_rounded(array, result, what)
     return result
+
+
+def _refuse_rounded(array: np.ndarray[Any, Any], result: np.ndarray[Any, Any], what: str) -> None:
+    """Integers that the floats of the result do not hold."""
+    for value, rounded in zip(array.flat, result.flat, strict=True):
+        if isinstance(value, (int, np.integer)) and int(rounded) != int(value):
+            raise DoesNotFit(f"{what}: the integer {value} has no exact {result.dtype}: pass a float")
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from pygpuhash.gpuhash cimport *
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, Dtype dtype, object base)
 
+import atexit
 import operator
 import re
 import sys
@@ -121,6 +122,54 @@ TRAITS = {
     "flush": GPUHASH_TRAIT_FLUSH,
 }
 
+# ---- the end of the process, and forks -------------------------------------------------------------------------------
+# What a library of the device holds for this package is given back neither in the child of a fork, where the driver of
+# the parent would be called, nor while the interpreter ends, when the modules of that library may be gone.
+
+cdef extern from "<pthread.h>" nogil:
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
+                       void (*child)() noexcept nogil)
+
+cdef uint64_t FORKS = 0  # between the process that has imported this module and this one
+cdef bint ENDING = False
+
+
+cdef void count_fork() noexcept nogil:
+    global FORKS
+    FORKS += 1
+
+
+pthread_atfork(NULL, NULL, count_fork)
+
+
+@atexit.register
+def _begin_end():
+    global ENDING
+    ENDING = True
+
+
+def forks():
+    """How many forks lie between the process that has imported this module and this one."""
+    return FORKS
+
+
+def abandoned(uint64_t made_in):
+    """Is what was made after so many forks the parent's, or the interpreter at its end?"""
+    return ENDING or made_in != FORKS
+
+
+def keep(thing):
+    """Never let an object go."""
+    Py_INCREF(thing)
+
+
+cdef int refuse_forked(uint64_t made_in, str what) except -1:
+    """Before anything of the driver is touched, which could only say that it is not initialised. As fork.hpp says it."""
+    if made_in != FORKS:
+        raise errors.Forked(f"this {what} was created before a fork and belongs to the parent process; create a new "
+                            "one in the child")
+    return 0
+
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 cdef dict EXCEPTIONS = {
@@ -149,10 +198,13 @@ cdef void start_error(gpuhash_error *err) noexcept nogil:
     err.message[0] = 0
 
 
-cdef object exception(gpuhash_status status, gpuhash_error *err):
+cdef object exception(gpuhash_status status, gpuhash_error *err, int device=-1):
+    """`device`: the number of the one whose driver has refused memory, if it was a driver."""
     cdef str message = text(err.message)
     if not message:
         message = "libgpuhash answered " + text(gpuhash_status_name(status))
+    if status == GPUHASH_NO_MEMORY and device >= 0:
+        message += _cuda.cached_memory(device)
     if status == GPUHASH_UNSUPPORTED:
         message = CHOOSE.sub(lambda found: f"create the table with needs=['{found[1].lower()}']", message)
     return EXCEPTIONS.get(status, errors.GpuHashError)(message)
@@ -163,12 +215,13 @@ def exception_of(gpuhash_status status, str message):
     return EXCEPTIONS.get(status, errors.GpuHashError)(message)
 
 
-cdef object batch_exception(gpuhash_status status, gpuhash_error *err):
+cdef object batch_exception(gpuhash_status status, gpuhash_error *err, int device=-1):
     """As `exception`, for a call in which single elements can fail."""
     if status == GPUHASH_OK:
         return errors.TableFull("the backend found no room for some elements, yet called the batch a success")
     if status == GPUHASH_NO_MEMORY:
-        return errors.HeapFull(text(err.message) or "the table's memory is exhausted")
+        message = text(err.message) or "the table's memory is exhausted"
+        return errors.HeapFull(message + _cuda.cached_memory(device) if device >= 0 else message)
     return exception(status, err)
 
 
@@ -176,9 +229,9 @@ cdef str text(const char *s):
     return None if s == NULL else (<bytes>s).decode("utf-8", "replace")
 
 
-cdef int check(gpuhash_status status, gpuhash_error *err) except -1:
+cdef int check(gpuhash_status status, gpuhash_error *err, int device=-1) except -1:
     if status != GPUHASH_OK:
-        raise exception(status, err)
+        raise exception(status, err, device)
     return 0
 
 # ---- array pointers --------------------------------------------------------------------------------------------------
@@ -409,7 +462,7 @@ cdef uintptr_t handle_of(object stream) except? 1:
                     break
     if isinstance(handle, bool) or not isinstance(handle, (int, numpy.integer)):
         raise TypeError(f"stream={stream!r} is not a stream: pass an object with __cuda_stream__, .cuda_stream or "
-                        ".ptr, or the stream's address as an int")
+                        ".ptr")
     if not 0 <= handle < 1 << 64:
         raise errors.InvalidArgument(f"stream={stream!r}: {int(handle)} is not an address")
     return <uintptr_t>PyLong_AsUnsignedLongLong(int(handle))
@@ -457,7 +510,7 @@ cdef extern from *:
     ctypedef struct gh_dl_managed:
         gh_dl_tensor tensor
         void *context
-        void (*deleter)(gh_dl_managed *) noexcept
+        void (*deleter)(gh_dl_managed *) noexcept nogil
     void gh_dl_delete(gh_dl_managed *m)
     ctypedef struct gh_dl_exchange:
         uint32_t major
@@ -871,8 +924,13 @@ cdef void *memory_allocate(void *context, size_t nbytes, size_t alignment, void 
     return <void *>place
 
 
-cdef void memory_deallocate(void *context, void *p, size_t nbytes, size_t alignment, void *stream) noexcept with gil:
+cdef void deallocate_now(void *context, void *p, size_t nbytes, size_t alignment, void *stream) noexcept with gil:
     (<object>context).deallocate(<uintptr_t>p, nbytes, alignment, <uintptr_t>stream)
+
+
+cdef void memory_deallocate(void *context, void *p, size_t nbytes, size_t alignment, void *stream) noexcept nogil:
+    if not ENDING:
+        deallocate_now(context, p, nbytes, alignment, stream)
 
 
 cdef int start_memory(gpuhash_memory *memory, object resource) except -1:
@@ -889,10 +947,10 @@ cdef int start_memory(gpuhash_memory *memory, object resource) except -1:
     return 0
 
 
-cdef void end_memory(gpuhash_memory *memory) noexcept:
-    if memory.context != NULL:
+cdef void end_memory(gpuhash_memory *memory, uint64_t made_in) noexcept:
+    if memory.context != NULL and not ENDING and made_in == FORKS:
         Py_DECREF(<object>memory.context)
-        memory.context = NULL
+    memory.context = NULL
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
@@ -922,6 +980,7 @@ cdef class CoreTable:
 
     cdef gpuhash_table *handle
     cdef gpuhash_memory memory
+    cdef uint64_t forks         # before it was made
     cdef int calls              # threads inside the library with this handle; changes under the GIL only
     cdef readonly bint closed
     cdef readonly object key_dtype, value_dtype      # what the user asked for
@@ -937,6 +996,9 @@ cdef class CoreTable:
     cdef object key_type, value_type                 # numpy's scalars of the dtypes
     cdef object key_twin, value_twin                 # the integer dtypes of the other sign, or None
     cdef int key_code, value_code                    # of the dtypes, as DLPack has them
+
+    def __cinit__(self):
+        self.forks = FORKS
 
     def _create(self, str name, int kind, int ordinal, dtypes, uint64_t capacity, double max_load_factor,
                 uint64_t seed, bint grow, uint32_t threads, object memory, dict options, object stream,
@@ -996,10 +1058,10 @@ cdef class CoreTable:
             free(array)
         if status != GPUHASH_OK:
             self.handle = NULL
-            end_memory(&self.memory)
+            end_memory(&self.memory, self.forks)
             if status == GPUHASH_NOT_FOUND:
                 raise errors.OptionNotFound(text(err.message))
-            raise exception(status, &err)
+            raise exception(status, &err, self._driver())
 
     def __dealloc__(self):
         self._destroy()
@@ -1010,7 +1072,7 @@ cdef class CoreTable:
         if handle != NULL:
             with nogil:
                 gpuhash_table_destroy(handle)
-        end_memory(&self.memory)
+        end_memory(&self.memory, self.forks)
 
     cdef int _enter(self) except -1:
         if self.closed or self.handle == NULL:
@@ -1025,10 +1087,17 @@ cdef class CoreTable:
             self._destroy()
         return 0
 
+    cdef int _driver(self) noexcept:
+        """The number of the device whose driver this table has its memory from, or -1."""
+        return self._ordinal if self._kind == GPUHASH_CUDA and self.memory.allocate == NULL else -1
+
     cdef int _want_made(self) except -1:
         if self.key_dtype is None:
             raise errors.ClosedTable("this table was never made: a subclass has to call super().__init__")
         return 0
+
+    def _refuse_forked(self):
+        refuse_forked(self.forks, "table")
 
     def _pretend(self, int kind):
         """For tests: from now on Python takes this for a table on another kind of device. Returns itself."""
@@ -1079,7 +1148,7 @@ cdef class CoreTable:
         self._leave()
         if status == GPUHASH_OK and not (wait and counts.failed):
             return None
-        return batch_exception(status, &err)
+        return batch_exception(status, &err, self._driver() if self._grow else -1)
 
     cdef tuple _batch(self, uint32_t op, object keys, object values, object ops, object out, object mask,
                       object stream, object out_dtype, uint32_t flags=0, uint32_t combine=0):
@@ -1093,6 +1162,7 @@ cdef class CoreTable:
         if mask is False and (self._kind == GPUHASH_CPU or not _arrays.on_device(keys)):
             return self._batch(op, keys, values, ops, out, None, stream, out_dtype, flags, combine)[0], None
         if self._kind != GPUHASH_CPU:
+            refuse_forked(self.forks, "table")
             answer = self._on_device(op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
             if answer is not None:
                 return answer
@@ -1254,7 +1324,8 @@ cdef class CoreTable:
             status = gpuhash_run(self.handle, &batch, &err)
         self._leave()
         if status != GPUHASH_OK or counts.failed:
-            _device.fail(self, batch_exception(status, &err), told, mask is not None, s)
+            failure = batch_exception(status, &err, self._driver() if self._grow else -1)
+            _device.fail(self, failure, told, mask is not None, s)
         return result, told
 
     cdef Array _repeated(self, void *cell, size_t n):
@@ -1586,7 +1657,7 @@ cdef class CoreTable:
             status = gpuhash_find_all(self.handle, n, <void *>keys, <uint64_t *>offsets, <void *>values, room,
                                       <void *>stream, &err)
         self._leave()
-        return None if status == GPUHASH_OK else exception(status, &err)
+        return None if status == GPUHASH_OK else exception(status, &err, self._driver())
 
     def _range(self, size_t n, uintptr_t low, uintptr_t high, size_t limit, uintptr_t out_keys, uintptr_t out_values,
                uintptr_t counts, uintptr_t stream=0):
@@ -1598,7 +1669,7 @@ cdef class CoreTable:
             status = gpuhash_range(self.handle, n, <void *>low, <void *>high, limit, <void *>out_keys,
                                    <void *>out_values, <uint64_t *>counts, <void *>stream, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
 
     def _neighbors(self, uint32_t which, size_t n, uintptr_t keys, uintptr_t out_keys, uintptr_t out_values,
                    uintptr_t found, uintptr_t stream=0):
@@ -1614,7 +1685,7 @@ cdef class CoreTable:
                 status = gpuhash_neighbors(self.handle, which, n, <void *>keys, <void *>out_keys, <void *>out_values,
                                            <uint8_t *>found, <void *>stream, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
 
     def _range_pairs(self, size_t n, uintptr_t low, uintptr_t high, uintptr_t offsets, size_t room,
                      uintptr_t out_keys, uintptr_t out_values, uintptr_t counts, uintptr_t stream=0):
@@ -1627,7 +1698,7 @@ cdef class CoreTable:
                                          <void *>out_keys, <void *>out_values, <uint64_t *>counts, <void *>stream,
                                          &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
 
     def _range_all(self, size_t n, uintptr_t low, uintptr_t high, uintptr_t offsets, size_t room, uintptr_t out_keys,
                    uintptr_t out_values, uintptr_t stream=0):
@@ -1640,7 +1711,7 @@ cdef class CoreTable:
             status = gpuhash_range_all(self.handle, n, <void *>low, <void *>high, <uint64_t *>offsets, room,
                                        <void *>out_keys, <void *>out_values, <void *>stream, &err)
         self._leave()
-        return None if status == GPUHASH_OK else exception(status, &err)
+        return None if status == GPUHASH_OK else exception(status, &err, self._driver())
 
     def _export(self, size_t room, uintptr_t keys, uintptr_t values, uintptr_t stream=0):
         """(pairs in the table, None or the exception)."""
@@ -1652,7 +1723,7 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_export(self.handle, &n, <void *>keys, <void *>values, <void *>stream, &err)
         self._leave()
-        return n, None if status == GPUHASH_OK else exception(status, &err)
+        return n, None if status == GPUHASH_OK else exception(status, &err, self._driver())
 
     def _maintain(self, str what, uint64_t keys=0, uintptr_t stream=0, uint64_t count=0):
         # keys: those to reserve for; of flush_range the first bucket, and count how many of them
@@ -1675,7 +1746,7 @@ cdef class CoreTable:
             else:
                 status = gpuhash_check(self.handle, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
 
     def __len__(self):
         cdef gpuhash_error err
@@ -1686,7 +1757,7 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_size(self.handle, &size, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
         return size
 
     def _info(self):
@@ -1700,7 +1771,7 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_table_get_info(self.handle, &info, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
         return {
             "backend": text(info.backend), "size": info.size, "used": info.used, "slots": info.slots,
             "capacity": info.capacity, "bytes": info.bytes, "seed": info.seed, "rebuilds": info.rebuilds,
@@ -1720,7 +1791,7 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_stats(self.handle, &n, figures, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
         return {text(figures[i].name): figures[i].value for i in range(min(n, 64))}
 
     def histogram(self, n=32):
@@ -1738,7 +1809,7 @@ cdef class CoreTable:
         with nogil:
             status = gpuhash_histogram(self.handle, entries, p, &err)
         self._leave()
-        check(status, &err)
+        check(status, &err, self._driver())
         return counts
 
 # ---- SlabAlloc -------------------------------------------------------------------------------------------------------
@@ -1749,8 +1820,12 @@ cdef class CoreSlabAllocator:
 
     cdef gpuhash_slab_allocator *handle
     cdef gpuhash_memory memory
+    cdef uint64_t forks
     cdef int calls
     cdef readonly bint closed
+
+    def __cinit__(self):
+        self.forks = FORKS
 
     def _create(self, str kind, int device_kind, int ordinal, uint32_t unit_bytes, uint32_t super_blocks,
                 uint32_t max_super_blocks, uint32_t memory_blocks, uint64_t seed, uint32_t threads, bint wipe,
@@ -1782,7 +1857,7 @@ cdef class CoreSlabAllocator:
             status = gpuhash_slab_allocator_create(&config, &self.handle, &err)
         if status != GPUHASH_OK:
             self.handle = NULL
-            end_memory(&self.memory)
+            end_memory(&self.memory, self.forks)
             if status == GPUHASH_NOT_FOUND:
                 raise errors.BackendNotFound(text(err.message))
             raise exception(status, &err)
@@ -1796,7 +1871,7 @@ cdef class CoreSlabAllocator:
         if handle != NULL:
             with nogil:
                 gpuhash_slab_allocator_destroy(handle)
-        end_memory(&self.memory)
+        end_memory(&self.memory, self.forks)
 
     cdef int _enter(self) except -1:
         if self.closed or self.handle == NULL:
@@ -1815,6 +1890,9 @@ cdef class CoreSlabAllocator:
         self.closed = True
         if self.calls == 0:
             self._destroy()
+
+    def _refuse_forked(self):
+        refuse_forked(self.forks, "allocator")
 
     def _call(self, str what, size_t n, uintptr_t units, uintptr_t out=0, uintptr_t stream=0):
         """"allocate", "free" (out: status) or "translate" (out: addresses). None, or the exception."""
@@ -1877,11 +1955,16 @@ def dlpack_read(capsule):
             owner)
 
 
-cdef void dlpack_delete(gh_dl_managed *managed) noexcept with gil:
+cdef void dlpack_delete_now(gh_dl_managed *managed) noexcept with gil:
     if managed.context != NULL:
         Py_DECREF(<object>managed.context)
     free(managed.tensor.shape)
     free(managed)
+
+
+cdef void dlpack_delete(gh_dl_managed *managed) noexcept nogil:
+    if not ENDING:  # the interpreter may be gone
+        dlpack_delete_now(managed)
 
 
 cdef void dlpack_drop(object capsule) noexcept:

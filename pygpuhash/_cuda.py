@@ -13,16 +13,22 @@ import contextlib
 import functools
 import importlib
 import math
+import mmap
 import sys
 import threading
 from typing import Any
 
 import numpy as np
 
-from pygpuhash.errors import DeviceError, GpuHashError, InvalidArgument, NoMemory
+from pygpuhash import _core
+from pygpuhash.errors import DeviceError, Forked, GpuHashError, InvalidArgument, NoMemory
 
 __all__ = [
+    "DEFAULT_STREAMS",
+    "Address",
     "DeviceArray",
+    "PinnedMemory",
+    "cached_memory",
     "copy",
     "copy_from_host",
     "copy_to_host",
@@ -32,15 +38,18 @@ __all__ = [
     "from_host",
     "full",
     "is_capturing",
+    "keeper",
     "memory_of",
-    "pinned_memory",
     "relaxed",
     "stream_at",
     "synchronize",
 ]
 
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 _LEGACY_DEFAULT_STREAM = 1  # CU_STREAM_LEGACY; cuda.core may take 0 for no stream
+DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whichever device is current
+_HUGE_PAGE = 1 << 21
 _FILLED_BY_THE_HOST = (
     1 << 12
 )  # elements of an array of one value that are copied from the host; the device copies the rest
@@ -86,10 +95,42 @@ class _Told:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, (GpuHashError, TypeError)):
             out_of_memory = isinstance(error, MemoryError) or "OUT_OF_MEMORY" in str(error)
-            raise (NoMemory if out_of_memory else DeviceError)(str(error)) from error
+            raise _failure(str(error), out_of_memory, "NOT_INITIALIZED" in str(error)) from error
 
 
 told = _Told()
+
+
+def _failure(sentence: str, out_of_memory: bool, not_initialized: bool) -> GpuHashError:
+    if not_initialized and _core.forks():
+        return Forked("this process was forked after CUDA had been initialised; start it with spawn instead of fork")
+    return NoMemory(sentence + cached_memory()) if out_of_memory else DeviceError(sentence)
+
+
+def cached_memory(device: int | None = None) -> str:
+    """The way out where a library that is loaded keeps memory of the device that it does not use; else nothing."""
+    for name, unused, give_up in (
+        ("torch", _unused_by_torch, "torch.cuda.empty_cache()"),
+        ("cupy", _unused_by_cupy, "cupy.get_default_memory_pool().free_all_blocks()"),
+    ):
+        module, nbytes = sys.modules.get(name), 0
+        if module is not None:
+            with contextlib.suppress(Exception):  # the sentence is for another error, which it must not hide
+                nbytes = unused(module, device)
+        if nbytes:
+            return f"; {name} keeps {nbytes:,} bytes that it does not use: call {give_up}, or pass memory={name!r}"
+    return ""
+
+
+def _unused_by_torch(torch: Any, device: int | None) -> int:
+    if not torch.cuda.is_initialized():
+        return 0
+    return int(torch.cuda.memory_reserved(device)) - int(torch.cuda.memory_allocated(device))
+
+
+def _unused_by_cupy(cupy: Any, device: int | None) -> int:
+    with contextlib.nullcontext() if device is None else cupy.cuda.Device(device):
+        return int(cupy.get_default_memory_pool().free_bytes())
 
 
 def call(name: str, *arguments: Any) -> Any:
@@ -102,7 +143,7 @@ def call(name: str, *arguments: Any) -> Any:
     found = library.cuGetErrorString(code)[1]
     sentence = found.decode() if isinstance(found, bytes) else "unknown error"
     out_of_memory = code == library.CUresult.CUDA_ERROR_OUT_OF_MEMORY
-    raise (NoMemory if out_of_memory else DeviceError)(f"{name} failed: {sentence} ({int(code)})")
+    raise _failure(f"{name} failed: {sentence} ({int(code)})", out_of_memory, int(code) == _NOT_INITIALIZED)
 
 
 @functools.cache
@@ -154,6 +195,41 @@ def stream_at(handle: int) -> Any:
     return core().Stream.from_handle(handle or _LEGACY_DEFAULT_STREAM)
 
 
+class Address:
+    """A stream's address as an object of the stream protocol."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.address
+
+
+def keeper(stream: Any, device: int, *known: Any) -> Any:
+    """What keeps a stream: the object that was passed, or that of a number."""
+    handle = _core.stream_handle(stream)
+    if handle <= DEFAULT_STREAMS or not isinstance(stream, (int, np.integer)):
+        return stream
+    for other in (*known, *_current_streams(device)):
+        if other is not None and not isinstance(other, (int, np.integer)) and _core.stream_handle(other) == handle:
+            return other
+    raise InvalidArgument(
+        f"stream={stream!r} is the address of no stream that is known to be open: pass the stream itself, an object "
+        "with __cuda_stream__, .cuda_stream or .ptr; for one that you keep open, cuda.core.Stream.from_handle(address)"
+    )
+
+
+def _current_streams(device: int) -> tuple[Any, ...]:
+    """The streams on which the libraries that are loaded would launch work now."""
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    streams = []
+    if torch is not None and torch.cuda.is_initialized():
+        streams.append(torch.cuda.current_stream(device))
+    if cupy is not None:
+        streams.append(cupy.cuda.get_current_stream(device))
+    return tuple(streams)
+
+
 @functools.cache
 def memory_of(ordinal: int) -> Any:
     """The memory resource over a device's current memory pool, which CuPy's and the runtime's calls use as well."""
@@ -161,10 +237,35 @@ def memory_of(ordinal: int) -> Any:
         return core().DeviceMemoryResource(ordinal)
 
 
-@functools.cache
-def pinned_memory() -> Any:
-    """The memory resource of pinned host memory."""
-    return core().LegacyPinnedMemoryResource()
+class PinnedMemory:
+    """Host memory from and to which copies run beside other work; not in a forked child's.
+
+    It is made of huge pages where the system has them, which are pinned several times as fast as others.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        try:
+            self._map: mmap.mmap | None = mmap.mmap(-1, nbytes + _HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._map.madvise(mmap.MADV_DONTFORK)  # a page that parent and child have would move when one writes to it
+            with contextlib.suppress(OSError):  # a system without them
+                self._map.madvise(mmap.MADV_HUGEPAGE)
+            start = np.frombuffer(self._map, np.uint8).ctypes.data
+            self.address = -(-start // _HUGE_PAGE) * _HUGE_PAGE
+            call("cuMemHostRegister", self.address, nbytes, 0)
+            _core.keep(
+                self._map
+            )  # unmapped by `close` alone: the driver would go on taking its addresses for these pages
+        except (OSError, GpuHashError):  # a system that pins only what the driver has allocated
+            self._map = None
+            self.address = int(call("cuMemAllocHost", nbytes))
+
+    def close(self) -> None:
+        """Give it back; the context is current."""
+        if self._map is None:
+            call("cuMemFreeHost", self.address)
+        else:
+            call("cuMemHostUnregister", self.address)
+            self._map.close()
 
 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
@@ -196,27 +297,44 @@ class DeviceArray:
             self._owned = True
 
     def _adopt(self, shape: tuple[int, ...], dtype: Any, device: int, stream: Any) -> None:
-        from pygpuhash import _core
-
         self.buffer = None
         self._owned = False  # by this array, which then gives it back
+        self._forks = _core.forks()
         self.ptr = 0
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
         self.device = device
-        self.stream: int = _core.stream_handle(stream)
-        self._keeps = stream
+        self._write_on(keeper(stream, device))
         self.size = math.prod(self.shape)
         self.nbytes = self.size * self.dtype.itemsize
+
+    def _write_on(self, keeper: Any) -> None:
+        """From now on the array is ready when the stream of this object has come to what was queued."""
+        self._keeps = keeper
+        self._stream = _core.stream_handle(keeper)
+
+    @property
+    def stream(self) -> int:
+        """Handle of the stream that last wrote the array."""
+        return _core.stream_handle(self._stream_keeper())
+
+    def _stream_keeper(self) -> Any:
+        """What keeps that stream open. The work of one that was closed is waited for; then it is the default stream."""
+        if getattr(self._keeps, "is_closed", False):
+            with relaxed(), current(self.device):
+                call("cuCtxSynchronize")
+            self._write_on(None)
+        return self._keeps
 
     @classmethod
     def from_dlpack(cls, array: Any, *, stream: Any = None) -> DeviceArray:
         """A view of a C-contiguous CUDA array of any library, made ready for `stream` by that library."""
-        from pygpuhash import _core, _device
+        from pygpuhash import _device
 
         kind, ordinal = array.__dlpack_device__()
         if kind not in (2, 13):
             raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
+        stream = keeper(stream, ordinal)
         with current(ordinal):
             found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
         return cls._over(found, found.shape, ordinal, stream)
@@ -231,10 +349,15 @@ class DeviceArray:
             self.ptr = found.ptr
         return self
 
-    def __del__(self) -> None:
-        if getattr(self, "_owned", False) and not sys.is_finalizing():
-            with contextlib.suppress(DeviceError), relaxed(), current(self.device), told:  # of a device that has failed
-                self.buffer.close(stream_at(self.stream))
+    # Names of modules are gone when the interpreter ends: what this needs comes with it.
+    def __del__(self, abandoned: Any = _core.abandoned, keep: Any = _core.keep) -> None:
+        if not getattr(self, "_owned", False):
+            return
+        if abandoned(self._forks):
+            keep(self.buffer)
+            return
+        with contextlib.suppress(DeviceError), relaxed(), current(self.device), told:  # of a device that has failed
+            self.buffer.close(stream_at(self.stream))
 
     @property
     def ndim(self) -> int:
@@ -266,15 +389,14 @@ class DeviceArray:
     def __dlpack__(
         self, *, stream: int | None = None, dl_device: tuple[int, int] | None = None, copy: Any = None, **_: Any
     ) -> Any:
-        from pygpuhash import _core
-
         if dl_device not in (None, self.__dlpack_device__()) or copy:
             raise BufferError(
                 f"an array on cuda:{self.device} is handed out as it is, without a copy: copy it yourself"
             )
-        if stream != -1 and (stream or 1) != (self.stream or 1):
+        written = self.stream
+        if stream != -1 and (stream or 1) != (written or 1):
             with current(self.device), told:
-                stream_at(stream or 1).wait(stream_at(self.stream))
+                stream_at(stream or 1).wait(stream_at(written))
         code = _DLPACK_CODE[self.dtype.kind]
         return _core.dlpack_write(self, self.ptr, self.shape, code, 8 * self.dtype.itemsize, 2, self.device)
 

@@ -26,7 +26,6 @@ from pygpuhash._core import stream_handle
 from pygpuhash.errors import DeviceError, InvalidArgument, TableFull
 
 __all__ = [
-    "Address",
     "DeviceView",
     "batch",
     "check_results",
@@ -48,16 +47,22 @@ __all__ = [
 ]
 
 _DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
-_DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whichever device is current
 
 
 # ---- streams ---------------------------------------------------------------------------------------------------------
 
 
-def usable_stream(stream: Any, device: int) -> int:
-    """The handle of a stream that was named; refused if it is of another device, or if the driver does not know it."""
+def usable_stream(stream: Any, device: int, *known: Any) -> tuple[Any, int]:
+    """(what keeps a stream that was named, its handle); refused if it is of another device, or may not be a stream.
+
+    The driver reads the memory at a handle: that of a stream that is gone ends the process. So a number alone is taken
+    where something that lives has it: a stream that is current, or is `known` to the call.
+    """
     handle = stream_handle(stream)
-    if handle > _DEFAULT_STREAMS and not _cuda.is_capturing(handle):  # a capture would not survive the question
+    if handle <= _cuda.DEFAULT_STREAMS:
+        return stream, handle
+    stream = _cuda.keeper(stream, device, *known)
+    if not _cuda.is_capturing(handle):  # a capture would not survive the question
         try:
             found = int(_cuda.call("cuStreamGetDevice", handle))
         except DeviceError as error:
@@ -66,7 +71,17 @@ def usable_stream(stream: Any, device: int) -> int:
             raise InvalidArgument(
                 f"stream={stream!r} is of cuda:{found}, the table on cuda:{device}: pass a stream of that device"
             )
-    return handle
+    return stream, handle
+
+
+def stream_of_call(table: Any, stream: Any, array: Any = None) -> tuple[Any, int]:
+    """(what keeps the stream of a call, its handle): the one that was named, that of the table, or that of an array."""
+    if stream is not None:
+        return usable_stream(stream, table._ordinal, table._stream, getattr(array, "_keeps", None))
+    if table._stream is not None or array is None:
+        return usable_stream(table._stream, table._ordinal)
+    owner = stream_keeper(array, table._ordinal)
+    return owner, stream_handle(owner)
 
 
 # ---- reading arrays --------------------------------------------------------------------------------------------------
@@ -166,26 +181,24 @@ def to_host(array: Any, device: int, stream: int, what: str) -> np.ndarray[Any, 
 # ---- the libraries whose arrays come in and go out -------------------------------------------------------------------
 
 
-def _library(array: Any) -> str:
-    name = type(array).__module__.partition(".")[0]
-    if name == "numba_cuda":
-        return "numba"
-    return "jax" if name == "jaxlib" else name
+def stream_keeper(array: Any, device: int) -> Any:
+    """What keeps the stream on which the array's library would launch work now; 0 for the default stream."""
+    name = _tensors.library_of(array)
+    if name == "cupy":
+        return sys.modules["cupy"].cuda.get_current_stream(device)
+    if name == "torch":
+        return sys.modules["torch"].cuda.current_stream(device)
+    return array._stream_keeper() if isinstance(array, _cuda.DeviceArray) else 0
 
 
 def current_stream(array: Any, device: int) -> int:
-    """The stream on which the array's library would launch work now."""
-    name = _library(array)
-    if name == "cupy":
-        return int(sys.modules["cupy"].cuda.get_current_stream(device).ptr)
-    if name == "torch":
-        return int(sys.modules["torch"].cuda.current_stream(device).cuda_stream)
-    return array.stream if isinstance(array, _cuda.DeviceArray) else 0
+    """The handle of the stream on which the array's library would launch work now."""
+    return stream_handle(stream_keeper(array, device))
 
 
 def _working_on(array: Any, device: int, stream: int) -> Any:
     """A context in which the array's library allocates and works on a stream."""
-    name = _library(array)
+    name = _tensors.library_of(array)
     if name == "cupy":
         return cupy_stream(sys.modules["cupy"], stream, device)
     if name == "torch":
@@ -197,7 +210,7 @@ def _working_on(array: Any, device: int, stream: int) -> Any:
 
 def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: Any) -> Any:
     """A new array of the same library on the same device, usable in the order of `stream`; for JAX one of our own."""
-    name, handle = _library(array), stream_handle(stream)
+    name, handle = _tensors.library_of(array), stream_handle(stream)
     with _working_on(array, device, handle):
         if name == "cupy":
             return sys.modules["cupy"].empty(shape, dtype)
@@ -210,16 +223,6 @@ def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device:
     return _cuda.DeviceArray(shape, dtype, device, stream)
 
 
-class Address:
-    """A stream's address as an object of the stream protocol."""
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-
-    def __cuda_stream__(self) -> tuple[int, int]:
-        return 0, self.address
-
-
 def cupy_stream(cupy: Any, stream: int, device: int) -> Any:
     """A context in which CuPy's pool allocates for a stream."""
     if stream == cupy.cuda.get_current_stream(device).ptr:
@@ -227,13 +230,13 @@ def cupy_stream(cupy: Any, stream: int, device: int) -> Any:
     if not stream:
         return cupy.cuda.Stream.null
     if hasattr(cupy.cuda.Stream, "from_external"):  # CuPy 14
-        return cupy.cuda.Stream.from_external(Address(stream))
+        return cupy.cuda.Stream.from_external(_cuda.Address(stream))
     return cupy.cuda.ExternalStream(stream, device)
 
 
 def converts(array: Any) -> bool:
     """Can the array's library be asked to convert it?"""
-    return _library(array) in ("cupy", "torch", "jax")
+    return _tensors.library_of(array) in ("cupy", "torch", "jax")
 
 
 def astype(array: Any, dtype: np.dtype[Any], device: int, stream: int, what: str) -> Any:
@@ -244,13 +247,15 @@ def astype(array: Any, dtype: np.dtype[Any], device: int, stream: int, what: str
         )
     with _working_on(array, device, stream):
         return (
-            array.to(getattr(sys.modules["torch"], dtype.name)) if _library(array) == "torch" else array.astype(dtype)
+            array.to(getattr(sys.modules["torch"], dtype.name))
+            if _tensors.library_of(array) == "torch"
+            else array.astype(dtype)
         )
 
 
 def _filled(keys: Any, shape: tuple[int, ...], one: np.ndarray[Any, Any], device: int, stream: Any) -> DeviceView:
     """One value for all keys, as bits; by the library of the keys, so that a graph can capture it."""
-    name, handle = _library(keys), stream_handle(stream)
+    name, handle = _tensors.library_of(keys), stream_handle(stream)
     if name not in ("cupy", "torch") or one.itemsize > 8:
         return _as_view(_cuda.full(shape, one, device, stream))
     bits = one.reshape(1).view(f"i{one.dtype.itemsize}")
@@ -268,7 +273,7 @@ def _filled(keys: Any, shape: tuple[int, ...], one: np.ndarray[Any, Any], device
 
 def give(like: Any, array: Any) -> Any:
     """A result as the library of the keys has it: JAX takes ours over."""
-    if array is None or _library(like) != "jax" or not isinstance(array, _cuda.DeviceArray):
+    if array is None or _tensors.library_of(like) != "jax" or not isinstance(array, _cuda.DeviceArray):
         return array
     jax = sys.modules["jax"]
     return jax.dlpack.from_dlpack(array) if array.size else jax.numpy.empty(array.shape, array.dtype)
@@ -276,9 +281,8 @@ def give(like: Any, array: Any) -> Any:
 
 def check_results(like: Any, *dtypes: Any) -> None:
     """Refuse what the library of the keys cannot hold, before the call."""
-    if _library(like) == "jax":
-        for dtype in dtypes:
-            _tensors.check_results("jax", dtype)
+    for dtype in dtypes:
+        _tensors.check_results(_tensors.library_of(like), dtype)
 
 
 # ---- calls that are not batches --------------------------------------------------------------------------------------
@@ -293,12 +297,9 @@ class _Call:
                 f"keys are a {type(keys).__name__} on a CUDA device, the table is on the CPU: copy the keys to the "
                 "host, or create the table with device='cuda'"
             )
+        table._refuse_forked()
         self.table, self.keys, self.device = table, keys, table._ordinal
-        self.owner = stream if stream is not None else table._stream
-        given = self.owner is not None
-        self.stream = usable_stream(self.owner, self.device) if given else current_stream(keys, self.device)
-        if self.owner is None:
-            self.owner = self.stream
+        self.owner, self.stream = stream_of_call(table, stream, keys)
 
     def view(self, array: Any, what: str) -> DeviceView:
         if not _arrays.on_device(array):
@@ -448,7 +449,7 @@ class _Pairs:
             with _working_on(out, self.call.device, self.call.stream):
                 out[:rows] = room
         if isinstance(out, _cuda.DeviceArray):
-            out.stream, out._keeps = self.call.stream, self.call.owner
+            out._write_on(self.call.owner)
         if hasattr(out, "__getitem__"):
             return out[:rows]
         return _cuda.DeviceArray._over(view_of, (rows, *view_of.shape[1:]), self.call.device, self.call.owner)
@@ -516,10 +517,9 @@ def pairs(table: Any, low: Any, high: Any, stream: Any, out: Any = None) -> tupl
 
 def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any) -> Any:
     """The values of a `find` on a device, with `default` (a number, or an array like them) where none was found."""
-    name = _library(values)
+    name = _tensors.library_of(values)
     device = table._ordinal
-    owner = stream if stream is not None else table._stream
-    s = stream_handle(owner) if owner is not None else current_stream(values, device)
+    s = stream_of_call(table, stream, values)[1]
     if not _arrays.on_device(default):
         host = _arrays.to_store(default, table.value_dtype, table._value_store, "default")
         default = _arrays.from_store(host, table.value_dtype)
@@ -586,9 +586,7 @@ def _device_batch(
     combine: int,
 ) -> tuple[Any, Any]:
     device = table._ordinal
-    owner = stream if stream is not None else table._stream
-    s = usable_stream(owner, device) if owner is not None else current_stream(keys, device)
-    owner = s if owner is None else owner
+    owner, s = stream_of_call(table, stream, keys)
     check_results(keys, out_dtype)
     k = _stored_view(keys, table.key_dtype, table._key_store, device, s, "keys")
     v = None
@@ -632,7 +630,7 @@ def _device_batch(
         fail(table, failure, status, mask is not None, s)
     for given in (out, mask):
         if isinstance(given, _cuda.DeviceArray):
-            given.stream, given._keeps = s, owner
+            given._write_on(owner)
     if narrow and out_dtype is not None:
         result = astype(give(keys, result), out_dtype, device, s, "values")
         if out is not None:
@@ -672,7 +670,7 @@ def _host_batch(
     """Host arrays on a CUDA table: returns when the results are on the host."""
     from pygpuhash import _host
 
-    s = usable_stream(stream if stream is not None else table._stream, table._ordinal)
+    s = stream_of_call(table, stream)[1]
     if s and _cuda.is_capturing(s):
         raise InvalidArgument(
             "the stream is being captured into a graph, and host arrays are copied now: pass device arrays, or call "
@@ -791,10 +789,12 @@ def _stored_view(
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {dtype}: convert them to {dtype}")
     if dtype == np.float16 and store == np.uint32:
         raise TypeError("float16 keys are not supported on a device: use a float32 table, or pass their bits as uint16")
-    converted = view(astype(array, store, device, stream, what), device, stream, what)
-    if converted.dtype != store:  # JAX has no 8 bytes unless it is told to
-        raise TypeError(f"{what} become {converted.dtype} when they are converted to {store}: convert them yourself")
-    return converted
+    if _tensors.cuts(_tensors.library_of(array), store):
+        raise TypeError(
+            f"{what} have dtype {found.dtype}, the table holds {dtype}, and JAX converts to 32 bits only: call "
+            f"jax.config.update('jax_enable_x64', True), or make the table with a dtype of 4 bytes"
+        )
+    return view(astype(array, store, device, stream, what), device, stream, what)
 
 
 def _record_view(found: DeviceView, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> DeviceView:
@@ -824,7 +824,10 @@ def _unsigned_view(
 
 
 def _ops_view(ops: Any, k: DeviceView, device: int, stream: int) -> DeviceView:
-    o = view(ops, device, stream, "ops") if _arrays.on_device(ops) else _as_view(_cuda.from_host(ops, device, stream))
+    if _arrays.on_device(ops):
+        o = view(ops, device, stream, "ops")
+    else:
+        o = _as_view(_cuda.from_host(ops, device, _cuda.Address(stream)))
     if o.dtype != np.uint8:
         raise TypeError(f"ops have dtype {o.dtype}: pass uint8 operation codes")
     if o.shape != k.shape:
@@ -843,7 +846,7 @@ def _output(
 ) -> DeviceView:
     if not _arrays.on_device(array):
         raise TypeError(f"{what} is a {type(array).__name__} on the host, the keys are not: pass a device array")
-    if _library(array) == "jax":
+    if _tensors.library_of(array) == "jax":
         raise TypeError(f"{what} is a JAX array, which cannot be written: leave it out")
     interface = getattr(array, "__cuda_array_interface__", None)
     if interface is not None and interface["data"][1]:

@@ -48,29 +48,29 @@ _NO_MEMORY = _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
 
 
 class _Slot:
-    """Memory of one chunk, on both sides, and the events that order its steps."""
+    """Memory of one chunk on both sides, for both directions, and the events that order its steps."""
 
-    def __init__(self, device: int, up_bytes: int, down_bytes: int, streams: tuple[Any, Any]) -> None:
-        memory, (up, down) = _cuda.memory_of(device), streams
+    def __init__(self, device: int, nbytes: int, streams: tuple[Any, Any]) -> None:
+        self.nbytes = nbytes
+        up, down = streams
         with _cuda.told:
-            self.device_up = memory.allocate(up_bytes, stream=up)
-            self.device_down = memory.allocate(down_bytes, stream=down)
-            down.wait(up.record())  # batches of any stream follow `uploaded`, which follows both allocations
-            up.wait(down.record())
-            self.uploaded, self.downloaded = up.record(), down.record()
-        self.host_up, self.host_down = _pinned(up_bytes), _pinned(down_bytes)
-        self.at = tuple(_address(b) for b in (self.host_up, self.device_up, self.host_down, self.device_down))
+            self.device = _cuda.memory_of(device).allocate(nbytes, stream=up)
+            self.uploaded = up.record()  # what uses the memory follows it, and it follows the allocation
+            self.downloaded = down.record()
+        self.host = _pinned(nbytes)
+        host = self.host.ctypes.data if isinstance(self.host, np.ndarray) else self.host.address
+        self.at = int(host), int(self.device.handle)
 
-
-def _address(buffer: Any) -> int:
-    return int(buffer.ctypes.data if isinstance(buffer, np.ndarray) else buffer.handle)
+    def close(self, up: Any) -> None:
+        self.device.close(up)
+        if not isinstance(self.host, np.ndarray):
+            self.host.close()
 
 
 def _pinned(nbytes: int) -> Any:
     """Pinned memory; pageable memory where the system refuses that, with which copies do not run beside anything."""
     try:
-        with _cuda.told:
-            return _cuda.pinned_memory().allocate(nbytes)
+        return _cuda.PinnedMemory(nbytes)
     except NoMemory:
         return np.empty(nbytes, np.uint8)
 
@@ -78,22 +78,32 @@ def _pinned(nbytes: int) -> Any:
 class _Staging:
     """The slots of one batch at a time, with an upload and a download stream."""
 
-    def __init__(self, device: int, up_bytes: int, down_bytes: int) -> None:
-        self.device, self.up_bytes, self.down_bytes = device, up_bytes, down_bytes
+    def __init__(self, device: int) -> None:
+        self.device, self.forks = device, _core.forks()
+        self.slots: list[_Slot] = []
         with _cuda.told:
             here = _cuda.core().Device(device)
             here.set_current()  # in the context that is current already; cuda.core wants to be told
             self.up, self.down = here.create_stream(), here.create_stream()
-        self.slots = [_Slot(device, up_bytes, down_bytes, (self.up, self.down)) for _ in range(SLOTS)]
+
+    def provide(self, slots: int, nbytes: int) -> None:
+        """Have so many slots of so many bytes. Those that are there stay, unless they are too small."""
+        for i in range(slots):
+            if i < len(self.slots) and self.slots[i].nbytes >= nbytes:
+                continue
+            if i < len(self.slots):
+                self.slots.pop(i).close(self.up)
+            self.slots.insert(i, _Slot(self.device, nbytes, (self.up, self.down)))
 
     def close(self) -> None:
         """Give the memory back. Nothing uses it any more; the context is current."""
-        for slot in self.slots:
-            slot.device_up.close(self.up)
-            slot.device_down.close(self.down)
-            for host in (slot.host_up, slot.host_down):
-                if not isinstance(host, np.ndarray):
-                    host.close()
+        while self.slots:
+            self.slots.pop().close(self.up)
+
+    # What cuda.core's objects would do at their end is not for a forked child, nor for an interpreter that ends.
+    def __del__(self, abandoned: Any = _core.abandoned, keep: Any = _core.keep) -> None:
+        if abandoned(self.forks):
+            keep(vars(self))
 
 
 _idle: dict[int, list[_Staging]] = {}  # at most one of each device is kept
@@ -104,24 +114,28 @@ def _close_all() -> None:
     """While the driver is still there."""
     for kept in _idle.values():
         for staging in kept:
-            with contextlib.suppress(Exception), _cuda.current(staging.device):
-                staging.close()
+            if staging.forks == _core.forks():
+                with contextlib.suppress(Exception), _cuda.current(staging.device):
+                    staging.close()
     _idle.clear()
 
 
-def _take(device: int, up_bytes: int, down_bytes: int) -> _Staging:
-    with contextlib.suppress(KeyError, IndexError):
-        staging = _idle[device].pop()
-        if up_bytes <= staging.up_bytes and down_bytes <= staging.down_bytes:
-            return staging
-        up_bytes, down_bytes = max(up_bytes, staging.up_bytes), max(down_bytes, staging.down_bytes)
+def _take(device: int, slots: int, nbytes: int) -> _Staging:
+    """A staging area with so many slots of so many bytes."""
+    kept = _idle.get(device)
+    staging = kept.pop() if kept else _Staging(device)
+    try:
+        staging.provide(slots, nbytes)
+    except NoMemory:
         staging.close()
-    return _Staging(device, _room(up_bytes), _room(down_bytes))
+        raise
+    return staging
 
 
 def _room(nbytes: int) -> int:
-    """A power of two, so that batches of about the same size use the same memory."""
-    return 1 << max(nbytes - 1, 255).bit_length()
+    """Three significant bits, so that batches of about the same size use the same memory."""
+    unit = 1 << max(nbytes.bit_length() - 3, 8)
+    return -(-nbytes // unit) * unit
 
 
 def _give_back(staging: _Staging) -> None:
@@ -188,8 +202,10 @@ class _Batch:
             ends.append(ends[-1] + _up(size * n))
         return ends
 
-    def bytes_of(self, n: int) -> tuple[int, int]:
-        return self.places(self.sent, n)[-1], self.places(self.received, n)[-1]
+    def bytes_of(self, n: int) -> int:
+        """Of a slot for n keys: for both directions, so that the next operation with as many keys finds room, too."""
+        arrays = len(self.sent) + len(self.received)
+        return _room(n * (sum(self.sent) + sum(self.received))) + arrays * _ALIGNMENT
 
     # ---- the steps
 
@@ -198,13 +214,11 @@ class _Batch:
         device = self.table._ordinal
         with _cuda.relaxed(), _cuda.current(device):
             try:
-                staging, most = self.prepare(device)
+                staging = self.prepare(device)
                 self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down
-                self.rows = chunks(self.keys.size, most, most // 4 if self.table._behind_bus else None)
                 self.here = _cuda.stream_at(self.stream)
                 if self.one is not None:
-                    longest = max(end - begin for begin, end in self.rows)
-                    self.filled = _cuda.full((longest,), self.one, device, self.stream)
+                    self.filled = _cuda.full((self.longest(),), self.one, device, _cuda.Address(self.stream))
                 with _cuda.told:
                     self.loop()
                 if self.full and self.failure is None:
@@ -216,20 +230,24 @@ class _Batch:
                 self.statuses[self.done() :] = _NOT_CARRIED_OUT
             _give_back(staging)
 
-    def prepare(self, device: int) -> tuple[_Staging, int]:
-        """A staging area, and how many keys a slot has room for: fewer where there is little memory."""
+    def prepare(self, device: int) -> _Staging:
+        """A staging area, and chunks that its slots have room for: of fewer keys where there is little memory."""
         per_key = sum(self.sent) + sum(self.received)
         most = CHUNK_BYTES // per_key
         if self.table._behind_bus:
             most = max(most, min(self.keys.size // 8, FAR_KEYS, FAR_BYTES // per_key))
         most = min(self.keys.size, most)
         while True:
+            self.rows = chunks(self.keys.size, most, most // 4 if self.table._behind_bus else None)
             try:
-                return _take(device, *self.bytes_of(most)), most
+                return _take(device, min(SLOTS, len(self.rows)), self.bytes_of(self.longest()))
             except NoMemory:
                 if most <= LEAST_KEYS:
                     raise
                 most = max(most // 4, LEAST_KEYS)
+
+    def longest(self) -> int:
+        return max(end - begin for begin, end in self.rows)
 
     def loop(self) -> None:
         last = len(self.rows)
@@ -246,7 +264,7 @@ class _Batch:
         """Copy a chunk up, and collect the one that has had its slot (H1), beside a launch. False: as `launch`."""
         (begin, end), slot = self.rows[i], self.slot(i)
         places = self.places(self.sent, end - begin)
-        host, device, _, _ = slot.at
+        host, device = slot.at
         parts = [
             (host + place, source + begin * size, (end - begin) * size, 0)
             for source, size, place in zip(self.sources, self.sent, places, strict=False)
@@ -268,8 +286,9 @@ class _Batch:
         self.tell()
         (begin, end), slot = self.rows[i], self.slot(i)
         n = end - begin
-        _, device, _, results = slot.at
-        keys, values, ops, _ = self.places(self.sent, n)
+        _, device = slot.at
+        keys, values, ops, end_of_inputs = self.places(self.sent, n)
+        results = device + end_of_inputs
         out, told, _ = self.places(self.received, n)
         self.here.wait(slot.uploaded)
         failure = self.table._raw(
@@ -295,7 +314,7 @@ class _Batch:
 
     def fetch(self, i: int) -> None:
         (begin, end), slot = self.rows[i], self.slot(i)
-        _, _, host, device = slot.at
+        host, device = (at + self.places(self.sent, end - begin)[-1] for at in slot.at)
         self.down.wait(self.here)
         _cuda.copy(host, device, self.places(self.received, end - begin)[-1], self.down.handle)
         self.down.record(slot.downloaded)
@@ -311,7 +330,7 @@ class _Batch:
         (begin, end), slot = self.rows[i], self.slot(i)
         slot.downloaded.sync()
         n = end - begin
-        host = slot.at[2]
+        host = slot.at[0] + self.places(self.sent, n)[-1]
         out, told, _ = self.places(self.received, n)
         past = _core.COPY_STREAM if self.keys.size >= LONG_KEYS else 0
         parts = [(self.told + begin, host + told, n, past | _core.COPY_LOOK)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pygpuhash import _core, _cuda, _device
+from pygpuhash import _core, _cuda, _device, _tensors
 from pygpuhash.errors import InvalidArgument
 
 __all__ = ["adapt"]
@@ -92,7 +92,7 @@ class RmmMemory(_Held):
 
     @staticmethod
     def _stream(stream: int) -> Any:
-        return sys.modules["rmm"].pylibrmm.stream.Stream(_device.Address(stream))
+        return sys.modules["rmm"].pylibrmm.stream.Stream(_cuda.Address(stream))
 
 
 _BY_NAME = {"cupy": CupyMemory, "torch": TorchMemory, "rmm": RmmMemory}
@@ -122,7 +122,7 @@ def _adapter(memory: Any) -> Any:
     core = sys.modules.get("cuda.core")
     if core is not None and isinstance(memory, core.MemoryResource):
         return CoreMemory
-    library = type(memory).__module__.partition(".")[0]
+    library = _tensors.library_of(memory)
     if library == "rmm":
         return RmmMemory
     return CupyMemory if library == "cupy" and hasattr(memory, "malloc") else None

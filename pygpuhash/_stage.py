@@ -34,7 +34,7 @@ class Stage:
         """Address of a host array's elements on the device."""
         if self.kind == _core.CPU:
             return int(self._keep(_HostRoom(array)).ptr)
-        return int(self._keep(_cuda.from_host(array, self.ordinal, self.stream)).ptr)
+        return int(self._keep(_cuda.from_host(array, self.ordinal, _cuda.Address(self.stream))).ptr)
 
     def room(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         """An uninitialised array with `.ptr` on the device, and `.get()`, which returns it on the host."""
@@ -44,7 +44,7 @@ class Stage:
                 return self._keep(_HostRoom(np.empty(shape, dtype)))
             except (MemoryError, ValueError) as error:  # ValueError: more than addresses tell apart
                 raise NoMemory(f"no memory for results of shape {shape}: ask for fewer at a time") from error
-        return self._keep(_cuda.DeviceArray(shape, dtype, self.ordinal, self.stream))
+        return self._keep(_cuda.DeviceArray(shape, dtype, self.ordinal, _cuda.Address(self.stream)))
 
     def of(self, array: np.ndarray[Any, Any]) -> Any:
         """A C-contiguous array of the caller's, in the same clothes; for the CPU."""

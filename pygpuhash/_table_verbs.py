@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pygpuhash import _arrays, _core, _cuda, _device
-from pygpuhash.errors import OptionNotFound, Unsupported
+from pygpuhash.errors import InvalidArgument, OptionNotFound, Unsupported
 from pygpuhash.table import Table
 
 __all__ = [
@@ -233,6 +233,8 @@ def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any
 
 def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str, Any]) -> Table:
     place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
+    if column.ordinal is not None:
+        _refuse_capture(column.array, column.ordinal, given.get("stream"))
     try:
         return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
     except OptionNotFound as error:
@@ -243,10 +245,20 @@ def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str
         ) from None
 
 
+def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
+    s = _device.stream_keeper(array, ordinal) if stream is None else stream
+    with _cuda.current(ordinal):
+        if _cuda.is_capturing(_device.usable_stream(s, ordinal)[1]):
+            raise InvalidArgument(
+                "the stream is being captured into a graph, and a verb makes a table for the call, which no graph can: "
+                "call it outside of the capture, or capture batches of a Table that was made with grow=False before"
+            )
+
+
 def _settle(column: KeyColumn, given: dict[str, Any]) -> None:
     """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
     if column.ordinal is not None and given.get("stream") is not None:
-        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal))
+        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal)[1])
 
 
 def _numbers(column: KeyColumn) -> np.dtype[Any]:
@@ -325,7 +337,8 @@ def _to_device(host: Array, column: KeyColumn, stream: int) -> Any:
     """A host array as one of the column's library, on its GPU."""
     assert column.ordinal is not None
     with _cuda.current(column.ordinal):
-        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, stream)
+        keeper = _device.stream_keeper(column.array, column.ordinal)
+        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, keeper)
         room = _device.view(array, column.ordinal, stream, "keys")
         _cuda.copy_from_host(np.ascontiguousarray(host), room.ptr, column.ordinal, stream)
         return _device.give(column.array, array)

@@ -5,13 +5,18 @@ Neither library is imported here: an array of one can only come from a program t
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
 import numpy as np
 
-__all__ = ["array_library", "check_results", "dtype_name", "give", "read"]
+__all__ = ["array_library", "check_results", "cuts", "dtype_name", "give", "library_of", "read"]
 
+_LIBRARIES = {name: name for name in ("cupy", "jax", "numba", "rmm", "torch")} | {
+    "jaxlib": "jax",
+    "numba_cuda": "numba",
+}
 _MODULES = {"torch": "Tensor", "jax": "Array"}
 
 
@@ -22,6 +27,18 @@ def array_library(array: Any) -> str | None:
         if module is not None and isinstance(array, getattr(module, kind, ())):
             return name
     return None
+
+
+def library_of(thing: Any) -> str:
+    """The module of the library that an object is of, also where a class of another module derives from one of its."""
+    return _library_of_class(type(thing).__mro__)
+
+
+@functools.lru_cache(maxsize=256)
+def _library_of_class(bases: tuple[type, ...]) -> str:
+    names = [base.__module__.partition(".")[0] for base in bases]
+    known = [_LIBRARIES[name] for name in names if name in _LIBRARIES]
+    return known[0] if known else names[0]
 
 
 def dtype_name(given: Any) -> Any:
@@ -55,12 +72,17 @@ def _read_jax(array: Any, what: str) -> np.ndarray[Any, Any]:
     return np.asarray(array)
 
 
-def check_results(name: str | None, dtype: np.dtype[Any] | None) -> None:
-    """Refuse results, before the call, that JAX would cut to 32 bits."""
-    if name == "jax" and dtype is not None and dtype.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64:
+def cuts(name: str | None, dtype: np.dtype[Any] | None) -> bool:
+    """Would the library cut numbers of this dtype to 32 bits?"""
+    return name == "jax" and dtype is not None and dtype.itemsize == 8 and not sys.modules["jax"].config.jax_enable_x64
+
+
+def check_results(name: str | None, dtype: np.dtype[Any] | None, narrow: str = "use a dtype of 4 bytes, ") -> None:
+    """Refuse results, before the call, that JAX would cut to 32 bits. `narrow`: how to ask for narrower ones."""
+    if cuts(name, dtype):
         raise TypeError(
             f"the results have dtype {dtype}, which JAX cuts to 32 bits: call jax.config.update('jax_enable_x64', "
-            "True), use a dtype of 4 bytes, or pass numpy arrays"
+            f"True), {narrow}or pass numpy arrays"
         )
 
 

@@ -68,4 +68,4 @@ Out: TypeAlias = NDArray[Any] | SupportsDlpack
 Combine: TypeAlias = Literal["add", "min", "max"]
 DeviceName: TypeAlias = Literal["auto", "cpu", "cuda"] | str  # or with a number, "cuda:1"
 ElementType: TypeAlias = DTypeLike | TorchDtype
-Stream: TypeAlias = object  # with __cuda_stream__, .cuda_stream or .ptr; or its address as an int
+Stream: TypeAlias = object  # with __cuda_stream__, .cuda_stream or .ptr; or an int that is known to be a stream

@@ -53,7 +53,7 @@ class SlabAllocator(_core.CoreSlabAllocator):
         if not isinstance(kind, str):
             raise TypeError(f"kind={kind!r} is a {type(kind).__name__}: pass 'slab_alloc' or 'slab_alloc_light'")
         self._kind, self._ordinal = _devices.parse_device(device)
-        self._stream = stream
+        self._stream, handle = _device.usable_stream(stream, self._ordinal) if self._kind == _core.CUDA else (stream, 0)
         self._create(
             kind,
             self._kind,
@@ -66,7 +66,7 @@ class SlabAllocator(_core.CoreSlabAllocator):
             0 if threads is None else _arguments.whole("threads", threads, 4096),
             _arguments.flag("wipe", wipe),
             _memory.adapt(memory, self._kind, self._ordinal),
-            self._stage().stream,
+            handle,
         )
 
     def allocate(self, n: int) -> np.ndarray[Any, Any]:
@@ -102,7 +102,8 @@ class SlabAllocator(_core.CoreSlabAllocator):
         return np.asarray(addresses.get())
 
     def _stage(self) -> Stage:
-        stream = _device.stream_handle(self._stream) if self._kind == _core.CUDA else 0
+        self._refuse_forked()
+        stream = _device.usable_stream(self._stream, self._ordinal)[1] if self._kind == _core.CUDA else 0
         return Stage(self._kind, self._ordinal, stream)
 
     def __enter__(self) -> SlabAllocator:

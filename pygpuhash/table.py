@@ -83,7 +83,8 @@ class Table(_core.CoreTable):
     seed : of the hash; None for a random one. 0 stands for a fixed number. The property `seed` tells
         the one that is used.
     stream : CUDA stream of the initialisation and of every call that names none: an object with `__cuda_stream__`,
-        `.cuda_stream` or `.ptr`, or an int. Ignored on the CPU, here and in every call.
+        `.cuda_stream` or `.ptr`; an int only if it is that of a default or a current stream. Ignored on the CPU, here
+        and in every call.
     memory : what the storage is taken from: a memory resource of `cuda.core` or RMM, a memory pool of CuPy, "cupy",
         "torch" or "rmm" for what that library uses now; or an object with `allocate(nbytes, alignment, stream) ->
         address` and `deallocate(address, nbytes, alignment, stream)`.
@@ -174,8 +175,7 @@ class Table(_core.CoreTable):
             0 if threads is None else whole("threads", threads, 4096, least=1),
             _memory.adapt(memory, kind, ordinal),
             options,
-            stream,
-            _device.stream_handle(stream) if kind == _core.CUDA else 0,
+            *(_device.usable_stream(stream, ordinal) if kind == _core.CUDA else (stream, 0)),
         )
         try:
             self._create(*arguments)
@@ -532,10 +532,10 @@ class Table(_core.CoreTable):
     def _stream_of(self, like: Any, stream: Any) -> int:
         if self._kind == _core.CPU:
             return 0
-        owner = stream if stream is not None else self._stream
-        if owner is None and like is not None:
+        self._refuse_forked()
+        if stream is None and self._stream is None and like is not None:
             return _device.current_stream(like, self._ordinal)
-        return _device.usable_stream(owner, self._ordinal)
+        return _device.stream_of_call(self, stream)[1]
 
     # ---- as a mapping
 

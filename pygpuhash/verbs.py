@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _table_verbs
+from pygpuhash import _arrays, _table_verbs, _tensors
 from pygpuhash.columns import Column, View, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
@@ -83,6 +83,7 @@ def value_counts(
     order : as for `unique`. ``np.argsort(-counts)`` has the most frequent first.
     """
     _check(table, nulls, floats, order)
+    _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
         return _table_verbs.value_counts(_on_device(keys, "keys", floats), order, table)
     column = _read(keys, "keys")
@@ -106,6 +107,7 @@ def factorize(
     order : of the distinct keys, as for `unique`; where there are many numbers, "any" takes two thirds of the time.
     """
     _check(table, nulls, floats, order)
+    _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
         return _table_verbs.factorize(_on_device(keys, "keys", floats), order, table)
     column = _read(keys, "keys")
@@ -175,14 +177,17 @@ def group_reduce(
         there = _on_device(keys, "keys", floats)
         amounts, given = _values(values, there.shape, True)
         if op == "count":
+            _refuse_cut(keys, _INDEX)
             return _table_verbs.value_counts(there, order, table)
         stored = _stored(given, op, dtype)
+        _refuse_cut(keys, stored, _narrower(given, op))
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
     column = _read(keys, "keys")
     amounts, given = _values(values, column.shape, False)
     if op == "count":
         return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
     stored = _stored(given, op, dtype)
+    _refuse_cut(keys, stored, _narrower(given, op))
     amounts = amounts.reshape(-1) if np.ndim(amounts) else amounts
     array = _plain(column, floats, table)
     if array is not None:
@@ -219,6 +224,7 @@ def join_indexer(
     for given, what in ((left, "left"), (right, "right")):
         if _arrays.on_device(given):
             raise Unsupported(f"{what} is on a GPU: pass host columns, or use Table.find and Table.find_all there")
+    _refuse_cut(left, _INDEX)
     one, other = _read(left, "left"), _read(right, "right")
     for column in (one, other):
         if len(column.shape) != 1:
@@ -250,6 +256,16 @@ def _check(table: dict[str, Any], nulls: str, floats: str, order: str = "any") -
     for name in _OURS:
         if name in table:
             raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
+
+
+def _refuse_cut(keys: Any, dtype: np.dtype[Any], narrow: str = "") -> None:
+    """Refuse results of this dtype, before anything is done, which JAX would cut to 32 bits."""
+    library = _tensors.library_of(keys) if _arrays.on_device(keys) else _tensors.array_library(keys)
+    _tensors.check_results(library, dtype, narrow)
+
+
+def _narrower(given: np.dtype[Any], op: str) -> str:
+    return f"pass dtype='{given}' or another of 4 bytes, " if op == "sum" else ""
 
 
 def _is_element(given: Any) -> bool:

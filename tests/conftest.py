@@ -54,6 +54,24 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group("gpu"))  # one process at a time has a device's memory
 
 
+# ---- warnings --------------------------------------------------------------------------------------------------------
+
+# Warnings are errors while tests are collected and run. What plugins say before and after that, of themselves, is not.
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session):
+    session.config.addinivalue_line("filterwarnings", "error")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session):
+    try:
+        return (yield)
+    finally:
+        session.config.getini("filterwarnings").remove("error")
+
+
 # ---- sections of the summary ----------------------------------------------------------------------------------------
 
 

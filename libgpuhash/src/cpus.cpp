@@ -1,7 +1,6 @@
 // How many threads a batch gets: see cpus.hpp.
 #include "libgpuhash/src/cpus.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,13 +32,8 @@ double quota_of(const std::string& directory) {
 }
 
 uint32_t cpus_of_affinity() {
-  for (size_t most = 1024; most <= size_t{1} << 20; most *= 2) {  // more CPUs than the mask has room for are an error
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most), [](cpu_set_t* s) { CPU_FREE(s); });
-    if (set == nullptr) break;
-    if (sched_getaffinity(0, CPU_ALLOC_SIZE(most), set.get()) == 0)
-      return uint32_t(std::max(1, CPU_COUNT_S(CPU_ALLOC_SIZE(most), set.get())));
-  }
-  return uint32_t(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
+  const size_t cpus = cpu_mask().count();
+  return uint32_t(std::max(1l, cpus != 0 ? long(cpus) : sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 // Reading the files takes longer than making a small table does.
@@ -57,6 +51,15 @@ uint32_t recent_cgroup_cpus() {
 }
 
 }  // namespace
+
+cpu_mask::cpu_mask() {
+  for (size_t most = 1024; most <= size_t{1} << 20; most *= 2) {  // more CPUs than the mask has room for are an error
+    set_.reset(CPU_ALLOC(most));
+    bytes_ = CPU_ALLOC_SIZE(most);
+    if (set_ == nullptr || sched_getaffinity(0, bytes_, set_.get()) == 0) return;
+  }
+  set_.reset();
+}
 
 uint32_t cgroup_cpus(const std::string& membership, const std::string& root) {
   double least = unlimited;

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <new>
 
+#include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/fork.hpp"
 
 namespace gpuhash {
@@ -110,12 +111,13 @@ static_mutex& lock() { return library_lock[team_lock]; }
 // A thread that was woken on the caller's CPU has slept while the caller did the work, and would do so again: the system may
 // wake it there for seconds, although others are idle. To be put elsewhere it leaves out that CPU for a moment.
 void leave(int cpu) {
-  cpu_set_t all, others;
-  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu || sched_getaffinity(0, sizeof all, &all) != 0) return;
-  others = all;
-  CPU_CLR(cpu, &others);
-  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
-  sched_setaffinity(0, sizeof all, &all);
+  if (cpu < 0 || sched_getcpu() != cpu) return;
+  cpu_mask mask;
+  if (!mask.has(cpu)) return;
+  mask.remove(cpu);
+  if (mask.count() == 0 || !mask.apply()) return;
+  mask.add(cpu);
+  mask.apply();
 }
 
 // A job and a piece of it that this thread has claimed (T1), or NULL. Under the lock.

@@ -59,6 +59,11 @@ class Stream:
         self.cuda.bring(self.handle)
 
 
+def stream(handle):
+    """An object that has this handle; None for None."""
+    return None if handle is None else Stream(handle)
+
+
 class Buffer:
     def __init__(self, cuda, array, kind, address=None, owner=None):
         self.cuda, self.array, self.kind, self.owner = cuda, array, kind, owner
@@ -94,11 +99,8 @@ class Resource:
         room = self.cuda.room[self.kind]
         if size > room:
             raise CUDAError("CUDA_ERROR_OUT_OF_MEMORY: there is no memory")
-        if self.kind == "pinned" and self.cuda.capturing and self.cuda.mode != RELAXED:
-            raise CUDAError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: a capture of another stream forbids it")
-        if self.kind == "device":
-            assert stream is not None
-            assert self.cuda.contexts, "no context is current"
+        assert stream is not None
+        assert self.cuda.contexts, "no context is current"
         self.cuda.room[self.kind] = room - size
         array = np.full(size, 0xCC, np.uint8)
         self.cuda.allocated.append((self.kind, array))
@@ -119,8 +121,11 @@ class Cuda:
         self.contexts = []
         self.room = {"device": 1 << 40, "pinned": 1 << 40}
         self.allocated, self.freed = [], []
+        self.gone = set()  # handles at which there is no memory
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
+        self.registered, self.hosted = {}, {}  # pinned memory, and what of it the driver has allocated
+        self.registers = True  # memory of others is pinned, too
         self.mode = 0  # what captures forbid this thread
         self.allocates_late = (
             False  # memory is there when its stream has come to it, and what was written before is lost
@@ -145,7 +150,6 @@ class Cuda:
             Buffer=Buffer,
             MemoryResource=Resource,
             DeviceMemoryResource=lambda ordinal: Resource(self, "device", ordinal),
-            LegacyPinnedMemoryResource=lambda: Resource(self, "pinned"),
         )
         ok = 0
 
@@ -159,6 +163,8 @@ class Cuda:
 
         def copy(to, source, nbytes, stream):
             to, source, handle = int(to), int(source), self.same(int(stream))
+            self.check_ends(to, nbytes)
+            self.check_ends(source, nbytes)
             if not self.pinned(source):  # the driver takes pageable memory at once
                 held = ctypes.string_at(source, nbytes)
                 self.queue(handle, lambda: ctypes.memmove(to, held, nbytes))
@@ -166,7 +172,48 @@ class Cuda:
                 self.queue(handle, lambda: ctypes.memmove(to, source, nbytes))
             return (ok,)
 
+        def pin(address, nbytes):
+            if self.capturing and self.mode != RELAXED:
+                return 900  # a capture of another stream forbids it
+            if nbytes > self.room["pinned"]:
+                return 2
+            self.room["pinned"] -= nbytes
+            array = np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.uint8)
+            self.allocated.append(("pinned", array))
+            self.registered[address] = array
+            return ok
+
+        def register(address, nbytes, flags):
+            return (pin(address, nbytes) if self.registers else 801,)
+
+        def allocate_host(nbytes):
+            array = np.full(nbytes, 0xCC, np.uint8)
+            code = pin(array.ctypes.data, nbytes)
+            self.hosted[array.ctypes.data] = array
+            return code, array.ctypes.data
+
+        def unregister(address):
+            array = self.registered.pop(address)
+            self.room["pinned"] += array.nbytes
+            self.freed.append((address, None))
+            array.fill(FREED)
+            return (ok,)
+
+        def free_host(address):
+            assert address in self.hosted
+            return unregister(address)
+
+        def synchronize():
+            for handle in list(self.streams):
+                self.bring(handle)
+            return (ok,)
+
         self.driver = SimpleNamespace(
+            cuMemHostRegister=register,
+            cuMemHostUnregister=unregister,
+            cuMemAllocHost=allocate_host,
+            cuMemFreeHost=free_host,
+            cuCtxSynchronize=synchronize,
             CUresult=SimpleNamespace(CUDA_ERROR_OUT_OF_MEMORY=2),
             cuDeviceGet=lambda ordinal: (ok, ordinal),
             cuDevicePrimaryCtxRetain=lambda device: (ok, device),
@@ -176,9 +223,16 @@ class Cuda:
             cuGetErrorString=lambda code: (ok, b"an error"),
             CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=RELAXED),
             cuThreadExchangeStreamCaptureMode=exchange,
-            cuStreamIsCapturing=lambda stream: (ok, int(stream in self.capturing)),
-            cuStreamGetDevice=lambda stream: (400, None) if stream in self.destroyed else (ok, self.device_of(stream)),
+            cuStreamIsCapturing=lambda stream: (ok, int(self.read(stream) in self.capturing)),
+            cuStreamGetDevice=lambda stream: (
+                (400, None) if self.read(stream) in self.destroyed else (ok, self.device_of(stream))
+            ),
         )
+
+    def read(self, handle):
+        """The driver reads the memory at a handle."""
+        assert handle not in self.gone, f"SIGSEGV: {handle} is no stream"
+        return handle
 
     @staticmethod
     def same(handle):
@@ -186,7 +240,16 @@ class Cuda:
 
     def pinned(self, address):
         """Is this memory that was allocated here, on the device or pinned?"""
-        return any(a.ctypes.data <= address < a.ctypes.data + a.nbytes for _, a in self.allocated)
+        return self.holder(address) is not None
+
+    def holder(self, address):
+        arrays = [array for kind, array in self.allocated if kind == "device"] + list(self.registered.values())
+        return next((a for a in arrays if a.ctypes.data <= address < a.ctypes.data + a.nbytes), None)
+
+    def check_ends(self, address, nbytes):
+        """A copy ends where the memory does, or before."""
+        array = self.holder(address)
+        assert array is None or address + nbytes <= array.ctypes.data + array.nbytes, "a copy runs over its memory"
 
     def kernel(self, handle, run, outputs):
         """Call a function now, for its answer; what it writes to outputs (address, bytes) is there in its turn.
@@ -222,7 +285,7 @@ def install(monkeypatch):
     from pygpuhash import _cuda, _host
 
     cuda = Cuda()
-    for function in (_cuda._primary_context, _cuda.memory_of, _cuda.pinned_memory):
+    for function in (_cuda._primary_context, _cuda.memory_of):
         function.cache_clear()
     monkeypatch.setattr(_cuda, "core", lambda: cuda.core)
     monkeypatch.setattr(_cuda, "driver", lambda: cuda.driver)
@@ -233,7 +296,7 @@ def install(monkeypatch):
 def uninstall():
     from pygpuhash import _cuda
 
-    for function in (_cuda._primary_context, _cuda.memory_of, _cuda.pinned_memory):
+    for function in (_cuda._primary_context, _cuda.memory_of):
         function.cache_clear()
 
 

@@ -68,7 +68,8 @@ class ndarray:
         self.array[at.array if isinstance(at, ndarray) else at] = value.array if isinstance(value, ndarray) else value
 
     def astype(self, dtype):
-        return type(self)(0, 0, self.array.astype(dtype))
+        with np.errstate(all="ignore"):  # what was never written is converted, too
+            return type(self)(0, 0, self.array.astype(dtype))
 
     def __dlpack_device__(self):
         return 2, self.data.device_id
@@ -235,6 +236,9 @@ def exchange_type(name="Tensor", module="torch", major=1):
             self.sizes = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
             self.steps = (ctypes.c_int64 * max(array.ndim, 1))(*(s // array.itemsize for s in array.strides))
 
+        def data_ptr(self):
+            return self.array.ctypes.data
+
         def to(self, dtype):
             return Array(self.array.astype(dtype), self.device, self.kind)
 
@@ -309,9 +313,11 @@ def torch(monkeypatch):
         setattr(module, dtype, dtype)
     module.empty_like = lambda a, dtype: tensor(np.empty(a.array.shape, dtype))
     module.from_numpy = tensor
+    module.full = lambda shape, value, dtype, device: tensor(np.full(shape, value, dtype))
     module.full_like = lambda a, value, dtype: tensor(np.full(a.array.shape, value, dtype))
     module.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
     module.cuda = SimpleNamespace(
+        is_initialized=lambda: True,
         current_stream=lambda device: SimpleNamespace(cuda_stream=tensor.stream),
         default_stream=lambda device: 0,
         ExternalStream=lambda stream, device: stream,

@@ -191,7 +191,7 @@ def test_memory_is_given_back_in_the_order_of_its_stream(cuda):
 
 
 def test_arrays_are_handed_over_in_order(cuda):
-    array = _cuda.DeviceArray((4,), "u8", 0, 7)
+    array = _cuda.DeviceArray((4,), "u8", 0, fake_cuda.Stream(7))
     _cuda.copy(array.ptr, np.arange(4, dtype="u8").ctypes.data, 32, 7)
     kept = array.__dlpack__(stream=9)  # the consumer's stream follows
     assert ctypes.string_at(array.ptr, 32) != bytes(np.arange(4, dtype="u8"))
@@ -217,7 +217,7 @@ def test_arrays_from_dlpack(cuda, monkeypatch):
     cupy = fake_libraries.cupy(monkeypatch)
     given = cupy.asarray(np.arange(6, dtype="f4").reshape(2, 3))
     before = sys.getrefcount(given)
-    array = gh.DeviceArray.from_dlpack(given, stream=5)
+    array = gh.DeviceArray.from_dlpack(given, stream=fake_cuda.Stream(5))
     assert fake_libraries.asked == [5]
     assert (array.ptr, array.shape, array.dtype, array.stream) == (given.data.ptr, (2, 3), np.float32, 5)
     assert np.array_equal(array.get(), given.array)
@@ -307,13 +307,13 @@ class Full(MemoryError):
     pass
 
 
-@pytest.mark.parametrize("given", ["a pool", "cupy"])
+@pytest.mark.parametrize("given", ["a pool", "a pool of a class of one's own", "cupy"])
 def test_memory_of_cupy(cuda, monkeypatch, given):
     module = fake_libraries.cupy(monkeypatch)
-    pool = Pool()
+    pool = Pool() if given != "a pool of a class of one's own" else type("Mine", (Pool,), {"__module__": "mine"})()
     module.cuda.alloc = pool.malloc
     module.cuda.memory = SimpleNamespace(OutOfMemoryError=Full)
-    memory = _memory.adapt(pool if given == "a pool" else given, _core.CUDA, 0)
+    memory = _memory.adapt(given if given == "cupy" else pool, _core.CUDA, 0)
     use(memory, cuda)
     assert pool.streams == pool.back == [7, 7]
     assert memory.allocate(1001, 256, 0) is None

@@ -172,9 +172,9 @@ def test_another_stream_is_left_to_the_library_to_wait_for(table, cupy):
     keys = cupy.asarray(KEYS)
     table.insert(keys, keys)
     fake_libraries.asked.clear()
-    assert table.find(keys, stream=9)[1].array.all()
+    assert table.find(keys, stream=fake_cuda.Stream(9))[1].array.all()
     assert set(fake_libraries.asked) == {9}  # of the keys, and of outputs
-    with make(table.backend, stream=9) as other:
+    with make(table.backend, stream=fake_cuda.Stream(9)) as other:
         fake_libraries.asked.clear()
         other.insert(keys, keys)
         assert set(fake_libraries.asked) == {9}
@@ -184,8 +184,8 @@ def test_streams_that_cannot_be_used(table, cuda, cupy):
     keys = cupy.asarray(KEYS)
     cuda.device_of, cuda.destroyed = lambda stream: 1 if stream in (2, 11) else 0, {12}
     for stream, words in (
-        (11, "stream=11 is of cuda:1, the table on cuda:0"),
-        (12, "cannot be used: cuStreamGetDevice"),
+        (fake_cuda.Stream(11), "stream=.* is of cuda:1, the table on cuda:0"),
+        (fake_cuda.Stream(12), "cannot be used: cuStreamGetDevice"),
     ):
         for call in (
             lambda given: table.insert(keys, keys, stream=given),
@@ -222,8 +222,8 @@ def test_nothing_waits_for_what_is_captured(backend, cuda, cupy, monkeypatch, ca
             assert asked == ([] if grow else [0])
             table.find(keys)
             assert len(asked) == (0 if grow else 1)
-            table.insert(keys, keys, stream=9)  # the long path
-            table.find(keys, stream=9)
+            table.insert(keys, keys, stream=fake_cuda.Stream(9))  # the long path
+            table.find(keys, stream=fake_cuda.Stream(9))
         assert waited == [not grow and not capturing, False]
         asked.clear()
         waited.clear()
@@ -231,7 +231,10 @@ def test_nothing_waits_for_what_is_captured(backend, cuda, cupy, monkeypatch, ca
 
 def test_host_arrays_are_not_captured(table, cuda):
     cuda.capturing = {7}
-    for call in (lambda: table.insert(KEYS, KEYS, stream=7), lambda: table.find(5, stream=7)):
+    for call in (
+        lambda: table.insert(KEYS, KEYS, stream=fake_cuda.Stream(7)),
+        lambda: table.find(5, stream=fake_cuda.Stream(7)),
+    ):
         with pytest.raises(gh.InvalidArgument, match="host arrays are copied now: pass device arrays"):
             call()
     assert table.insert(KEYS, KEYS).all()
@@ -410,9 +413,10 @@ def test_narrow_values_in_out(backend, cupy, dtype, stream):
     values = np.arange(100).astype(dtype)
     with make(backend, key_dtype="uint16", value_dtype=dtype) as table:
         keys = cupy.asarray(np.arange(100, dtype="u2"))
-        assert table.insert(keys, cupy.asarray(values), stream=stream).array.all()
+        owner = fake_cuda.stream(stream)
+        assert table.insert(keys, cupy.asarray(values), stream=owner).array.all()
         out = cupy.asarray(np.zeros(100, dtype))
-        got, found = table.find(keys, out=out, stream=stream)
+        got, found = table.find(keys, out=out, stream=owner)
         assert got is out
         assert found.array.all()
         assert np.array_equal(out.array, values)
@@ -478,9 +482,9 @@ def test_the_stream_of_defaults(table, cupy, monkeypatch, own, given, used):
     where, chosen = cupy.where, []
     cupy.where = lambda *arguments: chosen.append(fake_libraries.Stream.current) or where(*arguments)
     monkeypatch.setattr(fake_libraries.Stream, "current", 5)
-    with make("linear_probe", stream=own) as t:
+    with make("linear_probe", stream=fake_cuda.stream(own)) as t:
         found = cupy.asarray(np.zeros(100, bool))
-        assert (_device.with_default(t, cupy.asarray(KEYS), found, 7, given).array == 7).all()
+        assert (_device.with_default(t, cupy.asarray(KEYS), found, 7, fake_cuda.stream(given)).array == 7).all()
     assert chosen == [used]
 
 
@@ -496,7 +500,9 @@ def test_an_output_of_our_own_remembers_its_stream(table, cuda):
 @pytest.mark.parametrize("limit", [None, 2])
 def test_outputs_of_ranges_remember_their_stream(ordered, cuda, limit):
     ends = (_cuda.from_host(np.array(end, np.uint64), 0) for end in ([3, 90], [9, 96]))
-    out = tuple(_cuda.DeviceArray((4,) if limit is None else (2, limit), np.uint64, 0, 9) for _ in range(2))
+    out = tuple(
+        _cuda.DeviceArray((4,) if limit is None else (2, limit), np.uint64, 0, fake_cuda.Stream(9)) for _ in range(2)
+    )
     owner = SimpleNamespace(ptr=0)
     ordered.range(*ends, limit, out=out, stream=owner)
     assert [array.stream for array in out] == [0, 0]  # where they were written last
@@ -518,8 +524,8 @@ class Interface:
 def test_the_stream_of_an_interface_is_waited_for(table, cuda, monkeypatch):
     cuda.contexts.append(0)
     monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
-    assert table.insert(Interface(cuda, KEYS, 7), Interface(cuda, ~KEYS, 8), stream=9).get().all()
-    values, found = table.find(Interface(cuda, KEYS, 9), stream=9)
+    assert table.insert(Interface(cuda, KEYS, 7), Interface(cuda, ~KEYS, 8), stream=fake_cuda.Stream(9)).get().all()
+    values, found = table.find(Interface(cuda, KEYS, 9), stream=fake_cuda.Stream(9))
     assert found.get().all()
     assert np.array_equal(values.get(), ~KEYS)
     monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 1))
@@ -531,20 +537,18 @@ def test_a_library_that_cuts_what_it_converts(cuda, monkeypatch):
     """JAX without 8 bytes: an array of half the width must not be read as one of the whole."""
     from pygpuhash import _device
 
-    class Array(fake_libraries.ndarray):
-        def astype(self, dtype):
-            return super().astype(np.dtype(dtype).str.replace("8", "4"))
-
-    Array.__module__ = "jaxlib._jax"
-    u8 = np.dtype("u8")
-    with pytest.raises(TypeError, match="become uint32 when they are converted to uint64"):
-        _device._stored_view(Array(0, 0, np.arange(3, dtype="u4")), u8, u8, 0, 0, "keys")
+    jax, u8 = fake_libraries.jax(monkeypatch, cuda), np.dtype("u8")
+    keys = jax.Array(0, 0, np.arange(3, dtype="u4"))
+    with pytest.raises(TypeError, match=r"dtype uint32, the table holds uint64.*'jax_enable_x64', True"):
+        _device._stored_view(keys, u8, u8, 0, 0, "keys")
+    jax.config.jax_enable_x64 = True
+    assert _device._stored_view(keys, u8, u8, 0, 0, "keys").dtype == u8
 
 
 def test_arrays_of_our_own_on_two_streams(table, cuda):
     """What the short path takes is ready on the stream of the call; the rest is waited for."""
     keys = _cuda.from_host(KEYS, 0)
-    values = _cuda.DeviceArray((100,), np.uint64, 0, 7)
+    values = _cuda.DeviceArray((100,), np.uint64, 0, fake_cuda.Stream(7))
     _cuda.copy(values.ptr, KEYS.ctypes.data, KEYS.nbytes, 7)  # not done yet
     assert table.insert(keys, values).get().all()
     assert np.array_equal(table.find(keys)[0].get(), KEYS)
@@ -648,6 +652,9 @@ class Ordered:
     value_dtype = _value_store = np.dtype(np.float64)
     _ordinal, _stream, _kind = 0, None, _core.CUDA
 
+    def _refuse_forked(self):
+        pass
+
     @staticmethod
     def at(address, n, dtype):
         import ctypes
@@ -709,7 +716,8 @@ def test_the_stream_of_calls_that_ask_a_library(cupy, monkeypatch):
     monkeypatch.setattr(fake_libraries.Stream, "current", 5)
     for own, given, used in ((None, None, 5), (8, None, 8), (8, 9, 9)):
         # The CPU has no streams, so that the library says which one it was given.
-        with make("skiplist", stream=own, value_dtype="uint8") as t:
+        with make("skiplist", stream=fake_cuda.stream(own), value_dtype="uint8") as t:
+            given = fake_cuda.stream(given)
             with pytest.raises(gh.InvalidArgument, match=f"stream is 0x{used}"):
                 t.lower_bound(keys, stream=given)
             assert set(made) == {used}
@@ -738,7 +746,7 @@ def test_outputs_that_a_library_converts_into_are_written_on_the_stream_of_the_c
 
     low, high = (cupy.asarray(np.array([end], "u2")) for end in (0, 25))
     out = cupy.asarray(np.zeros((1, 4), "u2")), cupy.asarray(np.zeros((1, 4), "f8"))
-    keys, _, counts = _device.range_of(Ordered(), low, high, 4, 9, out)
+    keys, _, counts = _device.range_of(Ordered(), low, high, 4, fake_cuda.Stream(9), out)
     assert keys.array[0, :3].tolist() == [0, 10, 20]
     assert counts.array.tolist() == [3]
     assert out[0].written_on == 9
@@ -950,8 +958,11 @@ def test_the_stream_of_an_export(table, cupy, monkeypatch):
     table.insert(like, like)
     # The CPU has no streams, so that the library says which one it was given.
     with pytest.raises(gh.InvalidArgument, match="stream is 0x9"):
-        table.export(like=like, stream=9)
-    with make(table.backend, stream=8) as other, pytest.raises(gh.InvalidArgument, match="stream is 0x8"):
+        table.export(like=like, stream=fake_cuda.Stream(9))
+    with (
+        make(table.backend, stream=fake_cuda.Stream(8)) as other,
+        pytest.raises(gh.InvalidArgument, match="stream is 0x8"),
+    ):
         other.export(like=like)
     assert len(table.export(like=like)[0]) == 100
     monkeypatch.setattr(fake_libraries.Stream, "current", 5)
@@ -1123,13 +1134,13 @@ def test_no_mask(library, backend):
         values, mask = short(lambda: table.find(keys, found=False))
         assert mask is None
         assert np.array_equal(values.array, KEYS)
-        assert table.accumulate(keys, keys, out=False, stream=9) is None
-        values, mask = table.find(keys, found=False, stream=9)
+        assert table.accumulate(keys, keys, out=False, stream=fake_cuda.Stream(9)) is None
+        values, mask = table.find(keys, found=False, stream=fake_cuda.Stream(9))
         assert mask is None
         assert told == [0, 0]
         assert np.array_equal(values.array, KEYS * 2)
         many = library(np.arange(20_000, dtype=KEYS.dtype))
-        for stream in (None, 9):
+        for stream in (None, fake_cuda.Stream(9)):
             with pytest.raises(gh.TableFull) as caught:
                 table.insert(many, many, out=False, stream=stream)
             assert caught.value.status is None

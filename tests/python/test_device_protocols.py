@@ -35,11 +35,152 @@ class Interface:
         self.__cuda_array_interface__ = interface | said
 
 
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+
+class Own(gh.Table):
+    """A table of the CPU for one of a GPU."""
+
+    __slots__ = ()
+
+    def _create(self, name, kind, *rest):
+        *most, stream, _ = rest
+        super()._create(name, _core.CPU, *most, stream, 0)
+        self._pretend(_core.CUDA)
+
+    def _raw(self, *args, stream=0, **rest):
+        return super()._raw(*args, **rest)
+
+
+class Slabs(gh.SlabAllocator):
+    __slots__ = ()
+
+    def _create(self, name, kind, *rest):
+        super()._create(name, _core.CPU, *rest[:-1], 0)
+
+
+@pytest.fixture
+def one_device(cuda, monkeypatch):
+    monkeypatch.setattr(_core, "device_count", lambda kind: (1, ""))
+    return cuda
+
+
+@pytest.fixture
+def both(cuda, monkeypatch):
+    """CuPy and PyTorch, whose current streams are 41 and 51 on cuda:0, 42 and 52 on cuda:1."""
+    # A type of its own: what was found out of one stays.
+    kind = type("ndarray", (fake_libraries.ndarray,), {"__module__": "cupy"})
+    cupy, torch = fake_libraries.cupy(monkeypatch, kind), fake_libraries.torch(monkeypatch)
+    streams = {41 + device: fake_libraries.Stream(41 + device) for device in (0, 1)}
+    streams |= {51 + device: SimpleNamespace(cuda_stream=51 + device) for device in (0, 1)}
+    cupy.cuda.get_current_stream = lambda device=0: streams[41 + device]
+    torch.cuda.current_stream = lambda device=0: streams[51 + device]
+    return streams
+
+
+@pytest.mark.parametrize("given", [12345, np.uint64(12345)])
+def test_an_address_of_unknown_memory_is_never_read(one_device, both, given):
+    """A stream that is closed, or an integer that is none: the driver would read the memory there."""
+    one_device.gone = {12345}
+    cupy = sys.modules["cupy"]
+    keys = cupy.asarray(KEYS)
+    with Own("skiplist", value_dtype="uint64", device="cuda") as table:
+        calls = [
+            lambda: Own("linear_probe", device="cuda", stream=given),
+            lambda: Slabs(device="cuda", stream=given),
+            lambda: gh.DeviceArray((3,), "u8", 0, given),
+            lambda: gh.DeviceArray.from_dlpack(keys, stream=given),
+            lambda: table.insert(keys, keys, stream=given),
+            lambda: table.insert(KEYS, KEYS, stream=given),
+            lambda: table.find(5, stream=given),
+            lambda: table.get(keys, 7, stream=given),
+            lambda: table.lower_bound(keys, stream=given),
+            lambda: table.range(keys, keys, 3, stream=given),
+            lambda: table.range(KEYS, KEYS, stream=given),
+            lambda: table.find_all(KEYS, stream=given),
+            lambda: table.export(stream=given),
+            lambda: table.export(like=keys, stream=given),
+            lambda: table.clear(stream=given),
+            lambda: table.reserve(10, stream=given),
+        ]
+        for call in calls:
+            with pytest.raises(gh.InvalidArgument, match=r"no stream that is known to be open: .*Stream.from_handle"):
+                call()
+        assert 12345 not in fake_libraries.asked  # nor handed to a producer
+        assert len(table) == 0
+
+
+@pytest.mark.parametrize("handle", [0, 1, 2])
+def test_default_streams_are_known_by_their_numbers(cuda, handle):
+    assert _device.usable_stream(handle, 0) == (handle, handle)
+
+
+@pytest.mark.parametrize(("handle", "device"), [(41, 0), (51, 0), (42, 1), (52, 1)])
+def test_an_address_of_a_current_stream_is_that_stream(cuda, both, handle, device):
+    """And keeps it."""
+    cuda.device_of = lambda stream: device
+    assert _device.usable_stream(handle, device) == (both[handle], handle)
+    with pytest.raises(gh.InvalidArgument, match="known to be open"):
+        _device.usable_stream(handle, 1 - device)
+
+
+def test_a_library_that_has_not_begun_has_no_current_stream(cuda, both):
+    """To ask it would make it begin."""
+    torch = sys.modules["torch"]
+    torch.cuda.is_initialized = lambda: False
+    torch.cuda.current_stream = None
+    assert _device.usable_stream(41, 0)[0] is both[41]
+    with pytest.raises(gh.InvalidArgument, match="known to be open"):
+        _device.usable_stream(51, 0)
+
+
+def test_an_address_of_the_streams_of_a_table_and_an_array(one_device, both):
+    own, of_keys = fake_cuda.Stream(7), fake_cuda.Stream(8)
+    keys = _cuda.from_host(KEYS, 0, of_keys)
+    with Own("linear_probe", value_dtype="uint64", device="cuda", stream=own) as table:
+        assert table._stream is own
+        assert _device.stream_of_call(table, 7) == (own, 7)
+        assert _device.stream_of_call(table, 8, keys) == (of_keys, 8)
+        assert _device.stream_of_call(table, None, keys) == (own, 7)
+    with Own("linear_probe", value_dtype="uint64", device="cuda", stream=41) as table:
+        assert table._stream is both[41]  # kept as long as the table
+    with Own("linear_probe", value_dtype="uint64", device="cuda") as table:
+        assert _device.stream_of_call(table, None, keys) == (of_keys, 8)
+        assert _device.stream_of_call(table, None) == (None, 0)
+
+
+def test_results_keep_the_stream_of_their_keys(one_device):
+    """On which their memory is given back, whoever lets go of the keys and of the stream."""
+    stream = fake_cuda.Stream(8)
+    keys = _cuda.from_host(KEYS, 0, stream)
+    with Own("linear_probe", value_dtype="uint64", device="cuda") as table:
+        mask = table.insert(keys, keys)
+    assert mask._keeps is stream
+    assert _device.stream_keeper(mask, 0) is stream
+
+
+def test_an_array_whose_stream_was_closed(cuda):
+    """Its work is waited for; from then on the array is the default stream's."""
+    stream = fake_cuda.Stream(8)
+    array = _cuda.from_host(KEYS, 0, stream)
+    waited = []
+    cuda.driver.cuCtxSynchronize = lambda: waited.append(cuda.contexts[-1]) or (0,)
+    stream.handle, stream.is_closed, cuda.gone = 0, True, {8}
+    assert array.stream == 0
+    assert array.__cuda_array_interface__["stream"] == 1
+    assert _device.current_stream(array, 0) == 0
+    assert waited == [0]
+    address = array.ptr
+    del array
+    gc.collect()
+    assert cuda.freed == [(address, 1)]
+
+
 # ---- captures --------------------------------------------------------------------------------------------------------
 
 
 def test_memory_is_given_back_while_another_stream_is_captured(cuda):
-    array = _cuda.DeviceArray((3,), "u8", 0, 7)
+    array = _cuda.DeviceArray((3,), "u8", 0, fake_cuda.Stream(7))
     cuda.capturing = {9}
     address = array.ptr
     del array
@@ -57,10 +198,10 @@ def test_a_captured_stream_is_asked_nothing(cuda):
     asked = []
     cuda.device_of = lambda stream: asked.append(stream) or 0
     cuda.capturing = {7}
-    assert _device.usable_stream(7, 0) == 7
-    assert _device.usable_stream(0, 0) == 0
+    assert _device.usable_stream(fake_cuda.Stream(7), 0)[1] == 7
+    assert _device.usable_stream(0, 0) == (0, 0)
     assert asked == []
-    assert _device.usable_stream(8, 0) == 8
+    assert _device.usable_stream(fake_cuda.Stream(8), 0)[1] == 8
     assert asked == [8]
 
 
@@ -71,6 +212,79 @@ def test_the_default_stream_while_another_one_is_captured(cuda):
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------------
+
+
+def torch_with(monkeypatch, reserved, allocated, initialized=True):
+    torch = fake_libraries.torch(monkeypatch)
+    torch.cuda.is_initialized = lambda: initialized
+    torch.cuda.memory_reserved = lambda device=None: reserved
+    torch.cuda.memory_allocated = lambda device=None: allocated
+    return torch
+
+
+def cupy_with(monkeypatch, free):
+    """A pool that has so many free bytes on each device."""
+    cupy, here = fake_libraries.cupy(monkeypatch), [0]
+
+    @contextlib.contextmanager
+    def device(ordinal):
+        here.append(ordinal)
+        yield
+        here.pop()
+
+    cupy.cuda.Device = device
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: free[here[-1]])
+
+
+def test_the_way_out_where_a_library_keeps_memory(cuda, monkeypatch):
+    assert _cuda.cached_memory(0) == ""
+    cupy_with(monkeypatch, {0: 0, 1: 3000})
+    assert _cuda.cached_memory(0) == ""
+    words = "cupy keeps 3,000 bytes that it does not use: call cupy.get_default_memory_pool().free_all_blocks()"
+    assert _cuda.cached_memory(1) == f"; {words}, or pass memory='cupy'"
+    torch_with(monkeypatch, 1 << 30, 1 << 20, initialized=False)
+    assert _cuda.cached_memory(0) == ""
+    torch = torch_with(monkeypatch, 1 << 30, 1 << 20)
+    words = (
+        "torch keeps 1,072,693,248 bytes that it does not use: call torch.cuda.empty_cache(), or pass memory='torch'"
+    )
+    assert _cuda.cached_memory() == f"; {words}"
+    torch.cuda.memory_reserved = None  # of another version: the error that there is stays
+    assert _cuda.cached_memory(0) == ""
+
+
+def test_errors_of_memory_name_the_way_out(cuda, monkeypatch, memory):
+    """Where it is the driver that has refused memory."""
+    torch_with(monkeypatch, 5000, 0)
+    cuda.room["device"] = 10
+    with pytest.raises(
+        gh.NoMemory, match=r"OUT_OF_MEMORY.*; torch keeps 5,000 bytes .*empty_cache\(\), or pass memory="
+    ):
+        _cuda.DeviceArray((3,), "u8", 0)
+    cuda.driver.cuMemcpyAsync = lambda *arguments: (2,)
+    with pytest.raises(gh.NoMemory, match="torch keeps"):
+        _cuda.call("cuMemcpyAsync", 1, 2, 3, 0)
+
+    class Short(type(memory)):
+        def allocate(self, nbytes, alignment, stream):
+            return super().allocate(nbytes, alignment, stream) if nbytes < 1 << 16 else None
+
+    with gh.Table("linear_probe", device="cpu", memory=Short()) as table:
+        table._pretend(_core.CUDA)
+        with pytest.raises(gh.NoMemory) as caught:
+            table.reserve(1 << 20)
+        assert "torch" not in str(caught.value)  # it was not the driver
+
+
+def test_a_table_of_the_drivers_memory_names_the_way_out(cuda, monkeypatch):
+    torch_with(monkeypatch, 5000, 0)
+    with gh.Table("linear_probe", device="cpu") as table:
+        for on_cuda in (False, True):
+            if on_cuda:
+                table._pretend(_core.CUDA)
+            with pytest.raises(gh.NoMemory) as caught:
+                table.reserve(1 << 50)
+            assert ("torch keeps 5,000 bytes" in str(caught.value)) == on_cuda
 
 
 @pytest.mark.parametrize(("code", "error"), [(2, gh.NoMemory), (1, gh.DeviceError), (700, gh.DeviceError)])
@@ -107,7 +321,7 @@ def test_what_an_array_says_of_itself(cuda):
         "stream": 1,  # 0 would be ambiguous, and is not allowed
         "version": 3,
     }
-    assert _cuda.from_host(KEYS, 0, 9).__cuda_array_interface__["stream"] == 9
+    assert _cuda.from_host(KEYS, 0, fake_cuda.Stream(9)).__cuda_array_interface__["stream"] == 9
     with pytest.raises(ValueError, match="without a copy"):
         array.__array__(copy=False)
     assert np.array_equal(array.__array__(copy=True), KEYS)
@@ -157,7 +371,7 @@ def test_an_array_of_a_device_that_has_failed_goes_silently(cuda, monkeypatch):
 
 @pytest.mark.parametrize("n", [1, 4096, 4097, 20_000, 200_000])
 def test_an_array_of_one_value_is_written_on_its_stream(cuda, n):
-    array = _cuda.full((n,), np.array(5, "u8"), 0, 9)
+    array = _cuda.full((n,), np.array(5, "u8"), 0, fake_cuda.Stream(9))
     assert cuda.end_of(0) == 0
     assert cuda.end_of(9) <= 7  # copies, of which each has twice as many elements
     assert (array.get() == 5).all()
@@ -166,7 +380,7 @@ def test_an_array_of_one_value_is_written_on_its_stream(cuda, n):
 @pytest.mark.parametrize(("stream", "waits"), [(None, 1), (1, 1), (9, 0), (-1, 0), (8, 1)])
 def test_who_takes_an_array_over_waits_for_its_stream(cuda, stream, waits):
     """None is the default stream; -1 asks for no waiting."""
-    array = _cuda.DeviceArray((3,), "u8", 0, 9)
+    array = _cuda.DeviceArray((3,), "u8", 0, fake_cuda.Stream(9))
     before = cuda.end_of(stream or 0)
     array.__dlpack__(stream=stream)
     assert cuda.end_of(stream or 0) == before + waits
@@ -305,8 +519,15 @@ def test_the_current_stream_of_a_library_is_that_on_the_device_of_the_table(cuda
     cupy, torch = fake_libraries.cupy(monkeypatch), fake_libraries.torch(monkeypatch)
     cupy.cuda.get_current_stream = lambda device=0: fake_libraries.Stream(40 + device)
     torch.cuda.current_stream = lambda device=0: SimpleNamespace(cuda_stream=50 + device)
-    arrays = cupy.asarray(KEYS), torch.Tensor(KEYS), _cuda.DeviceArray((3,), "u8", 0, 7), Interface(KEYS)
+    arrays = (
+        cupy.asarray(KEYS),
+        torch.Tensor(KEYS),
+        _cuda.DeviceArray((3,), "u8", 0, fake_cuda.Stream(7)),
+        Interface(KEYS),
+    )
     assert [_device.current_stream(array, 1) for array in arrays] == [41, 51, 7, 0]
+    of_others = (type("Other", (type(array),), {"__module__": "other"}) for array in arrays[:2])
+    assert [_device.current_stream(kind.__new__(kind), 1) for kind in of_others] == [41, 51]
 
 
 def test_results_of_torch_are_made_on_the_device_and_the_stream_of_the_call(cuda, monkeypatch):
@@ -413,8 +634,8 @@ def test_pairs_that_come_and_go_between_the_passes(cuda, monkeypatch, duplicates
 
 
 def test_the_first_rows_are_copied_on_the_stream_of_the_call(cuda):
-    rows = _cuda.from_host(np.arange(12, dtype="u4").reshape(4, 3), 0, 9)
-    head = _device._head(rows, 2, SimpleNamespace(device=0, stream=9, owner=9))
+    rows = _cuda.from_host(np.arange(12, dtype="u4").reshape(4, 3), 0, fake_cuda.Stream(9))
+    head = _device._head(rows, 2, SimpleNamespace(device=0, stream=9, owner=fake_cuda.Stream(9)))
     assert cuda.end_of(0) == 0
     assert head.get().tolist() == [[0, 1, 2], [3, 4, 5]]
 

@@ -120,6 +120,11 @@ def test_safe_casts_are_made(backend, given, dtype):
         ([1, None], "float32", TypeError, "None is not a number"),
         (1e300, "float32", OverflowError, "does not fit float32"),
         (2**24 + 1, "float32", TypeError, "16777217 has no exact float32"),
+        ([1, 2**64 + 1], "float64", TypeError, "the integer 18446744073709551617 has no exact float64"),
+        ([-(2**70) + 1, 0.5], "float32", TypeError, "the integer -1180591620717411303423 has no exact float32"),
+        ([[0.5, 2**53 + 1]], "float64", TypeError, "the integer 9007199254740993 has no exact float64"),
+        ([1e30, 2**24 + 1], "float32", TypeError, "the integer 16777217 has no exact float32"),
+        ([2**63 + 1, -1], "float64", TypeError, "the integer 9223372036854775809 has no exact float64"),
         (10**400, "float64", OverflowError, "does not fit float64"),
         ([[1, 2], [3]], "uint64", TypeError, "rectangular"),
         ({1, 2}, "uint64", TypeError, "which has no order"),
@@ -150,6 +155,9 @@ def test_python_numbers_that_fit(backend):
         assert table.contains(range(2)).tolist() == [True, False]
         assert table.contains(np.int8(0))
         assert table.contains([np.uint8(0)]).all()
+        large = [2**64, -(2**100), 1e30, float("inf"), np.float32(2**24), 2**24]
+        table.insert_or_assign(range(6), large)
+        assert table[range(6)].tolist() == np.array(large, np.float32).tolist()
 
 
 @pytest.mark.parametrize("dtype", ["complex256", "S6", "U2", "object", "float128", [("a", "i2")], ">u4", "nonsense"])

@@ -42,6 +42,11 @@ def make_multi(backend, dtypes, **options):
     return table
 
 
+def after(first, call, *arguments):
+    first()
+    call(*arguments)
+
+
 def forever(call, *arguments):
     while True:
         call(*arguments)
@@ -194,9 +199,8 @@ def test_ctrl_c_between_pieces(backend, piece, rng):
         for call in (lambda mask: table.insert(keys, 1, out=mask), lambda mask: table.contains(keys, out=mask)):
             mask = np.ones(len(keys), bool)
             stopper = threading.Timer(0.02, _thread.interrupt_main)
-            stopper.start()
             with pytest.raises(KeyboardInterrupt):
-                forever(call, mask)
+                after(stopper.start, forever, call, mask)
             stopper.join()
             assert mask.view(np.uint8).max() <= 1
         table.check()
@@ -232,10 +236,9 @@ def test_ctrl_c_stops_find_all(backend, rng):
         table.insert_multi(keys[:1000], 1)
         was = _core.piece(1000)
         stopper = threading.Timer(0.02, _thread.interrupt_main)
-        stopper.start()
         try:
             with pytest.raises(KeyboardInterrupt):
-                forever(table.find_all, keys)
+                after(stopper.start, forever, table.find_all, keys)
         finally:
             _core.piece(was)
         stopper.join()

@@ -5,16 +5,19 @@ the streams and events allow (see fake_cuda.py).
 """
 
 import ctypes
+import gc
 import itertools
+import os
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _host
+from pygpuhash import _core, _cuda, _host
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -75,6 +78,7 @@ def test_chunks(n, most, first, monkeypatch):
 
 @pytest.mark.parametrize("stream", [None, 7])
 def test_every_operation_in_chunks(backend, rng, stream):
+    stream = fake_cuda.stream(stream)
     table, model = make(backend), gh.Table(backend, value_dtype="uint64", device="cpu", seed=7)
     keys = rng.integers(0, 2 * N, N, np.uint64)
     with table, model:
@@ -146,16 +150,109 @@ def fake_allocations():
 def test_a_small_batch_takes_one_chunk_and_keeps_its_memory(backend):
     with make(backend) as table:
         table.insert(np.arange(5), np.arange(5))
-        table.find(np.arange(5))
         there = len(fake_allocations())
+        assert there == 2  # a slot, on both sides
         for _ in range(3):
             assert table.find(np.arange(5))[1].all()
             assert not table.insert(np.arange(5), np.arange(5)).any()
         assert len(fake_allocations()) == there
         table.find(np.arange(130))
         there = len(fake_allocations())
-        table.find(np.arange(200))  # as much memory, by powers of two
+        table.find(np.arange(140))  # as much memory, to three bits
         assert len(fake_allocations()) == there
+
+
+def test_memory_for_as_many_keys_is_allocated_once(backend):
+    """Whatever goes up and whatever comes down: a find has larger results than an insert, and fewer inputs."""
+    keys = np.arange(N, dtype=np.uint64)
+    ops = np.full(N, gh.Op.FIND, np.uint8)
+    with make(backend) as table:
+        table.insert(keys, keys)
+        there = len(fake_allocations())
+        assert there == 2 * _host.SLOTS
+        table.find(keys)
+        table.insert(keys, keys)
+        table.contains(keys)
+        table.count(keys)
+        assert len(fake_allocations()) == there
+        table.execute(ops, keys)  # whose chunks are of fewer keys
+        assert fake_allocations().count("pinned") == there // 2
+
+
+def test_a_slot_has_room_for_both_directions(backend):
+    """Whichever operation comes first."""
+    keys = np.arange(N, dtype=np.uint64)
+    for name in ("find", "contains", "count", "erase", "accumulate"):
+        _host._close_all()
+        with make(backend, value_dtype="int64") as table:
+            getattr(table, name)(keys)
+            table.insert(keys, keys)
+
+
+def test_a_batch_has_no_more_slots_than_chunks(backend):
+    with make(backend) as table:
+        for chunks, n in ((1, 60), (2, 100), (3, 150)):
+            table.launches = 0
+            table.insert(np.arange(n), 1)
+            assert table.launches == chunks
+            assert len(_host._idle[0][0].slots) == chunks
+
+
+def test_larger_slots_take_the_place_of_small_ones(backend):
+    keys = np.arange(N, dtype=np.uint64)
+    with make(backend) as table:
+        table.insert(keys[:60], 1)
+        small = cuda.allocated[-1][1].nbytes
+        table.insert(keys, 1)
+        sizes = [slot.nbytes for slot in _host._idle[0][0].slots]
+        assert len(sizes) == _host.SLOTS
+        assert min(sizes) > small
+        used = {kind: (1 << 40) - room for kind, room in cuda.room.items()}
+        assert used == {"device": sum(sizes), "pinned": sum(sizes)}  # the small one was given back
+
+
+@pytest.mark.parametrize("registers", [True, False])
+def test_pinned_memory_is_given_back_as_it_was_taken(registers):
+    """The system may pin memory of the driver only."""
+    cuda.registers = registers
+    cuda.contexts.append(0)
+    memory = _cuda.PinnedMemory(5000)
+    assert (1 << 40) - cuda.room["pinned"] == 5000
+    assert bool(cuda.hosted) is not registers
+    if registers:
+        assert memory.address % (1 << 21) == 0
+    ctypes.memset(memory.address, 1, 5000)
+    memory.close()
+    assert cuda.room["pinned"] == 1 << 40
+    assert not cuda.registered
+
+
+def test_pinned_memory_is_not_unmapped_before_the_driver_lets_go_of_it():
+    """It would take what lies at the same addresses later for these pages."""
+    cuda.contexts.append(0)
+    address = _cuda.PinnedMemory(5000).address
+    gc.collect()
+    ctypes.memset(address, 1, 5000)
+    assert address in cuda.registered
+
+
+def test_pinned_memory_is_not_a_childs():
+    """Pages that two processes have would move away from the device when one of them writes."""
+    cuda.contexts.append(0)
+    memory = _cuda.PinnedMemory(5000)
+
+    def mapped():
+        ranges = (line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines())
+        return any(int(low, 16) <= memory.address < int(high, 16) for low, high in ranges)
+
+    assert mapped()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: other threads may exist
+        child = os.fork()
+    if child == 0:
+        os._exit(mapped())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    memory.close()
 
 
 def test_memory_for_longer_batches_while_another_stream_is_captured(backend):
@@ -173,14 +270,14 @@ def test_two_batches_at_once_and_the_end_of_the_process(backend):
         assert table.insert(keys, keys).all()
         assert len(other) == 10 * table.launches
         assert len(_host._idle[0]) == 1
-    kept = 4 * _host.SLOTS
+    kept = 2 * _host.SLOTS
     assert len(cuda.allocated) - len(cuda.freed) <= kept + 1
     _host._close_all()
     assert not _host._idle
     assert cuda.room == {"device": 1 << 40, "pinned": 1 << 40}
     assert not cuda.contexts
     on_streams = [stream for _, stream in cuda.freed[-kept:] if stream is not None]
-    assert len(on_streams) == 2 * _host.SLOTS  # not by the garbage collector
+    assert len(on_streams) == _host.SLOTS  # not by the garbage collector
 
 
 def test_an_output_must_not_overlap_an_input(backend):
@@ -230,8 +327,8 @@ def test_results_that_jax_would_cut(monkeypatch):
 def test_the_stream_of_a_batch(monkeypatch, own, given, used):
     launched, kernel = [], cuda.kernel
     monkeypatch.setattr(cuda, "kernel", lambda stream, *rest: launched.append(stream) or kernel(stream, *rest))
-    with make("linear_probe", stream=own) as table:
-        assert table.insert(np.arange(5), 1, stream=given).all()
+    with make("linear_probe", stream=fake_cuda.stream(own)) as table:
+        assert table.insert(np.arange(5), 1, stream=fake_cuda.stream(given)).all()
     assert launched == [used]
 
 
@@ -254,13 +351,15 @@ def test_little_memory_on_the_device_means_smaller_chunks(backend):
         few = table.launches
         assert np.array_equal(table.find(keys)[0], ~keys)
         assert few > 3 * N // (_host.CHUNK_BYTES // 17)
+        kept = sum(slot.nbytes for slot in _host._idle[0][0].slots)
+        assert (1 << 40) - cuda.room["pinned"] == kept  # that of the tries before was given back
 
 
 def test_the_last_try_is_for_the_fewest_keys(backend, monkeypatch):
     asked = []
 
-    def none(device, up_bytes, down_bytes):
-        asked.append(up_bytes)
+    def none(device, slots, nbytes):
+        asked.append(nbytes)
         raise gh.NoMemory("there is none")
 
     keys = np.arange(N, dtype=np.uint64)
@@ -271,7 +370,7 @@ def test_the_last_try_is_for_the_fewest_keys(backend, monkeypatch):
             table.insert(keys, keys)
     assert asked == sorted(asked, reverse=True)
     assert len(asked) > 2
-    assert asked[-1] == 2 * _host._up(8 * _host.LEAST_KEYS)  # keys, and values
+    assert asked[-1] == _host._room(17 * _host.LEAST_KEYS) + 5 * _host._ALIGNMENT  # keys, values and statuses
 
 
 def test_no_memory_on_the_device(backend):

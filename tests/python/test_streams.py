@@ -89,7 +89,7 @@ def test_the_stream_of_a_table_is_that_of_its_initialisation(monkeypatch):
             super()._create(name, _core.CPU, *rest)
 
     for make in (lambda **given: Table("linear_probe", **given), Allocator):
-        with pytest.raises(gh.InvalidArgument, match="stream is 0x7"):
+        with fake_cuda.installed(monkeypatch), pytest.raises(gh.InvalidArgument, match="stream is 0x7"):
             make(device="cuda", stream=Attribute(ptr=7))
         make(device="cpu", stream=Attribute(ptr=7)).close()
 

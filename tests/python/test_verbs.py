@@ -629,6 +629,79 @@ def test_keys_on_a_device(library, dtype):
     assert mask.array.tolist() == [word in wanted for word in words]
 
 
+def test_a_subclass_is_an_array_of_its_library(library):
+    """Results are plain arrays of that library, on its current stream."""
+    plain = type(library(np.arange(3)))
+    kind = type("Image", (plain,), {"__module__": "somewhere.tensors"})
+    arguments = (lambda a: (0, 0, a)) if plain is fake_libraries.ndarray else (lambda a: (a,))
+    keys = kind(*arguments(COLUMNS["int32"]))
+    for found in (
+        gh.unique(keys),
+        gh.unique(keys, order="first"),
+        *gh.value_counts(keys),
+        *gh.factorize(keys),
+        *gh.group_reduce(keys, library(np.arange(N))),
+        gh.isin(keys, keys),
+    ):
+        assert type(found) is plain
+    assert sorted(elements(gh.unique(keys).array)) == sorted(appearance(COLUMNS["int32"]))
+
+
+def test_numbers_of_a_subclass_are_converted_by_its_library(gpu, monkeypatch):
+    fake_libraries.cupy(monkeypatch)
+    kind = type("Quantity", (fake_libraries.ndarray,), {"__module__": "somewhere.units"})
+    keys, values = kind(0, 0, COLUMNS["int32"]), kind(0, 0, np.arange(N, dtype="f4"))
+    for op in ("min", "max", "mean"):
+        distinct, results = gh.group_reduce(keys, values, op)
+        assert isinstance(results, fake_libraries.ndarray)
+        assert len(distinct) == len(set(COLUMNS["int32"].tolist()))
+
+
+def test_a_verb_is_not_captured(library, gpu):
+    """The way out is one that a verb's user has: grow= is no argument of it."""
+    keys = library(COLUMNS["int32"])
+    for call in (gh.unique, gh.value_counts, gh.factorize, lambda k, **more: gh.group_reduce(k, k, **more)):
+        for stream in (None, fake_cuda.Stream(7)):
+            gpu.capturing = {0 if stream is None else 7}
+            with pytest.raises(
+                gh.InvalidArgument, match=r"a verb makes a table for the call, .* outside of the capture"
+            ):
+                call(keys, stream=stream)
+    with pytest.raises(gh.InvalidArgument, match="a verb makes a table"):
+        gh.isin(keys, keys, stream=fake_cuda.Stream(7))
+
+
+JAX_CALLS = [
+    (gh.value_counts, "int64", "jax_enable_x64', True\\), or pass numpy arrays"),
+    (gh.factorize, "int64", "jax_enable_x64"),
+    (lambda k: gh.factorize(k, order="any"), "int64", "jax_enable_x64"),
+    (lambda k: gh.group_reduce(k, k), "int64", "jax_enable_x64', True\\), pass dtype='int32' or another of 4 bytes"),
+    (lambda k: gh.group_reduce(k, k, "count"), "int64", "jax_enable_x64"),
+    (lambda k: gh.group_reduce(k, k, "mean"), "float64", "jax_enable_x64"),
+]
+
+
+@pytest.mark.parametrize("where", ["gpu", "cpu"])
+@pytest.mark.parametrize(("call", "dtype", "words"), JAX_CALLS)
+def test_results_that_jax_would_cut(gpu, monkeypatch, where, call, dtype, words):
+    """They are refused before anything is done; JAX itself only warns."""
+    jax, host = fake_libraries.jax(monkeypatch, gpu), np.array([5, -1, 5, 7], np.int32)
+    keys = jax.Array(0, 0, host)
+    if where == "cpu":
+
+        class Array:
+            def __init__(self, array):
+                self.array = array
+
+            def __array__(self, dtype=None, copy=None):
+                return self.array
+
+        jax.Array, keys = Array, Array(host)
+        jax.numpy.asarray = Array
+    with pytest.raises(TypeError, match=f"results have dtype {dtype}, which JAX cuts to 32 bits.*{words}"):
+        call(keys)
+
+
 def test_floats_on_a_device(cupy):
     host = RNG.integers(0, 150, N)
     values = RNG.integers(-99, 99, N).astype("float32")
@@ -674,7 +747,7 @@ def test_results_are_waited_for_before_their_library_works_on_them(cupy, gpu, mo
         waited.clear()
         call()
         assert waited == []
-        call(stream=7)
+        call(stream=fake_cuda.Stream(7))
         assert waited == [(0, 7)]
 
 

@@ -6,15 +6,18 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -26,6 +29,49 @@
 
 using namespace gpuhash;
 using namespace std::chrono_literals;
+
+// ---- a system of many CPUs: these functions take the place of the C library's ------------------------------------------
+
+namespace {
+
+constexpr int many_cpus = 3000;
+constexpr int here = 1500, elsewhere = 2999;  // threads may run on these two, and seem to run on the first
+std::atomic<bool> pretend{false};
+
+std::mutex applied_lock;
+std::vector<std::set<int>> applied;  // the masks that threads have asked for, in order
+
+std::vector<std::set<int>> applied_masks() {
+  const std::lock_guard lock(applied_lock);
+  return applied;
+}
+
+}  // namespace
+
+extern "C" int sched_getcpu() noexcept {
+  unsigned cpu = 0;
+  if (pretend) return here;
+  return syscall(SYS_getcpu, &cpu, nullptr, nullptr) == 0 ? int(cpu) : -1;
+}
+
+extern "C" int sched_getaffinity(pid_t thread, size_t bytes, cpu_set_t* set) noexcept {
+  if (pretend && 8 * bytes < size_t(many_cpus)) return errno = EINVAL, -1;
+  std::memset(set, 0, bytes);
+  if (!pretend) return syscall(SYS_sched_getaffinity, thread, bytes, set) < 0 ? -1 : 0;
+  CPU_SET_S(size_t(here), bytes, set);
+  CPU_SET_S(size_t(elsewhere), bytes, set);
+  return 0;
+}
+
+extern "C" int sched_setaffinity(pid_t thread, size_t bytes, const cpu_set_t* set) noexcept {
+  if (!pretend) return syscall(SYS_sched_setaffinity, thread, bytes, set) < 0 ? -1 : 0;
+  std::set<int> cpus;
+  for (int c = 0; c < int(8 * bytes); ++c)
+    if (CPU_ISSET_S(size_t(c), bytes, set)) cpus.insert(c);
+  const std::lock_guard lock(applied_lock);
+  applied.push_back(cpus);
+  return 0;
+}
 
 namespace {
 
@@ -390,6 +436,22 @@ void affinity_counts() {
   EXPECT(default_threads() == before);
 }
 
+// A worker that was woken on its caller's CPU leaves that one for a moment, also where CPUs have large numbers.
+void many_cpus_of_a_system() {
+  pretend = true;
+  EXPECT(default_threads() <= 2);
+  for (int call = 0; call < 1000 && applied_masks().size() < 2; ++call) {
+    run(2, 2, [](size_t) { std::this_thread::sleep_for(1ms); });
+    std::this_thread::sleep_for(2ms);  // the worker goes to sleep, and the next call wakes it
+  }
+  const auto masks = applied_masks();
+  EXPECT(masks.size() >= 2);
+  if (masks.size() < 2) return;
+  EXPECT(masks[0] == std::set<int>{elsewhere});
+  EXPECT((masks[1] == std::set<int>{here, elsewhere}));
+  pretend = false;
+}
+
 const struct {
   const char* name;
   void (*run)();
@@ -410,6 +472,7 @@ const struct {
     {"fork_under_a_lock", fork_under_a_lock},
     {"cgroup_quotas", cgroup_quotas},
     {"affinity_counts", affinity_counts},
+    {"many_cpus_of_a_system", many_cpus_of_a_system},
 };
 
 }  // namespace

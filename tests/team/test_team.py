@@ -30,6 +30,7 @@ CASES = [
     "fork_under_a_lock",
     "cgroup_quotas",
     "affinity_counts",
+    "many_cpus_of_a_system",
 ]
 # Under ThreadSanitizer the child of a process with several threads may start none.
 RACES = [

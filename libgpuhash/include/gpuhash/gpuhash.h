@@ -19,6 +19,8 @@
  *     all others are done, and the table stays valid.
  *   - On CUDA every call is ordered by its stream and returns before the work is done, unless it says otherwise; on
  *     the CPU a call has finished when it returns.
+ *   - A stream is open from the beginning of a call to its end, which the caller guarantees: the driver reads the memory at
+ *     its address, so that one that was destroyed, or none, may end the process. No call needs the stream of an earlier one.
  *   - Structs begin with struct_size and only ever grow at the end.
  */
 #ifndef GPUHASH_GPUHASH_H
