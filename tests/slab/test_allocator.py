@@ -84,6 +84,23 @@ def test_a_unit_freed_twice_is_refused_by_name(kind):
         assert slabs.stats()["allocated"] == 0
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("at", [[60_000], [60_000, 12_345], [65_535], [40_000, 40_001, 65_000]])
+def test_the_first_refused_handle_is_counted_from_the_beginning_of_the_batch(kind, threads, at):
+    """Threads take pieces of it, and each sees the first one of its own."""
+    with allocator(kind, memory_blocks=64, max_super_blocks=1, threads=threads) as slabs:
+        units = slabs.allocate(1 << 16)
+        slabs.free(units[at])
+        with pytest.raises(gh.InvalidArgument) as caught:
+            slabs.free(units)
+        first = min(at)
+        assert f"{len(at)} of 65536 handles were refused, the first 0x{units[first]:08x} at index {first}:" in str(
+            caught.value
+        )
+        assert np.flatnonzero(caught.value.status == 0).tolist() == sorted(at)
+        assert slabs.stats()["allocated"] == 0
+
+
 def test_one_handle_twice_in_a_batch_is_freed_once(kind):
     with allocator(kind, memory_blocks=1) as slabs:
         unit, other = slabs.allocate(2)
