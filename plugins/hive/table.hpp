@@ -59,6 +59,7 @@ inline constexpr uint32_t stash_path_slots = 128;  // where in the stash a key m
 inline constexpr uint64_t segment_bytes = GPUHASH_HIVE_SEGMENT;
 // Fewer would only make keys of one unable to use another's room.
 inline constexpr uint64_t least_segments = GPUHASH_HIVE_SEGMENTS;
+static_assert(least_segments > 1);  // a table of one segment is whole: its buckets are no multiple of a filter's word
 // Fewer would take more memory on CUDA than they need: each region of address space gets it in pieces of 2 MiB.
 inline constexpr uint64_t least_on_cuda = 4 * least_segments;
 inline constexpr double first_share = 0.875;  // of max_load_factor, at which splitting begins
