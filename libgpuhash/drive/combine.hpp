@@ -195,6 +195,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
 
  private:
   static constexpr u32 log_places = tunable("log_cached", 13u);
+  static_assert(step % 4 == 0 && (1u << log_places) % step == 0 && step <= room);  // places are emptied by fours
   static constexpr uint16_t nobody = 0xffff;
   struct place {
     key k;

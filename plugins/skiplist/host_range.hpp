@@ -280,7 +280,7 @@ class host_ranges {
 
     bool add(const word* from, u32 many, u32 readable) {
       if (n + readable > room) {
-        const u64 wanted = room ? 2 * room : u64(chunks_of_part) * 16;
+        const u64 least = u64(chunks_of_part) * 16, twice = 2 * (n + readable), wanted = twice < least ? least : twice;
         auto* const p = static_cast<word*>(realloc(static_cast<void*>(pairs), wanted * sizeof(word)));
         if (!p) return false;
         pairs = p;

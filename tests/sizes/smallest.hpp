@@ -24,7 +24,7 @@
   {"cut.alone", 0}, {"cut.least", 1}, {"cut.most", 1}, \
   {"block_size", 1}, {"blocks_ahead", 1}, {"blocks_joined", 1}, {"combined_least", 1}, {"sorted_least", 1}, \
   {"chunk_by_kind", 1}, {"leaving_pairs", 16}, \
-  {"leaders", 1}, {"leaders_step", 1}, {"cached", 16}, {"few", 16}, {"keys_of_few", 1}, {"log_cached", 2}, {"log_few", 1}, \
+  {"leaders", 4}, {"leaders_step", 4}, {"cached", 16}, {"few", 16}, {"keys_of_few", 1}, {"log_cached", 2}, {"log_few", 1}, \
   {"host_parts", 1}, {"divided_at_once", 1}, {"divided_least", 1}, {"divided_least_share", 1}, {"divided_table", 1}, \
   {"estimated", 2}, {"few_distinct", 1}, {"counted_at_once", 1}, {"newcomer_sample", 1}, {"small_table", 1}, \
   {"few_keys_of_batch", 1}, {"lone_share", 1024}, {"turns_in_a_crowd", 1}, \
