@@ -55,9 +55,12 @@ class linear_rebuild {
   }
   u32 pieces() const { return u32((u64(to_.groups) + piece_ - 1) / piece_); }
 
-  // False: this table is for the driver. Masks do not ascend with the hash, and full tables run over everywhere.
+  // False: this table is for the driver. Masks do not ascend with the hash, full tables run over everywhere, and where the
+  // new table is far smaller, a window has not got room for the old slots of even one new group.
   static bool applies(const table& from, const table& to) {
-    return !from.by_mask && !to.by_mask && from.seed == to.seed && to.probe_limit > 2 * window_slots;
+    const u64 read = (u64(from.groups) / to.groups + 2) << from.group_bits;
+    return !from.by_mask && !to.by_mask && from.seed == to.seed && to.probe_limit > 2 * window_slots &&
+           read <= most_read;
   }
 
   void move_piece(u32 p, over& rest, totals& sum) const {
