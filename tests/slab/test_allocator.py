@@ -50,6 +50,24 @@ def test_every_unit_is_handed_out_exactly_once(kind, threads, batch):
         assert len(np.unique(slabs.allocate(total))) == total
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_units_that_could_not_be_had_are_counted_over_the_whole_batch(kind, threads):
+    """Threads take pieces of it, and some of these have all of their units."""
+    with allocator(kind, memory_blocks=40, max_super_blocks=1, threads=threads) as slabs:
+        with pytest.raises(gh.NoMemory, match="29040 of 70000 units could not be had: all 40960 are taken"):
+            slabs.allocate(70_000)
+        slabs.free(slabs.allocate(slabs.stats()["units"] - slabs.stats()["allocated"]))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_each_address_of_a_long_batch_is_its_own_handle_s(kind, threads):
+    with allocator(kind, memory_blocks=64, max_super_blocks=1, threads=threads) as slabs:
+        units = slabs.allocate(1 << 16)
+        parts = [slabs.translate(some) for some in np.array_split(units, 10)]
+        assert np.array_equal(slabs.translate(units), np.concatenate(parts))
+        assert len(np.unique(np.concatenate(parts))) == len(units)
+
+
 def test_what_was_freed_is_what_comes_back(kind):
     with allocator(kind, memory_blocks=2, max_super_blocks=1) as slabs:
         every = slabs.allocate(2048)
