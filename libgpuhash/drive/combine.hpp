@@ -313,7 +313,8 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
 
  public:
   static constexpr u32 most = most_in_cache_of_few;
-  static constexpr u32 most_keys = tunable("keys_of_few", 3u << 11);  // three eighths of the places: hardly any key is far from its own
+  static constexpr u32 most_keys =
+      tunable("keys_of_few", 3u << 11);  // three eighths of the places: hardly any key is far from its own
 
   cache_of_few() { __builtin_memset(holder_, 0xff, sizeof(holder_)); }
 

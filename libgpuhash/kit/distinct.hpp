@@ -91,7 +91,8 @@ class distinct_map {
 // The distinct keys of a batch, each once, if they are few: a set of a fixed size.
 class few_distinct {
  public:
-  static constexpr size_t most = tunable("few_distinct", size_t(1) << 12);  // a quarter of the places: hardly any key is far from its own
+  static constexpr size_t most =
+      tunable("few_distinct", size_t(1) << 12);  // a quarter of the places: hardly any key is far from its own
 
   // False: they are more than `most`.
   template <class Key>

@@ -32,7 +32,7 @@ class linear_rebuild {
   static constexpr u32 window_slots = tunable("window_slots", 2048u), most_read = 2 * window_slots,
                        most_over = tunable("window_over", 4096u);
   static constexpr u64 least_cut = tunable("rebuilt_alone", 1u << 18);  // slots
-  static_assert(window_slots >= 2 * 16);  // slots of a group at most
+  static_assert(window_slots >= 2 * 16);                                // slots of a group at most
 
   const table& from_;
   const table& to_;

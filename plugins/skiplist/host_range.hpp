@@ -187,8 +187,10 @@ class host_ranges {
  private:
   static constexpr cut range_cut = tunable_cut({64, 8, 1024});
   static constexpr cut one_by_one = {0, 1, 1};
-  static constexpr u32 chunks_of_part = tunable("chunks_of_part", 1024u), most_parts = tunable("range_parts", 8192u);  // about
-  static constexpr u64 least_long = tunable("long_range", 16384u), pairs_per_cut = tunable("pairs_per_cut", 32u);    // that are read in the time that a cut takes
+  static constexpr u32 chunks_of_part = tunable("chunks_of_part", 1024u),
+                       most_parts = tunable("range_parts", 8192u);  // about
+  static constexpr u64 least_long = tunable("long_range", 16384u),
+                       pairs_per_cut = tunable("pairs_per_cut", 32u);  // that are read in the time that a cut takes
 
   void serve(size_t begin, size_t end) {
     const u64 chunks = q_.most / (R / 2) + 1;  // of a range, where they are half full

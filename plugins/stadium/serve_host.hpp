@@ -381,8 +381,8 @@ u64 serve_part(const stadium_table& t, const request& q, const served_order& ord
 
 inline constexpr u32 order_chunk = tunable("order_chunk", 1u << 27);  // elements that are put into order at a time
 inline constexpr u32 most_rounds = tunable("order_rounds", 6u);
-inline constexpr u32 asked_ahead = tunable("asked_ahead", 4096u);  // elements
-inline constexpr u32 pages_between = tunable("pages_between", 8u);   // that are read along, rather than to ask twice
+inline constexpr u32 asked_ahead = tunable("asked_ahead", 4096u);   // elements
+inline constexpr u32 pages_between = tunable("pages_between", 8u);  // that are read along, rather than to ask twice
 inline constexpr cut order_cut = tunable_cut({2 * asked_ahead, 2 * asked_ahead, 16 * asked_ahead, block_size});
 
 class page_lists {
