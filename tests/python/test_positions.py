@@ -45,7 +45,7 @@ def test_an_operation_that_execute_does_not_have(threads, at):
 def test_elements_without_room(backend, threads, whole):
     """Some of a batch fit into a table that does not grow: its statuses say which, wherever they lie."""
     with gh.Table(backend, value_dtype="uint64", device="cpu", threads=threads, capacity=15_000, grow=False) as t:
-        n = 20_000  # each without room is a long search
+        n = 26_000  # each without room is a long search
         keys = np.random.default_rng(3).permutation(np.arange(n, dtype="uint64"))
         with pytest.raises((gh.TableFull, gh.NoMemory)) as caught:
             t.insert(keys, keys)
