@@ -68,12 +68,18 @@ cdef size_t PIECES_AT_ONCE = 8  # of a batch that adds keys to a backend that so
 cdef object MERGED = (GPUHASH_OP_INSERT, GPUHASH_OP_ASSIGN, GPUHASH_OP_ACCUMULATE)
 
 
-def piece(size_t keys=0):
-    """Host keys per call into the library; a number above 0 changes it, for tests. Returns what it was."""
-    global PIECE
+def piece(size_t keys=0, size_t full=0):
+    """Host keys per call into the library, and of a table that may be full; numbers above 0 change them, for tests.
+
+    Returns what the first one was.
+    """
+    global PIECE, FULL_PIECE, LEAST_PIECE
     was = PIECE
     if keys:
         PIECE = keys
+    if full:
+        FULL_PIECE = full
+        LEAST_PIECE = min(LEAST_PIECE, full)
     return was
 
 

@@ -95,12 +95,41 @@ def pytest_terminal_summary(terminalreporter):
             terminalreporter.write_line(line)
 
 
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+# Of pieces and chunks in Python, beside a library that is built with meson's option `sizes` (.ci/sizes). Pieces of host
+# batches are longer than those of the library, which would else never see its second one.
+SIZES = {"usual": None, "smallest": (100, 1), "odd": (997, 3)}[os.environ.get("GPUHASH_TEST_SIZES", "usual")]
+
+
+def use_sizes(piece, few):
+    from pygpuhash import _core, _host, verbs
+
+    _core.piece(piece, few)
+    verbs._FIRST_PIECE, verbs._PIECE = few, piece
+    _host.CHUNK_BYTES, _host.FAR_BYTES = 4096 * few, 8192 * few
+    _host.LEAST_KEYS, _host.FIRST_KEYS, _host.FAR_KEYS = few, few, piece
+
+
+@pytest.fixture
+def usual_pieces():
+    """Host batches go in pieces of the usual length."""
+    from pygpuhash import _core
+
+    _core.piece(1 << 21, 1 << 17)
+    yield
+    if SIZES:
+        use_sizes(*SIZES)
+
+
 # ---- time limits -----------------------------------------------------------------------------------------------------
 
 
 def pytest_configure(config):
     if getattr(config, "workerinput", {}).get("loadgroup"):
         config.option.loadgroup = True  # a worker appends the groups to the names of the tests
+    if SIZES:
+        use_sizes(*SIZES)
     if LIMIT and not config.option.usepdb:
         command = [sys.executable, str(Path(__file__).with_name("watchdog.py")), str(os.getpid())]
         config.stash[WATCHDOG] = subprocess.Popen(command, stdin=subprocess.PIPE)

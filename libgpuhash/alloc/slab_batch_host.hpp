@@ -7,7 +7,7 @@
 
 GH_BEGIN
 
-inline constexpr cut slab_cut = {16384, 8192, 32768};
+inline constexpr cut slab_cut = tunable_cut({16384, 8192, 32768});
 
 // Units for units[begin..end), up to 32 per atomic; the number that could not be had.
 inline u64 allocate_range(const slab_heap& h, u32* units, size_t begin, size_t end, u64 hint) {

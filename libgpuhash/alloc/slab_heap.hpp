@@ -31,7 +31,7 @@ inline constexpr u32 no_unit = 0xffffffffu;
 #if defined(GPUHASH_SIM)  // the explorer's blocks are as small as they can be, so that a full heap is few loads
 inline constexpr u32 block_words = 2, hashed_tries = 1;
 #else
-inline constexpr u32 block_words = 32, hashed_tries = 8;
+inline constexpr u32 block_words = 32, hashed_tries = tunable("hashed_tries", 8u);
 #endif
 inline constexpr u32 block_units = 32 * block_words;
 

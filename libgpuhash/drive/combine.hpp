@@ -92,13 +92,16 @@ GH_FN u64 mixed_for_cache(u64 k) {
   return h * 0x94d049bb133111ebull;
 }
 
+// Elements from one clearing of a cache to the next.
+inline constexpr u32 most_in_cache = tunable("cached", 1u << 15), most_in_cache_of_few = tunable("few", 1u << 17);
+
 // Leaders on their way to the table, and what it says of them. Elements are counted from where a cache begins.
 template <class F, u32 Most>
 class batch_of_leaders {
  protected:
   using key = typename F::key;
   using value = typename F::value;
-  static constexpr u32 room = 2048, step = 512;
+  static constexpr u32 room = tunable("leaders", 2048u), step = tunable("leaders_step", 512u);
 
   void start() {
     sum_ = {};
@@ -162,13 +165,13 @@ class batch_of_leaders {
 // key is in its place follows the one that brought it there; any other element takes the place. Who loses its place, and at
 // the end who has one, goes to the table.
 template <class F>
-class cache_of_equals : batch_of_leaders<F, 1u << 15> {
-  using base = batch_of_leaders<F, 1u << 15>;
+class cache_of_equals : batch_of_leaders<F, most_in_cache> {
+  using base = batch_of_leaders<F, most_in_cache>;
   using base::room, base::step, base::key_, base::value_, base::leader_;
   using typename base::key, typename base::value;
 
  public:
-  static constexpr u32 most = 1u << 15;  // elements from one clearing of the cache to the next
+  static constexpr u32 most = most_in_cache;
 
   // How many of the first ones of begin .. begin + n - 1 repeat a key, as a share of them. Keys are told apart by the bits
   // that they are hashed to.
@@ -191,7 +194,8 @@ class cache_of_equals : batch_of_leaders<F, 1u << 15> {
   }
 
  private:
-  static constexpr u32 log_places = 13;
+  static constexpr u32 log_places = tunable("log_cached", 13u);
+  static_assert(step % 4 == 0 && (1u << log_places) % step == 0 && step <= room);  // places are emptied by fours
   static constexpr uint16_t nobody = 0xffff;
   struct place {
     key k;
@@ -302,14 +306,15 @@ class cache_of_equals : batch_of_leaders<F, 1u << 15> {
 // however many there are, and whoever comes later has a branch that the processor foresees. When as many keys as the cache
 // takes are there, others go by themselves.
 template <class F>
-class cache_of_few : batch_of_leaders<F, 1u << 17> {
-  using base = batch_of_leaders<F, 1u << 17>;
+class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
+  using base = batch_of_leaders<F, most_in_cache_of_few>;
   using base::room, base::step, base::key_, base::value_, base::leader_;
   using typename base::key, typename base::value;
 
  public:
-  static constexpr u32 most = 1u << 17;       // elements from one clearing of the cache to the next
-  static constexpr u32 most_keys = 3u << 11;  // three eighths of the places: hardly any key is far from its own
+  static constexpr u32 most = most_in_cache_of_few;
+  static constexpr u32 most_keys =
+      tunable("keys_of_few", 3u << 11);  // three eighths of the places: hardly any key is far from its own
 
   cache_of_few() { __builtin_memset(holder_, 0xff, sizeof(holder_)); }
 
@@ -320,7 +325,7 @@ class cache_of_few : batch_of_leaders<F, 1u << 17> {
   }
 
  private:
-  static constexpr u32 log_places = 14;
+  static constexpr u32 log_places = tunable("log_few", 14u);
   static constexpr u32 nobody = ~u32(0);
   static constexpr uint16_t itself = 0xffff;
   struct place {

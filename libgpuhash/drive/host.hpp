@@ -23,14 +23,17 @@
 
 GH_BEGIN
 
-inline constexpr u32 block_size = 64;                // elements per block: one bit of a word for each
-inline constexpr u32 blocks_ahead = 2;               // blocks between the request for a home line and its visit
+inline constexpr u32 block_size = tunable("block_size", 64u);  // elements per block: one bit of a word for each
+inline constexpr u32 blocks_ahead =
+    tunable("blocks_ahead", 2u);                     // blocks between the request for a home line and its visit
 inline constexpr u32 waiting_room = 2 * block_size;  // operations that wait for a second or later line
-inline constexpr u32 blocks_joined = 64;             // after a compare-and-swap was lost
-inline constexpr size_t combined_least = 2048;       // elements of a batch; a smaller one is not looked at
-inline constexpr cut batch_cut = {lone_batch, 4096, 16384, block_size};  // elements that a thread takes at a time
-inline constexpr cut combined_cut = {lone_batch, 4096, 131072, block_size};
-inline constexpr cut collect_cut = {4096, 1024, 16384, block_size};  // cells
+inline constexpr u32 blocks_joined = tunable("blocks_joined", 64u);  // after a compare-and-swap was lost
+inline constexpr size_t combined_least =
+    tunable("combined_least", 2048u);  // elements of a batch; a smaller one is not looked at
+inline constexpr cut batch_cut =
+    tunable_cut({lone_batch, 4096, 16384, block_size});  // elements that a thread takes at a time
+inline constexpr cut combined_cut = tunable_cut({lone_batch, 4096, 131072, block_size});
+inline constexpr cut collect_cut = tunable_cut({4096, 1024, 16384, block_size});  // cells
 
 // An operation that has to visit another line, and whose it is.
 template <class Op>
@@ -397,7 +400,8 @@ int run_on_host(const void* table, const request& q, totals* sum) {
 
 // A mixed batch: elements are sorted by kind, a chunk at a time, so that each kind is served by its own driver, without a
 // branch for each element that no processor can predict. An element takes effect at some point during the call, as always.
-inline constexpr size_t sorted_least = 256;  // elements of a batch; a smaller one is served as it comes
+inline constexpr size_t sorted_least =
+    tunable("sorted_least", 256u);  // elements of a batch; a smaller one is served as it comes
 
 template <class F>
 class chunk_by_kind {
@@ -405,7 +409,7 @@ class chunk_by_kind {
   using value = typename F::value;
 
  public:
-  static constexpr u32 most = 16384;
+  static constexpr u32 most = tunable("chunk_by_kind", 16384u);
   static constexpr u32 kinds = erase + 1;
 
   void read(const request& given, size_t begin, u32 n) {
@@ -522,7 +526,7 @@ int run_by_kind(const void* table, const request& q, totals* sum,
 // Live pairs on their way out of a table: a thread's own, until they are enough to be worth room among those of others.
 template <class F>
 class leaving_pairs {
-  static constexpr u32 most = 512;
+  static constexpr u32 most = tunable("leaving_pairs", 512u);
   void* const keys_;
   void* const values_;
   const u32 key_bytes_, value_bytes_;

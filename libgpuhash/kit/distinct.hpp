@@ -12,9 +12,11 @@
 #include <memory>
 #include <new>
 
+#include "libgpuhash/tile/sizes.hpp"
+
 namespace gpuhash {
 
-inline constexpr size_t most_estimated = size_t(1) << 22;
+inline constexpr size_t most_estimated = tunable("estimated", size_t(1) << 22);
 // A smaller batch is cheap to look up key by key.
 #ifndef GPUHASH_ESTIMATE_LEAST
 #define GPUHASH_ESTIMATE_LEAST (size_t(1) << 12)
@@ -89,7 +91,8 @@ class distinct_map {
 // The distinct keys of a batch, each once, if they are few: a set of a fixed size.
 class few_distinct {
  public:
-  static constexpr size_t most = size_t(1) << 12;  // a quarter of the places: hardly any key is far from its own
+  static constexpr size_t most =
+      tunable("few_distinct", size_t(1) << 12);  // a quarter of the places: hardly any key is far from its own
 
   // False: they are more than `most`.
   template <class Key>

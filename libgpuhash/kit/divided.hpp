@@ -36,7 +36,7 @@ inline constexpr size_t most_divided = GPUHASH_DIVIDED_CHUNK;
 #define GPUHASH_DIVIDED_PIECE (size_t(1) << 17)
 #endif
 inline constexpr size_t divided_piece = GPUHASH_DIVIDED_PIECE;
-inline constexpr uint32_t most_host_parts = 512;
+inline constexpr uint32_t most_host_parts = tunable("host_parts", 512u);
 
 // Elements of one array on their way to their parts: a line for each, which leaves when it is full, past the caches. T is
 // void where there is no such array.
@@ -138,7 +138,7 @@ class divided_batch {
   }
 
   void count(const request& q, size_t piece) {
-    constexpr size_t at_once = 1024;
+    constexpr size_t at_once = tunable("divided_at_once", 1024u);
     uint32_t counts[most_host_parts] = {};
     for (size_t b = piece * divided_piece; b < end_of(piece); b += at_once) {
       const size_t n = end_of(piece) - b < at_once ? end_of(piece) - b : at_once;

@@ -69,7 +69,7 @@ class host_gate {
   unsigned waiting_ = 0;
   bool exclusive_ = false;
   // Batches that share although they might be alone, since others have met: they would wait for each other all the time.
-  static constexpr unsigned turns_in_a_crowd = 64;
+  static constexpr unsigned turns_in_a_crowd = tunable("turns_in_a_crowd", 64u);
   unsigned crowd_ = 0;
 };
 

@@ -12,7 +12,8 @@ namespace gpuhash {
 #define GPUHASH_REBUILD_STEP (uint64_t(1) << 24)
 #endif
 inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
-inline constexpr size_t newcomer_sample = 1024;
+inline constexpr size_t counted_at_once = tunable("counted_at_once", 1u << 16);
+inline constexpr size_t newcomer_sample = tunable("newcomer_sample", 1024u);
 #ifndef GPUHASH_MOST_PARTS
 #define GPUHASH_MOST_PARTS 4
 #endif
@@ -21,9 +22,9 @@ inline constexpr size_t most_parts = GPUHASH_MOST_PARTS;
 inline constexpr size_t guessed_share = 2;
 // Nor is a batch guessed of which fewer elements may add their key, which would be hard to find; nor one of fewer keys.
 inline constexpr size_t picked_share = 4;
-inline constexpr uint64_t few_keys_of_batch = 256;
+inline constexpr uint64_t few_keys_of_batch = tunable("few_keys_of_batch", 256u);
 // A table with room for fewer keys grows in larger steps: what a rebuild of it takes is calls, not the moving of keys.
-inline constexpr uint64_t small_table = uint64_t(1) << 16;
+inline constexpr uint64_t small_table = tunable("small_table", uint64_t(1) << 16);
 // Where there is no memory to grow as much as it wants, a table grows by a quarter of that, and so on, and at last by what
 // the batch needs.
 inline constexpr uint64_t least_growth_share = 32;
@@ -79,7 +80,7 @@ auto table::add_keys(To& to, const request& q, size_t begin, size_t end) const {
 }
 
 // Keys that a thread counts at least, and how a batch is cut so that each counts as many as the others.
-inline constexpr size_t lone_share = size_t(1) << 17;
+inline constexpr size_t lone_share = tunable("lone_share", size_t(1) << 17);
 inline cut shares(const request& q, size_t n) {
   const size_t share = n / q.threads + 1;
   return {0, share < lone_share ? lone_share : share, n};
@@ -168,7 +169,7 @@ inline gpuhash_status table::adding_elements(const request& q, const uint8_t* th
   *adding = 0;
   if (!on_cuda()) {
     for (size_t done = 0; done < n;) {
-      const size_t end = n - done < (1 << 16) ? n : done + (1 << 16);
+      const size_t end = n - done < counted_at_once ? n : done + counted_at_once;
       uint32_t here = 0;  // narrow, for vectors
       if (there)
         for (; done < end; ++done) here += takes_room_in_mix(q.ops[done], there[done]);

@@ -47,9 +47,10 @@ struct homes_engine {
   void (*parts_of)(const void* table, const request& q, size_t begin, uint32_t n, uint32_t shift, uint16_t* parts);
 };
 
-inline constexpr uint64_t divided_least = uint64_t(1) << 20;
-inline constexpr uint64_t divided_least_share = 32;
-inline constexpr uint64_t divided_table = uint64_t(1) << 24;  // a smaller one lies in the third-level cache, or nearly
+inline constexpr uint64_t divided_least = tunable("divided_least", uint64_t(1) << 20);
+inline constexpr uint64_t divided_least_share = tunable("divided_least_share", 32u);
+inline constexpr uint64_t divided_table =
+    tunable("divided_table", uint64_t(1) << 24);  // a smaller one lies in the third-level cache, or nearly
 
 // CUDA: rebuilding by parts of the new table.
 struct rebuild_engine {

@@ -34,6 +34,11 @@ struct cut {
 inline constexpr size_t pieces_per_thread = 4;
 inline constexpr size_t lone_batch = 8192;  // a batch of so many elements is not cut
 
+constexpr cut tunable_cut(const cut& usual) {
+  return {gpuhash::tunable("cut.alone", usual.alone), gpuhash::tunable("cut.least", usual.least),
+          gpuhash::tunable("cut.most", usual.most), usual.unit};
+}
+
 // Run body(begin, end) on the pieces of 0 .. n-1, on at most so many threads.
 template <class Body>
 void in_pieces(u32 threads, size_t n, const cut& how, Body body) {

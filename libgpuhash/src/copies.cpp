@@ -10,12 +10,13 @@
 #include "gpuhash/gpuhash.h"
 #include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/team.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 namespace gpuhash {
 namespace {
 
 // What one claim of a thread copies: long enough to be worth one, short enough that all threads end at the same time.
-constexpr size_t block = size_t{128} << 10;
+constexpr size_t block = tunable("copied", size_t{128} << 10);
 
 size_t blocks_of(const gpuhash_copy& part) { return (part.bytes + block - 1) / block; }
 

@@ -18,6 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libgpuhash/tile/sizes.hpp"
+
 namespace gpuhash {
 
 /// Run body(context, piece) for every piece 0 .. pieces-1, on at most `threads` threads of which the caller is one.
@@ -37,7 +39,7 @@ void parallel(uint32_t threads, size_t pieces, void (*body)(void* context, size_
 /// the calling thread alone.
 template <class Body>
 uint8_t any_of(uint32_t threads, size_t n, Body body) {
-  constexpr size_t piece = size_t{1} << 16;
+  constexpr size_t piece = tunable("any_of", size_t{1} << 16);
   if (n <= 4 * piece || threads <= 1) return body(size_t{0}, n);
   struct work {
     Body& body;

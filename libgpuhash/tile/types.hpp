@@ -19,6 +19,8 @@
 
 #include <type_traits>
 
+#include "libgpuhash/tile/sizes.hpp"
+
 #if defined(__CUDACC__)
 #define GH_FN __device__ __forceinline__
 #else

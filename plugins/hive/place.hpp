@@ -34,14 +34,14 @@ GH_BEGIN
 #if defined(GPUHASH_SIM) || defined(GPUHASH_EMULATED_WARP)
 inline constexpr u32 second_victims = 1;
 #else
-inline constexpr u32 second_victims = 2;
+inline constexpr u32 second_victims = tunable("second_victims", 2u);
 #endif
 // A swap that was lost, or a lock that another tile holds, is no reason to say that there is no room; but tiles that stand
 // in each other's way do not try for ever.
 #if defined(GPUHASH_EMULATED_WARP)  // where each access is a choice of a scheduler
 inline constexpr u32 most_retries = 4;
 #else
-inline constexpr u32 most_retries = 64;
+inline constexpr u32 most_retries = tunable("hive_retries", 64u);
 #endif
 // So often a key whose slot is claimed first waits for locked buckets before it takes a place of the stash.
 #if defined(GPUHASH_SIM)
@@ -63,10 +63,10 @@ inline constexpr u32 some_patience = 0;
 #if defined(GPUHASH_SIM)
 inline constexpr u32 slots_at_once = 1;  // buckets of the explorer have as few as two
 #else
-inline constexpr u32 slots_at_once = 4;
+inline constexpr u32 slots_at_once = tunable("slots_at_once", 4u);
 #endif
 // Who puts a key elsewhere holds a lock for microseconds.
-inline constexpr u32 turns_of_a_placing = 4;
+inline constexpr u32 turns_of_a_placing = tunable("turns_of_a_placing", 4u);
 
 struct placed {
   enum { no_room, done, retry };

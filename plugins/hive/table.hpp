@@ -59,6 +59,7 @@ inline constexpr uint32_t stash_path_slots = 128;  // where in the stash a key m
 inline constexpr uint64_t segment_bytes = GPUHASH_HIVE_SEGMENT;
 // Fewer would only make keys of one unable to use another's room.
 inline constexpr uint64_t least_segments = GPUHASH_HIVE_SEGMENTS;
+static_assert(least_segments > 1);  // a table of one segment is whole: its buckets are no multiple of a filter's word
 // Fewer would take more memory on CUDA than they need: each region of address space gets it in pieces of 2 MiB.
 inline constexpr uint64_t least_on_cuda = 4 * least_segments;
 inline constexpr double first_share = 0.875;  // of max_load_factor, at which splitting begins
@@ -70,7 +71,7 @@ inline constexpr uint64_t segments_at_once = GPUHASH_HIVE_STEP;  // CUDA: for wh
 inline constexpr uint64_t reserve_factor = GPUHASH_HIVE_RESERVE, least_reserve_factor = 4;
 inline constexpr uint64_t most_reserved = uint64_t(256) << 30;
 // A batch that erases looks how many keys are left once so many elements have, by the slots.
-inline constexpr uint64_t look_share = 64;
+inline constexpr uint64_t look_share = tunable("look_share", 64u);
 // Growth begins at this load or a higher one, by max_load_factor: at the end of a round (limit_of). The load at which
 // segments are merged stays far below it.
 inline constexpr double most_contract = 0.3;
@@ -455,7 +456,7 @@ class hive final : public table {
     return 0;
   }
   void run_on_threads(workshop& w, const segment_step& step) const {
-    in_pieces(threads(), step.count, cut{1, 1, 64}, [&](size_t begin, size_t end) {
+    in_pieces(threads(), step.count, tunable_cut({1, 1, 64}), [&](size_t begin, size_t end) {
       const segment_worker<F> worker(layout_);
       typename segment_worker<F>::buffers b(layout_);
       for (size_t i = begin; i < end; ++i) w.result[i] = worker.run(step, step.first + i, b);

@@ -29,8 +29,10 @@ class linear_rebuild {
   using key = typename F::key;
   using word = typename F::word;
   using index = typename F::index;
-  static constexpr u32 window_slots = 2048, most_read = 4096, most_over = 4096;
-  static_assert(window_slots >= 2 * 16);  // slots of a group at most
+  static constexpr u32 window_slots = tunable("window_slots", 2048u), most_read = 2 * window_slots,
+                       most_over = tunable("window_over", 4096u);
+  static constexpr u64 least_cut = tunable("rebuilt_alone", 1u << 18);  // slots
+  static_assert(window_slots >= 2 * 16);                                // slots of a group at most
 
   const table& from_;
   const table& to_;
@@ -48,14 +50,17 @@ class linear_rebuild {
                          ? window_slots >> to.group_bits
                          : (u64(window_slots >> from.group_bits) * to.groups) / from.groups;
     step_ = wide ? wide : 1;
-    const u64 pieces = to.n_slots < 1u << 18 ? 1 : 4 * threads;
+    const u64 pieces = to.n_slots < least_cut ? 1 : 4 * threads;
     piece_ = (u64(to.groups) + pieces - 1) / pieces;
   }
   u32 pieces() const { return u32((u64(to_.groups) + piece_ - 1) / piece_); }
 
-  // False: this table is for the driver. Masks do not ascend with the hash, and full tables run over everywhere.
+  // False: this table is for the driver. Masks do not ascend with the hash, full tables run over everywhere, and where the
+  // new table is far smaller, a window has not got room for the old slots of even one new group.
   static bool applies(const table& from, const table& to) {
-    return !from.by_mask && !to.by_mask && from.seed == to.seed && to.probe_limit > 2 * window_slots;
+    const u64 read = (u64(from.groups) / to.groups + 2) << from.group_bits;
+    return !from.by_mask && !to.by_mask && from.seed == to.seed && to.probe_limit > 2 * window_slots &&
+           read <= most_read;
   }
 
   void move_piece(u32 p, over& rest, totals& sum) const {

@@ -73,7 +73,7 @@ class dense_writer {
   // Pieces end where a chunk of level 1 does.
   template <class Serve>
   void each_piece(u32 level, Serve serve) const {
-    const cut how = {256, 256, 16384, level ? 1 : per_};
+    const cut how = tunable_cut({256, 256, 16384, level ? 1 : per_});
     in_pieces(threads_, size_t(s_.chunks[level]), how, [&](size_t begin, size_t end) { serve(begin, end); });
   }
   // All but the pairs, once they ascend in each piece.
@@ -200,7 +200,7 @@ class dense_writer {
 template <class F, u32 R>
 void write_behind(const skip_table<F>& t, const dense_shape& s, u64 n, const void* keys, const void* values,
                   u32 key_bytes, u32 value_bytes, u32 per, u32 threads) {
-  constexpr cut how = {256, 256, 16384};
+  constexpr cut how = tunable_cut({256, 256, 16384});
   for (u32 l = 0; l < s.levels; ++l)
     in_pieces(threads, size_t(s.chunks[l]), how, [&](size_t begin, size_t end) {
       for (u64 j = begin; j < end; ++j)
@@ -235,9 +235,9 @@ class batch_builder {
   using table = skip_table<F>;
 
   static constexpr u32 digit_bits = 8, digits = 1u << digit_bits;
-  static constexpr u32 most_pieces = 64;
-  static constexpr size_t least_piece = 4096;
-  static constexpr size_t elements_ahead = 16;  // whose values and statuses are asked for
+  static constexpr u32 most_pieces = tunable("built_pieces", 64u);
+  static constexpr size_t least_piece = tunable("built_piece", 4096u);
+  static constexpr size_t elements_ahead = tunable("elements_ahead", 16u);  // whose values and statuses are asked for
 
   struct piece {
     size_t begin, end;       // of the sorted entries (B2), but while they are sorted: of the entries

@@ -16,7 +16,7 @@
 GH_BEGIN
 
 // A range of so few chunks is over before chunks ahead of it are worth the search.
-inline constexpr u32 short_chunks = 3;
+inline constexpr u32 short_chunks = tunable("short_chunks", 3u);
 
 // The pairs of an interval, those of side slots left out.
 template <class F, u32 R>
@@ -84,7 +84,7 @@ class chunk_reader {
   u32 readable() const { return (R + 5) / 8 * 8; }
 
  private:
-  static constexpr u32 chunks_ahead = 16;
+  static constexpr u32 chunks_ahead = tunable("chunks_ahead", 16u);
   static word load(const word* p) { return host_mem::load<order::relaxed>(p); }
   GH_FN static u32 entries_below(const row& r, key k) {
     return tile().number(tile().at_most(r, key(k - 1), 0, R - 2)) & (k ? ~0u : 0);
@@ -185,10 +185,12 @@ class host_ranges {
   }
 
  private:
-  static constexpr cut range_cut = {64, 8, 1024};
+  static constexpr cut range_cut = tunable_cut({64, 8, 1024});
   static constexpr cut one_by_one = {0, 1, 1};
-  static constexpr u32 chunks_of_part = 1024, most_parts = 8192;  // about
-  static constexpr u64 least_long = 16384, pairs_per_cut = 32;    // that are read in the time that a cut takes
+  static constexpr u32 chunks_of_part = tunable("chunks_of_part", 1024u),
+                       most_parts = tunable("range_parts", 8192u);  // about
+  static constexpr u64 least_long = tunable("long_range", 16384u),
+                       pairs_per_cut = tunable("pairs_per_cut", 32u);  // that are read in the time that a cut takes
 
   void serve(size_t begin, size_t end) {
     const u64 chunks = q_.most / (R / 2) + 1;  // of a range, where they are half full
@@ -280,7 +282,7 @@ class host_ranges {
 
     bool add(const word* from, u32 many, u32 readable) {
       if (n + readable > room) {
-        const u64 wanted = room ? 2 * room : u64(chunks_of_part) * 16;
+        const u64 least = u64(chunks_of_part) * 16, twice = 2 * (n + readable), wanted = twice < least ? least : twice;
         auto* const p = static_cast<word*>(realloc(static_cast<void*>(pairs), wanted * sizeof(word)));
         if (!p) return false;
         pairs = p;

@@ -32,7 +32,7 @@ class walk_group {
   using row = typename tile::row;
 
  public:
-  static constexpr u32 most = 64;
+  static constexpr u32 most = tunable("walks", 64u);
   enum class seen : u32 { there, none, elsewhere };
 
   key sought[most];  // by walk; below those of the side slots
@@ -206,7 +206,7 @@ class host_neighbors {
   }
 
  private:
-  static constexpr cut neighbor_cut = {1024, 512, 8192, group::most};
+  static constexpr cut neighbor_cut = tunable_cut({1024, 512, 8192, group::most});
   static constexpr pair nothing{false, 0, 0};
 
   template <bool Up>

@@ -201,7 +201,7 @@ struct skip_op {
   static constexpr bool many_rows = true;  // no operation ends at the first row, but in a tiny table
   // An update that starts on level 0 may come late: where the table grows quickly, its key is far to the right by then. After
   // some steps it searches from the top, once, for nothing says that there are names above level 0.
-  static constexpr u8 most_sideways = 4, from_top = 255;
+  static constexpr u8 most_sideways = tunable("sideways", u8(4)), from_top = 255;
 
   u32 at;      // the chunk to visit
   u32 zombie;  // the one that led here, or none

@@ -24,7 +24,7 @@ struct skip_options {
 // When a rebuild takes a batch over: build_auto by these sizes. A smaller batch is served as fast key by key, and one
 // that is small beside the table would be merged with more pairs than that is worth.
 enum build_choice : uint32_t { build_auto, build_always, build_never };
-inline constexpr uint64_t least_built = 1 << 12;
+inline constexpr uint64_t least_built = tunable("least_built", 1u << 12);
 inline constexpr uint64_t least_built_on_cuda = 1 << 18;
 inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
 // A batch behind the end is built without the other pairs, however many they are. Defined as small by tests.
@@ -35,7 +35,7 @@ inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
 #define GPUHASH_LEAST_BEHIND_ON_CUDA (1 << 12)
 #endif
 inline constexpr uint64_t least_behind = GPUHASH_LEAST_BEHIND, least_behind_on_cuda = GPUHASH_LEAST_BEHIND_ON_CUDA;
-inline constexpr uint32_t most_looks_left_out = 63;
+inline constexpr uint32_t most_looks_left_out = tunable("looks_left_out", 63u);
 
 template <class F>
 class skiplist_table final : public table {

@@ -24,7 +24,7 @@ int run(const void* table, const request& q, totals* sum) {
   return host_engines<small_table, op_of_lines, 64, writing_kinds>::template run<F>(&t, q, sum);
 }
 
-constexpr cut walk_cut = {1024, 512, 16384};  // chains
+constexpr cut walk_cut = tunable_cut({1024, 512, 16384});  // chains
 
 template <class F>
 int flush_on_host(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t threads, void*) {

@@ -16,7 +16,7 @@ class slab_rebuild {
   using key = typename F::key;
   using word = typename F::word;
   using index = typename F::index;
-  static constexpr u32 window = 1024;  // new buckets
+  static constexpr u32 window = tunable("window_buckets", 1024u);  // new buckets
 
   const table& from_;
   const table& to_;
@@ -33,7 +33,7 @@ class slab_rebuild {
     if (!ascend_together(f, t)) return false;
     const slab_rebuild all(f, t);
     const size_t windows = size_t((u64(t.buckets) + window - 1) / window);
-    in_pieces(threads, windows + 1, {8, 4, 64}, [&](size_t begin, size_t end) {
+    in_pieces(threads, windows + 1, tunable_cut({8, 4, 64}), [&](size_t begin, size_t end) {
       totals part{};
       for (size_t w = begin; w < end; ++w) {
         if (w < windows)

@@ -282,7 +282,7 @@ class slab_hash_table final : public table {
   // ---- room for a batch -----------------------------------------------------------------------------------------------
 
   // Warps of the largest devices, and more. Each takes one unit at a time, and gives it back if it was too late to link it.
-  static constexpr double most_in_hand = 1 << 14;
+  static constexpr double most_in_hand = tunable("units_in_hand", 1 << 14);
 
   // Units that are taken, at most, while so many slots are used. Only a full slab has a successor, so that no distribution
   // of the keys takes more than one unit for each slab of them. Where the table's own hash has distributed them they take

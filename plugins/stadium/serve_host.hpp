@@ -379,11 +379,11 @@ u64 serve_part(const stadium_table& t, const request& q, const served_order& ord
 // anywhere. It is put off instead; nothing of it has happened. Those that were put off are a batch again. In the last round
 // nothing is.
 
-inline constexpr u32 order_chunk = 1u << 27;  // elements that are put into order at a time
-inline constexpr u32 most_rounds = 6;
-inline constexpr u32 asked_ahead = 4096;  // elements
-inline constexpr u32 pages_between = 8;   // that are read along, rather than to ask twice
-inline constexpr cut order_cut = {2 * asked_ahead, 2 * asked_ahead, 16 * asked_ahead, block_size};
+inline constexpr u32 order_chunk = tunable("order_chunk", 1u << 27);  // elements that are put into order at a time
+inline constexpr u32 most_rounds = tunable("order_rounds", 6u);
+inline constexpr u32 asked_ahead = tunable("asked_ahead", 4096u);   // elements
+inline constexpr u32 pages_between = tunable("pages_between", 8u);  // that are read along, rather than to ask twice
+inline constexpr cut order_cut = tunable_cut({2 * asked_ahead, 2 * asked_ahead, 16 * asked_ahead, block_size});
 
 class page_lists {
  public:
@@ -575,7 +575,7 @@ bool serve_in_order(const stadium_table& t, const request& q, size_t first, u32 
 
 // Is each of some pages, taken anywhere, in memory? Then order would gain nothing.
 inline bool seems_in_memory(const stadium_table& t) {
-  constexpr u32 looked_at = 64;
+  constexpr u32 looked_at = tunable("pages_looked_at", 64u);
   const u64 pages = ((t.groups << t.log_tickets) * t.stride >> page_shift) + 1;
   for (u32 i = 0; i < looked_at; ++i) {
     unsigned char there = 0;
@@ -638,7 +638,7 @@ inline int collect_slots(const void* table, cell_order order, uint64_t lo, uint6
       if (t.state_at(host_mem::load<order::acquire>(t.tickets + group), i) == live) emit(t.slot(group, i));
     }
   };
-  constexpr cut cells_cut = {4096, 1024, 16384, 64};
+  constexpr cut cells_cut = tunable_cut({4096, 1024, 16384, 64});
   in_pieces(threads, hi - lo, cells_cut, [&](size_t begin, size_t end) {
     u64 here = 0;
     each(lo + begin, lo + end, [&](const unsigned char*) { ++here; });
@@ -657,7 +657,7 @@ template <class S>
 bool move_slots(const void* from_table, const void* to_table, totals* sum, uint32_t threads) {
   const auto& from = *static_cast<const stadium_table*>(from_table);
   const auto& to = *static_cast<const stadium_table*>(to_table);
-  constexpr cut groups_cut = {512, 256, 4096};
+  constexpr cut groups_cut = tunable_cut({512, 256, 4096});
   in_pieces(threads, from.groups, groups_cut, [&](size_t begin, size_t end) {
     totals part{};
     stadium_op<host_mem, S, insert> ops[block_size];

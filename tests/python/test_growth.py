@@ -449,3 +449,23 @@ def test_keys_that_are_only_looked_for_need_no_room(backend):
         assert not found.any()
         assert (len(table), table.capacity) == (there.size, before)
         assert (table[there] == there + 1).all()
+
+
+@pytest.mark.parametrize("row", [1, 4, 16])
+@pytest.mark.parametrize("factor", [60, 250, 300, 2100, 4200])
+@pytest.mark.parametrize("dtypes", [("uint32", None), ("uint64", "uint64")], ids=["set32", "pair64"])
+def test_linear_probe_shrinks_to_a_small_part(dtypes, factor, row):
+    """A window of the new table belongs to many slots of the old one, also to more than are read at a time."""
+    keys = np.arange(6000, dtype=dtypes[0])
+    values = None if dtypes[1] is None else keys.astype(dtypes[1])
+    with gh.Table(
+        "linear_probe", key_dtype=dtypes[0], value_dtype=dtypes[1], device="cpu", capacity=len(keys) * factor, row=row
+    ) as t:
+        t.insert(keys) if values is None else t.insert(keys, values)
+        t.shrink()
+        assert t.capacity < 2 * len(keys)
+        t.check()
+        assert len(t) == len(keys)
+        assert t.contains(keys).all()
+        if values is not None:
+            assert np.array_equal(t.find(keys)[0], values)

@@ -208,7 +208,7 @@ def test_ctrl_c_between_pieces(backend, piece, rng):
         assert len(table) % piece == 0 or len(table) == len(keys)
 
 
-def test_a_full_table_takes_short_pieces():
+def test_a_full_table_takes_short_pieces(usual_pieces):
     """What finds no room may take microseconds each, and Ctrl-C is heard between pieces."""
     keys = np.arange(1 << 19, dtype=np.uint64)
     with gh.Table("linear_probe", capacity=1 << 18, grow=False, device="cpu", probe_limit=128) as table:

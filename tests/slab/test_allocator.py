@@ -50,6 +50,24 @@ def test_every_unit_is_handed_out_exactly_once(kind, threads, batch):
         assert len(np.unique(slabs.allocate(total))) == total
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_units_that_could_not_be_had_are_counted_over_the_whole_batch(kind, threads):
+    """Threads take pieces of it, and some of these have all of their units."""
+    with allocator(kind, memory_blocks=40, max_super_blocks=1, threads=threads) as slabs:
+        with pytest.raises(gh.NoMemory, match="29040 of 70000 units could not be had: all 40960 are taken"):
+            slabs.allocate(70_000)
+        slabs.free(slabs.allocate(slabs.stats()["units"] - slabs.stats()["allocated"]))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_each_address_of_a_long_batch_is_its_own_handle_s(kind, threads):
+    with allocator(kind, memory_blocks=64, max_super_blocks=1, threads=threads) as slabs:
+        units = slabs.allocate(1 << 16)
+        parts = [slabs.translate(some) for some in np.array_split(units, 10)]
+        assert np.array_equal(slabs.translate(units), np.concatenate(parts))
+        assert len(np.unique(np.concatenate(parts))) == len(units)
+
+
 def test_what_was_freed_is_what_comes_back(kind):
     with allocator(kind, memory_blocks=2, max_super_blocks=1) as slabs:
         every = slabs.allocate(2048)
@@ -81,6 +99,23 @@ def test_a_unit_freed_twice_is_refused_by_name(kind):
         assert f"1 of 10 handles were refused, the first 0x{units[4]:08x} at index 4" in text
         assert "not allocated" in text
         assert caught.value.status.tolist() == [1, 1, 1, 1, 0, 1, 1, 1, 1, 1]
+        assert slabs.stats()["allocated"] == 0
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("at", [[60_000], [60_000, 12_345], [65_535], [40_000, 40_001, 65_000]])
+def test_the_first_refused_handle_is_counted_from_the_beginning_of_the_batch(kind, threads, at):
+    """Threads take pieces of it, and each sees the first one of its own."""
+    with allocator(kind, memory_blocks=64, max_super_blocks=1, threads=threads) as slabs:
+        units = slabs.allocate(1 << 16)
+        slabs.free(units[at])
+        with pytest.raises(gh.InvalidArgument) as caught:
+            slabs.free(units)
+        first = min(at)
+        assert f"{len(at)} of 65536 handles were refused, the first 0x{units[first]:08x} at index {first}:" in str(
+            caught.value
+        )
+        assert np.flatnonzero(caught.value.status == 0).tolist() == sorted(at)
         assert slabs.stats()["allocated"] == 0
 
 

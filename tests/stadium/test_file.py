@@ -488,6 +488,21 @@ def test_a_system_that_went_down_is_noticed_and_repaired(filled):
         assert len(t) >= 5000
 
 
+def test_groups_of_tickets_that_were_not_written_lose_their_own_keys_only(filled):
+    """Not those whose paths lead through their groups, which have open tickets now."""
+    crashed_system(filled)
+    lost = 0
+    for at in range(4096, 4096 + 8192, 32):  # four tickets of 16 bits; their line has other groups
+        with filled.open("rb") as f:
+            f.seek(at)
+            lost += np.count_nonzero(np.frombuffer(f.read(8), "u2"))
+        patch(filled, at, b"\0" * 8)
+    assert lost > 100
+    with table(filled, repair=1) as t:
+        assert len(t) == len(KEYS) - lost
+        t.check()
+
+
 def test_a_key_does_not_come_from_slots_that_were_not_written(path):
     """Tickets of 2 bits agree with any key; but the key 0, which such slots hold, does not belong there."""
     with table(path, ticket=2, probe_limit=16, capacity=5000, seed=2, threads=1) as t:

@@ -1,0 +1,38 @@
+// -Dsizes=odd: sizes that bound loops over elements, as primes, where they may be such. See smallest.hpp.
+#pragma once
+
+#define GPUHASH_DIVIDED_CHUNK (size_t(509))
+#define GPUHASH_DIVIDED_PIECE (size_t(61))
+#define GPUHASH_ESTIMATE_LEAST (size_t(67))
+#define GPUHASH_PICKED (size_t(53))
+#define GPUHASH_REBUILD_STEP (uint64_t(101))
+#define GPUHASH_MOST_PARTS 3
+#define GPUHASH_NEWCOMERS 11
+#define GPUHASH_STATUS_PART (size_t(97))
+#define GPUHASH_ALONE_PART (size_t(89))
+#define GPUHASH_PARTS_LEAST (uint64_t(131))
+#define GPUHASH_PARTS_ALL_LEAST (uint64_t(257))
+#define GPUHASH_HIVE_STEP 3
+#define GPUHASH_HIVE_SEGMENTS 3
+#define GPUHASH_HIVE_WALK 7
+#define GPUHASH_LEAST_BEHIND 13
+#define GPUHASH_LEAST_BEHIND_ON_CUDA 13
+
+// clang-format off
+#define GPUHASH_SIZES \
+  {"cut.alone", 17}, {"cut.least", 7}, {"cut.most", 23}, \
+  {"block_size", 13}, {"blocks_ahead", 3}, {"blocks_joined", 3}, {"combined_least", 19}, {"sorted_least", 5}, \
+  {"chunk_by_kind", 37}, {"leaving_pairs", 29}, \
+  {"leaders", 43}, {"leaders_step", 8}, {"cached", 59}, {"few", 83}, {"keys_of_few", 5}, {"log_cached", 5}, {"log_few", 3}, \
+  {"host_parts", 7}, {"divided_at_once", 23}, {"divided_least", 127}, {"divided_least_share", 7}, {"divided_table", 1021}, \
+  {"estimated", 211}, {"few_distinct", 31}, {"counted_at_once", 41}, {"newcomer_sample", 7}, {"small_table", 251}, \
+  {"few_keys_of_batch", 5}, {"lone_share", 1021}, {"turns_in_a_crowd", 3}, \
+  {"hashed_tries", 3}, {"units_in_hand", 16381}, \
+  {"any_of", 7}, {"copied", 257}, \
+  {"window_slots", 37}, {"window_over", 41}, {"rebuilt_alone", 7}, {"window_buckets", 5}, \
+  {"look_share", 7}, {"second_victims", 3}, {"hive_retries", 5}, {"slots_at_once", 1}, {"turns_of_a_placing", 3}, \
+  {"order_chunk", 103}, {"order_rounds", 3}, {"asked_ahead", 11}, {"pages_between", 3}, {"pages_looked_at", 5}, \
+  {"walks", 13}, {"short_chunks", 2}, {"chunks_ahead", 3}, {"chunks_of_part", 3}, {"range_parts", 11}, {"long_range", 47}, \
+  {"pairs_per_cut", 3}, {"built_pieces", 61}, {"built_piece", 17}, {"elements_ahead", 3}, {"least_built", 31}, \
+  {"looks_left_out", 3}, {"sideways", 2}
+// clang-format on

@@ -1,0 +1,39 @@
+// -Dsizes=smallest: sizes that bound loops over elements, as small as they may be. tests/sizes/test_sizes.py compares the
+// names with the sources.
+#pragma once
+
+#define GPUHASH_DIVIDED_CHUNK (size_t(64))
+#define GPUHASH_DIVIDED_PIECE (size_t(1))
+#define GPUHASH_ESTIMATE_LEAST (size_t(2))
+#define GPUHASH_PICKED (size_t(1))
+#define GPUHASH_REBUILD_STEP (uint64_t(1))
+#define GPUHASH_MOST_PARTS 1
+#define GPUHASH_NEWCOMERS 1
+#define GPUHASH_STATUS_PART (size_t(1))
+#define GPUHASH_ALONE_PART (size_t(1))
+#define GPUHASH_PARTS_LEAST (uint64_t(1))
+#define GPUHASH_PARTS_ALL_LEAST (uint64_t(1))
+#define GPUHASH_HIVE_STEP 1
+#define GPUHASH_HIVE_SEGMENTS 2
+#define GPUHASH_HIVE_WALK 1
+#define GPUHASH_LEAST_BEHIND 1
+#define GPUHASH_LEAST_BEHIND_ON_CUDA 1
+
+// clang-format off
+#define GPUHASH_SIZES \
+  {"cut.alone", 0}, {"cut.least", 1}, {"cut.most", 1}, \
+  {"block_size", 1}, {"blocks_ahead", 1}, {"blocks_joined", 1}, {"combined_least", 1}, {"sorted_least", 1}, \
+  {"chunk_by_kind", 1}, {"leaving_pairs", 16}, \
+  {"leaders", 4}, {"leaders_step", 4}, {"cached", 16}, {"few", 16}, {"keys_of_few", 1}, {"log_cached", 2}, {"log_few", 1}, \
+  {"host_parts", 1}, {"divided_at_once", 1}, {"divided_least", 1}, {"divided_least_share", 1}, {"divided_table", 1}, \
+  {"estimated", 2}, {"few_distinct", 1}, {"counted_at_once", 1}, {"newcomer_sample", 1}, {"small_table", 1}, \
+  {"few_keys_of_batch", 1}, {"lone_share", 1024}, {"turns_in_a_crowd", 1}, \
+  {"hashed_tries", 1}, {"units_in_hand", 1 << 14}, \
+  {"any_of", 1}, {"copied", 64}, \
+  {"window_slots", 32}, {"window_over", 32}, {"rebuilt_alone", 1}, {"window_buckets", 1}, \
+  {"look_share", 1}, {"second_victims", 1}, {"hive_retries", 1}, {"slots_at_once", 1}, {"turns_of_a_placing", 1}, \
+  {"order_chunk", 1}, {"order_rounds", 1}, {"asked_ahead", 1}, {"pages_between", 0}, {"pages_looked_at", 1}, \
+  {"walks", 1}, {"short_chunks", 1}, {"chunks_ahead", 1}, {"chunks_of_part", 1}, {"range_parts", 1}, {"long_range", 1}, \
+  {"pairs_per_cut", 1}, {"built_pieces", 64}, {"built_piece", 1}, {"elements_ahead", 1}, {"least_built", 1}, \
+  {"looks_left_out", 1}, {"sideways", 1}
+// clang-format on
