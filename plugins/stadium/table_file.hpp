@@ -97,7 +97,10 @@ class table_file {
     if (const int e = holder_of(name, &named)) return failed(err, "cannot be looked at", name.c_str(), e);
     temporary_ = temporary_ && named == holder::this_file;
     if (named != holder::this_file) return in_use(err, name.c_str());  // it has become another table's file meanwhile
-    if (!temporary_ && !is_left_over())
+    bool left_over = temporary_;
+    if (const int e = left_over ? 0 : look_for_left_over(&left_over))
+      return failed(err, "cannot be read", name.c_str(), e);
+    if (!left_over)
       return host->fail(err, refusal_,
                         "%s is where a new table is written, and holds something else; move it away, or name another "
                         "file",
@@ -289,14 +292,16 @@ class table_file {
     h.state = file_header::being_made;
   }
 
-  // Is the open file nothing but what a table left that was killed before it gave the file its name?
-  bool is_left_over() const {
+  // Is the open file nothing but what a table left that was killed before it gave the file its name? Answers an error number.
+  int look_for_left_over(bool* left_over) const {
     file_header h{};
     const ssize_t n = disk_.read(fd_, &h, sizeof(h));
-    if (n <= 0) return n == 0;
-    if (!memcmp(h.magic, file_header{}.magic, sizeof(h.magic))) return true;  // its blocks were allocated, no more
-    return !memcmp(h.magic, file_header::right_magic, sizeof(h.magic)) &&
-           (h.state == 0 || h.state == file_header::being_made);
+    if (n < 0) return errno;
+    const bool empty = !memcmp(h.magic, file_header{}.magic, sizeof(h.magic));  // its blocks were allocated, no more
+    const bool was_made = !memcmp(h.magic, file_header::right_magic, sizeof(h.magic)) &&
+                          (h.state == 0 || h.state == file_header::being_made);
+    *left_over = n == 0 || empty || was_made;
+    return 0;
   }
   int lock() const { return disk_.flock(fd_, LOCK_EX | LOCK_NB) ? errno : 0; }
   // Whose a name is. Answers an error number.

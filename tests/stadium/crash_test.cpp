@@ -1,11 +1,14 @@
 // Tables in files on a disk that is not there (sim_disk.hpp): what a crash of the system leaves of them is opened, and
 // repaired, by the plugin's own code, and has to be what was promised (docs/adr/0025-order-of-durability.md).
 //
-//   crash_test small               every image of small tables, at every call and after every operation
+//   crash_test small MOST          images of small tables, at every call and after every operation: all of them where there
+//                                  are no more than MOST, or so many
 //   crash_test random FIRST LAST   images of larger tables, drawn: seeds
-//   crash_test faults              each call of the disk is refused in turn: who asked is told, and no pair is lost
-//   crash_test repairs             each call of the disk is refused in turn while a table is repaired
+//   crash_test faults MANY         each call of the disk is refused in turn, with so many errors: the caller learns it, and
+//                                  no pair is lost
+//   crash_test repairs             the same while a table is repaired
 //
+// At the same points the process is killed, too: what the system has in memory is opened on the same boot.
 // A violation says what was done, and ends the program with status 1.
 #include <assert.h>
 #include <stdarg.h>
@@ -35,8 +38,10 @@ const std::string path = "/folder/t";
 const std::string fresh_path = path + ".new";
 
 struct {
-  uint64_t tables, points, images, drawn, opened, refused, repaired, faults, told;
+  uint64_t tables, points, images, drawn, opened, refused, repaired, faults, reported, killed;
 } sum;
+std::function<void()> half_filled;  // called in the middle of filling memory
+
 std::string script;  // what was done so far
 
 [[noreturn]] void violation(const std::string& what) {
@@ -77,6 +82,27 @@ std::optional<uint32_t> number_of(const uint32_t* words, uint32_t bytes) {
   return words[0];
 }
 
+// The CPU as a device, which can be seen while it fills memory.
+device_api slow_device() {
+  device_api api = host_device;
+  api.fill = [](void* p, int byte, size_t n, void*) {
+    memset(p, byte, n / 2);
+    if (const auto seen = std::exchange(half_filled, nullptr)) seen();
+    memset(static_cast<char*>(p) + n / 2, byte, n - n / 2);
+    return 0;
+  };
+  return api;
+}
+const device_api device = slow_device();
+
+struct calls_go_to {
+  explicit calls_go_to(disk& d) : outer(std::exchange(disk::here, &d)) {}
+  ~calls_go_to() { disk::here = outer; }
+  calls_go_to(const calls_go_to&) = delete;
+  calls_go_to& operator=(const calls_go_to&) = delete;
+  disk* outer;
+};
+
 class client {  // a table, as a program uses it
  public:
   client(const shape& s, disk& d) : shape_(s), disk_(d) {}
@@ -89,7 +115,7 @@ class client {  // a table, as a program uses it
     stadium_options o;
     o.log_bits = shape_.log_bits, o.log_line = shape_.log_line, o.probe_limit = 4096;
     o.path = path, o.file = how, o.repair = repair, o.disk = &disk::api, o.ordered_from = 0;
-    t_ = std::make_unique<stadium>(table::setup{c, &host_device, gpuhash_stadium_engines_sim_stadium()}, o);
+    t_ = std::make_unique<stadium>(table::setup{c, &device, gpuhash_stadium_engines_sim_stadium()}, o);
     const gpuhash_status s = said([&](gpuhash_error* e) { return t_->create(e); });
     if (s) t_.reset();
     return s;
@@ -170,10 +196,12 @@ class world {
   void erase(const std::vector<uint32_t>& keys) { run("erase", GPUHASH_OP_ERASE, keys, 0); }
   void clear() {
     did("clear");
-    for (const auto& pair : now_) touched_.insert(pair.first);
+    for (const auto& pair : now_) touched_.insert(pair.first), in_flight_.insert(pair.first);
+    half_filled = [this] { killed(); };
     want(!client_.table().clear(nullptr, nullptr), "clear");
+    half_filled = nullptr;
     now_.clear();
-    point();
+    ends();
   }
   void flush() {
     did("flush");
@@ -192,7 +220,7 @@ class world {
     phase_ = before == phase::none ? phase::making : before == phase::closed ? phase::opening : before;
     gpuhash_status s = client_.open(stadium_options::as_is, false);
     if (s && refused_) {
-      told();
+      reported();
       if (before == phase::none)
         want(disk_.file_of(path) < 0 || refused_call_ == "unlink", "what was not made is there");
       nothing_left();
@@ -244,6 +272,7 @@ class world {
       return refused_ = e;
     };
   }
+  void cut_repairs_off(uint64_t every) { repairs_every_ = every; }
   void crash_at_calls() {
     disk_.before = [this](const char*) { return point(), 0; };
     disk_.after = [this](const char* call) {
@@ -266,12 +295,12 @@ class world {
            client_.message.find("was not closed before the disk refused to write it") != std::string::npos;
   }
   // A call of the disk was refused, and the call of the table with it.
-  void told() {
-    ++sum.told;
+  void reported() { said_why(client_.message); }
+  void said_why(const std::string& message) {
+    ++sum.reported;
     const std::string said = strerror(refused_);
-    const bool says =
-        client_.message.find(said) != std::string::npos && client_.message.find(path) != std::string::npos;
-    want(says, "'" + client_.message + "' does not say '" + said + "' of " + path);
+    const bool says = message.find(said) != std::string::npos && message.find(path) != std::string::npos;
+    want(says, "'" + message + "' does not say '" + said + "' of " + path);
   }
   void nothing_left() {
     if (refused_call_ != "unlink") want(disk_.file_of(fresh_path) < 0, "an unfinished file is left behind");
@@ -285,12 +314,12 @@ class world {
     if (!shape_.value_bytes) value = 0;
     did(std::string(name) + " " + std::to_string(keys.size()));
     for (const uint32_t k : keys) {
-      touched_.insert(k);
+      touched_.insert(k), in_flight_.insert(k);
       if (op != GPUHASH_OP_ERASE) ever_[k].insert(value);
     }
     std::vector<uint8_t> status;
     const gpuhash_status s = client_.run(op, keys, value, &status);
-    if (s) want(refused_, "refused: " + client_.message), told();
+    if (s) want(refused_, "refused: " + client_.message), reported();
     for (size_t i = 0; i < keys.size(); ++i) {
       if (status[i] > GPUHASH_YES) continue;
       if (op == GPUHASH_OP_ERASE) now_.erase(keys[i]);
@@ -300,12 +329,16 @@ class world {
     refused_ = 0;
     nothing_left();
     if (refused_before_) look();
+    ends();
+  }
+  void ends() {  // an operation on elements
+    in_flight_.clear();
     point();
   }
   void rebuilt(gpuhash_status s) {
     const bool may_be_ignored = refused_call_ == "close" || refused_call_ == "unmap" || refused_call_ == "unlock";
     if (s)
-      want(refused_, "refused: " + client_.message), told();
+      want(refused_, "refused: " + client_.message), reported();
     else
       want(!refused_ || may_be_ignored, refused_call_ + " was refused, and nobody is told");
     if (!s && disk_.file_of(path) != before_) keep();
@@ -322,6 +355,7 @@ class world {
     if (phase_ == phase::none || (refuses_ && !refused_before_)) return;
     disk_.note();
     ++sum.points;
+    killed();
     disk::choice leads = disk_.names_left();
     do {
       disk::choice contents = disk_.files_left(leads);
@@ -343,18 +377,32 @@ class world {
     disk image;
     image.boot = "the next boot";
     disk_.leave(leads, contents, &image);
-    disk* const outer = std::exchange(disk::here, &image);
-    {
-      client c(shape_, image);
-      const gpuhash_status s = c.open(stadium_options::there, false);
-      if (!s)
-        is_whole(c);
-      else if (image.file_of(path) < 0)
-        want(phase_ == phase::making, "the file is gone");
-      else
-        is_repaired(c, image);
+    const calls_go_to scope(image);
+    client c(shape_, image);
+    const gpuhash_status s = c.open(stadium_options::there, false);
+    if (!s)
+      is_whole(c);
+    else if (image.file_of(path) < 0)
+      want(phase_ == phase::making, "the file is gone");
+    else
+      is_repaired(c, image);
+  }
+  void killed() {
+    disk image;
+    disk_.leave_all(&image);
+    const calls_go_to scope(image);
+    client c(shape_, image);
+    const gpuhash_status s = c.open(stadium_options::there, false);
+    ++sum.killed;
+    if (s) want(phase_ == phase::unclosed || phase_ == phase::making || refused_before_, "killed, and " + c.message);
+    pairs found = s ? pairs() : c.all();
+    pairs others = now_;
+    for (const uint32_t k : in_flight_) {
+      const auto there = found.find(k);
+      if (there != found.end()) want(ever_[k].count(there->second), "a killed batch leaves a value of nobody");
+      found.erase(k), others.erase(k);
     }
-    disk::here = outer;
+    if (!s) want(found == others, "a table that was killed has other pairs");
   }
   void is_whole(client& c) {
     ++sum.opened;
@@ -371,7 +419,60 @@ class world {
     const bool says = c.message.find("was not closed before") != std::string::npos;
     want(says, "refused with '" + c.message + "'");
     want(phase_ != phase::closed, "a table that was closed is refused: " + c.message);
+    disk as_it_was;
+    image.leave_all(&as_it_was);
     if (c.open(stadium_options::there, true)) violation("it cannot be repaired: " + c.message);
+    const pairs found = has_kept(c);
+    want(image.file_of(fresh_path) < 0, "repair leaves an unfinished file behind");
+    ++sum.repaired;
+    if (sum.repaired % 16 == 0) {
+      c.close();
+      image.boot = "the boot after that";
+      if (c.open(stadium_options::there, false)) violation("what was repaired cannot be opened: " + c.message);
+      uint64_t torn = 0;
+      want(c.all(&torn) == found, "what was repaired is not what is opened next");
+    }
+    if (repairs_every_ && sum.repaired % repairs_every_ == 0)
+      for (uint64_t at = 1; repair_is_cut_off(as_it_was, at);) ++at;
+  }
+  // Call `at` of a repair is refused, or the process is killed there. False: there are not so many.
+  bool repair_is_cut_off(const disk& as_it_was, uint64_t at) {
+    disk image, at_kill;
+    as_it_was.leave_all(&image);
+    image.before = [&](const char* call) {
+      if (image.calls != at) return 0;
+      refused_call_ = call;
+      image.leave_all(&at_kill);
+      ++sum.faults;
+      return refused_ = EIO;
+    };
+    const calls_go_to scope(image);
+    client c(shape_, image);
+    const gpuhash_status s = c.open(stadium_options::there, true);
+    image.before = nullptr;
+    if (!refused_) return false;
+    script += " [repair, " + refused_call_ + " refused]";
+    if (s) said_why(c.message);
+    const bool may_be_there = refused_call_ == "unlink" || as_it_was.file_of(fresh_path) >= 0;
+    want(may_be_there || image.file_of(fresh_path) < 0, "repair leaves an unfinished file behind");
+    refused_ = 0;
+    c.close();
+    can_be_repaired(image);
+    can_be_repaired(at_kill);
+    script.resize(script.rfind(" [repair"));
+    return true;
+  }
+  void can_be_repaired(disk& image) {
+    const calls_go_to scope(image);
+    client c(shape_, image);
+    if (c.open(stadium_options::there, false)) {
+      want(c.message.find("was not closed before") != std::string::npos, "refused with '" + c.message + "'");
+      if (c.open(stadium_options::there, true)) violation("it cannot be repaired again: " + c.message);
+    }
+    has_kept(c);
+  }
+  // What there is in a table that was repaired.
+  pairs has_kept(client& c) {
     uint64_t torn = 0;
     const pairs found = c.all(&torn);
     want(!torn || !shape_.sectors_hold_slots(), "a torn pair");
@@ -387,22 +488,17 @@ class world {
       want(unwritten || !shape_.sectors_hold_slots() || (ever != ever_.end() && ever->second.count(v)),
            "key " + std::to_string(k) + " never had the value " + std::to_string(v));
     }
-    want(image.file_of(fresh_path) < 0, "repair leaves an unfinished file behind");
-    ++sum.repaired;
-    if (sum.repaired % 16) return;
-    c.close();
-    image.boot = "the boot after that";
-    if (c.open(stadium_options::there, false)) violation("what was repaired cannot be opened: " + c.message);
-    want(c.all(&torn) == found, "what was repaired is not what is opened next");
+    return found;
   }
 
   shape shape_;
   disk disk_;
   client client_;
   std::mt19937_64 random_;
-  uint64_t most_images_;
+  uint64_t most_images_, repairs_every_ = 0;
   phase phase_ = phase::none;
   pairs now_, kept_;                             // now, and when all was on the disk
+  std::set<uint32_t> in_flight_;                 // keys of the operation that goes on
   std::set<uint32_t> touched_;                   // keys that may have changed since
   std::map<uint32_t, std::set<uint32_t>> ever_;  // values that keys have had
   int refused_ = 0;                              // in the present operation
@@ -488,25 +584,36 @@ constexpr scenario scenarios[] = {
     },
 };
 
-void small() {
+void small(uint64_t most) {
   for (const shape& s : shapes)
     for (const scenario does : scenarios) {
       script.clear();
-      world w(s, 1, 1 << 14);
+      world w(s, 1, most);
       w.crash_at_calls();
       does(w);
     }
 }
 
-void refused_calls() {
-  constexpr int errors[] = {ENOSPC, EDQUOT, EIO, EACCES, ENOMEM};
+void repairs() {
+  for (const shape& s : shapes)
+    for (const scenario does : scenarios) {
+      script.clear();
+      world w(s, 1, 8);
+      w.crash_at_calls();
+      w.cut_repairs_off(97);
+      does(w);
+    }
+}
+
+void refused_calls(uint64_t many) {
+  const std::vector<int> errors{EIO, ENOSPC, EDQUOT, EACCES, ENOMEM};
   for (const shape& s : shapes)
     for (const scenario does : scenarios)
-      for (const int e : errors)
+      for (size_t i = 0; i < many && i < errors.size(); ++i)
         for (uint64_t at = 1;; ++at) {
           script.clear();
           world w(s, at, 2);
-          w.refuse(at, e);
+          w.refuse(at, errors[i]);
           does(w);
           w.open();
           w.insert({500}, 1);
@@ -557,21 +664,22 @@ int run(int argc, char** argv) {
   api.host_memory = &memory;
   host = &api;
   const std::string mode = argc > 1 ? argv[1] : "";
-  if (mode == "small")
-    small();
-  else if (mode == "faults")
-    refused_calls();
+  if (mode == "small" && argc == 3)
+    small(strtoull(argv[2], nullptr, 10));
+  else if (mode == "faults" && argc == 3)
+    refused_calls(strtoull(argv[2], nullptr, 10));
+  else if (mode == "repairs")
+    repairs();
   else if (mode == "random" && argc == 4)
     for (uint64_t seed = strtoull(argv[2], nullptr, 10), last = strtoull(argv[3], nullptr, 10); seed <= last; ++seed)
       any(seed);
   else
-    return fprintf(stderr, "usage: crash_test small | faults | random FIRST LAST\n"), 2;
-  printf(
-      "%llu tables, %llu points, %llu images (%llu drawn), %llu opened, %llu repaired, %llu faults, %llu told, 0 "
-      "violations\n",
-      (unsigned long long)sum.tables, (unsigned long long)sum.points, (unsigned long long)sum.images,
-      (unsigned long long)sum.drawn, (unsigned long long)sum.opened, (unsigned long long)sum.repaired,
-      (unsigned long long)sum.faults, (unsigned long long)sum.told);
+    return fprintf(stderr, "usage: crash_test small MOST | faults MANY | repairs | random FIRST LAST\n"), 2;
+  const auto figure = [](const char* name, uint64_t n) { printf("%llu %s, ", (unsigned long long)n, name); };
+  figure("tables", sum.tables), figure("points", sum.points), figure("images", sum.images);
+  figure("drawn", sum.drawn), figure("opened", sum.opened), figure("repaired", sum.repaired);
+  figure("killed", sum.killed), figure("faults", sum.faults), figure("reported", sum.reported);
+  puts("0 violations");
   return 0;
 }
 

@@ -153,6 +153,20 @@ class disk {
     }
   }
 
+  // The process is killed: what the system has in memory stays.
+  void leave_all(disk* image) const {
+    image->boot = boot;
+    for (const auto& [name, to] : names) {
+      if (to.back() < 0) continue;
+      const file& from = *files[size_t(to.back())];
+      auto copy = std::make_unique<file>();
+      copy->grow(from.bytes);
+      if (from.bytes) memcpy(copy->memory, from.memory, from.bytes);
+      image->names[name] = {int(image->files.size())};
+      image->files.push_back(std::move(copy));
+    }
+  }
+
   static const disk_api api;
 
  private:
