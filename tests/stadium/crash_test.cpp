@@ -197,7 +197,7 @@ class world {
   void clear() {
     did("clear");
     for (const auto& pair : now_) touched_.insert(pair.first), in_flight_.insert(pair.first);
-    half_filled = [this] { killed(); };
+    half_filled = [this] { killed(true); };
     want(!client_.table().clear(nullptr, nullptr), "clear");
     half_filled = nullptr;
     now_.clear();
@@ -387,7 +387,7 @@ class world {
     else
       is_repaired(c, image);
   }
-  void killed() {
+  void killed(bool is_cleared = false) {
     disk image;
     disk_.leave_all(&image);
     const calls_go_to scope(image);
@@ -396,6 +396,7 @@ class world {
     ++sum.killed;
     if (s) want(phase_ == phase::unclosed || phase_ == phase::making || refused_before_, "killed, and " + c.message);
     pairs found = s ? pairs() : c.all();
+    want(!is_cleared || found.empty(), "a table that was killed while it was cleared has pairs");
     pairs others = now_;
     for (const uint32_t k : in_flight_) {
       const auto there = found.find(k);

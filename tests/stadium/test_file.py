@@ -488,6 +488,47 @@ def test_a_system_that_went_down_is_noticed_and_repaired(filled):
         assert len(t) >= 5000
 
 
+def test_a_file_that_the_disk_refused_or_whose_repair_was_cut_off(filled):
+    """Whatever the boot: its pages may be of different ages (the state is `torn`)."""
+    patch(filled, STATE, struct.pack("I", 4))
+    words = "not closed before the disk refused to write it, or its repair was cut off.*repair=1"
+    for boot in (filled.read_bytes()[BOOT : BOOT + 40], b"another boot".ljust(40, b"\0")):
+        patch(filled, BOOT, boot)
+        refuses(gh.Corrupt, words, filled)
+    with table(filled, repair=1) as t:
+        assert len(t) == len(KEYS)
+        assert (t[KEYS] == VALUES).all()
+        t.check()
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
+def test_a_repair_that_fails_is_not_taken_for_one(filled):
+    crashed_system(filled)
+    left = filled.with_name(filled.name + ".new")
+    left.write_bytes(b"precious")  # where the repaired table would be written
+    refuses(gh.NoMemory, "holds something else", filled, repair=1)
+    refuses(gh.Corrupt, "its repair was cut off.*repair=1", filled)
+    left.unlink()
+    refuses(gh.NoMemory, "no space left", filled, repair=1, capacity=1 << 48)  # it is repaired, and does not grow
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+        t.check()
+
+
+def test_a_clear_that_was_killed_is_finished(filled):
+    with table(filled, capacity=20_000) as t:
+        t.insert(KEYS, VALUES)
+    tickets = np.fromfile(filled, "u1")[TICKETS:][: 2 * 4000]
+    patch(filled, TICKETS, bytes(tickets.size))
+    patch(filled, STATE, struct.pack("I", 5))
+    with table(filled) as t:
+        assert len(t) == 0
+        t.check()
+        assert t.insert(KEYS, VALUES).all()
+        t.check()
+
+
 def test_a_key_does_not_come_from_slots_that_were_not_written(path):
     """Tickets of 2 bits agree with any key; but the key 0, which such slots hold, does not belong there."""
     with table(path, ticket=2, probe_limit=16, capacity=5000, seed=2, threads=1) as t:
