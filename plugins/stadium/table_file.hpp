@@ -238,8 +238,8 @@ class table_file {
     if (const int e = was_closed ? 0 : sync_folder())
       return failed(err, "lies in a folder that cannot be synced", path_.c_str(), e);
     if (before.state == file_header::being_cleared && !lost) memset(tickets(), 0, h.groups * sizeof(u64));
-    disk_.boot(h.boot);
-    h.state = lost ? file_header::torn : file_header::open_for_writing;
+    if (!lost) disk_.boot(h.boot);  // a torn file is one on every boot
+    __atomic_store_n(&h.state, uint32_t(lost ? file_header::torn : file_header::open_for_writing), __ATOMIC_SEQ_CST);
     if (!disk_.msync(base_, page)) return GPUHASH_OK;
     const int e = errno;
     // What a table that was killed has left in memory may be among the pages that the disk has refused.

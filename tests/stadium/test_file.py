@@ -693,6 +693,57 @@ def test_a_new_table_does_not_take_the_place_of_one_that_came_meanwhile(filled, 
         assert (t[KEYS] == VALUES).all()
 
 
+# The calls by which a file reaches the disk, refused from the moment on at which the variable REFUSED names one.
+REFUSE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+static int refused(const char* call) {
+  const char* const name = getenv("REFUSED");
+  if (!name || strcmp(name, call)) return 0;
+  errno = EIO;
+  return 1;
+}
+int msync(void* p, size_t n, int how) {
+  return refused("msync") ? -1 : ((int (*)(void*, size_t, int))dlsym(RTLD_NEXT, "msync"))(p, n, how);
+}
+int fsync(int fd) { return refused("fsync") ? -1 : ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd); }
+"""
+
+
+@pytest.mark.parametrize("call", ["msync", "fsync"])
+def test_what_the_disk_refuses_is_reported(filled, tmp_path_factory, call):
+    """By flush; by close it cannot be, but by whatever opens the file next."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install cc")
+    folder = tmp_path_factory.mktemp("refuse")
+    source, library = folder / "refuse.c", folder / "refuse.so"
+    source.write_text(REFUSE)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    program = f"""
+import ctypes
+import pygpuhash as gh
+with gh.Table("stadium", placement="file", path={str(filled)!r}, device="cpu") as t:
+    ctypes.CDLL(None).setenv(b"REFUSED", {call.encode()!r}, 1)
+    try:
+        t.flush()
+    except gh.NoMemory as error:
+        print(error)
+    assert len(t) == 5000
+    t.check()
+"""
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": str(library)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{filled}.new cannot be written: Input/output error\n"
+    assert names(filled.parent) == [filled.name]
+    refuses(gh.Corrupt, "not closed before the disk refused to write it", filled)
+    with table(filled, repair=1) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
 @pytest.fixture
 def larger_than_memory():
     sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
