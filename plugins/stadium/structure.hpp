@@ -262,9 +262,9 @@ class stadium final : public table {
       for (u32 i = 0; i < 1u << t.log_tickets; ++i)
         if (t.state_at(t.tickets[group], i) == busy) bury(t, group, i);
   }
-  // Pages that are older than others: what is left of the table is the live slots that lie on their keys' paths, the first
-  // one of each key. Slots that were never written all hold the same key, and some of their tickets agree with it; they were
-  // booked after that key's own slot was synced, so that they come after it (I2, I3).
+  // Pages that are older than others: what is left of the table is the live slots that lie on their keys' paths, the
+  // first one of each key. Slots that were never written all hold the same key, and some of their tickets agree with it;
+  // they were booked after that key's own slot was synced, so that they come after it (I2, I3).
   static void bury_misplaced(stadium_table& t) {
     for (u64 group = 0; group < t.groups; ++group)
       for (u32 i = 0; i < 1u << t.log_tickets; ++i)

@@ -247,7 +247,7 @@ class table_file {
     if (!was_closed) h.state = file_header::torn;
     return failed(err, "cannot be written", path_.c_str(), e);
   }
-  // Everything is on the disk, and then the word that it is. Who opens the file next learns whether that went well.
+  // Everything is on the disk, and then the word that it is. The next open learns from the state whether that went well.
   void close() {
     if (!base_ || temporary_ || header().state == file_header::torn) return;
     const bool refused = sync_all();
@@ -292,7 +292,8 @@ class table_file {
     h.state = file_header::being_made;
   }
 
-  // Is the open file nothing but what a table left that was killed before it gave the file its name? Answers an error number.
+  // Is the open file nothing but what a table left that was killed before it gave the file its name? Answers an error
+  // number.
   int look_for_left_over(bool* left_over) const {
     file_header h{};
     const ssize_t n = disk_.read(fd_, &h, sizeof(h));

@@ -340,7 +340,7 @@ class world {
     if (s)
       want(refused_, "refused: " + client_.message), reported();
     else
-      want(!refused_ || may_be_ignored, refused_call_ + " was refused, and nobody is told");
+      want(!refused_ || may_be_ignored, refused_call_ + " was refused, and the caller does not learn it");
     if (!s && disk_.file_of(path) != before_) keep();
     refused_ = 0;
     nothing_left();

@@ -5,7 +5,8 @@
 //           the system writes pages back whenever it likes, in any order, and a page may be written in part. Stores into a
 //           mapping are seen when a call is made, and where the test says note().
 //   sizes   A file has on the disk the size that it had when fsync() was last called for it, or one that it had since.
-//   names   A name leads on the disk to the file that it led to when fsync() was last called for the folder, or to one since.
+//   names   A name leads on the disk to the file that it led to when fsync() was last called for the folder, or to one
+//           since.
 //   faults  A call may be refused. Pages that msync() or fsync() could not write count as written for the system, which does
 //           not try again unless they change: so does Linux.
 #pragma once
