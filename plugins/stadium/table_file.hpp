@@ -29,9 +29,9 @@ struct file_header {
   enum : uint32_t {
     closed = 1,
     open_for_writing = 2,
-    being_made = 3,  // or its name may not be on the disk
-    torn = 4,        // its pages may be of different ages, whatever the boot: a close or a repair came to no end
-    being_cleared = 5
+    being_made = 3,    // or its name may not be on the disk
+    torn = 4,          // its pages may be of different ages, whatever the boot: a close or a repair came to no end
+    being_cleared = 8  // a bit beside one of the others
   };
 
   char magic[16];
@@ -237,7 +237,7 @@ class table_file {
     const bool was_closed = before.state == file_header::closed;
     if (const int e = was_closed ? 0 : sync_folder())
       return failed(err, "lies in a folder that cannot be synced", path_.c_str(), e);
-    if (before.state == file_header::being_cleared && !lost) memset(tickets(), 0, h.groups * sizeof(u64));
+    if (before.state & file_header::being_cleared && !lost) memset(tickets(), 0, h.groups * sizeof(u64));
     if (!lost) disk_.boot(h.boot);  // a torn file is one on every boot
     __atomic_store_n(&h.state, uint32_t(lost ? file_header::torn : file_header::open_for_writing), __ATOMIC_SEQ_CST);
     if (!disk_.msync(base_, page)) return GPUHASH_OK;
@@ -260,8 +260,7 @@ class table_file {
   void clear(Clear clear_tickets) {
     uint32_t* const state = &header().state;
     const uint32_t before = *state;
-    if (before == file_header::open_for_writing)
-      __atomic_store_n(state, uint32_t(file_header::being_cleared), __ATOMIC_SEQ_CST);
+    __atomic_store_n(state, before | file_header::being_cleared, __ATOMIC_SEQ_CST);
     clear_tickets();
     __atomic_store_n(state, before, __ATOMIC_SEQ_CST);
   }
@@ -300,7 +299,7 @@ class table_file {
     if (n < 0) return errno;
     const bool empty = !memcmp(h.magic, file_header{}.magic, sizeof(h.magic));  // its blocks were allocated, no more
     const bool was_made = !memcmp(h.magic, file_header::right_magic, sizeof(h.magic)) &&
-                          (h.state == 0 || h.state == file_header::being_made);
+                          (h.state == 0 || (h.state & ~file_header::being_cleared) == file_header::being_made);
     *left_over = n == 0 || empty || was_made;
     return 0;
   }

@@ -80,9 +80,14 @@ OF_ORDER = [
         "if (PLANTED) disk_.unlink(path_.c_str());\n    if ((before ? disk_.rename",
     ),
     said("a new file is closed", FILE, "h.state = file_header::being_made", "h.state = file_header::closed"),
-    said("an unfinished file is taken for a table", FILE, "h.state == file_header::being_made", "false"),
-    said("killed while it was cleared", FILE, "before.state == file_header::being_cleared && !lost", "false"),
-    said("cleared without a word", FILE, "before == file_header::open_for_writing", "false"),
+    said(
+        "an unfinished file is taken for a table",
+        FILE,
+        "(h.state & ~file_header::being_cleared) == file_header::being_made",
+        "false",
+    ),
+    said("killed while it was cleared", FILE, "before.state & file_header::being_cleared && !lost", "false"),
+    said("cleared without a word", FILE, "before | file_header::being_cleared", "before"),
     Mistake(
         "a slot that was never written before a key's own",
         TABLE,

@@ -521,7 +521,7 @@ def test_a_clear_that_was_killed_is_finished(filled):
         t.insert(KEYS, VALUES)
     tickets = np.fromfile(filled, "u1")[TICKETS:][: 2 * 4000]
     patch(filled, TICKETS, bytes(tickets.size))
-    patch(filled, STATE, struct.pack("I", 5))
+    patch(filled, STATE, struct.pack("I", 2 | 8))
     with table(filled) as t:
         assert len(t) == 0
         t.check()
