@@ -1111,7 +1111,10 @@ cdef class CoreTable:
         return self
 
     def close(self):
-        """Free the table's memory. Calls that run in other threads finish first. Closing twice is allowed."""
+        """Free the table's memory. Calls that run in other threads finish first. Closing twice is allowed.
+
+        A table in a file is written to the disk. This cannot report what the disk refuses: call `flush` before it.
+        """
         self.closed = True
         if self.calls == 0:
             self._destroy()

@@ -511,6 +511,8 @@ class Table(_core.CoreTable):
     def flush(self, first: int | None = None, count: int | None = None, *, stream: Stream = None) -> None:
         """Drop what erased keys left behind; a chaining backend gives slabs that are no longer needed to its allocator.
 
+        When this returns, all pairs of a table in a file are on the disk; what the disk refuses is `NoMemory`.
+
         With `first` and `count` only the buckets first .. first + count - 1 of a chaining backend are flushed. Raises
         `InvalidArgument` for buckets that do not exist, and `Unsupported` where the backend has none.
         """

@@ -26,6 +26,7 @@ struct stadium_options {
   enum { as_is, fresh, there } file = as_is;  // either, has to be new, has to exist
   std::string elements;                       // what the file says of keys and values
   bool repair = false;
+  const disk_api* disk = &system_disk;
   bool pinned = false;         // CUDA: slots in memory of the host
   uint64_t ordered_from = 0;   // elements of a batch that is put in order of windows of the slots; 0: none is
   bool order_if_away = false;  // only as long as pages of the file are missing in memory
@@ -50,8 +51,9 @@ class stadium final : public table {
     if (scope.error) return fault(err, scope.error, "choosing the table's device");
     void* const stream = config_.stream;
     if (const gpuhash_status s = make_header(stream, err)) return s;
-    if (!options_.path.empty() && options_.file != stadium_options::fresh &&
-        (options_.file == stadium_options::there || access(options_.path.c_str(), F_OK) == 0)) {
+    bool there = false;
+    if (const gpuhash_status s = look_for_file(&there, err)) return s;
+    if (there) {
       if (const gpuhash_status s = reopen(err)) return s;
     } else {
       place now;
@@ -99,7 +101,9 @@ class stadium final : public table {
     return t.path_limit == t.groups || (config_.max_load_factor <= 0.9 && t.path_limit >= longest_path);
   }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
-    const int e = api_.fill(storage_.layout.tickets, 0, storage_.layout.groups * sizeof(u64), stream);
+    int e = 0;
+    const auto fill = [&] { e = api_.fill(storage_.layout.tickets, 0, storage_.layout.groups * sizeof(u64), stream); };
+    storage_.file ? storage_.file->clear(fill) : fill();
     return e ? fault(err, e, "clearing the table") : gpuhash_status(GPUHASH_OK);
   }
 
@@ -199,11 +203,21 @@ class stadium final : public table {
     out->pinned_slots = slots;
     return GPUHASH_OK;
   }
+  // Is there a table to open?
+  gpuhash_status look_for_file(bool* there, gpuhash_error* err) const {
+    struct stat about;
+    *there = !options_.path.empty() && options_.file == stadium_options::there;  // open() says what is wrong
+    if (options_.path.empty() || *there) return GPUHASH_OK;
+    *there = options_.disk->stat(options_.path.c_str(), &about) == 0;
+    if (!*there && errno != ENOENT)
+      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s cannot be looked at: %s", options_.path.c_str(),
+                        strerror(errno));
+    if (!*there || options_.file != stadium_options::fresh) return GPUHASH_OK;
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s exists already; name another file, or pass file=auto",
+                      options_.path.c_str());
+  }
   gpuhash_status lay_out_in_file(place* out, gpuhash_error* err) {
-    if (!storage_.file && options_.file == stadium_options::fresh && access(options_.path.c_str(), F_OK) == 0)
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT, "%s exists already; name another file, or pass file=auto",
-                        options_.path.c_str());
-    auto file = std::make_shared<table_file>();
+    auto file = std::make_shared<table_file>(*options_.disk);
     if (const gpuhash_status s = file->create(options_.path, options_.elements, out->layout, storage_.file.get(), err))
       return s;
     out->layout.tickets = file->tickets();
@@ -216,33 +230,26 @@ class stadium final : public table {
   gpuhash_status reopen(gpuhash_error* err) {
     place now;
     now.layout = without_storage();
-    now.file = std::make_shared<table_file>();
+    now.file = std::make_shared<table_file>(*options_.disk);
     bool killed = false;
     bool lost = false;
     if (const gpuhash_status s = now.file->open(options_.path, &options_.elements, &now.layout, &killed, &lost, err))
       return s;
-    if (lost && !options_.repair)
-      return host->fail(err, GPUHASH_CORRUPT,
-                        "%s was not closed before the system went down, so parts of it may be older than others; pass "
-                        "repair=1 to keep every pair whose ticket agrees with its key, or restore it from a copy",
-                        options_.path.c_str());
+    if (lost && !options_.repair) return now.file->refuse_lost(err);
     config_.seed = now.layout.seed;  // whatever was asked for
     now.layout.tickets = now.file->tickets();
     now.layout.place_slots(now.file->slots());
     const u64 path_limit = now.layout.path_limit;
     take_groups(&now);
     now.layout.path_limit = path_limit;  // keys may lie so far, until a rebuild
+    if (const gpuhash_status s = now.file->begin_writing(lost, err)) return s;
     use(now);
-    storage_.file->begin_writing();
     if (killed || options_.repair) bury_unfinished(now.layout);
     if (options_.repair) bury_misplaced(now.layout);
     const totals there = count_tickets(now.layout);
     if (const gpuhash_status s = write_used(there, uint64_t(there.used), nullptr, err)) return s;
-    if (options_.repair) {
+    if (options_.repair)
       if (const gpuhash_status s = resize(limit(), nullptr, err)) return s;
-      // Slots that were never written may all have agreed with one key, of which one was kept.
-      if (const gpuhash_status s = write_totals(count_tickets(storage_.layout), nullptr, err)) return s;
-    }
     return config_.capacity > limit() ? resize(config_.capacity, nullptr, err) : gpuhash_status(GPUHASH_OK);
   }
   // An insert that was killed has left a busy ticket. Nobody has seen its key: the slot is dead, and no key's (I1).
@@ -255,26 +262,32 @@ class stadium final : public table {
       for (u32 i = 0; i < 1u << t.log_tickets; ++i)
         if (t.state_at(t.tickets[group], i) == busy) bury(t, group, i);
   }
-  // Pages that are older than others: what is left of the table is the live slots that lie on their keys' paths.
+  // Pages that are older than others: what is left of the table is the live slots that lie on their keys' paths, the
+  // first one of each key. Slots that were never written all hold the same key, and some of their tickets agree with it;
+  // they were booked after that key's own slot was synced, so that they come after it (I2, I3).
   static void bury_misplaced(stadium_table& t) {
-    const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
     for (u64 group = 0; group < t.groups; ++group)
-      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
-        if (t.state_at(t.tickets[group], i) != live) continue;
-        const u64 h = hash_of_slot(t, t.slot(group, i));
-        if ((t.live_ticket(h) ^ t.tickets[group] >> t.shift_of(i)) & ticket) {
-          bury(t, group, i);
-          continue;
-        }
-        u64 at = t.home(h);
-        // A longer path than usual leads through full groups only (I2).
-        u64 left = t.path_limit;
-        while (at != group && left) {
-          if (t.path_limit - left >= longest_path && t.equal(t.tickets[at], 0)) break;
-          at = t.after(at, t.stride_of(h), --left);
-        }
-        if (at != group) bury(t, group, i);
-      }
+      for (u32 i = 0; i < 1u << t.log_tickets; ++i)
+        if (t.state_at(t.tickets[group], i) == live && !is_found(t, group, i)) bury(t, group, i);
+  }
+  // Does the path of a live slot's key lead to it?
+  static bool is_found(const stadium_table& t, u64 group, u32 i) {
+    const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
+    const unsigned char* const slot = t.slot(group, i);
+    const u64 h = hash_of_slot(t, slot);
+    const u64 mine = t.live_ticket(h) & ticket;
+    const auto has_it = [&](u64 at, u32 o) { return (t.tickets[at] >> t.shift_of(o) & ticket) == mine; };
+    if (!has_it(group, i)) return false;
+    u64 at = t.home(h);
+    for (u64 left = t.path_limit; left;) {
+      for (u32 o = 0; o < (at == group ? i : 1u << t.log_tickets); ++o)
+        if (has_it(at, o) && !memcmp(t.slot(at, o), slot, t.key_bytes)) return false;
+      if (at == group) return true;
+      // A longer path than usual leads through full groups only (I2).
+      if (t.path_limit - left >= longest_path && t.equal(t.tickets[at], 0)) return false;
+      at = t.after(at, t.stride_of(h), --left);
+    }
+    return false;
   }
   static totals count_tickets(const stadium_table& t) {
     totals sum{};
@@ -311,8 +324,9 @@ class stadium final : public table {
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
     uint64_t moved = 0;
-    const gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
-    return s ? s : write_used(now, moved, stream, err);
+    gpuhash_status s = move_to(keys, uint64_t(now.live), &moved, stream, err);
+    if (s == GPUHASH_OK) s = write_used(now, moved, stream, err);
+    return s || !storage_.file ? s : storage_.file->has_kept_name(err);
   }
   // Cells that are moved at a time. Wide pairs do not take more memory in between than others.
   static uint64_t step_of(const stadium_table& t) {

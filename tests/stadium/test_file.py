@@ -503,6 +503,47 @@ def test_groups_of_tickets_that_were_not_written_lose_their_own_keys_only(filled
         t.check()
 
 
+def test_a_file_that_the_disk_refused_or_whose_repair_was_cut_off(filled):
+    """Whatever the boot: its pages may be of different ages (the state is `torn`)."""
+    patch(filled, STATE, struct.pack("I", 4))
+    words = "not closed before the disk refused to write it, or its repair was cut off.*repair=1"
+    for boot in (filled.read_bytes()[BOOT : BOOT + 40], b"another boot".ljust(40, b"\0")):
+        patch(filled, BOOT, boot)
+        refuses(gh.Corrupt, words, filled)
+    with table(filled, repair=1) as t:
+        assert len(t) == len(KEYS)
+        assert (t[KEYS] == VALUES).all()
+        t.check()
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
+def test_a_repair_that_fails_is_not_taken_for_one(filled):
+    crashed_system(filled)
+    left = filled.with_name(filled.name + ".new")
+    left.write_bytes(b"precious")  # where the repaired table would be written
+    refuses(gh.NoMemory, "holds something else", filled, repair=1)
+    refuses(gh.Corrupt, "its repair was cut off.*repair=1", filled)
+    left.unlink()
+    refuses(gh.NoMemory, "no space left", filled, repair=1, capacity=1 << 48)  # it is repaired, and does not grow
+    with table(filled) as t:
+        assert (t[KEYS] == VALUES).all()
+        t.check()
+
+
+def test_a_clear_that_was_killed_is_finished(filled):
+    with table(filled, capacity=20_000) as t:
+        t.insert(KEYS, VALUES)
+    tickets = np.fromfile(filled, "u1")[TICKETS:][: 2 * 4000]
+    patch(filled, TICKETS, bytes(tickets.size))
+    patch(filled, STATE, struct.pack("I", 2 | 8))
+    with table(filled) as t:
+        assert len(t) == 0
+        t.check()
+        assert t.insert(KEYS, VALUES).all()
+        t.check()
+
+
 def test_a_key_does_not_come_from_slots_that_were_not_written(path):
     """Tickets of 2 bits agree with any key; but the key 0, which such slots hold, does not belong there."""
     with table(path, ticket=2, probe_limit=16, capacity=5000, seed=2, threads=1) as t:
@@ -664,6 +705,57 @@ def test_a_new_table_does_not_take_the_place_of_one_that_came_meanwhile(filled, 
     assert f"{fresh} cannot be given its name: File exists" in opened_late(fresh, filled)
     assert not fresh.with_name("fresh.new").exists()
     with table(fresh) as t:
+        assert (t[KEYS] == VALUES).all()
+
+
+# The calls by which a file reaches the disk, refused from the moment on at which the variable REFUSED names one.
+REFUSE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+static int refused(const char* call) {
+  const char* const name = getenv("REFUSED");
+  if (!name || strcmp(name, call)) return 0;
+  errno = EIO;
+  return 1;
+}
+int msync(void* p, size_t n, int how) {
+  return refused("msync") ? -1 : ((int (*)(void*, size_t, int))dlsym(RTLD_NEXT, "msync"))(p, n, how);
+}
+int fsync(int fd) { return refused("fsync") ? -1 : ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd); }
+"""
+
+
+@pytest.mark.parametrize("call", ["msync", "fsync"])
+def test_what_the_disk_refuses_is_reported(filled, tmp_path_factory, call):
+    """By flush; by close it cannot be, but by whatever opens the file next."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler: install cc")
+    folder = tmp_path_factory.mktemp("refuse")
+    source, library = folder / "refuse.c", folder / "refuse.so"
+    source.write_text(REFUSE)
+    subprocess.run(["cc", "-shared", "-fPIC", source, "-o", library, "-ldl"], check=True)
+    program = f"""
+import ctypes
+import pygpuhash as gh
+with gh.Table("stadium", placement="file", path={str(filled)!r}, device="cpu") as t:
+    ctypes.CDLL(None).setenv(b"REFUSED", {call.encode()!r}, 1)
+    try:
+        t.flush()
+    except gh.NoMemory as error:
+        print(error)
+    assert len(t) == 5000
+    t.check()
+"""
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LD_PRELOAD": str(library)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{filled}.new cannot be written: Input/output error\n"
+    assert names(filled.parent) == [filled.name]
+    refuses(gh.Corrupt, "not closed before the disk refused to write it", filled)
+    with table(filled, repair=1) as t:
         assert (t[KEYS] == VALUES).all()
 
 

@@ -203,7 +203,8 @@ typedef struct gpuhash_config {
 typedef struct gpuhash_table gpuhash_table;
 
 GPUHASH_API gpuhash_status gpuhash_table_create(const gpuhash_config *config, gpuhash_table **out, gpuhash_error *err);
-/* Waits for the table's work, then frees it. NULL is allowed. Works on a poisoned table. */
+/* Waits for the table's work, then frees it. NULL is allowed. Works on a poisoned table. A table in a file is
+ * written to the disk; if the disk refuses that, the next open says so. gpuhash_flush before this answers at once. */
 GPUHASH_API void gpuhash_table_destroy(gpuhash_table *table);
 
 typedef struct gpuhash_table_info {
@@ -369,7 +370,8 @@ GPUHASH_API gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpu
 GPUHASH_API gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err);
 /* Smallest storage that holds the live keys at the maximum load factor. */
 GPUHASH_API gpuhash_status gpuhash_shrink(gpuhash_table *table, void *stream, gpuhash_error *err);
-/* Drop dead slots: a rebuild in place (slab_hash: FLUSH, which returns slabs to the allocator). */
+/* Drop dead slots: a rebuild in place (slab_hash: FLUSH, which returns slabs to the allocator). After OK, all pairs of a
+ * table in a file are on the disk. */
 GPUHASH_API gpuhash_status gpuhash_flush(gpuhash_table *table, void *stream, gpuhash_error *err);
 /* The same for buckets first .. first + count - 1 of a chaining backend; UNSUPPORTED elsewhere. */
 GPUHASH_API gpuhash_status gpuhash_flush_range(gpuhash_table *table, uint64_t first, uint64_t count, void *stream,
