@@ -130,9 +130,9 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
         one, other = _alike_on_device(keys, among, floats)
         return _table_verbs.isin(one, other, table)
     if _is_element(among):
-        among = [among]
+        among = _of_one(among)
     if _is_element(keys):
-        return isin([keys], among, nulls=nulls, floats=floats, **table)[0]
+        return isin(_of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
     column, others = _read(keys, "keys"), _read(among, "among")
     arrays = _two_plain(column, others, floats, table)
     if arrays is not None:
@@ -255,6 +255,11 @@ def _check(table: dict[str, Any], nulls: str, floats: str, order: str = "any") -
 def _is_element(given: Any) -> bool:
     """A single number, text or time, not a column."""
     return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0
+
+
+def _of_one(element: Any) -> Any:
+    """A column of a single element; of an array or tensor without a dimension, of its library."""
+    return [element] if isinstance(element, _ELEMENTS) and not isinstance(element, np.void) else element.reshape(1)
 
 
 def _read(given: Any, what: str) -> Column:
