@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("library", "script", "least"), [("pandas", "pandas_own.py", 1000), ("numpy", "numpy_own.py", 40)]
+    ("library", "script", "least"), [("pandas", "pandas_own.py", 1000), ("numpy", "numpy_own.py", 80)]
 )
 def test_own_tests_pass(library, script, least, say):
     if library == "pandas" and (importlib.util.find_spec("pandas") is None or not _has_tests()):
