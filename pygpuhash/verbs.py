@@ -286,9 +286,7 @@ def _index(column: Column, nulls: str, floats: str, table: dict[str, Any], count
         threads = _arguments.whole("threads", threads, 4096, least=1)
     expected = 0 if capacity is None else min(_arguments.whole("capacity", capacity, 2**64 - 1), column.length)
     try:
-        return CoreIndex(
-            column.schema, nulls, floats, threads, counts, expected, _arguments.seed(table.get("seed"))
-        )
+        return CoreIndex(column.schema, nulls, floats, threads, counts, expected, _arguments.seed(table.get("seed")))
     except TypeError as error:
         raise TypeError(f"{column.what}: {error}") from None
 

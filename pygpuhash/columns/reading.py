@@ -62,8 +62,8 @@ def _refuse_part(given: tuple[Any, ...], what: str) -> None:
     if one is not None:
         other = next(i for i, x in enumerate(given) if not is_column(x))
         raise TypeError(
-            f"{what}[{one}] is a column and {what}[{other}] a single {type(given[other]).__name__}: pass columns of one "
-            "length, or single elements alone"
+            f"{what}[{one}] is a column and {what}[{other}] a single {type(given[other]).__name__}: pass columns of "
+            "one length, or single elements alone"
         )
 
 

@@ -32,7 +32,10 @@ LEFT_OUT: tuple[tuple[str, str], ...] = (
     (r"test_factorize_interval_non_nano|TestValueCounts::test_value_counts$|test_value_counts_dtypes", REFUSED),
     (r"test_factorize_tuple_list\[data[01]-|test_no_cast", REFUSED),
     (r"test_different_nan_objects|test_same_object_is_in", REFUSED),
-    (r"test_do_not_mangle_na_values\[(?!None-None|nan-nan|\w+2-\w+22\])|test_value_counts_with_nan\[False|test_same_nan_is_in$", NULLS),
+    (
+        r"test_do_not_mangle_na_values\[(?!None-None|nan-nan|\w+2-\w+22\])|test_value_counts_with_nan\[False|test_same_nan_is_in$",
+        NULLS,
+    ),
     (r"test_isin_mixed_int_float_targets|float64_target_list\[targets0|test_value_counts_uint64", EXACT),
     (r"test_first_nan_kept\[float64", "NaNs are one key, and nothing is promised of its bits"),
     (r"bad_unicode", "text is UTF-8, which has no lone surrogates: they are refused"),
@@ -102,7 +105,9 @@ def factorize(values, sort=False, use_na_sentinel=True, size_hint=None):
 
 def coded(values, sort, use_na_sentinel):
     codes, distinct = gh.factorize(values, nulls="drop" if use_na_sentinel else "group")
-    missing = np.asarray(pd.isna(distinct)) if not isinstance(distinct, pd.MultiIndex) else np.zeros(len(distinct), bool)
+    missing = (
+        np.asarray(pd.isna(distinct)) if not isinstance(distinct, pd.MultiIndex) else np.zeros(len(distinct), bool)
+    )
     ranks = np.arange(len(distinct))
     if sort:
         order = (distinct if isinstance(distinct, pd.MultiIndex) else pd.Series(distinct)).argsort()
