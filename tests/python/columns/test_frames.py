@@ -311,11 +311,11 @@ def test_results_of_verbs_are_named_by_what_they_are(pd, pl):
 def test_the_row_of_a_null_counts_over_all_chunks(pl):
     chunks = pl.concat([pl.Series([1, 2]), pl.Series([3, None])], rechunk=False)
     assert chunks.n_chunks() == 2
-    with pytest.raises(TypeError, match="^keys: row 3 is null"):
+    with pytest.raises(TypeError, match=r"^keys: row 3 is null"):
         gh.unique(chunks, nulls="refuse")
     was = _engine.piece(1000)
     try:
-        with pytest.raises(TypeError, match="^keys: row 2500 is null"):
+        with pytest.raises(TypeError, match=r"^keys: row 2500 is null"):
             gh.unique(pl.Series([*range(2500), None]), nulls="refuse")
     finally:
         _engine.piece(was)
