@@ -31,8 +31,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _table_verbs, _tensors
-from pygpuhash.columns import Column, View, read
+from pygpuhash import _arguments, _arrays, _table_verbs, _tensors
+from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
 from pygpuhash.errors import InvalidArgument, Unsupported
@@ -71,7 +71,7 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     if array is not None:
         return column.give(_table_verbs.unique(_table_verbs.on_host(array), order, table))
     index = _index(column, nulls, floats, table)
-    index.add(column.schema, column.chunks)
+    _add(index, column)
     return column.give(index.keys(0, index.size))
 
 
@@ -92,7 +92,7 @@ def value_counts(
         distinct, counts = _table_verbs.value_counts(_table_verbs.on_host(array), order, table)
     else:
         index = _index(column, nulls, floats, table, counts=True)
-        index.add(column.schema, column.chunks)
+        _add(index, column)
         distinct, counts = index.keys(0, index.size), index.counts()
     return column.give(distinct), column.give_numbers(counts, False)
 
@@ -132,16 +132,16 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
         one, other = _alike_on_device(keys, among, floats)
         return _table_verbs.isin(one, other, table)
     if _is_element(among):
-        among = [among]
+        among = _of_one(among)
     if _is_element(keys):
-        return isin([keys], among, nulls=nulls, floats=floats, **table)[0]
+        return isin(_of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
     column, others = _read(keys, "keys"), _read(among, "among")
     arrays = _two_plain(column, others, floats, table)
     if arrays is not None:
         mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
     else:
         index = _index(others, nulls, floats, table)
-        index.add(others.schema, others.chunks)
+        _add(index, others)
         mask = _find(index, column, others) >= 0
     return column.give_numbers(mask, True)
 
@@ -198,7 +198,7 @@ def group_reduce(
         index = _index(column, nulls, floats, table)
         ids = _ids(index, column)
         distinct, results = index.keys(0, index.size), _reduce(ids, index.size, amounts, op, stored)
-    return column.give(distinct), _numbers_of(column, results)
+    return column.give(distinct), _numbers_of(column, results, op)
 
 
 def join_indexer(
@@ -239,7 +239,7 @@ def join_indexer(
         codes = _ids(index, other)
         at, groups = _find(index, one, other), index.size
     pairs = _single_partners(at, how) if codes is None else _all_partners(at, codes, groups, how)
-    return one.give_numbers(pairs[0], False), one.give_numbers(pairs[1], False)
+    return _numbers_of(one, pairs[0], "left"), _numbers_of(one, pairs[1], "right")
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -273,6 +273,11 @@ def _is_element(given: Any) -> bool:
     return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0
 
 
+def _of_one(element: Any) -> Any:
+    """A column of a single element; of an array or tensor without a dimension, of its library."""
+    return [element] if isinstance(element, _ELEMENTS) and not isinstance(element, np.void) else element.reshape(1)
+
+
 def _read(given: Any, what: str) -> Column:
     if isinstance(given, tuple):
         for i, part in enumerate(given):
@@ -292,20 +297,26 @@ def _index(column: Column, nulls: str, floats: str, table: dict[str, Any], count
                 f"{name}={value!r} is for keys that are single numbers or times without nulls: leave it out, "
                 f"{column.what} is kept by an index of its own, which takes threads, seed and capacity"
             )
-    return CoreIndex(
-        column.schema,
-        nulls,
-        floats,
-        table.get("threads"),
-        counts,
-        table.get("capacity") or 0,
-        table.get("seed") or 0,
-    )
+    threads, capacity = table.get("threads"), table.get("capacity")
+    if threads is not None:
+        threads = _arguments.whole("threads", threads, 4096, least=1)
+    expected = 0 if capacity is None else min(_arguments.whole("capacity", capacity, 2**64 - 1), column.length)
+    try:
+        return CoreIndex(column.schema, nulls, floats, threads, counts, expected, _arguments.seed(table.get("seed")))
+    except TypeError as error:
+        raise TypeError(f"{column.what}: {error}") from None
+
+
+def _add(index: CoreIndex, column: Column, ids: Array | None = None) -> None:
+    try:
+        index.add(column.schema, column.chunks, ids)
+    except TypeError as error:
+        raise TypeError(f"{column.what}: {error}") from None
 
 
 def _ids(index: CoreIndex, column: Column) -> Array:
     ids = np.empty(column.length, _INDEX)
-    index.add(column.schema, column.chunks, ids)
+    _add(index, column, ids)
     return ids
 
 
@@ -437,9 +448,12 @@ def _reduce(ids: Array, groups: int, amounts: Any, op: str, stored: np.dtype[Any
     return results
 
 
-def _numbers_of(column: Column, results: Array) -> Any:
-    """Results as the column's library has them, but for times, which some lack."""
-    return results if results.dtype.kind in "mM" else column.give_numbers(results, False)
+def _numbers_of(column: Column, results: Array, name: str) -> Any:
+    """Results as the column's library has them, but for times, which some lack; a Series has the name."""
+    if results.dtype.kind in "mM":
+        return results
+    given = column.give_numbers(results, False)
+    return given if isinstance(given, np.ndarray) or frames.library(given) is None else given.rename(name)
 
 
 # ---- joins -----------------------------------------------------------------------------------------------------------

@@ -5,8 +5,9 @@ for no column that pandas makes without it.
 
 Keys come back as the same class, dtype and name, pandas' with a new index: Series, Index, MultiIndex, DataFrame, arrays
 of pandas; Series and DataFrame of polars. Numbers for pandas' Series and DataFrame: masks are Series with its index and
-name, numbers of keys Series named "count", codes numpy's arrays; for an Index and arrays, all are numpy's. Numbers for
-polars are Series: those of rows have the column's name, those of keys "count".
+name, numbers of keys Series named "count" (which the verbs rename "sum", "min", "max", "mean", and "left" and "right"
+for a join's indices), codes numpy's arrays; for an Index and arrays, all are numpy's. Numbers for polars are Series:
+those of rows have the column's name, those of keys the names that they have in pandas.
 """
 
 from __future__ import annotations

@@ -47,6 +47,8 @@ def read(given: Array, what: str) -> Column:
 
     Raises TypeError for dtypes without an equality here, OverflowError for times that no unit of Arrow holds.
     """
+    if type(given) is np.ndarray and given.ndim == 1:
+        return column(given, what)
     if given.ndim == 0:
         raise TypeError(f"{what} has no dimension: pass {what}.reshape(1)")
     nulls = None

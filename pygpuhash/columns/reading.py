@@ -30,8 +30,10 @@ def read(given: Any, what: str) -> Column:
         return numpy_arrays.read(given, what)
     if isinstance(given, np.ndarray):
         return lists.read_objects(given, what) if given.dtype == object else numpy_arrays.read(given, what)
-    if isinstance(given, tuple) and given and all(is_column(part) for part in given):
-        return _several(given, what)
+    if isinstance(given, tuple) and given:
+        if all(is_column(part) for part in given):
+            return _several(given, what)
+        _refuse_part(given, what)
     if isinstance(given, (list, tuple, range)):
         return lists.read(given, what)
     library = frames.library(given)
@@ -52,6 +54,17 @@ def is_column(given: Any) -> bool:
     if hasattr(given, "ndim"):
         return bool(given.ndim > 0)
     return hasattr(given, "__len__") or hasattr(given, "__arrow_c_stream__")
+
+
+def _refuse_part(given: tuple[Any, ...], what: str) -> None:
+    """Refuse a tuple of columns of which one part is none."""
+    one = next((i for i, x in enumerate(given) if is_column(x) and not isinstance(x, (tuple, list))), None)
+    if one is not None:
+        other = next(i for i, x in enumerate(given) if not is_column(x))
+        raise TypeError(
+            f"{what}[{one}] is a column and {what}[{other}] a single {type(given[other]).__name__}: pass columns of "
+            "one length, or single elements alone"
+        )
 
 
 def _several(given: tuple[Any, ...], what: str) -> Column:

@@ -497,6 +497,39 @@ def test_tensors_on_the_cpu(monkeypatch):
     assert counts.array.tolist() == [2, 1]
 
 
+@pytest.mark.parametrize("column", [[1, 2], ["a", "b"], np.arange(1 << 15)], ids=["few", "text", "many"])
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"threads": 1.5}, TypeError, "threads=1.5 is not an integer"),
+        ({"threads": 0}, gh.InvalidArgument, "threads=0 is out of range: pass 1 to 4096"),
+        ({"threads": "2"}, TypeError, "threads='2' is not an integer"),
+        ({"capacity": -1}, gh.InvalidArgument, "capacity=-1 is out of range"),
+        ({"capacity": "x"}, TypeError, "capacity='x' is not an integer"),
+        ({"seed": 2**64}, gh.InvalidArgument, "seed=18446744073709551616 is out of range"),
+    ],
+)
+def test_bad_numbers_are_refused_whatever_the_column(column, arguments, error, said):
+    with pytest.raises(error, match=said):
+        gh.unique(column, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("element", "column", "wanted"),
+    [
+        (np.array(3), np.arange(5), True),
+        (np.array(7, "uint8"), np.arange(5), False),
+        (np.array("b"), ["a", "b"], True),
+        (np.array("b", object), ["a", "b"], True),
+        (np.void(b"ab"), np.array([b"ab"], "V2"), True),
+        (np.array([(1, 2)], "i4, i4")[0], np.array([(1, 2)], "i4, i4"), True),
+    ],
+)
+def test_isin_takes_arrays_without_a_dimension(element, column, wanted):
+    assert gh.isin(element, column) == wanted
+    assert gh.isin(column, element).tolist() == [wanted and x == element for x in column]
+
+
 # ---- bad input -------------------------------------------------------------------------------------------------------
 
 
@@ -532,6 +565,11 @@ def test_tensors_on_the_cpu(monkeypatch):
         (lambda: gh.unique([2**63 + 1, -1]), OverflowError, "9223372036854775809, which int64 lacks"),
         (lambda: gh.unique([2**53 + 1, 0.5]), OverflowError, "9007199254740993, which float64 lacks"),
         (lambda: gh.unique(([1, 2], [1])), ValueError, r"keys\[1\] has shape \(1,\), keys\[0\] \(2,\)"),
+        (lambda: gh.unique((np.arange(3), 5)), TypeError, r"keys\[0\] is a column and keys\[1\] a single int: pass"),
+        (lambda: gh.unique((None, np.arange(3))), TypeError, r"keys\[1\] is a column and keys\[0\] a single NoneType"),
+        (lambda: gh.unique(["a", None], nulls="refuse"), TypeError, "^keys: row 1 is null"),
+        (lambda: gh.isin(["a"], [None], nulls="refuse"), TypeError, "^among: row 0 is null"),
+        (lambda: gh.factorize((np.arange(1),) * 5000), TypeError, "^keys: rows of more than 4096 columns"),
         (lambda: gh.isin([1], ["a"]), TypeError, "keys beside among: the column is int64 here and text there"),
         (lambda: gh.isin([b"a"], ["a"]), TypeError, "bytes here and text there"),
         (lambda: gh.isin([True], [1]), TypeError, "keys beside among: .* bool here and int64 there"),

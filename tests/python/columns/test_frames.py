@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from oracle import chunks, engine_keys, kind, values
 
-from pygpuhash.columns import read
+import pygpuhash as gh
+from pygpuhash.columns import _engine, read
 
 
 @pytest.fixture
@@ -297,3 +298,24 @@ def test_numbers_for_polars(pl):
 
 def test_the_type_of_a_categorical_is_a_dictionary(pl):
     assert str(kind(read(pl.Series(["a"], dtype=pl.Categorical), "keys"))).startswith("dictionary<values=string_view")
+
+
+def test_results_of_verbs_are_named_by_what_they_are(pd, pl):
+    for library in (pd, pl):
+        keys, values = library.Series(["a", "b", "a"]), library.Series([1, 2, 4])
+        for op in ("sum", "min", "max", "mean", "count"):
+            assert gh.group_reduce(keys, values, op)[1].name == op
+        assert [indices.name for indices in gh.join_indexer(keys, keys)] == ["left", "right"]
+
+
+def test_the_row_of_a_null_counts_over_all_chunks(pl):
+    chunks = pl.concat([pl.Series([1, 2]), pl.Series([3, None])], rechunk=False)
+    assert chunks.n_chunks() == 2
+    with pytest.raises(TypeError, match=r"^keys: row 3 is null"):
+        gh.unique(chunks, nulls="refuse")
+    was = _engine.piece(1000)
+    try:
+        with pytest.raises(TypeError, match=r"^keys: row 2500 is null"):
+            gh.unique(pl.Series([*range(2500), None]), nulls="refuse")
+    finally:
+        _engine.piece(was)
