@@ -46,11 +46,17 @@ cdef void start(gpuhash_error *err) noexcept nogil:
     err.message[0] = 0
 
 
-cdef int check(gpuhash_status status, gpuhash_error *err) except -1:
-    """Types and elements that do not belong together are TypeErrors, as everywhere in the package."""
+cdef int check(gpuhash_status status, gpuhash_error *err, int64_t before=0) except -1:
+    """Types and elements that do not belong together are TypeErrors, as everywhere in the package.
+
+    before : rows of the column that were passed on before those of the call, which counts its own.
+    """
     if status == GPUHASH_OK:
         return 0
     message = (<bytes>err.message).decode("utf-8", "replace")
+    if before and message.startswith("row "):
+        _, row, rest = message.split(" ", 2)
+        message = f"row {int(row) + before} {rest}"
     if status == GPUHASH_INVALID_ARGUMENT or status == GPUHASH_UNSUPPORTED:
         raise TypeError(message)
     raise _core.exception_of(status, message)
@@ -125,7 +131,7 @@ cdef class CoreIndex:
         cdef ArrowSchema *type = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
         cdef int64_t *to = NULL if ids is None else <int64_t *>PyArray_DATA(ids)
         cdef int64_t most = PIECE if type.dictionary == NULL else DICTIONARY_PIECE
-        cdef int64_t done, size = 0
+        cdef int64_t done, before = 0, size = 0
         cdef ArrowArray part
         cdef ArrowArray *whole
         cdef gpuhash_error err
@@ -153,8 +159,9 @@ cdef class CoreIndex:
                         status = gpuhash_index_add(index, type, &part, to, &err)
                     else:
                         status = gpuhash_index_find(index, type, &part, to, &err)
-                check(status, &err)
+                check(status, &err, before)
                 done += part.length
+                before += part.length
                 if to != NULL:
                     to += part.length
                 if done >= whole.length:
