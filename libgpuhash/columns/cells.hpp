@@ -151,10 +151,12 @@ inline bool read_word(const column_view& c, int64_t row, const column_type& own,
 /// What a row is to an index.
 enum class found_as : uint8_t { key, null, absent };
 
-/// Encodes rows of several columns.
+/// Encodes rows of several columns, or of one whose cells are more than a word.
 class encoder {
  public:
-  encoder(const rows& given, const row_type& own, bool bits) : given_(given), own_(own), bits_(bits) {
+  /// column: of rows of one column, that column, or the values of its dictionary.
+  encoder(const rows& given, const column_view& column, const row_type& own, bool bits)
+      : given_(given), column_(column), own_(own), bits_(bits) {
     for (const column_type& t : own.columns) words_ += t.words();
   }
   size_t fixed_bytes() const { return (own_.columns.size() + 7) / 8 + 8 * words_; }
@@ -185,7 +187,8 @@ class encoder {
         if (what == found_as::key) what = found_as::null;
       } else if (own.variable() && c->type->variable()) {
         const std::string_view s = c->string(at);
-        const uint64_t length = s.size();
+        const uint64_t length = own.holds(s.size()) ? s.size() : 0;
+        if (length != s.size()) what = found_as::absent;
         std::memcpy(word, &length, 8);
         if (length) std::memcpy(tail, s.data(), length);
         tail += length;
@@ -204,7 +207,8 @@ class encoder {
  private:
   // Where the cell of a column lies, in the column or in its dictionary; NULL: it is null.
   const column_view* source(size_t i, int64_t* row) const {
-    const column_view* c = &given_.columns[i < given_.columns.size() ? i : 0];  // there may be one of nulls alone
+    const column_view* c = own_.single() ? &column_ : &given_.columns[i < given_.columns.size() ? i : 0];
+    // There may be one of nulls alone.
     if (!c->valid(*row) || c->type->kind == family::null) return nullptr;
     if (!c->values) return c;
     *row = c->dictionary_index(*row);
@@ -212,6 +216,7 @@ class encoder {
   }
 
   const rows& given_;
+  const column_view& column_;
   const row_type& own_;
   bool bits_;
   size_t words_ = 0;

@@ -26,7 +26,7 @@ template <class Key>
 class gatherer {
  public:
   gatherer(const batch& b, const row_type& own, bool bits, bool keep_nulls, uint64_t seed)
-      : b_(b), own_(own), encode_(b.given, own, bits), bits_(bits), keep_nulls_(keep_nulls), seed_(seed) {}
+      : b_(b), own_(own), encode_(b.given, *b.column, own, bits), bits_(bits), keep_nulls_(keep_nulls), seed_(seed) {}
 
   /// Rows begin .. end - 1, whose items count rows from `from`. Bytes of encoded rows go to `bytes`.
   gathered operator()(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes) const {
@@ -59,11 +59,13 @@ class gatherer {
     if (c.type->how == layout::views) {
       const view_cell* v = static_cast<const view_cell*>(c.data) + c.first + row;
       const char* const cell = reinterpret_cast<const char*>(v);
+      if (!own_.columns[0].holds(size_t(v->length))) return found_as::absent;
       *key = v->length <= 12 ? bytes_key::of(v->head, uint32_t(v->length), cell + sizeof(*v))
                              : bytes_key::of(viewed(c, row).data(), uint32_t(v->length), nullptr);
       return found_as::key;
     }
     const std::string_view s = c.string(row);
+    if (!own_.columns[0].holds(s.size())) return found_as::absent;
     *key = bytes_key::of(s.data(), uint32_t(s.size()), c.end ? c.end : s.data() + s.size());
     return found_as::key;
   }

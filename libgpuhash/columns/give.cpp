@@ -125,27 +125,46 @@ struct giver {
   std::vector<column_writer>& writers;
   size_t next = 0;
 
-  void give(ArrowSchema* s, ArrowArray* a) {
+  /// Both structs as a whole. Throws bad_alloc, and they are untouched.
+  void give(ArrowSchema* schema, ArrowArray* array) {
+    ArrowSchema s = {};
+    ArrowArray a = {};
+    try {
+      give_column(&s, &a);
+    } catch (...) {
+      if (s.release) s.release(&s);
+      if (a.release) a.release(&a);
+      throw;
+    }
+    *schema = s;
+    *array = a;
+  }
+
+ private:
+  // Both are complete before their fields are, so that what there is can be released.
+  void give_column(ArrowSchema* s, ArrowArray* a) {
     const size_t at = next++;
     const column_type& t = type.columns[at];
     auto own = std::make_unique<schema_node>();
     own->name = t.name;
     own->format = writers[at].finish(a);
-    *s = {};
-    s->flags = t.nullable || a->null_count ? ARROW_FLAG_NULLABLE : 0;
-    s->release = release;
+    schema_node& schemas = *own;
     node& arrays = *static_cast<node*>(a->private_data);
-    for (uint32_t i = 0; i < t.fields; ++i) {
-      own->pointers.push_back(&own->schemas.emplace_back());
-      arrays.pointers.push_back(&arrays.arrays.emplace_back());
-      give(own->pointers.back(), arrays.pointers.back());
-      s->n_children = a->n_children = int64_t(i) + 1;
-    }
-    s->children = own->pointers.data();
-    a->children = arrays.pointers.data();
+    s->flags = t.nullable || a->null_count ? ARROW_FLAG_NULLABLE : 0;
     s->format = own->format.c_str();
     s->name = own->name.c_str();
     s->private_data = own.release();
+    s->release = release;
+    schemas.pointers.reserve(t.fields);
+    arrays.pointers.reserve(t.fields);
+    s->children = schemas.pointers.data();
+    a->children = arrays.pointers.data();
+    for (uint32_t i = 0; i < t.fields; ++i) {
+      schemas.pointers.push_back(&schemas.schemas.emplace_back());
+      arrays.pointers.push_back(&arrays.arrays.emplace_back());
+      s->n_children = a->n_children = int64_t(i) + 1;
+      give_column(schemas.pointers.back(), arrays.pointers.back());
+    }
   }
 };
 

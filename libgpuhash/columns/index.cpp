@@ -116,13 +116,14 @@ class index_of final : public index {
 
   bool same_cells(const row_type& type) const {
     if (type.columns.size() != type_.columns.size()) return false;
-    for (size_t i = 0; i < type_.columns.size(); ++i)
-      if (type.columns[i].kind != type_.columns[i].kind ||
-          (!type_.columns[i].variable() && (type.columns[i].width != type_.columns[i].width ||
-                                            type.columns[i].is_signed != type_.columns[i].is_signed ||
-                                            type.columns[i].nanoseconds != type_.columns[i].nanoseconds ||
-                                            type.columns[i].scale != type_.columns[i].scale)))
+    for (size_t i = 0; i < type_.columns.size(); ++i) {
+      const column_type &a = type.columns[i], &b = type_.columns[i];
+      if (a.kind != b.kind) return false;
+      if (b.variable() && b.how != layout::fixed_bytes) continue;  // which holds any number of bytes
+      if (a.how != b.how || a.width != b.width || a.is_signed != b.is_signed || a.nanoseconds != b.nanoseconds ||
+          a.scale != b.scale)
         return false;
+    }
     return true;
   }
   gpuhash_status refuse_rows(const row_type& type, const rows& given, gpuhash_error* err) const {
@@ -161,13 +162,19 @@ class index_of final : public index {
       const index_of& self;
       const batch& b;
       int64_t* ids;
+      std::atomic<bool> memory{true};
     } all{*this, b, ids};
     const auto body = [](void* context, size_t i) {
-      const work& w = *static_cast<work*>(context);
-      w.self.find_piece(w.b, int64_t(i) * piece, std::min(int64_t(i + 1) * piece, w.b.length), w.ids);
+      work& w = *static_cast<work*>(context);
+      try {
+        w.self.find_piece(w.b, int64_t(i) * piece, std::min(int64_t(i + 1) * piece, w.b.length), w.ids);
+      } catch (const std::bad_alloc&) {
+        w.memory = false;
+      }
     };
     const uint32_t threads = b.length < alone ? 1 : settings_.threads;
     parallel(threads, size_t((b.length + piece - 1) / piece), body, &all);
+    if (!all.memory) throw std::bad_alloc();
   }
 
   void find_piece(const batch& b, int64_t begin, int64_t end, int64_t* ids) const {
@@ -231,8 +238,12 @@ class index_of final : public index {
     for (int64_t begin = 0; begin < b.length; begin += slice) {
       const int64_t end = std::min(begin + slice, b.length);
       int64_t* const mine = ids ? ids + begin : nullptr;
-      if (mine) std::fill_n(mine, end - begin, absent_id);
-      all &= divide ? add_divided(b, begin, end, mine, &memory) : add_alone(b, begin, end, mine);
+      if (mine) std::fill_n(mine, end - begin, not_added);
+      try {
+        all &= divide ? add_divided(b, begin, end, mine, &memory) : add_alone(b, begin, end, mine);
+      } catch (const std::bad_alloc&) {  // before these rows were served
+        all = false;
+      }
     }
     return all;
   }
@@ -255,22 +266,31 @@ class index_of final : public index {
       const gathered g = read(at, at + n, begin, items.data(), &bytes);
       const bool room = room_for_ids(n);
       all &= room && g.absent < 0;
+      if (ids) std::fill_n(ids + (at - begin), n, absent_id);
       in_groups(items.data(), g.items, [&](const item_type& i, const partition<Key>&) {
-        if (ids) ids[i.row] = not_added;
-        if (!room) return;
-        const uint32_t part = part_of(i);
-        auto& p = parts_[part];
-        bool fresh = false;
-        const uint32_t number = p.add(i, uint32_t(size_), &fresh);
-        if (fresh) {
-          if (parts_.size() > 1) places_.push_back(number * parts_.size() + part);
-          ++size_;
+        int64_t id = not_added;
+        try {
+          if (room) id = add_one(i, weight(b, begin, i));
+        } catch (const std::bad_alloc&) {
+          all = false;
         }
-        p.at(number).count += weight(b, begin, i);
-        if (ids) ids[i.row] = p.at(number).id;
+        if (ids) ids[i.row] = id;
       });
     }
     return all;
+  }
+  // The id of an item, for which there is room. Throws bad_alloc, and nothing has changed.
+  uint32_t add_one(const item_type& i, uint64_t times) {
+    const uint32_t part = part_of(i);
+    auto& p = parts_[part];
+    bool fresh = false;
+    const uint32_t number = p.add(i, uint32_t(size_), &fresh);
+    if (fresh) {
+      if (parts_.size() > 1) places_.push_back(number * parts_.size() + part);
+      ++size_;
+    }
+    p.at(number).count += times;
+    return p.at(number).id;
   }
   uint64_t weight(const batch& b, int64_t begin, const item_type& i) const {
     return b.weights ? uint64_t(b.weights[begin + i.row]) : 1;
@@ -299,10 +319,7 @@ class index_of final : public index {
   bool add_divided(const batch& b, int64_t begin, int64_t end, int64_t* ids, slice_memory* memory) {
     const auto rows = size_t(end - begin), pieces = size_t((end - begin + piece - 1) / piece);
     slice_memory& m = *memory;
-    if (!room_for_ids(end - begin)) {
-      if (ids) std::fill_n(ids, rows, not_added);
-      return false;
-    }
+    if (!room_for_ids(end - begin)) return false;
     m.items.resize(rows);
     m.starts.resize(pieces * (parts_.size() + 1));
     m.firsts.assign((rows + 63) / 64, 0);
@@ -310,6 +327,7 @@ class index_of final : public index {
     m.fresh.resize(parts_.size());
     m.known.resize(parts_.size());
     if (m.bytes.size() < pieces) m.bytes.resize(pieces);
+    if (ids) std::fill_n(ids, rows, absent_id);
     slice_work work{*this, b, m, begin, end, ids};
     const auto run = [&](size_t n, void (*body)(void*, size_t)) { parallel(settings_.threads, n, body, &work); };
     run(pieces,

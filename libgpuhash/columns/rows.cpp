@@ -89,10 +89,11 @@ struct reader {
   template <class Offset>
   gpuhash_status check_offsets(size_t at, column_view* view) const {
     const auto* p = static_cast<const Offset*>(view->offsets) + view->first;
-    Offset back = 0;  // negative where an offset goes back
+    using number = std::make_unsigned_t<Offset>;  // whose differences wrap
     constexpr Offset most = std::is_same_v<Offset, int32_t> ? INT32_MAX : Offset(longest);
-    for (int64_t i = 0; i < view->length; ++i) back |= Offset(p[i + 1] - p[i]) | p[i];
-    if (p[0] < 0 || p[view->length] > most || back < 0) return wrong(at, "has offsets that go back");
+    Offset back = p[view->length];  // negative where an offset is, or goes back
+    for (int64_t i = 0; i < view->length; ++i) back |= Offset(number(p[i + 1]) - number(p[i])) | p[i];
+    if (p[view->length] > most || back < 0) return wrong(at, "has offsets that go back");
     if (sizeof(Offset) == 8) {
       Offset wide = 0;
       for (int64_t i = 0; i < view->length; ++i) wide |= p[i + 1] - p[i] > Offset(UINT32_MAX - 1) ? 1 : 0;
@@ -136,6 +137,8 @@ struct reader {
     values->length = a->dictionary->length;
     if (n_buffers > 0 && a->dictionary->null_count != 0)
       values->validity = static_cast<const uint8_t*>(a->dictionary->buffers[0]);
+    if (a->dictionary->null_count > 0 && values->validity == nullptr && n_buffers > 0)
+      return wrong(at, "has a dictionary with nulls and no bitmap that says which");
     if (const gpuhash_status s = read_cells(a->dictionary, plain, at, values.get())) return s;
     view->values = std::move(values);
     const int64_t n = view->values->length;

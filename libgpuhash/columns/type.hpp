@@ -48,7 +48,8 @@ struct column_type {
   std::string format;                                           // Arrow's, of the cells or of a dictionary's values
   std::string name;                                             // the field's
   bool variable() const { return how >= layout::fixed_bytes; }  // bytes of any number, or of the column's own
-  uint32_t words() const {                                      // of 8 bytes in an encoded row
+  bool holds(size_t bytes) const { return how != layout::fixed_bytes || bytes == width; }  // of text and bytes
+  uint32_t words() const {  // of 8 bytes in an encoded row
     return kind == family::decimal ? 2 : kind == family::structure || kind == family::null ? 0 : 1;
   }
 };

@@ -3,6 +3,7 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 
@@ -81,7 +82,16 @@ gpuhash_status gpuhash_index_add(gpuhash_index* index, const ArrowSchema* type, 
   return guarded(err, [&]() -> gpuhash_status {
     row_type t;
     rows r;
-    if (const gpuhash_status s = read_batch(index, type, array, &t, &r, err)) return s;
+    const auto none_added = [&] {
+      if (ids && array && array->release && array->length > 0) std::fill_n(ids, array->length, -2);
+    };
+    try {
+      if (const gpuhash_status s = read_batch(index, type, array, &t, &r, err)) return s;
+    } catch (const std::bad_alloc&) {
+      none_added();
+      throw;
+    }
+    none_added();  // where memory runs out before the first is
     std::unique_lock lock(index->own->mutex);
     return index->own->add(t, r, ids, err);
   });
@@ -121,7 +131,8 @@ gpuhash_status gpuhash_index_counts(gpuhash_index* index, uint64_t first, uint64
       return fail(err, GPUHASH_UNSUPPORTED, "the index does not count; create it with config.counts = 1");
     std::shared_lock lock(index->own->mutex);
     const uint64_t size = index->own->size();
-    if (counts == nullptr || first > size || count > size - first)
+    if (counts == nullptr && count > 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "counts is NULL");
+    if (first > size || count > size - first)
       return fail(err, GPUHASH_INVALID_ARGUMENT, "counts of keys %llu to %llu are asked for, and the index has %llu",
                   (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)size);
     index->own->counts(first, count, counts);

@@ -144,7 +144,7 @@ def test_without_ids(name, threads):
     assert [same(k) for k in pa.array(index.keys(0, index.size)).to_pylist()] == model(array.to_pylist())[1]
 
 
-@pytest.mark.parametrize("values", ["string", "int64", "binary", "double"])
+@pytest.mark.parametrize("values", ["string", "int64", "binary", "double", "decimal"])
 @pytest.mark.parametrize("width", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
 @THREADS
 def test_dictionaries_are_their_values(values, width, threads):
@@ -189,6 +189,14 @@ def test_nulls_that_are_refused():
     assert index.size == 0
     index.add(schema, [pa.array(["a"]).__arrow_c_array__()[1]])
     assert index.size == 1
+
+
+def test_rows_that_are_refused_are_counted_from_the_first_chunk():
+    for n in (3, 70_000, 70_001, 150_000):
+        chunks = [pa.array(range(n)), pa.array([1, None, 3])]
+        index = CoreIndex(pa.int64().__arrow_c_schema__(), nulls="refuse")
+        with pytest.raises(TypeError, match=f"row {n + 1} is null"):
+            index.add(pa.int64().__arrow_c_schema__(), [c.__arrow_c_array__()[1] for c in chunks])
 
 
 # ---- two types -------------------------------------------------------------------------------------------------------

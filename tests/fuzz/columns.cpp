@@ -92,7 +92,8 @@ void views(bytes& in, array* a, int64_t rows, bool sound) {
     if (!sound && in.byte() < 8)
       p[i].length = int32_t(value(in)), p[i].heap = int32_t(value(in)), p[i].offset = int32_t(value(in));
   }
-  memcpy(a->room(8 * sizes.size()), sizes.data(), 8 * sizes.size());
+  uint8_t* const lengths = a->room(8 * sizes.size());
+  if (!sizes.empty()) memcpy(lengths, sizes.data(), 8 * sizes.size());
   if (sizes.empty()) a->buffers.back() = nullptr;
 }
 
@@ -161,7 +162,7 @@ std::unique_ptr<array> make(bytes& in, const std::string& format, int64_t length
   a->data.buffers = a->buffers.data();
   a->data.release = keep;
   if (!sound) switch (in.byte()) {
-      case 0: a->data.n_buffers -= 1; break;
+      case 0: a->data.n_buffers -= format[0] == 'v' ? a->data.n_buffers : 1; break;  // the last one has sizes
       case 1: a->data.buffers = nullptr; break;
       case 2: a->data.n_children += 1; break;
       case 3: a->data.length = -1; break;

@@ -1,0 +1,741 @@
+// The index of <gpuhash/columns.h> against std::map, with memory that runs out, and with structs that are wrong:
+//
+//     index_test [ROUNDS]        prints what did not hold
+//
+// Compiled with blocks, groups, pieces and slices of few rows. Cells are read here once more, by a reader that knows
+// nothing of the library's; buffers are as long as they have to be, so that AddressSanitizer watches their ends.
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gpuhash/columns.h"
+#include "libgpuhash/columns/keys.hpp"
+
+// ---- memory that runs out --------------------------------------------------------------------------------------------
+
+static std::atomic<long> allocations_left{-1};  // below 0: any number
+
+static void* allocate(size_t n) {
+  if (allocations_left.load() >= 0 && allocations_left.fetch_sub(1) == 0) {
+    allocations_left = 0;  // and so does every later one
+    return nullptr;
+  }
+  return malloc(n ? n : 1);
+}
+[[gnu::noinline]] void* operator new(size_t n) {
+  if (void* const p = allocate(n)) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void* operator new[](size_t n) { return operator new(n); }
+[[gnu::noinline]] void* operator new(size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
+[[gnu::noinline]] void* operator new[](size_t n, const std::nothrow_t&) noexcept { return allocate(n); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { free(p); }
+[[gnu::noinline]] void operator delete[](void* p) noexcept { free(p); }
+[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { free(p); }
+[[gnu::noinline]] void operator delete[](void* p, size_t) noexcept { free(p); }
+
+namespace {
+
+using std::string;
+using std::vector;
+
+int wrong = 0;
+string now;  // what is tested
+#define EXPECT(condition)                                                                                          \
+  do {                                                                                                             \
+    if (!(condition)) {                                                                                            \
+      static int times = 0;                                                                                        \
+      if (++wrong, ++times < 4) std::printf("line %d, %s: %s does not hold\n", __LINE__, now.c_str(), #condition); \
+    }                                                                                                              \
+  } while (false)
+
+uint64_t state = 1;
+uint64_t draw(uint64_t n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return (state >> 33) % n;
+}
+
+// ---- columns ---------------------------------------------------------------------------------------------------------
+
+struct column {
+  string format, name;
+  ArrowSchema schema{};
+  ArrowArray array{};
+  vector<std::unique_ptr<char[]>> memory;
+  vector<const void*> buffers;
+  vector<std::unique_ptr<column>> fields;
+  vector<ArrowSchema*> schemas;
+  vector<ArrowArray*> arrays;
+  std::unique_ptr<column> dictionary;
+
+  char* room(size_t n) {
+    memory.emplace_back(new char[n]());
+    buffers.push_back(memory.back().get());
+    return memory.back().get();
+  }
+  template <class T>
+  T* at(size_t buffer) const {
+    return static_cast<T*>(const_cast<void*>(buffers[buffer]));
+  }
+};
+
+void keep(ArrowSchema*) {}
+void keep(ArrowArray*) {}
+
+// Words that differ in one byte, of lengths at which something changes.
+string word() {
+  static const size_t lengths[] = {0, 1, 3, 4, 5, 8, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 48, 49, 64, 65, 70};
+  string w(lengths[draw(std::size(lengths))], 'a');
+  if (!w.empty() && draw(2)) w[draw(w.size())] = draw(2) ? 'b' : '\0';
+  return w;
+}
+
+using maker = std::function<std::unique_ptr<column>(int64_t rows)>;
+
+std::unique_ptr<column> start(const char* format, int64_t rows, bool nulls) {
+  auto c = std::make_unique<column>();
+  c->format = format, c->name = "x";
+  const int64_t offset = int64_t(draw(12)), all = rows + offset;
+  c->schema = {c->format.c_str(), c->name.c_str(), nullptr, ARROW_FLAG_NULLABLE, 0, nullptr, nullptr, keep, nullptr};
+  c->array.length = rows, c->array.offset = offset, c->array.release = keep;
+  c->array.null_count = nulls ? -1 : 0;
+  char* const valid = c->room(size_t(all + 7) / 8);
+  for (int64_t i = 0; i < all; ++i)
+    if (!nulls || draw(6)) valid[i / 8] = char(valid[i / 8] | 1 << i % 8);
+  return c;
+}
+std::unique_ptr<column> finish(std::unique_ptr<column> c) {
+  c->array.n_buffers = int64_t(c->buffers.size());
+  c->array.buffers = c->buffers.data();
+  c->array.n_children = c->schema.n_children = int64_t(c->fields.size());
+  for (auto& f : c->fields) c->schemas.push_back(&f->schema), c->arrays.push_back(&f->array);
+  c->schema.children = c->schemas.data();
+  c->array.children = c->arrays.data();
+  if (c->dictionary) c->schema.dictionary = &c->dictionary->schema, c->array.dictionary = &c->dictionary->array;
+  return c;
+}
+
+template <class Offset>
+std::unique_ptr<column> text(const char* format, int64_t rows, bool nulls) {
+  auto c = start(format, rows, nulls);
+  const int64_t all = rows + c->array.offset;
+  auto* const offsets = reinterpret_cast<Offset*>(c->room(sizeof(Offset) * size_t(all + 1)));
+  string bytes = "??";  // which belong to none
+  for (int64_t i = 0; i <= all; ++i) {
+    offsets[i] = Offset(bytes.size());
+    if (i < all) bytes += word();
+  }
+  memcpy(c->room(bytes.size()), bytes.data(), bytes.size());
+  return finish(std::move(c));
+}
+struct view {
+  int32_t length;
+  char head[4];
+  int32_t heap, offset;
+};
+std::unique_ptr<column> views(int64_t rows, bool nulls) {
+  auto c = start("vu", rows, nulls);
+  const int64_t all = rows + c->array.offset;
+  auto* const cells = reinterpret_cast<view*>(c->room(sizeof(view) * size_t(all)));
+  string heaps[2];
+  for (int64_t i = 0; i < all; ++i) {
+    const string w = word();
+    memset(&cells[i], '?', sizeof(view));  // behind short words
+    cells[i].length = int32_t(w.size());
+    memcpy(cells[i].head, w.data(), std::min<size_t>(w.size(), w.size() <= 12 ? 12 : 4));
+    if (w.size() <= 12) continue;
+    cells[i].heap = int32_t(draw(2));
+    cells[i].offset = int32_t(heaps[cells[i].heap].size());
+    heaps[cells[i].heap] += w;
+  }
+  for (const string& h : heaps) memcpy(c->room(h.size()), h.data(), h.size());
+  auto* const sizes = reinterpret_cast<int64_t*>(c->room(16));
+  sizes[0] = int64_t(heaps[0].size()), sizes[1] = int64_t(heaps[1].size());
+  return finish(std::move(c));
+}
+// Cells of so many bytes, of which the first are drawn from `distinct` numbers.
+std::unique_ptr<column> cells(const char* format, size_t width, int64_t rows, bool nulls, uint64_t distinct = 200) {
+  auto c = start(format, rows, nulls);
+  const int64_t all = rows + c->array.offset;
+  char* const p = c->room(width * size_t(all));
+  for (int64_t i = 0; i < all; ++i) {
+    const uint64_t v[3] = {draw(distinct), 0, 0};
+    memcpy(p + size_t(i) * width, v, width);
+  }
+  return finish(std::move(c));
+}
+std::unique_ptr<column> bits(int64_t rows, bool nulls) {
+  auto c = start("b", rows, nulls);
+  const size_t n = size_t(rows + c->array.offset + 7) / 8;
+  char* const p = c->room(n);
+  for (size_t i = 0; i < n; ++i) p[i] = char(draw(256));
+  return finish(std::move(c));
+}
+std::unique_ptr<column> rows_of(int64_t rows, bool nulls, const vector<maker>& fields) {
+  auto c = start("+s", rows, nulls);
+  for (const maker& f : fields) {
+    c->fields.push_back(f(rows + c->array.offset));
+    c->fields.back()->name = string(1, char('a' + c->fields.size() - 1));
+    c->fields.back()->schema.name = c->fields.back()->name.c_str();
+  }
+  return finish(std::move(c));
+}
+std::unique_ptr<column> numbers_of(const char* format, size_t width, int64_t rows, bool nulls, const maker& values) {
+  auto c = cells(format, width, rows, nulls, 40);
+  c->dictionary = values(40);
+  return finish(std::move(c));
+}
+
+// What a cell is, in words.
+string cell(const ArrowSchema& s, const ArrowArray& a, int64_t row) {
+  const string f = s.format;
+  if (f == "n") return "null";
+  const int64_t at = a.offset + row;
+  const auto* const valid = static_cast<const uint8_t*>(a.buffers[0]);
+  if (valid && a.null_count != 0 && !(valid[at / 8] >> at % 8 & 1)) return "null";
+  if (f == "+s") {
+    string all = "{";
+    for (int64_t i = 0; i < s.n_children; ++i) all += cell(*s.children[i], *a.children[i], at) + ",";
+    return all + "}";
+  }
+  const auto* const p = static_cast<const char*>(a.buffers[1]);
+  const auto number = [&](size_t width) {
+    int64_t v = 0;
+    memcpy(&v, p + size_t(at) * width, width);
+    return v;
+  };
+  if (s.dictionary) return cell(*s.dictionary, *a.dictionary, number(f == "c" || f == "C" ? 1 : f == "S" ? 2 : 4));
+  if (f == "u" || f == "U") {
+    const size_t width = f == "u" ? 4 : 8;
+    int64_t ends[2] = {};
+    for (int i = 0; i < 2; ++i) memcpy(&ends[i], p + size_t(at + i) * width, width);
+    return "'" + string(static_cast<const char*>(a.buffers[2]) + ends[0], size_t(ends[1] - ends[0])) + "'";
+  }
+  if (f == "vu") {
+    const view* v = static_cast<const view*>(a.buffers[1]) + at;
+    const char* const text = v->length <= 12 ? v->head : static_cast<const char*>(a.buffers[2 + v->heap]) + v->offset;
+    return "'" + string(text, size_t(v->length)) + "'";
+  }
+  if (f[0] == 'w') return "'" + string(p + at * atoi(s.format + 2), size_t(atoi(s.format + 2))) + "'";
+  if (f == "b") return p[at / 8] >> at % 8 & 1 ? "true" : "false";
+  if (f == "d:9,2") return std::to_string(static_cast<const int64_t*>(a.buffers[1])[2 * at]);
+  return std::to_string(number(f == "S" ? 2 : f == "i" ? 4 : 8));
+}
+bool has_null(const string& c) {
+  return c == "null" || c.find("{null,") == 0 || c.find(",null,") != string::npos || c.find("{null,") != string::npos;
+}
+
+// ---- against a map ---------------------------------------------------------------------------------------------------
+
+gpuhash_error err = GPUHASH_ERROR_INIT;
+
+struct index_and_map {
+  gpuhash_index* index = nullptr;
+  gpuhash_index_config config = GPUHASH_INDEX_CONFIG_INIT;
+  bool fields;
+  std::map<string, int64_t> numbers;
+  vector<string> keys;
+  vector<int64_t> counts;
+
+  index_and_map(const column& c, uint32_t threads, uint32_t nulls, uint64_t expected = 0) {
+    fields = c.schema.n_children > 0;
+    config.threads = threads, config.nulls = nulls, config.counts = 1, config.seed = 5, config.expected = expected;
+    EXPECT(gpuhash_index_create(&c.schema, &config, &index, &err) == GPUHASH_OK);
+  }
+  ~index_and_map() { gpuhash_index_destroy(index); }
+
+  vector<int64_t> expected(const column& c, bool add) {
+    vector<int64_t> ids;
+    for (int64_t i = 0; i < c.array.length; ++i) {
+      const string k = cell(c.schema, c.array, i);
+      int64_t id = -1;
+      if (config.nulls == GPUHASH_NULLS_GROUP || !has_null(k)) {
+        const auto known = numbers.find(k);
+        if (known != numbers.end()) {
+          id = known->second;
+        } else if (add) {
+          id = numbers[k] = int64_t(keys.size());
+          keys.push_back(k), counts.push_back(0);
+        }
+        if (add) ++counts[size_t(id)];
+      }
+      ids.push_back(id);
+    }
+    return ids;
+  }
+  void add(const column& c, bool with_ids = true) {
+    vector<int64_t> ids(size_t(c.array.length), -9);
+    EXPECT(gpuhash_index_add(index, &c.schema, &c.array, with_ids ? ids.data() : nullptr, &err) == GPUHASH_OK);
+    const vector<int64_t> mine = expected(c, true);
+    EXPECT(!with_ids || ids == mine);
+  }
+  void find(const column& c) {
+    vector<int64_t> ids(size_t(c.array.length), -9);
+    EXPECT(gpuhash_index_find(index, &c.schema, &c.array, ids.data(), &err) == GPUHASH_OK);
+    EXPECT(ids == expected(c, false));
+  }
+  void look() {
+    gpuhash_index_info info{sizeof(info), 0, 0, 0};
+    EXPECT(gpuhash_index_get_info(index, &info, &err) == GPUHASH_OK);
+    EXPECT(info.size == keys.size());
+    const auto null = numbers.find("null");
+    EXPECT(info.null == (null == numbers.end() || fields ? -1 : null->second));
+    const uint64_t n = std::min<uint64_t>(info.size, keys.size());
+    vector<int64_t> times(size_t(n), -9);
+    EXPECT(gpuhash_index_counts(index, 0, n, times.data(), &err) == GPUHASH_OK);
+    EXPECT(times == vector<int64_t>(counts.begin(), counts.begin() + int64_t(n)));
+    for (const uint64_t first : {uint64_t{0}, n / 3}) {
+      ArrowSchema schema{};
+      ArrowArray array{};
+      EXPECT(gpuhash_index_keys(index, first, n - first, &schema, &array, &err) == GPUHASH_OK);
+      EXPECT(array.length == int64_t(n - first));
+      int64_t nulls = 0;
+      for (uint64_t i = first; i < n; ++i) {
+        const string k = cell(schema, array, int64_t(i - first));
+        EXPECT(k == keys[i]);
+        nulls += k == "null";
+      }
+      EXPECT(array.null_count == nulls);
+      schema.release(&schema);
+      array.release(&array);
+      EXPECT(schema.release == nullptr && array.release == nullptr);
+    }
+  }
+};
+
+using kind = std::pair<const char*, maker>;
+vector<kind> kinds(bool nulls) {
+  const maker wide = [=](int64_t n) { return cells("i", 4, n, nulls, 20); };
+  const maker words = [=](int64_t n) { return text<int32_t>("u", n, nulls); };
+  const maker decimals = [=](int64_t n) {
+    auto c = start("d:9,2", n, nulls);  // of 16 bytes
+    const int64_t all = n + c->array.offset;
+    auto* const p = reinterpret_cast<int64_t*>(c->room(16 * size_t(all)));
+    for (int64_t i = 0; i < all; ++i) p[2 * i] = int64_t(draw(9)), p[2 * i + 1] = 0;
+    return finish(std::move(c));
+  };
+  const maker inner = [=](int64_t n) { return rows_of(n, nulls, {wide, words}); };
+  return {{"text", words},
+          {"text of 64 bits", [=](int64_t n) { return text<int64_t>("U", n, nulls); }},
+          {"views", [=](int64_t n) { return views(n, nulls); }},
+          {"w:5", [=](int64_t n) { return cells("w:5", 5, n, nulls, 90); }},
+          {"w:20", [=](int64_t n) { return cells("w:20", 20, n, nulls, 90); }},
+          {"uint16", [=](int64_t n) { return cells("S", 2, n, nulls); }},
+          {"int64", [=](int64_t n) { return cells("l", 8, n, nulls, 1 << 20); }},
+          {"bits", [=](int64_t n) { return bits(n, nulls); }},
+          {"struct", [=](int64_t n) { return rows_of(n, nulls, {wide, words}); }},
+          {"small struct", [=](int64_t n) { return rows_of(n, nulls, {wide}); }},
+          {"nested struct",
+           [=](int64_t n) { return rows_of(n, nulls, {inner, [=](int64_t m) { return bits(m, nulls); }, words}); }},
+          {"struct without fields", [=](int64_t n) { return rows_of(n, nulls, {}); }},
+          {"dictionary", [=](int64_t n) { return numbers_of("c", 1, n, nulls, words); }},
+          {"dictionary of numbers", [=](int64_t n) { return numbers_of("S", 2, n, nulls, wide); }},
+          {"struct with a dictionary",
+           [=](int64_t n) {
+             return rows_of(n, nulls, {[=](int64_t m) { return numbers_of("i", 4, m, nulls, words); }, wide});
+           }},
+          {"decimals", decimals},
+          {"dictionary of decimals", [=](int64_t n) { return numbers_of("C", 1, n, nulls, decimals); }}};
+}
+
+void against_a_map() {
+  for (const bool nulls : {false, true})
+    for (const kind& k : kinds(nulls))
+      for (const uint32_t threads : {1u, 2u, 3u})
+        for (const uint32_t how : {GPUHASH_NULLS_GROUP, GPUHASH_NULLS_DROP}) {
+          now = string(k.first) + (nulls ? " with nulls, " : ", ") + std::to_string(threads) + " threads, nulls " +
+                std::to_string(how);
+          index_and_map both(*k.second(0), threads, how, draw(2) ? 0 : 100);
+          both.look();
+          for (const int64_t n : {0, 1, 7, 64, 3, 150}) {
+            const auto c = k.second(n);
+            both.find(*c);
+            both.add(*c, draw(4) != 0);
+            both.find(*c);
+          }
+          both.look();
+        }
+}
+
+// Many keys, so that everything grows several times.
+void many_keys() {
+  for (const uint32_t threads : {1u, 3u}) {
+    now = "many keys";
+    const auto c = cells("l", 8, 3000, false, 1 << 30);
+    index_and_map both(*c, threads, 0);
+    both.add(*c);
+    both.add(*cells("l", 8, 500, false, 1 << 30));
+    both.find(*c);
+    both.look();
+  }
+}
+
+// ---- memory that runs out --------------------------------------------------------------------------------------------
+
+// The ids of an add in which memory ran out after so many allocations. False: it did not.
+bool ran_out(index_and_map& both, const column& c, long after) {
+  vector<int64_t> ids(size_t(c.array.length), -9);
+  gpuhash_error e = GPUHASH_ERROR_INIT;
+  allocations_left = after;
+  const gpuhash_status s = gpuhash_index_add(both.index, &c.schema, &c.array, ids.data(), &e);
+  allocations_left = -1;
+  EXPECT(s == GPUHASH_OK || (s == GPUHASH_NO_MEMORY && e.message[0]));
+  for (size_t i = 0; i < ids.size(); ++i) {  // the rows that were added number their keys as they appear
+    if (ids[i] == -2) {
+      EXPECT(s == GPUHASH_NO_MEMORY);
+      continue;
+    }
+    const string k = cell(c.schema, c.array, int64_t(i));
+    if (both.config.nulls == GPUHASH_NULLS_DROP && has_null(k)) {
+      EXPECT(ids[i] == -1);
+      continue;
+    }
+    const auto known = both.numbers.find(k);
+    const int64_t next = int64_t(both.keys.size());
+    EXPECT(ids[i] == (known == both.numbers.end() ? next : known->second));
+    if (known == both.numbers.end()) both.numbers[k] = next, both.keys.push_back(k), both.counts.push_back(0);
+    ++both.counts[size_t(both.numbers[k])];
+  }
+  return s == GPUHASH_NO_MEMORY;
+}
+
+// Status of a call with memory for so many allocations.
+template <class Call>
+gpuhash_status short_of_memory(long after, Call call) {
+  allocations_left = after;
+  const gpuhash_status s = call();
+  allocations_left = -1;
+  EXPECT(s == GPUHASH_OK || s == GPUHASH_NO_MEMORY);
+  return s;
+}
+
+void memory_runs_out() {
+  for (const kind& k : kinds(true))
+    for (const uint32_t threads : {1u, 3u})
+      for (const uint32_t how : {GPUHASH_NULLS_GROUP, GPUHASH_NULLS_DROP}) {
+        now = string("without memory: ") + k.first + ", " + std::to_string(threads) + " threads";
+        bool out = true;
+        for (long after = 0; out; after += 1 + after / 8) {
+          const auto before = k.second(40), c = k.second(150);
+          index_and_map both(*before, threads, how);
+          both.add(*before);
+          out = ran_out(both, *c, after);
+          both.look();
+          both.add(*c);
+          both.find(*before);
+          both.look();
+        }
+        const auto c = k.second(60);
+        index_and_map both(*c, threads, how);
+        for (long after = 0;; ++after) {
+          gpuhash_index* index = nullptr;
+          const gpuhash_status s =
+              short_of_memory(after, [&] { return gpuhash_index_create(&c->schema, &both.config, &index, &err); });
+          EXPECT((s == GPUHASH_OK) == (index != nullptr));
+          gpuhash_index_destroy(index);
+          if (s == GPUHASH_OK) break;
+        }
+        both.add(*c);
+        vector<int64_t> ids(60, -9);
+        for (long after = 0;; ++after)
+          if (!short_of_memory(after,
+                               [&] { return gpuhash_index_find(both.index, &c->schema, &c->array, ids.data(), &err); }))
+            break;
+        EXPECT(ids == both.expected(*c, false));
+        for (long after = 0;; ++after) {
+          ArrowSchema schema{};
+          ArrowArray array{};
+          const gpuhash_status s = short_of_memory(
+              after, [&] { return gpuhash_index_keys(both.index, 0, both.keys.size(), &schema, &array, &err); });
+          EXPECT((s == GPUHASH_OK) == (schema.release != nullptr) && (s == GPUHASH_OK) == (array.release != nullptr));
+          if (schema.release) schema.release(&schema);
+          if (array.release) array.release(&array);
+          if (s == GPUHASH_OK) break;
+        }
+        both.look();
+      }
+}
+
+// ---- structs that are wrong ------------------------------------------------------------------------------------------
+
+// Both calls refuse them with a sentence that says so, and the index is what it was.
+void refused(column& c, const char* said) {
+  now = said;
+  const auto good = c.format == "vu" ? views(3, false) : nullptr;
+  gpuhash_index* index = nullptr;
+  ArrowSchema schema = c.schema;
+  schema.release = keep;
+  if (gpuhash_index_create(&schema, nullptr, &index, &err) != GPUHASH_OK) {
+    EXPECT(std::strstr(err.message, said));
+    return;
+  }
+  vector<int64_t> ids(64, -9);
+  for (const bool adds : {true, false}) {
+    const gpuhash_status s = adds ? gpuhash_index_add(index, &c.schema, &c.array, ids.data(), &err)
+                                  : gpuhash_index_find(index, &c.schema, &c.array, ids.data(), &err);
+    EXPECT(s == GPUHASH_INVALID_ARGUMENT);
+    EXPECT(s != GPUHASH_OK && std::strstr(err.message, said));
+    if (s != GPUHASH_OK && !std::strstr(err.message, said)) std::printf("    %s\n", err.message);
+  }
+  gpuhash_index_info info{sizeof(info), 0, 0, 0};
+  EXPECT(gpuhash_index_get_info(index, &info, &err) == GPUHASH_OK && info.size == 0);
+  gpuhash_index_destroy(index);
+}
+
+template <class Offset>
+void wrong_offsets(const char* format) {
+  const char* const back = "has offsets that go back";
+  const auto with = [&](int64_t row, Offset offset) {
+    auto c = text<Offset>(format, 9, false);
+    c->template at<Offset>(1)[c->array.offset + row] = offset;
+    refused(*c, back);
+  };
+  const Offset least = std::numeric_limits<Offset>::min(), most = std::numeric_limits<Offset>::max();
+  for (const int64_t row : {0, 4, 9}) with(row, -1), with(row, least), with(row, Offset(least + 3));
+  with(0, most), with(4, most), with(9, 0);
+  if (sizeof(Offset) == 8) {
+    with(9, most), with(9, Offset((uint64_t(1) << 48) + 1));
+    auto c = text<Offset>(format, 9, false);
+    auto* const p = c->template at<Offset>(1) + c->array.offset;
+    p[9] = Offset(uint64_t(p[8]) + UINT32_MAX);
+    refused(*c, "has an element of 4 GiB or more");
+  }
+  auto c = text<Offset>(format, 9, false);
+  c->buffers[1] = nullptr;
+  refused(*c, "has no buffer of offsets");
+  c = text<Offset>(format, 9, false);
+  c->template at<Offset>(1)[c->array.offset + 9] += 1;  // it is not empty
+  c->buffers[2] = nullptr;
+  refused(*c, "has no buffer of bytes");
+}
+
+void wrong_views() {
+  const auto with = [](auto change, const char* said) {
+    auto c = views(9, false);
+    view& v = c->at<view>(1)[c->array.offset + 8];
+    v.length = 13, v.heap = 1, v.offset = 0;
+    if (c->at<int64_t>(4)[1] < 13) return;
+    change(*c, v);
+    refused(*c, said);
+  };
+  for (int i = 0; i < 8; ++i) {
+    const char* const beyond = "has a view that points beyond its buffers";
+    with([](column&, view& v) { v.length = -1; }, beyond);
+    with([](column&, view& v) { v.length = INT32_MIN; }, beyond);
+    with([](column&, view& v) { v.heap = -1; }, beyond);
+    with([](column&, view& v) { v.heap = 2; }, beyond);
+    with([](column&, view& v) { v.offset = -1; }, beyond);
+    with([](column&, view& v) { v.offset = INT32_MAX; }, beyond);
+    with([](column& c, view& v) { v.offset = int32_t(c.at<int64_t>(4)[1]) - 12; }, beyond);
+    with([](column& c, view&) { c.buffers[3] = nullptr; }, beyond);
+    with([](column& c, view&) { c.buffers[4] = nullptr; }, "has no sizes of its buffers");
+    with([](column& c, view&) { c.buffers[1] = nullptr; }, "has no buffer of views");
+    with([](column& c, view&) { c.array.n_buffers = 2; }, "has too few buffers");
+  }
+}
+
+void wrong_structs() {
+  for (const kind& k : kinds(false)) {
+    const auto with = [&](auto change, const char* said) {
+      auto c = k.second(9);
+      change(*c);
+      refused(*c, said);
+    };
+    const char* const range = "has a length or an offset out of range";
+    with([](column& c) { c.array.release = nullptr; }, "is NULL or was released");
+    with([](column& c) { c.schema.release = nullptr; }, "the ArrowSchema is NULL or has no format");
+    with([](column& c) { c.schema.format = nullptr; }, "the ArrowSchema is NULL or has no format");
+    with([](column& c) { c.array.length = -1; }, range);
+    with([](column& c) { c.array.length = (int64_t(1) << 48) + 1; }, range);
+    with([](column& c) { c.array.offset = -1; }, range);
+    with([](column& c) { c.array.offset = (int64_t(1) << 48) + 1; }, range);
+    with([](column& c) { c.array.null_count = 10; }, "has a count of nulls out of range");
+    with([](column& c) { c.array.null_count = -2; }, "has a count of nulls out of range");
+    with([](column& c) { c.array.n_buffers -= c.format == "vu" ? 3 : 1; }, "has too few buffers");
+    with([](column& c) { c.array.buffers = nullptr; }, "has too few buffers");
+    with([](column& c) { c.array.null_count = 1, c.buffers[0] = nullptr; }, "has nulls and no bitmap that says which");
+    if (k.second(0)->buffers.size() == 2) with([](column& c) { c.buffers[1] = nullptr; }, "has no buffer of cells");
+    if (k.second(0)->dictionary) {
+      with([](column& c) { c.array.dictionary = nullptr; }, "has no dictionary");
+      with([](column& c) { c.dictionary->array.release = nullptr; }, "is NULL or was released");
+      with([](column& c) { c.dictionary->schema.release = nullptr; }, "has an empty dictionary");
+      with([](column& c) { c.dictionary->array.null_count = 1, c.dictionary->buffers[0] = nullptr; },
+           "has a dictionary with nulls and no bitmap that says which");
+      with([](column& c) { c.dictionary->array.n_buffers = 1; }, "has too few buffers");
+      with([](column& c) { c.dictionary->array.length = 0; }, "has an index beyond its dictionary");
+      const auto index = [](column& c, int value) {  // of the last row
+        const size_t width = c.format == "S" ? 2 : 1;
+        memcpy(c.at<char>(1) + size_t(c.array.offset + 8) * width, &value, width);
+      };
+      with([&](column& c) { index(c, 40); }, "has an index beyond its dictionary");
+      with([&](column& c) { index(c, -1); }, "has an index beyond its dictionary");
+    }
+    if (k.second(0)->fields.empty()) continue;
+    with([](column& c) { c.array.n_children -= 1; }, "has another number of fields");
+    with([](column& c) { c.array.children = nullptr; }, "has another number of fields");
+    with([](column& c) { c.schema.children = nullptr; }, "the ArrowSchema has no children");
+    with([](column& c) { c.schema.n_children = -1; }, "the ArrowSchema has no children");
+    with([](column& c) { c.schemas.back() = nullptr; }, "the ArrowSchema is NULL");
+    with([](column& c) { c.arrays.back() = nullptr; }, "is NULL or was released");
+    with([](column& c) { c.fields.back()->array.release = nullptr; }, "is NULL or was released");
+    with([](column& c) { c.fields.back()->array.length -= 1; }, "is shorter than its struct");
+    with([](column& c) { c.array.length += 1; }, "is shorter than its struct");
+    with([](column& c) { c.array.offset += 1; }, "is shorter than its struct");
+  }
+  // Cells that are null may be anything.
+  now = "nulls that are anything";
+  auto c = views(9, true);
+  for (int64_t i = 0; i < 9; ++i) {
+    const int64_t at = c->array.offset + i;
+    if (!(c->at<uint8_t>(0)[at / 8] >> at % 8 & 1)) memset(c->at<view>(1) + at, 0xff, sizeof(view));
+  }
+  index_and_map(*c, 1, 0).add(*c);
+  c = numbers_of("C", 1, 9, true, [](int64_t n) { return text<int32_t>("u", n, true); });
+  for (int64_t i = 0; i < 9; ++i) {
+    const int64_t at = c->array.offset + i;
+    if (!(c->at<uint8_t>(0)[at / 8] >> at % 8 & 1)) c->at<uint8_t>(1)[at] = 0xff;
+  }
+  index_and_map(*c, 1, 0).add(*c);
+}
+
+// ---- what the index cannot hold --------------------------------------------------------------------------------------
+
+void what_does_not_fit() {
+  // Bytes of another number.
+  now = "bytes of 5 bytes";
+  for (const uint32_t threads : {1u, 3u})
+    for (const bool in_struct : {false, true}) {
+      const auto wrap = [&](const maker& m) { return in_struct ? rows_of(30, false, {m}) : m(30); };
+      const auto own = wrap([](int64_t n) { return cells("w:5", 5, n, false, 4); });
+      index_and_map both(*own, threads, 0);
+      both.add(*own);
+      const auto others = {wrap([](int64_t n) { return cells("w:4", 4, n, false, 4); }),
+                           wrap([](int64_t n) { return cells("w:20", 20, n, false, 4); }), wrap([](int64_t n) {
+                             auto c = text<int32_t>("z", n, false);
+                             c->at<int32_t>(1)[c->array.offset + 1] = c->at<int32_t>(1)[c->array.offset];
+                             return c;
+                           })};
+      for (const auto& c : others) {
+        EXPECT(gpuhash_index_add(both.index, &c->schema, &c->array, nullptr, &err) == GPUHASH_INVALID_ARGUMENT);
+        EXPECT(std::strstr(err.message, "row 0 is nothing that an index of"));
+        vector<int64_t> ids(30, -9);
+        EXPECT(gpuhash_index_find(both.index, &c->schema, &c->array, ids.data(), &err) == GPUHASH_OK && ids[0] == -1);
+      }
+      both.look();
+    }
+  // The first row that does not, wherever it is; nothing is added.
+  now = "the first row that does not fit";
+  for (const uint32_t threads : {1u, 3u})
+    for (int64_t row = 0; row < 40; ++row) {
+      auto own = cells("C", 1, 3, false), c = cells("l", 8, 40, false, 9);
+      index_and_map both(*own, threads, 0);
+      for (const int64_t i : {row, std::min<int64_t>(row + 3, 39)})
+        c->at<int64_t>(1)[c->array.offset + i] = draw(2) ? 256 : -1;
+      EXPECT(gpuhash_index_add(both.index, &c->schema, &c->array, nullptr, &err) == GPUHASH_INVALID_ARGUMENT);
+      EXPECT(std::strstr(err.message, ("row " + std::to_string(row) + " is nothing").c_str()));
+      both.look();
+      auto nulls = row % 2 ? cells("C", 1, 40, false, 9)
+                           : numbers_of("C", 1, 40, false, [](int64_t n) { return cells("C", 1, n, false); });
+      nulls->array.null_count = -1;
+      for (const int64_t i : {row, std::min<int64_t>(row + 3, 39)}) {
+        const int64_t at = nulls->array.offset + i;
+        nulls->at<uint8_t>(0)[at / 8] &= uint8_t(~(1 << at % 8));
+      }
+      index_and_map refuses(*own, threads, GPUHASH_NULLS_REFUSE);
+      EXPECT(gpuhash_index_add(refuses.index, &nulls->schema, &nulls->array, nullptr, &err) ==
+             GPUHASH_INVALID_ARGUMENT);
+      EXPECT(std::strstr(err.message, ("row " + std::to_string(row) + " is null").c_str()));
+      refuses.look();
+    }
+}
+
+// ---- keys ------------------------------------------------------------------------------------------------------------
+
+void hashes_and_keys() {
+  using gpuhash::columns::bytes_key;
+  for (size_t n = 0; n < 100; ++n) {
+    now = "bytes of length " + std::to_string(n);
+    string a(n, 'a'), b = a;
+    const auto of = [&](const string& s, size_t behind) {  // so many bytes lie behind, and no more
+      thread_local vector<std::unique_ptr<char[]>> memory;
+      memory.emplace_back(new char[s.size() + behind]);
+      memset(memory.back().get(), 0xee, s.size() + behind);
+      memcpy(memory.back().get(), s.data(), s.size());
+      return bytes_key::of(memory.back().get(), uint32_t(n), memory.back().get() + s.size() + behind);
+    };
+    const bytes_key k = of(a, 0);
+    EXPECT(k.view() == a);
+    for (const size_t behind : {1, 4, 8, 12, 13}) EXPECT(of(a, behind).same(k) && of(a, behind).hash(3) == k.hash(3));
+    EXPECT(k.hash(3) != k.hash(4));
+    for (size_t i = 0; i < n; ++i) {
+      b = a;
+      b[i] = 'b';
+      EXPECT(!of(b, 0).same(k) && !of(b, 12).same(k) && of(b, 0).hash(3) != k.hash(3));
+    }
+    EXPECT(!of(a, 0).same(bytes_key::of((a + "a").c_str(), uint32_t(n + 1), nullptr)));
+  }
+}
+
+// ---- several threads -------------------------------------------------------------------------------------------------
+
+void at_once() {
+  now = "calls at once";
+  const auto c = text<int32_t>("u", 200, true), other = text<int32_t>("u", 200, true);
+  gpuhash_index_config config = GPUHASH_INDEX_CONFIG_INIT;
+  config.threads = 2, config.counts = 1;
+  gpuhash_index* index = nullptr;
+  EXPECT(gpuhash_index_create(&c->schema, &config, &index, &err) == GPUHASH_OK);
+  vector<std::thread> threads;
+  std::atomic<int> bad{0};
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 6; ++i) {
+        gpuhash_error e = GPUHASH_ERROR_INIT;
+        vector<int64_t> ids(200), again(200);
+        const column& mine = t % 2 ? *other : *c;
+        if (gpuhash_index_add(index, &mine.schema, &mine.array, ids.data(), &e)) ++bad;
+        if (gpuhash_index_find(index, &mine.schema, &mine.array, again.data(), &e) || ids != again) ++bad;
+        gpuhash_index_info info{sizeof(info), 0, 0, 0};
+        if (gpuhash_index_get_info(index, &info, &e)) ++bad;
+        vector<int64_t> counts(info.size);
+        if (gpuhash_index_counts(index, 0, info.size, counts.data(), &e)) ++bad;
+        ArrowSchema schema{};
+        ArrowArray array{};
+        if (gpuhash_index_keys(index, 0, info.size, &schema, &array, &e)) return void(++bad);
+        schema.release(&schema), array.release(&array);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT(bad == 0);
+  gpuhash_index_destroy(index);
+}
+
+}  // namespace
+
+int main(int n, char** arguments) {
+  const int rounds = n > 1 ? atoi(arguments[1]) : 1;
+  hashes_and_keys();
+  for (int i = 0; i < rounds; ++i) {
+    state = uint64_t(i) + 1;
+    against_a_map();
+    many_keys();
+    memory_runs_out();
+    wrong_offsets<int32_t>("u");
+    wrong_offsets<int64_t>("U");
+    wrong_views();
+    wrong_structs();
+    what_does_not_fit();
+    at_once();
+  }
+  if (wrong) std::printf("%d checks did not hold\n", wrong);
+  return wrong != 0;
+}

@@ -1,0 +1,40 @@
+"""The index in C++, compiled with blocks of few rows: index_test.cpp says what is expected of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = [*sorted((ROOT / "libgpuhash" / "columns").glob("*.cpp"))]
+SOURCES += [ROOT / "libgpuhash" / "src" / f"{name}.cpp" for name in ("columns", "cpus", "error", "fork", "team")]
+SIZES = ("BLOCK", "GROUP", "PIECE", "SLICE", "ALONE")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "more"),
+    [((3, 2, 5, 13, 6), ("-fsanitize=address,undefined",)), ((1, 1, 1, 1, 1), ()), ((7, 3, 4, 40, 1), ("-fsanitize=thread",))],
+    ids=["address", "smallest", "thread"],
+)
+def test_rows_get_the_ids_of_a_map_and_wrong_structs_are_refused(
+    sizes: tuple[int, ...], more: tuple[str, ...], tmp_path: Path
+) -> None:
+    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    if shutil.which(compiler[0]) is None:
+        pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+    small = [f"-DGPUHASH_COLUMNS_{name}={n}" for name, n in zip(SIZES, sizes, strict=True)]
+    flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", *small]
+    paths = [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}"]
+    sources = [Path(__file__).with_name("index_test.cpp"), *SOURCES]
+    objects = [tmp_path / f"{i}.o" for i in range(len(sources))]
+    for source, target in zip(sources, objects, strict=True):
+        subprocess.run([*compiler, *flags, *more, *paths, "-c", str(source), "-o", str(target)], check=True)
+    program = tmp_path / "index_test"
+    subprocess.run([*compiler, *more, "-pthread", *map(str, objects), "-o", str(program)], check=True)
+    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
