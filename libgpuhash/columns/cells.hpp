@@ -187,8 +187,9 @@ class encoder {
         if (what == found_as::key) what = found_as::null;
       } else if (own.variable() && c->type->variable()) {
         const std::string_view s = c->string(at);
-        const uint64_t length = own.holds(s.size()) ? s.size() : 0;
-        if (length != s.size()) what = found_as::absent;
+        const bool held = own.holds(s.size());
+        const uint64_t length = held ? s.size() : 0;
+        if (!held) what = found_as::absent;
         std::memcpy(word, &length, 8);
         if (length) std::memcpy(tail, s.data(), length);
         tail += length;

@@ -4,12 +4,14 @@
 //
 // Compiled with blocks, groups, pieces and slices of few rows. Cells are read here once more, by a reader that knows
 // nothing of the library's; buffers are as long as they have to be, so that AddressSanitizer watches their ends.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <new>
@@ -94,6 +96,7 @@ void keep(ArrowArray*) {}
 // Words that differ in one byte, of lengths at which something changes.
 string word() {
   static const size_t lengths[] = {0, 1, 3, 4, 5, 8, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 48, 49, 64, 65, 70};
+  if (!draw(80)) return string(3000 + draw(6000), 'c');  // more than a block of the heap
   string w(lengths[draw(std::size(lengths))], 'a');
   if (!w.empty() && draw(2)) w[draw(w.size())] = draw(2) ? 'b' : '\0';
   return w;
@@ -593,14 +596,14 @@ void wrong_structs() {
   }
   // Cells that are null may be anything.
   now = "nulls that are anything";
-  auto c = views(9, true);
-  for (int64_t i = 0; i < 9; ++i) {
+  auto c = views(60, true);
+  for (int64_t i = 0; i < 60; ++i) {
     const int64_t at = c->array.offset + i;
     if (!(c->at<uint8_t>(0)[at / 8] >> at % 8 & 1)) memset(c->at<view>(1) + at, 0xff, sizeof(view));
   }
   index_and_map(*c, 1, 0).add(*c);
-  c = numbers_of("C", 1, 9, true, [](int64_t n) { return text<int32_t>("u", n, true); });
-  for (int64_t i = 0; i < 9; ++i) {
+  c = numbers_of("C", 1, 60, true, [](int64_t n) { return text<int32_t>("u", n, true); });
+  for (int64_t i = 0; i < 60; ++i) {
     const int64_t at = c->array.offset + i;
     if (!(c->at<uint8_t>(0)[at / 8] >> at % 8 & 1)) c->at<uint8_t>(1)[at] = 0xff;
   }
@@ -621,7 +624,7 @@ void what_does_not_fit() {
       const auto others = {wrap([](int64_t n) { return cells("w:4", 4, n, false, 4); }),
                            wrap([](int64_t n) { return cells("w:20", 20, n, false, 4); }), wrap([](int64_t n) {
                              auto c = text<int32_t>("z", n, false);
-                             c->at<int32_t>(1)[c->array.offset + 1] = c->at<int32_t>(1)[c->array.offset];
+                             std::fill_n(c->at<int32_t>(1), n + c->array.offset + 1, 2);
                              return c;
                            })};
       for (const auto& c : others) {
@@ -632,13 +635,21 @@ void what_does_not_fit() {
       }
       both.look();
     }
+  now = "the limits of int8";
+  for (const int64_t v : {-129, -128, 127, 128}) {
+    const auto own = cells("c", 1, 3, false), c = cells("l", 8, 1, false);
+    index_and_map both(*own, 1, 0);
+    c->at<int64_t>(1)[c->array.offset] = v;
+    const bool fits = v == int8_t(v);
+    EXPECT((gpuhash_index_add(both.index, &c->schema, &c->array, nullptr, &err) == GPUHASH_OK) == fits);
+  }
   // The first row that does not, wherever it is; nothing is added.
   now = "the first row that does not fit";
   for (const uint32_t threads : {1u, 3u})
     for (int64_t row = 0; row < 40; ++row) {
       auto own = cells("C", 1, 3, false), c = cells("l", 8, 40, false, 9);
       index_and_map both(*own, threads, 0);
-      for (const int64_t i : {row, std::min<int64_t>(row + 3, 39)})
+      for (const int64_t i : {row, std::min<int64_t>(row + 1, 39), std::min<int64_t>(row + 3, 39)})
         c->at<int64_t>(1)[c->array.offset + i] = draw(2) ? 256 : -1;
       EXPECT(gpuhash_index_add(both.index, &c->schema, &c->array, nullptr, &err) == GPUHASH_INVALID_ARGUMENT);
       EXPECT(std::strstr(err.message, ("row " + std::to_string(row) + " is nothing").c_str()));
@@ -646,7 +657,7 @@ void what_does_not_fit() {
       auto nulls = row % 2 ? cells("C", 1, 40, false, 9)
                            : numbers_of("C", 1, 40, false, [](int64_t n) { return cells("C", 1, n, false); });
       nulls->array.null_count = -1;
-      for (const int64_t i : {row, std::min<int64_t>(row + 3, 39)}) {
+      for (const int64_t i : {row, std::min<int64_t>(row + 1, 39), std::min<int64_t>(row + 3, 39)}) {
         const int64_t at = nulls->array.offset + i;
         nulls->at<uint8_t>(0)[at / 8] &= uint8_t(~(1 << at % 8));
       }
@@ -662,6 +673,7 @@ void what_does_not_fit() {
 
 void hashes_and_keys() {
   using gpuhash::columns::bytes_key;
+  EXPECT(gpuhash::columns::word_key{1}.hash(3) != gpuhash::columns::word_key{1}.hash(4));
   for (size_t n = 0; n < 100; ++n) {
     now = "bytes of length " + std::to_string(n);
     string a(n, 'a'), b = a;

@@ -18,7 +18,11 @@ SIZES = ("BLOCK", "GROUP", "PIECE", "SLICE", "ALONE")
 
 @pytest.mark.parametrize(
     ("sizes", "more"),
-    [((3, 2, 5, 13, 6), ("-fsanitize=address,undefined",)), ((1, 1, 1, 1, 1), ()), ((7, 3, 4, 40, 1), ("-fsanitize=thread",))],
+    [
+        ((3, 2, 5, 13, 6), ("-fsanitize=address,undefined",)),
+        ((1, 1, 1, 1, 1), ()),
+        ((7, 3, 4, 40, 1), ("-fsanitize=thread",)),
+    ],
     ids=["address", "smallest", "thread"],
 )
 def test_rows_get_the_ids_of_a_map_and_wrong_structs_are_refused(
