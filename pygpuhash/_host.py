@@ -216,6 +216,8 @@ class _Batch:
             try:
                 staging = self.prepare(device)
                 self.staging, self.slots, self.up, self.down = staging, staging.slots, staging.up, staging.down
+                # The same for all chunks: one that is copied up must not touch the results of the one before it there.
+                self.results_at = self.places(self.sent, self.longest())[-1]
                 self.here = _cuda.stream_at(self.stream)
                 if self.one is not None:
                     self.filled = _cuda.full((self.longest(),), self.one, device, _cuda.Address(self.stream))
@@ -287,8 +289,8 @@ class _Batch:
         (begin, end), slot = self.rows[i], self.slot(i)
         n = end - begin
         _, device = slot.at
-        keys, values, ops, end_of_inputs = self.places(self.sent, n)
-        results = device + end_of_inputs
+        keys, values, ops, _ = self.places(self.sent, n)
+        results = device + self.results_at
         out, told, _ = self.places(self.received, n)
         self.here.wait(slot.uploaded)
         failure = self.table._raw(
@@ -314,7 +316,7 @@ class _Batch:
 
     def fetch(self, i: int) -> None:
         (begin, end), slot = self.rows[i], self.slot(i)
-        host, device = (at + self.places(self.sent, end - begin)[-1] for at in slot.at)
+        host, device = (at + self.results_at for at in slot.at)
         self.down.wait(self.here)
         _cuda.copy(host, device, self.places(self.received, end - begin)[-1], self.down.handle)
         self.down.record(slot.downloaded)
@@ -330,7 +332,7 @@ class _Batch:
         (begin, end), slot = self.rows[i], self.slot(i)
         slot.downloaded.sync()
         n = end - begin
-        host = slot.at[0] + self.places(self.sent, n)[-1]
+        host = slot.at[0] + self.results_at
         out, told, _ = self.places(self.received, n)
         past = _core.COPY_STREAM if self.keys.size >= LONG_KEYS else 0
         parts = [(self.told + begin, host + told, n, past | _core.COPY_LOOK)]

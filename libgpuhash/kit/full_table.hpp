@@ -14,12 +14,6 @@
 
 namespace gpuhash {
 
-// Elements that are looked up at a time.
-#ifndef GPUHASH_REFUSED_SLICE
-#define GPUHASH_REFUSED_SLICE (size_t(1) << 18)
-#endif
-inline constexpr size_t refused_slice = GPUHASH_REFUSED_SLICE;
-
 // What is known of a slice's elements, in host memory.
 struct table::slice {
   static constexpr uint8_t waits = 0xff, on_its_way = 0xfe;  // instead of a status

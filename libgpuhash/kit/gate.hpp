@@ -20,6 +20,7 @@
 
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/sync.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 namespace gpuhash {
 

@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "libgpuhash/kit/engine.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 namespace gpuhash {
 

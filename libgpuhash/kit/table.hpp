@@ -41,6 +41,11 @@ namespace gpuhash {
 
 inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
 inline constexpr size_t few_elements = 1024;
+// Elements that are looked up at a time where growth was refused (full_table.hpp).
+#ifndef GPUHASH_REFUSED_SLICE
+#define GPUHASH_REFUSED_SLICE (size_t(1) << 18)
+#endif
+inline constexpr size_t refused_slice = GPUHASH_REFUSED_SLICE;
 struct header {
   alignas(side_bytes / 2) unsigned char side[side_bytes];  // words of 16 bytes are read as such
   totals sum[total_stripes];                               // the CPU uses the first

@@ -57,7 +57,7 @@ def test_no_other_header_is_installed(prefix):
     include = prefix.path / "include" / "gpuhash"
     names = {str(h.relative_to(include / "kit")) for h in (include / "kit").rglob("*.[hc]*")}
     assert names == set(HEADERS)
-    assert {h.name for h in include.glob("*.*")} == {"gpuhash.h", "plugin.h"}
+    assert {h.name for h in include.glob("*.*")} == {"columns.h", "gpuhash.h", "plugin.h"}
 
 
 def test_the_package_brings_what_a_prefix_has(prefix):

@@ -189,6 +189,30 @@ def test_a_slot_has_room_for_both_directions(backend):
             table.insert(keys, keys)
 
 
+@pytest.mark.parametrize("keys", [64, 700, N, 9 * N])
+def test_a_chunk_that_goes_up_does_not_touch_results_that_are_collected_beside_it(backend, monkeypatch, keys):
+    """Chunks have several lengths, and both directions share the memory of a slot: no copy writes what another one uses."""
+    copy, calls = _core.copy_parts, []
+
+    def watched(parts, *arguments, **more):
+        calls.append(len(parts))
+        places = [(to, source, size) for to, source, size, _ in parts]
+        for (to, _, size), (other_to, other_from, other_size) in itertools.permutations(places, 2):
+            for other in (other_to, other_from):
+                assert to + size <= other or other + other_size <= to, f"{len(parts)} parts"
+        return copy(parts, *arguments, **more)
+
+    monkeypatch.setattr(_core, "copy_parts", watched)
+    with make(backend, capacity=10 * N) as t:
+        some = np.arange(keys, dtype="uint64")
+        assert t.insert(some, some).all()
+        values, found = t.find(some)
+        assert found.all()
+        assert (values == some).all()
+        assert not t.insert(some, some).any()
+    assert max(calls) > 2 or keys < N
+
+
 def test_a_batch_has_no_more_slots_than_chunks(backend):
     with make(backend) as table:
         for chunks, n in ((1, 60), (2, 100), (3, 150)):

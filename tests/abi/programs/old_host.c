@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
   if (argc != 3) return 2;
   const int old = strcmp(argv[2], "1.0") == 0;
   const gpuhash_memory memory = {sizeof memory, NULL, allocate, deallocate};
-  const gpuhash_host_api host = {old ? offsetof(gpuhash_host_api, parallel) : sizeof host,
+  const gpuhash_host_api host = {old ? offsetof(gpuhash_host_api, parallel) : offsetof(gpuhash_host_api, check_memory),
                                  1,
                                  old ? 0 : 1,
                                  0,
@@ -56,7 +56,9 @@ int main(int argc, char **argv) {
                                  fail,
                                  &memory,
                                  old ? NULL : parallel,
-                                 old ? NULL : default_threads};
+                                 old ? NULL : default_threads,
+                                 NULL,  /* of 1.4: this host is of 1.1 at most */
+                                 NULL};
   void *module = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   EXPECT(module != NULL);
   if (module == NULL) return finish();
