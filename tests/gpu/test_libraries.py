@@ -68,21 +68,24 @@ def test_jax_without_8_bytes() -> None:
 def test_memory_that_a_cache_holds(name: str) -> None:
     library = pytest.importorskip(name)
     if name == "torch":
-        keys = library.arange(1 << 20, device="cuda")
+        keys = library.arange(1 << 24, device="cuda")
         held = library.empty(library.cuda.mem_get_info()[0] - (40 << 20), dtype=library.uint8, device="cuda")
         words, give_up = r"call torch.cuda.empty_cache\(\), or pass memory='torch'", library.cuda.empty_cache
     else:
-        keys = library.arange(1 << 20)
+        keys = library.arange(1 << 24)
         held = library.empty(library.cuda.runtime.memGetInfo()[0] - (40 << 20), "u1")
         words, give_up = r"or pass memory='cupy'", library.get_default_memory_pool().free_all_blocks
     del held
     try:
+        tables: list[gh.Table] = []  # until the library's own pool is used up, too
         with pytest.raises(gh.NoMemory, match=words):
-            gh.unique(keys)
-        assert len(gh.unique(keys, memory=name)) == 1 << 20
+            while len(tables) < 1000:
+                tables.append(gh.Table(key_dtype="i8", capacity=1 << 24, device="cuda"))
+        tables.clear()
+        assert len(gh.unique(keys, memory=name)) == 1 << 24
     finally:
         give_up()
-    assert len(gh.unique(keys)) == 1 << 20
+    assert len(gh.unique(keys)) == 1 << 24
 
 
 def test_a_verb_in_a_capture() -> None:
