@@ -12,6 +12,8 @@ SOURCES = [p for folder in ("libgpuhash", "plugins") for p in (ROOT / folder).rg
 OTHERS = {
     "GPUHASH_HIVE_SEGMENT": "bytes of a segment, what a table's figures are computed from",
     "GPUHASH_HIVE_RESERVE": "address space that is reserved",
+    "GPUHASH_MEMORY_CHECKED": "bytes from which memory of the host is compared; tests/memory has its own",
+    "GPUHASH_MEMORY_STEP": "bytes of the host that come into being at a time; tests/memory has its own",
     "GPUHASH_LOG_RANKS": "the sketch's precision",
     "GPUHASH_SKETCH_MARGIN": "the sketch's precision",
 }
