@@ -170,7 +170,7 @@ def keep(thing):
 
 
 cdef int refuse_forked(uint64_t made_in, str what) except -1:
-    """Before anything of the driver is touched, which could only say that it is not initialised. As fork.hpp says it."""
+    """Before anything of the driver is touched, which could only say that it is not initialised; as in fork.hpp."""
     if made_in != FORKS:
         raise errors.Forked(f"this {what} was created before a fork and belongs to the parent process; create a new "
                             "one in the child")
@@ -976,8 +976,8 @@ cdef int refuse_nat(object values) except -1:
     times = numpy.asarray(values)
     if times.dtype.kind in "mM" and numpy.isnat(times).any():
         at = int(numpy.isnat(times).argmax())
-        raise errors.InvalidArgument(f"values have NaT (the first at index {at}), which cannot be combined: leave it out, "
-                                     "as values[~np.isnat(values)] with their keys, or insert it")
+        raise errors.InvalidArgument(f"values have NaT (the first at index {at}), which cannot be combined: leave it "
+                                     "out, as values[~np.isnat(values)] with their keys, or insert it")
     return 0
 
 

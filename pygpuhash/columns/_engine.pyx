@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
 """The index of <gpuhash/columns.h> for Python: rows as Arrow capsules in, ids and keys out.
 
-A batch is passed on in pieces, between which signals are handled, so that Ctrl-C is heard. The GIL is released while the
-library runs; the library's own lock orders the calls of several threads.
+A batch is passed on in pieces, between which signals are handled, so that Ctrl-C is heard. The GIL is released while
+the library runs; the library's own lock orders the calls of several threads.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [*sorted((ROOT / "libgpuhash" / "columns").glob("*.cpp"))]
-SOURCES += [ROOT / "libgpuhash" / "src" / f"{name}.cpp" for name in ("cgroups", "columns", "cpus", "error", "fork", "memory", "team")]
+SOURCES += [
+    ROOT / "libgpuhash" / "src" / f"{name}.cpp"
+    for name in ("cgroups", "columns", "cpus", "error", "fork", "memory", "team")
+]
 SIZES = ("BLOCK", "GROUP", "PIECE", "SLICE", "ALONE")
 
 

@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
                                  &memory,
                                  old ? NULL : parallel,
                                  old ? NULL : default_threads,
-                                 NULL,  /* of 1.4: this host is of 1.1 at most */
+                                 NULL, /* of 1.4: this host is of 1.1 at most */
                                  NULL};
   void *module = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   EXPECT(module != NULL);
