@@ -36,8 +36,7 @@ inline uint64_t load32(const char* p) {
   return v;
 }
 
-/// Of at least 13 bytes. What the bytes are mixed with depends on the seed, so that nobody who does not know it finds a
-/// zero.
+/// The hash of at least 13 bytes. The factors depend on the seed: without it no input can be made whose product is zero.
 inline uint64_t hash_bytes(const char* p, size_t n, uint64_t seed) {
   const uint64_t one = fold(seed ^ odd1, odd2), two = fold(seed ^ odd3, odd1);
   uint64_t a = seed, b = one;

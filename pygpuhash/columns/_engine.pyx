@@ -78,7 +78,7 @@ cdef void release_array(object capsule) noexcept:
 
 
 class Keys:
-    """Keys of an index, as an Arrow array that whoever reads `__arrow_c_array__` takes over, once."""
+    """Keys of an index, as an Arrow array, which one consumer of `__arrow_c_array__` takes over."""
 
     def __init__(self, schema, array):
         self._pair = schema, array

@@ -1,4 +1,4 @@
-"""The small type in the middle: what a column is, whoever gave it."""
+"""The type that all readers make: a column as Arrow structs, with the way back to its library."""
 
 from __future__ import annotations
 

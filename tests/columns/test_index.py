@@ -354,7 +354,7 @@ def test_bad_arguments():
 
 @THREADS
 def test_many_threads_add_and_find_at_once(threads):
-    """Each key has one id, whoever added it."""
+    """Each key has one id, whichever thread added it."""
     index = CoreIndex(pa.string().__arrow_c_schema__(), threads=threads)
     words = [f"word {i * i}" for i in range(40_000)]
     seen: dict[int, np.ndarray] = {}
