@@ -11,7 +11,7 @@ HERE = Path(__file__).resolve().parent
 
 def run(program: str) -> None:
     """The program's own prints are all that it says."""
-    command = [sys.executable, "-c", program, str(HERE)]
+    command = [sys.executable, "-P", "-c", program, str(HERE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "made\n", "")
 

@@ -215,7 +215,7 @@ print(pd.Series(["a"]).dtype)
 
 
 def test_pandas_without_pyarrow(pd):
-    done = subprocess.run([sys.executable, "-c", OLD], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", OLD], capture_output=True, text=True)
     assert done.stdout.strip() in ("str", "object"), done.stderr
 
 
