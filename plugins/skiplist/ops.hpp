@@ -386,7 +386,7 @@ struct skip_op {
       if constexpr (!has_lanes) lock = look_at_lock(t);
       if (lock == seen || GH_MUTANT(uncompared_look)) return verdict::done;
     }
-    if (table::is_locked(lock)) return wait();
+    if (table::is_locked(lock) && !GH_MUTANT(locked_look)) return wait();
     seen = lock;
     looked = true;
     if (!GH_MUTANT(unfenced_look)) Mem::fence();

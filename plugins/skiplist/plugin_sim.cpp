@@ -286,7 +286,7 @@ const registration skiplist{{
          mutant::lost_next,           mutant::kept_max,         mutant::moved_kept,          mutant::wrong_unlock,
          mutant::unchecked_enclosing, mutant::locked_no_memory, mutant::first_entry_removed, mutant::split_next,
          mutant::split_entry,         mutant::strictly_below,   mutant::uncompared_look,     mutant::unchecked_name,
-         mutant::step_to_none,        mutant::late_clear},
+         mutant::step_to_none,        mutant::late_clear,       mutant::locked_look},
     .scenes = scenes(),
     .failures = 1,
     .make = [](const std::string& format) -> std::unique_ptr<model> {
