@@ -33,6 +33,8 @@ inline constexpr size_t combined_least =
 inline constexpr cut batch_cut =
     tunable_cut({lone_batch, 4096, 16384, block_size});  // elements that a thread takes at a time
 inline constexpr cut combined_cut = tunable_cut({lone_batch, 4096, 131072, block_size});
+// A batch that its table serves as the only one is not served by several threads (kit/batches.hpp).
+static_assert(batch_cut.alone >= lone_batch && combined_cut.alone >= lone_batch);
 inline constexpr cut collect_cut = tunable_cut({4096, 1024, 16384, block_size});  // cells
 
 // An operation that has to visit another line, and whose it is.

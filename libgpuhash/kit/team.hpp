@@ -32,7 +32,8 @@ struct cut {
   size_t alone, least, most, unit = 1;
 };
 inline constexpr size_t pieces_per_thread = 4;
-inline constexpr size_t lone_batch = 8192;  // a batch of so many elements is not cut
+// A batch of so many elements is not cut, and a table may serve it as the only thread there is (kit/batches.hpp).
+inline constexpr size_t lone_batch = gpuhash::tunable("lone_batch", size_t(8192));
 
 constexpr cut tunable_cut(const cut& usual) {
   return {gpuhash::tunable("cut.alone", usual.alone), gpuhash::tunable("cut.least", usual.least),

@@ -76,11 +76,15 @@ def test_memory_that_a_cache_holds(name: str) -> None:
         held = library.empty(library.cuda.runtime.memGetInfo()[0] - (40 << 20), "u1")
         words, give_up = r"or pass memory='cupy'", library.get_default_memory_pool().free_all_blocks
     del held
+    tables: list[gh.Table] = []
+
+    def use_up() -> None:  # the library's own pool, too
+        while len(tables) < 1000:
+            tables.append(gh.Table(key_dtype="i8", capacity=1 << 24, device="cuda"))
+
     try:
-        tables: list[gh.Table] = []  # until the library's own pool is used up, too
         with pytest.raises(gh.NoMemory, match=words):
-            while len(tables) < 1000:
-                tables.append(gh.Table(key_dtype="i8", capacity=1 << 24, device="cuda"))
+            use_up()
         tables.clear()
         assert len(gh.unique(keys, memory=name)) == 1 << 24
     finally:

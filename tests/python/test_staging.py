@@ -191,7 +191,7 @@ def test_a_slot_has_room_for_both_directions(backend):
 
 @pytest.mark.parametrize("keys", [64, 700, N, 9 * N])
 def test_a_chunk_that_goes_up_does_not_touch_results_that_are_collected_beside_it(backend, monkeypatch, keys):
-    """Chunks have several lengths, and both directions share the memory of a slot: no copy writes what another one uses."""
+    """Chunks have several lengths, and both directions share a slot: no copy writes what another one uses."""
     copy, calls = _core.copy_parts, []
 
     def watched(parts, *arguments, **more):

@@ -26,7 +26,7 @@
 
 // clang-format off
 #define GPUHASH_SIZES \
-  {"cut.alone", 17}, {"cut.least", 7}, {"cut.most", 23}, \
+  {"lone_batch", 17}, {"cut.alone", 17}, {"cut.least", 7}, {"cut.most", 23}, \
   {"block_size", 13}, {"blocks_ahead", 3}, {"blocks_joined", 3}, {"combined_least", 19}, {"sorted_least", 5}, \
   {"chunk_by_kind", 37}, {"leaving_pairs", 29}, \
   {"leaders", 43}, {"leaders_step", 8}, {"cached", 59}, {"few", 83}, {"keys_of_few", 5}, {"log_cached", 5}, {"log_few", 3}, \

@@ -27,7 +27,7 @@
 
 // clang-format off
 #define GPUHASH_SIZES \
-  {"cut.alone", 0}, {"cut.least", 1}, {"cut.most", 1}, \
+  {"lone_batch", 0}, {"cut.alone", 0}, {"cut.least", 1}, {"cut.most", 1}, \
   {"block_size", 1}, {"blocks_ahead", 1}, {"blocks_joined", 1}, {"combined_least", 1}, {"sorted_least", 1}, \
   {"chunk_by_kind", 1}, {"leaving_pairs", 16}, \
   {"leaders", 4}, {"leaders_step", 4}, {"cached", 16}, {"few", 16}, {"keys_of_few", 1}, {"log_cached", 2}, {"log_few", 1}, \
