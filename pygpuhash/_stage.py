@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,10 @@ class _HostRoom:
         return self.array
 
 
+def _memory_of_the_machine() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 class Stage:
     """Where the arrays of a call go. Everything it hands out lives until the stage does."""
 
@@ -40,6 +46,9 @@ class Stage:
         """An uninitialised array with `.ptr` on the device, and `.get()`, which returns it on the host."""
         shape = (shape,) if isinstance(shape, int) else shape
         if self.kind == _core.CPU:
+            nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+            if nbytes > _memory_of_the_machine():  # where the system promises any memory, and kills who uses it
+                raise NoMemory(f"no memory for results of shape {shape}, {nbytes:,} bytes: ask for fewer at a time")
             try:
                 return self._keep(_HostRoom(np.empty(shape, dtype)))
             except (MemoryError, ValueError) as error:  # ValueError: more than addresses tell apart

@@ -10,6 +10,8 @@ import pytest
 
 # Only the backends that come with the library under test.
 os.environ.pop("GPUHASH_PLUGIN_PATH", None)
+# Each process that uses JAX would take three quarters of a GPU's memory at once, and leave none for the others' tests.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 # A shell that runs pytest in the background has it ignore SIGINT; the tests of Ctrl-C need Python's own handler.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _arguments
+from pygpuhash import _arguments, _stage
 
 KEYS = np.arange(4, dtype=np.uint64)
 
@@ -190,7 +190,7 @@ def test_use_after_fork(backend):
     table = gh.Table(backend, device="cpu")
     table.insert(KEYS, KEYS)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: other threads may exist
+        warnings.simplefilter("ignore")  # of threads: by Python from 3.12 on, and by JAX
         child = os.fork()
     if child == 0:
         status = 1
@@ -353,6 +353,16 @@ def test_limits_that_no_memory_holds(limit):
         pytest.raises(gh.NoMemory, match=r"no memory for results of shape \(1, .*\): ask for fewer"),
     ):
         t.range(0, 5, limit)
+
+
+def test_a_limit_beyond_the_memory_of_the_machine(monkeypatch):
+    """Where the system promises memory that it does not have."""
+    monkeypatch.setattr(_stage, "_memory_of_the_machine", lambda: 1 << 20)
+    with gh.Table("skiplist", device="cpu") as t:
+        t.insert(KEYS, KEYS)
+        assert len(t.range(0, 5, 1 << 16)[0][0]) == 1 << 16
+        with pytest.raises(gh.NoMemory, match=r"no memory for results of shape \(1, 131073\), 1,048,584 bytes: ask for"):
+            t.range(0, 5, (1 << 17) + 1)
 
 
 def test_an_option_is_not_taken_for_an_argument():

@@ -40,7 +40,7 @@ def use_with_limit(backend: str, n: int, threads: int | None) -> int:
 def in_fork(backend: str, n: int, threads: int | None) -> None:
     """A child made by fork uses a table of its own."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: other threads may exist
+        warnings.simplefilter("ignore")  # of threads: by Python from 3.12 on, and by JAX
         child = os.fork()
     if child == 0:
         status = 1
@@ -63,7 +63,7 @@ def test_fork_after_and_before_use(backend: str, n_parent: int, n_child: int, th
 def test_a_childs_batches_use_its_threads(backend: str) -> None:
     assert use(backend, SIZES[1], 4) == SIZES[1]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore")  # of threads: by Python from 3.12 on, and by JAX
         child = os.fork()
     if child == 0:
         signal.alarm(LIMIT)
@@ -104,7 +104,7 @@ def said_by_child(body) -> str:
     """What a function returns in a child made by fork; the child ends without ending the interpreter."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore")  # of threads: by Python from 3.12 on, and by JAX
         child = os.fork()
     if child == 0:
         signal.alarm(LIMIT)

@@ -271,7 +271,7 @@ def test_pinned_memory_is_not_a_childs():
 
     assert mapped()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on: other threads may exist
+        warnings.simplefilter("ignore")  # of threads: by Python from 3.12 on, and by JAX
         child = os.fork()
     if child == 0:
         os._exit(mapped())
