@@ -122,6 +122,9 @@ def cached_memory(device: int | None = None) -> str:
     return ""
 
 
+_core.explain_no_memory(cached_memory)
+
+
 def _unused_by_torch(torch: Any, device: int | None) -> int:
     if not torch.cuda.is_initialized():
         return 0
@@ -413,6 +416,9 @@ class DeviceArray:
 
 
 # ---- copies ----------------------------------------------------------------------------------------------------------
+
+
+_core.own_arrays(DeviceArray)
 
 
 def copy(to: int, source: int, nbytes: int, stream: int) -> None:

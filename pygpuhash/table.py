@@ -541,7 +541,16 @@ class Table(_core.CoreTable):
 
     # ---- as a mapping
 
-    # The core's methods end up here when their key is not one plain number.
+    # The core's methods end up here when their key is not one plain number, or arrays are not plain and ready.
+
+    def _slow_batch(self, *batch: Any) -> Any:
+        return _device.batch(self, *batch)
+
+    def _fail(self, failure: Exception, status: Any, given: bool, stream: int) -> None:
+        _device.fail(self, failure, status, given, stream)
+
+    def _is_capturing(self, stream: int) -> bool:
+        return _cuda.is_capturing(stream)
 
     def _set_all(self, keys: Any, values: Any) -> None:
         self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")
