@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import _core, _views
 from pygpuhash.errors import DeviceError, Forked, GpuHashError, InvalidArgument, NoMemory
 
 __all__ = [
@@ -332,14 +332,14 @@ class DeviceArray:
     @classmethod
     def from_dlpack(cls, array: Any, *, stream: Any = None) -> DeviceArray:
         """A view of a C-contiguous CUDA array of any library, made ready for `stream` by that library."""
-        from pygpuhash import _device
-
         kind, ordinal = array.__dlpack_device__()
         if kind not in (2, 13):
             raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
         stream = keeper(stream, ordinal)
         with current(ordinal):
-            found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
+            found = _views.checked(
+                *_views.from_dlpack(array, _core.stream_handle(stream), "the array"), ordinal, "the array"
+            )
         return cls._over(found, found.shape, ordinal, stream)
 
     @classmethod
