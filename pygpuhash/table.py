@@ -7,7 +7,7 @@ import enum
 import inspect
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
 
@@ -108,11 +108,11 @@ class Table(_core.CoreTable):
     __reversed__ = None  # a mapping: t[len(t) - 1] is not its last key
     __signature__: ClassVar[inspect.Signature]
 
-    def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
+    def __new__(cls, backend: str = "auto", **arguments: Any) -> Self:
         """A table, or the object of a backend that is a Python class."""
         target = None if isinstance(backend, str) and backend == "auto" else registry.resolve(backend)
         if isinstance(target, type):
-            return target(**arguments)
+            return cast("Self", target(**arguments))
         return super().__new__(cls)
 
     def __init__(

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
@@ -36,6 +36,25 @@ from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
 from pygpuhash.errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pygpuhash._typing import (
+        Columns,
+        Distinct,
+        Element,
+        Frame,
+        Mask,
+        Mixed,
+        Plain,
+        Reduced,
+        Rows,
+        Series,
+        Single,
+        SupportsNumpy,
+        Tensor,
+    )
 
 __all__ = ["factorize", "group_reduce", "isin", "join_indexer", "unique", "value_counts"]
 
@@ -55,6 +74,18 @@ _INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
 
 
+@overload
+def unique(keys: NDArray[Element], **arguments: Unpack[Distinct]) -> NDArray[Element]: ...
+@overload
+def unique(keys: Tensor, **arguments: Unpack[Distinct]) -> Tensor: ...
+@overload
+def unique(keys: Frame, **arguments: Unpack[Distinct]) -> Frame: ...
+@overload
+def unique(keys: Columns, **arguments: Unpack[Distinct]) -> Columns: ...
+@overload
+def unique(keys: Mixed, **arguments: Unpack[Distinct]) -> tuple[Any, ...]: ...
+@overload
+def unique(keys: Rows, **arguments: Unpack[Distinct]) -> NDArray[Any]: ...
 def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any) -> Any:
     """The distinct keys of a column, one-dimensional.
 
@@ -75,6 +106,22 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     return column.give(index.keys(0, index.size))
 
 
+@overload
+def value_counts(
+    keys: NDArray[Element], **arguments: Unpack[Distinct]
+) -> tuple[NDArray[Element], NDArray[np.int64]]: ...
+@overload
+def value_counts(keys: Tensor, **arguments: Unpack[Distinct]) -> tuple[Tensor, Tensor]: ...
+@overload
+def value_counts(keys: Series, **arguments: Unpack[Distinct]) -> tuple[Series, Series]: ...
+@overload
+def value_counts(keys: Frame, **arguments: Unpack[Distinct]) -> tuple[Frame, Any]: ...
+@overload
+def value_counts(keys: Columns, **arguments: Unpack[Distinct]) -> tuple[Columns, Any]: ...
+@overload
+def value_counts(keys: Mixed, **arguments: Unpack[Distinct]) -> tuple[tuple[Any, ...], Any]: ...
+@overload
+def value_counts(keys: Rows, **arguments: Unpack[Distinct]) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
 def value_counts(
     keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any
 ) -> tuple[Any, Any]:
@@ -97,6 +144,18 @@ def value_counts(
     return column.give(distinct), column.give_numbers(counts, False)
 
 
+@overload
+def factorize(keys: NDArray[Element], **arguments: Unpack[Distinct]) -> tuple[NDArray[np.int64], NDArray[Element]]: ...
+@overload
+def factorize(keys: Tensor, **arguments: Unpack[Distinct]) -> tuple[Tensor, Tensor]: ...
+@overload
+def factorize(keys: Frame, **arguments: Unpack[Distinct]) -> tuple[Any, Frame]: ...
+@overload
+def factorize(keys: Columns, **arguments: Unpack[Distinct]) -> tuple[Any, Columns]: ...
+@overload
+def factorize(keys: Mixed, **arguments: Unpack[Distinct]) -> tuple[Any, tuple[Any, ...]]: ...
+@overload
+def factorize(keys: Rows, **arguments: Unpack[Distinct]) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
 def factorize(
     keys: Any, *, order: Order = "first", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any
 ) -> tuple[Any, Any]:
@@ -121,6 +180,18 @@ def factorize(
     return column.give_numbers(codes, True), column.give(distinct)
 
 
+@overload
+def isin(keys: Single, among: object, **arguments: Unpack[Plain]) -> np.bool_: ...
+@overload
+def isin(keys: NDArray[Any], among: object, **arguments: Unpack[Plain]) -> Mask: ...
+@overload
+def isin(keys: Tensor, among: object, **arguments: Unpack[Plain]) -> Tensor: ...
+@overload
+def isin(keys: Series, among: object, **arguments: Unpack[Plain]) -> Series: ...
+@overload
+def isin(keys: SupportsNumpy | Mixed, among: object, **arguments: Unpack[Plain]) -> Any: ...
+@overload
+def isin(keys: Rows, among: object, **arguments: Unpack[Plain]) -> Mask: ...
 def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "numbers", **table: Any) -> Any:
     """Which keys are among others: a bool mask of the shape of `keys`.
 
@@ -146,6 +217,34 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     return column.give_numbers(mask, True)
 
 
+@overload
+def group_reduce(
+    keys: NDArray[Element], values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[NDArray[Element], NDArray[Any]]: ...
+@overload
+def group_reduce(
+    keys: Tensor, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def group_reduce(
+    keys: Series, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Series, Series]: ...
+@overload
+def group_reduce(
+    keys: Frame, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Frame, Any]: ...
+@overload
+def group_reduce(
+    keys: Columns, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Columns, Any]: ...
+@overload
+def group_reduce(
+    keys: Mixed, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[tuple[Any, ...], Any]: ...
+@overload
+def group_reduce(
+    keys: Rows, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
 def group_reduce(
     keys: Any,
     values: Any,
@@ -201,6 +300,26 @@ def group_reduce(
     return column.give(distinct), _numbers_of(column, results, op)
 
 
+@overload
+def join_indexer(
+    left: NDArray[Any], right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+@overload
+def join_indexer(
+    left: Tensor, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def join_indexer(
+    left: Series, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[Series, Series]: ...
+@overload
+def join_indexer(
+    left: SupportsNumpy | Mixed, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[Any, Any]: ...
+@overload
+def join_indexer(
+    left: Rows, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def join_indexer(
     left: Any,
     right: Any,
