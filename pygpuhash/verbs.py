@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import numpy as np
 
 from pygpuhash import _arguments, _arrays, _table_verbs, _tensors
+from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
@@ -94,6 +95,8 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
 
     Raises TypeError for what is no column of keys, and what `Table` raises.
     """
+    if table:
+        _refuse_unknown(unique, table)
     _check(table, nulls, floats, order)
     if _arrays.on_device(keys):
         return _table_verbs.unique(_on_device(keys, "keys", floats), order, table)
@@ -129,6 +132,8 @@ def value_counts(
 
     order : as for `unique`. ``np.argsort(-counts)`` has the most frequent first.
     """
+    if table:
+        _refuse_unknown(value_counts, table)
     _check(table, nulls, floats, order)
     _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
@@ -165,6 +170,8 @@ def factorize(
     nulls="drop" rows with a null have code -1.
     order : of the distinct keys, as for `unique`; where there are many numbers, "any" takes two thirds of the time.
     """
+    if table:
+        _refuse_unknown(factorize, table)
     _check(table, nulls, floats, order)
     _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
@@ -198,6 +205,8 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     Either may be a single element. An element that the other column's type cannot hold is not among it: 2.5 is not
     among integers. One column may be on a GPU and the other on the host: the table is on that GPU.
     """
+    if table:
+        _refuse_unknown(isin, table)
     _check(table, nulls, floats)
     if _arrays.on_device(keys) or _arrays.on_device(among):
         one, other = _alike_on_device(keys, among, floats)
@@ -267,6 +276,8 @@ def group_reduce(
     "min" and "max" leave out NaNs and NaTs, unless a group has nothing else; sums leave out NaTs; sums and means with a
     NaN are NaN. Floats are added in no fixed order.
     """
+    if table:
+        _refuse_unknown(group_reduce, table)
     if op not in _REDUCTIONS:
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
@@ -337,6 +348,8 @@ def join_indexer(
 
     Raises Unsupported for arrays of a device, ValueError for columns that are not one-dimensional.
     """
+    if table:
+        _refuse_unknown(join_indexer, table)
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
     _check(table, nulls, floats)

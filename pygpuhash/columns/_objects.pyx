@@ -53,6 +53,7 @@ cdef tuple NAMES = (
     "bool", "int", "str", "bytes", "date", "time", "timedelta", "Decimal", "complex", "tuple", "", "float",
     "datetime", "datetime with a time zone", "datetime64", "timedelta64", "None", "",
 )
+# By the name of a type, or of one that it derives from.
 cdef dict WAYS_OUT = {
     "list": "pass tuples for rows, or numpy's array for a column of two dimensions",
     "ndarray": "pass tuples for rows, or numpy's array for a column of two dimensions",
@@ -63,7 +64,11 @@ cdef dict WAYS_OUT = {
     "Period": "pass x.to_timestamp() of each, or x.ordinal",
     "Interval": "pass tuples (x.left, x.right)",
     "Fraction": "pass tuples (x.numerator, x.denominator)",
-    "PosixPath": "pass str(x) of each",
+    "PurePath": "pass str(x) of each",
+    "_IPAddressBase": "pass x.packed of each, or str(x)",
+    "range": "pass tuple(x) of each",
+    "memoryview": "pass bytes(x) of each",
+    "type": "pass x.__name__ of each",
     "longdouble": "pass np.float64 where no digit is lost, or str(x)",
     "clongdouble": "pass complex where no digit is lost",
     "Series": "pass a tuple of columns",
@@ -208,7 +213,8 @@ def classify(list values not None, bint nan_is_null, str what not None):
 
 cdef object no_kind(object x, str what, int64_t i):
     name = type(x).__name__
-    way_out = WAYS_OUT.get(name, "pass numbers, text, bytes, times, or tuples of these")
+    ways_out = [WAYS_OUT[base.__name__] for base in type(x).__mro__ if base.__name__ in WAYS_OUT]
+    way_out = ways_out[0] if ways_out else "pass numbers, text, bytes, times, or tuples of these"
     if name == "time":
         name, way_out = "time with a time zone", "pass times without one"
     if isinstance(x, datetime):

@@ -22,7 +22,7 @@ LAYERS = {
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "columns": "columns.",
     "tables": "_ordered table slab",
-    "verbs": "_table_verbs verbs",
+    "verbs": "_table_verbs _keywords verbs",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance cli __main__",
 }
