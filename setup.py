@@ -198,7 +198,8 @@ class BuildExt(build_ext):
         """Build everything."""
         meson = MesonBuild(find_nvcc())
         for extension in self.extensions:
-            extension.library_dirs.append(str(meson.prefix / "lib"))
+            if extension.libraries:
+                extension.library_dirs.append(str(meson.prefix / "lib"))
         with ThreadPoolExecutor(1) as pool:
             self.meson_run = pool.submit(meson.run)
             super().run()
@@ -225,36 +226,34 @@ class BuildExt(build_ext):
                 shutil.copytree(prefix / source, package / target)
 
 
-def extension(name: str, **arguments) -> Extension:
-    """An extension module for all Pythons from 3.11 on, by the name of its .pyx file below pygpuhash."""
-    arguments["include_dirs"] = [*arguments.get("include_dirs", []), numpy.get_include()]
+def extension(name: str, *, linked: bool = True) -> Extension:
+    """An extension module for all Pythons from 3.11 on, by the name of its .pyx file in a folder of pygpuhash.
+
+    linked : with libgpuhash, which is in the package's folder. All read its headers.
+    """
+    link = {"libraries": ["gpuhash"], "library_dirs": [], "runtime_library_dirs": ["$ORIGIN/.."]}
     return Extension(
         f"pygpuhash.{name}",
         [f"pygpuhash/{name.replace('.', '/')}.pyx"],
+        include_dirs=[str(HEADER.parent.parent), numpy.get_include()],
+        depends=[str(path) for path in (*HEADER.parent.glob("*.h"), *ROOT.glob("pygpuhash/**/*.pxd"))],
         define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        # -O3: _core reads every status and op code, with vectors. -g0: Python's flags ask for -g, which takes long.
+        # -O3: tables read every status and op code, with vectors. -g0: Python's flags ask for -g, which takes long.
         extra_compile_args=["-O3", "-g0"],
+        extra_link_args=["-s"],  # a tenth of the size is names of static functions
         py_limited_api=True,
-        **arguments,
-    )
-
-
-def binding(name: str, origin: str) -> Extension:
-    """An extension module over libgpuhash. origin: the package's folder, from the module's."""
-    return extension(
-        name,
-        include_dirs=[str(HEADER.parent.parent)],
-        depends=[*map(str, HEADER.parent.glob("*.h")), "pygpuhash/gpuhash.pxd", "pygpuhash/columns/arrow.pxd"],
-        libraries=["gpuhash"],
-        library_dirs=[],
-        runtime_library_dirs=[origin],
+        **(link if linked else {}),
     )
 
 
 extensions = [
-    binding("_core", "$ORIGIN"),
-    binding("columns._engine", "$ORIGIN/.."),
-    extension("columns._buffers"),
+    *(extension(f"_core.{name}") for name in ("handle", "library", "slab", "status", "table")),
+    *(
+        extension(f"_core.{name}", linked=False)
+        for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process")
+    ),
+    extension("columns._engine"),
+    *(extension(f"columns.{name}", linked=False) for name in ("_buffers", "_objects", "_utf8")),
 ]
 
 setup(

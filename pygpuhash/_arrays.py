@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _records, _tensors
+from pygpuhash._records import masked
 from pygpuhash.errors import InvalidArgument
 
 __all__ = [
@@ -97,7 +98,7 @@ def store_dtype(dtype: np.dtype[Any], *, keys: bool) -> np.dtype[Any]:
 def to_store(given: Any, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
     """`given` as a C-contiguous, aligned array of `store`, which stands for elements of `dtype`."""
     if _records.is_record(dtype):
-        return _records.to_store(given, dtype, store, what)
+        return _records.to_store(given, dtype, store, what, to_base)
     array = _as_dtype(given, dtype, what)
     if dtype.kind in "mM":
         array = array.view(store)
@@ -239,11 +240,6 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
             f"np.array({what}, 'datetime64[us]')"
         )
     return array
-
-
-def masked(what: str) -> str:
-    """A sentence for an array with a mask, which would be lost."""
-    return f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()"
 
 
 # ---- from what is given to an array of the table's dtype -------------------------------------------------------------

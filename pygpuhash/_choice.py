@@ -46,10 +46,11 @@ def choose(
     if (load or MISSES_LOAD_CUDA) >= (misses_load if "misses" in wanted else HIGH_LOAD):
         order.remove("hive")
         order.insert(0, "hive")
-    lacking = {name: _lacks(name, set(wanted) - {"misses"}, key, value, set(options), kind) for name in order}
-    fits = [name for name, lacks in lacking.items() if not lacks]
-    if fits:
-        return fits[0]
+    lacking = {}
+    for name in order:
+        lacking[name] = _lacks(name, set(wanted) - {"misses"}, key, value, set(options), kind)
+        if not lacking[name]:
+            return name
     if any(all(f"the option {option}" in lacks for lacks in lacking.values()) for option in options):
         return registry.DEFAULT  # which says that the option is unknown, and what its own are
     reasons = "; ".join(f"{name} lacks {' and '.join(lacks)}" for name, lacks in lacking.items())

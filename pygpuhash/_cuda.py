@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import _core, _views
 from pygpuhash.errors import DeviceError, Forked, GpuHashError, InvalidArgument, NoMemory
 
 __all__ = [
@@ -120,6 +120,9 @@ def cached_memory(device: int | None = None) -> str:
         if nbytes:
             return f"; {name} keeps {nbytes:,} bytes that it does not use: call {give_up}, or pass memory={name!r}"
     return ""
+
+
+_core.explain_no_memory(cached_memory)
 
 
 def _unused_by_torch(torch: Any, device: int | None) -> int:
@@ -329,14 +332,14 @@ class DeviceArray:
     @classmethod
     def from_dlpack(cls, array: Any, *, stream: Any = None) -> DeviceArray:
         """A view of a C-contiguous CUDA array of any library, made ready for `stream` by that library."""
-        from pygpuhash import _device
-
         kind, ordinal = array.__dlpack_device__()
         if kind not in (2, 13):
             raise InvalidArgument(f"the array is on a device of DLPack's kind {kind}: pass one on a CUDA device")
         stream = keeper(stream, ordinal)
         with current(ordinal):
-            found = _device.view(array, ordinal, _core.stream_handle(stream), "the array")
+            found = _views.checked(
+                *_views.from_dlpack(array, _core.stream_handle(stream), "the array"), ordinal, "the array"
+            )
         return cls._over(found, found.shape, ordinal, stream)
 
     @classmethod
@@ -410,6 +413,9 @@ class DeviceArray:
         host = np.empty(self.shape, self.dtype)
         copy_to_host(host, self.ptr, self.device, self.stream)
         return host
+
+
+_core.own_arrays(DeviceArray)
 
 
 # ---- copies ----------------------------------------------------------------------------------------------------------

@@ -16,13 +16,13 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _records, _tensors
+from pygpuhash import _arrays, _core, _cuda, _host, _records, _tensors, _views
 from pygpuhash._core import stream_handle
+from pygpuhash._views import DeviceView
 from pygpuhash.errors import DeviceError, InvalidArgument, TableFull
 
 __all__ = [
@@ -45,8 +45,6 @@ __all__ = [
     "view",
     "with_default",
 ]
-
-_DLPACK_KIND = {0: "i", 1: "u", 2: "f", 6: "b"}
 
 
 # ---- streams ---------------------------------------------------------------------------------------------------------
@@ -87,55 +85,15 @@ def stream_of_call(table: Any, stream: Any, array: Any = None) -> tuple[Any, int
 # ---- reading arrays --------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class DeviceView:
-    """C-contiguous device memory, and what keeps it alive."""
-
-    ptr: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    owner: Any
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.size * self.dtype.itemsize
-
-
 def view(array: Any, device: int, stream: int, what: str) -> DeviceView:
     """Memory of a device array, ready for `stream`."""
     if hasattr(array, "__dlpack__"):
         # Asked first: PyTorch exports nothing of a device that is not the current one.
         kind, there = array.__dlpack_device__() if hasattr(array, "__dlpack_device__") else (0, device)
         if kind == _core.CUDA and there != device:
-            raise _elsewhere(what, int(there), device)
-        found, ordinal, strides, order_bytes = _from_dlpack(array, stream, what)
-    else:
-        found, ordinal, strides, order_bytes = _from_interface(array, device, stream, what)
-    if ordinal is not None and ordinal != device:
-        raise _elsewhere(what, ordinal, device)
-    if strides is not None and not _contiguous(found.shape, strides, order_bytes):
-        raise ValueError(f"{what} are strided: pass a C-contiguous copy, for example {what}.copy()")
-    return found
-
-
-def _elsewhere(what: str, there: int, device: int) -> InvalidArgument:
-    return InvalidArgument(f"{what} are on cuda:{there}, the table on cuda:{device}: copy them there first")
-
-
-def _from_dlpack(array: Any, stream: int, what: str) -> tuple[DeviceView, int | None, Any, int]:
-    # DLPack's numbers for the two default streams; 0 would be ambiguous and is not allowed.
-    capsule = array.__dlpack__(stream=stream or 1)
-    ptr, shape, strides, code, bits, kind, ordinal, owner = _core.dlpack_read(capsule)
-    if kind not in (2, 13):
-        raise InvalidArgument(f"{what} are not on a CUDA device: pass all arrays of one call on the same device")
-    if code not in _DLPACK_KIND or bits not in (8, 16, 32, 64):
-        raise TypeError(f"{what} have a DLPack dtype (code {code}, {bits} bits) that numpy does not know: convert them")
-    dtype = np.dtype(f"{_DLPACK_KIND[code]}{bits // 8}")
-    return DeviceView(ptr, shape, dtype, owner), ordinal if kind == 2 else None, strides, 1
+            raise _views.elsewhere(what, int(there), device)
+        return _views.checked(*_views.from_dlpack(array, stream, what), device, what)
+    return _views.checked(*_from_interface(array, device, stream, what), device, what)
 
 
 def _from_interface(array: Any, device: int, stream: int, what: str) -> tuple[DeviceView, int | None, Any, int]:
@@ -159,17 +117,6 @@ def _from_interface(array: Any, device: int, stream: int, what: str) -> tuple[De
     if kind != _core.CUDA:
         raise InvalidArgument(f"{what} are not on a CUDA device: pass all arrays of one call on the same device")
     return found, ordinal, interface.get("strides"), dtype.itemsize
-
-
-def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], unit: int) -> bool:
-    if 0 in shape:
-        return True
-    expected = unit
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size > 1 and stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def to_host(array: Any, device: int, stream: int, what: str) -> np.ndarray[Any, Any]:
@@ -668,8 +615,6 @@ def _host_batch(
     combine: int,
 ) -> tuple[Any, Any]:
     """Host arrays on a CUDA table: returns when the results are on the host."""
-    from pygpuhash import _host
-
     s = stream_of_call(table, stream)[1]
     if s and _cuda.is_capturing(s):
         raise InvalidArgument(

@@ -16,6 +16,7 @@ Report = Callable[[int, int], object]
 _report: contextvars.ContextVar[Report | None] = contextvars.ContextVar("pygpuhash.progress", default=None)
 
 current = _report.get
+_core.tell_progress_to(current)
 
 
 @contextlib.contextmanager

@@ -18,13 +18,15 @@ Elements compare by their bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["base_and_shape", "check", "from_store", "is_record", "store", "to_store", "wrong_shape"]
+__all__ = ["base_and_shape", "check", "from_store", "is_record", "masked", "store", "to_store", "wrong_shape"]
 
 Array = np.ndarray[Any, Any]
+Numbers = Callable[[Any, np.dtype[Any], str], Array]
 
 
 def is_record(dtype: np.dtype[Any] | None) -> bool:
@@ -84,10 +86,13 @@ def store(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype({4: "u4", 8: "u8"}.get(dtype.itemsize, f"V{dtype.itemsize}"))
 
 
-def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str) -> Array:
-    """`given` as a C-contiguous, aligned array of `stored`; no copy where none is due."""
+def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str, numbers: Numbers) -> Array:
+    """`given` as a C-contiguous, aligned array of `stored`; no copy where none is due.
+
+    numbers : `_arrays.to_base`, which knows when no number changes.
+    """
     base, shape = base_and_shape(dtype)
-    array = _as_base(given, base, what)
+    array = _as_base(given, base, what, numbers)
     lead = array.ndim - len(shape)
     if array.shape[lead:] != shape:  # of too few dimensions the slice is shorter
         raise ValueError(wrong_shape(array.shape, shape, what))
@@ -104,6 +109,11 @@ def from_store(array: Array, dtype: np.dtype[Any]) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(base).reshape(array.shape + shape)
 
 
+def masked(what: str) -> str:
+    """A sentence for an array with a mask, which would be lost."""
+    return f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()"
+
+
 def wrong_shape(given: tuple[int, ...], element: tuple[int, ...], what: str) -> str:
     """A sentence for an array whose last dimensions are not those of an element."""
     return f"{what} have shape {given}, and an element has shape {element}: pass shape {('n', *element)}".replace(
@@ -111,17 +121,15 @@ def wrong_shape(given: tuple[int, ...], element: tuple[int, ...], what: str) -> 
     )
 
 
-def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
+def _as_base(given: Any, base: np.dtype[Any], what: str, numbers: Numbers) -> Array:
     """An array of the dtype `base`, when no element changes."""
-    from pygpuhash import _arrays
-
     if base.kind not in "SVc":
-        return _arrays.to_base(given, base, what)
+        return numbers(given, base, what)
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(_arrays.masked(what))
+        raise TypeError(masked(what))
     plain_python = isinstance(given, (list, tuple, bytes, complex, float, int))
     if plain_python and base.kind == "V":
-        _check_fields(given, base, what)
+        _check_fields(given, base, what, numbers)
     try:
         array = np.array(given, base) if plain_python and base.kind == "V" else np.asarray(given)
     except (TypeError, ValueError) as error:
@@ -155,10 +163,8 @@ def _way_out(given: Any, array: Array, base: np.dtype[Any], what: str) -> str:
     return f"pass {what}.astype('{base}')" if base.kind == "c" and array.dtype.kind in "biufc" else "convert them"
 
 
-def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
+def _check_fields(given: Any, base: np.dtype[Any], what: str, numbers: Numbers) -> None:
     """Refuse Python's numbers that fields do not hold: numpy would round them, or write one into every field."""
-    from pygpuhash import _arrays
-
     tuples: list[Any] = []
     _find_tuples(given, base, what, tuples)
     names = base.names or ()
@@ -169,9 +175,9 @@ def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
         field = base[name]
         column = [element[i] for element in tuples]
         if field.names is not None:
-            _check_fields(column, field, f"{what}, field {name!r}")
+            _check_fields(column, field, f"{what}, field {name!r}", numbers)
         elif field.kind in "biufmM" and column and not (len(column) == 1 and _is_plain(column[0], field)):
-            _arrays.to_base(column, field, f"{what}, field {name!r}")
+            numbers(column, field, f"{what}, field {name!r}")
 
 
 def _is_plain(value: Any, field: np.dtype[Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pygpuhash import _arrays, _core, _cuda, _device
-from pygpuhash.errors import InvalidArgument, OptionNotFound, Unsupported
+from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
 
 __all__ = [
@@ -235,14 +235,7 @@ def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str
     place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
     if column.ordinal is not None:
         _refuse_capture(column.array, column.ordinal, given.get("stream"))
-    try:
-        return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
-    except OptionNotFound as error:
-        if "backend" in given:
-            raise
-        raise OptionNotFound(
-            f"{error}. Besides options, verbs take order, nulls, floats and what Table takes"
-        ) from None
+    return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
 
 
 def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:

@@ -7,7 +7,7 @@ import enum
 import inspect
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
 
@@ -108,11 +108,11 @@ class Table(_core.CoreTable):
     __reversed__ = None  # a mapping: t[len(t) - 1] is not its last key
     __signature__: ClassVar[inspect.Signature]
 
-    def __new__(cls, backend: str = "auto", **arguments: Any) -> Any:
+    def __new__(cls, backend: str = "auto", **arguments: Any) -> Self:
         """A table, or the object of a backend that is a Python class."""
         target = None if isinstance(backend, str) and backend == "auto" else registry.resolve(backend)
         if isinstance(target, type):
-            return target(**arguments)
+            return cast("Self", target(**arguments))
         return super().__new__(cls)
 
     def __init__(
@@ -541,7 +541,16 @@ class Table(_core.CoreTable):
 
     # ---- as a mapping
 
-    # The core's methods end up here when their key is not one plain number.
+    # The core's methods end up here when their key is not one plain number, or arrays are not plain and ready.
+
+    def _slow_batch(self, *batch: Any) -> Any:
+        return _device.batch(self, *batch)
+
+    def _fail(self, failure: Exception, status: Any, given: bool, stream: int) -> None:
+        _device.fail(self, failure, status, given, stream)
+
+    def _is_capturing(self, stream: int) -> bool:
+        return _cuda.is_capturing(stream)
 
     def _set_all(self, keys: Any, values: Any) -> None:
         self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")

@@ -27,15 +27,35 @@ from __future__ import annotations
 
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
 from pygpuhash import _arguments, _arrays, _table_verbs, _tensors
+from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
 from pygpuhash.errors import InvalidArgument, Unsupported
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pygpuhash._typing import (
+        Columns,
+        Distinct,
+        Element,
+        Frame,
+        Mask,
+        Mixed,
+        Plain,
+        Reduced,
+        Rows,
+        Series,
+        Single,
+        SupportsNumpy,
+        Tensor,
+    )
 
 __all__ = ["factorize", "group_reduce", "isin", "join_indexer", "unique", "value_counts"]
 
@@ -55,6 +75,18 @@ _INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
 
 
+@overload
+def unique(keys: NDArray[Element], **arguments: Unpack[Distinct]) -> NDArray[Element]: ...
+@overload
+def unique(keys: Tensor, **arguments: Unpack[Distinct]) -> Tensor: ...
+@overload
+def unique(keys: Frame, **arguments: Unpack[Distinct]) -> Frame: ...
+@overload
+def unique(keys: Columns, **arguments: Unpack[Distinct]) -> Columns: ...
+@overload
+def unique(keys: Mixed, **arguments: Unpack[Distinct]) -> tuple[Any, ...]: ...
+@overload
+def unique(keys: Rows, **arguments: Unpack[Distinct]) -> NDArray[Any]: ...
 def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any) -> Any:
     """The distinct keys of a column, one-dimensional.
 
@@ -63,6 +95,8 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
 
     Raises TypeError for what is no column of keys, and what `Table` raises.
     """
+    if table:
+        _refuse_unknown(unique, table)
     _check(table, nulls, floats, order)
     if _arrays.on_device(keys):
         return _table_verbs.unique(_on_device(keys, "keys", floats), order, table)
@@ -75,6 +109,22 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     return column.give(index.keys(0, index.size))
 
 
+@overload
+def value_counts(
+    keys: NDArray[Element], **arguments: Unpack[Distinct]
+) -> tuple[NDArray[Element], NDArray[np.int64]]: ...
+@overload
+def value_counts(keys: Tensor, **arguments: Unpack[Distinct]) -> tuple[Tensor, Tensor]: ...
+@overload
+def value_counts(keys: Series, **arguments: Unpack[Distinct]) -> tuple[Series, Series]: ...
+@overload
+def value_counts(keys: Frame, **arguments: Unpack[Distinct]) -> tuple[Frame, Any]: ...
+@overload
+def value_counts(keys: Columns, **arguments: Unpack[Distinct]) -> tuple[Columns, Any]: ...
+@overload
+def value_counts(keys: Mixed, **arguments: Unpack[Distinct]) -> tuple[tuple[Any, ...], Any]: ...
+@overload
+def value_counts(keys: Rows, **arguments: Unpack[Distinct]) -> tuple[NDArray[Any], NDArray[np.int64]]: ...
 def value_counts(
     keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any
 ) -> tuple[Any, Any]:
@@ -82,6 +132,8 @@ def value_counts(
 
     order : as for `unique`. ``np.argsort(-counts)`` has the most frequent first.
     """
+    if table:
+        _refuse_unknown(value_counts, table)
     _check(table, nulls, floats, order)
     _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
@@ -97,6 +149,18 @@ def value_counts(
     return column.give(distinct), column.give_numbers(counts, False)
 
 
+@overload
+def factorize(keys: NDArray[Element], **arguments: Unpack[Distinct]) -> tuple[NDArray[np.int64], NDArray[Element]]: ...
+@overload
+def factorize(keys: Tensor, **arguments: Unpack[Distinct]) -> tuple[Tensor, Tensor]: ...
+@overload
+def factorize(keys: Frame, **arguments: Unpack[Distinct]) -> tuple[Any, Frame]: ...
+@overload
+def factorize(keys: Columns, **arguments: Unpack[Distinct]) -> tuple[Any, Columns]: ...
+@overload
+def factorize(keys: Mixed, **arguments: Unpack[Distinct]) -> tuple[Any, tuple[Any, ...]]: ...
+@overload
+def factorize(keys: Rows, **arguments: Unpack[Distinct]) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
 def factorize(
     keys: Any, *, order: Order = "first", nulls: Nulls = "group", floats: Floats = "numbers", **table: Any
 ) -> tuple[Any, Any]:
@@ -106,6 +170,8 @@ def factorize(
     nulls="drop" rows with a null have code -1.
     order : of the distinct keys, as for `unique`; where there are many numbers, "any" takes two thirds of the time.
     """
+    if table:
+        _refuse_unknown(factorize, table)
     _check(table, nulls, floats, order)
     _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
@@ -121,12 +187,26 @@ def factorize(
     return column.give_numbers(codes, True), column.give(distinct)
 
 
+@overload
+def isin(keys: Single, among: object, **arguments: Unpack[Plain]) -> np.bool_: ...
+@overload
+def isin(keys: NDArray[Any], among: object, **arguments: Unpack[Plain]) -> Mask: ...
+@overload
+def isin(keys: Tensor, among: object, **arguments: Unpack[Plain]) -> Tensor: ...
+@overload
+def isin(keys: Series, among: object, **arguments: Unpack[Plain]) -> Series: ...
+@overload
+def isin(keys: SupportsNumpy | Mixed, among: object, **arguments: Unpack[Plain]) -> Any: ...
+@overload
+def isin(keys: Rows, among: object, **arguments: Unpack[Plain]) -> Mask: ...
 def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "numbers", **table: Any) -> Any:
     """Which keys are among others: a bool mask of the shape of `keys`.
 
     Either may be a single element. An element that the other column's type cannot hold is not among it: 2.5 is not
     among integers. One column may be on a GPU and the other on the host: the table is on that GPU.
     """
+    if table:
+        _refuse_unknown(isin, table)
     _check(table, nulls, floats)
     if _arrays.on_device(keys) or _arrays.on_device(among):
         one, other = _alike_on_device(keys, among, floats)
@@ -146,6 +226,34 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     return column.give_numbers(mask, True)
 
 
+@overload
+def group_reduce(
+    keys: NDArray[Element], values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[NDArray[Element], NDArray[Any]]: ...
+@overload
+def group_reduce(
+    keys: Tensor, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def group_reduce(
+    keys: Series, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Series, Series]: ...
+@overload
+def group_reduce(
+    keys: Frame, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Frame, Any]: ...
+@overload
+def group_reduce(
+    keys: Columns, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[Columns, Any]: ...
+@overload
+def group_reduce(
+    keys: Mixed, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[tuple[Any, ...], Any]: ...
+@overload
+def group_reduce(
+    keys: Rows, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
 def group_reduce(
     keys: Any,
     values: Any,
@@ -168,6 +276,8 @@ def group_reduce(
     "min" and "max" leave out NaNs and NaTs, unless a group has nothing else; sums leave out NaTs; sums and means with a
     NaN are NaN. Floats are added in no fixed order.
     """
+    if table:
+        _refuse_unknown(group_reduce, table)
     if op not in _REDUCTIONS:
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
@@ -201,6 +311,26 @@ def group_reduce(
     return column.give(distinct), _numbers_of(column, results, op)
 
 
+@overload
+def join_indexer(
+    left: NDArray[Any], right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+@overload
+def join_indexer(
+    left: Tensor, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def join_indexer(
+    left: Series, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[Series, Series]: ...
+@overload
+def join_indexer(
+    left: SupportsNumpy | Mixed, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[Any, Any]: ...
+@overload
+def join_indexer(
+    left: Rows, right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def join_indexer(
     left: Any,
     right: Any,
@@ -218,6 +348,8 @@ def join_indexer(
 
     Raises Unsupported for arrays of a device, ValueError for columns that are not one-dimensional.
     """
+    if table:
+        _refuse_unknown(join_indexer, table)
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
     _check(table, nulls, floats)

@@ -11,7 +11,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray as Array
 
-from pygpuhash.columns.arrow cimport *
+from pygpuhash.columns.structs cimport *
 from pygpuhash.gpuhash cimport (
     GPUHASH_INVALID_ARGUMENT, GPUHASH_OK, GPUHASH_UNSUPPORTED, gpuhash_error, gpuhash_status
 )

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from pygpuhash.columns import _buffers
+from pygpuhash.columns import _buffers, _utf8
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, Give, bitmap, in_shape, text
 
@@ -100,7 +100,7 @@ def _without_views(view: View) -> View | _Made:
     """Text and bytes with offsets, as nanoarrow 0.9 crashes on the layout of views."""
     nulls, format = view.nulls(), view.format
     if format in ("vu", "vz"):
-        column = text(format[1].upper(), _buffers.texts(view.objects(), nulls, "keys"), "keys", View, nulls)
+        column = text(format[1].upper(), _utf8.texts(view.objects(), nulls, "keys"), "keys", View, nulls)
         return _Made(column.schema, column.chunks[0]) if column.chunks else view
     if format != "+s":
         return view

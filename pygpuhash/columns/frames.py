@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash.columns import _buffers, arrow, lists, numpy_arrays
+from pygpuhash.columns import _buffers, _utf8, arrow, lists, numpy_arrays
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, bitmap, fixed, nothing, struct, text
 
@@ -221,7 +221,7 @@ def _strings(pd: Any, array: Any, what: str) -> tuple[Column, Back]:
     """Text that pandas holds as Python's objects."""
     nulls = np.asarray(array.isna(), bool)
     some = nulls if nulls.any() else None
-    made = _buffers.texts(np.asarray(array, object).tolist(), some, what)
+    made = _utf8.texts(np.asarray(array, object).tolist(), some, what)
     back = lambda keys: pd.array(View(keys).objects(), dtype=array.dtype)  # noqa: E731
     return text("U", made, what, back, some), back
 

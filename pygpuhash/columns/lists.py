@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash.columns import _buffers, numpy_arrays
+from pygpuhash.columns import _objects, _utf8, numpy_arrays
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, fixed, in_shape, nothing, struct, text
 
@@ -102,7 +102,7 @@ def _object_array(values: list[Any]) -> Array:
 
 def _column(values: list[Any], nan_is_null: bool, what: str) -> tuple[Column, Objects, Any]:
     """(the column, which gives numpy's arrays; keys as Python objects; the first null)."""
-    kind, nulls, null = _buffers.classify(values, nan_is_null, what)
+    kind, nulls, null = _objects.classify(values, nan_is_null, what)
     if kind == "None":
         column = nothing(len(values), what, lambda keys: _no_kind(View(keys).length))
         return column, lambda view: [None] * view.length, null
@@ -152,15 +152,15 @@ def _from_array(array: Array, nulls: Array | None, what: str) -> Made:
 
 
 def _bool(values: list[Any], nulls: Array | None, what: str) -> Made:
-    return _from_array(_buffers.booleans(values, nulls), nulls, what)
+    return _from_array(_objects.booleans(values, nulls), nulls, what)
 
 
 def _int(values: list[Any], nulls: Array | None, what: str) -> Made:
-    return _from_array(_buffers.integers(values, nulls, what), nulls, what)
+    return _from_array(_objects.integers(values, nulls, what), nulls, what)
 
 
 def _float(values: list[Any], nulls: Array | None, what: str) -> Made:
-    return _from_array(_buffers.floats(values, nulls, what), nulls, what)
+    return _from_array(_objects.floats(values, nulls, what), nulls, what)
 
 
 def _complex(values: list[Any], nulls: Array | None, what: str) -> Made:
@@ -172,7 +172,7 @@ def _is(nulls: Array | None, i: int) -> bool:
 
 
 def _text(values: list[Any], nulls: Array | None, what: str) -> Made:
-    made = _buffers.texts(values, nulls, what)
+    made = _utf8.texts(values, nulls, what)
     kind, format = (
         ("U", "U") if isinstance(next(x for i, x in enumerate(values) if not _is(nulls, i)), str) else ("S", "Z")
     )
@@ -201,14 +201,14 @@ def _from_numbers(
 
 
 def _date(values: list[Any], nulls: Array | None, what: str) -> Made:
-    return _from_array(_buffers.days(values, nulls).view("M8[D]"), None, what)
+    return _from_array(_objects.days(values, nulls).view("M8[D]"), None, what)
 
 
 def _datetime(values: list[Any], nulls: Array | None, what: str) -> Made:
     if any(hasattr(sort, "to_datetime64") for sort in set(map(type, values))):
         scalars = [x if x is None else _datetime64(x) for x in _filled(values, nulls, None)]
         return _pandas_scalars(scalars, nulls, what)
-    return _from_array(_buffers.microseconds(values, nulls, _EPOCH, what).view("M8[us]"), None, what)
+    return _from_array(_objects.microseconds(values, nulls, _EPOCH, what).view("M8[us]"), None, what)
 
 
 def _datetime64(x: Any) -> Any:
@@ -219,7 +219,7 @@ def _aware(values: list[Any], nulls: Array | None, what: str) -> Made:
     for i, x in enumerate(values):
         if getattr(x, "nanosecond", 0) and not _is(nulls, i):
             raise TypeError(f"{what}[{i}] has nanoseconds and a time zone: pass pandas' Series, pd.Series({what})")
-    micros = _buffers.microseconds(values, nulls, _EPOCH_UTC, what)
+    micros = _objects.microseconds(values, nulls, _EPOCH_UTC, what)
     return _from_numbers("tsu:UTC", "i8", micros, nulls, what, lambda n: _EPOCH_UTC + n * _MICROSECOND)
 
 
@@ -233,13 +233,13 @@ def _timedelta(values: list[Any], nulls: Array | None, what: str) -> Made:
     if any(hasattr(sort, "to_timedelta64") for sort in set(map(type, values))):
         scalars = [x if x is None else _timedelta64(x, what) for x in _filled(values, nulls, None)]
         return _pandas_scalars(scalars, nulls, what)
-    return _from_array(_buffers.microseconds(values, nulls, None, what).view("m8[us]"), None, what)
+    return _from_array(_objects.microseconds(values, nulls, None, what).view("m8[us]"), None, what)
 
 
 def _timedelta64(x: Any, what: str) -> Any:
     if hasattr(x, "to_timedelta64"):
         return x.to_timedelta64()
-    return np.timedelta64(int(_buffers.microseconds([x], None, None, what)[0]), "us")
+    return np.timedelta64(int(_objects.microseconds([x], None, None, what)[0]), "us")
 
 
 def _scalars(values: list[Any], nulls: Array | None, what: str) -> Made:
@@ -247,7 +247,7 @@ def _scalars(values: list[Any], nulls: Array | None, what: str) -> Made:
     kept = values if nulls is None else [x for x in _filled(values, nulls, None) if x is not None]
     dtypes = {x.dtype for x in kept}
     if len(dtypes) == 1:
-        array = _buffers.ticks(values, nulls).view(kept[0].dtype)
+        array = _objects.ticks(values, nulls).view(kept[0].dtype)
     else:
         groups = [np.array([x for x in kept if x.dtype == dtype], dtype) for dtype in dtypes]
         common = next((unit for unit in _units(dtypes) if _all(groups, unit)), None)

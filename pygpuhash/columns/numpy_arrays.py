@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash.columns import _buffers
+from pygpuhash.columns import _utf8
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, Give, fixed, in_shape, struct, text
 
@@ -111,7 +111,7 @@ def column(array: Array, what: str, nulls: Array | None = None) -> Column:
         out.stored = dtype
         return out
     if dtype.kind in "US":
-        made = _buffers.from_fixed_text(array, what)
+        made = _utf8.from_fixed_text(array, what)
         return text("U" if dtype.kind == "U" else "Z", made, what, lambda keys: View(keys).padded(dtype), nulls)
     if dtype.kind == "T":
         return _string_dtype(array, what, nulls)
@@ -156,7 +156,7 @@ def _string_dtype(array: Array, what: str, nulls: Array | None) -> Column:
         texts = View(keys).objects()
         return np.array([getattr(dtype, "na_object", "") if x is None else x for x in texts], dtype)
 
-    return text("U", _buffers.texts(values, nulls, what), what, give, nulls)
+    return text("U", _utf8.texts(values, nulls, what), what, give, nulls)
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------

@@ -140,6 +140,13 @@ def test_devices_that_a_structure_has_no_kernels_for(monkeypatch: pytest.MonkeyP
             _choice.choose(*known, kind)
 
 
+def test_no_structure_is_asked_after_one_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    load, asked = _core.backend_load, []
+    monkeypatch.setattr(_choice._core, "backend_load", lambda name: asked.append(name) or load(name))
+    assert _choice.choose((), _choice.np.dtype("u4"), None, 0.0, (), _core.CPU) == "linear_probe"
+    assert set(asked) == {"linear_probe"}
+
+
 def test_misses_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """There hive is taken at linear_probe's default load, whether the GPU is named or is what "auto" finds."""
     load = _core.backend_load

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _arrays, _core, _device
+from pygpuhash import _arrays, _core, _device, _views
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -211,7 +211,7 @@ def test_dlpack_capsules_are_written_and_released():
     ],
 )
 def test_contiguity(shape, strides, contiguous):
-    assert _device._contiguous(shape, strides, 1) is contiguous
+    assert _views._contiguous(shape, strides, 1) is contiguous
 
 
 @pytest.fixture

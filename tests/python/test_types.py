@@ -1,7 +1,10 @@
 """What editors and type checkers see, and what happens to misspelt names."""
 
 import inspect
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 import pygpuhash as gh
 
+ROOT = str(Path(gh.__file__).parents[1])
 PROGRAM = """
 from typing import Any, assert_type
 
@@ -75,7 +79,92 @@ except gh.TableFull as full:
     print(full.failed)
 """
 
+VERBS = """
+from typing import Any, assert_type
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+import pygpuhash as gh
+
+
+class Tensor:
+    def __dlpack__(self, *, stream: object = None) -> object:
+        return None
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class Frame:  # as those of pandas, whose own types are in a package of their own
+    def to_numpy(self, dtype: Any = None, copy: bool = False) -> NDArray[Any]:
+        return np.arange(3)
+
+
+class Series(Frame):
+    name: str = "x"
+
+    def clip(self, lower: int | None = None, upper: int | None = None) -> "Series":
+        return self
+
+
+def of_numpy(keys: NDArray[np.uint32]) -> None:
+    assert_type(gh.unique(keys), NDArray[np.uint32])
+    assert_type(gh.value_counts(keys, order="first"), tuple[NDArray[np.uint32], NDArray[np.int64]])
+    assert_type(gh.factorize(keys, nulls="drop"), tuple[NDArray[np.int64], NDArray[np.uint32]])
+    assert_type(gh.isin(keys, [1, 2]), NDArray[np.bool_])
+    assert_type(gh.isin(5, keys), np.bool_)
+    assert_type(gh.group_reduce(keys, keys, "mean"), tuple[NDArray[np.uint32], NDArray[Any]])
+    assert_type(gh.join_indexer(keys, keys, how="left"), tuple[NDArray[np.int64], NDArray[np.int64]])
+    assert_type(gh.unique((keys, Series())), tuple[NDArray[np.uint32], Series])
+    assert_type(gh.value_counts((keys, keys))[0], tuple[NDArray[np.uint32], NDArray[np.uint32]])
+    gh.unique((keys, ["a", "b"]), threads=2)
+    gh.unique(keys, backend="hive", bucket=16, capacity=10, device="cpu")
+
+
+def of_polars(keys: pl.Series, frame: pl.DataFrame) -> None:
+    assert_type(gh.unique(keys), pl.Series)
+    assert_type(gh.unique(frame), pl.DataFrame)
+    assert_type(gh.value_counts(keys), tuple[pl.Series, pl.Series])
+    assert_type(gh.value_counts(frame)[0], pl.DataFrame)
+    assert_type(gh.factorize(keys)[1], pl.Series)
+    assert_type(gh.isin(keys, ["a"]), pl.Series)
+    assert_type(gh.group_reduce(keys, [1.0], "sum", dtype="f8"), tuple[pl.Series, pl.Series])
+    assert_type(gh.join_indexer(keys, keys), tuple[pl.Series, pl.Series])
+
+
+def of_others(tensor: Tensor, series: Series, frame: Frame) -> None:
+    assert_type(gh.unique(tensor), Tensor)
+    assert_type(gh.value_counts(tensor), tuple[Tensor, Tensor])
+    assert_type(gh.isin(tensor, tensor), Tensor)
+    assert_type(gh.unique(series), Series)
+    assert_type(gh.value_counts(series), tuple[Series, Series])
+    assert_type(gh.factorize(series)[1], Series)
+    assert_type(gh.unique(frame), Frame)
+    assert_type(gh.value_counts(frame)[0], Frame)
+    assert_type(gh.unique(["b", "a"]), NDArray[Any])
+    assert_type(gh.value_counts(["b", "a"]), tuple[NDArray[Any], NDArray[np.int64]])
+    assert_type(gh.isin(["b", "a"], ["a"]), NDArray[np.bool_])
+    assert_type(gh.isin("b", ["a"]), np.bool_)
+    with gh.Table("hive", bucket=16) as table:
+        assert_type(table, gh.Table)
+        assert_type(table.contains(tensor), Tensor)
+        assert_type(gh.Table(), gh.Table)
+"""
+
 MISTAKES = {
+    "table.nonsense()": "nonsense",
+    "gh.Table().nonsense()": "nonsense",
+    'gh.unique([1], ordr="first")': "ordr|unique|overload",
+    'gh.unique([1], order="last")': "order|unique|overload",
+    "gh.value_counts([1], sort=True)": "sort|value_counts|overload",
+    'gh.group_reduce([1], [1], "median")': "median|group_reduce|overload",
+    'gh.join_indexer([1], [1], how="outer")': "outer|join_indexer|overload",
+    "gh.isin([1])": "isin|overload",
+    "gh.unique(5)": "unique|overload",
+    "gh.unique([1], threads='two')": "threads|unique|overload",
+    "table.find([1], founds=True)": "founds|find|overload",
     'table.accumulate([1], op="mul")': "accumulate",
     'table.insert_or_assign([1], 2, dedup="first")': "insert_or_assign",
     "table.insert({1, 2}, 3)": "insert",
@@ -84,42 +173,62 @@ MISTAKES = {
     "table.finds([1])": "finds",
     'gh.Table(capacity="5")': "capacity",
     "gh.Table(key_dtype=5)": "key_dtype",
-    'table.info["rebuild"]': "rebuild",
+    'table.info["rebuild"]': "rebuild|TypedDict",
     "table.capacity = 5": "read-only",
 }
 
 
-@pytest.fixture(scope="module")
-def mypy(tmp_path_factory):
-    """Checks a program as a user would; returns what mypy prints."""
+def mypy_command(folder):
     if subprocess.run([sys.executable, "-c", "import mypy"], capture_output=True).returncode:
         pytest.skip("mypy is not installed")
-    folder = tmp_path_factory.mktemp("mypy")
-    root = Path(gh.__file__).parents[1]
+    return [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache")]
+
+
+def pyright_command(folder):
+    command = shutil.which("pyright") or pytest.skip("pyright is not installed")
+    settings = {"include": ["."], "typeCheckingMode": "strict", "reportUnknownMemberType": False, "extraPaths": [ROOT]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    return [command, "--pythonpath", sys.executable]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[mypy_command, pytest.param(pyright_command, marks=pytest.mark.slow)],
+    ids=["mypy", "pyright"],
+)
+def checker(request, tmp_path_factory):
+    """Checks a program as a user would: gives the numbers of lines with errors, and what the checker prints."""
+    folder = tmp_path_factory.mktemp("types")
+    command = request.param(folder)
     environment = dict(os.environ)
-    if root.name != "site-packages":  # an editable installation, which mypy does not find by itself
-        environment["MYPYPATH"] = str(root)
+    if Path(ROOT).name != "site-packages":  # an editable installation, which mypy does not find by itself
+        environment["MYPYPATH"] = ROOT
 
     def check(program):
         (folder / "program.py").write_text(program)
-        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(folder / "cache"), "program.py"]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-        return done.stdout + done.stderr
+        done = subprocess.run([*command, "program.py"], cwd=folder, env=environment, capture_output=True, text=True)
+        output = done.stdout + done.stderr
+        assert re.search(r"Success|Found|[0-9] errors?", output), output
+        return dict(re.findall(r"program\.py:(\d+):.*?\berror: (.*(?:\n    .*)*)", output)), output
 
     return check
 
 
-def test_a_program_passes_mypy_strict(mypy):
-    assert mypy(PROGRAM).startswith("Success")
+@pytest.mark.parametrize("program", ["PROGRAM", "VERBS"])
+def test_a_program_passes_strict(checker, program):
+    if program == "VERBS":
+        pytest.importorskip("polars")
+    errors, output = checker(globals()[program])
+    assert errors == {}, output
 
 
-def test_mypy_finds_mistakes(mypy):
+def test_mistakes_are_found(checker):
     lines = ["import pygpuhash as gh", "table = gh.Table()", *MISTAKES]
-    output = mypy("\n".join(lines))
+    errors, output = checker("\n".join(lines))
     for number, (line, words) in enumerate(MISTAKES.items(), 3):
-        told = [row for row in output.splitlines() if row.startswith(f"program.py:{number}: error")]
+        told = errors.get(str(number))
         assert told, (line, output)
-        assert any(word in " ".join(told) for word in words.split("|")), told
+        assert any(word in told for word in (*words.split("|"), "No overload")), (line, told)
 
 
 def test_the_signature_of_table():

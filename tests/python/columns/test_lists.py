@@ -8,6 +8,8 @@ import math
 import uuid
 from decimal import Decimal
 from fractions import Fraction
+from ipaddress import ip_address
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 import oracle
@@ -77,6 +79,12 @@ def test_two_kinds_are_refused_with_both_and_their_places(given, words):
         (dt.time(1, tzinfo=PARIS), r"keys\[1\] is a time with a time zone"),
         (enum.Enum("Colour", "RED").RED, r"keys\[1\] is a Colour, .*x\.value"),
         (np.void(b"ab"), r"keys\[1\] is a void"),
+        (Path("a"), r"keys\[1\] is a PosixPath, .*str\(x\) of each"),
+        (PureWindowsPath("a"), r"keys\[1\] is a PureWindowsPath, .*str\(x\) of each"),
+        (ip_address("::1"), r"keys\[1\] is a IPv6Address, .*x\.packed"),
+        (range(3), r"keys\[1\] is a range, .*tuple\(x\)"),
+        (memoryview(b"ab"), r"keys\[1\] is a memoryview, .*bytes\(x\)"),
+        (int, r"keys\[1\] is a type, .*__name__"),
     ],
 )
 def test_objects_of_no_kind_are_refused_with_their_own_way_out(x, words):

@@ -1,4 +1,4 @@
-# The part of <gpuhash/columns.h> that the package uses, Arrow's two structs among it.
+# Arrow's structs, and the part of <gpuhash/columns.h> that the package uses. The header has two of the structs.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from pygpuhash.gpuhash cimport gpuhash_error, gpuhash_status
@@ -13,7 +13,7 @@ cdef extern from "gpuhash/columns.h":
         int64_t n_children
         ArrowSchema **children
         ArrowSchema *dictionary
-        void (*release)(ArrowSchema *) noexcept
+        void (*release)(ArrowSchema *) noexcept nogil
         void *private_data
 
     struct ArrowArray:
@@ -25,7 +25,7 @@ cdef extern from "gpuhash/columns.h":
         const void **buffers
         ArrowArray **children
         ArrowArray *dictionary
-        void (*release)(ArrowArray *) noexcept
+        void (*release)(ArrowArray *) noexcept nogil
         void *private_data
 
     ctypedef struct gpuhash_index:
@@ -65,3 +65,24 @@ cdef extern from "gpuhash/columns.h":
     gpuhash_status gpuhash_index_counts(gpuhash_index *, uint64_t, uint64_t, int64_t *, gpuhash_error *) nogil
     gpuhash_status gpuhash_index_get_info(gpuhash_index *, gpuhash_index_info *, gpuhash_error *) nogil
     gpuhash_status gpuhash_rows_by_id(size_t, const int64_t *, uint64_t, int64_t *, int64_t *, gpuhash_error *) nogil
+
+
+cdef extern from *:
+    """
+    #ifndef ARROW_C_STREAM_INTERFACE
+    #define ARROW_C_STREAM_INTERFACE
+    struct ArrowArrayStream {
+      int (*get_schema)(struct ArrowArrayStream *, struct ArrowSchema *out);
+      int (*get_next)(struct ArrowArrayStream *, struct ArrowArray *out);
+      const char *(*get_last_error)(struct ArrowArrayStream *);
+      void (*release)(struct ArrowArrayStream *);
+      void *private_data;
+    };
+    #endif
+    """
+    struct ArrowArrayStream:
+        int (*get_schema)(ArrowArrayStream *, ArrowSchema *) noexcept nogil
+        int (*get_next)(ArrowArrayStream *, ArrowArray *) noexcept nogil
+        const char *(*get_last_error)(ArrowArrayStream *) noexcept nogil
+        void (*release)(ArrowArrayStream *) noexcept nogil
+        void *private_data

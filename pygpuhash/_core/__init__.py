@@ -1,0 +1,105 @@
+"""The library for Python, in Cython: all names of the modules here, of which each is one idea.
+
+==================  ====================================================================================
+`process`           forks, and the end of the process
+`status`            status codes as exceptions, text
+`host_arrays`       numpy's arrays that are passed on as they are
+`scalars`           single numbers that are passed on without an array (a `.pxd` alone)
+`dlpack`            DLPack's structs and capsules
+`device_arrays`     streams, and the short path of arrays of CuPy and PyTorch
+`memory`            memory resources
+`library`           version, devices, backends, codes, ceilings, copies
+`handle`            one table: made, asked, called on addresses, destroyed
+`table`             batches of a table
+`slab`              SlabAlloc
+==================  ====================================================================================
+
+A module uses those above it in this list. The modules above `_core` hand in what these call back:
+`explain_no_memory`, `own_arrays`, `tell_progress_to`, and the methods of `Table` that `CoreTable` names.
+"""
+
+from pygpuhash._core.device_arrays import own_arrays, stream_handle
+from pygpuhash._core.dlpack import dlpack_read, dlpack_write
+from pygpuhash._core.handle import stats_raw
+from pygpuhash._core.host_arrays import check_ops, refuse_overlaps
+from pygpuhash._core.library import (
+    ADDING,
+    COPY_LOOK,
+    COPY_STREAM,
+    CPU,
+    CUDA,
+    DEDUP_LAST,
+    OP_ACCUMULATE,
+    OP_ASSIGN,
+    OP_COUNT,
+    OP_ERASE,
+    OP_ERASE_ALL,
+    OP_EXECUTE,
+    OP_FIND,
+    OP_INSERT,
+    OP_INSERT_MULTI,
+    TRAITS,
+    backend_list,
+    backend_load,
+    backend_open,
+    backend_probe,
+    build_info,
+    copy_parts,
+    device_count,
+    device_info,
+    measure_ceiling,
+    pointer_device,
+    version,
+)
+from pygpuhash._core.process import abandoned, forks, keep
+from pygpuhash._core.slab import CoreSlabAllocator
+from pygpuhash._core.status import exception_of, explain_no_memory
+from pygpuhash._core.table import CoreTable, piece, run_counted, tell_progress_to, watched
+
+__all__ = [
+    "ADDING",
+    "COPY_LOOK",
+    "COPY_STREAM",
+    "CPU",
+    "CUDA",
+    "DEDUP_LAST",
+    "OP_ACCUMULATE",
+    "OP_ASSIGN",
+    "OP_COUNT",
+    "OP_ERASE",
+    "OP_ERASE_ALL",
+    "OP_EXECUTE",
+    "OP_FIND",
+    "OP_INSERT",
+    "OP_INSERT_MULTI",
+    "TRAITS",
+    "CoreSlabAllocator",
+    "CoreTable",
+    "abandoned",
+    "backend_list",
+    "backend_load",
+    "backend_open",
+    "backend_probe",
+    "build_info",
+    "check_ops",
+    "copy_parts",
+    "device_count",
+    "device_info",
+    "dlpack_read",
+    "dlpack_write",
+    "exception_of",
+    "explain_no_memory",
+    "forks",
+    "keep",
+    "measure_ceiling",
+    "own_arrays",
+    "piece",
+    "pointer_device",
+    "refuse_overlaps",
+    "run_counted",
+    "stats_raw",
+    "stream_handle",
+    "tell_progress_to",
+    "version",
+    "watched",
+]
