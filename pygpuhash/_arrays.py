@@ -19,28 +19,35 @@ An array is taken as it is when its dtype is the table's, its bytes are in nativ
 aligned. A strided or misaligned array is copied. An array of another dtype is converted when no element changes:
 integers of another width or sign are looked through once, times of another unit converted there and back, and the first
 element that does not fit is named. Floats are never rounded, nor made integers. Python numbers and (nested) lists of
-them have no dtype: every element is checked against the range of the table's dtype.
+them have no dtype: every element is checked against the range of the table's dtype. Columns of pandas, polars and Arrow
+are read from their own memory by their own type (columns/flat.py); a frame is no column of numbers.
 """
 
 from __future__ import annotations
 
 import datetime
 import operator
+import re
 from typing import Any
 
 import numpy as np
 
 from pygpuhash import _records, _tensors
+from pygpuhash.columns import flat, lists
 from pygpuhash.errors import InvalidArgument
 
 __all__ = [
     "DoesNotFit",
     "column",
     "from_store",
+    "from_stranger",
     "holds",
+    "is_single",
     "lossless",
     "masked",
+    "objects",
     "on_device",
+    "operands",
     "output",
     "refuse_short",
     "store_dtype",
@@ -52,6 +59,16 @@ __all__ = [
 
 _NEVER_ON_DEVICE = (int, float, bool, list, tuple, str, bytes, range, np.generic, np.ndarray)
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_SINGLE = (int, float, complex, str, bytes, np.generic, datetime.date, datetime.timedelta, type(None))
+_WAYS_OUT = {
+    "UUID": "pass np.frombuffer(x.bytes, 'u4') of each to a table of rows, ('u4', 4)",
+    "Decimal": "pass int(x) or float(x) of each, once you know that it is exact",
+    "Fraction": "pass int(x) or float(x) of each, once you know that it is exact",
+    "Period": "pass x.ordinal of each, or x.to_timestamp()",
+    "Interval": "pass codes, or rows of x.left and x.right",
+} | dict.fromkeys(("NoneType", "NAType", "NaTType"), "leave out what is missing, or fill it in")
+_ISO = re.compile(r"-?\d{4,}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,18})?)?)?)?)?)?")
+_ZONE = re.compile(r"[T ].*([zZ]|[+-]\d\d:?\d*)$")
 
 
 class DoesNotFit(TypeError):
@@ -60,10 +77,11 @@ class DoesNotFit(TypeError):
 
 def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
+    name = _tensors.dtype_name(flat.dtype_of(given, what))
     try:
         if given is None:
             raise TypeError("which numpy takes for float64")
-        dtype: np.dtype[Any] = np.dtype(_tensors.dtype_name(given))
+        dtype: np.dtype[Any] = np.dtype(name)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error
     if _records.is_record(dtype):
@@ -71,6 +89,8 @@ def table_dtype(given: Any, what: str) -> np.dtype[Any]:
         return dtype
     if dtype.kind == "U":
         raise TypeError(f"{what}={given!r} is text, and tables hold bytes: pass 'S16', and np.char.encode(text)")
+    if dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic":
+        raise TypeError(f"{what}={given!r} has no unit: pass for example '{dtype.name}[us]'")
     if dtype.kind not in "biufmM" or dtype.itemsize > 8:
         raise TypeError(
             f"{what}={dtype} is not supported: pass an integer, float, bool, datetime64 or timedelta64 dtype of 1, 2, "
@@ -214,6 +234,10 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
     if isinstance(given, (set, frozenset, dict)):
         raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
     if isinstance(given, (list, tuple)):
+        given = _single_elements(given, what)
+        if not any(isinstance(part, (list, tuple, np.ndarray, complex, np.complexfloating)) for part in given):
+            given = flat.of_column(lists.read(given, what), what, "leave them out, or fill them in")
+    if isinstance(given, (list, tuple)):
         try:
             array = np.asarray(given)
         except ValueError:
@@ -223,7 +247,7 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
                 if isinstance(value, (int, np.integer)) and int(float(value)) != value:
                     raise DoesNotFit(f"{what}: the integer {value} has no exact {array.dtype}: pass integers alone")
     else:
-        array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
+        array = given if isinstance(given, np.ndarray) else from_stranger(given, what)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(masked(what))
     array = np.asarray(array)
@@ -256,18 +280,26 @@ def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, An
         return _from_python(given, dtype, what)
     if dtype.kind in "mM" and _is_moment(given):
         return _moments(np.array(given, dtype=object), dtype, what)
-    array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
+    array = given if isinstance(given, np.ndarray) else from_stranger(given, what)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(masked(what))
     array = np.asarray(array)  # a matrix stays of two dimensions, whatever its new shape is
     return array if array.dtype == dtype else _convert(array, dtype, what)
 
 
-def _from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
+def from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
     """An object that is not numpy's: a tensor, a column of a data frame, anything that numpy or DLPack can read."""
     library = _tensors.array_library(given)
     if library is not None:
         return _tensors.read(given, library, what)
+    if flat.is_foreign(given):
+        parts = flat.columns_of(given)
+        if parts is None:
+            return flat.read(given, what, _drop(given, what))
+        raise TypeError(
+            f"{what} is a {type(given).__name__} of {len(parts)} columns, and an element of the table is one number: "
+            f"pass one column, or pass it to a table of rows, as of dtype ('i8', {len(parts)})"
+        )
     nulls = getattr(given, "null_count", 0)  # an attribute of Arrow's arrays, a method of polars'
     nulls = nulls() if callable(nulls) else nulls
     if isinstance(nulls, int) and nulls:  # a frame says more than one number
@@ -281,6 +313,7 @@ def _from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
     if array.dtype == object and array.ndim == 0:
         name = type(given).__name__
         way_out = f"pass list({what})" if hasattr(given, "__iter__") else "pass an array, a list or a number"
+        way_out = _WAYS_OUT.get(name, way_out).replace(" of each", "")
         raise TypeError(f"{what} is a {name}, not an array: {way_out}")
     if array.dtype.kind in "fO" and not isinstance(getattr(given, "dtype", array.dtype), np.dtype):
         missing = np.asarray(given.isna()) if hasattr(given, "isna") else np.zeros(0, bool)
@@ -409,6 +442,12 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
     """Python numbers, or sequences of them, each checked against `dtype`."""
     if isinstance(given, (set, frozenset, dict)):
         raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
+    if isinstance(given, (list, tuple)):
+        given = _single_elements(given, what)
+        if any(isinstance(part, np.ndarray) for part in given):
+            return _stacked([_as_dtype(part, dtype, f"{what}[{i}]") for i, part in enumerate(given)], what)
+    if dtype.kind in "mM":
+        return _times_of_python(given, dtype, what)
     try:
         array = np.asarray(given)
     except (ValueError, OverflowError):
@@ -417,8 +456,6 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
         raise TypeError(f"{what} is a {type(given).__name__} of arrays: pass them as one array") from None
     if array.size == 0 and array.dtype.kind == "f":
         return np.empty(array.shape, dtype)
-    if dtype.kind in "mM":
-        return _times(array, dtype, what) if array.dtype.kind == dtype.kind else _moments(array, dtype, what)
     if dtype.kind == "f":
         result = _floats(array, dtype, what)
         # numpy makes floats of integers that stand beside floats, or beside integers of the other sign: look again.
@@ -427,16 +464,64 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
         return result
     if array.dtype.kind not in "biu":  # numpy turns a list of large and negative integers into floats: look again
         array = np.array(given, dtype=object)
-        for value in array.flat:
+        for i, value in enumerate(array.flat):
             try:
                 operator.index(value)
             except TypeError:
-                raise TypeError(f"{what}: {value!r} is not an integer, the table holds {dtype}") from None
+                raise TypeError(
+                    f"{what}: {value!r} is not an integer, the table holds {dtype}{_place(array, i)}{_way_out(value)}"
+                ) from None
     low, high = _limits(dtype)
-    for value in (array.min(), array.max()):
-        if not low <= int(value) <= high:
-            raise OverflowError(f"{what}: {int(value)} does not fit {dtype} ({low} to {high})")
+    if not low <= int(array.min()) <= int(array.max()) <= high:
+        i, value = next((i, int(value)) for i, value in enumerate(array.flat) if not low <= int(value) <= high)
+        raise OverflowError(f"{what}: {value} does not fit {dtype} ({low} to {high}){_place(array, i)}")
     return array.astype(dtype)
+
+
+def _single_elements(given: list[Any] | tuple[Any, ...], what: str) -> list[Any] | tuple[Any, ...]:
+    """A sequence with numpy's scalars for arrays of no dimension; columns and frames in it are refused."""
+    if all(issubclass(sort, _SINGLE) for sort in set(map(type, given))):
+        return given
+    found: list[Any] = []
+    for i, x in enumerate(given):
+        if isinstance(x, (list, tuple)):
+            found.append(_single_elements(x, f"{what}[{i}]"))
+        elif not isinstance(x, (np.ndarray, np.generic)) and flat.is_foreign(x):
+            raise TypeError(f"{what}[{i}] is a {type(x).__name__}: pass one column, or a frame to a table of rows")
+        else:
+            found.append(x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x)
+    if isinstance(given, tuple) and all(isinstance(x, np.ndarray) for x in found):
+        raise TypeError(
+            f"{what} is a tuple of {len(given)} arrays, which are columns elsewhere: pass np.stack({what}, axis=-1) to "
+            f"a table of rows, or np.stack({what}) for keys in two dimensions"
+        )
+    return found
+
+
+def objects(given: Any, what: str) -> np.ndarray[Any, Any]:
+    """Python objects, or sequences of them of one length, as an array of objects."""
+    try:
+        array = np.array(given, dtype=object)
+    except ValueError:
+        return _ragged(what)
+    return _ragged(what) if any(isinstance(x, (list, tuple)) for x in array.flat) else array
+
+
+def _stacked(parts: list[np.ndarray[Any, Any]], what: str) -> np.ndarray[Any, Any]:
+    return np.stack(parts) if len({part.shape for part in parts}) == 1 else _ragged(what)
+
+
+def _place(array: np.ndarray[Any, Any], i: int) -> str:
+    """Where element i of an array is, behind a sentence about it; nothing for a single number."""
+    if array.ndim == 0:
+        return ""
+    return f" (element {i if array.ndim == 1 else tuple(int(k) for k in np.unravel_index(i, array.shape))})"
+
+
+def _way_out(value: Any) -> str:
+    """What to do about an object that is no number."""
+    way_out = _WAYS_OUT.get(type(value).__name__)
+    return f": {way_out}" if way_out else ""
 
 
 def _ragged(what: str) -> np.ndarray[Any, Any]:
@@ -446,9 +531,11 @@ def _ragged(what: str) -> np.ndarray[Any, Any]:
 def _floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
     """Floats are rounded to the table's precision; what would become infinite, or an integer that would, is refused."""
     if array.dtype.kind not in "biuf":
-        for value in array.flat:
-            if not isinstance(value, (int, float, np.integer, np.floating)):
-                raise TypeError(f"{what}: {value!r} is not a number, the table holds {dtype}")
+        for i, value in enumerate(array.flat):
+            if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, np.timedelta64):
+                raise TypeError(
+                    f"{what}: {value!r} is not a number, the table holds {dtype}{_place(array, i)}{_way_out(value)}"
+                )
     with np.errstate(over="ignore"):
         try:
             result = array.astype(dtype)
@@ -456,17 +543,25 @@ def _floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.
             raise OverflowError(f"{what}: an integer does not fit {dtype}: pass smaller numbers") from None
     lost = np.isinf(result) & ~np.isinf(array.astype(np.float64))
     if lost.any():
-        raise OverflowError(f"{what}: {array[lost].flat[0]} does not fit {dtype}: the largest is {np.finfo(dtype).max}")
+        i = int(lost.reshape(-1).argmax())
+        raise OverflowError(
+            f"{what}: {array[lost].flat[0]} does not fit {dtype}: the largest is {np.finfo(dtype).max}"
+            f"{_place(array, i)}"
+        )
     if array.dtype.kind in "iuO":
         _refuse_rounded(array, result, what)
+    elif array.dtype == np.longdouble:
+        rounded = (result.astype(np.longdouble) != array) & ~np.isnan(array)
+        if rounded.any():
+            raise DoesNotFit(f"{_first(array, rounded, what)}, which has no exact {dtype}: pass float(x) of each")
     return result
 
 
 def _refuse_rounded(array: np.ndarray[Any, Any], result: np.ndarray[Any, Any], what: str) -> None:
     """Integers that the floats of the result do not hold."""
-    for value, rounded in zip(array.flat, result.flat, strict=True):
+    for i, (value, rounded) in enumerate(zip(array.flat, result.flat, strict=True)):
         if isinstance(value, (int, np.integer)) and int(rounded) != int(value):
-            raise DoesNotFit(f"{what}: the integer {value} has no exact {result.dtype}: pass a float")
+            raise DoesNotFit(f"{what}: the integer {value} has no exact {result.dtype}: pass a float{_place(array, i)}")
 
 
 # ---- times -----------------------------------------------------------------------------------------------------------
@@ -476,6 +571,11 @@ def _times(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.n
     """Times of another unit, when each is a whole number of the table's."""
     if array.dtype == dtype:
         return array
+    if np.datetime_data(array.dtype)[0] == "generic" and not np.isnat(array).all():
+        raise TypeError(
+            f"{what} have dtype {array.dtype} without a unit, the table holds {dtype}: pass {what}.astype('{dtype}') "
+            "if they count in its unit"
+        )
     if np.can_cast(array.dtype, dtype, "same_kind"):
         try:
             result = array.astype(dtype)
@@ -494,23 +594,32 @@ def _is_moment(given: Any) -> bool:
     return isinstance(given, (datetime.date, datetime.timedelta)) or hasattr(given, "to_datetime64")
 
 
+def _times_of_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
+    """Times of a list, each by its own unit, or a single one."""
+    array = objects(given, what)
+    if array.size == 0:
+        return np.empty(array.shape, dtype)
+    sorts = {x.dtype if isinstance(x, (np.datetime64, np.timedelta64)) else None for x in array.flat}
+    sort = sorts.pop()
+    if sort is not None and sort.kind == dtype.kind and not sorts:
+        return _times(array.astype(sort), dtype, what)
+    return _moments(array, dtype, what)
+
+
 def _moments(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Times as text, or as objects of Python and pandas."""
-    if array.dtype.kind == "U":
-        try:
-            return array.astype(dtype)
-        except (ValueError, TypeError) as error:
-            raise TypeError(f"{what}: {array.reshape(-1)[0]!r} is not of the table's {dtype}: {error}") from error
+    """Times as objects of Python, numpy and pandas, or as text."""
     result = np.empty(array.shape, dtype)
     flat = result.reshape(-1)
     for i, given in enumerate(array.reshape(-1)):
-        moment = _moment(given, dtype, what)
+        name = what if array.ndim == 0 else f"{what}[{', '.join(map(str, np.unravel_index(i, array.shape)))}]"
+        moment = _moment(given, dtype, name)
         if not isinstance(moment, (np.datetime64, np.timedelta64)) or (
             moment.dtype.kind != dtype.kind and not np.isnat(moment)
         ):
             said = given.item() if isinstance(given, np.number) else given
-            raise TypeError(f"{what}: {said!r} is not of the table's {dtype}: pass np.array(..., '{dtype}')")
-        flat[i] = np.array("NaT", dtype) if np.isnat(moment) else _times(np.asarray(moment), dtype, what)
+            way_out = _WAYS_OUT.get(type(given).__name__, f"pass np.array(..., '{dtype}')")
+            raise TypeError(f"{what}: {said!r} is not of the table's {dtype}{_place(array, i)}: {way_out}")
+        flat[i] = np.array("NaT", dtype) if np.isnat(moment) else _times(np.asarray(moment), dtype, name)
     return result
 
 
@@ -521,10 +630,56 @@ def _moment(given: Any, dtype: np.dtype[Any], what: str) -> Any:
             f"{what}: {given!r} has a time zone, a datetime64 has none: convert it to UTC and drop the zone"
         )
     if isinstance(given, str):
-        return np.array(given, dtype)[()]
+        return _moment_of_text(given, dtype, what)
     for method in ("to_datetime64", "to_timedelta64"):  # before Python's classes: pandas' derive from those
         if hasattr(given, method):
             return getattr(given, method)()
     if isinstance(given, datetime.date):
         return np.datetime64(given)
     return np.timedelta64(given) if isinstance(given, datetime.timedelta) else given
+
+
+def _moment_of_text(given: str, dtype: np.dtype[Any], what: str) -> Any:
+    """The time of a text as ISO 8601 has it, in the unit of its last digit."""
+    if given.lower() == "nat":
+        return np.array("NaT", dtype)[()]
+    if _ZONE.search(given):
+        raise TypeError(
+            f"{what}: {given!r} has a time zone, a datetime64 has none: convert it to UTC and drop the zone"
+        )
+    text = given.strip().replace(" ", "T")
+    if dtype.kind == "M" and _ISO.fullmatch(text):
+        try:
+            moment = np.datetime64(text)
+        except ValueError as error:
+            raise TypeError(f"{what}: {given!r} is not of the table's {dtype}: {error}") from None
+        if text.rstrip("0") == str(moment).rstrip("0"):  # beyond its range numpy has another one
+            return moment
+    way_out = "pass text such as '2024-02-29T12:00'" if dtype.kind == "M" else "pass np.timedelta64(5, 's')"
+    raise TypeError(f"{what}: {given!r} is not of the table's {dtype}: {way_out}")
+
+
+def operands(given: Any, dtype: np.dtype[Any], combined: Any = True) -> Any:
+    """Times of which some, or all, are combined with others.
+
+    Raises InvalidArgument for NaT, which is a pattern of bits that no combination of numbers leaves what it is.
+    """
+    if on_device(given):
+        return given
+    times = to_base(given, dtype, "values")
+    nats = np.isnat(times)
+    if np.ndim(combined) == 0 or np.ndim(nats) == 0 or np.shape(nats) == np.shape(combined):  # else refused later
+        nats = nats & combined
+        if nats.any():
+            raise InvalidArgument(
+                f"values have NaT (the first at index {int(np.argmax(nats))}), which cannot be combined: leave it out, "
+                "as values[~np.isnat(values)] with their keys, or insert it"
+            )
+    return times
+
+
+def is_single(given: Any) -> bool:
+    """Is this one key, not a sequence, an array or a column?"""
+    if isinstance(given, (list, tuple, range)) or flat.is_foreign(given):
+        return False
+    return len(given.shape) == 0 if on_device(given) else bool(np.ndim(given) == 0)

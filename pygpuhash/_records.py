@@ -12,7 +12,8 @@ dtype                  an array of n elements           for example
 complex64, complex128  shape (n,), that dtype
 =====================  ===============================  ==================================
 
-Elements compare by their bits.
+Elements compare by their bits. Bytes that end in NUL are refused, as numpy's "S" gives them back without it: rows of
+bytes, ("u1", 16), have every one. Rows also come from frames of as many columns, each read by its own type.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import math
 from typing import Any
 
 import numpy as np
+
+from pygpuhash.columns import flat
 
 __all__ = ["base_and_shape", "check", "from_store", "is_record", "store", "to_store", "wrong_shape"]
 
@@ -87,7 +90,9 @@ def store(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str) -> Array:
     """`given` as a C-contiguous, aligned array of `stored`; no copy where none is due."""
     base, shape = base_and_shape(dtype)
-    array = _as_base(given, base, what)
+    array = _as_base(given, base, shape, what)
+    if array.size == 0 and array.ndim == 1:
+        array = array.reshape(0, *shape)  # of no elements
     lead = array.ndim - len(shape)
     if array.shape[lead:] != shape:  # of too few dimensions the slice is shorter
         raise ValueError(wrong_shape(array.shape, shape, what))
@@ -111,15 +116,21 @@ def wrong_shape(given: tuple[int, ...], element: tuple[int, ...], what: str) -> 
     )
 
 
-def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
+def _as_base(given: Any, base: np.dtype[Any], shape: tuple[int, ...], what: str) -> Array:
     """An array of the dtype `base`, when no element changes."""
     from pygpuhash import _arrays
 
+    if not isinstance(given, np.ndarray) and flat.is_foreign(given):
+        given = _of_columns(given, base, shape, what)
     if base.kind not in "SVc":
         return _arrays.to_base(given, base, what)
     if isinstance(given, np.ma.MaskedArray):
         raise TypeError(_arrays.masked(what))
-    plain_python = isinstance(given, (list, tuple, bytes, complex, float, int))
+    plain_python = isinstance(given, (list, tuple, str, bytes, complex, float, int))
+    if base.kind == "S" and plain_python:
+        return _bytes(given, base, what)
+    if base.kind == "c" and plain_python:
+        return _complexes(given, base, what)
     if plain_python and base.kind == "V":
         _check_fields(given, base, what)
     try:
@@ -131,14 +142,29 @@ def _as_base(given: Any, base: np.dtype[Any], what: str) -> Array:
     if array.size == 0 and array.dtype.kind in "biufmMO":
         return np.empty(array.shape, base)
     if base.kind == "S":
-        array = _as_bytes(array, base, what)
-        if array.dtype.itemsize > base.itemsize and np.char.str_len(array).max(initial=0) > base.itemsize:
-            longest = int(np.char.str_len(array).max())
-            raise OverflowError(f"{what}: an element has {longest} bytes, the table's have at most {base.itemsize}")
-        return array.astype(base)
-    if base.kind == "c" and (np.can_cast(array.dtype, base, "safe") or (plain_python and array.dtype.kind in "biufc")):
+        return _bytes(array.tolist() if array.dtype == object else array, base, what)
+    if base.kind == "c" and array.dtype.kind in "biuf":
+        return _arrays.to_base(array, np.dtype(f"f{base.itemsize // 2}"), what).astype(base)
+    if base.kind == "c" and array.dtype.kind == "c" and np.can_cast(array.dtype, base, "safe"):
         return array.astype(base)
     raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: {_way_out(given, array, base, what)}")
+
+
+def _of_columns(given: Any, base: np.dtype[Any], shape: tuple[int, ...], what: str) -> Array:
+    """A column of pandas, polars or Arrow as an array of numpy; the columns of a frame as rows of as many numbers."""
+    from pygpuhash import _arrays
+
+    parts = flat.columns_of(given)
+    if parts is None:
+        return _arrays.from_stranger(given, what)
+    if shape != (len(parts),) or base.kind in "SV":
+        element = np.dtype((base, shape)) if shape else base
+        raise TypeError(
+            f"{what} is a {type(given).__name__} of {len(parts)} columns, and an element of the table is {element}: "
+            f"{_way_out(given, np.empty(0), base, what) if base.names else 'pass as many columns, or one array'}"
+        )
+    columns = [_as_base(part, base, (), f"{what}[{name!r}]") for name, part in parts]
+    return np.stack(columns, axis=1)
 
 
 def _way_out(given: Any, array: Array, base: np.dtype[Any], what: str) -> str:
@@ -156,9 +182,7 @@ def _way_out(given: Any, array: Array, base: np.dtype[Any], what: str) -> str:
 
 
 def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
-    """Refuse Python's numbers that fields do not hold: numpy would round them, or write one into every field."""
-    from pygpuhash import _arrays
-
+    """Refuse what fields do not hold: numpy would round it, cut it, or write one number into every field."""
     tuples: list[Any] = []
     _find_tuples(given, base, what, tuples)
     names = base.names or ()
@@ -166,12 +190,27 @@ def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
         if len(element) != len(names):
             raise TypeError(f"{what}: {element!r} is no element of {base}: pass a tuple of {len(names)} for each")
     for i, name in enumerate(names):
-        field = base[name]
         column = [element[i] for element in tuples]
-        if field.names is not None:
-            _check_fields(column, field, f"{what}, field {name!r}")
-        elif field.kind in "biufmM" and column and not (len(column) == 1 and _is_plain(column[0], field)):
-            _arrays.to_base(column, field, f"{what}, field {name!r}")
+        if column and not (len(column) == 1 and _is_plain(column[0], base[name])):
+            _check_field(column, base[name], f"{what}, field {name!r}")
+
+
+def _check_field(column: list[Any], field: np.dtype[Any], what: str) -> None:
+    inner, shape = base_and_shape(field)
+    if inner.names is not None:
+        _check_fields(column, inner, what)
+    elif inner.kind == "U" or (inner.kind == "V" and field.subdtype is None):
+        sort, width = (str, inner.itemsize // 4) if inner.kind == "U" else (bytes, inner.itemsize)
+        for i, x in enumerate(column):
+            fits = isinstance(x, sort) and (len(x) <= width if sort is str else len(x) == width)
+            if not fits or (sort is str and x.endswith("\0")):
+                raise TypeError(f"{what}: {x!r} is no element of {inner} (element {i}): convert it")
+    elif inner.kind == "V":
+        raise TypeError(f"{what} has dtype {field}: pass an array of dtype {field}")
+    else:
+        array = _as_base(column, inner, (), what)
+        if array.shape != (len(column), *shape):
+            raise TypeError(f"{what} has shape {array.shape[1:]}, and an element has shape {shape}: pass {shape}")
 
 
 def _is_plain(value: Any, field: np.dtype[Any]) -> bool:
@@ -187,16 +226,72 @@ def _find_tuples(given: Any, base: np.dtype[Any], what: str, found: list[Any]) -
             _find_tuples(element, base, what, found)
     elif isinstance(given, tuple):
         found.append(given)
+    elif isinstance(given, (np.void, np.ndarray)) and given.dtype != base:
+        raise TypeError(
+            f"{what}: an element has dtype {given.dtype}, the table holds {base}: pass tuples, or one array"
+        )
     elif not isinstance(given, (np.void, np.ndarray)):
         raise TypeError(f"{what}: {given!r} is no element of {base}: pass a tuple of {len(base.names or ())} for each")
 
 
-def _as_bytes(array: Array, base: np.dtype[Any], what: str) -> Array:
-    """Bytes of any width; those of a column are Python objects."""
+def _bytes(given: Any, base: np.dtype[Any], what: str) -> Array:
+    """Bytes of any width as those of a table; Python's are looked at for NULs at their ends, which numpy drops."""
+    from pygpuhash import _arrays
+
+    array = given if isinstance(given, np.ndarray) else _arrays.objects(given, what)
+    if array.dtype.kind == "S":
+        lengths = np.char.str_len(array)
+    else:
+        _refuse_others(array, base, what)
+        if not array.size:
+            return np.empty(array.shape, base)
+        lengths = np.fromiter(map(len, array.flat), np.int64, array.size).reshape(array.shape)
+    if lengths.max(initial=0) > base.itemsize:
+        raise OverflowError(
+            f"{what}: an element has {lengths[lengths > base.itemsize].flat[0]} bytes, the table's have at most "
+            f"{base.itemsize}{_place(array, lengths > base.itemsize)}"
+        )
+    result = array.astype(base)
+    cut = np.asarray(np.char.str_len(result) != lengths)
+    if cut.any():
+        raise _arrays.DoesNotFit(
+            f"{what}: {array[cut].flat[0]!r} ends in NUL{_place(array, cut)}, which numpy's {base} does not give back: "
+            f"make a table of rows, ('u1', {base.itemsize}), and pass np.frombuffer(..., 'u1')"
+        )
+    return result
+
+
+def _place(array: Array, where: Array) -> str:
+    """Where the first of some elements is, behind a sentence about it."""
+    at = int(np.argmax(where))
+    if array.ndim == 0:
+        return ""
+    return f" (element {at if array.ndim == 1 else tuple(int(k) for k in np.unravel_index(at, array.shape))})"
+
+
+def _refuse_others(array: Array, base: np.dtype[Any], what: str) -> None:
+    """Refuse elements that are no bytes."""
     sorts = {type(x) for x in array.flat} if array.dtype == object else {array.dtype.type}
     if sorts <= {bytes, np.bytes_}:
-        return array.astype("S")
+        return
     if sorts <= {str, np.str_}:
         raise TypeError(f"{what} are text, the table holds bytes: pass np.char.encode(np.asarray({what}, str))")
     names = " and ".join(sorted(sort.__name__ for sort in sorts))
-    raise TypeError(f"{what} are {names}, the table holds {base}: pass bytes")
+    odd = np.array([not isinstance(x, bytes) for x in array.flat], bool).reshape(array.shape)
+    raise TypeError(
+        f"{what} are {names}{_place(array, odd)}, the table holds {base}: pass bytes, and nothing that is missing"
+    )
+
+
+def _complexes(given: Any, base: np.dtype[Any], what: str) -> Array:
+    """Python's numbers as complex ones, each part by the rules for floats."""
+    from pygpuhash import _arrays
+
+    array = _arrays.objects(given, what)
+    numbers = [x if isinstance(x, (complex, np.complexfloating)) else None for x in array.flat]
+    half = np.dtype(f"f{base.itemsize // 2}")
+    real = [x if z is None else z.real for x, z in zip(array.flat, numbers, strict=True)]
+    result = np.empty(array.size, base)
+    result.real = _arrays.to_base(real, half, what)
+    result.imag = _arrays.to_base([0.0 if z is None else z.imag for z in numbers], half, what)
+    return result.reshape(array.shape)

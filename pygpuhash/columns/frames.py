@@ -152,6 +152,7 @@ def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Col
         column = lists.read_objects(values, what) if values.dtype == object else numpy_arrays.read(values, what)
         return column, column.give
     if isinstance(dtype, pd.CategoricalDtype):
+        _check_categories(dtype, what)
         column = _dictionary(pd, np.asarray(array.codes), array.categories, what)
         codes = column.give
         return column, lambda keys: pd.Categorical.from_codes(codes(keys), dtype=dtype)
@@ -165,6 +166,16 @@ def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Col
         return _masked(array, what)
     way_out = _REFUSED.get(type(dtype).__name__, "pass {}.to_numpy(), or text").format(what)
     raise TypeError(f"{what} has dtype {dtype} of pandas, which has no equality here: {way_out}")
+
+
+def _check_categories(dtype: Any, what: str) -> None:
+    """Refuse categories without an equality here, such as the intervals of `pd.cut`."""
+    sort = dtype.categories.dtype
+    if type(sort).__name__ in _REFUSED:
+        raise TypeError(
+            f"the categories of {what} have dtype {sort} of pandas, which has no equality here: pass {what}.cat.codes "
+            "of a Series, or .codes of a Categorical"
+        )
 
 
 def _masked(array: Any, what: str) -> tuple[Column, Back]:
