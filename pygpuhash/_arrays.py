@@ -59,6 +59,7 @@ __all__ = [
 
 _NEVER_ON_DEVICE = (int, float, bool, list, tuple, str, bytes, range, np.generic, np.ndarray)
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_OTHERS_OF_LISTS = (list, tuple, np.ndarray, complex, np.complexfloating)  # that columns/lists.py does not read here
 _SINGLE = (int, float, complex, str, bytes, np.generic, datetime.date, datetime.timedelta, type(None))
 _WAYS_OUT = {
     "UUID": "pass np.frombuffer(x.bytes, 'u4') of each to a table of rows, ('u4', 4)",
@@ -235,7 +236,7 @@ def column(given: Any, what: str) -> np.ndarray[Any, Any]:
         raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
     if isinstance(given, (list, tuple)):
         given = _single_elements(given, what)
-        if not any(isinstance(part, (list, tuple, np.ndarray, complex, np.complexfloating)) for part in given):
+        if not any(issubclass(sort, _OTHERS_OF_LISTS) for sort in set(map(type, given))):
             given = flat.of_column(lists.read(given, what), what, "leave them out, or fill them in")
     if isinstance(given, (list, tuple)):
         try:
@@ -442,7 +443,7 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
     """Python numbers, or sequences of them, each checked against `dtype`."""
     if isinstance(given, (set, frozenset, dict)):
         raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, (list, tuple)) and not _all_single(given):
         given = _single_elements(given, what)
         if any(isinstance(part, np.ndarray) for part in given):
             return _stacked([_as_dtype(part, dtype, f"{what}[{i}]") for i, part in enumerate(given)], what)
@@ -478,9 +479,14 @@ def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any,
     return array.astype(dtype)
 
 
+def _all_single(given: list[Any] | tuple[Any, ...]) -> bool:
+    """Is no element of a sequence a sequence, an array or a column itself?"""
+    return all(issubclass(sort, _SINGLE) for sort in set(map(type, given)))
+
+
 def _single_elements(given: list[Any] | tuple[Any, ...], what: str) -> list[Any] | tuple[Any, ...]:
     """A sequence with numpy's scalars for arrays of no dimension; columns and frames in it are refused."""
-    if all(issubclass(sort, _SINGLE) for sort in set(map(type, given))):
+    if _all_single(given):
         return given
     found: list[Any] = []
     for i, x in enumerate(given):
@@ -603,6 +609,9 @@ def _times_of_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[
     sort = sorts.pop()
     if sort is not None and sort.kind == dtype.kind and not sorts:
         return _times(array.astype(sort), dtype, what)
+    if set(map(type, array.flat)) == {datetime.timedelta if dtype.kind == "m" else datetime.datetime}:
+        column = lists.read(array.reshape(-1).tolist(), what)
+        return _times(flat.of_column(column, what, "").reshape(array.shape), dtype, what)
     return _moments(array, dtype, what)
 
 

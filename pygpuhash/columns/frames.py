@@ -186,13 +186,16 @@ def _masked(array: Any, what: str) -> tuple[Column, Back]:
     some = bool(nulls.any())
     values = array.to_numpy(dtype=numbers, **({"na_value": numbers.type(0)} if some else {}))
 
-    def back(keys: Any) -> Any:
-        view = View(keys)
-        absent = view.nulls()
-        mask = np.zeros(view.length, bool) if absent is None else absent
-        return dtype.construct_array_type()(view.values(numbers), mask)
+    column = numpy_arrays.column(values, what, nulls if some else None)
+    plain = column.give
 
-    return numpy_arrays.column(values, what, nulls if some else None), back
+    def back(keys: Any) -> Any:
+        view = keys if isinstance(keys, np.ndarray) else View(keys)
+        absent = None if isinstance(view, np.ndarray) else view.nulls()
+        found = plain(view)
+        return dtype.construct_array_type()(found, np.zeros(len(found), bool) if absent is None else absent)
+
+    return column, back
 
 
 def _dictionary(pd: Any, codes: Array, values: Any, what: str) -> Column:

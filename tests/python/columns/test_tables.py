@@ -99,7 +99,7 @@ def test_columns_of_every_library(library, name, nulls):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @for_all(data=st.data())
 def test_any_column_of_any_library(library, data):
     name = data.draw(st.sampled_from(sorted(ELEMENTS)))
