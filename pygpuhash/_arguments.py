@@ -16,7 +16,9 @@ LEAST_LOAD = 0.01  # a table that must stay emptier than this is a mistake
 
 
 def whole(name: str, value: Any, most: int, least: int = 0) -> int:
-    """An integer of a range, `value.__index__()`."""
+    """An integer of a range, `value.__index__()`, or a float that is one, such as 1e6."""
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
     try:
         number = value.__index__()
     except (AttributeError, TypeError):  # of an array, which has the method

@@ -15,33 +15,40 @@ datetime64, timedelta  their 8 bytes as int64
 
 Keys compare by their bits: -0.0 and 0.0 are different keys, and a NaN equals a NaN of the same bits.
 
-An array is taken as it is when its dtype is the table's, its bytes are in native order, and it is C-contiguous and
-aligned. A strided or misaligned array is copied. An array of another dtype is converted when no element changes:
-integers of another width or sign are looked through once, times of another unit converted there and back, and the first
-element that does not fit is named. Floats are never rounded, nor made integers. Python numbers and (nested) lists of
-them have no dtype: every element is checked against the range of the table's dtype.
+How elements get there without a change is `_numbers`'.
 """
 
 from __future__ import annotations
 
-import datetime
-import operator
 from typing import Any
 
 import numpy as np
 
 from pygpuhash import _records, _tensors
-from pygpuhash._records import masked
+from pygpuhash._numbers import (
+    DoesNotFit,
+    column,
+    from_stranger,
+    lossless,
+    masked,
+    objects,
+    to_base,
+)
+from pygpuhash.columns import flat
 from pygpuhash.errors import InvalidArgument
 
 __all__ = [
     "DoesNotFit",
     "column",
     "from_store",
+    "from_stranger",
     "holds",
+    "is_single",
     "lossless",
     "masked",
+    "objects",
     "on_device",
+    "operands",
     "output",
     "refuse_short",
     "store_dtype",
@@ -55,16 +62,13 @@ _NEVER_ON_DEVICE = (int, float, bool, list, tuple, str, bytes, range, np.generic
 _DLPACK_CUDA = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 
-class DoesNotFit(TypeError):
-    """An element is of the right sort, but not one that the table's dtype has."""
-
-
 def table_dtype(given: Any, what: str) -> np.dtype[Any]:
     """The dtype of a table's keys or values, or an error that says what can be had."""
+    name = _tensors.dtype_name(flat.dtype_of(given, what))
     try:
         if given is None:
             raise TypeError("which numpy takes for float64")
-        dtype: np.dtype[Any] = np.dtype(_tensors.dtype_name(given))
+        dtype: np.dtype[Any] = np.dtype(name)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{what}={given!r} is not a dtype: pass for example 'uint64' or 'float32'") from error
     if _records.is_record(dtype):
@@ -72,6 +76,8 @@ def table_dtype(given: Any, what: str) -> np.dtype[Any]:
         return dtype
     if dtype.kind == "U":
         raise TypeError(f"{what}={given!r} is text, and tables hold bytes: pass 'S16', and np.char.encode(text)")
+    if dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic":
+        raise TypeError(f"{what}={given!r} has no unit: pass for example '{dtype.name}[us]'")
     if dtype.kind not in "biufmM" or dtype.itemsize > 8:
         raise TypeError(
             f"{what}={dtype} is not supported: pass an integer, float, bool, datetime64 or timedelta64 dtype of 1, 2, "
@@ -98,8 +104,8 @@ def store_dtype(dtype: np.dtype[Any], *, keys: bool) -> np.dtype[Any]:
 def to_store(given: Any, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
     """`given` as a C-contiguous, aligned array of `store`, which stands for elements of `dtype`."""
     if _records.is_record(dtype):
-        return _records.to_store(given, dtype, store, what, to_base)
-    array = _as_dtype(given, dtype, what)
+        return _records.to_store(given, dtype, store, what)
+    array = to_base(given, dtype, what)
     if dtype.kind in "mM":
         array = array.view(store)
     elif dtype == np.float16 and store == np.uint32:
@@ -205,322 +211,27 @@ def refuse_short(most: int | None, rows: int) -> None:
         )
 
 
-def to_base(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """`given` as an array of `dtype`, when no element changes: the numbers of which records are made."""
-    return _as_dtype(given, dtype, what)
+def operands(given: Any, dtype: np.dtype[Any], combined: Any = True) -> Any:
+    """Times of which some, or all, are combined with others.
 
-
-def column(given: Any, what: str) -> np.ndarray[Any, Any]:
-    """A host column of whatever dtype it has; text and bytes in objects become numpy's."""
-    if isinstance(given, (set, frozenset, dict)):
-        raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
-    if isinstance(given, (list, tuple)):
-        try:
-            array = np.asarray(given)
-        except ValueError:
-            array = _ragged(what)
-        if array.dtype.kind == "f":
-            for value in np.array(given, dtype=object).flat:
-                if isinstance(value, (int, np.integer)) and int(float(value)) != value:
-                    raise DoesNotFit(f"{what}: the integer {value} has no exact {array.dtype}: pass integers alone")
-    else:
-        array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(masked(what))
-    array = np.asarray(array)
-    if array.dtype.kind in "OT" and array.size:
-        sorts = {type(x) for x in array.flat}
-        if sorts <= {str, np.str_}:
-            return array.astype(object).astype("U")
-        if sorts <= {bytes, np.bytes_}:
-            return array.astype("S")
-        names = " and ".join(sorted(sort.__name__ for sort in sorts))
-        raise TypeError(
-            f"{what} are Python objects ({names}): pass numbers, text or bytes alone, and times as "
-            f"np.array({what}, 'datetime64[us]')"
-        )
-    return array
-
-
-# ---- from what is given to an array of the table's dtype -------------------------------------------------------------
-
-
-def _as_dtype(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    if isinstance(given, np.generic) and given.dtype.kind in "biuf" and given.dtype != dtype:
-        given = given.item()
-    if isinstance(given, (int, float, list, tuple, range, str, bytes, set, frozenset, dict)) or given is None:
-        return _from_python(given, dtype, what)
-    if dtype.kind in "mM" and _is_moment(given):
-        return _moments(np.array(given, dtype=object), dtype, what)
-    array = given if isinstance(given, np.ndarray) else _from_stranger(given, what)
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(masked(what))
-    array = np.asarray(array)  # a matrix stays of two dimensions, whatever its new shape is
-    return array if array.dtype == dtype else _convert(array, dtype, what)
-
-
-def _from_stranger(given: Any, what: str) -> np.ndarray[Any, Any]:
-    """An object that is not numpy's: a tensor, a column of a data frame, anything that numpy or DLPack can read."""
-    library = _tensors.array_library(given)
-    if library is not None:
-        return _tensors.read(given, library, what)
-    nulls = getattr(given, "null_count", 0)  # an attribute of Arrow's arrays, a method of polars'
-    nulls = nulls() if callable(nulls) else nulls
-    if isinstance(nulls, int) and nulls:  # a frame says more than one number
-        raise TypeError(f"{what} has missing elements ({nulls}), and a table has none: {_drop(given, what)}")
-    if not hasattr(given, "__array__") and hasattr(given, "__dlpack__"):
-        return np.from_dlpack(given)
-    sort = getattr(given, "dtype", getattr(given, "type", None))
-    if any(getattr(sort, name, None) is not None for name in ("tz", "time_zone")):  # pandas and Arrow, polars
-        raise TypeError(f"{what} has a time zone, a datetime64 has none: convert it to UTC and drop the zone")
-    array = np.asarray(given)
-    if array.dtype == object and array.ndim == 0:
-        name = type(given).__name__
-        way_out = f"pass list({what})" if hasattr(given, "__iter__") else "pass an array, a list or a number"
-        raise TypeError(f"{what} is a {name}, not an array: {way_out}")
-    if array.dtype.kind in "fO" and not isinstance(getattr(given, "dtype", array.dtype), np.dtype):
-        missing = np.asarray(given.isna()) if hasattr(given, "isna") else np.zeros(0, bool)
-        if missing.any():
-            raise TypeError(
-                f"{what} has missing elements ({int(missing.sum())}, the first at {int(missing.argmax())}), and a "
-                f"table has none: {_drop(given, what)}"
+    Raises InvalidArgument for NaT, which is a pattern of bits that no combination of numbers leaves what it is.
+    """
+    if on_device(given):
+        return given
+    times = to_base(given, dtype, "values")
+    nats = np.isnat(times)
+    if np.ndim(combined) == 0 or np.ndim(nats) == 0 or np.shape(nats) == np.shape(combined):  # else refused later
+        nats = nats & combined
+        if nats.any():
+            raise InvalidArgument(
+                f"values have NaT (the first at index {int(np.argmax(nats))}), which cannot be combined: leave it out, "
+                "as values[~np.isnat(values)] with their keys, or insert it"
             )
-    return array
+    return times
 
 
-def _drop(given: Any, what: str) -> str:
-    for name in ("drop_nulls", "drop_null", "dropna"):
-        if hasattr(given, name):
-            return f"pass {what}.{name}(), or fill them in"
-    return "leave them out, or fill them in"
-
-
-def _convert(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """An array of another dtype, when no element changes; otherwise an error that names one that would."""
-    kinds = array.dtype.kind + dtype.kind
-    if array.size == 0 and kinds[0] in "biufmMO":
-        return np.empty(array.shape, dtype)
-    if kinds[0] == "O" and kinds[1] in "mM":
-        return _moments(array, dtype, what)
-    if kinds[0] not in "biufmM":
-        raise TypeError(_not_numbers(array, dtype, what))
-    if not array.dtype.isnative:
-        raise TypeError(
-            f"{what} have dtype {array.dtype.str!r}, which is not in native byte order: "
-            f"pass {what}.astype({what}.dtype.newbyteorder('='))"
-        )
-    if kinds in ("mm", "MM"):
-        return _times(array, dtype, what)
-    if "m" in kinds or "M" in kinds:
-        counts = f"pass {what}.astype('{dtype}') if they count in its unit" if kinds[0] in "iu" else "convert them"
-        raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: {counts}")
-    if np.can_cast(array.dtype, dtype, "safe") and not (kinds[0] in "iu" and kinds[1] == "f"):
-        return array.astype(dtype)
-    if kinds[0] == "f":
-        raise TypeError(_float_refusal(array, dtype, what))
-    return _integers_as_floats(array, dtype, what) if kinds[1] == "f" else _integers(array, dtype, what)
-
-
-def _integers(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Integers of another width or sign: one pass over them looks for the smallest, the largest, or both."""
-    low, high = _limits(dtype)
-    from_low, from_high = _limits(array.dtype)
-    wrong = (low > from_low and int(array.min()) < low) or (high < from_high and int(array.max()) > high)
-    if wrong:
-        outside = np.zeros(array.shape, bool)
-        if low > from_low:
-            outside |= array < low
-        if high < from_high:
-            outside |= array > high
-        raise OverflowError(f"{_first(array, outside, what)}, which does not fit {dtype} ({low} to {high})")
-    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array.astype(dtype)
-
-
-def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
-    return (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
-
-
-def _integers_as_floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Integers that the floats hold exactly: all up to 2 to the number of their digits, and some beyond."""
-    exact = 2 ** (np.finfo(dtype).nmant + 1)
-    low, high = _limits(array.dtype)
-    with np.errstate(over="ignore"):
-        result = array.astype(dtype)
-    if (low < -exact and int(array.min()) < -exact) or (high > exact and int(array.max()) > exact):
-        rounded = result.astype(np.longdouble) != array.astype(np.longdouble)  # holds all 64 bits, and infinity
-        if rounded.any():
-            raise DoesNotFit(
-                f"{_first(array, rounded, what)}, which has no exact {dtype}: pass {what}.astype('{dtype}') to round"
-            )
-    return result
-
-
-def _first(array: np.ndarray[Any, Any], where: np.ndarray[Any, Any], what: str) -> str:
-    """Which element is the first of some: "keys: element 3 is -5"."""
-    at = int(where.reshape(-1).argmax())
-    if array.ndim == 0:
-        return f"{what} is {array}"
-    index = at if array.ndim == 1 else tuple(int(i) for i in np.unravel_index(at, array.shape))
-    return f"{what}: element {index} is {array.reshape(-1)[at]}"
-
-
-def _float_refusal(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> str:
-    have = f"{what} have dtype {array.dtype}, the table holds {dtype}"
-    if dtype.kind == "f":
-        return f"{have}, to which they would be rounded: pass {what}.astype('{dtype}') if that is what you want"
-    gaps = np.isnan(array)
-    if gaps.any():
-        return (
-            f"{have}, and {int(gaps.sum())} of them are NaN: {_first(array, gaps, what)}. If NaN stands for a missing "
-            f"element, leave those out first: {what}[~np.isnan({what})]"
-        )
-    broken = np.floor(array) != array
-    if broken.any():
-        return f"{have}: {_first(array, broken, what)}, which is not an integer"
-    return f"{have}: all are whole numbers, so pass {what}.astype('{dtype}') once you know that they fit"
-
-
-def _not_numbers(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> str:
-    have = f"{what} have dtype {array.dtype}, the table holds {dtype}"
-    if array.dtype.name == "bfloat16":
-        return f"{have}, and numpy has no bfloat16: pass {what}.astype('float32')"
-    if array.dtype != object:
-        return f"{have}: pass an array of numbers"
-    odd = np.array([not isinstance(x, (int, float, np.number)) for x in array.reshape(-1)], bool)
-    if odd.any():
-        return f"{have}: pass an array of numbers; {_first(array, odd, what)}"
-    return f"{have}: pass an array of numbers, for example {what}.astype('{dtype}')"
-
-
-def lossless(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """numpy's safe casts, less those that round or overflow all the same: 8-byte integers to floats, other units."""
-    if given.kind in "mM" or wanted.kind in "mM":
-        return given == wanted
-    if given.kind in "iu" and given.itemsize == 8 and wanted.kind == "f":
+def is_single(given: Any) -> bool:
+    """Is this one key, not a sequence, an array or a column?"""
+    if isinstance(given, (list, tuple, range)) or flat.is_foreign(given):
         return False
-    return np.can_cast(given, wanted, "safe")
-
-
-def _from_python(given: Any, dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Python numbers, or sequences of them, each checked against `dtype`."""
-    if isinstance(given, (set, frozenset, dict)):
-        raise TypeError(f"{what} is a {type(given).__name__}, which has no order: pass list({what})")
-    try:
-        array = np.asarray(given)
-    except (ValueError, OverflowError):
-        array = np.array(given, dtype=object) if isinstance(given, int) else _ragged(what)
-    except RuntimeError:  # of PyTorch, for a list of tensors
-        raise TypeError(f"{what} is a {type(given).__name__} of arrays: pass them as one array") from None
-    if array.size == 0 and array.dtype.kind == "f":
-        return np.empty(array.shape, dtype)
-    if dtype.kind in "mM":
-        return _times(array, dtype, what) if array.dtype.kind == dtype.kind else _moments(array, dtype, what)
-    if dtype.kind == "f":
-        result = _floats(array, dtype, what)
-        # numpy makes floats of integers that stand beside floats, or beside integers of the other sign: look again.
-        if array.dtype.kind == "f" and (np.abs(array) > 2.0 ** np.finfo(dtype).nmant).any():
-            _refuse_rounded(np.array(given, dtype=object), result, what)
-        return result
-    if array.dtype.kind not in "biu":  # numpy turns a list of large and negative integers into floats: look again
-        array = np.array(given, dtype=object)
-        for value in array.flat:
-            try:
-                operator.index(value)
-            except TypeError:
-                raise TypeError(f"{what}: {value!r} is not an integer, the table holds {dtype}") from None
-    low, high = _limits(dtype)
-    for value in (array.min(), array.max()):
-        if not low <= int(value) <= high:
-            raise OverflowError(f"{what}: {int(value)} does not fit {dtype} ({low} to {high})")
-    return array.astype(dtype)
-
-
-def _ragged(what: str) -> np.ndarray[Any, Any]:
-    raise TypeError(f"{what} is not a rectangular sequence of numbers: pass rows of one length")
-
-
-def _floats(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Floats are rounded to the table's precision; what would become infinite, or an integer that would, is refused."""
-    if array.dtype.kind not in "biuf":
-        for value in array.flat:
-            if not isinstance(value, (int, float, np.integer, np.floating)):
-                raise TypeError(f"{what}: {value!r} is not a number, the table holds {dtype}")
-    with np.errstate(over="ignore"):
-        try:
-            result = array.astype(dtype)
-        except OverflowError:
-            raise OverflowError(f"{what}: an integer does not fit {dtype}: pass smaller numbers") from None
-    lost = np.isinf(result) & ~np.isinf(array.astype(np.float64))
-    if lost.any():
-        raise OverflowError(f"{what}: {array[lost].flat[0]} does not fit {dtype}: the largest is {np.finfo(dtype).max}")
-    if array.dtype.kind in "iuO":
-        _refuse_rounded(array, result, what)
-    return result
-
-
-def _refuse_rounded(array: np.ndarray[Any, Any], result: np.ndarray[Any, Any], what: str) -> None:
-    """Integers that the floats of the result do not hold."""
-    for value, rounded in zip(array.flat, result.flat, strict=True):
-        if isinstance(value, (int, np.integer)) and int(rounded) != int(value):
-            raise DoesNotFit(f"{what}: the integer {value} has no exact {result.dtype}: pass a float")
-
-
-# ---- times -----------------------------------------------------------------------------------------------------------
-
-
-def _times(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Times of another unit, when each is a whole number of the table's."""
-    if array.dtype == dtype:
-        return array
-    if np.can_cast(array.dtype, dtype, "same_kind"):
-        try:
-            result = array.astype(dtype)
-            back = result.astype(array.dtype)
-        except OverflowError:
-            raise OverflowError(f"{what}: a time of dtype {array.dtype} does not fit {dtype}") from None
-        changed = np.asarray(back.view(np.int64) != array.view(np.int64))  # bits: a NaT equals a NaT
-        if not changed.any():
-            return result
-        raise DoesNotFit(f"{_first(array, changed, what)}, which is no {dtype}: pass {what}.astype('{dtype}') to round")
-    raise TypeError(f"{what} have dtype {array.dtype}, the table holds {dtype}: convert them")
-
-
-def _is_moment(given: Any) -> bool:
-    """A single point in time, or span, of Python or pandas."""
-    return isinstance(given, (datetime.date, datetime.timedelta)) or hasattr(given, "to_datetime64")
-
-
-def _moments(array: np.ndarray[Any, Any], dtype: np.dtype[Any], what: str) -> np.ndarray[Any, Any]:
-    """Times as text, or as objects of Python and pandas."""
-    if array.dtype.kind == "U":
-        try:
-            return array.astype(dtype)
-        except (ValueError, TypeError) as error:
-            raise TypeError(f"{what}: {array.reshape(-1)[0]!r} is not of the table's {dtype}: {error}") from error
-    result = np.empty(array.shape, dtype)
-    flat = result.reshape(-1)
-    for i, given in enumerate(array.reshape(-1)):
-        moment = _moment(given, dtype, what)
-        if not isinstance(moment, (np.datetime64, np.timedelta64)) or (
-            moment.dtype.kind != dtype.kind and not np.isnat(moment)
-        ):
-            said = given.item() if isinstance(given, np.number) else given
-            raise TypeError(f"{what}: {said!r} is not of the table's {dtype}: pass np.array(..., '{dtype}')")
-        flat[i] = np.array("NaT", dtype) if np.isnat(moment) else _times(np.asarray(moment), dtype, what)
-    return result
-
-
-def _moment(given: Any, dtype: np.dtype[Any], what: str) -> Any:
-    """numpy's scalar for a time of Python or pandas; what is none, as it is."""
-    if getattr(given, "tzinfo", None) is not None:
-        raise TypeError(
-            f"{what}: {given!r} has a time zone, a datetime64 has none: convert it to UTC and drop the zone"
-        )
-    if isinstance(given, str):
-        return np.array(given, dtype)[()]
-    for method in ("to_datetime64", "to_timedelta64"):  # before Python's classes: pandas' derive from those
-        if hasattr(given, method):
-            return getattr(given, method)()
-    if isinstance(given, datetime.date):
-        return np.datetime64(given)
-    return np.timedelta64(given) if isinstance(given, datetime.timedelta) else given
+    return len(given.shape) == 0 if on_device(given) else bool(np.ndim(given) == 0)

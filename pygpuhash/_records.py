@@ -12,21 +12,23 @@ dtype                  an array of n elements           for example
 complex64, complex128  shape (n,), that dtype
 =====================  ===============================  ==================================
 
-Elements compare by their bits.
+Elements compare by their bits. Bytes that end in NUL are refused, as numpy's "S" gives them back without it: rows of
+bytes, ("u1", 16), have every one. Rows also come from frames of as many columns, each read by its own type.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-__all__ = ["base_and_shape", "check", "from_store", "is_record", "masked", "store", "to_store", "wrong_shape"]
+from pygpuhash import _numbers
+from pygpuhash.columns import flat
+
+__all__ = ["base_and_shape", "check", "from_store", "is_record", "store", "to_store", "wrong_shape"]
 
 Array = np.ndarray[Any, Any]
-Numbers = Callable[[Any, np.dtype[Any], str], Array]
 
 
 def is_record(dtype: np.dtype[Any] | None) -> bool:
@@ -51,7 +53,7 @@ def check(dtype: np.dtype[Any], what: str) -> None:
     if not base.isnative:
         raise TypeError(f"{what}={dtype} is not in native byte order: pass {base.newbyteorder('=')!r}")
     if _packed(dtype) != dtype.itemsize:
-        long = any(one.char in "gG" for one in _numbers(dtype))
+        long = any(one.char in "gG" for one in _numbers_of(dtype))
         way_out = "leave align=True out, or make the gaps fields"
         raise TypeError(
             f"{what}={dtype} has {dtype.itemsize - _packed(dtype)} bytes of padding, by which equal elements would "
@@ -64,12 +66,12 @@ def check(dtype: np.dtype[Any], what: str) -> None:
         )
 
 
-def _numbers(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
+def _numbers_of(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
     """The dtypes of the numbers in an element."""
     base = base_and_shape(dtype)[0]
     if base.fields is None:
         return [base]
-    return [one for name in base.names or () for one in _numbers(base.fields[name][0])]
+    return [one for name in base.names or () for one in _numbers_of(base.fields[name][0])]
 
 
 def _packed(dtype: np.dtype[Any]) -> int:
@@ -86,13 +88,12 @@ def store(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype({4: "u4", 8: "u8"}.get(dtype.itemsize, f"V{dtype.itemsize}"))
 
 
-def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str, numbers: Numbers) -> Array:
-    """`given` as a C-contiguous, aligned array of `stored`; no copy where none is due.
-
-    numbers : `_arrays.to_base`, which knows when no number changes.
-    """
+def to_store(given: Any, dtype: np.dtype[Any], stored: np.dtype[Any], what: str) -> Array:
+    """`given` as a C-contiguous, aligned array of `stored`; no copy where none is due."""
     base, shape = base_and_shape(dtype)
-    array = _as_base(given, base, what, numbers)
+    array = _as_base(given, base, shape, what)
+    if array.size == 0 and array.ndim == 1:
+        array = array.reshape(0, *shape)  # of no elements
     lead = array.ndim - len(shape)
     if array.shape[lead:] != shape:  # of too few dimensions the slice is shorter
         raise ValueError(wrong_shape(array.shape, shape, what))
@@ -109,11 +110,6 @@ def from_store(array: Array, dtype: np.dtype[Any]) -> Array:
     return np.ascontiguousarray(array).reshape(-1).view(base).reshape(array.shape + shape)
 
 
-def masked(what: str) -> str:
-    """A sentence for an array with a mask, which would be lost."""
-    return f"{what} is a masked array, and a table has no masked elements: pass {what}.compressed()"
-
-
 def wrong_shape(given: tuple[int, ...], element: tuple[int, ...], what: str) -> str:
     """A sentence for an array whose last dimensions are not those of an element."""
     return f"{what} have shape {given}, and an element has shape {element}: pass shape {('n', *element)}".replace(
@@ -121,15 +117,21 @@ def wrong_shape(given: tuple[int, ...], element: tuple[int, ...], what: str) -> 
     )
 
 
-def _as_base(given: Any, base: np.dtype[Any], what: str, numbers: Numbers) -> Array:
+def _as_base(given: Any, base: np.dtype[Any], shape: tuple[int, ...], what: str) -> Array:
     """An array of the dtype `base`, when no element changes."""
+    if not isinstance(given, np.ndarray) and flat.is_foreign(given):
+        given = _of_columns(given, base, shape, what)
     if base.kind not in "SVc":
-        return numbers(given, base, what)
+        return _numbers.to_base(given, base, what)
     if isinstance(given, np.ma.MaskedArray):
-        raise TypeError(masked(what))
-    plain_python = isinstance(given, (list, tuple, bytes, complex, float, int))
+        raise TypeError(_numbers.masked(what))
+    plain_python = isinstance(given, (list, tuple, str, bytes, complex, float, int))
+    if base.kind == "S" and plain_python:
+        return _bytes(given, base, what)
+    if base.kind == "c" and plain_python:
+        return _complexes(given, base, what)
     if plain_python and base.kind == "V":
-        _check_fields(given, base, what, numbers)
+        _check_fields(given, base, what)
     try:
         array = np.array(given, base) if plain_python and base.kind == "V" else np.asarray(given)
     except (TypeError, ValueError) as error:
@@ -139,14 +141,27 @@ def _as_base(given: Any, base: np.dtype[Any], what: str, numbers: Numbers) -> Ar
     if array.size == 0 and array.dtype.kind in "biufmMO":
         return np.empty(array.shape, base)
     if base.kind == "S":
-        array = _as_bytes(array, base, what)
-        if array.dtype.itemsize > base.itemsize and np.char.str_len(array).max(initial=0) > base.itemsize:
-            longest = int(np.char.str_len(array).max())
-            raise OverflowError(f"{what}: an element has {longest} bytes, the table's have at most {base.itemsize}")
-        return array.astype(base)
-    if base.kind == "c" and (np.can_cast(array.dtype, base, "safe") or (plain_python and array.dtype.kind in "biufc")):
+        return _bytes(array.tolist() if array.dtype == object else array, base, what)
+    if base.kind == "c" and array.dtype.kind in "biuf":
+        return _numbers.to_base(array, np.dtype(f"f{base.itemsize // 2}"), what).astype(base)
+    if base.kind == "c" and array.dtype.kind == "c" and np.can_cast(array.dtype, base, "safe"):
         return array.astype(base)
     raise TypeError(f"{what} have dtype {array.dtype}, the table holds {base}: {_way_out(given, array, base, what)}")
+
+
+def _of_columns(given: Any, base: np.dtype[Any], shape: tuple[int, ...], what: str) -> Array:
+    """A column of pandas, polars or Arrow as an array of numpy; the columns of a frame as rows of as many numbers."""
+    parts = flat.columns_of(given)
+    if parts is None:
+        return _numbers.from_stranger(given, what)
+    if shape != (len(parts),) or base.kind in "SV":
+        element = np.dtype((base, shape)) if shape else base
+        raise TypeError(
+            f"{what} is a {type(given).__name__} of {len(parts)} columns, and an element of the table is {element}: "
+            f"{_way_out(given, np.empty(0), base, what) if base.names else 'pass as many columns, or one array'}"
+        )
+    columns = [_as_base(part, base, (), f"{what}[{name!r}]") for name, part in parts]
+    return np.stack(columns, axis=1)
 
 
 def _way_out(given: Any, array: Array, base: np.dtype[Any], what: str) -> str:
@@ -163,8 +178,8 @@ def _way_out(given: Any, array: Array, base: np.dtype[Any], what: str) -> str:
     return f"pass {what}.astype('{base}')" if base.kind == "c" and array.dtype.kind in "biufc" else "convert them"
 
 
-def _check_fields(given: Any, base: np.dtype[Any], what: str, numbers: Numbers) -> None:
-    """Refuse Python's numbers that fields do not hold: numpy would round them, or write one into every field."""
+def _check_fields(given: Any, base: np.dtype[Any], what: str) -> None:
+    """Refuse what fields do not hold: numpy would round it, cut it, or write one number into every field."""
     tuples: list[Any] = []
     _find_tuples(given, base, what, tuples)
     names = base.names or ()
@@ -172,12 +187,27 @@ def _check_fields(given: Any, base: np.dtype[Any], what: str, numbers: Numbers) 
         if len(element) != len(names):
             raise TypeError(f"{what}: {element!r} is no element of {base}: pass a tuple of {len(names)} for each")
     for i, name in enumerate(names):
-        field = base[name]
         column = [element[i] for element in tuples]
-        if field.names is not None:
-            _check_fields(column, field, f"{what}, field {name!r}", numbers)
-        elif field.kind in "biufmM" and column and not (len(column) == 1 and _is_plain(column[0], field)):
-            numbers(column, field, f"{what}, field {name!r}")
+        if column and not (len(column) == 1 and _is_plain(column[0], base[name])):
+            _check_field(column, base[name], f"{what}, field {name!r}")
+
+
+def _check_field(column: list[Any], field: np.dtype[Any], what: str) -> None:
+    inner, shape = base_and_shape(field)
+    if inner.names is not None:
+        _check_fields(column, inner, what)
+    elif inner.kind == "U" or (inner.kind == "V" and field.subdtype is None):
+        sort, width = (str, inner.itemsize // 4) if inner.kind == "U" else (bytes, inner.itemsize)
+        for i, x in enumerate(column):
+            fits = isinstance(x, sort) and (len(x) <= width if sort is str else len(x) == width)
+            if not fits or (sort is str and x.endswith("\0")):
+                raise TypeError(f"{what}: {x!r} is no element of {inner} (element {i}): convert it")
+    elif inner.kind == "V":
+        raise TypeError(f"{what} has dtype {field}: pass an array of dtype {field}")
+    else:
+        array = _as_base(column, inner, (), what)
+        if array.shape != (len(column), *shape):
+            raise TypeError(f"{what} has shape {array.shape[1:]}, and an element has shape {shape}: pass {shape}")
 
 
 def _is_plain(value: Any, field: np.dtype[Any]) -> bool:
@@ -193,16 +223,68 @@ def _find_tuples(given: Any, base: np.dtype[Any], what: str, found: list[Any]) -
             _find_tuples(element, base, what, found)
     elif isinstance(given, tuple):
         found.append(given)
+    elif isinstance(given, (np.void, np.ndarray)) and given.dtype != base:
+        raise TypeError(
+            f"{what}: an element has dtype {given.dtype}, the table holds {base}: pass tuples, or one array"
+        )
     elif not isinstance(given, (np.void, np.ndarray)):
         raise TypeError(f"{what}: {given!r} is no element of {base}: pass a tuple of {len(base.names or ())} for each")
 
 
-def _as_bytes(array: Array, base: np.dtype[Any], what: str) -> Array:
-    """Bytes of any width; those of a column are Python objects."""
+def _bytes(given: Any, base: np.dtype[Any], what: str) -> Array:
+    """Bytes of any width as those of a table; Python's are looked at for NULs at their ends, which numpy drops."""
+    array = given if isinstance(given, np.ndarray) else _numbers.objects(given, what)
+    if array.dtype.kind == "S":
+        lengths = np.char.str_len(array)
+    else:
+        _refuse_others(array, base, what)
+        if not array.size:
+            return np.empty(array.shape, base)
+        lengths = np.fromiter(map(len, array.flat), np.int64, array.size).reshape(array.shape)
+    if lengths.max(initial=0) > base.itemsize:
+        raise OverflowError(
+            f"{what}: an element has {lengths[lengths > base.itemsize].flat[0]} bytes, the table's have at most "
+            f"{base.itemsize}{_place(array, lengths > base.itemsize)}"
+        )
+    result = array.astype(base)
+    cut = np.asarray(np.char.str_len(result) != lengths)
+    if cut.any():
+        raise _numbers.DoesNotFit(
+            f"{what}: {array[cut].flat[0]!r} ends in NUL{_place(array, cut)}, which numpy's {base} does not give back: "
+            f"make a table of rows, ('u1', {base.itemsize}), and pass np.frombuffer(..., 'u1')"
+        )
+    return result
+
+
+def _place(array: Array, where: Array) -> str:
+    """Where the first of some elements is, behind a sentence about it."""
+    at = int(np.argmax(where))
+    if array.ndim == 0:
+        return ""
+    return f" (element {at if array.ndim == 1 else tuple(int(k) for k in np.unravel_index(at, array.shape))})"
+
+
+def _refuse_others(array: Array, base: np.dtype[Any], what: str) -> None:
+    """Refuse elements that are no bytes."""
     sorts = {type(x) for x in array.flat} if array.dtype == object else {array.dtype.type}
     if sorts <= {bytes, np.bytes_}:
-        return array.astype("S")
+        return
     if sorts <= {str, np.str_}:
         raise TypeError(f"{what} are text, the table holds bytes: pass np.char.encode(np.asarray({what}, str))")
     names = " and ".join(sorted(sort.__name__ for sort in sorts))
-    raise TypeError(f"{what} are {names}, the table holds {base}: pass bytes")
+    odd = np.array([not isinstance(x, bytes) for x in array.flat], bool).reshape(array.shape)
+    raise TypeError(
+        f"{what} are {names}{_place(array, odd)}, the table holds {base}: pass bytes, and nothing that is missing"
+    )
+
+
+def _complexes(given: Any, base: np.dtype[Any], what: str) -> Array:
+    """Python's numbers as complex ones, each part by the rules for floats."""
+    array = _numbers.objects(given, what)
+    numbers = [x if isinstance(x, (complex, np.complexfloating)) else None for x in array.flat]
+    half = np.dtype(f"f{base.itemsize // 2}")
+    real = [x if z is None else z.real for x, z in zip(array.flat, numbers, strict=True)]
+    result = np.empty(array.size, base)
+    result.real = _numbers.to_base(real, half, what)
+    result.imag = _numbers.to_base([0.0 if z is None else z.imag for z in numbers], half, what)
+    return result.reshape(array.shape)

@@ -88,7 +88,7 @@ def check_results(name: str | None, dtype: np.dtype[Any] | None, narrow: str = "
 
 def give(name: str, array: Any) -> Any:
     """An array of the library over the memory of a result; of dtypes that the library lacks the numpy array itself."""
-    if array is None or array.dtype.kind in "mM":
+    if array is None or array.dtype.kind in "mMSUV":
         return array
     if name == "torch":
         return sys.modules["torch"].from_numpy(np.asarray(array))

@@ -553,7 +553,8 @@ class Table(_core.CoreTable):
         return _cuda.is_capturing(stream)
 
     def _set_all(self, keys: Any, values: Any) -> None:
-        self.insert_or_assign(keys, values, dedup=None if np.ndim(keys) == 0 or _arrays.on_device(keys) else "last")
+        one = _arrays.is_single(keys) or _arrays.on_device(keys)
+        self.insert_or_assign(keys, values, dedup=None if one else "last")
 
     def _get(self, keys: Any, default: Any, stream: Any) -> Any:
         if self.value_dtype is None:
@@ -563,7 +564,8 @@ class Table(_core.CoreTable):
         if library is not None and not _arrays.on_device(keys):
             _tensors.check_results(library, self.value_dtype)
             values = self.get(_tensors.read(keys, library, "keys"), default, stream=stream)
-            return values if values is None else _tensors.give(library, np.asarray(values, self.value_dtype))
+            base = _records.base_and_shape(self.value_dtype)[0]  # a dtype of rows would make rows of each number
+            return values if values is None else _tensors.give(library, np.asarray(values, base))
         values, found = self.find(keys, stream=stream)
         on_device = _arrays.on_device(found)
         # Where a key is absent, find has what 0 stands for: of times the first, of bytes and rows those of zeros.
@@ -596,8 +598,9 @@ class Table(_core.CoreTable):
             if np.ndim(found):
                 raise TypeError(f"'in' takes one key, {np.size(found)} were given: use contains, which returns a mask")
             return bool(found)
-        if np.ndim(key):
-            raise TypeError(f"'in' takes one key, {np.size(key)} were given: use contains, which returns a mask")
+        if not _arrays.is_single(key):
+            n = len(key) if hasattr(key, "__len__") else "several"
+            raise TypeError(f"'in' takes one key, {n} were given: use contains, which returns a mask")
         if isinstance(key, (float, np.floating)) and self.key_dtype.kind in "biu":
             if not np.isfinite(key) or key != int(key):
                 return False

@@ -25,6 +25,7 @@ Keys of text, of several columns, and of few elements are kept by an index of th
 
 from __future__ import annotations
 
+import sys
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -402,11 +403,18 @@ def _narrower(given: np.dtype[Any], op: str) -> str:
 
 def _is_element(given: Any) -> bool:
     """A single number, text or time, not a column."""
-    return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0
+    return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0 or _is_arrow_scalar(given)
+
+
+def _is_arrow_scalar(given: Any) -> bool:
+    pa = sys.modules.get("pyarrow")
+    return pa is not None and isinstance(given, pa.Scalar)
 
 
 def _of_one(element: Any) -> Any:
     """A column of a single element; of an array or tensor without a dimension, of its library."""
+    if _is_arrow_scalar(element):
+        return sys.modules["pyarrow"].repeat(element, 1)
     return [element] if isinstance(element, _ELEMENTS) and not isinstance(element, np.void) else element.reshape(1)
 
 

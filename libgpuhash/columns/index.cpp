@@ -266,7 +266,7 @@ class index_of final : public index {
       const gathered g = read(at, at + n, begin, items.data(), &bytes);
       const bool room = room_for_ids(n);
       all &= room && g.absent < 0;
-      if (ids) std::fill_n(ids + (at - begin), n, absent_id);
+      if (ids) std::fill_n(ids + (at - begin), n, g.absent < 0 ? absent_id : not_added);
       in_groups(items.data(), g.items, [&](const item_type& i, const partition<Key>&) {
         int64_t id = not_added;
         try {
@@ -356,7 +356,10 @@ class index_of final : public index {
       std::vector<item_type> read(static_cast<size_t>(end - begin));
       w.m.bytes[i].clear();
       const gathered g = gather(w.b)(begin, end, w.begin, read.data(), &w.m.bytes[i]);
-      if (g.absent >= 0) w.all = false;
+      if (g.absent >= 0) {  // rows of 4 GiB
+        w.all = false;
+        if (w.ids) std::fill_n(w.ids + (begin - w.begin), end - begin, not_added);
+      }
       for (size_t j = 0; j < g.items; ++j) ++starts[part_of(read[j]) + 1];
       for (size_t p = 0; p < parts; ++p) starts[p + 1] += starts[p];
       std::array<uint32_t, most_partitions> next;

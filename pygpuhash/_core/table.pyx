@@ -105,16 +105,6 @@ cdef int tell(size_t done, size_t n) except -1:
     return 0
 
 
-cdef int refuse_nat(object values) except -1:
-    """NaT is a pattern of bits, which no combination of numbers leaves what it is."""
-    times = numpy.asarray(values)
-    if times.dtype.kind in "mM" and numpy.isnat(times).any():
-        at = int(numpy.isnat(times).argmax())
-        raise errors.InvalidArgument(f"values have NaT (the first at index {at}), which cannot be combined: leave it "
-                                     "out, as values[~np.isnat(values)] with their keys, or insert it")
-    return 0
-
-
 cdef class CoreTable(TableHandle):
     """The batches of a table. `pygpuhash.Table` adds everything that is not hot, and the slow paths."""
 
@@ -506,7 +496,7 @@ cdef class CoreTable(TableHandle):
         if combine == GPUHASH_ADD and self.value_dtype is not None and self.value_dtype.kind == "M":
             raise TypeError(f"{self.value_dtype} values cannot be added: use op='min' or op='max'")
         if self.value_dtype is not None and self.value_dtype.kind in "mM":
-            refuse_nat(values)
+            values = _arrays.operands(values, self.value_dtype)
         return self._add(GPUHASH_OP_ACCUMULATE, keys, values, out, stream, 0, combine)
 
     def erase(self, keys, *, out=None, stream=None):
@@ -532,6 +522,9 @@ cdef class CoreTable(TableHandle):
             self._want_values(values)
         elif values is None:
             values = 0 if self.value_plain else numpy.zeros((), self.value_dtype)
+        elif self.value_dtype.kind in "mM" and not _arrays.on_device(ops):
+            combined = _arrays.to_base(ops, UINT8, "ops") == GPUHASH_OP_ACCUMULATE
+            values = _arrays.operands(values, self.value_dtype, combined)
         return self._batch(GPUHASH_OP_EXECUTE, keys, values, ops, out, found, stream, self.value_dtype, 0, combine)
 
     def count(self, keys, *, out=None, stream=None):

@@ -9,7 +9,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcpy, memset, strlen
 from numpy cimport (
     NPY_UINT8, PyArray_BYTES, PyArray_SetBaseObject, PyArray_SimpleNewFromData, import_array, ndarray, npy_intp
 )
@@ -318,6 +318,13 @@ cdef object bits(const void *at, int64_t start, int64_t length, object owner):
     return numpy.unpackbits(packed, bitorder="little")[start & 7:][:length].view(BOOL)
 
 
+cdef ArrowSchema NO_TYPE
+cdef ArrowArray NO_ARRAY
+memset(&NO_TYPE, 0, sizeof(NO_TYPE))
+memset(&NO_ARRAY, 0, sizeof(NO_ARRAY))
+NO_TYPE.format = "n"
+
+
 cdef class View:
     """An array of Arrow's C data interface for Python: what `__arrow_c_array__` gives, as numpy arrays and objects.
 
@@ -328,6 +335,10 @@ cdef class View:
     cdef ArrowArray *array
     cdef int64_t start
     cdef readonly int64_t length
+
+    def __cinit__(self, *arguments):
+        self.type = &NO_TYPE  # until it is made: a column of nulls without an element
+        self.array = &NO_ARRAY
 
     def __init__(self, giver):
         schema, array = giver.__arrow_c_array__()

@@ -152,6 +152,7 @@ def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Col
         column = lists.read_objects(values, what) if values.dtype == object else numpy_arrays.read(values, what)
         return column, column.give
     if isinstance(dtype, pd.CategoricalDtype):
+        _check_categories(dtype, what)
         column = _dictionary(pd, np.asarray(array.codes), array.categories, what)
         codes = column.give
         return column, lambda keys: pd.Categorical.from_codes(codes(keys), dtype=dtype)
@@ -167,6 +168,16 @@ def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Col
     raise TypeError(f"{what} has dtype {dtype} of pandas, which has no equality here: {way_out}")
 
 
+def _check_categories(dtype: Any, what: str) -> None:
+    """Refuse categories without an equality here, such as the intervals of `pd.cut`."""
+    sort = dtype.categories.dtype
+    if type(sort).__name__ in _REFUSED:
+        raise TypeError(
+            f"the categories of {what} have dtype {sort} of pandas, which has no equality here: pass {what}.cat.codes "
+            "of a Series, or .codes of a Categorical"
+        )
+
+
 def _masked(array: Any, what: str) -> tuple[Column, Back]:
     """Int64, Float64, boolean and the like: numbers and a mask."""
     dtype = array.dtype
@@ -175,13 +186,16 @@ def _masked(array: Any, what: str) -> tuple[Column, Back]:
     some = bool(nulls.any())
     values = array.to_numpy(dtype=numbers, **({"na_value": numbers.type(0)} if some else {}))
 
-    def back(keys: Any) -> Any:
-        view = View(keys)
-        absent = view.nulls()
-        mask = np.zeros(view.length, bool) if absent is None else absent
-        return dtype.construct_array_type()(view.values(numbers), mask)
+    column = numpy_arrays.column(values, what, nulls if some else None)
+    plain = column.give
 
-    return numpy_arrays.column(values, what, nulls if some else None), back
+    def back(keys: Any) -> Any:
+        view = keys if isinstance(keys, np.ndarray) else View(keys)
+        absent = None if isinstance(view, np.ndarray) else view.nulls()
+        found = plain(view)
+        return dtype.construct_array_type()(found, np.zeros(len(found), bool) if absent is None else absent)
+
+    return column, back
 
 
 def _dictionary(pd: Any, codes: Array, values: Any, what: str) -> Column:

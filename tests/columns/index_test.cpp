@@ -4,6 +4,8 @@
 //
 // Compiled with blocks, groups, pieces and slices of few rows. Cells are read here once more, by a reader that knows
 // nothing of the library's; buffers are as long as they have to be, so that AddressSanitizer watches their ends.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -601,13 +603,22 @@ void wrong_structs() {
     const int64_t at = c->array.offset + i;
     if (!(c->at<uint8_t>(0)[at / 8] >> at % 8 & 1)) memset(c->at<view>(1) + at, 0xff, sizeof(view));
   }
-  index_and_map(*c, 1, 0).add(*c);
+  const auto add_and_find = [](const column& given) {
+    for (const uint32_t threads : {1u, 3u})
+      for (const uint32_t how : {GPUHASH_NULLS_GROUP, GPUHASH_NULLS_DROP}) {
+        index_and_map both(given, threads, how);
+        both.find(given);
+        both.add(given);
+        both.find(given);
+      }
+  };
+  add_and_find(*c);
   c = numbers_of("C", 1, 60, true, [](int64_t n) { return text<int32_t>("u", n, true); });
   for (int64_t i = 0; i < 60; ++i) {
     const int64_t at = c->array.offset + i;
     if (!(c->at<uint8_t>(0)[at / 8] >> at % 8 & 1)) c->at<uint8_t>(1)[at] = 0xff;
   }
-  index_and_map(*c, 1, 0).add(*c);
+  add_and_find(*c);
 }
 
 // ---- what the index cannot hold --------------------------------------------------------------------------------------
@@ -643,6 +654,31 @@ void what_does_not_fit() {
     const bool fits = v == int8_t(v);
     EXPECT((gpuhash_index_add(both.index, &c->schema, &c->array, nullptr, &err) == GPUHASH_OK) == fits);
   }
+  now = "integers of the other sign";
+  const struct {
+    const char *own, *other;
+    size_t width;
+  } pairs[] = {{"c", "C", 1}, {"C", "c", 1}, {"s", "S", 2}, {"S", "s", 2},
+               {"i", "I", 4}, {"I", "i", 4}, {"l", "L", 8}, {"L", "l", 8}};
+  for (const auto& p : pairs)
+    for (const uint32_t threads : {1u, 3u})
+      for (const bool in_struct : {false, true}) {
+        const auto of = [&](const char* format, int last) {  // 20 rows, the last of which has all bits, or is 1
+          const maker numbers = [&](int64_t n) {
+            auto c = cells(format, p.width, n, false, 9);
+            char* const row = c->at<char>(1) + size_t(c->array.offset + n - 1) * p.width;
+            memset(row, last, p.width);
+            return c;
+          };
+          return in_struct ? rows_of(20, false, {numbers}) : numbers(20);
+        };
+        const auto own = of(p.own, 1), fits = of(p.other, 0), c = of(p.other, 0xff);
+        index_and_map both(*own, threads, 0);
+        EXPECT(gpuhash_index_add(both.index, &c->schema, &c->array, nullptr, &err) == GPUHASH_INVALID_ARGUMENT);
+        EXPECT(std::strstr(err.message, "row 19 is nothing that an index of"));
+        both.look();
+        EXPECT(gpuhash_index_add(both.index, &fits->schema, &fits->array, nullptr, &err) == GPUHASH_OK);
+      }
   // The first row that does not, wherever it is; nothing is added.
   now = "the first row that does not fit";
   for (const uint32_t threads : {1u, 3u})
@@ -667,6 +703,32 @@ void what_does_not_fit() {
       EXPECT(std::strstr(err.message, ("row " + std::to_string(row) + " is null").c_str()));
       refuses.look();
     }
+}
+
+// Text of 2 GiB and more, none of which is read, in each of two fields: a row of 4 GiB is not added, and others are.
+void rows_of_four_gib() {
+  now = "rows of 4 GiB";
+  const size_t size = size_t{3} << 30;
+  void* const bytes = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED) return;
+  for (const uint32_t threads : {1u, 3u})
+    for (const uint32_t how : {GPUHASH_NULLS_GROUP, GPUHASH_NULLS_DROP}) {
+      const maker long_words = [&](int64_t n) {  // the one of row 3 has 2 GiB
+        auto c = text<int64_t>("U", n, false);
+        for (int64_t i = 0; i <= n; ++i) c->at<int64_t>(1)[c->array.offset + i] = i <= 3 ? 0 : int64_t(1) << 31;
+        c->buffers[2] = bytes;
+        return c;
+      };
+      const auto c = rows_of(40, false, {long_words, long_words, [](int64_t n) { return cells("l", 8, n, false, 3); }});
+      // Shifted by its offset, the long row may be none: there is one where row 3 of the fields is one of the struct.
+      const int64_t at = 3 - c->array.offset;
+      index_and_map both(*c, threads, how);
+      vector<int64_t> ids(40, -9);
+      const gpuhash_status s = gpuhash_index_add(both.index, &c->schema, &c->array, ids.data(), &err);
+      EXPECT((s == GPUHASH_NO_MEMORY) == (at >= 0));
+      for (int64_t i = 0; i < 40; ++i) EXPECT(i == at ? ids[size_t(i)] == -2 : ids[size_t(i)] >= 0);
+    }
+  munmap(bytes, size);
 }
 
 // ---- keys ------------------------------------------------------------------------------------------------------------
@@ -731,6 +793,44 @@ void at_once() {
   gpuhash_index_destroy(index);
 }
 
+// Keys are read in calls that lock nothing else, while others are added: ThreadSanitizer watches.
+void keys_beside_adds() {
+  now = "keys beside adds";
+  const auto c = cells("l", 8, 20, false, 1 << 30);
+  gpuhash_index_config config = GPUHASH_INDEX_CONFIG_INIT;
+  config.threads = 2, config.counts = 1;
+  gpuhash_index* index = nullptr;
+  EXPECT(gpuhash_index_create(&c->schema, &config, &index, &err) == GPUHASH_OK);
+  EXPECT(gpuhash_index_add(index, &c->schema, &c->array, nullptr, &err) == GPUHASH_OK);
+  vector<std::unique_ptr<column>> more;
+  for (int i = 0; i < 60; ++i) more.push_back(cells("l", 8, 20, false, 1 << 30));
+  std::atomic<bool> done{false};
+  std::atomic<int> bad{0}, ready{0};
+  const auto meet = [&] {
+    for (++ready; ready < 2;) std::this_thread::yield();
+  };
+  std::thread reader([&] {
+    meet();
+    gpuhash_error e = GPUHASH_ERROR_INIT;
+    while (!done.load(std::memory_order_relaxed)) {
+      ArrowSchema schema{};
+      ArrowArray array{};
+      if (gpuhash_index_keys(index, 0, 3, &schema, &array, &e)) return void(++bad);
+      bad += cell(schema, array, 2) == "null";
+      schema.release(&schema), array.release(&array);
+    }
+  });
+  meet();
+  for (const auto& m : more) {
+    if (gpuhash_index_add(index, &m->schema, &m->array, nullptr, &err)) ++bad;
+    std::this_thread::yield();
+  }
+  done = true;
+  reader.join();
+  EXPECT(bad == 0);
+  gpuhash_index_destroy(index);
+}
+
 }  // namespace
 
 int main(int n, char** arguments) {
@@ -746,7 +846,9 @@ int main(int n, char** arguments) {
     wrong_views();
     wrong_structs();
     what_does_not_fit();
+    rows_of_four_gib();
     at_once();
+    keys_beside_adds();
   }
   if (wrong) std::printf("%d checks did not hold\n", wrong);
   return wrong != 0;

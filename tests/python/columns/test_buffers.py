@@ -155,3 +155,13 @@ def test_reading_leaks_nothing():
     tracemalloc.stop()
     assert grown < 50_000
     assert pa.total_allocated_bytes() == before
+
+
+def test_a_view_that_was_never_made_has_no_element():
+    """As a debugger sees one whose maker was refused."""
+    view = View.__new__(View)
+    assert (view.length, view.columns, view.format, view.nulls()) == (0, 0, "n", None)
+    assert view.values("i8").tolist() == view.objects() == []
+    assert View(view).length == 0
+    with pytest.raises(IndexError):
+        view.child(0)

@@ -145,6 +145,17 @@ def test_what_pandas_has_and_columns_lack_is_refused(pd):
             read(given, "keys")
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "UInt8", "Float64", "boolean"])
+def test_long_columns_of_nullable_numbers(pd, dtype):
+    """So long that a table takes them, which gives numpy's arrays of keys."""
+    given = pd.Series(np.arange(1 << 14) % 2, name="n").astype(dtype)
+    distinct = gh.unique(given, order="first")
+    pd.testing.assert_series_equal(distinct, given[:2])
+    codes, again = gh.factorize(given)
+    pd.testing.assert_series_equal(again, distinct)
+    assert codes.tolist() == given.astype(int).tolist()
+
+
 def test_memory_of_pandas_is_shared(pd):
     numbers = np.arange(10)
     assert chunks(read(pd.Series(numbers, copy=False), "keys"))[0].buffers()[1].address == numbers.ctypes.data
