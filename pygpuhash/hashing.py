@@ -21,26 +21,26 @@ _WORD = np.dtype(np.uint64)
 
 
 def hash_array(columns: Any, bits: Literal[64, 128] = 64, seed: int = 0, *, threads: int | None = None) -> Any:
-    """A hash of each row, which is a published contract: equal on every processor, device, process and platform, and in
+    """A hash of each row that is a published contract: equal on every processor, device, process and platform, and in
     every version of the library with this `HASH_VERSION`.
 
-    What the verbs take for equal has equal hashes, whatever the library, width or unit: the int8 7, the uint64 7 and the
-    float 7.0; an instant in days or nanoseconds; text in any layout; a categorical and its values. Text and bytes
-    are two types, and so are numbers and decimals: their hashes differ. Null has a hash.
+    What is equal to the verbs has equal hashes, whatever its library, width or unit: the int8 7, the uint64 7 and the
+    float 7.0; an instant in days or nanoseconds; text in any layout; a categorical and its values. Text and bytes are
+    two types, and so are numbers and decimals: their hashes differ. Null has a hash, too.
 
-    columns : a host column as the verbs take it; a tuple or a frame, whose rows are hashed; or a single element.
+    columns : a host column as the verbs take it; a tuple of columns or a frame, whose rows are hashed; or one element.
     bits : 64, or 128. The first 64 bits of both are the same.
-    seed : from 0 to 2^64 - 1; hashes of two seeds have nothing to do with each other.
+    seed : from 0 to 2^64 - 1. Hashes of two seeds have nothing to do with each other.
     threads : at most so many; None for one for each CPU that the process may use.
 
-    Returns uint64 of the shape of the column, in the library of the caller: codes of `factorize` are where these are. 128
-    bits are numpy's uint64 of that shape and two words, the first 64 bits first. A single element's hash is an int, whose
-    lowest 64 bits are the first.
+    Returns uint64 of the shape of the column: numpy's, polars', Arrow's or a tensor, as the codes of `factorize`.
+    Hashes of 128 bits are numpy's uint64 of that shape and two words, of which the first is the hash of 64 bits. The
+    hash of one element is an int, whose lowest 64 bits are the first word.
 
-    Not for secrets: who knows the seed can make rows whose hashes are equal.
+    It is not for secrets: rows of equal hashes can be made from a known seed.
 
-    Raises Unsupported for arrays of a device, InvalidArgument for other bits or seeds, and TypeError for what the verbs
-    refuse.
+    Raises Unsupported for arrays of a device, InvalidArgument for other bits, seeds or threads, and TypeError for what
+    the verbs refuse.
     """
     number = _arguments.whole("bits", bits, 2**31, least=-(2**31))
     if number not in (64, 128):
