@@ -78,7 +78,8 @@ GH_FN uint64_t of_float(uint64_t integer_key, uint64_t fraction_key, double d) {
   const bool small = d >= -0x1p63 && d < 0x1p63;
   const auto i = int64_t(small ? d : 0.0);
   const uint64_t is_integer = 0 - uint64_t(small & (double(i) == d));  // all bits, or none
-  return of_word(fraction_key ^ ((fraction_key ^ integer_key) & is_integer), bits ^ ((bits ^ uint64_t(i)) & is_integer));
+  return of_word(fraction_key ^ ((fraction_key ^ integer_key) & is_integer),
+                 bits ^ ((bits ^ uint64_t(i)) & is_integer));
 }
 
 // A time: its nanoseconds, an integer of 128 bits.

@@ -155,8 +155,7 @@ gpuhash_status gpuhash_index_get_info(gpuhash_index* index, gpuhash_index_info* 
 gpuhash_status gpuhash_hash_rows(const ArrowSchema* type, const ArrowArray* array, uint32_t bits, uint64_t seed,
                                  uint32_t threads, uint64_t* out, gpuhash_error* err) {
   return guarded(err, [&]() -> gpuhash_status {
-    if (bits != 64 && bits != 128)
-      return fail(err, GPUHASH_INVALID_ARGUMENT, "bits is %u; a hash has 64 or 128", bits);
+    if (bits != 64 && bits != 128) return fail(err, GPUHASH_INVALID_ARGUMENT, "bits is %u; a hash has 64 or 128", bits);
     row_type t;
     rows r;
     if (const gpuhash_status s = read_type(type, &t, err)) return s;
