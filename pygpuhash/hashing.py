@@ -54,7 +54,7 @@ def hash_array(columns: Any, bits: Literal[64, 128] = 64, seed: int = 0, *, thre
         first, *second = _hashes(_of_one(columns), number, key, limit)[1].tolist()
         return first | second[0] << 64 if second else first
     if number == 64:
-        _tensors.check_results(_tensors.array_library(columns), _WORD, "")
+        _tensors.check_results(_tensors.array_library(_first(columns)), _WORD, "")
     column, words = _hashes(columns, number, key, limit)
     return column.give_numbers(words, True) if number == 64 else words.reshape(*column.shape, 2)
 
@@ -68,6 +68,13 @@ def _hashes(columns: Any, bits: int, seed: int, threads: int | None) -> tuple[An
     except TypeError as error:
         raise TypeError(f"{column.what}: {error}") from None
     return column, words
+
+
+def _first(columns: Any) -> Any:
+    """The column whose library the results have."""
+    while isinstance(columns, tuple) and columns:
+        columns = columns[0]
+    return columns
 
 
 def _refuse_device(columns: Any) -> None:

@@ -200,8 +200,10 @@ def test_results_that_jax_would_cut_are_refused():
     jax = pytest.importorskip("jax", reason="jax is not installed")
     if jax.config.jax_enable_x64:
         pytest.skip("this JAX has 64 bits")
-    with pytest.raises(TypeError, match="the results have dtype uint64, which JAX cuts to 32 bits"):
-        gh.hash_array(jax.numpy.arange(3))
+    for columns in (jax.numpy.arange(3), (jax.numpy.arange(3), [1, 2, 3])):
+        with pytest.raises(TypeError, match="the results have dtype uint64, which JAX cuts to 32 bits"):
+            gh.hash_array(columns)
+        assert gh.hash_array(columns, 128).shape == (3, 2)
 
 
 @pytest.mark.parametrize("threads", [None, 1, 3])
