@@ -152,6 +152,37 @@ def test_slices(made, data):
     assert hashes(schema, part).tolist() == wanted
 
 
+@pytest.mark.parametrize("form", ["plain", "dictionary", "field"])
+@pytest.mark.parametrize("format", ["b", "l", "i", "C", "g", "tdD", "tss:", "d:38,3", "u", "Z", "vu", "w:5"])
+def test_cells_and_nulls_of_long_columns_from_any_row(format, form):
+    """Rows of several blocks, which begin anywhere in their buffers."""
+    width = 1 if format == "b" else FIXED.get(format, 3)
+    pool = [None, *(i.to_bytes(width, "little") for i in range(2 if format == "b" else 7))]
+    picks = np.random.default_rng(3).integers(0, len(pool), 2500)
+    cells = [None if c is None else reference.parse_cell(format, c) for c in pool]
+    if form == "dictionary":
+        values = column(format, pool)
+        valid = bits_of(np.arange(2500) % 3 > 0)
+        array = _buffers.array(2500, (valid, picks.astype("i2")), dictionary=values[1])
+        schema = _buffers.schema("s", dictionary=values[0])
+        rows = [cells[pick] if i % 3 else None for i, pick in enumerate(picks)]
+    else:
+        schema, array = column(format, [pool[pick] for pick in picks])
+        rows = [cells[pick] for pick in picks]
+    if form == "field":
+        valid = bits_of(np.arange(2500) % 5 > 0)
+        schema, array = (
+            _buffers.schema("+s", children=[schema], names=["x"]),
+            _buffers.array(2500, (valid,), children=[array]),
+        )
+        rows = [("row", [cell]) if i % 5 else None for i, cell in enumerate(rows)]
+    known = {repr(cell): reference.hash_cell(cell) for cell in rows}
+    wanted = np.array([known[repr(cell)] for cell in rows], np.uint64)
+    for begin in (0, 1, 13, 1030):
+        part = _buffers.sliced(array, begin, 2500 - begin)
+        assert np.array_equal(hashes(schema, part, 128).reshape(-1, 2), wanted[begin:])
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("bits", [64, 128])
 @pytest.mark.parametrize("given", ["numbers", "text", "rows", "dictionary"])
