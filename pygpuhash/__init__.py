@@ -41,6 +41,7 @@ from pygpuhash.errors import (
     TableFull,
     Unsupported,
 )
+from pygpuhash.hashing import HASH_VERSION, hash_array
 from pygpuhash.registry import Backend, backends, open_backend
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
@@ -49,6 +50,7 @@ from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique,
 __version__: str = _library_version()
 
 __all__ = [
+    "HASH_VERSION",
     "Backend",
     "BackendNotFound",
     "ClosedTable",
@@ -75,6 +77,7 @@ __all__ = [
     "factorize",
     "get_include",
     "group_reduce",
+    "hash_array",
     "isin",
     "join_indexer",
     "measure_ceiling",

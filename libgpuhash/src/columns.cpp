@@ -8,6 +8,7 @@
 #include <new>
 
 #include "libgpuhash/columns/index.hpp"
+#include "libgpuhash/columns/row_hash.hpp"
 #include "libgpuhash/src/cpus.hpp"
 #include "libgpuhash/src/structs.hpp"
 
@@ -147,6 +148,20 @@ gpuhash_status gpuhash_index_get_info(gpuhash_index* index, gpuhash_index_info* 
     std::shared_lock lock(index->own->mutex);
     write_struct(out, gpuhash_index_info{sizeof(gpuhash_index_info), index->own->size(), index->own->bytes(),
                                          index->own->null()});
+    return GPUHASH_OK;
+  });
+}
+
+gpuhash_status gpuhash_hash_rows(const ArrowSchema* type, const ArrowArray* array, uint32_t bits, uint64_t seed,
+                                 uint32_t threads, uint64_t* out, gpuhash_error* err) {
+  return guarded(err, [&]() -> gpuhash_status {
+    if (bits != 64 && bits != 128) return fail(err, GPUHASH_INVALID_ARGUMENT, "bits is %u; a hash has 64 or 128", bits);
+    row_type t;
+    rows r;
+    if (const gpuhash_status s = read_type(type, &t, err)) return s;
+    if (const gpuhash_status s = read_rows(array, t, &r, err)) return s;
+    if (out == nullptr && r.length > 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "out is NULL; hashes go there");
+    hash_rows(t, r, bits, seed, threads ? threads : default_threads(), out);
     return GPUHASH_OK;
   });
 }

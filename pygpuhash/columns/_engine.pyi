@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+HASH_VERSION: int
+
 def piece(rows: int = 0) -> int: ...
+def hash_rows(
+    schema: object, chunks: list[object], bits: int, seed: int, threads: int | None, out: NDArray[np.uint64]
+) -> None: ...
 def canonical(floats: NDArray[Any]) -> NDArray[Any]: ...
 
 class Keys:

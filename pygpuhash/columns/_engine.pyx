@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""The index of <gpuhash/columns.h> for Python: rows as Arrow capsules in, ids and keys out.
+"""The index and the hash of <gpuhash/columns.h> for Python: rows as Arrow capsules in, ids, keys and hashes out.
 
 A batch is passed on in pieces, between which signals are handled, so that Ctrl-C is heard. The GIL is released while
 the library runs; the library's own lock orders the calls of several threads.
@@ -22,15 +22,17 @@ import numpy
 
 from pygpuhash import _core
 
-__all__ = ["CoreIndex", "Keys", "rows_by_id"]
+__all__ = ["HASH_VERSION", "CoreIndex", "Keys", "hash_rows", "rows_by_id"]
 
 import_array()
 
 NULLS = {"group": GPUHASH_NULLS_GROUP, "drop": GPUHASH_NULLS_DROP, "refuse": GPUHASH_NULLS_REFUSE}
 FLOATS = {"numbers": GPUHASH_FLOATS_NUMBERS, "bits": GPUHASH_FLOATS_BITS}
 
+HASH_VERSION = GPUHASH_HASH_VERSION
+
 cdef int64_t PIECE = 1 << 20  # rows per call into the library
-cdef int64_t DICTIONARY_PIECE = 1 << 26  # of a dictionary column, all of whose values each call looks at
+cdef int64_t DICTIONARY_PIECE = 1 << 26  # of a column with a dictionary, all of whose values each call looks at
 
 
 def piece(int64_t rows=0):
@@ -88,6 +90,16 @@ class Keys:
 
     def __arrow_c_schema__(self):
         return self._pair[0]
+
+
+cdef bint has_dictionary(const ArrowSchema *type) noexcept:
+    cdef int64_t i
+    if type.dictionary != NULL:
+        return True
+    for i in range(type.n_children):
+        if has_dictionary(type.children[i]):
+            return True
+    return False
 
 
 cdef class CoreIndex:
@@ -242,6 +254,47 @@ def rows_by_id(Array ids, uint64_t size):
         status = gpuhash_rows_by_id(n, p, size, to, row, &err)
     check(status, &err)
     return offsets, rows[:offsets[size]]
+
+
+def hash_rows(schema, list chunks, uint32_t bits, uint64_t seed, threads, Array out):
+    """The published hash of each row of the chunks (capsules "arrow_array"): bits / 64 words of `out` each.
+
+    schema : a capsule "arrow_schema". out : one-dimensional uint64.
+    """
+    cdef ArrowSchema *type = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
+    cdef uint64_t *to = <uint64_t *>PyArray_DATA(out)
+    cdef int64_t most = DICTIONARY_PIECE if has_dictionary(type) else PIECE
+    cdef uint32_t own_threads = threads or 0
+    cdef int64_t done, size = 0
+    cdef ArrowArray part
+    cdef ArrowArray *whole
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    cdef object given = <object>out
+    for chunk in chunks:
+        size += (<ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")).length
+    size *= bits // 64
+    if given.dtype != numpy.uint64 or given.ndim != 1 or given.size < size or not given.flags.c_contiguous:
+        raise ValueError(f"out is {given.dtype} of shape {given.shape}: pass uint64 of {size} elements")
+    for chunk in chunks:
+        whole = <ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")
+        done = 0
+        while True:
+            part = whole[0]
+            if whole.length > most and whole.release != NULL:
+                part.offset += done
+                part.length = min(most, whole.length - done)
+                if part.null_count != 0:
+                    part.null_count = -1  # not counted
+            start(&err)
+            with nogil:
+                status = gpuhash_hash_rows(type, &part, bits, seed, own_threads, to, &err)
+            check(status, &err)
+            done += part.length
+            to += part.length * (bits // 64)
+            if done >= whole.length:
+                break
+            PyErr_CheckSignals()
 
 
 def canonical(Array floats):

@@ -81,7 +81,8 @@ def _check(described: tuple[str, str, tuple[Any, ...], Any], what: str) -> None:
 
 
 def _to_nanoarrow(nanoarrow: Any, numbers: Array) -> Any:
-    format = {"b": nanoarrow.bool_, "f": nanoarrow.float64}.get(numbers.dtype.kind, nanoarrow.int64)()
+    kinds = {"b": nanoarrow.bool_, "f": nanoarrow.float64, "u": nanoarrow.uint64}
+    format = kinds.get(numbers.dtype.kind, nanoarrow.int64)()
     return nanoarrow.Array(numbers.tolist(), format) if numbers.dtype.kind == "b" else nanoarrow.Array(numbers, format)
 
 

@@ -38,6 +38,9 @@ cdef extern from "gpuhash/columns.h":
         GPUHASH_FLOATS_NUMBERS
         GPUHASH_FLOATS_BITS
 
+    enum:
+        GPUHASH_HASH_VERSION
+
     ctypedef struct gpuhash_index_config:
         size_t struct_size
         uint32_t nulls
@@ -65,6 +68,8 @@ cdef extern from "gpuhash/columns.h":
     gpuhash_status gpuhash_index_counts(gpuhash_index *, uint64_t, uint64_t, int64_t *, gpuhash_error *) nogil
     gpuhash_status gpuhash_index_get_info(gpuhash_index *, gpuhash_index_info *, gpuhash_error *) nogil
     gpuhash_status gpuhash_rows_by_id(size_t, const int64_t *, uint64_t, int64_t *, int64_t *, gpuhash_error *) nogil
+    gpuhash_status gpuhash_hash_rows(const ArrowSchema *, const ArrowArray *, uint32_t, uint64_t, uint32_t, uint64_t *,
+                                     gpuhash_error *) nogil
 
 
 cdef extern from *:

@@ -51,6 +51,12 @@ def test_words_are_counted_by_an_index_of_columns(program, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("most", ["baseline", "avx2", "avx512"])
+def test_hashes_of_rows_are_the_published_ones(program, most):
+    vectors = ROOT / "tests" / "columns" / "hash_vectors.tsv"
+    assert " 0 failed" in passes(program("hash_vectors"), vectors, env={"GPUHASH_ISA": most})
+
+
 @pytest.mark.parametrize("group", REFUSALS)
 def test_bad_arguments_are_refused(program, toy, echo, slab_echo, group):
     assert " 0 failed" in passes(program("refusals"), group, toy, echo, slab_echo)

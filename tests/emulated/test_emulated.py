@@ -63,6 +63,11 @@ class Machine:
         module = self.prefix.plugin_dir / f"gpuhash_{backend}.so"
         return self.run(self.program(ROOT / "tests" / "abi" / "programs" / f"{name}.c"), backend, module)
 
+    def published_hashes(self) -> str:
+        """Output of the program that compares the hashes of rows with their test vectors."""
+        program = self.program(ROOT / "tests" / "abi" / "programs" / "hash_vectors.c")
+        return self.run(program, ROOT / "tests" / "columns" / "hash_vectors.tsv")
+
 
 def prefix_at(path: Path) -> Prefix:
     (library,) = path.glob("lib*/**/libgpuhash.so.0")
@@ -116,6 +121,10 @@ class TestX86:
     def test_c_program(self, x86, cpu, program, backend):
         assert " 0 failed" in x86(cpu).c_program(program, backend)
 
+    @pytest.mark.parametrize("cpu", PROCESSORS)
+    def test_published_hashes(self, x86, cpu):
+        assert " 0 failed" in x86(cpu).published_hashes()
+
     @pytest.mark.parametrize("backend", BACKENDS)
     def test_conformance(self, x86_with_numpy, backend):
         from pygpuhash._conformance import CHECKS
@@ -159,6 +168,9 @@ class TestAArch64:
     @pytest.mark.parametrize("program", PROGRAMS)
     def test_c_program(self, aarch64, program, backend):
         assert " 0 failed" in aarch64.c_program(program, backend)
+
+    def test_published_hashes(self, aarch64):
+        assert " 0 failed" in aarch64.published_hashes()
 
     def test_threads_and_formats(self, aarch64):
         """All operations and formats from several threads; the reports of all batches have to add up."""

@@ -1,4 +1,5 @@
-// Arrow structs of any content go into an index: they are refused, or served as a model of std::map serves them.
+// Arrow structs of any content go into an index and are hashed: they are refused, or served as a model of std::map
+// serves them.
 //
 // What Arrow's structs cannot say, the sizes of buffers, is right: buffers are as long as lengths, offsets and counts
 // of the struct ask for, and AddressSanitizer watches their ends. All else may be wrong: counts, pointers, offsets,
@@ -191,6 +192,24 @@ void drop(array* a) {
   if (a->dictionary) drop(a->dictionary.get());
 }
 
+// Rows have one published hash if they have one id, and others if they have others.
+void hash(array* a, const gpuhash_index_config& config, const std::vector<int64_t>& ids) {
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  std::vector<uint64_t> one(ids.size()), both(2 * ids.size());
+  if (gpuhash_hash_rows(&a->schema, &a->data, 64, config.seed, config.threads, one.data(), &err) ||
+      gpuhash_hash_rows(&a->schema, &a->data, 128, config.seed, config.threads, both.data(), &err))
+    wrong("rows have ids and no hashes: %s", err.message);
+  std::map<int64_t, std::pair<uint64_t, uint64_t>> of_id;
+  std::map<std::pair<uint64_t, uint64_t>, int64_t> ids_of;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (one[i] != both[2 * i]) wrong("row %zu has two hashes of 64 bits", i);
+    if (ids[i] < 0 || config.floats == GPUHASH_FLOATS_BITS) continue;
+    const std::pair own(both[2 * i], both[2 * i + 1]);
+    if (of_id.emplace(ids[i], own).first->second != own) wrong("rows of id %lld have two hashes", (long long)ids[i]);
+    if (ids_of.emplace(own, ids[i]).first->second != ids[i]) wrong("id %lld has another one's hash", (long long)ids[i]);
+  }
+}
+
 // Of a sound array: its ids agree with each other, whatever the threads, and its keys come back.
 void serve(array* a, const gpuhash_index_config& config) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
@@ -203,6 +222,7 @@ void serve(array* a, const gpuhash_index_config& config) {
   s = gpuhash_index_add(index, &a->schema, &a->data, ids.data(), &err);
   expect_explained(s, err);
   if (s == GPUHASH_OK) {
+    hash(a, config, ids);
     gpuhash_index_info info{sizeof(info), 0, 0, 0};
     if (gpuhash_index_get_info(index, &info, &err)) wrong("%s", err.message);
     int64_t next = 0;
@@ -241,9 +261,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int64_t length = in.byte() % 40;
   auto a = make(in, format, length, sound, 0);
   serve(a.get(), config);
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  std::vector<uint64_t> hashes(2 * size_t(length));
+  expect_explained(gpuhash_hash_rows(&a->schema, &a->data, 128, 0, config.threads, hashes.data(), &err), err);
   // Rows of one type looked up among those of another.
   auto b = make(in, formats[in.byte() % 32], length, sound, 0);
-  gpuhash_error err = GPUHASH_ERROR_INIT;
   gpuhash_index* index = nullptr;
   if (gpuhash_index_create(&a->schema, &config, &index, &err) == GPUHASH_OK) {
     std::vector<int64_t> ids(size_t(length), -9);

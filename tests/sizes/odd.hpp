@@ -40,5 +40,6 @@
   {"order_chunk", 103}, {"order_rounds", 3}, {"asked_ahead", 11}, {"pages_between", 3}, {"pages_looked_at", 5}, \
   {"walks", 13}, {"short_chunks", 2}, {"chunks_ahead", 3}, {"chunks_of_part", 3}, {"range_parts", 11}, {"long_range", 47}, \
   {"pairs_per_cut", 3}, {"built_pieces", 61}, {"built_piece", 17}, {"elements_ahead", 3}, {"least_built", 31}, \
-  {"looks_left_out", 3}, {"sideways", 2}
+  {"looks_left_out", 3}, {"sideways", 2}, \
+  {"hash.block", 7}, {"hash.piece", 19}, {"hash.alone", 29}
 // clang-format on

@@ -117,6 +117,19 @@ typedef struct gpuhash_index_info {
 } gpuhash_index_info;
 GPUHASH_API gpuhash_status gpuhash_index_get_info(gpuhash_index *index, gpuhash_index_info *out, gpuhash_error *err);
 
+/* The hash of each row: a published contract, which docs/hash.md specifies and test vectors show. Equal rows, as above (floats
+ * by their numbers), have equal hashes, in any type that holds them, on every processor, device and platform, and in every
+ * version of the library that has this version of the hash. Null has a hash, too. It is for shards and files, and not against
+ * adversaries: who knows the seed can make rows whose hashes are equal.
+ *
+ * bits: 64, one word of out for each row, or 128, two: the first is the hash of 64 bits. threads: 0: one for each CPU that
+ * this process may use. Neither struct is released. Tables and indices never use this function for where their keys go, so
+ * that the keys of one shard are as good as any. */
+#define GPUHASH_HASH_VERSION 1
+GPUHASH_API gpuhash_status gpuhash_hash_rows(const struct ArrowSchema *type, const struct ArrowArray *rows,
+                                             uint32_t bits, uint64_t seed, uint32_t threads, uint64_t *out,
+                                             gpuhash_error *err);
+
 /* Rows by id: rows[offsets[id] .. offsets[id + 1]) are the row numbers i with ids[i] == id, ascending. offsets has size + 1
  * entries, rows as many as there are ids of 0 and above; rows whose id is below 0 are left out, ids of size and above are
  * INVALID_ARGUMENT. What a join and a group-by need. */
