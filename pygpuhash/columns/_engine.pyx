@@ -170,8 +170,38 @@ cdef class CoreIndex:
                 PyErr_CheckSignals()
         return 0
 
+    def merge(self, CoreIndex other, uint64_t count, Array ids):
+        """Add the first `count` keys of another index; ids, of int64, receives their ids here."""
+        cdef int64_t *to = <int64_t *>PyArray_DATA(ids)
+        cdef uint64_t done = 0, n
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef object given = <object>ids
+        if given.dtype != numpy.int64 or given.shape != (count,) or not given.flags.c_contiguous:
+            raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of {count} elements")
+        while True:
+            n = min(<uint64_t>PIECE, count - done)
+            start(&err)
+            with nogil:
+                status = gpuhash_index_merge(self.handle, other.handle, done, n, to + done, &err)
+            check(status, &err)
+            done += n
+            if done >= count:
+                return
+            PyErr_CheckSignals()
+
     def keys(self, uint64_t first, uint64_t count):
         """Keys first .. first + count - 1, by id."""
+        return self._keys(first, count, NULL)
+
+    def take(self, Array ids):
+        """Keys by these ids, which are C-contiguous int64 of one dimension."""
+        cdef object given = <object>ids
+        if given.dtype != numpy.int64 or given.ndim != 1 or not given.flags.c_contiguous:
+            raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of one dimension")
+        return self._keys(0, given.size, <const int64_t *>PyArray_DATA(ids))
+
+    cdef object _keys(self, uint64_t first, uint64_t count, const int64_t *ids):
         cdef gpuhash_error err
         cdef gpuhash_status status
         cdef ArrowSchema *s = <ArrowSchema *>malloc(sizeof(ArrowSchema))
@@ -186,7 +216,10 @@ cdef class CoreIndex:
         array = PyCapsule_New(a, "arrow_array", release_array)
         start(&err)
         with nogil:
-            status = gpuhash_index_keys(self.handle, first, count, s, a, &err)
+            if ids == NULL:
+                status = gpuhash_index_keys(self.handle, first, count, s, a, &err)
+            else:
+                status = gpuhash_index_take(self.handle, count, ids, s, a, &err)
         check(status, &err)
         return Keys(schema, array)
 
