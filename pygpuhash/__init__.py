@@ -41,9 +41,11 @@ from pygpuhash.errors import (
     TableFull,
     Unsupported,
 )
+from pygpuhash.index import Index
 from pygpuhash.registry import Backend, backends, open_backend
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
+from pygpuhash.text_table import TextTable
 from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique, value_counts
 
 __version__: str = _library_version()
@@ -59,6 +61,7 @@ __all__ = [
     "Forked",
     "GpuHashError",
     "HeapFull",
+    "Index",
     "InvalidArgument",
     "NoMemory",
     "NotFound",
@@ -69,6 +72,7 @@ __all__ = [
     "SlabAllocator",
     "Table",
     "TableFull",
+    "TextTable",
     "Unsupported",
     "backends",
     "devices",
