@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ import numpy as np
 from pygpuhash import _tensors
 from pygpuhash.columns import _buffers
 from pygpuhash.columns._buffers import View, describe
+from pygpuhash.columns.column import Column, Give
 from pygpuhash.columns.lists import decimal_of, object_array, text_array
 from pygpuhash.columns.numpy_arrays import FORMATS
 from pygpuhash.columns.reading import read
 
-__all__ = ["in_numpy", "same_type", "schema_of"]
+__all__ = ["given_back", "in_numpy", "same_type", "schema_of"]
 
 _DTYPES = {format: np.dtype(code) for code, format in FORMATS.items()} | {"b": np.dtype(bool)}
 _OF_PYTHON: dict[Any, str] = {str: "U", bytes: "Z", bool: "b", int: "l", float: "g"}
@@ -74,6 +76,22 @@ def schema_of(given: Any) -> object | None:
             raise TypeError(f"{given!r} is no type of keys: pass a dtype, str, bytes, or a type of Arrow")
         return read(np.empty(0, dtype), "the type").schema
     return None
+
+
+def given_back(give: Give, view: View, held: Callable[[Column], bool]) -> Any | None:
+    """Keys by a library's way back; None where that library, type or dtype does not hold them all.
+
+    held : of the keys that came back, read again: are they all the same?
+    """
+    try:
+        given = give(view)
+        return given if held(read(given, "keys")) else None
+    except (TypeError, ValueError, OverflowError):  # text beyond a width, a null, a number beyond a dtype
+        return None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("polars", "pyarrow", "pandas"):  # which have their own
+            raise
+        return None
 
 
 def same_type(one: object, other: object) -> bool:

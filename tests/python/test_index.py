@@ -37,7 +37,7 @@ KEYS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(KEYS)
 def test_ids_are_those_of_a_dict(batches):
     index, model = gh.Index(threads=1), {}
