@@ -28,7 +28,7 @@ __all__ = ["TextTable", "kind_of_text"]
 Array = np.ndarray[Any, Any]
 
 _FORMATS: dict[Any, str] = {str: "U", bytes: "Z"}
-_NO_ID = np.uint32(2**32 - 1)  # of an absent key: an index has fewer keys
+_NO_ID = 2**32 - 1  # of an absent key, as uint32: an index has fewer keys
 _MOST = 2**32 - 2
 _FEW = 1024  # erased keys that are not worth a compaction
 
@@ -66,6 +66,14 @@ class _State:
         ids = np.full(column.length, -1, np.int64)
         self.index.add(column.schema, column.chunks, ids)
         return ids.astype(np.uint32)
+
+    def one(self, key: str | bytes, adds: bool) -> int:
+        """The id of a single key."""
+        try:
+            return self.index.one(key, adds) & _NO_ID
+        except UnicodeEncodeError:
+            read([key], "keys")  # says what is wrong, and the way out
+            raise
 
     def keys(self, ids: Array) -> View:
         return View(self.index.take(ids.astype(np.int64)))
@@ -193,31 +201,42 @@ class TextTable(Table):
 
     def _read(self, keys: Any, stream: Any, call: Callable[[Table, Any], Any]) -> Any:
         """call(table of ids, ids), which changes nothing."""
+        if self._is_one(keys):
+            _refuse_stream(stream)
+            state = self._open()
+            return call(state.table, state.one(keys, False))
         column, single = self._column(keys, stream)
         state = self._open()
+        ids = self._ids(state, column, single, False)
+        return call(state.table, ids)
+
+    def _is_one(self, keys: Any) -> bool:
+        """Is this a single key, for which no column is made?"""
+        self._open()
+        return type(keys) is self._key
+
+    def _ids(self, state: _State, column: Column, single: bool, adds: bool) -> Any:
         try:
-            ids = state.find(column)
+            ids = state.add(column) if adds else state.find(column)
         except TypeError as error:
             raise self._refused(error, column) from None
-        return call(state.table, ids[0] if single else ids.reshape(column.shape))
+        return int(ids[0]) if single else ids.reshape(column.shape)
 
     def _write(self, keys: Any, stream: Any, call: Callable[[Table, Any], Any], adds: bool) -> Any:
         """call(table of ids, ids), which adds keys or erases some."""
-        column, single = self._column(keys, stream)
-        self._open()
+        one = self._is_one(keys)
+        if not one:
+            column, single = self._column(keys, stream)
+        _refuse_stream(stream)
         with self._lock:
             state = self._open()
             done = False
             try:
-                try:
-                    ids = state.add(column) if adds else state.find(column)
-                except TypeError as error:
-                    raise self._refused(error, column) from None
-                result = call(state.table, ids[0] if single else ids.reshape(column.shape))
+                result = call(state.table, state.one(keys, adds) if one else self._ids(state, column, single, adds))
                 done = adds
             finally:
                 if not done:  # keys were erased, or the index has some that the table did not take
-                    self._dead += column.length
+                    self._dead += 1 if one else column.length
                     self._compact_if_it_pays(state)
             return result
 
@@ -272,6 +291,12 @@ class TextTable(Table):
     def __getitem__(self, keys: Any, /) -> Any:
         if self.value_dtype is None:
             raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
+        if self._is_one(keys):
+            state = self._open()
+            try:
+                return state.table[state.one(keys, False)]
+            except KeyError:
+                raise KeyError(f"{keys!r} is not in the table") from None
         values, found = self.find(keys)
         if not np.all(found):
             raise KeyError(_absent(keys, np.asarray(found)))

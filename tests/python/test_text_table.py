@@ -106,13 +106,20 @@ def carry_out(table, model, what, keys, number):
 def test_scalars(text):
     assert text.insert("a", 5) is np.True_
     assert text.insert("a", 6) is np.False_
-    text["b"] = 7
     assert text["a"] == 5
     assert text.find("a") == (5, True)
     assert text.find("none") == (0, False)
     assert text.get("none") == 0
     assert text.get("none", None) is None
     assert text.accumulate("a", 2) is np.False_
+    for word in WORDS:  # alone and in a column it is one key
+        text[word] = len(word)
+        assert text.get([word])[0] == text[word] == len(word)
+        assert word in text
+        del text[word]
+        assert word not in text
+    text["a"] = 7
+    text["b"] = 7
     assert text[np.str_("a")] == 7 == text[np.array("a")]
     assert "a" in text
     assert "none" not in text
@@ -631,6 +638,8 @@ def test_ctrl_c_in_the_index_leaves_a_table_that_works(text):
         (lambda t: b"a" in t, TypeError, "keys: the column is bytes here"),
         (lambda t: t.insert(["a", 1], 1), TypeError, r"keys\[1\]"),
         (lambda t: t.insert({"a"}, 1), TypeError, "keys is a set"),
+        (lambda t: t.insert("\ud800", 1), TypeError, r"keys\[0\] has a lone surrogate.*pass bytes"),
+        (lambda t: t["\ud800"], TypeError, r"keys\[0\] has a lone surrogate"),
         (lambda t: ["a"] in t, TypeError, "'in' takes one key, 1 were given"),
         (lambda t: t["a":"b"], gh.Unsupported, r"t\[low:high\]: a table of text keeps no order; sort its keys"),
         (lambda t: t.min(), gh.Unsupported, "min: a table of text keeps no order"),
