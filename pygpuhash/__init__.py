@@ -41,7 +41,7 @@ from pygpuhash.errors import (
     TableFull,
     Unsupported,
 )
-from pygpuhash.index import Index
+from pygpuhash.index import Index, IndexKeys
 from pygpuhash.registry import Backend, backends, open_backend
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
@@ -62,6 +62,7 @@ __all__ = [
     "GpuHashError",
     "HeapFull",
     "Index",
+    "IndexKeys",
     "InvalidArgument",
     "NoMemory",
     "NotFound",
