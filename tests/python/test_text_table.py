@@ -330,8 +330,9 @@ def test_the_bytes_of_erased_keys_are_given_back(backend, monkeypatch):
         table.check()
 
 
-def test_keys_that_come_back_are_not_erased(text, eager):
+def test_keys_that_come_back_are_not_erased(text, eager, monkeypatch):
     """Erasing and inserting the same keys leaves the index as it is."""
+    monkeypatch.setattr(gh.TextTable, "_compacted", lambda *arguments: pytest.fail("nothing is to be dropped"))
     words = [f"word {i}" for i in range(50)]
     for i in range(20):
         text.insert(words, i)
@@ -348,6 +349,53 @@ def test_calls_that_drop_erased_keys(text, what):
     getattr(text, what)()
     assert index_size(text) == len(text) == (0 if what == "clear" else 2)
     assert text.get(["a", "b", "c"]).tolist() == ([0, 0, 0] if what == "clear" else [0, 2, 3])
+
+
+def test_room_that_was_asked_for_outlasts_a_compaction(eager):
+    words = [f"word {i}" for i in range(1700)]
+    table = gh.Table("linear_probe", key_dtype=str, capacity=64, grow=False, threads=1)
+    table.reserve(1000)
+    table.insert(words[:900], 1)
+    table.erase(words[:800])
+    assert index_size(table) == 100
+    assert table.insert(words[900:], 2).all()
+    table = gh.Table("linear_probe", key_dtype=str, capacity=10_000, threads=1)
+    table.insert(words[:10], 1)
+    table.shrink()
+    table.erase(words[:8])
+    assert index_size(table) == 2
+    assert table.capacity < 1000
+
+
+def test_a_state_is_replaced_as_a_whole(text):
+    """A call that reads has an index and a table that belong together, whatever comes in between."""
+    text["a"] = 1
+    state = text._state
+    number = state.one("a", False)
+    text.clear()
+    text["b"] = 2  # with the id that "a" had
+    assert state.table[number] == 1
+    state = text._state
+    text.insert(["c", "d"], 3)
+    text.erase("b")
+    number = state.one("d", False)
+    text.shrink()
+    text["e"] = 5
+    assert state.table[number] == 3
+
+
+@pytest.mark.parametrize("call", ["insert", "erase", "clear", "shrink", "flush", "reserve", "check"])
+def test_calls_that_write_wait_for_each_other(text, call):
+    text["a"] = 1
+    arguments = {"insert": ("b", 1), "erase": ("a",), "reserve": (9,)}.get(call, ())
+    with text._lock:
+        other = threading.Thread(target=getattr(text, call), args=arguments)
+        other.start()
+        other.join(0.02)
+        assert other.is_alive()
+        assert text["a"] == 1  # calls that read do not wait
+    other.join(30)
+    assert not other.is_alive()
 
 
 def test_a_compaction_without_memory_changes_nothing(text, eager):
