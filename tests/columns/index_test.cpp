@@ -516,7 +516,7 @@ void merges_without_memory() {
     for (const uint32_t threads : {1u, 3u}) {
       now = string("merge without memory: ") + k.first + ", " + std::to_string(threads) + " threads";
       bool out = true;
-      for (long after = 0; out; after += 1 + after / 8) {
+      for (long after = 0; out; after += 1 + after / 4) {
         const auto a = k.second(30), b = k.second(60);
         index_and_map one(*a, threads, 0), other(*b, 1, 0);
         one.add(*a);
