@@ -42,9 +42,11 @@ from pygpuhash.errors import (
     Unsupported,
 )
 from pygpuhash.hashing import HASH_VERSION, hash_array
+from pygpuhash.index import Index, IndexKeys
 from pygpuhash.registry import Backend, backends, open_backend
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
+from pygpuhash.text_table import TextTable
 from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique, value_counts
 
 __version__: str = _library_version()
@@ -61,6 +63,8 @@ __all__ = [
     "Forked",
     "GpuHashError",
     "HeapFull",
+    "Index",
+    "IndexKeys",
     "InvalidArgument",
     "NoMemory",
     "NotFound",
@@ -71,6 +75,7 @@ __all__ = [
     "SlabAllocator",
     "Table",
     "TableFull",
+    "TextTable",
     "Unsupported",
     "backends",
     "devices",

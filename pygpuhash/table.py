@@ -75,6 +75,7 @@ class Table(_core.CoreTable):
         and more, on a GPU 0.8, which is linear_probe's default.
     key_dtype, value_dtype : integer, float, bool, datetime64 or timedelta64 of 1, 2, 4 or 8 bytes; or elements of
         several numbers: rows `("u4", 3)`, structured dtypes, `"S16"`, `"complex128"`. Keys compare by their bits.
+        `key_dtype=str` or `bytes`: text or bytes of any length, on the CPU (`TextTable`).
         `value_dtype=None` makes a set.
     capacity : keys that must fit before the table grows.
     device : "auto" (the first CUDA device that the backend can use, else the CPU), "cpu", "cuda" or "cuda:1".
@@ -107,13 +108,15 @@ class Table(_core.CoreTable):
     __slots__ = ("__weakref__",)  # no others, so that a misspelt attribute is refused
     __reversed__ = None  # a mapping: t[len(t) - 1] is not its last key
     __signature__: ClassVar[inspect.Signature]
+    _of_text: ClassVar[Any] = None  # the class of tables with keys of text, which sets this
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Self:
         """A table, or the object of a backend that is a Python class."""
         target = None if isinstance(backend, str) and backend == "auto" else registry.resolve(backend)
         if isinstance(target, type):
             return cast("Self", target(**arguments))
-        return super().__new__(cls)
+        of_text = cls is Table and cls._of_text is not None and cls._of_text.takes(arguments.get("key_dtype"))
+        return super().__new__(cls._of_text if of_text else cls)
 
     def __init__(
         self,

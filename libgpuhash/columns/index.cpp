@@ -32,6 +32,7 @@ constexpr int64_t block = GPUHASH_COLUMNS_BLOCK, group = GPUHASH_COLUMNS_GROUP, 
 constexpr int64_t slice = GPUHASH_COLUMNS_SLICE, alone = GPUHASH_COLUMNS_ALONE;
 constexpr uint32_t most_partitions = 64;
 constexpr uint64_t most_keys = UINT32_MAX - 1;
+constexpr uint64_t merged_bytes = uint64_t{64} << 20;  // of the keys of one piece of a merge
 constexpr int64_t absent_id = -1, not_added = -2;
 constexpr int64_t pending = -3;  // and below: entry number pending - id of this row's partition, which has no id yet
 
@@ -46,14 +47,15 @@ class index_of final : public index {
     places_.reserve(parts_.size() > 1 ? s.expected : 0);
   }
 
-  gpuhash_status add(const row_type& type, const rows& given, int64_t* ids, gpuhash_error* err) override {
-    if (const gpuhash_status s = refuse_rows(type, given, err)) return s;
+  gpuhash_status add(const row_type& type, const rows& given, const int64_t* weights, int64_t* ids,
+                     gpuhash_error* err) override {
+    if (const gpuhash_status s = refuse_rows(type, given, 0, err)) return s;
     const column_view& column = given.columns[0];
     bool all;
     if (type_.single() && column.values)
       all = add_dictionary(given, ids);
     else
-      all = add_batch({given, &column, nullptr, nullptr, given.length}, ids);
+      all = add_batch({given, &column, nullptr, weights, given.length}, ids);
     if (all) return GPUHASH_OK;
     return fail(err, GPUHASH_NO_MEMORY,
                 "the index has %llu keys, and memory for no more, or rows of 4 GiB; rows whose "
@@ -77,10 +79,18 @@ class index_of final : public index {
   }
 
   gpuhash_status keys(uint64_t first, uint64_t count, ArrowSchema* type, ArrowArray* out) const override {
-    std::vector<const Key*> some;
-    some.reserve(count);
-    for (uint64_t id = first; id < first + count; ++id) some.push_back(is_null(id) ? nullptr : &entry_of(id).key);
-    return give_keys(type_, settings_.floats == GPUHASH_FLOATS_BITS, some, type, out);
+    return give(count, [first](size_t i) { return first + i; }, type, out);
+  }
+  gpuhash_status take(size_t n, const int64_t* ids, ArrowSchema* type, ArrowArray* out) const override {
+    return give(n, [ids](size_t i) { return uint64_t(ids[i]); }, type, out);
+  }
+  uint64_t piece_of(uint64_t first, uint64_t count) const override {
+    const uint64_t most = std::min(count, uint64_t(slice));
+    if constexpr (sizeof(Key) == 8) return most;
+    uint64_t n = 0;
+    for (uint64_t bytes = 0; n < most && bytes < merged_bytes; ++n)
+      if constexpr (sizeof(Key) > 8) bytes += entry_of(first + n).key.length();
+    return n;
   }
   void counts(uint64_t first, uint64_t count, int64_t* out) const override {
     for (uint64_t i = 0; i < count; ++i) out[i] = int64_t(entry_of(first + i).count);
@@ -105,6 +115,13 @@ class index_of final : public index {
     if (parts_.size() == 1) return parts_[0].at(uint32_t(id));
     return parts_[places_[id] & (parts_.size() - 1)].at(uint32_t(places_[id] / parts_.size()));
   }
+  // Keys of ids id(0) .. id(n - 1).
+  template <class Id>
+  gpuhash_status give(size_t n, Id id, ArrowSchema* type, ArrowArray* out) const {
+    std::vector<const Key*> some(n);
+    for (size_t i = 0; i < n; ++i) some[i] = is_null(id(i)) ? nullptr : &entry_of(id(i)).key;
+    return give_keys(type_, settings_.floats == GPUHASH_FLOATS_BITS, some, type, out);
+  }
   bool is_null(uint64_t id) const { return type_.single() && null() == int64_t(id); }
   int64_t find_null() const { return settings_.nulls == GPUHASH_NULLS_GROUP ? null() : absent_id; }
 
@@ -126,9 +143,13 @@ class index_of final : public index {
     }
     return true;
   }
-  gpuhash_status refuse_rows(const row_type& type, const rows& given, gpuhash_error* err) const {
+  bool holds_all(const row_type& type) const override {
+    return settings_.nulls != GPUHASH_NULLS_REFUSE && same_cells(type);
+  }
+  gpuhash_status refuse_rows(const row_type& type, const rows& given, int64_t passed,
+                             gpuhash_error* err) const override {
+    if (holds_all(type)) return GPUHASH_OK;
     const bool nulls = settings_.nulls == GPUHASH_NULLS_REFUSE;
-    if (!nulls && same_cells(type)) return GPUHASH_OK;
     const column_view& column = given.columns[0];
     std::vector<int64_t> selection;
     if (column.values && type_.single()) {
@@ -147,10 +168,10 @@ class index_of final : public index {
         return fail(err, GPUHASH_INVALID_ARGUMENT,
                     "row %lld is nothing that an index of %s can hold; convert the column, "
                     "or make an index of its type",
-                    (long long)g.absent, describe(type_.columns[0]).c_str());
+                    (long long)(passed + g.absent), describe(type_.columns[0]).c_str());
       if (nulls && g.null >= 0)
         return fail(err, GPUHASH_INVALID_ARGUMENT, "row %lld is null; drop nulls, or take them for a group",
-                    (long long)g.null);
+                    (long long)(passed + g.null));
     }
     return GPUHASH_OK;
   }

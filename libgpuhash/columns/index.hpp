@@ -27,9 +27,20 @@ class index {
   index(const index&) = delete;
   index& operator=(const index&) = delete;
 
-  virtual gpuhash_status add(const row_type& type, const rows& given, int64_t* ids, gpuhash_error* err) = 0;
+  /// weights, if not NULL: how often each row of a column without a dictionary is added, else once.
+  virtual gpuhash_status add(const row_type& type, const rows& given, const int64_t* weights, int64_t* ids,
+                             gpuhash_error* err) = 0;
+  /// Does the index hold all rows of this type?
+  virtual bool holds_all(const row_type& type) const = 0;
+  /// INVALID_ARGUMENT names the first row that add refuses, counted from `passed`.
+  virtual gpuhash_status refuse_rows(const row_type& type, const rows& given, int64_t passed,
+                                     gpuhash_error* err) const = 0;
   virtual gpuhash_status find(const rows& given, int64_t* ids) const = 0;
   virtual gpuhash_status keys(uint64_t first, uint64_t count, ArrowSchema* type, ArrowArray* out) const = 0;
+  /// Keys by ids that the index has.
+  virtual gpuhash_status take(size_t n, const int64_t* ids, ArrowSchema* type, ArrowArray* out) const = 0;
+  /// How many of these keys make one piece of a merge: at least one, if there is any.
+  virtual uint64_t piece_of(uint64_t first, uint64_t count) const = 0;
   virtual void counts(uint64_t first, uint64_t count, int64_t* out) const = 0;
   virtual uint64_t size() const = 0;
   virtual uint64_t bytes() const = 0;

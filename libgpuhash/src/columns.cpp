@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <vector>
 
 #include "libgpuhash/columns/index.hpp"
 #include "libgpuhash/columns/row_hash.hpp"
@@ -56,6 +57,61 @@ gpuhash_status read_batch(const gpuhash_index* index, const ArrowSchema* type, c
   return read_rows(array, *t, r, err);
 }
 
+// Keys of an index, as rows of another one.
+struct copied_keys {
+  ArrowSchema schema = {};
+  ArrowArray array = {};
+  std::vector<int64_t> counts;
+
+  copied_keys() = default;
+  copied_keys(const copied_keys&) = delete;
+  copied_keys& operator=(const copied_keys&) = delete;
+  ~copied_keys() {
+    if (schema.release) schema.release(&schema);
+    if (array.release) array.release(&array);
+  }
+};
+
+// One piece of a merge: *n keys from number `first` on, or fewer. refuse_only: nothing is added, and *done says that no
+// later piece has to be looked at.
+gpuhash_status merge_piece(gpuhash_index* index, gpuhash_index* from, uint64_t first, bool refuse_only, uint64_t* n,
+                           int64_t* ids, bool* done, gpuhash_error* err) {
+  copied_keys keys;
+  {
+    std::shared_lock lock(from->own->mutex);
+    *n = from->own->piece_of(first, *n);
+    keys.counts.resize(*n);
+    from->own->counts(first, *n, keys.counts.data());
+    if (const gpuhash_status s = from->own->keys(first, *n, &keys.schema, &keys.array)) return s;
+  }
+  row_type t;
+  rows r;
+  if (const gpuhash_status s = read_batch(index, &keys.schema, &keys.array, &t, &r, err)) return s;
+  if (refuse_only) {
+    *done = index->own->holds_all(t);
+    return index->own->refuse_rows(t, r, int64_t(first), err);
+  }
+  std::unique_lock lock(index->own->mutex);
+  return index->own->add(t, r, keys.counts.data(), ids, err);
+}
+
+gpuhash_status refuse_ids(const gpuhash_index* index, size_t n, const int64_t* ids, gpuhash_error* err) {
+  const uint64_t size = index->own->size();
+  for (size_t i = 0; i < n; ++i)
+    if (uint64_t(ids[i]) >= size)
+      return fail(err, GPUHASH_INVALID_ARGUMENT, "ids[%zu] is %lld, and the index has %llu keys", i, (long long)ids[i],
+                  (unsigned long long)size);
+  return GPUHASH_OK;
+}
+
+gpuhash_status refuse_range(const gpuhash_index* index, const char* what, uint64_t first, uint64_t count,
+                            gpuhash_error* err) {
+  const uint64_t size = index->own->size();
+  if (first <= size && count <= size - first) return GPUHASH_OK;
+  return fail(err, GPUHASH_INVALID_ARGUMENT, "%s %llu to %llu are asked for, and the index has %llu", what,
+              (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)size);
+}
+
 }  // namespace
 
 extern "C" {
@@ -94,7 +150,7 @@ gpuhash_status gpuhash_index_add(gpuhash_index* index, const ArrowSchema* type, 
     }
     none_added();  // where memory runs out before the first is
     std::unique_lock lock(index->own->mutex);
-    return index->own->add(t, r, ids, err);
+    return index->own->add(t, r, nullptr, ids, err);
   });
 }
 
@@ -116,11 +172,20 @@ gpuhash_status gpuhash_index_keys(gpuhash_index* index, uint64_t first, uint64_t
     if (const gpuhash_status s = check(index, err)) return s;
     if (type == nullptr || keys == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "type or keys is NULL");
     std::shared_lock lock(index->own->mutex);
-    const uint64_t size = index->own->size();
-    if (first > size || count > size - first)
-      return fail(err, GPUHASH_INVALID_ARGUMENT, "keys %llu to %llu are asked for, and the index has %llu",
-                  (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)size);
+    if (const gpuhash_status s = refuse_range(index, "keys", first, count, err)) return s;
     return index->own->keys(first, count, type, keys);
+  });
+}
+
+gpuhash_status gpuhash_index_take(gpuhash_index* index, size_t n, const int64_t* ids, ArrowSchema* type,
+                                  ArrowArray* keys, gpuhash_error* err) {
+  return guarded(err, [&]() -> gpuhash_status {
+    if (const gpuhash_status s = check(index, err)) return s;
+    if (type == nullptr || keys == nullptr || (n > 0 && ids == nullptr))
+      return fail(err, GPUHASH_INVALID_ARGUMENT, "ids, type or keys is NULL");
+    std::shared_lock lock(index->own->mutex);
+    if (const gpuhash_status s = refuse_ids(index, n, ids, err)) return s;
+    return index->own->take(n, ids, type, keys);
   });
 }
 
@@ -131,12 +196,34 @@ gpuhash_status gpuhash_index_counts(gpuhash_index* index, uint64_t first, uint64
     if (!index->own->how().counts)
       return fail(err, GPUHASH_UNSUPPORTED, "the index does not count; create it with config.counts = 1");
     std::shared_lock lock(index->own->mutex);
-    const uint64_t size = index->own->size();
     if (counts == nullptr && count > 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "counts is NULL");
-    if (first > size || count > size - first)
-      return fail(err, GPUHASH_INVALID_ARGUMENT, "counts of keys %llu to %llu are asked for, and the index has %llu",
-                  (unsigned long long)first, (unsigned long long)(first + count), (unsigned long long)size);
+    if (const gpuhash_status s = refuse_range(index, "counts of keys", first, count, err)) return s;
     index->own->counts(first, count, counts);
+    return GPUHASH_OK;
+  });
+}
+
+gpuhash_status gpuhash_index_merge(gpuhash_index* index, gpuhash_index* from, uint64_t first, uint64_t count,
+                                   int64_t* ids, gpuhash_error* err) {
+  return guarded(err, [&]() -> gpuhash_status {
+    if (const gpuhash_status s = check(index, err)) return s;
+    if (const gpuhash_status s = check(from, err)) return s;
+    {
+      std::shared_lock lock(from->own->mutex);
+      if (const gpuhash_status s = refuse_range(from, "keys", first, count, err)) return s;
+    }
+    if (ids) std::fill_n(ids, count, -2);
+    for (const bool refuse_only : {true, false}) {
+      bool done = false;
+      uint64_t passed = 0, n;
+      do {  // also of no keys, whose type may be refused
+        n = count - passed;
+        int64_t* const mine = ids ? ids + passed : nullptr;
+        if (const gpuhash_status s = merge_piece(index, from, first + passed, refuse_only, &n, mine, &done, err))
+          return s;
+        passed += n;
+      } while (passed < count && !done);
+    }
     return GPUHASH_OK;
   });
 }

@@ -4,8 +4,10 @@
 A batch is passed on in pieces, between which signals are handled, so that Ctrl-C is heard. The GIL is released while
 the library runs; the library's own lock orders the calls of several threads.
 """
+from cpython.bytes cimport PyBytes_AsString
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
@@ -77,6 +79,14 @@ cdef void release_array(object capsule) noexcept:
     if a.release != NULL:
         a.release(a)
     free(a)
+
+
+cdef void keep_schema(ArrowSchema *schema) noexcept nogil:
+    pass  # it is the caller's
+
+
+cdef void keep_array(ArrowArray *array) noexcept nogil:
+    pass
 
 
 class Keys:
@@ -182,8 +192,71 @@ cdef class CoreIndex:
                 PyErr_CheckSignals()
         return 0
 
+    def one(self, key, bint adds):
+        """The id of a single str or bytes, of an index of such: -1 where it is absent; `adds`: it is added then."""
+        cdef ArrowSchema type
+        cdef ArrowArray row
+        cdef Py_ssize_t size = 0
+        cdef int64_t number = -1
+        cdef int64_t[2] offsets
+        cdef const void *buffers[3]
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef bint text = isinstance(key, str)
+        memset(&type, 0, sizeof(type))
+        memset(&row, 0, sizeof(row))
+        buffers[0] = NULL
+        buffers[1] = offsets
+        buffers[2] = PyUnicode_AsUTF8AndSize(key, &size) if text else PyBytes_AsString(key)
+        offsets[0] = 0
+        offsets[1] = size if text else len(<bytes>key)
+        type.format = b"U" if text else b"Z"
+        type.release = keep_schema
+        row.length = 1
+        row.n_buffers = 3
+        row.buffers = buffers
+        row.release = keep_array
+        start(&err)
+        with nogil:
+            if adds:
+                status = gpuhash_index_add(self.handle, &type, &row, &number, &err)
+            else:
+                status = gpuhash_index_find(self.handle, &type, &row, &number, &err)
+        check(status, &err)
+        return number
+
+    def merge(self, CoreIndex other, uint64_t count, Array ids):
+        """Add the first `count` keys of another index; ids, of int64, receives their ids here."""
+        cdef int64_t *to = <int64_t *>PyArray_DATA(ids)
+        cdef uint64_t done = 0, n
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef object given = <object>ids
+        if given.dtype != numpy.int64 or given.shape != (count,) or not given.flags.c_contiguous:
+            raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of {count} elements")
+        while True:
+            n = min(<uint64_t>PIECE, count - done)
+            start(&err)
+            with nogil:
+                status = gpuhash_index_merge(self.handle, other.handle, done, n, to + done, &err)
+            check(status, &err)
+            done += n
+            if done >= count:
+                return
+            PyErr_CheckSignals()
+
     def keys(self, uint64_t first, uint64_t count):
         """Keys first .. first + count - 1, by id."""
+        return self._keys(first, count, NULL)
+
+    def take(self, Array ids):
+        """Keys by these ids, which are C-contiguous int64 of one dimension."""
+        cdef object given = <object>ids
+        if given.dtype != numpy.int64 or given.ndim != 1 or not given.flags.c_contiguous:
+            raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of one dimension")
+        return self._keys(0, given.size, <const int64_t *>PyArray_DATA(ids))
+
+    cdef object _keys(self, uint64_t first, uint64_t count, const int64_t *ids):
         cdef gpuhash_error err
         cdef gpuhash_status status
         cdef ArrowSchema *s = <ArrowSchema *>malloc(sizeof(ArrowSchema))
@@ -198,7 +271,10 @@ cdef class CoreIndex:
         array = PyCapsule_New(a, "arrow_array", release_array)
         start(&err)
         with nogil:
-            status = gpuhash_index_keys(self.handle, first, count, s, a, &err)
+            if ids == NULL:
+                status = gpuhash_index_keys(self.handle, first, count, s, a, &err)
+            else:
+                status = gpuhash_index_take(self.handle, count, ids, s, a, &err)
         check(status, &err)
         return Keys(schema, array)
 

@@ -39,7 +39,7 @@ from pygpuhash.columns import _objects, _utf8, numpy_arrays
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, fixed, in_shape, nothing, struct, text
 
-__all__ = ["read", "read_objects"]
+__all__ = ["decimal_of", "object_array", "read", "read_objects", "text_array"]
 
 _EPOCH = datetime.datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
@@ -83,7 +83,7 @@ def read_objects(given: Array, what: str) -> Column:
 
     def give(keys: Any) -> Array:
         view = View(keys)
-        array = _object_array([null if value is None else value for value in objects(view)])
+        array = object_array([null if value is None else value for value in objects(view)])
         nulls = view.nulls()
         return array if masked is False else np.ma.MaskedArray(array, mask=False if nulls is None else nulls)
 
@@ -92,7 +92,7 @@ def read_objects(given: Array, what: str) -> Column:
     return column
 
 
-def _object_array(values: list[Any]) -> Array:
+def object_array(values: list[Any]) -> Array:
     """One element for each, also where they are tuples."""
     array = np.empty(len(values), object)
     for i, value in enumerate(values):
@@ -112,7 +112,7 @@ def _column(values: list[Any], nan_is_null: bool, what: str) -> tuple[Column, Ob
 
         def give(keys: Any) -> Any:
             view = View(keys)
-            return plain(view) if view.nulls() is None else _object_array(objects(view))
+            return plain(view) if view.nulls() is None else object_array(objects(view))
 
         if nulls is not None:
             column.stored = None
@@ -123,7 +123,7 @@ def _column(values: list[Any], nan_is_null: bool, what: str) -> tuple[Column, Ob
 
 def _no_kind(length: int) -> Array:
     """Keys of a column in which there is nothing, or only nulls."""
-    return _object_array([None] * length) if length else np.empty(0)
+    return object_array([None] * length) if length else np.empty(0)
 
 
 # ---- a reader for each kind: (values, nulls, what) -> (the column, keys as objects) ---------------------------------
@@ -173,19 +173,18 @@ def _is(nulls: Array | None, i: int) -> bool:
 
 def _text(values: list[Any], nulls: Array | None, what: str) -> Made:
     made = _utf8.texts(values, nulls, what)
-    kind, format = (
-        ("U", "U") if isinstance(next(x for i, x in enumerate(values) if not _is(nulls, i)), str) else ("S", "Z")
-    )
+    format = "U" if isinstance(next(x for i, x in enumerate(values) if not _is(nulls, i)), str) else "Z"
+    return text(format, made, what, lambda keys: text_array(View(keys)), nulls), View.objects
 
-    def give(keys: Any) -> Array:
-        view = View(keys)
-        most, trailing, total = view.widest()
-        width = most * (4 if kind == "U" else 1)
-        if trailing or view.length * width > max(_ROOM, _WASTE * total):
-            return _object_array(view.objects())
-        return view.padded(f"{kind}{max(most, 1)}")
 
-    return text(format, made, what, give, nulls), View.objects
+def text_array(view: View) -> Array:
+    """Text or bytes as U or S; as objects where these would lose a NUL or a null, or take much memory."""
+    kind = "U" if view.format in ("u", "U", "vu") else "S"
+    most, trailing, total = view.widest()
+    width = most * (4 if kind == "U" else 1)
+    if trailing or view.length * width > max(_ROOM, _WASTE * total) or view.nulls() is not None:
+        return object_array(view.objects())
+    return view.padded(f"{kind}{max(most, 1)}")
 
 
 def _from_numbers(
@@ -196,7 +195,7 @@ def _from_numbers(
     def objects(view: View) -> list[Any]:
         return _with_nulls([back(number) for number in view.values(dtype).tolist()], view.nulls())
 
-    give = lambda keys: _object_array(objects(View(keys)))  # noqa: E731
+    give = lambda keys: object_array(objects(View(keys)))  # noqa: E731
     return fixed(format, np.array(numbers, dtype), what, give, nulls), objects
 
 
@@ -309,14 +308,15 @@ def _decimal(values: list[Any], nulls: Array | None, what: str) -> Made:
 
     def objects(view: View) -> list[Any]:
         cells = view.values("V16").tolist()
-        return _with_nulls([_from_cell(cell, scale) for cell in cells], view.nulls())
+        return _with_nulls([decimal_of(cell, scale) for cell in cells], view.nulls())
 
-    give = lambda keys: _object_array(objects(View(keys)))  # noqa: E731
+    give = lambda keys: object_array(objects(View(keys)))  # noqa: E731
     column = fixed(f"d:{_DIGITS},{scale}", words.view("V16"), what, give, nulls)
     return column, objects
 
 
-def _from_cell(cell: bytes, scale: int) -> Decimal:
+def decimal_of(cell: bytes, scale: int) -> Decimal:
+    """The number of a cell of decimals."""
     number = int.from_bytes(cell, "little", signed=True)
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 

@@ -28,10 +28,10 @@ from pygpuhash.columns import _utf8
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, Give, fixed, in_shape, struct, text
 
-__all__ = ["as_dtype", "column", "read"]
+__all__ = ["FORMATS", "as_dtype", "column", "read"]
 
 _NATIVE = "<" if np.little_endian else ">"
-_FORMATS = {
+FORMATS = {
     np.dtype(code).str: format
     for code, format in zip(
         ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"), "cCsSiIlLefg", strict=True
@@ -94,7 +94,7 @@ def column(array: Array, what: str, nulls: Array | None = None) -> Column:
     if dtype.names is not None:
         return _structured(array, what, nulls)
     array = _contiguous(array)
-    format = _FORMATS.get(dtype.str)
+    format = FORMATS.get(dtype.str)
     if dtype.type is np.void:
         if dtype.itemsize == 0:
             raise TypeError(f"{what} has dtype {dtype} of no bytes: pass elements of one byte or more")

@@ -65,6 +65,10 @@ cdef extern from "gpuhash/columns.h":
                                       gpuhash_error *) nogil
     gpuhash_status gpuhash_index_keys(gpuhash_index *, uint64_t, uint64_t, ArrowSchema *, ArrowArray *,
                                       gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_take(gpuhash_index *, size_t, const int64_t *, ArrowSchema *, ArrowArray *,
+                                      gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_merge(gpuhash_index *, gpuhash_index *, uint64_t, uint64_t, int64_t *,
+                                       gpuhash_error *) nogil
     gpuhash_status gpuhash_index_counts(gpuhash_index *, uint64_t, uint64_t, int64_t *, gpuhash_error *) nogil
     gpuhash_status gpuhash_index_get_info(gpuhash_index *, gpuhash_index_info *, gpuhash_error *) nogil
     gpuhash_status gpuhash_rows_by_id(size_t, const int64_t *, uint64_t, int64_t *, int64_t *, gpuhash_error *) nogil

@@ -314,6 +314,48 @@ struct index_and_map {
       array.release(&array);
       EXPECT(schema.release == nullptr && array.release == nullptr);
     }
+    take(n);
+  }
+  // Keys by ids that are drawn among the first n.
+  void take(uint64_t n) {
+    vector<int64_t> ids(size_t(n ? draw(40) : 0));
+    for (int64_t& id : ids) id = int64_t(draw(n));
+    ArrowSchema schema{};
+    ArrowArray array{};
+    EXPECT(gpuhash_index_take(index, ids.size(), ids.data(), &schema, &array, &err) == GPUHASH_OK);
+    EXPECT(array.length == int64_t(ids.size()));
+    for (size_t i = 0; i < ids.size(); ++i) EXPECT(cell(schema, array, int64_t(i)) == keys[size_t(ids[i])]);
+    schema.release(&schema), array.release(&array);
+    for (const int64_t beyond : {int64_t(n), int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
+      ids.push_back(beyond);
+      EXPECT(gpuhash_index_take(index, ids.size(), ids.data(), &schema, &array, &err) == GPUHASH_INVALID_ARGUMENT);
+      EXPECT(std::strstr(err.message, ("ids[" + std::to_string(ids.size() - 1) + "] is").c_str()));
+      ids.pop_back();
+    }
+  }
+  // The first keys of another index, as often as they were added there.
+  vector<int64_t> expected(const index_and_map& from, size_t first, size_t count) {
+    vector<int64_t> ids;
+    for (size_t i = first; i < first + count; ++i) {
+      const string k = from.keys[i];
+      const int64_t times = from.counts[i];
+      int64_t id = -1;
+      if (config.nulls == GPUHASH_NULLS_GROUP || !has_null(k)) {
+        const auto known = numbers.find(k);
+        id = known == numbers.end() ? int64_t(keys.size()) : known->second;
+        if (known == numbers.end()) numbers[k] = id, keys.push_back(k), counts.push_back(0);
+        counts[size_t(id)] += times;
+      }
+      ids.push_back(id);
+    }
+    return ids;
+  }
+  void merge(const index_and_map& from, bool with_ids = true) {
+    const size_t first = from.keys.empty() ? 0 : size_t(draw(3)) % from.keys.size(), count = from.keys.size() - first;
+    vector<int64_t> ids(count, -9);
+    EXPECT(gpuhash_index_merge(index, from.index, first, count, with_ids ? ids.data() : nullptr, &err) == GPUHASH_OK);
+    const vector<int64_t> mine = expected(from, first, count);
+    EXPECT(!with_ids || ids == mine);
   }
 };
 
@@ -384,7 +426,122 @@ void many_keys() {
   }
 }
 
+// ---- merging ---------------------------------------------------------------------------------------------------------
+
+void merges() {
+  for (const kind& k : kinds(true))
+    for (const uint32_t threads : {1u, 3u})
+      for (const uint32_t how : {GPUHASH_NULLS_GROUP, GPUHASH_NULLS_DROP}) {
+        now = string("merge of ") + k.first + ", " + std::to_string(threads) + " threads, nulls " + std::to_string(how);
+        const auto a = k.second(60), b = k.second(90);
+        index_and_map one(*a, threads, how), other(*b, 4 - threads, GPUHASH_NULLS_GROUP);
+        one.merge(other);
+        one.add(*a);
+        other.add(*b);
+        one.merge(other, draw(4) != 0);
+        one.look();
+        one.find(*b);
+        other.merge(one);
+        other.look();
+        one.merge(one);
+        one.look();
+      }
+}
+
+void merges_that_are_refused() {
+  now = "a merge of another type";
+  const auto narrow = cells("S", 2, 40, false, 9), numbers = cells("l", 8, 40, false, 9);
+  index_and_map own(*narrow, 2, 0), wide(*numbers, 1, 0), words(*text<int32_t>("u", 5, false), 1, 0);
+  const auto refuse = [&](const index_and_map& from, uint64_t first, uint64_t count, const char* said) {
+    EXPECT(gpuhash_index_merge(own.index, from.index, first, count, nullptr, &err) == GPUHASH_INVALID_ARGUMENT);
+    EXPECT(std::strstr(err.message, said));
+    own.look();
+  };
+  refuse(words, 0, 0, "text here and uint16 there");
+  wide.add(*numbers);
+  own.merge(wide);
+  refuse(wide, 1, wide.keys.size(), "are asked for, and the index has");
+  for (int64_t i = 0; i < 40; ++i) narrow->at<uint16_t>(1)[narrow->array.offset + i] = uint16_t(100 + i);
+  wide.add(*narrow);
+  numbers->at<int64_t>(1)[numbers->array.offset] = 65536;  // beyond the first piece
+  wide.add(*numbers);
+  refuse(wide, 0, wide.keys.size(), ("row " + std::to_string(wide.numbers["65536"]) + " is nothing").c_str());
+
+  now = "a merge of nulls";
+  auto some = cells("S", 2, 60, false, 2000);
+  some->array.null_count = -1;
+  some->at<uint8_t>(0)[(some->array.offset + 59) / 8] &= uint8_t(~(1 << (some->array.offset + 59) % 8));
+  index_and_map with(*some, 1, 0), without(*some, 1, GPUHASH_NULLS_REFUSE);
+  with.add(*some);
+  EXPECT(gpuhash_index_merge(without.index, with.index, 0, with.keys.size(), nullptr, &err) ==
+         GPUHASH_INVALID_ARGUMENT);
+  EXPECT(std::strstr(err.message, ("row " + std::to_string(with.numbers["null"]) + " is null").c_str()));
+  without.look();
+}
+
+// Threads merge two indexes into each other, and add to both.
+void merges_crosswise() {
+  now = "crosswise merges";
+  const auto a = text<int32_t>("u", 200, true), b = text<int32_t>("u", 200, true);
+  gpuhash_index* both[2] = {};
+  for (gpuhash_index*& index : both) EXPECT(gpuhash_index_create(&a->schema, nullptr, &index, &err) == GPUHASH_OK);
+  std::atomic<int> bad{0};
+  vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      gpuhash_error e = GPUHASH_ERROR_INIT;
+      const column& mine = t % 2 ? *a : *b;
+      for (int i = 0; i < 4; ++i) {
+        if (gpuhash_index_add(both[t % 2], &mine.schema, &mine.array, nullptr, &e)) ++bad;
+        gpuhash_index_info info{sizeof(info), 0, 0, 0};
+        if (gpuhash_index_get_info(both[t % 2], &info, &e)) ++bad;
+        if (gpuhash_index_merge(both[1 - t % 2], both[t % 2], 0, info.size, nullptr, &e)) ++bad;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT(bad == 0);
+  for (gpuhash_index* index : both) {
+    vector<int64_t> ids(200, -9);
+    for (const column* c : {a.get(), b.get()}) {
+      EXPECT(gpuhash_index_find(index, &c->schema, &c->array, ids.data(), &err) == GPUHASH_OK);
+      EXPECT(*std::min_element(ids.begin(), ids.end()) >= 0);
+    }
+  }
+  for (gpuhash_index* index : both) gpuhash_index_destroy(index);
+}
+
 // ---- memory that runs out --------------------------------------------------------------------------------------------
+
+// A merge for which memory ran out: keys whose id is -2 were not added, all others were.
+void merges_without_memory() {
+  for (const kind& k : kinds(true))
+    for (const uint32_t threads : {1u, 3u}) {
+      now = string("merge without memory: ") + k.first + ", " + std::to_string(threads) + " threads";
+      bool out = true;
+      for (long after = 0; out; after += 1 + after / 4) {
+        const auto a = k.second(30), b = k.second(60);
+        index_and_map one(*a, threads, 0), other(*b, 1, 0);
+        one.add(*a);
+        other.add(*b);
+        vector<int64_t> ids(other.keys.size(), -9);
+        gpuhash_error e = GPUHASH_ERROR_INIT;
+        allocations_left = after;
+        const gpuhash_status s = gpuhash_index_merge(one.index, other.index, 0, ids.size(), ids.data(), &e);
+        allocations_left = -1;
+        out = s == GPUHASH_NO_MEMORY;
+        EXPECT(s == GPUHASH_OK || (out && e.message[0]));
+        for (size_t i = 0; i < ids.size(); ++i) {
+          if (ids[i] == -2)
+            EXPECT(out);
+          else
+            EXPECT(one.expected(other, i, 1)[0] == ids[i]);
+        }
+        one.look();
+        one.merge(other);
+        one.look();
+      }
+    }
+}
 
 // The ids of an add in which memory ran out after so many allocations. False: it did not.
 bool ran_out(index_and_map& both, const column& c, long after) {
@@ -786,6 +943,10 @@ void at_once() {
         ArrowArray array{};
         if (gpuhash_index_keys(index, 0, info.size, &schema, &array, &e)) return void(++bad);
         schema.release(&schema), array.release(&array);
+        if (gpuhash_index_take(index, 200, ids.data(), &schema, &array, &e)) return void(++bad);
+        for (int64_t row = 0; row < 200; ++row)
+          if (cell(schema, array, row) != cell(mine.schema, mine.array, row)) ++bad;
+        schema.release(&schema), array.release(&array);
       }
     });
   for (std::thread& t : threads) t.join();
@@ -840,6 +1001,10 @@ int main(int n, char** arguments) {
     state = uint64_t(i) + 1;
     against_a_map();
     many_keys();
+    merges();
+    merges_that_are_refused();
+    merges_crosswise();
+    merges_without_memory();
     memory_runs_out();
     wrong_offsets<int32_t>("u");
     wrong_offsets<int64_t>("U");

@@ -54,6 +54,22 @@ def histogram(keys: NDArray[np.int64], weights: list[float]) -> dict[int, float]
         return dict(zip(all_keys.tolist(), all_values.tolist()))
 
 
+def of_text(words: list[str]) -> dict[str, int]:
+    table = gh.Table("hive", key_dtype=str)
+    table.accumulate(words)
+    table["the"] = 5
+    table.insert("a", 1)
+    assert_type("the" in table, bool)
+    same: gh.Table = gh.TextTable(key_dtype=bytes)
+    index = gh.Index(str, nulls="drop", capacity=100)
+    ids, new = index.add(words, new=True)
+    assert_type(index.keys, gh.IndexKeys)
+    assert_type(index.merge(gh.Index(words)), NDArray[np.int64])
+    assert_type(len(index) + index.nbytes, int)
+    assert_type("the" in index, bool)
+    return {word: int(i) for word, i in zip(index.keys[ids], index.get_indexer(words)[new])}
+
+
 class Tensor:
     def __dlpack__(self, *, stream: object = None) -> object:
         return None
@@ -175,6 +191,9 @@ MISTAKES = {
     "gh.Table(key_dtype=5)": "key_dtype",
     'table.info["rebuild"]': "rebuild|TypedDict",
     "table.capacity = 5": "read-only",
+    'gh.Index(nulls="keep")': "nulls",
+    "gh.Index(int).ad([1])": "ad",
+    "gh.Index().merge([1])": "merge",
 }
 
 

@@ -105,9 +105,20 @@ GPUHASH_API gpuhash_status gpuhash_index_find(gpuhash_index *index, const struct
  * of 2 GiB and more, with 64-bit offsets ("U", "Z"). The caller releases both structs, which stay valid when the index is destroyed. */
 GPUHASH_API gpuhash_status gpuhash_index_keys(gpuhash_index *index, uint64_t first, uint64_t count,
                                               struct ArrowSchema *type, struct ArrowArray *keys, gpuhash_error *err);
+/* Keys by these ids, in any order and any number of times, as gpuhash_index_keys gives them. INVALID_ARGUMENT names the first
+ * id that the index does not have; -1, an absent row, is none either. */
+GPUHASH_API gpuhash_status gpuhash_index_take(gpuhash_index *index, size_t n, const int64_t *ids,
+                                              struct ArrowSchema *type, struct ArrowArray *keys, gpuhash_error *err);
 /* How often each of these keys was added; for an index with counts. */
 GPUHASH_API gpuhash_status gpuhash_index_counts(gpuhash_index *index, uint64_t first, uint64_t count, int64_t *counts,
                                                 gpuhash_error *err);
+
+/* Adds keys first .. first + count - 1 of another index, each as often as it was added there. ids[i] is the id here of key
+ * first + i; ids may be NULL. from may be the index itself. Keys are copied in pieces, and neither index is locked while
+ * the other one is: threads may merge two indexes into each other. Refusals are those of gpuhash_index_add, whose rows are
+ * the ids of from: INVALID_ARGUMENT, and nothing was added; NO_MEMORY, and keys whose id is -2 were not added. */
+GPUHASH_API gpuhash_status gpuhash_index_merge(gpuhash_index *index, gpuhash_index *from, uint64_t first,
+                                               uint64_t count, int64_t *ids, gpuhash_error *err);
 
 typedef struct gpuhash_index_info {
   size_t struct_size;
