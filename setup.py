@@ -255,6 +255,7 @@ extensions = [
     binding("_core", "$ORIGIN"),
     binding("columns._engine", "$ORIGIN/.."),
     extension("columns._buffers"),
+    extension("columns._direct"),
 ]
 
 setup(
