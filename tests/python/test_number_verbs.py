@@ -147,6 +147,15 @@ def test_bits_of_a_number_are_no_number_of_the_other_sign(signed):
     assert gh.isin(np.array([-1], "i1"), np.arange(250, 256, dtype="u1")).tolist() == [False]
 
 
+def test_a_range_that_begins_before_what_the_left_column_can_hold():
+    one, other = np.array([0, 1, 3, 255], "u1"), np.array([-5, -4, 1, 3], "i2")
+    assert _direct.isin(one, other).tolist() == [False, True, True, False]
+    assert _direct.join(one, other)[0].tolist() == [-1, 2, 3, -1]
+    below = np.array([-5, -4], "i2")
+    assert _direct.isin(one, below).tolist() == [False] * 4
+    assert _direct.join(one, below)[0].tolist() == [-1] * 4
+
+
 def test_few_elements_of_narrow_types_have_no_array_for_all_integers_of_the_type():
     assert _direct.unique(np.array([1, 60_000], "u2")) is None
     assert _direct.factorize(np.array([-100, 100], "i1")) is None
