@@ -160,7 +160,7 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
         if mask is None:
             mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
     else:
-        index = _index(others, nulls, floats, table)
+        index = _index(others, nulls, floats, table, rows=column.length)
         _add(index, others)
         mask = _find(index, column, others) >= 0
     return column.give_numbers(mask, True)
@@ -258,7 +258,7 @@ def join_indexer(
         at, codes = _number_verbs.join(*arrays, table) or _table_verbs.join_indexer(*hosts, table)
         groups = _groups(codes)
     else:
-        index = _index(other, nulls, floats, table)
+        index = _index(other, nulls, floats, table, rows=one.length)
         codes = _ids(index, other)
         at, groups = _find(index, one, other), index.size
     met = _partners(at, codes, groups, how)
@@ -317,8 +317,10 @@ def _codes(column: Column, nulls: str) -> Column:
 # ---- an index, or a table of numbers ---------------------------------------------------------------------------------
 
 
-def _index(column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False) -> CoreIndex:
-    """An empty index for the keys of a column."""
+def _index(
+    column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False, rows: int = 0
+) -> CoreIndex:
+    """An empty index for the keys of a column, in which so many rows are looked up."""
     for name, value in table.items():
         if name not in _number_verbs.OF_INDEX or (name == "device" and value not in ("auto", "cpu")):
             raise Unsupported(
@@ -326,7 +328,7 @@ def _index(column: Column, nulls: str, floats: str, table: dict[str, Any], count
                 f"{column.what} is kept by an index of its own, which takes threads, seed and capacity"
             )
     threads, capacity, seed = _number_verbs.of_index(table)
-    if column.length < _FEW_FOR_THREADS:
+    if max(column.length, rows) < _FEW_FOR_THREADS:
         threads = 1  # which gives the same ids
     try:
         return CoreIndex(column.schema, nulls, floats, threads, counts, min(capacity, column.length), seed)

@@ -177,6 +177,22 @@ def test_few_numbers_need_no_column(dtype, monkeypatch):
     assert gh.unique(wide[:0]).dtype == wide.dtype
 
 
+@pytest.mark.parametrize(("few", "many"), [(5, 5000), (5000, 5), (5, 5)])
+def test_only_where_both_columns_are_few_is_one_thread_enough(few, many, monkeypatch):
+    threads = []
+
+    class Recorded(verbs.CoreIndex):
+        def __init__(self, schema, nulls, floats, threads_of_it, *rest):
+            threads.append(threads_of_it)
+            super().__init__(schema, nulls, floats, threads_of_it, *rest)
+
+    monkeypatch.setattr(verbs, "CoreIndex", Recorded)
+    keys, others = [str(i) for i in range(many)], [str(i) for i in range(few)]
+    assert gh.isin(keys, others, threads=3).sum() == 5
+    assert len(gh.join_indexer(keys, others, threads=3)[0]) == 5
+    assert threads == [1 if few == many else 3] * 2
+
+
 def test_floats_are_numbers_or_bits():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
