@@ -78,9 +78,7 @@ struct bytes_key {
     if (!is_inline()) return {pointer(), length()};
     return {reinterpret_cast<const char*>(&low) + 4, length()};
   }
-  uint64_t hash(uint64_t seed) const {
-    return is_inline() ? hash_words(seed) : hash_bytes(pointer(), length(), seed);
-  }
+  uint64_t hash(uint64_t seed) const { return is_inline() ? hash_words(seed) : hash_bytes(pointer(), length(), seed); }
   uint64_t hash_words(uint64_t seed) const { return fold(fold(low ^ seed, high ^ odd1) ^ odd3, odd2); }
   bool same(const bytes_key& o) const {
     if (low != o.low) return false;
