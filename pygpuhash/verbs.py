@@ -20,7 +20,8 @@ floats : "numbers", or "bits": floats are equal if their bits are.
 Others go to `Table` where keys are single numbers or times: `backend`, `device`, `threads`, `stream`, `memory`, `seed`,
 `max_load_factor`, `capacity` (how many distinct keys are expected, which saves growing), and options of the backend.
 Keys of text, of several columns, and of few elements are kept by an index of their own on the CPU, which takes
-`threads`, `seed` and `capacity`.
+`threads`, `seed` and `capacity`. With no other arguments than these, integers whose range is a small multiple of their
+number, or less, are looked up in an array over the range.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _table_verbs, _tensors
+from pygpuhash import _arrays, _number_verbs, _table_verbs, _tensors
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
-from pygpuhash.columns._engine import CoreIndex, Keys, canonical, rows_by_id
+from pygpuhash.columns._engine import CoreIndex, Keys, canonical, pairs, rows_by_id
 from pygpuhash.errors import InvalidArgument, Unsupported
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ Array = np.ndarray[Any, Any]
 _FLOAT = np.dtype(np.float64)
 _INDEX = np.dtype(np.int64)
 _OURS = ("key_dtype", "value_dtype", "grow", "needs")  # arguments of Table that a verb decides
-_OF_INDEX = ("threads", "seed", "capacity", "device")  # those that an index takes
 _FEW = 1 << 14  # elements below which making a table takes longer than the index takes for all of them
+_FEW_FOR_THREADS = 1 << 12  # elements below which not even the number of processors is asked for
 _ELEMENTS = (str, bytes, int, float, complex, np.generic, date, time, timedelta, Decimal)
 _INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
@@ -99,12 +100,18 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     if table:
         _refuse_unknown(unique, table)
     _check(table, nulls, floats, order)
+    found = _number_verbs.unique(keys, floats, table, _FEW)
+    if found is not None:
+        return found
     if _arrays.on_device(keys):
         return _table_verbs.unique(_on_device(keys, "keys", floats), order, table)
-    column = _read(keys, "keys")
+    column = _codes(_read(keys, "keys"), nulls)
     array = _plain(column, floats, table)
     if array is not None:
-        return column.give(_table_verbs.unique(_table_verbs.on_host(array), order, table))
+        found = _number_verbs.unique(array, floats, table, 0)
+        if found is None:
+            found = _table_verbs.unique(_table_verbs.on_host(array), order, table)
+        return column.give(found)
     index = _index(column, nulls, floats, table)
     _add(index, column)
     return column.give(index.keys(0, index.size))
@@ -136,13 +143,17 @@ def value_counts(
     if table:
         _refuse_unknown(value_counts, table)
     _check(table, nulls, floats, order)
+    pair: tuple[Any, Any] | None = _number_verbs.value_counts(keys, floats, table, _FEW)
+    if pair is not None:
+        return pair
     _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
         return _table_verbs.value_counts(_on_device(keys, "keys", floats), order, table)
-    column = _read(keys, "keys")
+    column = _codes(_read(keys, "keys"), nulls)
     array = _plain(column, floats, table)
     if array is not None:
-        distinct, counts = _table_verbs.value_counts(_table_verbs.on_host(array), order, table)
+        pair = _number_verbs.value_counts(array, floats, table, 0)
+        distinct, counts = pair or _table_verbs.value_counts(_table_verbs.on_host(array), order, table)
     else:
         index = _index(column, nulls, floats, table, counts=True)
         _add(index, column)
@@ -174,13 +185,17 @@ def factorize(
     if table:
         _refuse_unknown(factorize, table)
     _check(table, nulls, floats, order)
+    pair: tuple[Any, Any] | None = _number_verbs.factorize(keys, floats, table, _FEW)
+    if pair is not None:
+        return pair
     _refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
         return _table_verbs.factorize(_on_device(keys, "keys", floats), order, table)
-    column = _read(keys, "keys")
+    column = _codes(_read(keys, "keys"), nulls)
     array = _plain(column, floats, table)
     if array is not None:
-        codes, distinct = _table_verbs.factorize(_table_verbs.on_host(array), order, table)
+        pair = _number_verbs.factorize(array, floats, table, 0)
+        codes, distinct = pair or _table_verbs.factorize(_table_verbs.on_host(array), order, table)
     else:
         index = _index(column, nulls, floats, table)
         codes = _ids(index, column)
@@ -209,6 +224,9 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     if table:
         _refuse_unknown(isin, table)
     _check(table, nulls, floats)
+    found = _number_verbs.isin(keys, among, floats, table, _FEW)
+    if found is not None:
+        return found
     if _arrays.on_device(keys) or _arrays.on_device(among):
         one, other = _alike_on_device(keys, among, floats)
         return _table_verbs.isin(one, other, table)
@@ -219,9 +237,11 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     column, others = _read(keys, "keys"), _read(among, "among")
     arrays = _two_plain(column, others, floats, table)
     if arrays is not None:
-        mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
+        mask = _number_verbs.isin(*arrays, floats, table, 0)
+        if mask is None:
+            mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
     else:
-        index = _index(others, nulls, floats, table)
+        index = _index(others, nulls, floats, table, rows=column.length)
         _add(index, others)
         mask = _find(index, column, others) >= 0
     return column.give_numbers(mask, True)
@@ -293,7 +313,7 @@ def group_reduce(
         stored = _stored(given, op, dtype)
         _refuse_cut(keys, stored, _narrower(given, op))
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
-    column = _read(keys, "keys")
+    column = _codes(_read(keys, "keys"), nulls)
     amounts, given = _values(values, column.shape, False)
     if op == "count":
         return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
@@ -358,6 +378,9 @@ def join_indexer(
         if _arrays.on_device(given):
             raise Unsupported(f"{what} is on a GPU: pass host columns, or use Table.find and Table.find_all there")
     _refuse_cut(left, _INDEX)
+    numbers = _number_verbs.join(left, right, table)
+    if numbers is not None:
+        return _partners(*numbers, _groups(numbers[1]), how)
     one, other = _read(left, "left"), _read(right, "right")
     for column in (one, other):
         if len(column.shape) != 1:
@@ -365,14 +388,14 @@ def join_indexer(
     arrays = _two_plain(one, other, floats, table)
     if arrays is not None:
         hosts = _table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1])
-        at, codes = _table_verbs.join_indexer(*hosts, table)
-        groups = 0 if codes is None else int(codes.max(initial=-1)) + 1
+        at, codes = _number_verbs.join(*arrays, table) or _table_verbs.join_indexer(*hosts, table)
+        groups = _groups(codes)
     else:
-        index = _index(other, nulls, floats, table)
+        index = _index(other, nulls, floats, table, rows=one.length)
         codes = _ids(index, other)
         at, groups = _find(index, one, other), index.size
-    pairs = _single_partners(at, how) if codes is None else _all_partners(at, codes, groups, how)
-    return _numbers_of(one, pairs[0], "left"), _numbers_of(one, pairs[1], "right")
+    met = _partners(at, codes, groups, how)
+    return _numbers_of(one, met[0], "left"), _numbers_of(one, met[1], "right")
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
@@ -426,23 +449,29 @@ def _read(given: Any, what: str) -> Column:
     return read(given, what)
 
 
+def _codes(column: Column, nulls: str) -> Column:
+    """A column that is equal where this one is, for verbs of one column: of a categorical, its codes."""
+    return column if column.coded is None or nulls != "group" else column.coded()
+
+
 # ---- an index, or a table of numbers ---------------------------------------------------------------------------------
 
 
-def _index(column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False) -> CoreIndex:
-    """An empty index for the keys of a column."""
+def _index(
+    column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False, rows: int = 0
+) -> CoreIndex:
+    """An empty index for the keys of a column, in which so many rows are looked up."""
     for name, value in table.items():
-        if name not in _OF_INDEX or (name == "device" and value not in ("auto", "cpu")):
+        if name not in _number_verbs.OF_INDEX or (name == "device" and value not in ("auto", "cpu")):
             raise Unsupported(
                 f"{name}={value!r} is for keys that are single numbers or times without nulls: leave it out, "
                 f"{column.what} is kept by an index of its own, which takes threads, seed and capacity"
             )
-    threads, capacity = table.get("threads"), table.get("capacity")
-    if threads is not None:
-        threads = _arguments.whole("threads", threads, 4096, least=1)
-    expected = 0 if capacity is None else min(_arguments.whole("capacity", capacity, 2**64 - 1), column.length)
+    threads, capacity, seed = _number_verbs.of_index(table)
+    if max(column.length, rows) < _FEW_FOR_THREADS:
+        threads = 1  # which gives the same ids
     try:
-        return CoreIndex(column.schema, nulls, floats, threads, counts, expected, _arguments.seed(table.get("seed")))
+        return CoreIndex(column.schema, nulls, floats, threads, counts, min(capacity, column.length), seed)
     except TypeError as error:
         raise TypeError(f"{column.what}: {error}") from None
 
@@ -601,6 +630,14 @@ def _numbers_of(column: Column, results: Array, name: str) -> Any:
 Pairs = tuple[Array, Array]
 
 
+def _partners(at: Array, codes: Array | None, groups: int, how: str) -> Pairs:
+    return _single_partners(at, how) if codes is None else _all_partners(at, codes, groups, how)
+
+
+def _groups(codes: Array | None) -> int:
+    return 0 if codes is None else int(codes.max(initial=-1)) + 1
+
+
 def _single_partners(at: Array, how: str) -> Pairs:
     """No key of the right column repeats: element i of the left one meets element at[i] of it, if that is not -1."""
     if how == "left":
@@ -612,15 +649,4 @@ def _single_partners(at: Array, how: str) -> Pairs:
 def _all_partners(at: Array, codes: Array, groups: int, how: str) -> Pairs:
     """Element i of the left column meets all elements of the right one whose code is at[i], if that is not -1."""
     offsets, rows = rows_by_id(codes, groups)
-    left = np.arange(len(at), dtype=_INDEX) if how == "left" else np.flatnonzero(at >= 0)
-    code = at[left]
-    here = code >= 0
-    starts = offsets[code] if groups else np.zeros(len(left), _INDEX)
-    partners = np.where(here, offsets[code + 1] - starts, 1)  # -1 is a partner, too
-    ends = np.cumsum(partners)
-    i = np.repeat(left, partners)
-    step = np.arange(len(i), dtype=_INDEX) - np.repeat(ends - partners, partners)
-    there = np.repeat(here, partners)
-    right = np.full(len(i), -1, _INDEX)
-    right[there] = rows[(np.repeat(starts, partners) + step)[there]]
-    return i, right
+    return pairs(at, offsets, rows, how == "left")

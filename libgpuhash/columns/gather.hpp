@@ -1,6 +1,8 @@
 // From rows to items: what a block of rows is to an index, hashed.
 #pragma once
 
+#include <algorithm>
+
 #include "libgpuhash/columns/cells.hpp"
 #include "libgpuhash/columns/keys.hpp"
 
@@ -30,6 +32,16 @@ class gatherer {
 
   /// Rows begin .. end - 1, whose items count rows from `from`. Bytes of encoded rows go to `bytes`.
   gathered operator()(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes) const {
+    if constexpr (sizeof(Key) > 8) {
+      if (plain()) {
+        switch (b_.column->type->how) {
+          case layout::offsets32: return texts<layout::offsets32>(begin, end, from, out);
+          case layout::offsets64: return texts<layout::offsets64>(begin, end, from, out);
+          case layout::views: return texts<layout::views>(begin, end, from, out);
+          default: break;
+        }
+      }
+    }
     gathered g;
     for (int64_t i = begin; i < end; ++i) {
       item<Key>& o = out[g.items];
@@ -47,6 +59,46 @@ class gatherer {
   }
 
  private:
+  // Are these rows of one column of text or bytes without nulls, all of which the index can hold?
+  bool plain() const {
+    return own_.single() && own_.columns[0].variable() && own_.columns[0].how != layout::fixed_bytes &&
+           b_.selection == nullptr && b_.column->validity == nullptr && b_.column->type->kind != family::null;
+  }
+
+  // A few rows at a time: first the keys, then the hashes of long ones. No branch depends on a length, as lengths are
+  // as good as random.
+  template <layout how>
+  gathered texts(int64_t begin, int64_t end, int64_t from, item<Key>* out) const {
+    constexpr int64_t few = 64;
+    const column_view& c = *b_.column;
+    for (int64_t at = begin; at < end; at += few) {
+      const int64_t n = std::min(few, end - at);
+      item<Key>* const o = out + (at - begin);
+      uint32_t far[few];
+      size_t n_far = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const std::string_view s = string_of<how>(c, at + i);
+        o[i].key = bytes_key::of(s.data(), uint32_t(s.size()),
+                                 how != layout::views ? c.end : s.data() + std::max<size_t>(s.size(), 12));
+        o[i].hash = o[i].key.hash_words(seed_);
+        o[i].row = uint32_t(at + i - from);
+        o[i].null = 0;
+        far[n_far] = uint32_t(i);
+        n_far += size_t(!o[i].key.is_inline());
+      }
+      for (size_t i = 0; i < n_far; ++i) o[far[i]].hash = o[far[i]].key.hash(seed_);
+    }
+    gathered g;
+    g.items = size_t(end - begin);
+    return g;
+  }
+  template <layout how>
+  static std::string_view string_of(const column_view& c, int64_t row) {
+    if constexpr (how == layout::offsets32) return between<int32_t>(c, row);
+    if constexpr (how == layout::offsets64) return between<int64_t>(c, row);
+    return viewed(c, row);
+  }
+
   found_as read(int64_t row, word_key* key, heap*) const {
     const column_view& c = *b_.column;
     if (row < 0 || !c.valid(row) || c.type->kind == family::null) return found_as::null;

@@ -20,7 +20,7 @@ namespace {
 #define GPUHASH_COLUMNS_GROUP 64
 #endif
 #ifndef GPUHASH_COLUMNS_PIECE
-#define GPUHASH_COLUMNS_PIECE (1 << 13)
+#define GPUHASH_COLUMNS_PIECE (1 << 11)
 #endif
 #ifndef GPUHASH_COLUMNS_SLICE
 #define GPUHASH_COLUMNS_SLICE (1 << 17)
@@ -31,6 +31,7 @@ namespace {
 constexpr int64_t block = GPUHASH_COLUMNS_BLOCK, group = GPUHASH_COLUMNS_GROUP, piece = GPUHASH_COLUMNS_PIECE;
 constexpr int64_t slice = GPUHASH_COLUMNS_SLICE, alone = GPUHASH_COLUMNS_ALONE;
 constexpr uint32_t most_partitions = 64;
+constexpr size_t few_keys = tunable("few_keys_of_index", size_t{1} << 11);  // which stay in cache, and need no fetching
 constexpr uint64_t most_keys = UINT32_MAX - 1;
 constexpr uint64_t merged_bytes = uint64_t{64} << 20;  // of the keys of one piece of a merge
 constexpr int64_t absent_id = -1, not_added = -2;
@@ -208,20 +209,21 @@ class index_of final : public index {
       bytes.clear();
       const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
       in_groups(items.data(), found, [&](const item_type& i, const partition<Key>& p) {
-        const uint32_t number = p.find(i);
-        if (number != partition<Key>::nothing) ids[begin + i.row] = p.at(number).id;
+        ids[begin + i.row] = p.find_id(i);
       });
     }
   }
 
-  // serve(item, its partition) for all of them, with slots, entries and bytes fetched ahead.
+  // serve(item, its partition) for all of them, with slots, entries and bytes fetched ahead where they may be far.
   template <class Serve>
   void in_groups(const item_type* items, size_t n, Serve serve) const {
     for (size_t at = 0; at < n; at += size_t(group)) {
       const item_type *i = items + at, *const last = items + std::min(n, at + size_t(group));
-      for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_slot(*j);
-      for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_entry(*j);
-      for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_bytes(*j);
+      if (parts_[part_of(*i)].size() * parts_.size() > few_keys) {
+        for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_slot(*j);
+        for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_entry(*j);
+        for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_bytes(*j);
+      }
       for (; i < last; ++i) serve(*i, parts_[part_of(*i)]);
     }
   }
@@ -374,7 +376,7 @@ class index_of final : public index {
       const size_t parts = parts_.size();
       uint32_t* const starts = &w.m.starts[i * (parts + 1)];
       std::fill_n(starts, parts + 1, 0);
-      std::vector<item_type> read(static_cast<size_t>(end - begin));
+      std::array<item_type, size_t(piece)> read;
       w.m.bytes[i].clear();
       const gathered g = gather(w.b)(begin, end, w.begin, read.data(), &w.m.bytes[i]);
       if (g.absent >= 0) {  // rows of 4 GiB
@@ -407,18 +409,18 @@ class index_of final : public index {
 
   void serve_part(slice_work& w, size_t part) {
     auto& p = parts_[part];
-    w.m.fresh[part].clear();
+    std::vector<uint32_t>& rows = w.m.fresh[part];
+    rows.clear();
     w.m.known[part] = uint32_t(p.size());
     each_piece(w, part, [&](const item_type* items, size_t n) {
       in_groups(items, n, [&](const item_type& i, const partition<Key>&) {
         int64_t id = not_added;
         try {
           bool fresh = false;
-          w.m.fresh[part].reserve(
-              w.m.fresh[part].size() + 1 > w.m.fresh[part].capacity() ? 2 * w.m.fresh[part].capacity() + 64 : 0);
+          if (rows.size() == rows.capacity()) rows.reserve(2 * rows.capacity() + 64);
           const uint32_t number = p.add(i, 0, &fresh);
           if (fresh) {
-            w.m.fresh[part].push_back(i.row);
+            rows.push_back(i.row);
             std::atomic_ref(w.m.firsts[i.row / 64]).fetch_or(uint64_t(1) << i.row % 64, std::memory_order_relaxed);
           }
           p.at(number).count += weight(w.b, w.begin, i);

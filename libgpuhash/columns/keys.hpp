@@ -62,6 +62,7 @@ struct word_key {
   uint64_t word;
   uint64_t hash(uint64_t seed) const { return fold(fold(word ^ seed, odd1) ^ odd3, odd2); }
   bool same(const word_key& o) const { return word == o.word; }
+  bool same_words(const word_key& o) const { return word == o.word; }
   void fetch() const {}
 };
 
@@ -77,37 +78,48 @@ struct bytes_key {
     if (!is_inline()) return {pointer(), length()};
     return {reinterpret_cast<const char*>(&low) + 4, length()};
   }
-  uint64_t hash(uint64_t seed) const {
-    return is_inline() ? fold(fold(low ^ seed, high ^ odd1) ^ odd3, odd2) : hash_bytes(pointer(), length(), seed);
-  }
+  uint64_t hash(uint64_t seed) const { return is_inline() ? hash_words(seed) : hash_bytes(pointer(), length(), seed); }
+  uint64_t hash_words(uint64_t seed) const { return fold(fold(low ^ seed, high ^ odd1) ^ odd3, odd2); }
   bool same(const bytes_key& o) const {
     if (low != o.low) return false;
     return high == o.high || (!is_inline() && std::memcmp(pointer(), o.pointer(), length()) == 0);
   }
-  void fetch() const {
-    if (!is_inline()) __builtin_prefetch(pointer());
-  }
+  /// Are both words equal? Of inline keys, and of those with one address, the keys then are.
+  bool same_words(const bytes_key& o) const { return ((low ^ o.low) | (high ^ o.high)) == 0; }
+  // No branch: lengths of one column are as good as random.
+  void fetch() const { __builtin_prefetch(is_inline() ? reinterpret_cast<const char*>(this) : pointer()); }
 
   /// end: of the memory in which p lies, if p may be read up to there.
   static bytes_key of(const char* p, uint32_t n, const char* end) {
-    if (n > inline_bytes) return {n | load32(p) << 32, reinterpret_cast<uint64_t>(p)};
-    char head[16] = {};
-    if (end - p >= 12) {
-      std::memcpy(head + 4, p, 12);
-      bytes_key k;
-      std::memcpy(&k, head, 16);
-      // Bytes from n on are cut off: of 96 bits, the lowest 8 n stay.
-      k.low = n | (k.low >> 32 & (n >= 4 ? 0xffffffff : (uint64_t(1) << 8 * n) - 1)) << 32;
-      k.high &= n <= 4 ? 0 : ~uint64_t(0) >> 8 * (12 - n);
-      return k;
+    if (end - p >= int64_t{inline_bytes}) {
+      const cut_words& keep = cuts.of[n <= inline_bytes ? n : inline_bytes + 1];
+      return {n | (load32(p) & keep.first) << 32, (load64(p + 4) & keep.rest) | (uint64_t(p) & keep.address)};
     }
-    if (n) std::memcpy(head + 4, p, n);
+    if (n > inline_bytes) return {n | load32(p) << 32, uint64_t(p)};
+    char head[16] = {};
+    if (n) std::memcpy(head + 4, p, n <= inline_bytes ? n : inline_bytes);
     bytes_key k;
     std::memcpy(&k, head, 16);
     k.low |= n;
     return k;
   }
+
+ private:
+  // What stays of the 4 and 8 bytes at a key of each length, and of its address; the last is for all longer ones.
+  struct cut_words {
+    uint64_t first, rest, address;
+  };
+  struct cut_table {
+    cut_words of[inline_bytes + 2] = {};
+    constexpr cut_table() {
+      for (uint32_t n = 0; n <= inline_bytes; ++n)
+        of[n] = {n < 4 ? (uint64_t(1) << 8 * n) - 1 : 0xffffffff, n <= 4 ? 0 : ~uint64_t(0) >> 8 * (12 - n), 0};
+      of[inline_bytes + 1] = {0xffffffff, 0, ~uint64_t(0)};
+    }
+  };
+  static const cut_table cuts;
 };
+inline constexpr bytes_key::cut_table bytes_key::cuts;
 static_assert(sizeof(void*) == 8 && sizeof(bytes_key) == 16);
 
 /// Memory for bytes that stay where they are. What was put in last may be taken back.
@@ -192,15 +204,10 @@ class partition {
   }
 
   void fetch_slot(const item<Key>& i) const { __builtin_prefetch(&slots_[i.hash >> 32 & mask_]); }
-  void fetch_entry(const item<Key>& i) const {
-    const uint64_t slot = slots_[i.hash >> 32 & mask_];
-    if (slot && slot >> 32 == i.hash >> 32) __builtin_prefetch(&entries_[uint32_t(slot) - 1]);
-  }
+  void fetch_entry(const item<Key>& i) const { __builtin_prefetch(at_slot(slots_[i.hash >> 32 & mask_])); }
   void fetch_bytes(const item<Key>& i) const {
-    if constexpr (sizeof(Key) > 8) {
-      const uint64_t slot = slots_[i.hash >> 32 & mask_];
-      if (slot && slot >> 32 == i.hash >> 32) entries_[uint32_t(slot) - 1].key.fetch();
-    }
+    if constexpr (sizeof(Key) > 8)
+      if (!entries_.empty()) at_slot(slots_[i.hash >> 32 & mask_])->key.fetch();
   }
 
   /// The number of the entry, or nothing.
@@ -211,6 +218,17 @@ class partition {
       if (slot == 0) return nothing;
       if (slot >> 32 == i.hash >> 32 && entries_[uint32_t(slot) - 1].key.same(i.key)) return uint32_t(slot) - 1;
     }
+  }
+
+  /// The id of the key, -1: it is absent. Most keys are found, or are absent, at the first slot: no branch tells which.
+  int64_t find_id(const item<Key>& i) const {
+    if (entries_.empty()) return -1;
+    const uint64_t slot = slots_[i.hash >> 32 & mask_];
+    const entry* const e = at_slot(slot);
+    const bool here = (slot != 0) & (slot >> 32 == i.hash >> 32) & e->key.same_words(i.key);
+    if (!i.null && (here | (slot == 0))) return int64_t(e->id) | -int64_t(!here);
+    const uint32_t number = find(i);
+    return number == nothing ? -1 : int64_t(entries_[number].id);
   }
 
   /// The number of the entry, which is made with this id if it is not there. Throws bad_alloc, and nothing has changed.
@@ -240,6 +258,9 @@ class partition {
 
  private:
   static constexpr size_t least_slots = 64, many_slots = size_t{1} << 20;
+
+  // The entry of a slot; the first one of a slot that is free.
+  const entry* at_slot(uint64_t slot) const { return entries_.data() + (uint32_t(slot) - uint32_t(slot != 0)); }
 
   void keep(const word_key& key, uint32_t id) { entries_.push_back({key, 0, id}); }
   void keep(const bytes_key& key, uint32_t id) {

@@ -144,13 +144,14 @@ gpuhash_status gpuhash_index_add(gpuhash_index* index, const ArrowSchema* type, 
     };
     try {
       if (const gpuhash_status s = read_batch(index, type, array, &t, &r, err)) return s;
-    } catch (const std::bad_alloc&) {
+      std::unique_lock lock(index->own->mutex);
+      const gpuhash_status s = index->own->add(t, r, nullptr, ids, err);
+      if (s == GPUHASH_INVALID_ARGUMENT) none_added();
+      return s;
+    } catch (const std::bad_alloc&) {  // before the first is
       none_added();
       throw;
     }
-    none_added();  // where memory runs out before the first is
-    std::unique_lock lock(index->own->mutex);
-    return index->own->add(t, r, nullptr, ids, err);
   });
 }
 

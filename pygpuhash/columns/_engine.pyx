@@ -10,7 +10,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray as Array
 
 from pygpuhash.columns.structs cimport *
@@ -89,6 +89,10 @@ cdef void keep_array(ArrowArray *array) noexcept nogil:
     pass
 
 
+cdef void forget(ArrowArray *array) noexcept:
+    array.release = NULL
+
+
 class Keys:
     """Keys of an index, as an Arrow array, which one consumer of `__arrow_c_array__` takes over."""
 
@@ -149,17 +153,36 @@ cdef class CoreIndex:
         """The id of each row, -1 where it is absent."""
         self._serve(schema, chunks, ids, False)
 
+    def add_numbers(self, schema, Array numbers, Array ids=None):
+        """The same for a contiguous array of numbers, none of which is null."""
+        self._serve_numbers(schema, numbers, ids, True)
+
+    def find_numbers(self, schema, Array numbers, Array ids):
+        self._serve_numbers(schema, numbers, ids, False)
+
+    cdef int _serve_numbers(self, schema, Array numbers, Array ids, bint adds) except -1:
+        cdef const void *buffers[2]
+        cdef ArrowArray whole
+        cdef int64_t passed = 0
+        if ids is not None and (<object>ids).size < (<object>numbers).size:
+            raise ValueError(f"ids have {ids.size} elements, numbers {numbers.size}")
+        buffers[0], buffers[1] = NULL, PyArray_DATA(numbers)
+        memset(&whole, 0, sizeof(whole))
+        whole.length = (<object>numbers).size
+        whole.n_buffers = 2
+        whole.buffers = buffers
+        whole.release = forget
+        return self._serve_chunk(
+            <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"), &whole,
+            NULL if ids is None else <int64_t *>PyArray_DATA(ids), adds, &passed
+        )
+
     cdef int _serve(self, schema, list chunks, Array ids, bint adds) except -1:
         cdef object given
         cdef ArrowSchema *type = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
         cdef int64_t *to = NULL if ids is None else <int64_t *>PyArray_DATA(ids)
-        cdef int64_t most = PIECE if type.dictionary == NULL else DICTIONARY_PIECE
-        cdef int64_t done, size = 0, passed = 0
-        cdef ArrowArray part
+        cdef int64_t size = 0, passed = 0
         cdef ArrowArray *whole
-        cdef gpuhash_error err
-        cdef gpuhash_status status
-        cdef gpuhash_index *index = self.handle
         if ids is not None:
             for chunk in chunks:
                 size += (<ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")).length
@@ -168,28 +191,9 @@ cdef class CoreIndex:
                 raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of {size} elements")
         for chunk in chunks:
             whole = <ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")
-            done = 0
-            while True:
-                part = whole[0]
-                if whole.length > most and whole.release != NULL:
-                    part.offset += done
-                    part.length = min(most, whole.length - done)
-                    if part.null_count != 0:
-                        part.null_count = -1  # not counted
-                start(&err)
-                with nogil:
-                    if adds:
-                        status = gpuhash_index_add(index, type, &part, to, &err)
-                    else:
-                        status = gpuhash_index_find(index, type, &part, to, &err)
-                check(status, &err, passed)
-                done += part.length
-                passed += part.length
-                if to != NULL:
-                    to += part.length
-                if done >= whole.length:
-                    break
-                PyErr_CheckSignals()
+            self._serve_chunk(type, whole, to, adds, &passed)
+            if to != NULL:
+                to += whole.length
         return 0
 
     def one(self, key, bint adds):
@@ -245,6 +249,37 @@ cdef class CoreIndex:
                 return
             PyErr_CheckSignals()
 
+    cdef int _serve_chunk(
+        self, ArrowSchema *type, ArrowArray *whole, int64_t *to, bint adds, int64_t *passed
+    ) except -1:
+        cdef int64_t most = PIECE if type.dictionary == NULL else DICTIONARY_PIECE
+        cdef int64_t done = 0
+        cdef ArrowArray part
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef gpuhash_index *index = self.handle
+        while True:
+            part = whole[0]
+            if whole.length > most and whole.release != NULL:
+                part.offset += done
+                part.length = min(most, whole.length - done)
+                if part.null_count != 0:
+                    part.null_count = -1  # not counted
+            start(&err)
+            with nogil:
+                if adds:
+                    status = gpuhash_index_add(index, type, &part, to, &err)
+                else:
+                    status = gpuhash_index_find(index, type, &part, to, &err)
+            check(status, &err, passed[0])
+            done += part.length
+            passed[0] += part.length
+            if to != NULL:
+                to += part.length
+            if done >= whole.length:
+                return 0
+            PyErr_CheckSignals()
+
     def keys(self, uint64_t first, uint64_t count):
         """Keys first .. first + count - 1, by id."""
         return self._keys(first, count, NULL)
@@ -277,6 +312,21 @@ cdef class CoreIndex:
                 status = gpuhash_index_take(self.handle, count, ids, s, a, &err)
         check(status, &err)
         return Keys(schema, array)
+
+    def numbers(self, dtype):
+        """All keys as an array of a dtype of their width, of an index of numbers without nulls."""
+        cdef gpuhash_error err
+        cdef ArrowSchema s
+        cdef ArrowArray a
+        cdef uint64_t n = self._info().size
+        cdef Array out = numpy.empty(n, dtype)
+        cdef size_t bytes = (<object>out).nbytes
+        start(&err)
+        check(gpuhash_index_keys(self.handle, 0, n, &s, &a, &err), &err)
+        memcpy(PyArray_DATA(out), a.buffers[1], bytes)
+        s.release(&s)
+        a.release(&a)
+        return out
 
     def counts(self):
         """How often each key was added: int64, by id."""
@@ -371,6 +421,39 @@ def hash_rows(schema, list chunks, uint32_t bits, uint64_t seed, threads, Array 
             if done >= whole.length:
                 break
             PyErr_CheckSignals()
+
+
+def pairs(Array at, Array offsets, Array rows, bint all_of_left):
+    """(left, right): element i meets rows[offsets[id]:offsets[id + 1]], where id = at[i].
+
+    at : ids from -1 to less than len(offsets) - 1; an element whose id is -1 meets none, or -1 with `all_of_left`.
+    """
+    cdef int64_t n = (<object>at).size, i, j, k = 0, size = 0
+    cdef const int64_t *ids = <const int64_t *>PyArray_DATA(at)
+    cdef const int64_t *starts = <const int64_t *>PyArray_DATA(offsets)
+    cdef const int64_t *row = <const int64_t *>PyArray_DATA(rows)
+    cdef int64_t *one
+    cdef int64_t *other
+    with nogil:
+        for i in range(n):
+            if ids[i] >= 0:
+                size += starts[ids[i] + 1] - starts[ids[i]]
+            elif all_of_left:
+                size += 1
+    left, right = numpy.empty(size, numpy.int64), numpy.empty(size, numpy.int64)
+    one, other = <int64_t *>PyArray_DATA(<Array>left), <int64_t *>PyArray_DATA(<Array>right)
+    with nogil:
+        for i in range(n):
+            if ids[i] >= 0:
+                for j in range(starts[ids[i]], starts[ids[i] + 1]):
+                    one[k] = i
+                    other[k] = row[j]
+                    k += 1
+            elif all_of_left:
+                one[k] = i
+                other[k] = -1
+                k += 1
+    return left, right
 
 
 def canonical(Array floats):

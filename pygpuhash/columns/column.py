@@ -31,6 +31,8 @@ class Column:
         dtype, also of a one-dimensional numpy array of that dtype, which has no nulls.
     give_numbers : (one-dimensional numpy array of int64, float64 or bool; like_rows) as the caller's library has them.
         like_rows: one for each row (codes, masks), else one for each key (counts, sums).
+    coded : of a categorical whose values are known to be distinct: makes the column of its codes, -1 for null, with the
+        same ways back.
     stored : the dtype of the elements in Arrow's memory, where `give` takes numpy arrays.
     """
 
@@ -42,6 +44,7 @@ class Column:
     give: Give
     give_numbers: Callable[[Array, bool], Any]
     stored: np.dtype[Any] | None = None
+    coded: Callable[[], Column] | None = None
 
 
 def in_shape(shape: tuple[int, ...]) -> Callable[[Array, bool], Any]:

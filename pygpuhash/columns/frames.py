@@ -20,7 +20,7 @@ import numpy as np
 
 from pygpuhash.columns import _buffers, _utf8, arrow, lists, numpy_arrays
 from pygpuhash.columns._buffers import View
-from pygpuhash.columns.column import Array, Column, bitmap, fixed, nothing, struct, text
+from pygpuhash.columns.column import Array, Column, Give, bitmap, fixed, nothing, struct, text
 
 __all__ = ["library", "read"]
 
@@ -29,6 +29,10 @@ _REFUSED = {
     "IntervalDtype": "pass a tuple of columns, ({0}.array.left, {0}.array.right)",
     "SparseDtype": "pass {}.sparse.to_dense()",
 }
+
+# The kinds of categories that differ here where they differ for pandas, which lets none repeat.
+_DISTINCT = frozenset(("string", "integer", "floating", "boolean", "datetime64", "timedelta64"))
+Back = Callable[[Any], Any]  # keys as an array of pandas, or of numpy
 
 
 def library(given: Any) -> str | None:
@@ -89,16 +93,34 @@ def _pandas(given: Any, what: str) -> Column:
     elif isinstance(given, pd.MultiIndex):
         column = _levels(pd, given, what)
     else:
-        column, back = _column(pd, getattr(given, "array", given), what)
-        name = getattr(given, "name", None)
-        if isinstance(given, pd.Series):
-            column.give = lambda keys: pd.Series(back(keys), name=name, dtype=given.dtype, copy=False)
-        elif isinstance(given, pd.Index):
-            column.give = lambda keys: pd.Index(back(keys), name=name, dtype=given.dtype)
-        else:
-            column.give = lambda keys: pd.array(back(keys), dtype=given.dtype)
+        array = getattr(given, "array", given)
+        column, back = _column(pd, array, what)
+        column.give = _whole(pd, given, back)
+        if isinstance(array.dtype, pd.CategoricalDtype) and array.categories.inferred_type in _DISTINCT:
+            column.coded = lambda: _coded(pd, given, array, what)
     index = given.index if isinstance(given, (pd.Series, pd.DataFrame)) else None
     column.give_numbers = _numbers(pd, index, getattr(given, "name", None))
+    return column
+
+
+def _whole(pd: Any, given: Any, back: Back) -> Give:
+    """Keys as `given`: a Series, an Index, or an array."""
+    name = getattr(given, "name", None)
+    if isinstance(given, pd.Series):
+        return lambda keys: pd.Series(back(keys), name=name, dtype=given.dtype, copy=False)
+    if isinstance(given, pd.Index):
+        return lambda keys: pd.Index(back(keys), name=name, dtype=given.dtype)
+    return lambda keys: pd.array(back(keys), dtype=given.dtype)
+
+
+def _coded(pd: Any, given: Any, array: Any, what: str) -> Column:
+    """The codes of a categorical, of which -1 is null."""
+    column = numpy_arrays.column(np.asarray(array.codes), what)
+    codes = column.give
+    column.give = _whole(pd, given, lambda keys: pd.Categorical.from_codes(codes(keys), dtype=array.dtype))
+    column.give_numbers = _numbers(
+        pd, given.index if isinstance(given, pd.Series) else None, getattr(given, "name", None)
+    )
     return column
 
 
@@ -139,9 +161,6 @@ def _levels(pd: Any, given: Any, what: str) -> Column:
         return pd.MultiIndex(given.levels, codes, names=given.names, verify_integrity=False).remove_unused_levels()
 
     return struct(parts, [str(name) for name in given.names], what, give)
-
-
-Back = Callable[[Any], Any]  # keys as an array of pandas, or of numpy
 
 
 def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Column, Back]:

@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash.columns import _utf8
+from pygpuhash.columns import _buffers, _utf8
 from pygpuhash.columns._buffers import View
 from pygpuhash.columns.column import Array, Column, Give, fixed, in_shape, struct, text
 
-__all__ = ["FORMATS", "as_dtype", "column", "read"]
+__all__ = ["FORMATS", "SCHEMAS", "as_dtype", "column", "read"]
 
 _NATIVE = "<" if np.little_endian else ">"
 FORMATS = {
@@ -37,6 +37,7 @@ FORMATS = {
         ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"), "cCsSiIlLefg", strict=True
     )
 }
+SCHEMAS = {np.dtype(code): _buffers.schema(format) for code, format in FORMATS.items()}  # of numbers
 # The units of Arrow that may hold elements of a unit: the nearest first.
 _TARGETS = dict.fromkeys("YMWD", ("D", "s")) | dict.fromkeys("hm", ("s",)) | dict.fromkeys(("ps", "fs", "as"), ("ns",))
 _TARGETS |= {unit: (unit,) for unit in ("s", "ms", "us", "ns")}

@@ -17,14 +17,14 @@ PACKAGE = SOURCES / "pygpuhash"
 # A name that ends in a dot stands for all modules of a folder.
 LAYERS = {
     "words": "errors _arguments _typing _tensors identifiers plugins",
-    "columns": "columns columns._buffers columns._objects columns._utf8 columns.arrow columns.column columns.flat"
-    " columns.frames columns.lists columns.numpy_arrays columns.reading columns.structs",
+    "columns": "columns columns._buffers columns._direct columns._objects columns._utf8 columns.arrow columns.column columns.flat"
+    " columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "gpuhash _core.",
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table slab",
-    "verbs": "_table_verbs _keywords verbs",
+    "verbs": "_table_verbs _number_verbs _keywords verbs hashing index text_table",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance cli __main__",
 }

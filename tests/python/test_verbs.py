@@ -12,6 +12,7 @@ import pytest
 
 import pygpuhash as gh
 from pygpuhash import _core, _cuda, _table_verbs, verbs
+from pygpuhash.columns import _direct
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -67,15 +68,25 @@ COLUMNS = {
 NAMES = pytest.mark.parametrize("name", COLUMNS)
 
 
-@pytest.fixture(params=["table", "index"])
+@pytest.fixture
+def no_range():
+    """No integers are looked up in an array over their range."""
+    was = _direct.bounds(0, 0)
+    yield
+    _direct.bounds(*was)
+
+
+@pytest.fixture(params=["table", "index", "range"])
 def either(request, monkeypatch):
-    """Numbers go to a table however few they are, or to an index however many."""
+    """Numbers go to a table however few they are, to an index however many, or to an array over their range."""
     monkeypatch.setattr(verbs, "_FEW", 0 if request.param == "table" else 1 << 40)
+    if request.param != "range":
+        request.getfixturevalue("no_range")
     return request.param
 
 
 @pytest.fixture
-def table(monkeypatch):
+def table(monkeypatch, no_range):
     monkeypatch.setattr(verbs, "_FEW", 0)
 
 

@@ -12,6 +12,7 @@ import pytest
 from oracle import chunks, engine_keys, kind, values
 
 import pygpuhash as gh
+from pygpuhash import verbs
 from pygpuhash.columns import _engine, read
 
 
@@ -330,3 +331,54 @@ def test_the_row_of_a_null_counts_over_all_chunks(pl):
             gh.unique(pl.Series([*range(2500), None]), nulls="refuse")
     finally:
         _engine.piece(was)
+
+
+@pytest.mark.parametrize("nulls", ["group", "drop"])
+@pytest.mark.parametrize(
+    ("categories", "coded"),
+    [
+        (["b", "", "a\0", "ü"], True),
+        ([3, -1, 2**40], True),
+        ([0.5, -0.0, np.inf], True),
+        (np.array([5, 0, 7], "M8[s]"), True),
+        ([Decimal("1.5"), Decimal(0), Decimal(7)], False),
+    ],
+    ids=["text", "integers", "floats", "times", "decimals"],
+)
+def test_categoricals_whose_values_differ_are_their_codes(pd, categories, coded, nulls):
+    kind = pd.CategoricalDtype(pd.Index(categories), ordered=True)
+    codes = np.array([2, 0, -1, 2, 1, -1, 2], "i1")
+    for given in (
+        pd.Series(pd.Categorical.from_codes(codes, dtype=kind), name="x"),
+        pd.Index(pd.Categorical.from_codes(codes[::2], dtype=kind), name="x"),
+        pd.Categorical.from_codes(codes[:0], dtype=kind),
+    ):
+        column = read(given, "keys")
+        assert (column.coded is not None) == coded
+        own = np.asarray(getattr(given, "array", given).codes).tolist()
+        order = [code for code in dict.fromkeys(own) if code >= 0 or nulls == "group"]
+        numbers = [order.index(code) if code in order else -1 for code in own]
+        for verb in (gh.unique, gh.value_counts, gh.factorize):
+            results = (
+                verb(given, order="first", nulls=nulls) if verb is not gh.unique else gh.unique(given, nulls=nulls)
+            )
+            found = results if verb is gh.unique else results[verb is gh.factorize]
+            assert type(found) is type(given)
+            assert found.dtype == kind
+            assert getattr(found, "name", None) == getattr(given, "name", None)
+            assert np.asarray(getattr(found, "array", found).codes).tolist() == order
+            if verb is gh.value_counts:
+                assert np.asarray(results[1]).tolist() == [own.count(code) for code in order]
+            if verb is gh.factorize:
+                assert np.asarray(results[0]).tolist() == numbers
+
+
+def test_a_long_categorical_has_an_array_over_its_codes(pd, monkeypatch):
+    given = pd.Series(pd.Categorical.from_codes(np.arange(40_000) % 7 - 1, categories=list("abcdef")))
+    monkeypatch.setattr(verbs, "CoreIndex", None)
+    monkeypatch.setattr(verbs._table_verbs, "Table", None)
+    distinct, counts = gh.value_counts(given)
+    assert distinct.isna().tolist() == [True] + [False] * 6
+    assert counts.sum() == 40_000
+    keys, sums = gh.value_counts(given), gh.factorize(given)
+    assert (len(keys[0]), sums[0].max()) == (7, 6)
