@@ -89,10 +89,6 @@ cdef void keep_array(ArrowArray *array) noexcept nogil:
     pass
 
 
-cdef void forget(ArrowArray *array) noexcept:
-    array.release = NULL
-
-
 class Keys:
     """Keys of an index, as an Arrow array, which one consumer of `__arrow_c_array__` takes over."""
 
@@ -171,7 +167,7 @@ cdef class CoreIndex:
         whole.length = (<object>numbers).size
         whole.n_buffers = 2
         whole.buffers = buffers
-        whole.release = forget
+        whole.release = keep_array
         return self._serve_chunk(
             <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"), &whole,
             NULL if ids is None else <int64_t *>PyArray_DATA(ids), adds, &passed
