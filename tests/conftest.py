@@ -20,7 +20,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # Seconds that a test may take, its fixtures included, before the run ends with its name and all stacks. 0: any.
 LIMIT = float(os.environ.get("GPUHASH_TEST_LIMIT", "120"))
 SLOW_LIMIT = 30 * LIMIT  # of tests that are marked slow, or whose fixtures compile something first
-COMPILING = {"prefix", "explorer", "nvcc", "warps", "kit", "crash_test"}
+COMPILING = {"prefix", "explorer", "nvcc", "warps", "kit", "crash_test", "engine"}
 WATCHDOG = pytest.StashKey[subprocess.Popen]()
 LINES: dict[str, list[str]] = {}  # of the summary, by section
 

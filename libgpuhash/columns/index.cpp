@@ -208,9 +208,8 @@ class index_of final : public index {
       std::fill_n(ids + begin, n, absent_id);
       bytes.clear();
       const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
-      in_groups(items.data(), found, [&](const item_type& i, const partition<Key>& p) {
-        ids[begin + i.row] = p.find_id(i);
-      });
+      in_groups(items.data(), found,
+                [&](const item_type& i, const partition<Key>& p) { ids[begin + i.row] = p.find_id(i); });
     }
   }
 

@@ -19,21 +19,20 @@ SOURCES += [
 SIZES = ("BLOCK", "GROUP", "PIECE", "SLICE", "ALONE")
 
 
-@pytest.mark.parametrize(
-    ("sizes", "more"),
-    [
-        ((3, 2, 5, 13, 6), ("-fsanitize=address,undefined",)),
-        ((1, 1, 1, 1, 1), ()),
-        ((7, 3, 4, 40, 1), ("-fsanitize=thread",)),
-    ],
-    ids=["address", "smallest", "thread"],
-)
-def test_rows_get_the_ids_of_a_map_and_wrong_structs_are_refused(
-    sizes: tuple[int, ...], more: tuple[str, ...], tmp_path: Path
-) -> None:
+BUILDS = {
+    "address": ((3, 2, 5, 13, 6), ("-fsanitize=address,undefined",)),
+    "smallest": ((1, 1, 1, 1, 1), ()),
+    "thread": ((7, 3, 4, 40, 1), ("-fsanitize=thread",)),
+}
+
+
+@pytest.fixture(params=BUILDS)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The program, with these sizes."""
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     if shutil.which(compiler[0]) is None:
         pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+    sizes, more = BUILDS[request.param]
     small = [f"-DGPUHASH_COLUMNS_{name}={n}" for name, n in zip(SIZES, sizes, strict=True)]
     flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", *small]
     paths = [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}"]
@@ -43,5 +42,9 @@ def test_rows_get_the_ids_of_a_map_and_wrong_structs_are_refused(
         subprocess.run([*compiler, *flags, *more, *paths, "-c", str(source), "-o", str(target)], check=True)
     program = tmp_path / "index_test"
     subprocess.run([*compiler, *more, "-pthread", *map(str, objects), "-o", str(program)], check=True)
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=120, check=False)
+    return program
+
+
+def test_rows_get_the_ids_of_a_map_and_wrong_structs_are_refused(engine: Path) -> None:
+    done = subprocess.run([str(engine)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -16,11 +16,11 @@ PACKAGE = SOURCES / "pygpuhash"
 # From the lowest one up. A module imports modules of lower layers, and of its own those that do not import it in turn.
 # A name that ends in a dot stands for all modules of a folder.
 LAYERS = {
-    "words": "errors _arguments _typing _tensors identifiers plugins",
+    "words": "gpuhash errors _arguments _typing _tensors identifiers plugins",
     "columns": "columns columns._buffers columns._direct columns._objects columns._utf8 columns.arrow columns.column columns.flat"
     " columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading columns.structs",
     "elements": "_numbers _records _arrays",
-    "library": "gpuhash _core.",
+    "library": "_core.",
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table slab",

@@ -436,7 +436,9 @@ def test_slices_of_keys_without_an_order():
 
 def test_bytes_of_no_width():
     with pytest.raises(TypeError, match=r"has no width: pass how many bytes .* 'S16'"):
-        gh.Table("stadium", key_dtype=bytes, device="cpu")
+        gh.Table("stadium", key_dtype="S", device="cpu")
+    with pytest.raises(TypeError, match=r"has no width: pass how many bytes .* 'S16'"):
+        gh.Table("stadium", value_dtype=bytes, device="cpu")
 
 
 def test_the_way_from_other_fields_is_told():

@@ -35,8 +35,8 @@ static void make(column *c, const char *format, const char *text) {
   const int null = !strcmp(text, "null");
   const size_t n = null || text[0] == '-' ? 0 : from_hex(text, c->content + 1);
   c->type = (struct ArrowSchema){.format = format, .name = "", .flags = ARROW_FLAG_NULLABLE, .release = keep_schema};
-  c->array = (struct ArrowArray){.length = 1, .null_count = null, .n_buffers = 2, .buffers = c->buffers,
-                                 .release = keep_array};
+  c->array = (struct ArrowArray){
+      .length = 1, .null_count = null, .n_buffers = 2, .buffers = c->buffers, .release = keep_array};
   c->validity = (uint8_t)!null;
   c->buffers[0] = &c->validity;
   if (!strcmp(format, "n")) {
@@ -95,8 +95,8 @@ static void check_line(char *line) {
   }
   const void *none[1] = {NULL};
   struct ArrowSchema type = {.format = "+s", .name = "", .n_children = n, .children = types, .release = keep_schema};
-  struct ArrowArray array = {.length = 1, .n_buffers = 1, .n_children = n, .buffers = none, .children = arrays,
-                             .release = keep_array};
+  struct ArrowArray array = {
+      .length = 1, .n_buffers = 1, .n_children = n, .buffers = none, .children = arrays, .release = keep_array};
   const uint64_t seed = strtoull(parts[2], NULL, 10);
   const uint64_t first = strtoull(parts[3], NULL, 16), second = strtoull(parts[4], NULL, 16);
   uint64_t one[2] = {0, 42}, both[3] = {0, 0, 42};
