@@ -116,7 +116,7 @@ class Table(_core.CoreTable):
         if isinstance(target, type):
             return cast("Self", target(**arguments))
         of_text = cls is Table and cls._of_text is not None and cls._of_text.takes(arguments.get("key_dtype"))
-        return super().__new__(cls._of_text if of_text else cls)
+        return cast("Self", super().__new__(cls._of_text if of_text else cls))
 
     def __init__(
         self,
