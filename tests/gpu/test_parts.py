@@ -114,3 +114,25 @@ def test_a_growing_table_takes_mixed_batches_kind_by_kind(cp: Any, backend: str)
                         model.pop(k, None)
             assert len(t) == len(model)
             t.check()
+
+
+@pytest.mark.parametrize("repeats", [3, 40])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_element_fails_whose_key_found_room(cp: Any, backend: str, repeats: int) -> None:
+    """An element may find no room where another one of its key does later: it is carried out at last."""
+    distinct = 1 << 16
+    rng = np.random.default_rng(repeats)
+    keys = rng.integers(0, distinct, distinct * repeats, dtype=np.uint64)
+    values = rng.integers(0, 1 << 20, keys.size, dtype=np.uint64)
+    with gh.Table(
+        backend, key_dtype="u8", value_dtype="u8", capacity=distinct // 2, grow=False, device="cuda:0", parts="always"
+    ) as t:
+        with pytest.raises(gh.TableFull) as full:
+            t.accumulate(cp.asarray(keys), cp.asarray(values))
+        sums, there = t.find(np.arange(distinct, dtype=np.uint64))
+        assert 0 < there.sum() < distinct
+        np.testing.assert_array_equal(np.asarray(full.value.failed), ~there[keys])
+        expected = np.zeros(distinct, np.uint64)
+        np.add.at(expected, keys, values)
+        np.testing.assert_array_equal(sums, np.where(there, expected, 0))
+        t.check()
