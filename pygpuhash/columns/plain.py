@@ -62,7 +62,10 @@ def schema_of(given: Any) -> object | None:
     library = _tensors.library_of(given) if not isinstance(given, type) else given.__module__.partition(".")[0]
     if library == "polars" and not hasattr(given, "__len__") and not hasattr(given, "collect"):
         return read(sys.modules["polars"].Series([], dtype=given), "the type").schema
-    if library == "pandas" and isinstance(given, sys.modules["pandas"].api.extensions.ExtensionDtype):
+    extension = sys.modules["pandas"].api.extensions.ExtensionDtype if library == "pandas" else ()
+    if isinstance(given, type) and extension and issubclass(given, extension):
+        given = given()  # as pandas takes it
+    if isinstance(given, extension):
         return read(sys.modules["pandas"].Series([], dtype=given), "the type").schema
     if hasattr(given, "__arrow_c_schema__") and not isinstance(given, type):
         held = hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__")

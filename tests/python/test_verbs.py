@@ -563,7 +563,11 @@ def test_isin_takes_arrays_without_a_dimension(element, column, wanted):
         (lambda: gh.unique({1, 2}), TypeError, "keys is a set, which has no order: pass list"),
         (lambda: gh.unique([1], nulls="keep"), ValueError, "nulls='keep' is none of 'group', 'drop', 'refuse'"),
         (lambda: gh.unique([1.5], floats="exact"), ValueError, "floats='exact' is neither 'numbers' nor 'bits'"),
-        (lambda: gh.unique([1], sort=True), LookupError, "'sort' is unknown.* verbs take order, nulls, floats"),
+        (
+            lambda: gh.unique([1], sort=True),
+            LookupError,
+            "unique has no keyword 'sort'.* It takes keys, order, nulls, floats",
+        ),
         (
             lambda: gh.unique(["a"], backend="hive"),
             gh.Unsupported,

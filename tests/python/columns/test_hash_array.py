@@ -216,7 +216,7 @@ def test_what_is_refused():
     refusals = [
         ({"bits": 32}, gh.InvalidArgument, "bits=32 is neither 64 nor 128"),
         ({"bits": -64}, gh.InvalidArgument, "bits=-64 is neither"),
-        ({"bits": 64.0}, TypeError, "bits=64.0 is not an integer"),
+        ({"bits": 64.5}, TypeError, "bits=64.5 is not an integer"),
         ({"bits": "64"}, TypeError, "bits='64' is not an integer"),
         ({"seed": -1}, gh.InvalidArgument, "seed=-1 is out of range: pass 0 to 18446744073709551615"),
         ({"seed": 2**64}, gh.InvalidArgument, "seed=18446744073709551616 is out of range"),

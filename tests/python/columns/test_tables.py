@@ -578,6 +578,11 @@ def test_types_of_other_libraries(argument):
         for one in given:
             with gh.Table("stadium", **{argument: one}, device="cpu") as t:
                 assert getattr(t, argument) == np.dtype(dtype), one
+    if argument == "key_dtype":  # tables of text
+        for words, key in (("is text", str), ("has no width", bytes)):
+            for one in refused.pop(words):
+                with gh.Table("stadium", key_dtype=one, device="cpu") as t:
+                    assert t.key_dtype is key
     for words, given in refused.items():
         for one in given:
             with pytest.raises(TypeError, match=f"{argument}.*({words})"):
