@@ -42,7 +42,10 @@ def kind_of_text(key_dtype: Any) -> type[str] | type[bytes] | None:
     bases = key_dtype.__mro__ if isinstance(key_dtype, type) else type(key_dtype).__mro__
     if not {"polars", "pandas", "pyarrow", "nanoarrow"} & {base.__module__.partition(".")[0] for base in bases}:
         return None
-    schema = plain.schema_of(key_dtype)
+    try:
+        schema = plain.schema_of(key_dtype)
+    except (TypeError, ValueError):  # of a type without an equality, which tables of numbers refuse by name
+        return None
     format = "" if schema is None else describe(schema)[0]
     return str if format in ("u", "U", "vu") else bytes if format in ("z", "Z", "vz") else None
 
