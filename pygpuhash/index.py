@@ -75,7 +75,7 @@ class Index:
         self._settings = (nulls, floats, threads, False, expected, _arguments.seed(seed))
         self._core: CoreIndex | None = None
         self._give: Any = None  # the way back to the library of the first column, of a column of the index's type
-        self._lock = threading.Lock()  # held by whoever adds
+        self._lock = threading.Lock()  # held by a call that adds keys
         schema = None if keys is None else plain.schema_of(keys)
         if schema is not None:
             self._core = self._make(schema, "the type")

@@ -196,7 +196,7 @@ cdef void run_meanwhile(void *context) noexcept with gil:
     cdef list call = <list>context
     try:
         call[0]()
-    except BaseException as error:  # for whoever has called copy_parts
+    except BaseException as error:  # copy_parts raises it when the copies are done
         call.append(error)
 
 

@@ -81,7 +81,7 @@ def piece(size_t keys=0, size_t full=0):
     return was
 
 
-cdef int WATCHED = 0  # contexts in which somebody wants to be told how far batches have come
+cdef int WATCHED = 0  # contexts in which a caller watches the progress of batches
 cdef object REPORT = None
 
 
@@ -92,13 +92,13 @@ def watched(int change):
 
 
 def tell_progress_to(current):
-    """current : gives the function that wants to be told of batches of this context, or None."""
+    """current : gives the function that watches batches of this context, or None."""
     global REPORT
     REPORT = current
 
 
 cdef int tell(size_t done, size_t n) except -1:
-    """How far a batch has come, to whoever asked for it in this context."""
+    """Pass the progress of a batch to the function that watches this context."""
     report = REPORT()
     if report is not None:
         report(done, n)

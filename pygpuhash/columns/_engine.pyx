@@ -81,6 +81,17 @@ cdef void release_array(object capsule) noexcept:
     free(a)
 
 
+cdef ArrowArray piece_of(const ArrowArray *whole, int64_t done, int64_t most) noexcept nogil:
+    """The next rows of a column, `most` at most, of which `done` were served."""
+    cdef ArrowArray part = whole[0]
+    if whole.length > most and whole.release != NULL:
+        part.offset += done
+        part.length = min(most, whole.length - done)
+        if part.null_count != 0:
+            part.null_count = -1  # not counted
+    return part
+
+
 cdef void keep_schema(ArrowSchema *schema) noexcept nogil:
     pass  # it is the caller's
 
@@ -248,19 +259,14 @@ cdef class CoreIndex:
     cdef int _serve_chunk(
         self, ArrowSchema *type, ArrowArray *whole, int64_t *to, bint adds, int64_t *passed
     ) except -1:
-        cdef int64_t most = PIECE if type.dictionary == NULL else DICTIONARY_PIECE
+        cdef int64_t most = DICTIONARY_PIECE if has_dictionary(type) else PIECE
         cdef int64_t done = 0
         cdef ArrowArray part
         cdef gpuhash_error err
         cdef gpuhash_status status
         cdef gpuhash_index *index = self.handle
         while True:
-            part = whole[0]
-            if whole.length > most and whole.release != NULL:
-                part.offset += done
-                part.length = min(most, whole.length - done)
-                if part.null_count != 0:
-                    part.null_count = -1  # not counted
+            part = piece_of(whole, done, most)
             start(&err)
             with nogil:
                 if adds:
@@ -402,12 +408,7 @@ def hash_rows(schema, list chunks, uint32_t bits, uint64_t seed, threads, Array 
         whole = <ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")
         done = 0
         while True:
-            part = whole[0]
-            if whole.length > most and whole.release != NULL:
-                part.offset += done
-                part.length = min(most, whole.length - done)
-                if part.null_count != 0:
-                    part.null_count = -1  # not counted
+            part = piece_of(whole, done, most)
             start(&err)
             with nogil:
                 status = gpuhash_hash_rows(type, &part, bits, seed, own_threads, to, &err)

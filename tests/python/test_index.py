@@ -291,25 +291,7 @@ def test_merge_in_pieces(small_pieces):
 # ---- threads and signals ---------------------------------------------------------------------------------------------
 
 
-def in_threads(work, n):
-    errors = []
-
-    def run(i):
-        try:
-            work(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    assert not errors, errors
-
-
-def test_threads_add_and_each_key_is_new_once():
+def test_threads_add_and_each_key_is_new_once(in_threads):
     index = gh.Index(str)
     words = [f"word {i}" for i in range(3000)]
     found = [None] * 4
@@ -325,7 +307,7 @@ def test_threads_add_and_each_key_is_new_once():
     assert all((ids == found[0][0]).all() for ids, _ in found)
 
 
-def test_threads_merge_crosswise():
+def test_threads_merge_crosswise(in_threads):
     pair = [gh.Index(range(2000)), gh.Index(range(1000, 4000))]
 
     def work(i):

@@ -568,32 +568,14 @@ def test_copies_and_children_are_refused(text):
 # ---- threads ---------------------------------------------------------------------------------------------------------
 
 
-def in_threads(work, n):
-    errors = []
-
-    def run(i):
-        try:
-            work(i)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    assert not errors, errors
-
-
-def test_threads_that_insert_count_each_word(text):
+def test_threads_that_insert_count_each_word(text, in_threads):
     words = [f"word {i % 97}" for i in range(2000)]
     in_threads(lambda i: [text.accumulate(words[j::7]) for j in range(7)], 4)
     assert len(text) == 97
     assert text.get(words[:97]).sum() == 4 * 2000
 
 
-def test_no_call_sees_another_keys_value(text, eager):
+def test_no_call_sees_another_keys_value(text, eager, in_threads):
     """Beside erases, compactions and clear, a key has its own value or none."""
     words = [f"word {i}" for i in range(60)]
     values = np.arange(100, 160)
@@ -626,7 +608,7 @@ def test_no_call_sees_another_keys_value(text, eager):
     assert len(text) == 0
 
 
-def test_clear_beside_readers(text):
+def test_clear_beside_readers(text, in_threads):
     done = threading.Event()
 
     def work(i):
