@@ -45,6 +45,10 @@ def check(dtype: np.dtype[Any], what: str) -> None:
     """Refuse a dtype whose bits are not all an element's own, or not a multiple of 4 bytes."""
     if dtype.hasobject:
         raise TypeError(f"{what}={dtype} holds Python objects, which have no bits: use numbers or bytes")
+    if dtype.kind == "V" and not issubclass(dtype.type, np.void):
+        raise TypeError(
+            f"{what}={dtype} is a type of {dtype.type.__module__}, not of numpy: pass a wider one, 'float32' or 'int8'"
+        )
     if dtype.kind == "V" and dtype.names is None and dtype.subdtype is None:
         raise TypeError(f"{what}={dtype} has no fields: pass for example ('u4', {max(dtype.itemsize // 4, 1)})")
     base = base_and_shape(dtype)[0]

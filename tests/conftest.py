@@ -52,6 +52,8 @@ def pytest_xdist_auto_num_workers():
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     for item in items:
+        if SIZES and (usual := item.get_closest_marker("usual_sizes")):
+            item.add_marker(pytest.mark.skip(f"of the usual sizes only: {usual.args[0]}"))
         if item.get_closest_marker("gpu") or item.get_closest_marker("gpu2"):
             item.add_marker(pytest.mark.xdist_group("gpu"))  # one process at a time has a device's memory
 

@@ -25,6 +25,7 @@ def load(t: gh.Table) -> float:
     return len(t) / t.info["slots"]
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 @pytest.mark.parametrize("options", [{}, {"bucket": 32, "stash": 0}, {"segment": "whole"}, {"threads": 2, "ways": 3}])
 @pytest.mark.parametrize("by_execute", [False, True])
 def test_memory_goes_with_the_keys(options: dict, by_execute: bool) -> None:
@@ -53,6 +54,7 @@ def test_memory_goes_with_the_keys(options: dict, by_execute: bool) -> None:
         assert (values == keys).all()
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 def test_a_step_merges_few_segments() -> None:
     """Batch by batch the table gives back what the batch has freed, not half of it at once."""
     keys = draw(600_000)
@@ -68,6 +70,7 @@ def test_a_step_merges_few_segments() -> None:
         assert np.count_nonzero(parts) > 10
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 @pytest.mark.parametrize("n", [700, 30_000, 200_000, 500_000])
 def test_it_never_flutters(n: int) -> None:
     """Keys that come and go around the load at which it contracts, and around that at which it grows."""
@@ -119,6 +122,7 @@ def test_or_not_at_all(options: dict) -> None:
         assert t.nbytes == size
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 def test_a_lower_threshold() -> None:
     keys = draw(300_000)
     with table(0, contract=0.1) as t:
@@ -168,6 +172,7 @@ def test_many_threads_erase() -> None:
         assert t.nbytes < size / 10
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 @pytest.mark.parametrize(("most", "contract"), [(0.5, "0.25"), (0.3, "0.25"), (0.9, "0.1")])
 def test_it_contracts_far_below_the_load_that_it_grows_at(most: float, contract: str) -> None:
     """At no more than 0.3 of `max_load_factor`, whatever `contract` says; 0.01 for the keys of a step."""

@@ -108,6 +108,7 @@ def test_price_of_the_protocol(tmp_path: Path) -> None:
             assert row["M_per_s"] > 0
 
 
+@pytest.mark.usual_sizes("the figure expects the memory that usual pieces give back")
 def test_resizing(tmp_path: Path) -> None:
     record = figure("resizing", tmp_path, "--n", "1000000")
     for segment, line in zip(("auto", "whole"), record["summary"], strict=True):

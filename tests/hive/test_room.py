@@ -59,6 +59,7 @@ def test_overfull_table_keeps_what_it_took() -> None:
         t.check()
 
 
+@pytest.mark.usual_sizes("the load that is reached depends on the length of searches")
 @pytest.mark.parametrize("claim", ["swap", "commit"])
 def test_loads_by_the_steps_that_an_insert_may_use(claim: str) -> None:
     """Without evictions and stash a key has its two buckets; each of them lets it go further, and nothing is lost."""
@@ -235,6 +236,7 @@ def test_a_rebuild_that_finds_no_room_for_all_takes_more(key: str) -> None:
         t.check()
 
 
+@pytest.mark.usual_sizes("the load that is reached depends on the length of searches")
 def test_a_stash_that_is_too_small_for_what_is_in_it_stays_as_it_was() -> None:
     """Shrinking to fewer segments wants a smaller stash, and keys whose buckets are all full have no other place."""
     with table(200_000, seed=3, grow=True, contract=0) as t:

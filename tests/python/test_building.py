@@ -86,6 +86,7 @@ def fill(keys: np.ndarray, **options: object) -> float:
         return t.stats()["fill"]
 
 
+@pytest.mark.usual_sizes("which batches are built at once depends on the length of pieces")
 def test_large_batches_are_built_at_once_unless_told_otherwise() -> None:
     keys = np.random.default_rng(1).permutation(20_000).astype("u4")
     dense = 13 / 14
@@ -95,6 +96,7 @@ def test_large_batches_are_built_at_once_unless_told_otherwise() -> None:
     assert fill(keys[:1000], build="always") == pytest.approx(dense, abs=0.02)
 
 
+@pytest.mark.usual_sizes("which batches are built at once depends on the length of pieces")
 def test_batches_that_are_small_beside_the_table_are_not() -> None:
     keys = np.random.default_rng(2).permutation(80_000).astype("u4")
     with gh.Table("skiplist", key_dtype="u4", value_dtype="u4", device="cpu", capacity=200_000, chunk=16) as t:

@@ -104,6 +104,7 @@ def test_elements_without_room(name: str, threads: int) -> None:
         t.check()
 
 
+@pytest.mark.usual_sizes("which batches are divided depends on the length of pieces")
 @pytest.mark.parametrize("refuses", [False, True])
 @pytest.mark.parametrize("name", BACKENDS)
 def test_without_scratch_memory(name: str, refuses: bool) -> None:
@@ -158,6 +159,7 @@ def asked(memory: Memory, call, *args) -> int:
     return memory.asked - before
 
 
+@pytest.mark.usual_sizes("which batches are divided depends on the length of pieces")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_which_batches_of_hive_are_divided(threads: int) -> None:
     n = 1 << 20
@@ -184,6 +186,7 @@ def test_which_batches_of_hive_are_divided(threads: int) -> None:
         t.check()
 
 
+@pytest.mark.usual_sizes("which batches are divided depends on the length of pieces")
 @pytest.mark.parametrize(
     ("options", "divided"),
     [({}, 1), ({"parts": "never"}, 0), ({"segment": "whole"}, 0), ({"capacity": 8 << 20}, 0)],

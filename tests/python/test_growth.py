@@ -145,6 +145,7 @@ def test_shrink_with_nothing_to_gain_does_nothing(structure):
         assert (t.find(keys[n * 3 // 4 :])[0] == keys[n * 3 // 4 :]).all()
 
 
+@pytest.mark.usual_sizes("how far a table grows depends on the length of its pieces")
 def test_shrink_never_enlarges():
     """Without a stash 30,000 keys find no place in as many slots, and the next size is more than there is."""
     keys = np.arange(30_000, dtype=np.uint64)
@@ -173,6 +174,7 @@ def test_a_table_that_was_shrunk_is_not_overfilled(structure):
             assert len(t) <= t.capacity
 
 
+@pytest.mark.usual_sizes("how far a table grows depends on the length of its pieces")
 def test_a_batch_far_larger_than_its_table_takes_few_steps():
     with table("linear_probe", capacity=64, threads=1) as t:
         t.insert(np.arange(4000), 1)
@@ -421,6 +423,7 @@ class LittleMemory(UsedMemory):
         super().deallocate(address, nbytes, alignment, stream)
 
 
+@pytest.mark.usual_sizes("how far a table grows depends on the length of its pieces")
 @pytest.mark.parametrize(("structure", "most"), [("linear_probe", 2.6), ("stadium", 2.6), ("hive", 3.4)])
 def test_where_there_is_no_memory_to_double_a_table_grows_by_less(structure, most):
     """The old storage and a new one of twice its size do not fit, but one that is a little larger."""

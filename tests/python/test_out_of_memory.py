@@ -135,6 +135,7 @@ def test_a_refusal_costs_what_a_find_costs(structure, memory):
         assert least(lambda: refused(lambda: t.insert(new[:1], 1))) < 0.02
 
 
+@pytest.mark.usual_sizes("each piece may grow the table")
 def test_a_call_asks_for_memory_a_few_times(backend, memory):
     """However many elements find no room."""
     t, here = full(backend, memory)

@@ -254,6 +254,7 @@ def test_growth_in_the_middle(kind: str, threads: int, way: dict) -> None:
         assert stats["slots"] <= 6 * max(len(np.unique(keys)), 1024)
 
 
+@pytest.mark.usual_sizes("how often a table grows depends on the length of its pieces")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 @pytest.mark.parametrize("kind", ["uniform", "numbers", "late", "early"])
@@ -550,6 +551,7 @@ def test_a_sum_of_few_keys_that_has_become_large_waits_for_nobody(dtype: str) ->
         assert t[7] / most == pytest.approx(parts.sum() - 0.95, rel=1e-4)
 
 
+@pytest.mark.usual_sizes("how often a table grows depends on the length of its pieces")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 @pytest.mark.parametrize("structure", BACKENDS)
@@ -582,6 +584,7 @@ def test_few_keys_of_each_thread_that_are_many_together() -> None:
         assert len(t) == 6000 <= t.capacity
 
 
+@pytest.mark.usual_sizes("how often a table grows depends on the length of its pieces")
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
 def test_room_for_those_of_few_keys_that_are_new(dtype: str) -> None:
     """No less, or the table would grow twice, and not for those that are there."""

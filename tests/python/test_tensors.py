@@ -98,8 +98,17 @@ def test_torch_tensors_that_are_refused(torch, make, words):
             table.find(make(torch))
         with pytest.raises(TypeError, match=words.replace("keys", "values")):
             gh.Table(value_dtype="float32", device="cpu").insert([1, 2, 3], make(torch))
-    with pytest.raises(TypeError, match=r"key_dtype=torch.bfloat16 is not a dtype"):
+    with pytest.raises(TypeError, match=r"key_dtype=(torch.bfloat16 is not a dtype|bfloat16 is a type of ml_dtypes)"):
         gh.Table(key_dtype=torch.bfloat16, device="cpu")
+
+
+def test_numbers_that_numpy_alone_does_not_have():
+    types = pytest.importorskip("ml_dtypes")
+    for dtype in (types.bfloat16, types.float8_e4m3fn, types.int4):
+        with pytest.raises(TypeError, match=f"value_dtype={dtype.__name__} is a type of ml_dtypes.*pass a wider one"):
+            gh.Table(value_dtype=dtype, device="cpu")
+    with pytest.raises(TypeError, match=r"values have dtype bfloat16.*pass values.astype\('float32'\)"):
+        gh.Table(value_dtype="float32", device="cpu").insert([1, 2, 3, 4], np.arange(4).astype(types.bfloat16))
 
 
 # ---- JAX -------------------------------------------------------------------------------------------------------------
