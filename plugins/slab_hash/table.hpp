@@ -113,7 +113,6 @@ class slab_hash_table final : public table {
   }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
-  bool limit_is_firm() const override { return false; }
   // As many keys as there are units for. To find out takes some tenths of a millisecond.
   uint64_t capacity(uint64_t live) override {
     const uint64_t units = layout_.heap.capacity(), buckets = layout_.buckets;

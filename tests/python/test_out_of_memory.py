@@ -7,7 +7,7 @@ import pytest
 
 import pygpuhash as gh
 
-FIRM = ["linear_probe", "stadium", "hive"]  # take no more keys than their limit
+FIRM = ["linear_probe", "stadium", "hive", "slab_hash"]  # take no more keys than their limit
 MANY = 300_000
 
 
@@ -132,7 +132,22 @@ def test_a_refusal_costs_what_a_find_costs(structure, memory):
 
         finds = least(lambda: t.find(new))
         assert least(lambda: refused(lambda: t.insert(new, new))) < 20 * finds + 0.02
-        assert least(lambda: refused(lambda: t.insert(new[:1], 1))) < 0.02
+        one = spread(len(here) + MANY, 1)
+        assert least(lambda: refused(lambda: t.insert(one, 1))) < 0.02
+
+
+def test_a_table_that_could_never_grow_refuses_as_fast(backend, memory):
+    """Of a batch far larger than the table: 11 buckets of slab_hash took all units of its heap, a hundred in a chain."""
+    new = spread(0, 1_000_000)
+    with make(backend, memory) as t:
+        memory.refused = True
+        start = time.process_time()
+        status = refused(lambda: t.insert(new, new))
+        assert time.process_time() - start < 1
+        assert len(t) == (status == 1).sum() > 0
+        start = time.process_time()
+        assert t.contains(new).sum() == len(t)
+        assert time.process_time() - start < 1
 
 
 @pytest.mark.usual_sizes("each piece may grow the table")
