@@ -154,7 +154,8 @@ inline bool table::gains_by_order(const request& q) {
   if (q.n < estimate_sample || distinct_keys(q, estimate_sample).most < estimate_sample - estimate_sample / 8)
     return false;
   uint64_t present = 0;
-  return count_present(q, nullptr, few_elements, &present, nullptr) == GPUHASH_OK && present < few_elements / 2;
+  const size_t few = q.n < few_elements ? q.n : few_elements;
+  return count_present(q, nullptr, few, &present, nullptr) == GPUHASH_OK && present < few / 2;
 }
 
 inline void table::serve_in_order(const request& q, totals* sum) {

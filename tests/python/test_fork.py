@@ -222,6 +222,7 @@ def test_a_driver_that_the_parent_has_initialised(cuda) -> None:
         fail()
 
 
+@pytest.mark.usual_sizes("small batches of host arrays take one slot where a piece is long")
 def test_memory_of_a_gpu_is_the_parents(cuda) -> None:
     """Whatever ends in a child: the driver of the parent is not called there, and its memory stays."""
     keys = np.arange(1000, dtype=np.uint64)
