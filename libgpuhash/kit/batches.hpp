@@ -199,7 +199,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     serve(p, turn);
     return GPUHASH_OK;
   }
-  if (stays_within_limit(*grown) && p.q.n > refused_slice) p.q.n = refused_slice;
+  if (*grown != GPUHASH_OK && p.q.n > refused_slice) p.q.n = refused_slice;
   // A retry has to know which elements to leave alone.
   uint8_t few[few_elements];
   scratch many(*this, p.q.status || p.q.n <= few_elements ? 0 : p.q.n < status_part ? p.q.n : status_part, nullptr);
@@ -209,7 +209,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     p.q.status = many.get() ? many.as<uint8_t>() : few;
   }
   for (;;) {
-    if (stays_within_limit(*grown)) return poisoned_ ? *grown : serve_within_limit(p, err);
+    if (*grown != GPUHASH_OK) return poisoned_ ? *grown : serve_within_limit(p, err);
     {
       const host_turn turn(host_gate_, may_be_alone);
       room_ledger::claim c;
@@ -241,7 +241,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
 
 inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
   // Where growth has failed the call has to know what became of the rest.
-  if (growing && stays_within_limit(*grown)) return run_alone(p, growing, look, grown, err);
+  if (growing && *grown != GPUHASH_OK) return run_alone(p, growing, look, grown, err);
   const bool claims = growing && *grown == GPUHASH_OK;
   look |= growing && !claims;
   scratch counters(*this, look ? sizeof(header::batch) : 0, p.q.stream);
@@ -268,8 +268,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
       if (!c.granted) return GPUHASH_OK;
       p.q.n = size_t(c.n);
     } else if (config_.grow) {
-      if (adds(p.q.kind)) doubt();
-      c = room_.take_all_the_same(adds(p.q.kind) ? p.q.n : 0);
+      c = room_.take_nothing();
     }
     *ran = true;
     if (const gpuhash_status s = queue(p, counters, false, err)) return s;
@@ -308,7 +307,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     if (!sure) doubt();  // nobody counts what this part takes
   }
   // A retry has to know which elements to leave alone.
-  const bool refused = growing && stays_within_limit(*grown);
+  const bool refused = growing && *grown != GPUHASH_OK;
   std::optional<scratch> many;
   if (growing && !p.q.status) {
     const size_t most = refused ? refused_slice : status_part;

@@ -3,8 +3,7 @@
 // A batch claims room before it runs and settles when it is known what it used; the rest goes back. When nothing runs, a
 // recount replaces all of this by what the table itself says.
 //
-//   R1  used + claimed <= limit, unless the table could not grow and has no firm limit: what is left is never given out
-//       twice.
+//   R1  used + claimed <= limit, also of a table that could not grow: what is left is never given out twice.
 //   R2  A batch that runs beside others adds no more than it has claimed; or else every element of it that finds no room
 //       is known when its call ends, and is tried again after the table has grown.
 //   R3  A recount counts what every claim before it has used. Settling such a claim changes nothing.
@@ -36,11 +35,10 @@ class room_ledger {
   }
   // As much of n as there is left.
   claim take_rest(uint64_t n) { return n ? take(n, 1) : claim{}; }
-  // For a batch that runs although there is no room, because the table could not grow: nobody else may count on what it
-  // takes. With 0 for one that adds nothing: what it gives back is counted once (R3).
-  claim take_all_the_same(uint64_t n) {
+  // For a batch that adds nothing: what it gives back is counted once (R3).
+  claim take_nothing() {
     std::lock_guard<kit_mutex> lock(mutex_);
-    return claimed(n);
+    return claimed(0);
   }
   void settle(const claim& c, uint64_t used) {
     std::lock_guard<kit_mutex> lock(mutex_);

@@ -91,10 +91,7 @@ class table {
   virtual uint64_t cells() const = 0;       // for collect
   virtual uint32_t line_cells() const = 0;  // cells that share a cache line, and neighbours of which may
   virtual uint64_t bytes() const = 0;
-  virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow
-  // Does a table that wants to grow, and gets no memory, take no more keys than limit()? In open addressing the searches of a
-  // fuller table are long. In chains and chunks they are not, and the heap or the pool says which keys find no room.
-  virtual bool limit_is_firm() const { return true; }
+  virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow; it takes no more if it cannot
   // Of a table that holds so many keys: how many reserve() need not make room for.
   virtual uint64_t capacity(uint64_t live) {
     (void)live;
@@ -389,7 +386,6 @@ class table {
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);
   gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
-  bool stays_within_limit(gpuhash_status grown) const { return grown != GPUHASH_OK && limit_is_firm(); }
   gpuhash_status queue(part& p, totals* counters, bool held, gpuhash_error* err);
   int queue_by_parts(const request& q, bool held, bool* queued);
   gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);

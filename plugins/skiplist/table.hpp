@@ -81,7 +81,6 @@ class skiplist_table final : public table {
     return uint64_t(pool_.layout.capacity - pool_.layout.levels + 1) * per_chunk_;
   }
   uint64_t limit() const override { return pool_.limit; }
-  bool limit_is_firm() const override { return false; }
   uint64_t bytes() const override {
     uint64_t all = pool_.shared.bytes;
     for (const block& b : pool_.segment) all += b.bytes;

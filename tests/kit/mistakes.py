@@ -167,16 +167,10 @@ MISTAKES = [
     Mistake("claims not counted", ROOM, "claimed_ += c.n;", left_out("claimed_ += c.n;")),
     Mistake("use not counted", ROOM, "c.n;\n    used_ += used;", "c.n;\n    used_ += PLANTED ? 0 : used;"),
     Mistake(
-        "what runs without room is not claimed",
-        BATCHES,
-        "take_all_the_same(adds(p.q.kind) ? p.q.n : 0);",
-        "take_all_the_same(adds(p.q.kind) && !PLANTED ? p.q.n : 0);",
-    ),
-    Mistake(
         "what erasures give back is counted twice",
         BATCHES,
-        "c = room_.take_all_the_same(",
-        "if (!PLANTED || adds(p.q.kind)) c = room_.take_all_the_same(",
+        "c = room_.take_nothing(",
+        "if (!PLANTED) c = room_.take_nothing(",
     ),
     Mistake("old claims settled", ROOM, "c.recounts != recounts_", "(!PLANTED && c.recounts != recounts_)"),
     Mistake("recount keeps the claims", ROOM, "claimed_ = 0;\n    ++", "if (!PLANTED) claimed_ = 0;\n    ++"),
@@ -584,9 +578,9 @@ MISTAKES = [
     # without memory to grow
     Mistake(
         "without memory the limit is the last slot",
-        TABLE,
-        "return grown != GPUHASH_OK && limit_is_firm();",
-        "return grown != GPUHASH_OK && limit_is_firm() && !PLANTED;",
+        BATCHES,
+        "if (*grown != GPUHASH_OK) return poisoned_ ? *grown : serve_within_limit(p, err);",
+        "if (!PLANTED && *grown != GPUHASH_OK) return poisoned_ ? *grown : serve_within_limit(p, err);",
     ),
     Mistake(
         "keys beyond the room there is",

@@ -81,6 +81,7 @@ def test_there_is_room_for_as_many_as_asked(backend, load):
             assert grown.capacity >= n
 
 
+@pytest.mark.usual_sizes("how often a table is rebuilt depends on the length of its pieces")
 def test_what_is_as_small_as_can_be_is_not_rebuilt(backend):
     with gh.Table(backend, device="cpu", threads=1, capacity=100_000) as table:
         table.insert(KEYS, KEYS)

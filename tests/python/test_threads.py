@@ -208,6 +208,7 @@ def test_closing_while_others_work(backend):
         assert not memory.held  # the last call that was under way has freed the table
 
 
+@pytest.mark.usual_sizes("a thread that spins has the interpreter after each short piece")
 def test_the_gil_is_released(backend):
     """Another thread gets on in the middle of one call; tried a few times, since a busy machine may not let it run."""
     n = 1 << 22

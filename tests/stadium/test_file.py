@@ -66,6 +66,7 @@ def crashed_system(path):
     patch(path, BOOT, b"another boot".ljust(40, b"\0"))
 
 
+@pytest.mark.usual_sizes("how many slots a file grows by depends on the length of pieces")
 @pytest.mark.parametrize("ticket", [16, 8, 4, 2])
 @pytest.mark.parametrize("value_dtype", ["i8", ("u4", 16), None])
 def test_reopened_by_its_path(path, ticket, value_dtype):
