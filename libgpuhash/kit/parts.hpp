@@ -1,4 +1,4 @@
-// Large batches by parts of the table (drive/cuda_parts.cuh), as a table's host code sees them.
+// Large batches by parts of the table (drive/bulk), as a table's host code sees them.
 #pragma once
 #include <stdint.h>
 

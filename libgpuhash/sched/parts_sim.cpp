@@ -1,4 +1,4 @@
-// Large batches by parts of the table, as a model of its own: what drive/cuda_parts.cuh makes of a batch, step by step,
+// Large batches by parts of the table, as a model of its own: what drive/bulk makes of a batch, step by step,
 // by tiles that the explorer interleaves.
 //
 // An operation that ends in p is an element of such a batch; the first ones of all tiles are one batch, the second ones

@@ -1,4 +1,4 @@
-// hive: large batches by parts of the table (drive/cuda_parts.cuh). A part is a segment, in which all buckets of its keys lie.
+// hive: large batches by parts of the table (drive/bulk/bulk.cuh). A part is a segment, in which all buckets of its keys lie.
 //
 // A block copies its segment and that one's filter into its memory, carries out its elements there, and writes both back. The
 // table is held exclusively, so that locks have nothing to say. Of elements that add, as of linear_probe's:
@@ -17,7 +17,7 @@
 //   H6      who is added takes its own tombstone in its home before any other slot
 //   H7      who is nowhere is added by one element at a time, and nobody looks for keys while others move
 #pragma once
-#include "libgpuhash/drive/cuda_parts.cuh"
+#include "libgpuhash/drive/bulk/bulk.cuh"
 #include "ops.hpp"
 #include "tile.cuh"
 

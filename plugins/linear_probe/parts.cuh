@@ -1,7 +1,7 @@
-// linear_probe: what the driver of large batches has to know (drive/cuda_parts.cuh). How a part is a table of its own is in
+// linear_probe: what the driver of large batches has to know (drive/bulk/bulk.cuh). How a part is a table of its own is in
 // parts.hpp.
 #pragma once
-#include "libgpuhash/drive/cuda_parts.cuh"
+#include "libgpuhash/drive/bulk/bulk.cuh"
 #include "parts.hpp"
 
 GH_BEGIN

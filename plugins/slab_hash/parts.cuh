@@ -1,4 +1,4 @@
-// slab_hash: large batches by parts of the table (drive/cuda_parts.cuh). A part is a run of buckets with their chains.
+// slab_hash: large batches by parts of the table (drive/bulk/bulk.cuh). A part is a run of buckets with their chains.
 //
 // A block copies the base slabs of its buckets, and then the slabs behind them, into its memory. A chain is there what it is
 // in the table, slab after slab, so that a place in it is a number. Of elements that add, as of linear_probe's:
@@ -16,7 +16,7 @@
 //   S2      places are taken in the order of the chain, and what step 2 drops is filled by the last one
 //   S4, S5  nobody else has the table: a link that is taken back was seen by this block alone
 #pragma once
-#include "libgpuhash/drive/cuda_parts.cuh"
+#include "libgpuhash/drive/bulk/bulk.cuh"
 #include "ops.hpp"
 
 GH_BEGIN

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "plugins" / "slab_hash"
-SOURCE, DRIVER = SOURCES / "parts.cuh", ROOT / "libgpuhash" / "drive" / "cuda_parts.cuh"
+SOURCE, BULK = SOURCES / "parts.cuh", ROOT / "libgpuhash" / "drive" / "bulk"
 VARIABLE = "GPUHASH_MISTAKE"
 FLAGS = ["-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-Wno-unknown-pragmas"]
 # The driver in small, as tests/warp has it, with parts of few buckets and few elements of a thread at a time.
@@ -64,7 +64,7 @@ MISTAKES = [
         "declined and served by nobody",
         "w.found->divided = w.found->divided_first = 0;",
         "w.found->divided = 0, w.found->divided_first = PLANTED;",
-        DRIVER,
+        BULK / "sample_table.cuh",
     ),
     # the image
     swapped("slots in use forgotten", "had << had_at | had", "had"),
@@ -133,7 +133,7 @@ MISTAKES = [
         "slow is dropped",
         "d = op.slow(tile, t, j, true)",
         "d = PLANTED ? verdict::done : op.slow(tile, t, j, true)",
-        DRIVER,
+        BULK / "one_lane.cuh",
     ),
 ]
 
