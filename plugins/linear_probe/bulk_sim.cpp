@@ -17,8 +17,8 @@
 // elements are carried out by ops.hpp. What the kernels have besides is left to tests on emulated warps: placing by
 // counting, passes, samples, and dividing for a second time what is left.
 #include "libgpuhash/sched/batch_gate.hpp"
-#include "plugins/linear_probe/parts.hpp"
-#include "plugins/linear_probe/sim_table.hpp"
+#include "parts.hpp"
+#include "sim_table.hpp"
 
 namespace gpuhash::sim {
 namespace {
