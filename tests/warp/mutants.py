@@ -13,6 +13,7 @@ HIVE = "plugins/hive/ops.hpp"
 MEANING, DEVICE = "libgpuhash/kit/meaning.hpp", "libgpuhash/kit/cuda_device.cuh"
 ENGINE = "libgpuhash/kit/engine.hpp"
 LINEAR_PARTS = "plugins/linear_probe/parts.hpp"
+POLICY, IMAGE = "libgpuhash/drive/bulk/policy.hpp", "libgpuhash/drive/bulk/image.cuh"
 # Large batches.
 BULK, COMBINE, COMBINE_ALL, COMBINE_PARTITIONS, COUNT_SLOTS, FAILED, FREQUENT = (
     "libgpuhash/drive/bulk/" + name + ".cuh"
@@ -121,39 +122,39 @@ MUTANTS = [
     Mutant("absent-is-looked-for", HOMES, "if (left) left = !Op::absent(t, kd, k, home);", "left = false;"),
     Mutant("counted-by-value", HOMES, "if constexpr (Op::fixed_kind == count) res.value = 1;", ";"),
     # batches by parts of the table
-    Mutant("sums-of-the-first-block", PARTITION, "no_operand_of<typename F::value>(j)", "w.joined[i]"),
+    Mutant("sums-of-the-first-block", PARTITION, "no_operand_of<value>(j)", "w.combined[i]"),
     Mutant("bin-one-longer", PARTITION, "i >= (first + bin + 1) * room", "i > (first + bin + 1) * room"),
     Mutant("full-bin-unnoticed", PARTITION, "in_bin + own > room", "in_bin > room"),
     Mutant("full-bin-dropped", WORK, "*n < room ? *n : room", "*n <= room ? *n : 0"),
     Mutant(
         "bin-of-the-whole",
         PARTITION,
-        "u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first",
-        "u32(Parts::group_of(t, F::key_of(e)) >> group_shift)",
+        "u32(Partitions::group_of(t, F::key_of(e)) >> group_shift) - first",
+        "u32(Partitions::group_of(t, F::key_of(e)) >> group_shift)",
     ),
     Mutant("bins-overlap", PARTITION, "atomicAdd(to.n + first + me, own)", "atomicAdd(to.n + first + me, 0u)"),
     Mutant("staged-over-each-other", PARTITION, "before += i < warp ? here.of_warp[i] : 0;", "before += 0;"),
     Mutant("number-of-another", PARTITION, "Second ? w.bin.at[x] : number_at(w, x)", "number_at(w, x)"),
-    Mutant("leaves-its-part", SERVE, "Parts::left(op)", "lacks_room(op.res.status)"),
-    Mutant("left-is-dropped", REST, "w.again && !w.found->joins ? *list.n : 0", "0"),
+    Mutant("leaves-its-part", SERVE, "Partitions::left(op)", "lacks_room(op.res.status)"),
+    Mutant("left-is-dropped", REST, "w.again && !w.found->combines ? *list.n : 0", "0"),
     Mutant("left-twice", REST, "w.found->divided ? w.rest : w.source", "w.source"),
-    Mutant("part-not-written", SERVE, "cuda_mem::store_row(t.slots + begin + i, some.w);", "(void)some;"),
-    Mutant("usual-is-assumed", COUNT_SLOTS, "status && answer != usual", "false"),
-    Mutant("contents-unseen", PLAN, "q.added > slots / nearly_empty_share", "false"),
-    Mutant("repeats-unseen", SAMPLE, "repeats < few_repeats", "true"),
-    Mutant("few-for-many-slots", PLAN, "slots / Parts::least_share * (w.n < Parts::least ? 2 : 1)", "0"),
+    Mutant("part-not-written", SERVE, "copy_to_table<F, serve_threads>(t.slots + begin, slots, size);", ";"),
+    Mutant("usual-is-assumed", COUNT_SLOTS, "status && answer != default_status", "false"),
+    Mutant("contents-unseen", POLICY, "b.added > b.slots / nearly_empty_share", "false"),
+    Mutant("repeats-unseen", POLICY, "s.repeats < few_repeats", "true"),
+    Mutant("few-for-many-slots", POLICY, "b.slots / p.least_share * (b.elements < p.least ? 2 : 1)", "0"),
     Mutant(
         "never-for-auto",
-        PLAN,
-        "q.kind != erase && at_least(has_contents ? Parts::least : Parts::least_sums(true, false))",
-        "q.kind == accumulate && at_least(Parts::least)",
+        POLICY,
+        "b.kind != erase && enough(has_contents ? p.least : p.least_into_empty)",
+        "b.kind == accumulate && enough(p.least)",
     ),
-    Mutant("joined-say-yes", PARTITION, "if (told) q.status[number_at(w, x)] = u8(no);", ";"),
-    Mutant("leader-of-a-block", PARTITION, "atomicCAS(w.leader + i, nobody, leads)", "(w.leader[i] = leads, nobody)"),
-    Mutant("assigned-by-the-leader", REST, "q.kind == assign && last != nobody ? last : leads", "leads"),
+    Mutant("joined-say-yes", PARTITION, "if (with_statuses) q.status[number_at(w, x)] = u8(no);", ";"),
+    Mutant("leader-of-a-block", PARTITION, "atomicCAS(w.leader + i, none, leads)", "(w.leader[i] = leads, none)"),
+    Mutant("assigned-by-the-leader", REST, "q.kind == assign && last != none ? last : leads", "leads"),
     Mutant("side-keys-of-one", FREQUENT, "frequent_slots + u32(empty_key<Key> - k)", "frequent_slots"),
     Mutant("joined-fail-alone", REST, "w.found->failed = 1;", "w.found->failed = 0;"),
-    Mutant("failed-counted-once", FAILED, "if (slot == nobody || !w.failed[slot]) continue;", "if (true) continue;"),
+    Mutant("failed-counted-once", FAILED, "if (slot == none || !w.failed[slot]) continue;", "if (true) continue;"),
     Mutant("nan-of-nothing", COMBINE, "V(~V(0) >> 1)", "V(0)"),
     Mutant("chunk-without-its-values", ENGINE, "skip(q.values, q.value_bytes)", "q.values"),
     Mutant("chunk-of-the-first-status", ENGINE, "if (q.status) q.status += first;", ";"),
@@ -161,19 +162,26 @@ MUTANTS = [
     Mutant("part-goes-on", LINEAR_PARTS, "part.n_slots = n;", "part.n_slots = n - n / 4;"),
     Mutant("value-added-twice", "plugins/linear_probe/ops.hpp", "go && writing && !won", "go && writing"),
     # batches that are joined as a whole
-    Mutant("missed-are-lost", COMBINE_ALL, "missed |= u32(!joined) << i;", ";"),
-    Mutant("slot-of-another", COMBINE_ALL, "joined = seen == empty_key<key> || seen == k;", "joined = true;"),
-    Mutant("cache-is-dropped", COMBINE_ALL, "serve(from + me < slots && keys[i] != empty_key<key>, keys[i], sums[i]);", ";"),
+    Mutant("missed-are-lost", COMBINE_ALL, "missed |= u32(!combined) << i;", ";"),
+    Mutant("slot-of-another", COMBINE_ALL, "combined = seen == empty_key<key> || seen == k;", "combined = true;"),
+    Mutant(
+        "cache-is-dropped",
+        COMBINE_ALL,
+        "pass_on(from + me < slots && keys[i] != empty_key<key>, keys[i], sums[i]);",
+        ";",
+    ),
     Mutant("sums-from-garbage", COMBINE, "sums[i] = no_operand_of<Value>(j);", "(void)sums[i];"),
     Mutant(
         "joined-fail-unseen",
         COMBINE_ALL,
-        "if (lacks_room(op.res.status)) put_off(w, op.res.status, F::make(k, v), 0);",
+        "if (lacks_room(op.res.status)) defer(w, op.res.status, F::make(k, v), 0);",
         ";",
     ),
-    Mutant("joined-fail-all", FAILED, "has_key<Parts>(t, j, looks, k) || !looks", "!looks"),
-    Mutant("joined-and-divided", SAMPLE, "samples && !joins && (w.again || wanted)", "samples && (w.again || wanted)"),
-    Mutant("left-joined-and-served", REST, "w.again && !w.found->joins", "w.again"),
+    Mutant("joined-fail-all", FAILED, "has_key<Partitions>(t, j, looks, k) || !looks", "!looks"),
+    Mutant(
+        "joined-and-divided", SAMPLE, "samples && !combines && (w.again || wanted)", "samples && (w.again || wanted)"
+    ),
+    Mutant("left-joined-and-served", REST, "w.again && !w.found->combines", "w.again"),
     Mutant("left-joined-from-the-batch", COMBINE_ALL, "(of_left)", "(false)"),
     Mutant(
         "left-of-a-lane",
@@ -192,28 +200,43 @@ MUTANTS = [
     Mutant("full-and-fresh", BULK, "given.added == 0 && done == 0 && !again", "done == 0 && !again"),
     Mutant("fresh-in-each-chunk", BULK, "given.added == 0 && done == 0 && !again", "given.added == 0 && !again"),
     Mutant("fresh-again", BULK, "given.added == 0 && done == 0 && !again", "given.added == 0 && done == 0"),
-    Mutant("chunk-too-far", BULK, "done += w.chunk", "done += part_chunk"),
-    Mutant("large-segment-served", BULK, "!e && w.part_room", "!e"),
+    Mutant("chunk-too-far", BULK, "done += w.slice", "done += slice_at_most"),
+    Mutant("large-segment-served", BULK, "w.partition_room", "true"),
     Mutant("joined-beyond-the-room", COMBINE_PARTITIONS, "append_some(w.rest, some && !fits, e, number);", ";"),
     # parts whose elements are joined
     Mutant("place-of-another", COMBINE, "if (*there || seen == empty_key<Key>) return at;", "return at;"),
     Mutant("without-a-place-dropped", COMBINE_PARTITIONS, "append(w.rest, e[g], number[g]);", ";"),
-    Mutant("large-in-a-part", COMBINE_PARTITIONS, "may_join_first(j, F::value_of(e[g]), log_joined)", "true"),
+    Mutant("large-in-a-part", COMBINE_PARTITIONS, "may_join_first(j, F::value_of(e[g]), log_combined)", "true"),
     Mutant(
         "operand-of-a-part-lost",
         COMBINE_PARTITIONS,
         "join_in_block(sums + at, F::value_of(e[g]), j);",
         "sums[at] = F::value_of(e[g]);",
     ),
-    Mutant("part-as-long-as-before", COMBINE_PARTITIONS, "if (me == 0 && !w.sub_bits) w.part.n[part] = listed;", ";"),
+    Mutant(
+        "part-as-long-as-before",
+        COMBINE_PARTITIONS,
+        "if (me == 0 && !w.sub_bits) w.partition.n[partition] = *listed;",
+        ";",
+    ),
     Mutant("keys-without-their-sums", COMBINE_PARTITIONS, "F::make(keys[i], sums[i])", "F::make(keys[i], value(1))"),
-    Mutant("bin-is-the-part", COMBINE_PARTITIONS, "blockIdx.x >> w.sub_bits", "blockIdx.x"),
-    Mutant("list-beyond-its-room", COMBINE_PARTITIONS, "some && at < w.part_room", "some"),
-    Mutant("bins-stay-where-they-are", COMBINE_PARTITIONS, "!joins && !w.sub_bits", "!joins"),
+    Mutant("bin-is-the-part", COMBINE_PARTITIONS, "blockIdx.x >> a_work.sub_bits", "blockIdx.x"),
+    Mutant("list-beyond-its-room", COMBINE_PARTITIONS, "some && at < w.partition_room", "some"),
+    Mutant("bins-stay-where-they-are", COMBINE_PARTITIONS, "!combines && !w.sub_bits", "!combines"),
     Mutant("lack-in-parts-unseen", FAILED, "w.found->lacking == 0", "true"),
-    Mutant("joined-in-a-part-say-yes", COMBINE_PARTITIONS, "if (there && usual != no) q.status[number[g]] = u8(no);", ";"),
+    Mutant(
+        "joined-in-a-part-say-yes",
+        COMBINE_PARTITIONS,
+        "if (there && default_status != no) q.status[number[g]] = u8(no);",
+        ";",
+    ),
     Mutant("nobody-leads", COMBINE_PARTITIONS, "if (!there) leaders[at] = number[g];", ";"),
-    Mutant("number-of-the-part-lost", COMBINE_PARTITIONS, "if (told) w.part.at[first_of_part + at] = number;", ";"),
+    Mutant(
+        "number-of-the-part-lost",
+        COMBINE_PARTITIONS,
+        "if (with_statuses()) w.partition.at[first_of_partition + at] = number;",
+        ";",
+    ),
     Mutant("put-off-and-forgotten", WORK, "append(w.rest, e, at);", ";"),
     Mutant("absent-say-no", FAILED, "if (q.status) q.status[i] = u8(w.found->lacking);", ";"),
     # values that change in place
@@ -231,10 +254,19 @@ MUTANTS = [
     ),
     # parts that are served by counting
     Mutant("slots-in-use-forgotten", COUNT_SLOTS, "n << had_at | n", "n"),
-    Mutant("groups-of-other-lanes", COUNT_SLOTS, "in_use >> lane & ((1u << lanes) - 1)", "in_use & ((1u << lanes) - 1)"),
+    Mutant(
+        "groups-of-other-lanes", COUNT_SLOTS, "in_use >> lane & ((1u << lanes) - 1)", "in_use & ((1u << lanes) - 1)"
+    ),
     Mutant("contents-not-looked-at", COUNT_SLOTS, "F::key_of(some.w[y]) == k && i + y < many", "false"),
-    Mutant("tombstones-not-looked-at", COUNT_SLOTS, "*dead |= F::key_of(some.w[y]) == dead_key<key>;", "*dead |= false;"),
-    Mutant("present-key-says-yes", COUNT_SLOTS, "tell(x, no);\n        return true;", "tell(x, yes);\n        return true;"),
+    Mutant(
+        "tombstones-not-looked-at", COUNT_SLOTS, "*dead |= F::key_of(some.w[y]) == dead_key<key>;", "*dead |= false;"
+    ),
+    Mutant(
+        "present-key-says-yes",
+        COUNT_SLOTS,
+        "report(x, no);\n        return true;",
+        "report(x, yes);\n        return true;",
+    ),
     Mutant(
         "overflow-of-a-group-dropped",
         COUNT_SLOTS,
@@ -242,7 +274,7 @@ MUTANTS = [
         "if (place >= group_slots()) return true;",
     ),
     Mutant("one-slot-further", COUNT_SLOTS, "slots + first + place", "slots + first + (place ? place - 1 : 0)"),
-    Mutant("twice-inserted", COUNT_SLOTS, "if (twice) end = join_equal(first, had, end, j);", ";"),
+    Mutant("twice-inserted", COUNT_SLOTS, "if (twice) end = combine_equal(first, had, end, j);", ";"),
     Mutant(
         "only-neighbours-compared",
         COUNT_SLOTS,
@@ -259,14 +291,14 @@ MUTANTS = [
     Mutant(
         "home-not-looked-at",
         COUNT_SLOTS,
-        "slot_with(group << group_bits, taken < group_slots() ? taken : group_slots(), k, &dead) != nobody",
+        "slot_with(group << group_bits, taken < group_slots() ? taken : group_slots(), k, &dead) != none",
         "false",
     ),
     Mutant("further-where-it-was-full", COUNT_SLOTS, "(counter >> had_at & had_mask) == group_slots()", "false"),
-    Mutant("further-over-the-end", SERVE, "if (end == further_left) append(w.rest, e, at ? at[x] : 0);", ";"),
-    Mutant("placed-twice", SERVE, "if (end == further_unclear) left |= bit;", "left |= bit;"),
-    Mutant("list-of-others", SERVE, "in_chains ? chained[own] : uint16_t(own)", "uint16_t(own)"),
-    Mutant("list-of-one-round", SERVE, "served < total", "served == 0 && total"),
+    Mutant("further-over-the-end", SERVE, "if (end == overflow_left) leave(e, x);", ";"),
+    Mutant("placed-twice", SERVE, "if (end == overflow_unclear) left.own |= bit;", "left.own |= bit;"),
+    Mutant("list-of-others", SERVE, "left.in_chains ? chained[own] : uint16_t(own)", "uint16_t(own)"),
+    Mutant("list-of-one-round", SERVE, "served < left.total", "served == 0 && left.total"),
     # joined elements
     Mutant("join-any-key", DRIVE, "key[seen] == k", "true"),
     Mutant("join-lost-swap", DRIVE, "before == seen", "true"),
@@ -485,7 +517,7 @@ MUTANTS = [
         "if (v >> 32) atomicAdd(half + 1, u32(v >> 32));",
     ),
     Mutant("halves-of-narrow-sums", DRIVE, "adds_integers(j) && !j.narrow", "adds_integers(j)"),
-    Mutant("large-in-a-bin", PARTITION, "q.kind != accumulate || may_join_first(j, v, log_joined)", "true"),
+    Mutant("large-in-a-bin", PARTITION, "q.kind != accumulate || may_join_first(j, v, log_combined)", "true"),
     Mutant("retries-by-parts", PLAN, "q.only_failed || q.n_there", "q.n_there != nullptr"),
     # a table that moves into another one
     Mutant(

@@ -1,10 +1,12 @@
 // Large batches: combining the operands of equal keys, in the memory of a block.
+//
+// Three kernels do so: divide for frequent keys, combine_all for a whole batch, combine_partitions for a partition.
 #pragma once
 #include "libgpuhash/drive/bulk/work.cuh"
 
 GH_BEGIN
 
-// What changes nothing when it is joined with another operand.
+// The operand that changes nothing when it is combined with another one.
 template <class V>
 GH_FN V no_operand_of(joiner j) {
   if constexpr (sizeof(V) == 8)
@@ -16,11 +18,12 @@ GH_FN V no_operand_of(joiner j) {
   return j.combine == 1 ? V(~least) : least;
 }
 
-// Of 2^28 operands that may be joined none takes the sum out of range where the stored value would have kept it inside.
-inline constexpr u32 log_joined = 28;
-static_assert(part_chunk <= 1u << log_joined);
+// Of 2^28 operands that may be combined none takes the sum out of range where the stored value would have kept it
+// inside.
+inline constexpr u32 log_combined = 28;
+static_assert(slice_at_most <= 1u << log_combined);
 
-// A table of sums in a block's memory.
+// Let a table of sums in a block's memory have no key.
 template <class Key, class Value>
 GH_FN void clear_sums(Key* keys, Value* sums, u32 slots, u32 threads, joiner j) {
   for (u32 i = threadIdx.x; i < slots; i += threads) {
@@ -29,21 +32,21 @@ GH_FN void clear_sums(Key* keys, Value* sums, u32 slots, u32 threads, joiner j) 
   }
 }
 
-inline constexpr u32 joins_unit = 256;
-inline constexpr u32 join_tries = 16;  // places that a key looks at, before its element is left
+inline constexpr u32 combining_unit = 256;
+inline constexpr u32 combine_tries = 16;  // slots that are tried for a key
 
-// The first slots of a table of keys.
+// The slot of key k among the first `slots` of such a table, where it is put if it was not there (*there); or none.
 template <class Key>
 GH_FN u32 place_in_block(Key* keys, u32 slots, Key k, bool* there) {
   u32 at = reduce(u32(mix(Key(k ^ Key(0x2545f491u)))), slots);
-  for (u32 tries = 0; tries < join_tries; ++tries) {
+  for (u32 tries = 0; tries < combine_tries; ++tries) {
     Key seen = static_cast<volatile Key*>(keys)[at];
     if (seen == empty_key<Key>) seen = atomicCAS(keys + at, empty_key<Key>, k);
     *there = seen == k;
     if (*there || seen == empty_key<Key>) return at;
     at = at + 1 == slots ? 0 : at + 1;
   }
-  return nobody;
+  return none;
 }
 
 GH_END

@@ -1,129 +1,165 @@
-// Large batches: equal keys of a partition become one element.
+// Large batches: equal keys of a partition become one element, before the partition is served.
+//
+// A key that is not in the list of frequent keys may still repeat: a key that ten elements name is ten elements of one
+// partition. A block combines them in a table of sums in its own memory, and writes the list of its partition anew. A
+// trial says whether that pays, with the first elements of a few partitions: among m elements of d distinct keys about
+// m^2 / 2d repeat one. Where n elements are fewer than d, most keys have one element.
 #pragma once
 #include "libgpuhash/drive/bulk/combine.cuh"
 
 GH_BEGIN
 
-// What fits no list of frequent keys may still repeat: a key that ten elements name is ten elements of one part. A block
-// joins them in a table of its own memory, and writes the list of its part anew. Whether that pays is seen from the first
-// elements of a few parts: among m elements of d distinct keys about m^2 / 2d repeat one. Where n elements are fewer than d,
-// most of them are of a key of their own.
-
-inline constexpr u32 join_threads = GPUHASH_PART_JOINERS, part_joined_bytes = GPUHASH_PART_JOINED;
-inline constexpr u32 trial_slots = 4 * join_threads;
-template <class F>  // told: with the element that answers for its key
-constexpr u32 part_joined_slots(bool told) {
-  return part_joined_bytes / (sizeof(typename F::key) + sizeof(typename F::value) + (told ? sizeof(u32) : 0));
+inline constexpr u32 combine_threads = GPUHASH_PART_JOINERS, combine_bytes = GPUHASH_PART_JOINED;
+inline constexpr u32 trial_slots = 4 * combine_threads;
+template <class F>  // with statuses a slot also has the element that answers for its key
+constexpr u32 combine_slots(bool with_statuses) {
+  return combine_bytes / (sizeof(typename F::key) + sizeof(typename F::value) + (with_statuses ? sizeof(u32) : 0));
 }
 
-// Where the elements are that are joined: in bins of parts, or in the parts' own lists.
+// The lists whose elements are combined: bins of partitions, or the partitions' own lists.
 template <class F>
-GH_FN const part_list<F>& lists_to_join(const parts_work<F>& w) {
-  return w.sub_bits ? w.bin : w.part;
+GH_FN const element_list<F>& lists_to_combine(const bulk_work<F>& w) {
+  return w.sub_bits ? w.bin : w.partition;
 }
 
-// Looks at some elements of a few lists.
-inline constexpr u32 lists_tried = 64, least_joined = join_threads / 4;
+// The trial.
+inline constexpr u32 lists_tried = 64, least_combined = combine_threads / 4;
 template <class F>
-__global__ void __launch_bounds__(join_threads, 1) try_joining(const __grid_constant__ parts_work<F> w) {
+__global__ void __launch_bounds__(combine_threads, 1) try_combining(const __grid_constant__ bulk_work<F> w) {
   after_the_one_before();
   using key = typename F::key;
   using some_keys = key[trial_slots];
   GH_BLOCK_MEMORY(some_keys, keys);
   if (!w.found->divided) return;
-  const u32 lists = w.sub_bits ? w.bins : w.parts, room = w.sub_bits ? w.bin_room : w.part_room, me = threadIdx.x;
+  const u32 lists = w.sub_bits ? w.bins : w.partitions, room = w.sub_bits ? w.bin_room : w.partition_room,
+            me = threadIdx.x;
   const u32 list = u32(u64(blockIdx.x) * lists / lists_tried);
   const bool again = blockIdx.x && list == u32(u64(blockIdx.x - 1) * lists / lists_tried);
-  const u32 n = count_of(lists_to_join(w).n + list, room);
-  if (again || n < least_joined) return;  // the same for the whole block
-  const u32 looked_at = n / 2 < join_threads ? n / 2 : join_threads;
-  for (u32 i = me; i < trial_slots; i += join_threads) keys[i] = empty_key<key>;
+  const u32 n = count_of(lists_to_combine(w).n + list, room);
+  if (again || n < least_combined) return;  // the same for the whole block
+  const u32 looked_at = n / 2 < combine_threads ? n / 2 : combine_threads;
+  for (u32 i = me; i < trial_slots; i += combine_threads) keys[i] = empty_key<key>;
   __syncthreads();
   bool there = false;
   if (me < looked_at)
-    place_in_block(keys, trial_slots, F::key_of(lists_to_join(w).word[u64(list) * room + me]), &there);
+    place_in_block(keys, trial_slots, F::key_of(lists_to_combine(w).word[u64(list) * room + me]), &there);
   const u32 repeats = sum_of_block(there);
   if (me) return;
-  atomicAdd(w.found->joins_parts, u32(u64(2 * joins_unit) * repeats * n / (u64(looked_at) * looked_at)));
-  atomicAdd(w.found->joins_parts + 1, joins_unit);
+  atomicAdd(&w.found->combining_saves, u32(u64(2 * combining_unit) * repeats * n / (u64(looked_at) * looked_at)));
+  atomicAdd(&w.found->combining_costs, combining_unit);
 }
 
-// A block for each list. What does not pay is only moved from the bins of a part into its list.
+// A block of the kernel `combine_partitions`, for each list. Where combining does not pay, elements only move from the
+// bins of a partition into its list.
 template <class F>
-__global__ void __launch_bounds__(join_threads, 2)
-    join_parts(const __grid_constant__ request q, const __grid_constant__ parts_work<F> w) {
-  after_the_one_before();
+class partition_combiner {
   using key = typename F::key;
   using value = typename F::value;
   using word = typename F::word;
-  constexpr u32 at_once = 2;  // with more of them registers would be spilled
-  GH_DYNAMIC_MEMORY(key, keys);
-  GH_BLOCK_MEMORY(u32, listed);
-  if (!w.found->divided) return;
-  const u32 part = blockIdx.x >> w.sub_bits, me = threadIdx.x;
-  const u32 room = w.sub_bits ? w.bin_room : w.part_room;
-  const part_list<F>& from = lists_to_join(w);
-  const u32 n = count_of(from.n + blockIdx.x, room);
-  const u32 gain = w.found->joins_parts[0], cost = w.found->joins_parts[1];
-  const bool joins = cost && gain >= cost / 4 * 3 && n >= least_joined;  // three elements for four keys
-  if (!joins && !w.sub_bits) return;                                     // the same for the whole block
-  const bool told = w.rest.at;
-  const u32 most = part_joined_slots<F>(told), slots = 2 * n < most ? 2 * n : most;
-  value* const sums = reinterpret_cast<value*>(keys + most);
-  u32* const leaders = reinterpret_cast<u32*>(sums + most);
-  const u64 first_of_list = u64(blockIdx.x) * room, first_of_part = u64(part) * w.part_room;
-  const joiner j = joiner_of(q);
-  const u32 usual = w.found->usual;
-  // All lanes of a warp.
-  const auto list = [&](bool some, word e, u32 number) {
-    const u32 at = take_places(w.sub_bits ? w.part.n + part : &listed, some);
-    const bool fits = some && at < w.part_room;
-    if (fits) {
-      w.part.word[first_of_part + at] = e;
-      if (told) w.part.at[first_of_part + at] = number;
-    }
-    append_some(w.rest, some && !fits, e, number);
-  };
+  static constexpr u32 at_once = 2;  // with more of them registers would be spilled
 
-  if (joins) clear_sums(keys, sums, slots, join_threads, j);
-  if (me == 0) listed = 0;
-  __syncthreads();
-  for (u32 begin = 0; begin < n; begin += at_once * join_threads) {
+ public:
+  GH_FN partition_combiner(const request& a_request, const bulk_work<F>& a_work, key* memory, u32* a_counter)
+      : q(a_request),
+        w(a_work),
+        keys(memory),
+        listed(a_counter),
+        partition(blockIdx.x >> a_work.sub_bits),
+        me(threadIdx.x),
+        from(lists_to_combine(a_work)),
+        n(count_of(from.n + blockIdx.x, room())) {}
+
+  GH_FN void run() {
+    const u32 saves = w.found->combining_saves, costs = w.found->combining_costs;
+    const bool combines = costs && saves >= costs / 4 * 3 && n >= least_combined;  // three elements for four keys
+    if (!combines && !w.sub_bits) return;                                          // the same for the whole block
+    const u32 most = combine_slots<F>(w.rest.at);
+    slots = 2 * n < most ? 2 * n : most;
+    sums = reinterpret_cast<value*>(keys + most);
+    leaders = reinterpret_cast<u32*>(sums + most);
+    j = joiner_of(q);
+    default_status = w.found->default_status;
+    if (combines) clear_sums(keys, sums, slots, combine_threads, j);
+    if (me == 0) *listed = 0;
+    __syncthreads();
+    for (u32 begin = 0; begin < n; begin += at_once * combine_threads) read(begin, combines);
+    __syncthreads();  // all have been read
+    if (!combines) return;
+    for (u32 begin = 0; begin < slots; begin += combine_threads) {
+      const u32 i = begin + me < slots ? begin + me : 0;
+      const bool some = begin + me < slots && keys[i] != empty_key<key>;
+      list(some, F::make(keys[i], sums[i]), some && with_statuses() ? leaders[i] : 0);
+    }
+    __syncthreads();
+    if (me == 0 && !w.sub_bits) w.partition.n[partition] = *listed;
+  }
+
+ private:
+  GH_FN u32 room() const { return w.sub_bits ? w.bin_room : w.partition_room; }
+  GH_FN bool with_statuses() const { return w.rest.at; }
+
+  // Elements from number `begin` of the list on, at_once of each thread.
+  GH_FN void read(u32 begin, bool combines) const {
+    const u64 first_of_list = u64(blockIdx.x) * room();
     word e[at_once];
     u32 number[at_once] = {};
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const u32 x = begin + g * join_threads + me;
+      const u32 x = begin + g * combine_threads + me;
       if (x < n) e[g] = from.word[first_of_list + x];
-      if (x < n && told) number[g] = from.at[first_of_list + x];
+      if (x < n && with_statuses()) number[g] = from.at[first_of_list + x];
     }
 #pragma unroll
     for (u32 g = 0; g < at_once; ++g) {
-      const bool mine = begin + g * join_threads + me < n;
-      u32 at = nobody;
+      const bool mine = begin + g * combine_threads + me < n;
+      u32 at = none;
       bool there = false;
-      if (mine && joins && may_join_first(j, F::value_of(e[g]), log_joined))
+      if (mine && combines && may_join_first(j, F::value_of(e[g]), log_combined))
         at = place_in_block(keys, slots, F::key_of(e[g]), &there);
-      if (at != nobody) join_in_block(sums + at, F::value_of(e[g]), j);
-      if (at != nobody && told) {
+      if (at != none) join_in_block(sums + at, F::value_of(e[g]), j);
+      if (at != none && with_statuses()) {
         if (!there) leaders[at] = number[g];
-        if (there && usual != no) q.status[number[g]] = u8(no);
+        if (there && default_status != no) q.status[number[g]] = u8(no);
       }
-      if (!joins)
+      if (!combines)
         list(mine, e[g], number[g]);
-      else if (mine && at == nobody)
+      else if (mine && at == none)
         append(w.rest, e[g], number[g]);
     }
   }
-  __syncthreads();  // all have been read
-  if (!joins) return;
-  for (u32 begin = 0; begin < slots; begin += join_threads) {
-    const u32 i = begin + me < slots ? begin + me : 0;
-    const bool some = begin + me < slots && keys[i] != empty_key<key>;
-    list(some, F::make(keys[i], sums[i]), some && told ? leaders[i] : 0);
+  // The partition's list gets the elements of a warp's lanes that have `some`; the rest gets those that find no room.
+  GH_FN void list(bool some, word e, u32 number) const {
+    const u64 first_of_partition = u64(partition) * w.partition_room;
+    const u32 at = take_places(w.sub_bits ? w.partition.n + partition : listed, some);
+    const bool fits = some && at < w.partition_room;
+    if (fits) {
+      w.partition.word[first_of_partition + at] = e;
+      if (with_statuses()) w.partition.at[first_of_partition + at] = number;
+    }
+    append_some(w.rest, some && !fits, e, number);
   }
-  __syncthreads();
-  if (me == 0 && !w.sub_bits) w.part.n[part] = listed;
+
+  const request& q;
+  const bulk_work<F>& w;
+  key* const keys;
+  u32* const listed;  // elements of the new list so far
+  const u32 partition, me;
+  const element_list<F>& from;
+  const u32 n;
+  u32 slots, default_status;
+  value* sums;
+  u32* leaders;  // with statuses: of each key the element that answers
+  joiner j;
+};
+
+template <class F>
+__global__ void __launch_bounds__(combine_threads, 2)
+    combine_partitions(const __grid_constant__ request q, const __grid_constant__ bulk_work<F> w) {
+  after_the_one_before();
+  GH_DYNAMIC_MEMORY(typename F::key, keys);
+  GH_BLOCK_MEMORY(u32, listed);
+  if (!w.found->divided) return;
+  partition_combiner<F>(q, w, keys, &listed).run();
 }
 
 GH_END

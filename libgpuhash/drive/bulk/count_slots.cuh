@@ -1,56 +1,34 @@
-// Large batches: elements of a partition take slots by counting.
+// Large batches: elements that add take slots of a partition by counting.
+//
+// Most keys of a batch that adds lie in the group of their home, if they are in the table at all. So each element takes
+// the next slot of its group, by adding to the group's counter (take). Then a thread for each group looks for equal
+// keys that took several slots, and makes one pair of them (finish_group). An element that overflows its group goes to
+// the group's chain (chain); if its key is neither in the group nor in the chain once more, it takes the first slot
+// that a later group has left, by the counters alone (place_overflow). What then remains is served by ops.hpp: equal
+// keys, keys whose group had no room before the batch, and whatever else is out of the ordinary.
 #pragma once
 #include "libgpuhash/drive/bulk/one_lane.cuh"
 #include "libgpuhash/drive/bulk/work.cuh"
 
 GH_BEGIN
 
-// ---- by counting. Most keys of a batch that adds lie in the group of their home, if they are in the table at all. So each
-// element takes the next slot of its group, by adding to the group's counter; then a thread for each group sees whether
-// equal keys took several. An element that does not fit its group, and whose key is neither there nor in another such
-// element, takes the first slot that is left further on, by the counters alone. What remains is left to ops.hpp: equal keys,
-// those whose group had no room before the batch, and whatever else is out of the ordinary.
-
-inline constexpr u32 part_servers = GPUHASH_PART_SERVERS;  // threads of a block
-inline constexpr u32 serve_threads = GPUHASH_OWN_SERVERS;  // of one where the structure has parts of its own
-template <class F, u32 Kind>                               // with more of them registers would be spilled
-inline constexpr int serve_blocks = sizeof(typename F::word) == 16                                   ? 3
-                                    : F::has_value && sizeof(typename F::key) == 4 && Kind != insert ? 5
-                                                                                                     : 4;
-inline constexpr u32 few_each = 4;  // elements of a thread, if there are few of them
-// Elements beyond their groups in chains of those of one group. More of them are mostly equal keys.
+// Elements that overflow their groups are compared by chains, one for each group, if they are no more than these: more
+// of them are mostly equal keys.
 inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
 
-// Slots of a part in the block's memory; then, for batches that count, a counter for each group, the number of elements that
-// are left, and chains; if somebody is told, who took each slot. Counters become a list of elements for ops.hpp.
-template <class Parts>
-constexpr size_t serve_bytes(const typename Parts::table& t, u32 part_bits, bool told) {
-  if constexpr (Parts::own_parts) return Parts::serve_bytes(t, told);
-  const size_t slots = size_t(1) << part_bits;
-  return slots * sizeof(typename Parts::F::word) + (slots >> Parts::group_bits(t)) * sizeof(u32) + 16 +
-         chained_at_most * (sizeof(u32) + sizeof(uint16_t)) + (told ? slots * sizeof(uint16_t) : 0);
-}
+// What became of an element that overflows its group.
+enum overflow_end : u32 { overflow_placed, overflow_left, overflow_unclear };
 
-template <class F, class Words>
-GH_FN void load_slots(Words& to, bool fresh, const typename F::word* from) {
-  if (!fresh) return to.load(from);
-#pragma unroll
-  for (auto& w : to.w) w = empty_word<F>();
-}
-
-// What became of an element beyond its group.
-enum further : u32 { further_placed, further_left, further_unclear };
-
-template <class Parts, u32 Kind>
-struct counted_part {
-  using F = typename Parts::F;
+template <class Partitions, u32 Kind>
+struct counted_partition {
+  using F = typename Partitions::F;
   using word = typename F::word;
   using key = typename F::key;
   static constexpr u32 wide = 16 / sizeof(word);           // words of 16 bytes
   static constexpr u32 widest_group = 128 / sizeof(word);  // slots
   using some_words = lane_words<word, int(wide), false, block_mem>;
-  // A counter: slots of the group that are taken, or would be if there were as many; those that were before the batch; and
-  // the last element of its chain, from 1 on.
+  // A counter has three numbers: slots of the group that are taken, or would be if there were as many; those that were
+  // taken before the batch; and the last element of the group's chain, from 1 on.
   static constexpr u32 had_at = 16, chain_at = 22, taken_mask = 0xffff, had_mask = 63, link_mask = 1023;
   static_assert(widest_group <= had_mask && chained_at_most <= link_mask);
 
@@ -60,12 +38,12 @@ struct counted_part {
   uint16_t* who;  // or NULL
   const u32* at;  // numbers of the elements in the batch, or NULL
   u8* status;
-  u32 usual, group_bits, groups;
+  u32 default_status, group_bits, groups;
 
   GH_FN u32 group_slots() const { return 1u << group_bits; }
   GH_FN u32 counter_of(u32 group) const { return *static_cast<volatile u32*>(counters + group); }
-  GH_FN void tell(u32 x, u32 answer) const {
-    if (status && answer != usual) status[at[x]] = u8(answer);
+  GH_FN void report(u32 x, u32 answer) const {
+    if (status && answer != default_status) status[at[x]] = u8(answer);
   }
 
   // The counters of groups, from what their lanes loaded. All lanes of a warp.
@@ -83,9 +61,10 @@ struct counted_part {
     if (mine && i % group_slots() == 0) counters[i >> group_bits] = n << had_at | n;
   }
 
-  // Where key k is among the first `many` slots of the group that begins at `first`, or nobody. *dead: tombstones are there.
+  // Where key k is among the first `many` slots of the group that begins at `first`, or none. *dead: tombstones are
+  // there.
   GH_FN u32 slot_with(u32 first, u32 many, key k, bool* dead) const {
-    u32 found = nobody;
+    u32 found = none;
 #pragma unroll 4
     for (u32 i = 0; i < group_slots(); i += wide) {  // of all of them, so that the threads of a warp stay together
       some_words some;
@@ -99,21 +78,21 @@ struct counted_part {
     return found;
   }
 
-  // Element x, whose home is this group. False: it is left.
+  // Element x, whose home is this group. False: it took no slot and changed none.
   GH_FN bool take(word e, u32 x, u32 group, joiner j) const {
     const key k = F::key_of(e);
     const u32 first = group << group_bits, had = counter_of(group) >> had_at & had_mask;
     if (had) {
       bool dead = false;
       const u32 slot = slot_with(first, had, k, &dead);
-      if (slot != nobody) {
+      if (slot != none) {
         if (Kind == accumulate && !adds_integers(j)) return false;
         if constexpr (Kind == accumulate) block_mem::add_value<F>(slots + slot, F::value_of(e), j.narrow);
         if constexpr (Kind == assign) block_mem::store<order::relaxed>(slots + slot, e);
-        tell(x, no);
+        report(x, no);
         return true;
       }
-      // It may lie further on, or have a tombstone.
+      // The key may lie in a later group, or have a tombstone.
       if (had == group_slots() || (F::has_value && dead)) return false;
     }
     const u32 place = atomicAdd(counters + group, 1u) & taken_mask;
@@ -124,7 +103,7 @@ struct counted_part {
   }
 
   // After all have taken their slots: one thread.
-  GH_FN void settle(u32 group, joiner j, done_here& done) const {
+  GH_FN void finish_group(u32 group, joiner j, done_here& done) const {
     const u32 counter = counters[group], had = counter >> had_at & had_mask, taken = counter & taken_mask;
     u32 end = taken < group_slots() ? taken : group_slots();
     if (end == had) return;
@@ -147,17 +126,17 @@ struct counted_part {
       for (u32 y = 0; y < i; ++y) same |= keys[y] == keys[i];
       twice |= same;
     }
-    if (twice) end = join_equal(first, had, end, j);
+    if (twice) end = combine_equal(first, had, end, j);
     counters[group] = had << had_at | end;
     done.live += int(end - had);
     done.used += int(end - had);
     done.good += end - had;
-    if (status && usual != yes)
-      for (u32 i = had; i < end; ++i) tell(who[first + i], yes);
+    if (status && default_status != yes)
+      for (u32 i = had; i < end; ++i) report(who[first + i], yes);
   }
 
   // Slots had .. end - 1 of a group were taken. The first element of each key stays. Returns the new end.
-  GH_FN u32 join_equal(u32 first, u32 had, u32 end, joiner j) const {
+  GH_FN u32 combine_equal(u32 first, u32 had, u32 end, joiner j) const {
     word* const group = slots + first;
     for (u32 i = had + 1; i < end;) {
       const word w = block_mem::load<order::relaxed>(group + i);
@@ -176,7 +155,7 @@ struct counted_part {
                                          wanted<F>(Kind, j, true, F::value_of(before), F::key_of(w), F::value_of(w)));
       --end;
       if (who) {
-        tell(who[first + i], no);
+        report(who[first + i], no);
         who[first + i] = who[first + end];
       }
       block_mem::store<order::relaxed>(group + i, block_mem::load<order::relaxed>(group + end));
@@ -197,29 +176,29 @@ struct counted_part {
     }
   }
   // After all are in their chains.
-  GH_FN further place_further(word e, u32 x, u32 group, u32 number, done_here& done) const {
+  GH_FN overflow_end place_overflow(word e, u32 x, u32 group, u32 number, done_here& done) const {
     const key k = F::key_of(e);
     const u32 bits = some_bits(k), counter = counter_of(group);
     const u32 taken = counter & taken_mask;
-    if ((counter >> had_at & had_mask) == group_slots()) return further_unclear;
+    if ((counter >> had_at & had_mask) == group_slots()) return overflow_unclear;
     for (u32 i = chains[number - 1] & link_mask; i; i = chains[i - 1] & link_mask)
-      if ((chains[i - 1] & ~link_mask) == bits) return further_unclear;
+      if ((chains[i - 1] & ~link_mask) == bits) return overflow_unclear;
     bool dead = false;
-    if (slot_with(group << group_bits, taken < group_slots() ? taken : group_slots(), k, &dead) != nobody)
-      return further_unclear;
-    if (F::has_value && dead) return further_unclear;
+    if (slot_with(group << group_bits, taken < group_slots() ? taken : group_slots(), k, &dead) != none)
+      return overflow_unclear;
+    if (F::has_value && dead) return overflow_unclear;
     for (; group < groups; ++group) {
       if ((counter_of(group) & taken_mask) >= group_slots()) continue;
       const u32 place = atomicAdd(counters + group, 1u) & taken_mask;
       if (place >= group_slots()) continue;
       block_mem::store<order::relaxed>(slots + (group << group_bits) + place, e);
-      tell(x, yes);
+      report(x, yes);
       ++done.live;
       ++done.used;
       ++done.good;
-      return further_placed;
+      return overflow_placed;
     }
-    return further_left;
+    return overflow_left;
   }
 };
 

@@ -1,15 +1,16 @@
-// Large batches: an element that is served by one lane, and what a thread has done for its elements.
+// Large batches: operations of one lane, the counters of a thread, and how the table itself is asked for a key.
 #pragma once
 #include "libgpuhash/drive/bulk/sizes.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 
 GH_BEGIN
 
+// A tile of one lane, which reads a row of 64 bytes alone.
 inline constexpr int row_bytes = 64;
-// A row, and one lane that serves it alone.
 template <class F, class Mem>
 using lone_tile = cuda_tile<F, row_bytes / int(sizeof(typename F::word)), 1, false, Mem>;
 
+// One operation, to its end.
 template <class Op, class Table>
 GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typename Op::value v,
                      typename Op::index home, joiner j) {
@@ -22,14 +23,15 @@ GH_FN void serve_one(Op& op, const Table& t, u32 kind, typename Op::key k, typen
   }
 }
 
-// Of kernels that serve elements of the table itself, on a multiprocessor: with more of them registers would be spilled.
-template <class Parts>
+// Blocks of a multiprocessor in kernels that serve elements in the table itself: with more of them registers would be
+// spilled.
+template <class Partitions>
 constexpr int blocks_for_rest() {
-  using op = typename Parts::rest_op;
-  return !op::has_slow ? 4 : sizeof(typename Parts::F::word) == 16 ? 1 : least_blocks<op>;
+  using op = typename Partitions::rest_op;
+  return !op::has_slow ? 4 : sizeof(typename Partitions::F::word) == 16 ? 1 : least_blocks<op>;
 }
-template <class Parts>
-inline constexpr int rest_blocks = blocks_for_rest<Parts>();
+template <class Partitions>
+inline constexpr int rest_blocks = blocks_for_rest<Partitions>();
 
 // What a thread has done for its elements.
 struct done_here {
@@ -37,11 +39,11 @@ struct done_here {
   u32 good = 0;
 };
 
-// Does the table have this key? All lanes of a warp, those that look.
-template <class Parts>
-GH_FN bool has_key(const typename Parts::table& t, joiner j, bool looks, typename Parts::F::key k) {
-  typename Parts::rest_op::tile_type tile;
-  return serve_homes<typename Parts::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
+// Does the table have this key? All lanes of a warp call this; those that have a key `look`.
+template <class Partitions>
+GH_FN bool has_key(const typename Partitions::table& t, joiner j, bool looks, typename Partitions::F::key k) {
+  typename Partitions::rest_op::tile_type tile;
+  return serve_homes<typename Partitions::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
 }
 
 GH_END

@@ -1,4 +1,12 @@
-// Large batches: elements go to the bins of the partition that their key belongs to.
+// Large batches: elements go to the bins of the partition of the table that their key belongs to.
+//
+// A block takes a tile of elements and brings it into the order of its bins in its own memory, so that what leaves for
+// one bin leaves as a run of neighbours. One pass has at most partition_threads bins; where there are more partitions,
+// a first pass goes to bins of several partitions each, and a second one from there to the partitions.
+//
+// The first pass holds the elements of frequent keys, and of the keys of the side slots, back: a block combines the
+// elements of such a key into one operation, which kernel serve_rest carries out. A bin has a fixed room; an element
+// that finds its bin full goes to the list of the rest.
 #pragma once
 #include "libgpuhash/drive/bulk/combine.cuh"
 #include "libgpuhash/drive/bulk/frequent.cuh"
@@ -6,36 +14,38 @@
 GH_BEGIN
 
 template <class F>
-inline constexpr u32 divided_each =  // of a thread; with more keys of 8 bytes registers would be spilled
+inline constexpr u32 divided_each =  // elements of a thread; with more keys of 8 bytes registers would be spilled
     GPUHASH_PART_EACH *
     (sizeof(typename F::word) == 16 ? 4
      : sizeof(typename F::key) == 8 ? 6
                                     : 8) /
     8;
 
-// In the memory of a block: counters, in the first pass what frequent keys need, and then the elements of a tile in the
-// order of their bins, their numbers if somebody is told what became of them, and their bins.
+// In the memory of a block: counters of its bins, in the first pass the frequent keys, and then the elements of a tile
+// in the order of their bins, their numbers in the batch if it has statuses, and their bins.
 struct divide_counters {
-  u32 count[part_threads], base[part_threads], of_warp[part_threads / 32], some_are_full, unused[3];
+  u32 count[partition_threads], base[partition_threads], of_warp[partition_threads / 32], some_are_full, unused[3];
 };
 template <class F>
-struct joined_here {
+struct combined_here {
   typename F::key frequent[frequent_slots];
-  typename F::value joined[frequent_all];
+  typename F::value combined[frequent_all];
   u32 leader[frequent_all], last[frequent_all], unused[2];
 };
 template <class F>
-constexpr size_t divide_bytes(bool second, u32 tile, bool told) {
-  const size_t fixed = sizeof(divide_counters) + (second ? 0 : sizeof(joined_here<F>));
-  return (fixed + 15) / 16 * 16 + tile * (sizeof(typename F::word) + sizeof(uint16_t) + (told ? sizeof(u32) : 0));
+constexpr size_t divide_bytes(bool second, u32 tile, bool with_statuses) {
+  const size_t fixed = sizeof(divide_counters) + (second ? 0 : sizeof(combined_here<F>));
+  return (fixed + 15) / 16 * 16 +
+         tile * (sizeof(typename F::word) + sizeof(uint16_t) + (with_statuses ? sizeof(u32) : 0));
 }
 
-// Every part_threads-th of the elements from p on; element i is there if i * part_threads is less than `many`.
+// Every partition_threads-th of the elements from p on; element i is there if i * partition_threads is less than
+// `many`.
 template <u32 N, class T, class From>
 GH_FN void load_words(T* to, const From* p, u32 many) {
 #pragma unroll
   for (u32 i = 0; i < N; ++i)
-    if (i * part_threads < many) to[i] = p[i * part_threads];
+    if (i * partition_threads < many) to[i] = p[i * partition_threads];
 }
 template <u32 N, class T>
 GH_FN void load_sized(T* to, const void* p, u32 bytes, u64 first, u32 many) {
@@ -58,17 +68,17 @@ GH_FN void load_elements(typename F::word* to, const request& q, u64 first, u32 
 struct divided_tile {
   u64 from;
   u32 many, first, bins;
-  // Of a thread: element i * part_threads from its first one on is there if i * part_threads is less.
+  // Of a thread: element i * partition_threads from its first one on is there if i * partition_threads is less.
   GH_FN u32 own(u32 me) const { return many > me ? many - me : 0; }
 };
 
 template <class F, bool Second>
 struct tiles_to_divide {
-  const parts_work<F>& w;
+  const bulk_work<F>& w;
   u64 number, n;  // of tiles, and of the elements of the first pass
   u32 tile, per_bin, bins;
 
-  // From number g on, the first one that has elements: from .. from + many - 1, whose bins begin with `first`.
+  // From number g on, the first tile that has elements: from .. from + many - 1, whose bins begin with `first`.
   GH_FN divided_tile next(u64& g) const {
     divided_tile x{0, 0, 0, bins};
     for (; g < number && !x.many; g += w.blocks) {
@@ -79,7 +89,7 @@ struct tiles_to_divide {
         x.from = u64(bin) * w.bin_room + g % per_bin * tile;
         end = u64(bin) * w.bin_room + count_of(w.bin.n + bin, w.bin_room);
         x.first = bin << w.bin_bits;
-        x.bins = x.first + (1u << w.bin_bits) < w.parts ? 1u << w.bin_bits : w.parts - x.first;
+        x.bins = x.first + (1u << w.bin_bits) < w.partitions ? 1u << w.bin_bits : w.partitions - x.first;
       }
       if (x.from < end) x.many = u32(end - x.from < tile ? end - x.from : tile);
     }
@@ -87,110 +97,119 @@ struct tiles_to_divide {
   }
 };
 
+// A partition whose elements are combined has 2^sub_bits bins.
 template <class Key>
-GH_FN u32 bin_of_part(Key k, u32 sub_bits) {
+GH_FN u32 sub_bin_of(Key k, u32 sub_bits) {
   return u32(mix(Key(k ^ Key(0x58f38dedu)))) >> (32 - sub_bits);
 }
 
-// Second: from the bins of the first pass into those of the parts.
-template <class Parts, bool Second>
-__global__ void __launch_bounds__(part_threads, 2)
-    divide(const __grid_constant__ typename Parts::table t, const __grid_constant__ request q,
-           const __grid_constant__ parts_work<typename Parts::F> w) {
-  after_the_one_before();
-  using F = typename Parts::F;
+// A block of the kernel `divide`. Second: it moves elements from the bins of the first pass into those of the
+// partitions.
+template <class Partitions, bool Second>
+class dividing_block {
+  using F = typename Partitions::F;
   using word = typename F::word;
-  constexpr u32 each = divided_each<F>;
-  const u32 tile = w.tile[Second];
-  GH_DYNAMIC_MEMORY(unsigned char, memory);
-  divide_counters& here = *reinterpret_cast<divide_counters*>(memory);
-  joined_here<F>& joins = *reinterpret_cast<joined_here<F>*>(memory + sizeof(divide_counters));
-  word* const staged = reinterpret_cast<word*>(memory + divide_bytes<F>(Second, 0, false));
-  const bool told = w.rest.at;
-  u32* const staged_at = reinterpret_cast<u32*>(staged + tile);
-  uint16_t* const staged_bin = reinterpret_cast<uint16_t*>(staged_at + (told ? tile : 0));
-  const u32 me = threadIdx.x, lane = me % 32, warp = me / 32;
-  if (!w.found->divided) return;
-  const u64 n = elements(w);
-  const joiner j = joiner_of(q);
-  const bool some_frequent = !Second && w.found->frequent != 0;
-  const u32 usual = w.found->usual;
-  if constexpr (!Second) {
-    for (u32 i = me; i < frequent_all; i += part_threads) {
-      if (i < frequent_slots) joins.frequent[i] = w.frequent[i];
-      joins.joined[i] = no_operand_of<typename F::value>(j);
-      joins.leader[i] = joins.last[i] = nobody;
+  using value = typename F::value;
+
+ public:
+  static constexpr u32 each = divided_each<F>;
+
+  GH_FN dividing_block(const typename Partitions::table& a_table, const request& a_request, const bulk_work<F>& a_work,
+                       unsigned char* memory)
+      : t(a_table),
+        q(a_request),
+        w(a_work),
+        tile(a_work.tile[Second]),
+        here(*reinterpret_cast<divide_counters*>(memory)),
+        combines(*reinterpret_cast<combined_here<F>*>(memory + sizeof(divide_counters))),
+        staged(reinterpret_cast<word*>(memory + divide_bytes<F>(Second, 0, false))),
+        with_statuses(a_work.rest.at),
+        staged_at(reinterpret_cast<u32*>(staged + tile)),
+        staged_bin(reinterpret_cast<uint16_t*>(staged_at + (with_statuses ? tile : 0))),
+        me(threadIdx.x),
+        j(joiner_of(a_request)),
+        some_frequent(!Second && a_work.found->frequent != 0),
+        default_status(a_work.found->default_status),
+        to_partitions(Second || a_work.bin_room == 0),
+        to(to_partitions ? a_work.partition : a_work.bin),
+        room(to_partitions ? a_work.partition_room : a_work.bin_room),
+        group_shift(a_work.partition_bits - Partitions::group_bits(a_table) + (to_partitions ? 0 : a_work.bin_bits)),
+        sub_bits(Second ? 0 : a_work.sub_bits) {}
+
+  GH_FN void run() {
+    if constexpr (!Second) clear_frequent();
+    const u64 n = elements(w);
+    const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
+    const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
+    const tiles_to_divide<F, Second> all{w, tiles, n, tile, per_bin, to_partitions ? w.partitions : w.bins};
+    word mine[each];
+    u64 g = blockIdx.x;
+    divided_tile now = all.next(g);
+    load(mine, now);
+    while (now.many) {  // the same for the whole block
+      const u32 first = now.first;
+      u32 place[each];  // an element's bin and its rank there; then where it is staged
+      clear_counters(now);
+      __syncthreads();
+      choose_bins(mine, place, now);
+      __syncthreads();
+      const u32 total = reserve(first, now.bins);
+      __syncthreads();
+      stage(mine, place, now.from);
+      __syncthreads();
+      const bool some_are_full = here.some_are_full;
+      now = all.next(g);
+      load(mine, now);  // while these leave: no load would be moved across what changes memory
+      write_out(first, total, some_are_full);
+      __syncthreads();
+    }
+    if constexpr (!Second) {
+      __syncthreads();
+      add_frequent();
     }
   }
 
-  const bool to_parts = Second || w.bin_room == 0;
-  const part_list<F>& to = to_parts ? w.part : w.bin;
-  const u32 room = to_parts ? w.part_room : w.bin_room;
-  const u32 group_shift = w.part_bits - Parts::group_bits(t) + (to_parts ? 0 : w.bin_bits);
-  const u32 sub_bits = Second ? 0 : w.sub_bits;
-  const u32 per_bin = Second ? (w.bin_room + tile - 1) / tile : 0;
-  const u64 tiles = Second ? u64(w.bins) * per_bin : (n + tile - 1) / tile;
-  word mine[each];
-  const auto load = [&](divided_tile x) {
+ private:
+  GH_FN void load(word (&mine)[each], divided_tile x) const {
     if constexpr (Second)
       load_words<each>(mine, w.bin.word + x.from + me, x.own(me));
     else if (w.again)
       load_words<each>(mine, w.source.word + x.from + me, x.own(me));
     else
       load_elements<F, each>(mine, q, x.from + me, x.own(me));
-  };
-  const tiles_to_divide<F, Second> all{w, tiles, n, tile, per_bin, to_parts ? w.parts : w.bins};
-  u64 g = blockIdx.x;
-  divided_tile now = all.next(g);
-  load(now);
-  while (now.many) {  // the same for the whole block
-    const u64 from = now.from;
-    const u32 many = now.many, first = now.first, bins = now.bins, own_many = now.own(me);
-    const auto bin_of = [&](word e) {
-      const u32 bin = u32(Parts::group_of(t, F::key_of(e)) >> group_shift) - first;
-      return sub_bits ? bin << sub_bits | bin_of_part(F::key_of(e), sub_bits) : bin;
-    };
-    u32 place[each];  // bin and rank in it
-    if (me < bins) here.count[me] = 0;
+  }
+  GH_FN u32 bin_of(word e, u32 first) const {
+    const u32 bin = u32(Partitions::group_of(t, F::key_of(e)) >> group_shift) - first;
+    return sub_bits ? bin << sub_bits | sub_bin_of(F::key_of(e), sub_bits) : bin;
+  }
+
+  // No bin has elements so far. Each element's status is what most of them will be.
+  GH_FN void clear_counters(const divided_tile& now) const {
+    if (me < now.bins) here.count[me] = 0;
     if (me == 0) here.some_are_full = 0;
     if constexpr (!Second) {
-      for (u32 x = me; told && x < many; x += part_threads) q.status[number_at(w, from + x)] = u8(usual);
+      for (u32 x = me; with_statuses && x < now.many; x += partition_threads)
+        q.status[number_at(w, now.from + x)] = u8(default_status);
     }
-    __syncthreads();
+  }
+
+  // place: `none` for an element that goes to no bin.
+  GH_FN void choose_bins(const word (&mine)[each], u32 (&place)[each], const divided_tile& now) const {
+    const u32 own_many = now.own(me);
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      place[i] = nobody;
-      if (i * part_threads >= own_many) continue;
-      if constexpr (!Second) {
-        const auto k = F::key_of(mine[i]);
-        u32 slot = nobody;
-        if (is_side_key(k))
-          slot = side_slot(k);
-        else if (some_frequent)
-          slot = frequent_slot(joins.frequent, k, w.again);
-        if (slot != nobody) {
-          const u32 x = u32(from) + i * part_threads + me;
-          const auto v = F::value_of(mine[i]);
-          if (q.kind != accumulate || may_join_first(j, v, log_joined)) {
-            if (told) q.status[number_at(w, x)] = u8(no);
-            u32 leads = static_cast<volatile u32*>(joins.leader)[slot];
-            if (leads == nobody) leads = atomicCAS(joins.leader + slot, nobody, x);
-            if (leads != nobody && q.kind == assign) joins.last[slot] = x;
-            if (q.kind == accumulate) join_in_block(joins.joined + slot, v, j);
-            continue;
-          }
-          if (is_side_key(k)) {
-            append(w.rest, mine[i], number_at(w, x));
-            continue;
-          }
-        }
-      }
-      const u32 bin = bin_of(mine[i]);
+      place[i] = none;
+      if (i * partition_threads >= own_many) continue;
+      if constexpr (!Second)
+        if (hold_back(mine[i], u32(now.from) + i * partition_threads + me)) continue;
+      const u32 bin = bin_of(mine[i], now.first);
       place[i] = bin << 16 | atomicAdd(here.count + bin, 1u);
     }
-    __syncthreads();
+  }
 
-    // Where each bin begins in this block's memory, and in its room.
+  // Where each bin begins in this block's memory, and in its room. Returns the number of staged elements.
+  GH_FN u32 reserve(u32 first, u32 bins) const {
+    const u32 lane = me % 32, warp = me / 32;
     const u32 own = me < bins ? here.count[me] : 0;
     u32 up_to = own;
 #pragma unroll
@@ -202,7 +221,7 @@ __global__ void __launch_bounds__(part_threads, 2)
     __syncthreads();
     u32 total = 0, before = 0;
 #pragma unroll
-    for (u32 i = 0; i < part_threads / 32; ++i) {
+    for (u32 i = 0; i < partition_threads / 32; ++i) {
       before += i < warp ? here.of_warp[i] : 0;
       total += here.of_warp[i];
     }
@@ -213,53 +232,113 @@ __global__ void __launch_bounds__(part_threads, 2)
       here.base[me] = (first + me) * room + in_bin - start;
       if (in_bin + own > room) here.some_are_full = 1;
     }
-    __syncthreads();
+    return total;
+  }
+
+  GH_FN void stage(const word (&mine)[each], u32 (&place)[each], u64 from) const {
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      if (place[i] == nobody) continue;
+      if (place[i] == none) continue;
       const u32 bin = place[i] >> 16, at = here.count[bin] + (place[i] & 0xffff);
       staged[at] = mine[i];
       staged_bin[at] = uint16_t(bin);
       place[i] = at;
     }
-    if (told) {
+    if (with_statuses) {
 #pragma unroll
       for (u32 i = 0; i < each; ++i) {
-        const u64 x = from + i * part_threads + me;
-        if (place[i] != nobody) staged_at[place[i]] = Second ? w.bin.at[x] : number_at(w, x);
+        const u64 x = from + i * partition_threads + me;
+        if (place[i] != none) staged_at[place[i]] = Second ? w.bin.at[x] : number_at(w, x);
       }
     }
-    __syncthreads();
-    const bool some_are_full = here.some_are_full;
-    now = all.next(g);
-    load(now);  // while these leave: no load would be moved across what changes memory
+  }
+
+  GH_FN void write_out(u32 first, u32 total, bool some_are_full) const {
 #pragma unroll(sizeof(typename F::key) == 8 ? 2 : 4)
-    for (u32 x = me; x < total; x += part_threads) {
+    for (u32 x = me; x < total; x += partition_threads) {
       const word e = staged[x];
       const u32 bin = staged_bin[x], i = here.base[bin] + x;
       if (some_are_full && i >= (first + bin + 1) * room) {
-        append(w.rest, e, told ? staged_at[x] : 0);
+        append(w.rest, e, with_statuses ? staged_at[x] : 0);
         continue;
       }
       to.word[i] = e;
-      if (told) to.at[i] = staged_at[x];
+      if (with_statuses) to.at[i] = staged_at[x];
     }
-    __syncthreads();
   }
 
-  if constexpr (!Second) {
-    __syncthreads();
-    for (u32 i = me; i < frequent_all; i += part_threads) {
-      const u32 leads = joins.leader[i];
-      if (leads == nobody) continue;
-      const u32 before = atomicCAS(w.leader + i, nobody, leads);
-      if (q.kind == assign) {
-        if (before != nobody) w.last[i] = leads;
-        if (joins.last[i] != nobody) w.last[i] = joins.last[i];
-      }
-      if (q.kind == accumulate) join_into(w.joined + i, joins.joined[i], j);
+  // ---- frequent keys, in the first pass -----------------------------------------------------------------------------
+
+  GH_FN void clear_frequent() const {
+    for (u32 i = me; i < frequent_all; i += partition_threads) {
+      if (i < frequent_slots) combines.frequent[i] = w.frequent[i];
+      combines.combined[i] = no_operand_of<value>(j);
+      combines.leader[i] = combines.last[i] = none;
     }
   }
+  // Element x of the source. True: it is combined with others of its key, or goes to the rest, and needs no bin.
+  GH_FN bool hold_back(word e, u32 x) const {
+    const auto k = F::key_of(e);
+    u32 slot = none;
+    if (is_side_key(k))
+      slot = side_slot(k);
+    else if (some_frequent)
+      slot = frequent_slot(combines.frequent, k, w.again);
+    if (slot == none) return false;
+    const value v = F::value_of(e);
+    if (q.kind != accumulate || may_join_first(j, v, log_combined)) {
+      if (with_statuses) q.status[number_at(w, x)] = u8(no);
+      u32 leads = static_cast<volatile u32*>(combines.leader)[slot];
+      if (leads == none) leads = atomicCAS(combines.leader + slot, none, x);
+      if (leads != none && q.kind == assign) combines.last[slot] = x;
+      if (q.kind == accumulate) join_in_block(combines.combined + slot, v, j);
+      return true;
+    }
+    if (!is_side_key(k)) return false;
+    append(w.rest, e, number_at(w, x));
+    return true;
+  }
+  // What this block has combined goes to the lists of the batch.
+  GH_FN void add_frequent() const {
+    for (u32 i = me; i < frequent_all; i += partition_threads) {
+      const u32 leads = combines.leader[i];
+      if (leads == none) continue;
+      const u32 before = atomicCAS(w.leader + i, none, leads);
+      if (q.kind == assign) {
+        if (before != none) w.last[i] = leads;
+        if (combines.last[i] != none) w.last[i] = combines.last[i];
+      }
+      if (q.kind == accumulate) join_into(w.combined + i, combines.combined[i], j);
+    }
+  }
+
+  const typename Partitions::table& t;
+  const request& q;
+  const bulk_work<F>& w;
+  const u32 tile;
+  divide_counters& here;
+  combined_here<F>& combines;
+  word* const staged;
+  const bool with_statuses;
+  u32* const staged_at;
+  uint16_t* const staged_bin;
+  const u32 me;
+  const joiner j;
+  const bool some_frequent;
+  const u32 default_status;
+  const bool to_partitions;
+  const element_list<F>& to;
+  const u32 room, group_shift, sub_bits;
+};
+
+template <class Partitions, bool Second>
+__global__ void __launch_bounds__(partition_threads, 2)
+    divide(const __grid_constant__ typename Partitions::table t, const __grid_constant__ request q,
+           const __grid_constant__ bulk_work<typename Partitions::F> w) {
+  after_the_one_before();
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  if (!w.found->divided) return;
+  dividing_block<Partitions, Second>(t, q, w, memory).run();
 }
 
 GH_END
