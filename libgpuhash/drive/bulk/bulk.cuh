@@ -26,6 +26,7 @@
 // Elements are left if their bin had no room for them, or their path leaves their partition. They go the same way a
 // second time: among them keys are frequent that were not among all.
 #pragma once
+#include "libgpuhash/drive/bulk/contract.cuh"
 #include "libgpuhash/drive/bulk/failed.cuh"
 #include "libgpuhash/drive/bulk/own_kernel.cuh"
 #include "libgpuhash/drive/bulk/plan.cuh"
@@ -147,6 +148,13 @@ int run_bulk(const void* table, const request& given, totals* sum, void* memory,
 }
 
 template <class Partitions>
-inline constexpr parts_engine bulk_engine_of = {bulk_memory<Partitions>, run_bulk<Partitions>};
+constexpr parts_engine make_bulk_engine() {
+  if constexpr (has_bulk_members<Partitions>())
+    return {bulk_memory<Partitions>, run_bulk<Partitions>};
+  else
+    return {};
+}
+template <class Partitions>
+inline constexpr parts_engine bulk_engine_of = make_bulk_engine<Partitions>();
 
 GH_END
