@@ -59,7 +59,8 @@ def functions(text: str) -> list[tuple[str, int, int]]:
     found: list[tuple[str, int, int]] = []
     blocks: list[tuple[str, int]] = []  # kind or name of each open one, and its line
     begin, line, inside, parentheses = 0, 1, 0, 0  # inside: open blocks from the outermost function on
-    for at, c in enumerate(code):
+    for mark in re.finditer(r"[\n(){};]", code):
+        at, c = mark.start(), mark[0]
         if c == "\n":
             line += 1
         elif c in "()":
