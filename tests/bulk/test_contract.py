@@ -59,6 +59,7 @@ def lacking(name, member):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("structure", "name"), MEMBERS)
 def test_one_line_for_each_member(structure, name, tmp_path):
     members = MEMBERS[structure, name]
@@ -81,6 +82,7 @@ def test_it_is_short(tmp_path):
     assert len(said) <= 20, done.stderr
 
 
+@pytest.mark.slow
 def test_members_of_another_type_are_missing(tmp_path):
     other = "struct other : linear_partitions<pair32> { static int group_bits(int); };"
     done = compiled("linear_probe", [other, "constexpr bool engine = bulk_engine_of<other>.run;"], tmp_path)
@@ -88,6 +90,7 @@ def test_members_of_another_type_are_missing(tmp_path):
     assert "missing `static u32 group_bits(table)`" in error
 
 
+@pytest.mark.slow
 def test_a_whole_class_compiles(tmp_path):
     done = compiled(
         "linear_probe", ["static_assert(has_bulk_members<linear_partitions<pair32>>());"], tmp_path, "-Wall"
