@@ -5,6 +5,7 @@
 // one partition a block, and how a slot is read, written, swapped and changed, is here.
 #pragma once
 #include "libgpuhash/drive/bulk/image.cuh"
+#include "libgpuhash/drive/bulk/one_lane.cuh"
 #include "libgpuhash/drive/bulk/work.cuh"
 
 GH_BEGIN
