@@ -14,6 +14,7 @@
 //       meanwhile, and a key that is not the one whose home was looked up would corrupt the table.
 #pragma once
 #include "libgpuhash/drive/combine.hpp"
+#include "libgpuhash/drive/contract.hpp"
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/parts.hpp"
@@ -656,6 +657,12 @@ template <template <class> class Table, template <class, u32> class Op, u32 Byte
 struct host_engines {
   template <class F>
   static int run(const void* t, const request& q, totals* sum) {
+    if constexpr (has_structure_members<Table<F>, Op<host_tile<F, Bytes / sizeof(typename F::word)>, find>>())
+      return run_kinds<F>(t, q, sum);
+    return -1;
+  }
+  template <class F>
+  static int run_kinds(const void* t, const request& q, totals* sum) {
     using tile = host_tile<F, Bytes / sizeof(typename F::word)>;
     switch (q.kind) {
       case insert: return one<tile, insert>(t, q, sum);

@@ -1,4 +1,4 @@
-// Large batches by parts of the table (drive/cuda_parts.cuh), as a table's host code sees them.
+// Large batches by partitions of the table (drive/bulk), as a table's host code sees them.
 #pragma once
 #include <stdint.h>
 
@@ -7,23 +7,14 @@
 
 namespace gpuhash {
 
-// How a request asks for it. auto:
-//   insert, assign,      if the batch has Parts::least elements and one for every Parts::least_share slots, and hardly any
-//   accumulate           sampled element repeats another. Some kinds only where the table is nearly empty (Parts::empty_only),
-//                        and there all from fewer elements on (Parts::least_sums)
-//   accumulate           whatever its keys, if it has Parts::least_sums elements
-//   accumulate, assign   else, if it assigns or adds floats, the batch has parts_least elements and one for every
-//                        parts_least_share slots, and the sample is skewed (Parts::divides_skewed). What else is added is
-//                        so in place (request::keys_stay); a structure that adds nothing in place asks for all that
-//                        accumulates
-//   none of these        of hive and slab_hash, if one in 32 sampled slots is dead (Parts::declines); of slab_hash with long
-//                        chains (Parts::pays), and of its told sums of distinct keys beside contents
-// On the CPU it is also whether equal keys of a chunk are combined before they reach the table, and whether a batch that one
-// thread serves may ask for the table to itself (always: combined whatever the keys are). A batch is divided there
-// (divided.hpp) with `always` if it is of one kind that writes. auto:
+// How a request asks for it. With auto a structure's policy says which batches are divided, on CUDA:
+// drive/bulk/policy.hpp. On the CPU the option also says whether equal keys of a chunk are combined before they reach the
+// table, and whether a batch that one thread serves may ask for the table to itself (always: combined whatever the keys are).
+// A batch is divided there (divided.hpp) with `always` if it is of one kind that writes. auto:
 //   insert, assign,      in tables that gain by it (homes_engine::gains), if the batch has divided_least elements and one for
 //   accumulate           every divided_least_share slots, the table has divided_table bytes, keys and elements together are
 //                        three quarters of the slots, and hardly any sampled element repeats another, nor are most of them there
+// drive/README.md names all ways by which a batch is served.
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
 
 // A smaller batch takes less time than asking it.

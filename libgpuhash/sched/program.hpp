@@ -11,7 +11,7 @@
 //   key         0-9 a-v: keys whose homes collide, as the structure's model picks them
 //               y z: the two keys whose patterns structures use themselves
 //   m           served by the kernel of mixed batches, where the kind of operation is data
-//   p           an element of a batch that goes by parts of the table (parts_sim.cpp)
+//   p           an element of a batch that goes by parts of the table (plugins/linear_probe/bulk_sim.cpp)
 //
 // A replay string adds all that is needed to run a program again:
 //

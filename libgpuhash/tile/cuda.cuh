@@ -4,11 +4,7 @@
 // masks would compile to MATCH.ANY, BRA.DIV and out-of-line WARPSYNC.COLLECTIVE calls. A row is one load instruction
 // across the lanes: relaxed loads bypass L1, so a thread that reads 64 bytes in four loads pays four requests to L2.
 #pragma once
-#if defined(GPUHASH_EMULATED_WARP)
-#include "tests/warp/cuda_mem.hpp"
-#else
-#include "libgpuhash/tile/cuda_mem.cuh"
-#endif
+#include "libgpuhash/tile/cuda_mem.cuh"  // emulated warps have their own, by the include path
 
 GH_BEGIN
 

@@ -46,7 +46,7 @@ template <class F>
 constexpr engine engine_of() {
   engine e = {run<F>, collect_on_cuda<hive_table<F>>};
   e.segments = &segment_kernels<F>::all;
-  e.parts = &parts_of<hive_parts<F>>;
+  e.parts = &bulk_engine_of<hive_partitions<F>>;
   return e;
 }
 static const engine engines[format_count] = {engine_of<set32>(), engine_of<pair32>(), engine_of<set64>(),

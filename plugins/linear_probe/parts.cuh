@@ -1,28 +1,38 @@
-// linear_probe: what the driver of large batches has to know (drive/cuda_parts.cuh). How a part is a table of its own is in
-// parts.hpp.
+// linear_probe: what the driver of large batches has to know (drive/bulk). How a partition is a table of its
+// own is in parts.hpp.
 #pragma once
-#include "libgpuhash/drive/cuda_parts.cuh"
+#include "libgpuhash/drive/bulk/bulk.cuh"
 #include "parts.hpp"
 
 GH_BEGIN
 
 template <class Format>
-struct linear_parts : linear_part_rules<Format> {
+struct linear_partitions : linear_part_rules<Format> {
   using F = Format;
   using table = linear_table<F>;
   using rest_op = linear_op<cuda_tile<F, row_bytes / sizeof(typename F::word)>, mixed, true>;
-  static constexpr bool adds_in_place = true, own_parts = false, joins_directly = true;
-  static constexpr bool divides_skewed = true, declines = false;
-  static constexpr u64 least = parts_all_least, least_share = 4;
-  static constexpr u64 least_sums(bool told, bool contents) { return parts_all_least / (told || contents ? 2 : 4); }
-  static constexpr bool sums_if_repeating = false;
-  static constexpr bool pays(const table&, const request&) { return true; }
-  // Told one after the other, an insert of a key that is there reads it, and writes its status in order.
-  static constexpr bool empty_only(u32 kind, bool told) { return kind == insert && told; }
+  static constexpr bool own_partitions = false, combines_directly = true;
+  static constexpr bulk_policy policy = {
+      .adds_in_place = true,
+      .divides_skewed = true,
+      .declines_dead = false,
+      .least = parts_all_least,
+      .least_share = 4,
+      .least_into_empty = parts_all_least / 2,
+      .least_sums = parts_all_least / 2,
+      .least_sums_into_empty = parts_all_least / 4,
+      .sums_if_repeating = false,
+      .only_into_empty = 0,
+      // One element after the other, an insert of a key that is there reads it, and writes its status in order.
+      .only_into_empty_with_statuses = 1u << insert,
+      .longest_chain = 0,
+  };
 
-  // I4: no path that stays in its part comes to its limit. And groups are whole rows.
+  static u64 slots(const table& t) { return t.n_slots; }
+  static u64 chain_after(const table&, u64) { return 0; }
+  // I4: no path that stays in its partition comes to its limit. And groups are whole rows.
   static bool applies(const table& t) {
-    constexpr u64 most = part_bytes / sizeof(typename F::word);
+    constexpr u64 most = partition_bytes / sizeof(typename F::word);
     return t.probe_limit >= (t.n_slots < most ? t.n_slots : most) &&
            lone_tile<F, block_mem>::slots <= 1 << t.group_bits;
   }

@@ -1,5 +1,5 @@
 // linear_probe: a part of the table as a table of its own. What serves parts goes by these rules: the driver of large batches
-// (parts.cuh) and the explorer (libgpuhash/sched/parts_sim.cpp).
+// (parts.cuh) and the explorer (plugins/linear_probe/bulk_sim.cpp).
 //
 // A path goes from its home upwards. So the slots from a multiple of 2^part_bits on are a table of their own, until a path
 // comes to their end.

@@ -46,7 +46,7 @@ template <class F>
 constexpr engine one() {
   engine e{run<F>, collect_on_cuda<linear_table<F>>};
   e.move = move_on_cuda<F>;
-  e.parts = &parts_of<linear_parts<F>>;
+  e.parts = &bulk_engine_of<linear_partitions<F>>;
   e.anew = &rebuild_by_parts<F>::all;
   e.in_place = true;
   return e;

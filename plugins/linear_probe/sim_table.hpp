@@ -1,5 +1,5 @@
 // linear_probe's table as the explorer sees it: what lies where, and the invariants of layout.hpp. The models of
-// plugin_sim.cpp and of libgpuhash/sched/parts_sim.cpp say how it is served.
+// plugin_sim.cpp and of plugins/linear_probe/bulk_sim.cpp say how it is served.
 #pragma once
 #include "libgpuhash/drive/sim.hpp"
 #include "ops.hpp"

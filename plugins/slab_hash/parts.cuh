@@ -1,67 +1,74 @@
-// slab_hash: large batches by parts of the table (drive/cuda_parts.cuh). A part is a run of buckets with their chains.
+// slab_hash: large batches by partitions of the table (drive/bulk). A partition is a run of buckets with their chains.
 //
-// A block copies the base slabs of its buckets, and then the slabs behind them, into its memory. A chain is there what it is
-// in the table, slab after slab, so that a place in it is a number. Of elements that add, as of linear_probe's:
-//   1  whose key was there before changes it, or revives its tombstone. Each other takes the next place of its bucket's
-//      chain, by adding to that one's counter
-//   2  a thread for each bucket looks for keys that took several places, and makes one of them. Where elements found no
-//      place, because the chain's slabs were full, it links one or two more
-//   3  these elements go through 1 and 2 again, a few times. Who then has no place is left to the table itself
-//   4  a slab that nobody needed is unlinked and given back
-// Units come from the table's heap, one by one, as for other batches: the block's image of a slab is written to its unit at
-// the end, so that a unit that is given back was never written to (A2).
+// A block copies the base slabs of its buckets, and then the slabs behind them, into its memory. A chain is there what
+// it is in the table, slab after slab, so that a place in it is a number. Elements that add go through these steps:
+//   1  an element whose key was there before the batch changes the key's value, or revives its tombstone. Any other
+//      element takes the next place of its bucket's chain, by adding to the bucket's counter
+//   2  a thread for each bucket looks for keys that took several places, and makes one pair of them. Where elements
+//      found no place, because the chain's slabs were full, it links one or two more
+//   3  these elements go through 1 and 2 again, a few times. An element that then has no place is left to the table
+//      itself
+//   4  a slab without keys is unlinked and given back
+// Units come from the table's heap, one by one, as for other batches: the block's image of a slab is written to its
+// unit at the end, so that a unit that is given back was never written to (A2).
 //
 // The rules of layout.hpp hold after each of these:
-//   S1, S3  who is added was not among the keys that were there before the last step 2, and step 2 compares the others
-//   S2      places are taken in the order of the chain, and what step 2 drops is filled by the last one
-//   S4, S5  nobody else has the table: a link that is taken back was seen by this block alone
+//   S1, S3  a key that is added was not among the keys that were there before the last step 2, and step 2 compares the
+//           others
+//   S2      places are taken in the order of the chain, and a place that step 2 empties is filled by the last one
+//   S4, S5  this block alone has these buckets: no other one has seen a link that is taken back
 #pragma once
-#include "libgpuhash/drive/cuda_parts.cuh"
+#include "libgpuhash/drive/bulk/bulk.cuh"
+#include "libgpuhash/drive/bulk/own_kernel.cuh"
 #include "ops.hpp"
 
 GH_BEGIN
 
-// Bytes of the base slabs of a part. As many again are for the slabs behind them, or more where chains are long.
+// Bytes of the base slabs of a partition. As many again are for the slabs behind them, or more where chains are long.
 #ifndef GPUHASH_SLAB_PART
 #define GPUHASH_SLAB_PART (32 * 1024)
 #endif
-inline constexpr u32 slab_part_bytes = GPUHASH_SLAB_PART;
-inline constexpr u32 least_part_bits = 3;  // log2 of its buckets, unless slabs are large
+inline constexpr u32 slab_partition_bytes = GPUHASH_SLAB_PART;
+inline constexpr u32 least_partition_bits = 3;  // log2 of its buckets, unless slabs are large
 // Elements of a thread that are served before the next ones.
 #ifndef GPUHASH_SLAB_ELEMENTS
 #define GPUHASH_SLAB_ELEMENTS 32
 #endif
 inline constexpr u32 slab_window_each = GPUHASH_SLAB_ELEMENTS;
-static_assert(slab_window_each <= 32 && slab_window_each % counted_at_once == 0);
-static_assert(slab_window_each * serve_threads <= 0x7fff);
+static_assert(slab_window_each <= 32 && slab_window_each % loads_at_once == 0);
+static_assert(slab_window_each * own_threads <= 0x7fff);
 inline constexpr u32 place_tries = 4;     // of an element, before it is left
 inline constexpr u32 linked_at_once = 2;  // slabs of a chain
 inline constexpr u32 slab_note_bytes = 64;
 inline constexpr u32 no_slab = 0xffff;  // of a block's memory
 
 template <class F, u32 Kind>
-class slab_part;
+class slab_partition;
 
 template <class Format>
-struct slab_parts {
+struct slab_partitions : own_partitions_of<Format, slab_table<Format>, slab_partition> {
   using F = Format;
-  using table = slab_table<F>;
-  using index = typename F::index;
-  using word = typename F::word;
-  static constexpr bool adds_in_place = true, own_parts = true, joins_directly = F::has_value;
-  // Where keys repeat, those of a long chain wait for one another longer in the memory of a block than in the table.
-  static constexpr bool divides_skewed = false, declines = true;
-  static constexpr u64 least = parts_all_least, least_share = 4;
-  static constexpr u64 least_sums(bool told, bool contents) { return parts_all_least / (contents ? 1 : told ? 2 : 4); }
-  static constexpr bool sums_if_repeating = true;
-  // A thread for each bucket looks at the whole chain, again and again.
-  static constexpr u64 longest_chain = 128;  // keys
-  static bool pays(const table& t, const request& q) {
-    const u64 room = (t.buckets + units(t)) * (t.slab_slots - 1), most = q.added + q.n;
-    return (most < room ? most : room) <= longest_chain * t.buckets;
-  }
-  // Chains that are there have to be copied, slab after slab.
-  static constexpr bool empty_only(u32 kind, bool told) { return kind != accumulate || told; }
+  using typename own_partitions_of<F, slab_table<F>, slab_partition>::table;
+  using typename own_partitions_of<F, slab_table<F>, slab_partition>::index;
+  using typename own_partitions_of<F, slab_table<F>, slab_partition>::word;
+  static constexpr bool combines_directly = F::has_value;
+  static constexpr bulk_policy policy = {
+      .adds_in_place = true,
+      // Elements of one key in a long chain wait for one another longer in the memory of a block than in the table.
+      .divides_skewed = false,
+      .declines_dead = true,
+      .least = parts_all_least,
+      .least_share = 4,
+      .least_into_empty = parts_all_least / 2,
+      .least_sums = parts_all_least,
+      .least_sums_into_empty = parts_all_least / 4,
+      .sums_if_repeating = true,
+      // Chains that are in the table have to be copied, slab after slab.
+      .only_into_empty = ~(1u << accumulate),
+      .only_into_empty_with_statuses = ~0u,
+      // A thread for each bucket looks at the whole chain, again and again.
+      .longest_chain = 128,
+  };
   template <class Tile, u32 Kind>
   using op = slab_op<Tile, Kind>;
   struct rest_op : slab_op<cuda_tile<F, row_bytes / int(sizeof(word))>, mixed> {
@@ -70,19 +77,24 @@ struct slab_parts {
 
   static bool applies(const table& t) { return !t.duplicates; }
   GH_FN static index group_of(const table& t, typename F::key k) { return t.home(k); }
-  static constexpr u32 group_bits(const table&) { return 0; }
   static u64 slots(const table& t) { return u64(t.buckets) * t.slab_slots; }
-  static u64 parts(const table& t) { return ((u64(t.buckets) - 1) >> part_bits(t)) + 1; }
-  static u64 shares(const table& t) { return t.buckets >> part_bits(t) ? t.buckets >> part_bits(t) : 1; }
-  // As many buckets as have base slabs of slab_part_bytes; fewer where chains are so long that those would not
+  static u64 partitions(const table& t) { return ((u64(t.buckets) - 1) >> partition_bits(t)) + 1; }
+  static u64 shares(const table& t) { return t.buckets >> partition_bits(t) ? t.buckets >> partition_bits(t) : 1; }
+  // As many buckets as have base slabs of slab_partition_bytes; fewer where chains are so long that those would not
   // fit, and in small tables, so that all multiprocessors have work.
-  static u32 part_bits(const table& t) {
+  static u32 partition_bits(const table& t) {
     u32 bits = 0;
-    while ((u64(t.slab_slots) * sizeof(word) << (bits + 1)) <= slab_part_bytes) ++bits;
-    while (bits > least_part_bits && slabs_behind(t, 1u << bits) > most_behind(t, 1u << bits)) --bits;
-    while (bits > least_part_bits && u64(t.buckets) >> bits < parts_wanted && t.slab_slots << bits > part_slots_wanted)
+    while ((u64(t.slab_slots) * sizeof(word) << (bits + 1)) <= slab_partition_bytes) ++bits;
+    while (bits > least_partition_bits && slabs_behind(t, 1u << bits) > most_behind(t, 1u << bits)) --bits;
+    while (bits > least_partition_bits && u64(t.buckets) >> bits < partitions_wanted &&
+           t.slab_slots << bits > partition_slots_wanted)
       --bits;
     return bits;
+  }
+
+  static u64 chain_after(const table& t, u64 keys) {
+    const u64 room = (t.buckets + units(t)) * (t.slab_slots - 1);
+    return ((keys < room ? keys : room) + t.buckets - 1) / t.buckets;
   }
 
   // Slabs behind the base slabs of so many buckets: their share of the heap's units, and a quarter and 32 for chance.
@@ -92,23 +104,22 @@ struct slab_parts {
     return share + share / 4 + 32;
   }
   static constexpr u32 most_behind(const table& t, u32 buckets) {
-    return 2 * slab_part_bytes / u32(t.slab_slots * sizeof(word)) - buckets;
+    return 2 * slab_partition_bytes / u32(t.slab_slots * sizeof(word)) - buckets;
   }
-  static constexpr u32 further_slabs(const table& t, u32 buckets) {
+  static constexpr u32 overflow_slabs(const table& t, u32 buckets) {
     const u64 wanted = slabs_behind(t, buckets), most = most_behind(t, buckets);
     return u32(wanted < most ? wanted : most);
   }
   static constexpr u32 image_words(const table& t, u32 slabs) {
-    constexpr u32 of_row = 128 / sizeof(word);  // block_mem permutes what lies in a row
-    return (slabs * t.slab_slots + of_row - 1) / of_row * of_row;
+    return slab_partitions::image_of(slabs * t.slab_slots);
   }
   // The image; counters of buckets; units of slabs behind them; notes; the slab behind each one; who took each place.
-  static size_t serve_bytes(const table& t, bool told) {
-    const u32 buckets = 1u << part_bits(t), slabs = buckets + further_slabs(t, buckets), image = image_words(t, slabs);
+  static size_t serve_bytes(const table& t, bool with_statuses) {
+    const u32 buckets = 1u << partition_bits(t), slabs = buckets + overflow_slabs(t, buckets),
+              image = image_words(t, slabs);
     return image * sizeof(word) + slabs * (sizeof(u32) + sizeof(uint16_t)) + slab_note_bytes +
-           (told ? image * sizeof(uint16_t) : 0);
+           (with_statuses ? image * sizeof(uint16_t) : 0);
   }
-  static auto server(u32 kind);
   GH_FN static bool dead_at(const table& t, u64 random) {  // of base slabs
     const u32 data = t.slab_slots - 1;
     const u64 x = reduce(random, u64(t.buckets) * data);
@@ -119,18 +130,21 @@ struct slab_parts {
 
 // The buckets of a block in its memory.
 template <class F, u32 Kind>
-class slab_part {
-  using parts = slab_parts<F>;
-  using table = slab_table<F>;
-  using word = typename F::word;
-  using key = typename F::key;
-  using index = typename F::index;
-  static constexpr bool adds = Kind != erase;
-  static constexpr u32 wide = 16 / sizeof(word);
+class slab_partition : public own_partition<slab_partition<F, Kind>, slab_table<F>, F, Kind> {
+  using base_type = own_partition<slab_partition<F, Kind>, slab_table<F>, F, Kind>;
+  friend base_type;
+  using partitions = slab_partitions<F>;
+  using base_type::adds, base_type::wide, base_type::at, base_type::put, base_type::swap, base_type::leave;
+  using base_type::change, base_type::erase_in, base_type::number_of, base_type::take_each;
+  using base_type::t, base_type::q, base_type::w, base_type::j, base_type::slots, base_type::done;
+  using typename base_type::index;
+  using typename base_type::key;
+  using typename base_type::window;
+  using typename base_type::word;
   static constexpr u32 keys_at_once = sizeof(word) == 4 ? 16 : 8;
   using some_words = lane_words<word, int(wide), false, block_mem>;
-  // A counter: places of the chain that are taken, or would be if there were as many; and, above, those of keys that are
-  // known to differ.
+  // A counter: places of the chain that are taken, or would be if there were as many; and, above, those of keys that
+  // are known to differ.
   static constexpr u32 had_at = 16, taken_mask = 0xffff;
 
   struct notes {
@@ -140,159 +154,113 @@ class slab_part {
   static_assert(sizeof(notes) <= slab_note_bytes);
 
  public:
-  GH_FN slab_part(const table& a_table, const request& a_request, const parts_work<F>& a_work, unsigned char* memory)
-      : t(a_table),
-        q(a_request),
-        w(a_work),
-        j(joiner_of(a_request)),
-        usual(a_work.found->usual),
+  using typename base_type::table;
+  static constexpr u32 window_each = slab_window_each;
+  // Of a multiprocessor: with more of them registers would be spilled.
+  static constexpr int blocks = sizeof(key) == 4 && F::has_value ? 3 : 2;
+
+  GH_FN slab_partition(const table& a_table, const request& a_request, const bulk_work<F>& a_work,
+                       unsigned char* memory)
+      : base_type(a_table, a_request, a_work, reinterpret_cast<word*>(memory)),
+        default_status(a_work.found->default_status),
         slab_slots(a_table.slab_slots),
         data(a_table.slab_slots - 1),
-        all_buckets(1u << a_work.part_bits),
-        further(parts::further_slabs(a_table, all_buckets)),
-        slots(reinterpret_cast<word*>(memory)),
-        counters(reinterpret_cast<u32*>(slots + parts::image_words(a_table, all_buckets + further))),
+        all_buckets(1u << a_work.partition_bits),
+        overflow_room(partitions::overflow_slabs(a_table, all_buckets)),
+        counters(reinterpret_cast<u32*>(slots + partitions::image_words(a_table, all_buckets + overflow_room))),
         units(counters + all_buckets),
-        now(*reinterpret_cast<notes*>(units + further)),
+        now(*reinterpret_cast<notes*>(units + overflow_room)),
         next(reinterpret_cast<uint16_t*>(reinterpret_cast<unsigned char*>(&now) + slab_note_bytes)),
-        who(a_request.status ? next + all_buckets + further : nullptr) {
+        who(a_request.status ? next + all_buckets + overflow_room : nullptr) {
     const u64 first = u64(blockIdx.x) * all_buckets;
     buckets = u32(a_table.buckets - first < all_buckets ? a_table.buckets - first : all_buckets);
     base = a_table.bucket(index(first));
   }
 
-  GH_FN void run(totals* sum) {
-    const u32 n = count_of(w.part.n + blockIdx.x, w.part_room);
-    if (n == 0) return;  // the whole block
-    load();
-    for (u32 from = 0; from < n; from += slab_window_each * serve_threads) {
-      const u32 many = n - from < slab_window_each * serve_threads ? n - from : slab_window_each * serve_threads;
-      const u64 first = u64(blockIdx.x) * w.part_room + from;
-      const window these{w.part.word + first, w.part.at ? w.part.at + first : nullptr, many};
-      if constexpr (adds)
-        add(these);
-      else
-        erase_all_of(these);
-    }
-    __syncthreads();
-    if constexpr (adds) {
-      for (u32 b = threadIdx.x; b < buckets; b += serve_threads) trim(b);
-      __syncthreads();
-    }
-    store();
-    add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
-  }
-
  private:
-  // Elements that are served at a time.
-  struct window {
-    const word* mine;
-    const u32* at;  // their numbers in the batch, or NULL
-    u32 many;
-  };
-
-  // ---- the image -------------------------------------------------------------------------------------------------------
+  // ---- the image ----------------------------------------------------------------------------------------------------
 
   // Slabs are numbered: those of buckets, then those behind them. Slots are numbered through all slabs.
-  GH_FN word at(u32 slot) const { return block_mem::load<order::relaxed>(slots + slot); }
-  GH_FN void put(u32 slot, word e) const { block_mem::store<order::relaxed>(slots + slot, e); }
-  GH_FN bool swap(u32 slot, word from, word to) const {
-    return block_mem::cas<order::relaxed>(slots + slot, from, to) == from;
-  }
   GH_FN u32 link_of(u32 slab) const { return slab * slab_slots + data; }
   GH_FN word* in_table(u32 slab) const {
     return slab < all_buckets ? base + slab * slab_slots : t.slab(units[slab - all_buckets]);
   }
-  GH_FN u32 used_slabs() const { return now.slabs < further ? now.slabs : further; }
+  GH_FN u32 used_slabs() const { return now.slabs < overflow_room ? now.slabs : overflow_room; }
 
   GH_FN void load() {
-    constexpr u32 at_once = counted_at_once;
     if (threadIdx.x == 0) now.slabs = 0;
-    const u32 size = buckets * slab_slots;
-    for (u32 from = 0; from < size; from += at_once * serve_threads * wide) {
-      lane_words<word, int(wide), false> some[at_once];
-#pragma unroll
-      for (u32 g = 0; g < at_once; ++g) {
-        const u32 i = from + (g * serve_threads + threadIdx.x) * wide;
-        if (i < size) load_slots<F>(some[g], w.fresh, base + i);
-      }
-#pragma unroll
-      for (u32 g = 0; g < at_once; ++g) {
-        const u32 i = from + (g * serve_threads + threadIdx.x) * wide;
-        if (i < size) block_mem::store_row(slots + i, some[g].w);
-      }
-    }
+    copy_to_block<F, own_threads>(slots, base, buckets * slab_slots, w.fresh, [](u32, bool, const word*) {});
     __syncthreads();
-    for (u32 b = threadIdx.x; b < buckets; b += serve_threads) follow(b);
+    for (u32 b = threadIdx.x; b < buckets; b += own_threads) follow(b);
     __syncthreads();
     for (u32 from = 0, to; (to = used_slabs()) > from; from = to) {
       const u32 rows = slab_slots / wide;
-      for (u32 i = from * rows + threadIdx.x; i < to * rows; i += serve_threads) {
+      for (u32 i = from * rows + threadIdx.x; i < to * rows; i += own_threads) {
         const u32 slab = all_buckets + i / rows, in_slab = i % rows * wide;
         lane_words<word, int(wide), false> some;
         some.load(in_table(slab) + in_slab);
         block_mem::store_row(slots + slab * slab_slots + in_slab, some.w);
       }
       __syncthreads();
-      for (u32 i = from + threadIdx.x; i < to; i += serve_threads) follow(all_buckets + i);
+      for (u32 i = from + threadIdx.x; i < to; i += own_threads) follow(all_buckets + i);
       __syncthreads();
     }
-    for (u32 b = threadIdx.x; b < buckets; b += serve_threads) counters[b] = look_at(b);
+    for (u32 b = threadIdx.x; b < buckets; b += own_threads) counters[b] = count_used(b);
     __syncthreads();
   }
-  // Room for the slab behind this one, if there is one. Where there is no room a part of the chain is missing.
+  // Room for the slab behind this one, if there is one. Where there is no room a partition of the chain is missing.
   GH_FN void follow(u32 slab) const {
     next[slab] = no_slab;
     const word link = at(link_of(slab));
     if (link == empty_word<F>()) return;
     const u32 i = atomicAdd(&now.slabs, 1u);
-    if (i >= further) return;
+    if (i >= overflow_room) return;
     units[i] = table::next_of(link);
     next[slab] = uint16_t(all_buckets + i);
   }
-  // The counter of a bucket. A chain of which a part is missing is full as far as it is here (S2), and no slab is left for
-  // it: so its keys that are not here find no place.
-  GH_FN u32 look_at(u32 b) const {
+  // The counter of a bucket. A chain of which a partition is missing is full as far as it is here (S2), and no slab is
+  // left for it: so its keys that are not here find no place.
+  GH_FN u32 count_used(u32 b) const {
     u32 had = 0, slab = b;
     for (; next[slab] != no_slab; slab = next[slab]) had += data;  // S2
     for (u32 i = 0; i < data && F::key_of(at(slab * slab_slots + i)) != empty_key<key>; ++i) ++had;
     return had << had_at | had;
   }
   GH_FN void store() const {
-    const u32 size = buckets * slab_slots, rows = slab_slots / wide, behind = used_slabs() * rows;
-    for (u32 i = threadIdx.x * wide; i < size; i += serve_threads * wide) write_row(i, base + i);
-    for (u32 i = threadIdx.x; i < behind; i += serve_threads) {
+    if constexpr (adds) {
+      for (u32 b = threadIdx.x; b < buckets; b += own_threads) trim(b);
+      __syncthreads();
+    }
+    copy_to_table<F, own_threads>(base, slots, buckets * slab_slots);
+    const u32 rows = slab_slots / wide, behind = used_slabs() * rows;
+    for (u32 i = threadIdx.x; i < behind; i += own_threads) {
       const u32 slab = all_buckets + i / rows, in_slab = i % rows * wide;
-      if (units[i / rows] != no_unit) write_row(slab * slab_slots + in_slab, in_table(slab) + in_slab);
+      if (units[i / rows] != no_unit)
+        copy_row_to_table<F>(in_table(slab) + in_slab, slots + slab * slab_slots + in_slab);
     }
   }
-  GH_FN void write_row(u32 slot, word* to) const {
-    some_words some;
-    some.load(slots + slot);
-    cuda_mem::store_row(to, some.w);
-  }
 
-  // ---- keys ------------------------------------------------------------------------------------------------------------
+  // ---- keys ---------------------------------------------------------------------------------------------------------
 
   GH_FN u32 bucket_of(word e) const { return u32(t.home(F::key_of(e)) - index(u64(blockIdx.x) * all_buckets)); }
   GH_FN u32 counter_of(u32 b) const { return *static_cast<volatile u32*>(counters + b); }
-  // The slot of a place of the chain, or nobody.
+  // The slot of a place of the chain, or none.
   GH_FN u32 slot_of(u32 b, u32 place) const {
     u32 slab = b;
     for (; place >= data && slab != no_slab; place -= data) slab = next[slab];
-    return slab == no_slab ? nobody : slab * slab_slots + place;
+    return slab == no_slab ? none : slab * slab_slots + place;
   }
-  // Is a part of the chain not here?
+  // Is a partition of the chain not here?
   GH_FN bool misses_slabs(u32 b) const {
     u32 last = b;
     while (next[last] != no_slab) last = next[last];
     return !(at(link_of(last)) == empty_word<F>());
   }
-  // Where k is among the first places of a chain, or nobody. *dead: the slot of its tombstone, or nobody.
+  // Where k is among the first places of a chain, or none. *dead: the slot of its tombstone, or none.
   GH_FN u32 find_slot(u32 b, u32 many, key k, u32* dead) const {
-    u32 found = nobody;
-    *dead = nobody;
-    for (u32 slab = b; many && found == nobody; slab = next[slab]) {
+    u32 found = none;
+    *dead = none;
+    for (u32 slab = b; many && found == none; slab = next[slab]) {
       const u32 here = many < data ? many : data, first = slab * slab_slots;
       for (u32 i = 0; i < here; i += wide) {
         some_words some;
@@ -307,54 +275,35 @@ class slab_part {
     }
     return found;
   }
-  GH_FN void tell(const window& these, u32 x, u32 answer) const {
-    if (q.status && answer != usual) q.status[these.at[x]] = u8(answer);
+  GH_FN void report(const window& these, u32 x, u32 answer) const {
+    if (q.status && answer != default_status) q.status[these.at[x]] = u8(answer);
   }
-  GH_FN void leave(const window& these, u32 x) const { append(w.rest, these.mine[x], these.at ? these.at[x] : 0); }
 
-  // ---- erasing ---------------------------------------------------------------------------------------------------------
+  // ---- erasing ------------------------------------------------------------------------------------------------------
 
   GH_FN void erase_all_of(const window& these) {
-    for (u32 x = threadIdx.x; x < these.many; x += serve_threads) {
+    for (u32 x = threadIdx.x; x < these.many; x += own_threads) {
       const word e = these.mine[x];
       const key k = F::key_of(e);
       const u32 b = bucket_of(e);
-      u32 dead = nobody;
+      u32 dead = none;
       const u32 slot = find_slot(b, counters[b] >> had_at, k, &dead);
-      if (slot == nobody && misses_slabs(b)) {
+      if (slot == none && misses_slabs(b)) {
         leave(these, x);
         continue;
       }
-      const word seen = slot == nobody ? empty_word<F>() : at(slot);
-      const bool erased = F::key_of(seen) == k && swap(slot, seen, tombstone<F>(k));  // or an equal one did
-      done.live -= erased;
-      done.good += erased;
-      tell(these, x, erased ? yes : no);
+      report(these, x, erase_in(slot, k) ? yes : no);
     }
   }
 
-  // ---- adding ----------------------------------------------------------------------------------------------------------
+  // ---- adding -------------------------------------------------------------------------------------------------------
 
-  GH_FN void add(const window& these) {
-    constexpr u32 at_once = counted_at_once;
+  GH_FN void add(const window& these, bool) {
     if (threadIdx.x < place_tries) now.left[threadIdx.x] = 0;
-    u32 left = 0;  // a bit for each of this thread's elements
-    for (u32 from = 0, turn = 0; from < these.many; from += at_once * serve_threads, turn += at_once) {
-      word e[at_once];
-#pragma unroll
-      for (u32 g = 0; g < at_once; ++g) {
-        const u32 x = from + g * serve_threads + threadIdx.x;
-        if (x < these.many) e[g] = these.mine[x];
-      }
-#pragma unroll
-      for (u32 g = 0; g < at_once; ++g) {
-        const u32 x = from + g * serve_threads + threadIdx.x;
-        if (x < these.many && !take(these, e[g], x)) left |= 1u << (turn + g);
-      }
-    }
+    u32 left = take_each(these, [&](word e, u32 x) { return take(these, e, x); });
     __syncthreads();
     for (u32 tries = 1; tries < place_tries; ++tries) {
-      for (u32 b = threadIdx.x; b < buckets; b += serve_threads) settle(these, b);
+      for (u32 b = threadIdx.x; b < buckets; b += own_threads) finish_group(these, b);
       if (left) now.left[tries] = 1;
       __syncthreads();
       if (!now.left[tries]) return;  // the same for the whole block
@@ -364,18 +313,17 @@ class slab_part {
       }
       __syncthreads();
     }
-    for (u32 b = threadIdx.x; b < buckets; b += serve_threads) settle(these, b);
+    for (u32 b = threadIdx.x; b < buckets; b += own_threads) finish_group(these, b);
     for (u32 bits = left; bits; bits &= bits - 1) leave(these, number_of(bits & (0 - bits)));
     __syncthreads();
   }
-  GH_FN static u32 number_of(u32 bit) { return u32(__ffs(bit) - 1) * serve_threads + threadIdx.x; }
 
   // Element x. False: there is no place for it.
   GH_FN bool take(const window& these, word e, u32 x) {
     const u32 b = bucket_of(e), counter = counter_of(b), had = counter >> had_at;
     if (had && change_there(these, e, x, b, had)) return true;
     const u32 slot = slot_of(b, atomicAdd(counters + b, 1u) & taken_mask);
-    if (slot == nobody) return false;
+    if (slot == none) return false;
     put(slot, e);
     if (who) who[slot] = uint16_t(x);
     return true;
@@ -383,52 +331,39 @@ class slab_part {
   // False: the key was not there.
   GH_FN bool change_there(const window& these, word e, u32 x, u32 b, u32 had) {
     for (;;) {
-      u32 dead = nobody;
+      u32 dead = none;
       const u32 slot = find_slot(b, had, F::key_of(e), &dead);
-      if (slot != nobody) {
+      if (slot != none) {
         change(slot, e);
-        tell(these, x, no);
+        report(these, x, no);
         return true;
       }
-      if (dead == nobody) return false;
+      if (dead == none) return false;
       if (!swap(dead, tombstone<F>(F::key_of(e)), e)) continue;  // an equal one was first
       ++done.live;
       ++done.good;
-      tell(these, x, yes);
+      report(these, x, yes);
       return true;
     }
   }
-  // The pair in this slot, whose key is e's.
-  GH_FN void change(u32 slot, word e) const {
-    if constexpr (Kind == assign) put(slot, e);
-    if constexpr (Kind == accumulate) {
-      if (adds_integers(j)) return block_mem::add_value<F>(slots + slot, F::value_of(e), j.narrow);
-      for (;;) {
-        const word seen = at(slot);
-        const word want = wanted<F>(Kind, j, true, F::value_of(seen), F::key_of(e), F::value_of(e));
-        if (want == seen || swap(slot, seen, want)) return;
-      }
-    }
-  }
-
   // After elements have taken places of this bucket: one thread.
-  GH_FN void settle(const window& these, u32 b) {
+  GH_FN void finish_group(const window& these, u32 b) {
     const u32 counter = counters[b], had = counter >> had_at, taken = counter & taken_mask;
     if (taken == had) return;
     u32 last = b, room = data;
     for (; next[last] != no_slab; room += data) last = next[last];
     u32 end = taken < room ? taken : room;
-    const u32 beyond = taken - end;
-    if (some_equal(b, had, end)) end = join_equal(these, b, had, end);
+    const u32 overflow = taken - end;
+    if (some_equal(b, had, end)) end = combine_equal(these, b, had, end);
     done.live += int(end - had);
     done.used += int(end - had);
     done.good += end - had;
-    if (q.status && usual != yes)
-      for (u32 i = had; i < end; ++i) tell(these, who[slot_of(b, i)], yes);
+    if (q.status && default_status != yes)
+      for (u32 i = had; i < end; ++i) report(these, who[slot_of(b, i)], yes);
     counters[b] = end << had_at | end;
     // Where keys were equal there is room, and more of them may be.
-    if (!beyond || end < room) return;
-    for (u32 i = 0; i < linked_at_once && room < end + beyond; ++i, room += data) {
+    if (!overflow || end < room) return;
+    for (u32 i = 0; i < linked_at_once && room < end + overflow; ++i, room += data) {
       last = append_slab(last);
       if (last == no_slab) return;
     }
@@ -463,16 +398,16 @@ class slab_part {
     return same;
   }
   // The first element of each key stays. Returns the new end.
-  GH_FN u32 join_equal(const window& these, u32 b, u32 had, u32 end) const {
+  GH_FN u32 combine_equal(const window& these, u32 b, u32 had, u32 end) const {
     for (u32 i = had + 1; i < end;) {
       const u32 own = slot_of(b, i);
       const word e = at(own);
-      u32 first = nobody;
-      for (u32 y = had; y < i && first == nobody; ++y) {
+      u32 first = none;
+      for (u32 y = had; y < i && first == none; ++y) {
         const u32 other = slot_of(b, y);
         if (F::key_of(at(other)) == F::key_of(e)) first = other;
       }
-      if (first == nobody) {
+      if (first == none) {
         ++i;
         continue;
       }
@@ -480,7 +415,7 @@ class slab_part {
         put(first, wanted<F>(Kind, j, true, F::value_of(at(first)), F::key_of(e), F::value_of(e)));
       const u32 emptied = slot_of(b, --end);
       if (who) {
-        tell(these, who[own], no);
+        report(these, who[own], no);
         who[own] = who[emptied];
       }
       put(own, at(emptied));
@@ -491,7 +426,7 @@ class slab_part {
   // A slab behind this one, which is the last of its chain; or no_slab. One thread for each chain.
   GH_FN u32 append_slab(u32 last) const {
     const u32 i = atomicAdd(&now.slabs, 1u);
-    if (i >= further) return no_slab;
+    if (i >= overflow_room) return no_slab;
     const u64 hint = u64(reinterpret_cast<uintptr_t>(in_table(last))) >> 4;
     units[i] = t.heap.template allocate<cuda_mem>(hint);
     if (units[i] == no_unit) return no_slab;
@@ -519,14 +454,9 @@ class slab_part {
     }
   }
 
-  const table& t;
-  const request& q;
-  const parts_work<F>& w;
-  const joiner j;
-  const u32 usual;             // answer
+  const u32 default_status;    // answer
   const u32 slab_slots, data;  // words of a slab; and without the link
-  const u32 all_buckets, further;
-  word* const slots;
+  const u32 all_buckets, overflow_room;
   u32* const counters;
   u32* const units;  // of slabs behind the base slabs
   notes& now;
@@ -534,29 +464,6 @@ class slab_part {
   uint16_t* const who;
   u32 buckets;
   word* base;
-  done_here done;
 };
-
-// On a multiprocessor: more would have to spill registers.
-template <class F>
-inline constexpr int chain_blocks = sizeof(typename F::key) == 4 && F::has_value ? 3 : 2;
-
-template <class F, u32 Kind>
-__global__ void __launch_bounds__(serve_threads, chain_blocks<F>)
-    serve_slabs(const __grid_constant__ slab_table<F> t, const __grid_constant__ request q,
-                const __grid_constant__ parts_work<F> w, totals* sum) {
-  after_the_one_before();
-  GH_DYNAMIC_MEMORY(unsigned char, memory);
-  if (!w.found->divided) return;
-  slab_part<F, Kind>(t, q, w, memory).run(sum);
-}
-
-template <class Format>
-auto slab_parts<Format>::server(u32 kind) {
-  return kind == erase        ? serve_slabs<F, erase>
-         : kind == assign     ? serve_slabs<F, assigns<F>>
-         : kind == accumulate ? serve_slabs<F, joins<F>>
-                              : serve_slabs<F, insert>;
-}
 
 GH_END

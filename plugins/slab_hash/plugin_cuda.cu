@@ -85,7 +85,7 @@ constexpr engine one() {
           nullptr,
           move_on_cuda<F>,
           nullptr,
-          &parts_of<slab_parts<F>>,
+          &bulk_engine_of<slab_partitions<F>>,
           true};
 }
 static const engine engines[format_count] = {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()};

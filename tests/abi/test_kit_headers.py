@@ -14,7 +14,7 @@ PARTS = ["alloc", "drive", "hash", "kit", "tile"]
 HEADERS = sorted(
     str(h.relative_to(ROOT))
     for part in PARTS
-    for h in (ROOT / "libgpuhash" / part).glob("*.[hc]*")
+    for h in (ROOT / "libgpuhash" / part).rglob("*.[hc]*")
     if h.name != "sim.hpp"  # the explorer's, which is not installed
 )
 

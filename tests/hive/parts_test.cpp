@@ -15,12 +15,12 @@ int run_any(const void* table, const request& q, totals* sum) {
   const vector<u8> kinds(q.n, u8(q.kind));
   request each = q;
   each.kind = mixed, each.ops = kinds.data();
-  return run_on_cuda<typename hive_parts<F>::rest_op, 1>(table, each, sum);
+  return run_on_cuda<typename hive_partitions<F>::rest_op, 1>(table, each, sum);
 }
 template <class F>
 constexpr engine engine_here() {
   engine e = {run_any<F>, collect_on_cuda<hive_table<F>>};
-  e.parts = &parts_of<hive_parts<F>>;
+  e.parts = &bulk_engine_of<hive_partitions<F>>;
   return e;
 }
 template <class F>

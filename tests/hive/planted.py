@@ -29,10 +29,10 @@ def compiled(source: str, target: Path, flags: list[str], includes: list[Path]) 
     return target
 
 
-def write(root: Path, name: str, text: str) -> None:
-    folder = root / "plugins" / "hive"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text)
+def write(root: Path, name: str, text: str, folder: str = "plugins/hive") -> None:
+    target = root / folder / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
 
 
 def with_switch(text: str) -> str:
@@ -57,13 +57,16 @@ def swapped(name: str, right: str, wrong: str) -> Mistake:
     return Mistake(name, right, f"(PLANTED ? ({wrong}) : ({right}))")
 
 
-def planted(source: Path, mistakes: list[Mistake]) -> str:
-    """The source with all mistakes, one of which the variable switches on."""
+def planted(source: Path, mistakes: list[Mistake], after: int = 0) -> str:
+    """The source with all mistakes, one of which the variable switches on.
+
+    `after`: so many mistakes are in a file that includes this one.
+    """
     text = source.read_text()
-    for number, m in enumerate(mistakes, 1):
+    for number, m in enumerate(mistakes, after + 1):
         assert text.count(m.there) == 1, f"{m.name}: {source.name} has {text.count(m.there)} times {m.there!r}"
         text = text.replace(m.there, m.instead.replace("PLANTED", f"(mistake == {number})"))
-    return with_switch(text)
+    return text if after else with_switch(text)
 
 
 def run(program: Path, *arguments: str, mistake: int = 0) -> subprocess.CompletedProcess[str]:

@@ -76,7 +76,11 @@ def build_explorer(name: str = "gpuhash-explore", known: dict[str, bool] | None 
     missing = ",".join(name for name, explored in known.items() if not explored)
     # The longest first, so that no core is left with one at the end.
     sources = [f"plugins/{name}/plugin_sim.cpp" for name, explored in known.items() if explored]
-    sources += ["libgpuhash/sched/explore.cpp", "libgpuhash/sched/gate_sim.cpp", "libgpuhash/sched/parts_sim.cpp"]
+    sources += [
+        "libgpuhash/sched/explore.cpp",
+        "plugins/linear_probe/gate_sim.cpp",
+        "plugins/linear_probe/bulk_sim.cpp",
+    ]
     sources += [f'libgpuhash/sched/unexplored.cpp -DGPUHASH_UNEXPLORED="{missing}"']
     return build(name, sources)
 

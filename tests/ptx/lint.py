@@ -56,7 +56,7 @@ REQUEST_POINTERS = {
     "batch_arrays": ("keys", "element", "fresh", "before", "found", "old_keys"),
 }
 # All that these point to belongs to a batch.
-WORK = {"parts_work", "range_parts", "new_parts"}
+WORK = {"bulk_work", "range_parts", "new_parts"}
 # The pointers of each, by the size of the struct.
 Layout = dict[int, frozenset[int]]
 

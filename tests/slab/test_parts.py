@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "plugins" / "slab_hash"
-SOURCE, DRIVER = SOURCES / "parts.cuh", ROOT / "libgpuhash" / "drive" / "cuda_parts.cuh"
+SOURCE, BULK = SOURCES / "parts.cuh", ROOT / "libgpuhash" / "drive" / "bulk"
+OWN = BULK / "own_kernel.cuh"  # what slab_hash and hive share
 VARIABLE = "GPUHASH_MISTAKE"
 FLAGS = ["-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-Wno-unknown-pragmas"]
 # The driver in small, as tests/warp has it, with parts of few buckets and few elements of a thread at a time.
@@ -51,8 +52,8 @@ class Mistake(NamedTuple):
     file: Path = SOURCE
 
 
-def left_out(name: str, statement: str) -> Mistake:
-    return Mistake(name, statement, f"{{ if (!PLANTED) {{ {statement} }} }}")
+def left_out(name: str, statement: str, file: Path = SOURCE) -> Mistake:
+    return Mistake(name, statement, f"{{ if (!PLANTED) {{ {statement} }} }}", file)
 
 
 def swapped(name: str, right: str, wrong: str, file: Path = SOURCE) -> Mistake:
@@ -64,30 +65,35 @@ MISTAKES = [
         "declined and served by nobody",
         "w.found->divided = w.found->divided_first = 0;",
         "w.found->divided = 0, w.found->divided_first = PLANTED;",
-        DRIVER,
+        BULK / "sample_table.cuh",
     ),
     # the image
     swapped("slots in use forgotten", "had << had_at | had", "had"),
     swapped("full slabs not counted", "had += data", "had += 0"),
-    left_out("base slabs not written", "write_row(i, base + i);"),
-    left_out("slabs behind not written", "write_row(slab * slab_slots + in_slab, in_table(slab) + in_slab);"),
+    left_out("base slabs not written", "copy_to_table<F, own_threads>(base, slots, buckets * slab_slots);"),
+    left_out(
+        "slabs behind not written",
+        "copy_row_to_table<F>(in_table(slab) + in_slab, slots + slab * slab_slots + in_slab);",
+    ),
     swapped("given back and written", "units[i / rows] != no_unit", "true"),
     swapped("bucket of the first part", "index(u64(blockIdx.x) * all_buckets)", "index(0)"),
     swapped("part beyond the table", "a_table.buckets - first < all_buckets", "false"),
     Mistake("keys of another part", "{ return t.home(k); }", "{ return PLANTED ? 0 : t.home(k); }"),
     # keys
-    Mistake("counters of the first", "counters[b] = look_at(b);", "counters[b] = look_at(PLANTED ? 0 : b);"),
+    Mistake("counters of the first", "counters[b] = count_used(b);", "counters[b] = count_used(PLANTED ? 0 : b);"),
     swapped("further slabs are not copied", "i < to * rows", "i < from * rows"),
     swapped("contents not looked at", "F::key_of(some.w[y]) == k && i + y < here", "false"),
     swapped("contents of the base slab only", "many -= here", "many = 0"),
     swapped("tombstones not looked at", "F::has_value && some.w[y] == tombstone<F>(k) && i + y < here", "false"),
-    swapped("usual is assumed", "q.status && answer != usual", "false"),
-    left_out("left and forgotten", "append(w.rest, these.mine[x], these.at ? these.at[x] : 0);"),
+    swapped("usual is assumed", "q.status && answer != default_status", "false"),
+    left_out("left and forgotten", "append(w.rest, these.mine[x], these.at ? these.at[x] : 0);", OWN),
     # erasing
-    swapped("missing is nowhere", "slot == nobody && misses_slabs(b)", "false"),
+    swapped("missing is nowhere", "slot == none && misses_slabs(b)", "false"),
     swapped("missing is elsewhere", "!(at(link_of(last)) == empty_word<F>())", "false"),
-    swapped("erased by a lost swap", "swap(slot, seen, tombstone<F>(k))", "(swap(slot, seen, tombstone<F>(k)), true)"),
-    left_out("erased and there", "done.live -= erased;"),
+    swapped(
+        "erased by a lost swap", "swap(slot, seen, tombstone<F>(k))", "(swap(slot, seen, tombstone<F>(k)), true)", OWN
+    ),
+    left_out("erased and there", "done.live -= erased;", OWN),
     # adding
     swapped("added twice", "had && change_there(these, e, x, b, had)", "false"),
     left_out("taken by nobody", "if (who) who[slot] = uint16_t(x);"),
@@ -100,9 +106,12 @@ MISTAKES = [
         "(swap(dead, tombstone<F>(F::key_of(e)), e), false)",
     ),
     Mistake(
-        "not assigned", "if constexpr (Kind == assign) put(slot, e);", "if (Kind == assign && !PLANTED) put(slot, e);"
+        "not assigned",
+        "if constexpr (Kind == assign) put(slot, e);",
+        "if (Kind == assign && !PLANTED) put(slot, e);",
+        OWN,
     ),
-    swapped("joined by a lost swap", "swap(slot, seen, want)", "(swap(slot, seen, want), true)"),
+    swapped("joined by a lost swap", "swap(slot, seen, want)", "(swap(slot, seen, want), true)", OWN),
     swapped("equal keys stay", "some_equal(b, had, end)", "false"),
     left_out("equal keys of the base slab stay", "for (u32 y = 0; y < i; ++y) same |= keys[y] == keys[i];"),
     left_out("equal keys beyond stay", "for (u32 y = had; y < i; ++y) same |= F::key_of(at(slot_of(b, y))) == k;"),
@@ -115,16 +124,16 @@ MISTAKES = [
         "if (!PLANTED) put(first, wanted<F>(Kind, j, true",
     ),
     left_out("who took the place", "who[own] = who[emptied];"),
-    left_out("equal ones are yes", "tell(these, who[own], no);"),
+    left_out("equal ones are yes", "report(these, who[own], no);"),
     left_out("place not emptied", "put(emptied, empty_word<F>());"),
     left_out("place not filled", "put(own, at(emptied));"),
     # slabs
-    Mistake("one slab too many", "i >= further) return no_slab", "i >= further + PLANTED) return no_slab"),
+    Mistake("one slab too many", "i >= overflow_room) return no_slab", "i >= overflow_room + PLANTED) return no_slab"),
     Mistake("no unit is a unit", "units[i] == no_unit) return", "units[i] == no_unit && !PLANTED) return"),
     left_out("slab of garbage", "for (u32 x = 0; x < slab_slots; ++x) put(slab * slab_slots + x, empty_word<F>());"),
     left_out("not linked", "put(link_of(last), table::link_to(units[i]));"),
     left_out("linked and not known", "next[last] = uint16_t(slab);"),
-    Mistake("spare slabs stay", "serve_threads) trim(b);", "serve_threads) { if (!PLANTED) trim(b); }"),
+    Mistake("spare slabs stay", "own_threads) trim(b);", "own_threads) { if (!PLANTED) trim(b); }"),
     Mistake("slabs in use given back", "if (room < end) continue;", "if (room < end && !PLANTED) continue;"),
     left_out("given back and linked", "put(link_of(slab), empty_word<F>());"),
     left_out("unlinked and kept", "t.heap.template release<cuda_mem>(unit);"),
@@ -133,7 +142,7 @@ MISTAKES = [
         "slow is dropped",
         "d = op.slow(tile, t, j, true)",
         "d = PLANTED ? verdict::done : op.slow(tile, t, j, true)",
-        DRIVER,
+        BULK / "one_lane.cuh",
     ),
 ]
 

@@ -92,7 +92,7 @@ struct batch {
   bool only_failed = false, with_sum = true, by_pointer = false;
   bool by_parts = false, told = true;  // told: with a status array
   u32 parts = parts_never;             // by_parts: which of them; never: any
-  vector<u32> sampled;  // what the driver of large batches has found out, if it had the batch (drive/cuda_parts.cuh)
+  vector<u32> sampled;  // what the driver of large batches has found out, if it had the batch (drive/bulk)
   u32 key_bytes = 8, value_bytes = 8;
   size_t n() const { return keys.size(); }
 };

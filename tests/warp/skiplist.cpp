@@ -6,7 +6,7 @@
 #include "plugins/skiplist/check.hpp"
 #include "plugins/skiplist/dense.hpp"
 #include "plugins/skiplist/walk.hpp"
-#include "tests/warp/cuda_mem.hpp"
+#include "libgpuhash/tile/cuda_mem.cuh"
 #include "tests/warp/rounds.hpp"
 
 extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda();

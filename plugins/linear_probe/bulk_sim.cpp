@@ -1,4 +1,4 @@
-// Large batches by parts of the table, as a model of its own: what drive/cuda_parts.cuh makes of a batch, step by step,
+// Large batches by parts of the table, as a model of its own: what drive/bulk makes of a batch, step by step,
 // by tiles that the explorer interleaves.
 //
 // An operation that ends in p is an element of such a batch; the first ones of all tiles are one batch, the second ones
@@ -17,8 +17,8 @@
 // elements are carried out by ops.hpp. What the kernels have besides is left to tests on emulated warps: placing by
 // counting, passes, samples, and dividing for a second time what is left.
 #include "libgpuhash/sched/batch_gate.hpp"
-#include "plugins/linear_probe/parts.hpp"
-#include "plugins/linear_probe/sim_table.hpp"
+#include "parts.hpp"
+#include "sim_table.hpp"
 
 namespace gpuhash::sim {
 namespace {

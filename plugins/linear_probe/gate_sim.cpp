@@ -6,7 +6,7 @@
 // tables are linear_probe's.
 #include "libgpuhash/drive/sim.hpp"
 #include "libgpuhash/sched/batch_gate.hpp"
-#include "plugins/linear_probe/ops.hpp"
+#include "ops.hpp"
 
 namespace gpuhash::sim {
 namespace {

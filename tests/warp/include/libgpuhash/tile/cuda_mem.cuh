@@ -1,4 +1,4 @@
-// tile/cuda_mem.cuh for warps that a CPU plays (emulator.hpp).
+// What takes the place of libgpuhash/tile/cuda_mem.cuh, by the include path, for warps that a CPU plays (emulator.hpp).
 #pragma once
 #include <cuda_runtime.h>
 
