@@ -160,6 +160,23 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_OP_EXECUTE
 
     enum:
+        GPUHASH_FACT_ADDS
+        GPUHASH_FACT_ERASES
+        GPUHASH_FACT_CHANGES
+        GPUHASH_FACT_TAKES_VALUES
+        GPUHASH_FACT_ANSWERS_VALUES
+        GPUHASH_FACT_ANSWERS_COUNTS
+        GPUHASH_FACT_IN_EXECUTE
+
+    ctypedef struct gpuhash_op_info:
+        size_t struct_size
+        const char *name
+        uint64_t trait
+        uint32_t facts
+
+    gpuhash_status gpuhash_op_get_info(uint32_t op, gpuhash_op_info *out, gpuhash_error *err)
+
+    enum:
         GPUHASH_ADD
         GPUHASH_MIN
         GPUHASH_MAX

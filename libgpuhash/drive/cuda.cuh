@@ -159,8 +159,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   using tile_type = typename Op::tile_type;
   constexpr int W = tile_type::lanes;
   tile_type tile;
-  constexpr bool no_operand =
-      Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase || Op::fixed_kind == erase_all;
+  constexpr bool no_operand = !in_kinds(Op::fixed_kind, operand_kinds);
   if (q.unless && *q.unless) return;
   const joiner j = joiner_of(q);
   const size_t n = q.n_there ? *q.n_there : q.n;
@@ -254,7 +253,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   if constexpr (Op::fixed_kind == mixed) bad = mine && !is_op(q, kd);
   if (bad) res.status = bad_op;
   if (mine) write_result(q, i, res);
-  constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
+  constexpr bool reads = !in_kinds(Op::fixed_kind, writing_batches);
   if (!reads || q.batch_sum)
     add_totals<Op::fixed_kind == mixed>(sum, q.batch_sum, res.live, res.used, mine && res.status == yes,
                                         mine && lacks_room(res.status), bad);

@@ -27,7 +27,13 @@ inline constexpr size_t status_part = GPUHASH_STATUS_PART;
 #endif
 inline constexpr size_t alone_part = GPUHASH_ALONE_PART;
 
-static_assert(kind_count == GPUHASH_OP_COUNT);
+// May a batch of this kind write? Or, beside another one, take a key from its slot? And does it change the values of keys
+// that stay?
+inline bool may_write(uint32_t kind) { return in_kinds(kind, writing_batches); }
+inline bool erases(uint32_t kind) { return in_kinds(kind, erasing_batches); }
+inline bool changes_values(uint32_t kind) { return in_kinds(kind, changing_kinds); }
+
+static_assert(counting_kinds == 1u << kind_count);
 inline request table::request_for(const gpuhash_batch& b) const {
   request q{};
   q.kind = b.op;
@@ -44,7 +50,7 @@ inline request table::request_for(const gpuhash_batch& b) const {
   q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
   if (!config_.value_bytes) {
     q.values = nullptr;
-    q.out_values = b.op == GPUHASH_OP_COUNT ? b.out_values : nullptr;
+    q.out_values = in_kinds(b.op, counting_kinds) ? b.out_values : nullptr;
   }
   q.threads = threads_of_call;  // run() has asked
   q.stream = b.stream;
@@ -97,7 +103,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     slots_then = p.slots;
     done += p.q.n;
   }
-  if (b.op == GPUHASH_OP_ERASE || b.op == GPUHASH_OP_EXECUTE)
+  if (erases(b.op))
     if (const gpuhash_status s = erased(b.n, b.stream, err)) return s;
   if (b.counts) *b.counts = {sum.yes, sum.failed + sum.bad_ops};
   if (sum.bad_ops) return bad_ops(sum.bad_ops, err);
@@ -131,20 +137,17 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
 
 // Would this batch gain by having the table to itself? One that a single thread serves has no need of atomics then.
 inline bool table::serves_alone(const request& q) const {
-  const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
-  return writes && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
+  return may_write(q.kind) && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
 }
 
 // May this batch be served in the order of the table (kit/parts.hpp)? With the gate held.
 inline bool table::may_divide(const request& q) const {
-  constexpr uint32_t kinds = 1u << GPUHASH_OP_INSERT | 1u << GPUHASH_OP_ASSIGN | 1u << GPUHASH_OP_ACCUMULATE |
-                             1u << GPUHASH_OP_ERASE | 1u << GPUHASH_OP_INSERT_MULTI | 1u << GPUHASH_OP_ERASE_ALL;
+  constexpr uint32_t kinds = writing_kinds & ~answering_kinds;  // whose elements take no values back
   if (!engine_->homes || q.parts == parts_never || q.only_failed || !(kinds >> q.kind & 1)) return false;
   if (q.parts == parts_always) return true;
-  const bool joins = q.kind == GPUHASH_OP_INSERT || q.kind == GPUHASH_OP_ASSIGN || q.kind == GPUHASH_OP_ACCUMULATE;
   const uint64_t used = uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
-  return joins && q.n >= divided_least && q.n >= slots() / divided_least_share && used + q.n >= slots() / 4 * 3 &&
-         bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
+  return in_kinds(q.kind, combining_kinds) && q.n >= divided_least && q.n >= slots() / divided_least_share &&
+         used + q.n >= slots() / 4 * 3 && bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
 }
 
 // Does it pay for these elements? By a sample: equal keys are better combined, which the engine does, and keys that are
@@ -344,12 +347,6 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   return poisoned_ && !s ? *grown : s;
 }
 
-// May a batch of this kind, beside another one, take a key from its slot? And does it change the values of keys that stay?
-inline bool erases(uint32_t kind) {
-  return kind == GPUHASH_OP_ERASE || kind == GPUHASH_OP_ERASE_ALL || kind == GPUHASH_OP_EXECUTE;
-}
-inline bool changes_values(uint32_t kind) { return kind == GPUHASH_OP_ACCUMULATE || kind == GPUHASH_OP_ASSIGN; }
-
 // By parts of the table, if that pays, and there is memory for it. held: the table is held exclusively. Batches that do not
 // need it are held back by that; but this one keeps the whole device busy.
 inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
@@ -369,7 +366,7 @@ inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
 
 // Under launch_. held: and the table is held exclusively.
 inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash_error* err) {
-  const bool writes = p.q.kind != GPUHASH_OP_FIND && p.q.kind != GPUHASH_OP_COUNT;
+  const bool writes = may_write(p.q.kind);
   p.slots = slots();
   p.growths = growths_;
   request q = p.q;
@@ -405,7 +402,7 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
   if (counts)
     return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                       "the stream is being captured, and counts are known only when the batch has run: pass none");
-  const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
+  const bool writes = may_write(q.kind);
   std::lock_guard<kit_mutex> lock(launch_);
   int e = graphs_.add(api_, graph, writes);
   if (!e) e = gate_.before_capture(q.stream, writes);

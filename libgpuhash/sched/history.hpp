@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 namespace gpuhash::sim {
 
@@ -18,7 +18,7 @@ struct key_state {
 };
 
 struct event {
-  u32 kind;      // types.hpp
+  u32 kind;      // kinds.hpp
   u32 status;    // outcome
   u64 argument;  // insert, assign: the value; accumulate: what was added
   u64 returned;  // find: the value; count, erase_all: how many
@@ -28,7 +28,7 @@ struct event {
 // Applies e to the state if its result is right there; otherwise returns false and leaves the state alone.
 inline bool apply(const event& e, key_state& s) {
   if (e.status == full || e.status == no_memory)  // nothing was done, and nobody may say so who could see the key
-    return !s.present && (e.kind == insert || e.kind == assign || e.kind == accumulate);
+    return !s.present && in_kinds(e.kind, adding_kinds);
   const bool yes_ = e.status == yes;
   switch (e.kind) {
     case insert:
@@ -57,7 +57,7 @@ inline bool apply(const event& e, key_state& s) {
 // Does e leave the key as it is, whatever order it is put into?
 inline bool only_looks(const event& e) {
   return e.status >= full || e.kind == find || e.kind == count || e.kind == nop ||
-         (e.status == no && (e.kind == insert || e.kind == erase || e.kind == erase_all));
+         (e.status == no && in_kinds(e.kind, writing_kinds & ~changing_kinds));
 }
 
 class history_checker {

@@ -13,7 +13,7 @@ struct selection {
 
 inline std::vector<u32> kinds_of(const structure& s, const std::string& layout, const std::string& letters = "*") {
   std::vector<u32> kinds;
-  for (u32 k : {insert, assign, accumulate, find, erase, insert_multi, count, erase_all})
+  for (u32 k = nop + 1; k < kinds_end; ++k)
     if (s.has(layout, kind_letters[k]) && (letters == "*" || letters.find(kind_letters[k]) != std::string::npos))
       kinds.push_back(k);
   return kinds;

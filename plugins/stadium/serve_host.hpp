@@ -621,7 +621,7 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
 template <class S>
 int run_batch(const void* table, const request& q, totals* sum) {
   const auto& t = *static_cast<const stadium_table*>(table);
-  if (q.kind == find || q.kind == count) return run_pieces<S, find>(t, q, sum);
+  if (!in_kinds(q.kind, writing_batches)) return run_pieces<S, find>(t, q, sum);
   if (q.kind == insert) return run_pieces<S, insert>(t, q, sum);
   return run_pieces<S, mixed>(t, q, sum);
 }

@@ -427,7 +427,7 @@ inline int order_windows(const row_lists& l, void* stream) {
 // second round takes longer than the few rows that lie anywhere: 2^22 rows of 64 bytes went from 640 to 500 million a
 // second by it, and 2^24 from 185 to 520 (8 GiB, one H200).
 inline u32 rounds_for(const stadium_table& t, u32 kind, u32 many) {
-  return kind != erase && many >= t.groups / 4 ? 2 : 1;
+  return in_kinds(kind, adding_batches) && many >= t.groups / 4 ? 2 : 1;
 }
 
 template <u32 Kind>
@@ -467,7 +467,7 @@ int run_rows(const stadium_table& t, const request& q, totals* sum) {
 }
 inline int run_row_batch(const void* table, const request& q, totals* sum) {
   const auto& t = *static_cast<const stadium_table*>(table);
-  return q.kind == find || q.kind == count ? run_rows<find>(t, q, sum) : run_rows<mixed>(t, q, sum);
+  return in_kinds(q.kind, writing_batches) ? run_rows<mixed>(t, q, sum) : run_rows<find>(t, q, sum);
 }
 
 // The live rows of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.

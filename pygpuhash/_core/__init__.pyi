@@ -31,6 +31,7 @@ DEDUP_LAST: Final[int]
 CPU: Final[int]
 CUDA: Final[int]
 TRAITS: Final[dict[str, int]]
+OPERATIONS: Final[dict[str, tuple[int, str, frozenset[str]]]]
 ADDING: Final[frozenset[int]]
 
 def piece(keys: int = 0, full: int = 0) -> int: ...

@@ -238,6 +238,26 @@ enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
        GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
        GPUHASH_OP_EXECUTE = 9    /* one op code per element, run concurrently */
 };
+
+/* What an operation is. Of execute: what its elements may be. */
+enum {
+  GPUHASH_FACT_ADDS = 1u << 0,           /* puts a pair there where the key is absent */
+  GPUHASH_FACT_ERASES = 1u << 1,         /* takes pairs away */
+  GPUHASH_FACT_CHANGES = 1u << 2,        /* changes the value of a pair that is there */
+  GPUHASH_FACT_TAKES_VALUES = 1u << 3,   /* batch.values */
+  GPUHASH_FACT_ANSWERS_VALUES = 1u << 4, /* batch.out_values: of the table's values */
+  GPUHASH_FACT_ANSWERS_COUNTS = 1u << 5, /* batch.out_values: of 8 bytes */
+  GPUHASH_FACT_IN_EXECUTE = 1u << 6      /* may be an element of execute */
+};
+typedef struct gpuhash_op_info {
+  size_t struct_size;
+  const char *name; /* of the function: gpuhash_<name> */
+  uint64_t trait;   /* of the backends that have it */
+  uint32_t facts;   /* GPUHASH_FACT_ADDS, ... */
+} gpuhash_op_info;
+/* INVALID_ARGUMENT: op is none of the op codes of a batch, which follow each other from 1 on. */
+GPUHASH_API gpuhash_status gpuhash_op_get_info(uint32_t op, gpuhash_op_info *out, gpuhash_error *err);
+
 enum { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
 enum { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
 enum { GPUHASH_DEDUP_LAST = 1u << 0 }; /* of equal keys the last in the array wins; UNSUPPORTED by the built-ins */
