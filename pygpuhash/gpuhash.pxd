@@ -73,6 +73,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_TRAIT_GROW
         GPUHASH_TRAIT_WIDE
         GPUHASH_TRAIT_FLUSH
+        GPUHASH_TRAIT_ANSWERS
 
     ctypedef struct gpuhash_option_info:
         const char *key
@@ -158,6 +159,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_OP_COUNT
         GPUHASH_OP_ERASE_ALL
         GPUHASH_OP_EXECUTE
+        GPUHASH_OP_POP
 
     enum:
         GPUHASH_FACT_ADDS

@@ -275,6 +275,10 @@ class TextTable(Table):
         """(values, found); 0 where a key is absent."""
         return self._read(keys, stream, lambda table, ids: table.find(ids, out=out, found=found))
 
+    def pop(self, keys: Any, *, out: Any = None, found: Any = None, stream: Any = None) -> Any:
+        """Remove keys and give their values back, as `Table.pop`: (values, found)."""
+        return self._write(keys, stream, lambda table, ids: table.pop(ids, out=out, found=found), False)
+
     def contains(self, keys: Any, *, out: Any = None, stream: Any = None) -> Any:
         """A bool mask: which keys are in the table."""
         return self._read(keys, stream, lambda table, ids: table.contains(ids, out=out))

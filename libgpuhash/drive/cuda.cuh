@@ -120,9 +120,10 @@ struct block_join {
     __syncthreads();
     if (!mine || first == me) return;
     const u32 said = status[first];
-    res.status = said > yes || kd == find ? said : u32(no);  // a failure is everybody's
+    const bool same = in_kinds(kd, answering_kinds & ~erasing_kinds);  // the answer of the first is everybody's
+    res.status = said > yes || kd == find ? said : u32(no);            // and so is a failure
     if constexpr (Kind == mixed)
-      if (kd == find) res.value = value[first];
+      if (same) res.value = value[first];
   }
 };
 
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   u32 kd = Op::fixed_kind;
   bool carries = mine;
   if constexpr (Op::fixed_kind == mixed) {
-    kd = q.ops[mine_at];
+    kd = op_of(q, mine_at);
     carries = mine && is_op(q, kd);
   }
   auto home = t.home(k);

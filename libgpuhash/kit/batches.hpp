@@ -77,6 +77,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (scope.error) return fault(err, scope.error, "choosing the table's device");
   const request q = request_for(b);
   const bool growing = config_.grow && adds(b.op);
+  const bool by_itself = in_kinds(b.op, exclusive_kinds());
   if (on_cuda()) {
     void* graph = nullptr;
     if (const gpuhash_status s = captured_by(b.stream, &graph, err)) return s;
@@ -94,8 +95,9 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   for (size_t done = 0; done < b.n;) {
     part p;
     p.q = part_of(q, done, b.n - done);
-    const gpuhash_status s =
-        on_cuda() ? run_on_cuda(p, growing, b.counts != nullptr, &grown, err) : run_on_host(p, growing, &grown, err);
+    const gpuhash_status s = by_itself   ? run_by_itself(p, b.counts != nullptr, err)
+                             : on_cuda() ? run_on_cuda(p, growing, b.counts != nullptr, &grown, err)
+                                         : run_on_host(p, growing, &grown, err);
     if (s) return s;
     sum.yes += p.sum.yes;
     sum.failed += p.sum.failed;
@@ -131,6 +133,19 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   const gpuhash_status s = without_throwing(err, [&] { return build_from(q, sum, done, err); });
   if (*done) added_ += q.n;
   return s == GPUHASH_NO_MEMORY && !*done ? gpuhash_status(GPUHASH_OK) : s;
+}
+
+// A part of a kind that cannot run beside others (exclusive_kinds).
+inline gpuhash_status table::run_by_itself(part& p, bool look, gpuhash_error* err) {
+  exclusive hold(*this, p.q.stream);
+  if (hold.error) return fault(err, hold.error, "waiting for running batches");
+  if (!on_cuda()) {
+    serve(p, false);
+    return GPUHASH_OK;
+  }
+  totals* const counters = look ? head()->batch : nullptr;
+  if (const gpuhash_status s = queue(p, counters, true, err)) return s;
+  return look_at(p, counters, err);
 }
 
 // ---- CPU --------------------------------------------------------------------------------------------------------------
@@ -176,9 +191,9 @@ inline void table::serve_in_order(const request& q, totals* sum) {
   }
 }
 
-inline void table::serve(part& p, const host_turn& turn) {
-  p.q.alone = turn.alone;
-  if (turn.alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
+inline void table::serve(part& p, bool alone) {
+  p.q.alone = alone;
+  if (alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
   p.slots = slots();
   p.growths = growths_;
   totals now{};
@@ -198,7 +213,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
   const bool may_be_alone = serves_alone(p.q);
   if (!growing) {
     const host_turn turn(host_gate_, may_be_alone);
-    serve(p, turn);
+    serve(p, turn.alone);
     return GPUHASH_OK;
   }
   if (stays_within_limit(*grown) && p.q.n > refused_slice) p.q.n = refused_slice;
@@ -217,7 +232,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
       room_ledger::claim c;
       if (*grown == GPUHASH_OK) *grown = claim_room(p, &c, err);
       const bool runs = c.granted || *grown != GPUHASH_OK;
-      if (runs) serve(p, turn);
+      if (runs) serve(p, turn.alone);
       room_.settle(c, uint64_t(p.sum.used));
       if (runs) break;
     }
@@ -233,7 +248,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     p.q.only_failed = 1;
     const int64_t used_before = p.sum.used;
     const host_turn turn(host_gate_, false);
-    serve(p, turn);
+    serve(p, turn.alone);
     room_.add_used(uint64_t(p.sum.used - used_before));
   }
   return poisoned_ ? *grown : gpuhash_status(GPUHASH_OK);
@@ -402,6 +417,11 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
   if (counts)
     return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                       "the stream is being captured, and counts are known only when the batch has run: pass none");
+  if (in_kinds(q.kind, exclusive_kinds()))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "the stream is being captured, and this backend's %s has the table to itself, which a CUDA graph "
+                      "cannot arrange: call it outside of the capture",
+                      kind_rows[q.kind].name);
   const bool writes = may_write(q.kind);
   std::lock_guard<kit_mutex> lock(launch_);
   int e = graphs_.add(api_, graph, writes);

@@ -13,6 +13,11 @@ GH_FN u32 status_of(u32 k, bool alive) { return k != nop && (in_kinds(k, adding_
 // Does a kernel of this kind have to know the value of a key that is there?
 template <u32 Kind>
 inline constexpr bool sees_value = in_kinds(Kind, answering_kinds | joining_kinds);
+// Has an operation that ends with this status a value to answer?
+GH_FN bool answers_with(u32 k, u32 status) {
+  return in_kinds(k, answering_kinds) && (in_kinds(k, adding_kinds) ? status <= yes : status == yes);
+}
+
 // The value that an operation answers which found its key alive with the value `seen`, or not.
 template <class V>
 GH_FN V answer_of(u32 kd, bool alive, V seen) {

@@ -21,7 +21,7 @@ struct event {
   u32 kind;      // kinds.hpp
   u32 status;    // outcome
   u64 argument;  // insert, assign: the value; accumulate: what was added
-  u64 returned;  // find: the value; count, erase_all: how many
+  u64 returned;  // find, pop: the value; count, erase_all: how many
   u32 before;    // bit i: event i had ended when this one began
 };
 
@@ -48,6 +48,10 @@ inline bool apply(const event& e, key_state& s) {
     case erase:
     case erase_all:
       if (yes_ != s.present || (e.kind == erase_all && e.returned != s.present)) return false;
+      s = {false, 0};
+      return true;
+    case pop:
+      if (yes_ != s.present || e.returned != s.value) return false;
       s = {false, 0};
       return true;
     default: return true;  // nop

@@ -222,6 +222,12 @@ extern "C" gpuhash_status gpuhash_erase_all(gpuhash_table* table, size_t n, cons
   return gpuhash_run(table, &batch, err);
 }
 
+extern "C" gpuhash_status gpuhash_pop(gpuhash_table* table, size_t n, const void* keys, void* out_values,
+                                      uint8_t* popped, void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_POP, n, keys, nullptr, out_values, popped, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
 extern "C" gpuhash_status gpuhash_execute(gpuhash_table* table, size_t n, const uint8_t* ops, const void* keys,
                                           const void* values, void* out_values, uint8_t* status, void* stream,
                                           gpuhash_error* err) {

@@ -21,6 +21,7 @@ enum kind : u32 {
   count = GPUHASH_OP_COUNT,
   erase_all = GPUHASH_OP_ERASE_ALL,
   mixed = GPUHASH_OP_EXECUTE,
+  pop = GPUHASH_OP_POP,
   kinds_end
 };
 
@@ -118,6 +119,7 @@ inline constexpr kind_row kind_rows[] = {
      .joins = true,
      .answers_value = true,
      .own_kernel = true},
+    {.code = pop, .name = "pop", .trait = GPUHASH_TRAIT_ANSWERS, .letter = 'p', .erases = true, .answers_value = true},
 };
 
 // ---- what follows ----------------------------------------------------------------------------------------------------

@@ -287,7 +287,10 @@ struct skip_op {
     if (writing && routes) return verdict::slow;
     const bool hit = tile.any(below) && F::key_of(entry) == sought;
     if (hit) {
-      if (writing && in_kinds(kd, updating_kinds)) return verdict::slow;
+      if (writing && in_kinds(kd, updating_kinds)) {
+        if (in_kinds(kd, answering_kinds)) v = F::value_of(entry);  // which has to be there still when it is erased
+        return verdict::slow;
+      }
       res.status = status_of(kd, true);
       res.value = answer_of(kd, true, F::value_of(entry));
       return verdict::done;
@@ -321,6 +324,7 @@ struct skip_op {
       const bool erased = in_kinds(kd, erasing_kinds) && (what == deed::yes || what == deed::remove);
       res.status = what == deed::no_memory ? no_memory : added || erased ? yes : no;
       res.live = res.used = int(added) - int(erased);
+      res.value = answer_of(kd, erased, v);
     }
     if (what != deed::raise && what != deed::remove) return verdict::done;
     const key low = key(r.hi);
@@ -414,6 +418,10 @@ struct skip_op {
     if (!writes(kd, alive)) {
       c.unlock_unchanged();
       return {deed::no};
+    }
+    if (kd == pop && F::value_of(c.there) != v && !GH_MUTANT(value_before_lock)) {
+      c.unlock_unchanged();
+      return {deed::lost};
     }
     if (in_kinds(kd, erasing_kinds)) return c.remove();
     const word w = wanted<F>(kd, j, alive, F::value_of(c.there), k, v);

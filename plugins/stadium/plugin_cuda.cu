@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(block_threads, Kind == mixed || S::wide ? 4 : 
     if (q.status) q.status[i] = u8(o.res.status);
     if (q.kind == count)
       static_cast<u64*>(q.out_values)[i] = o.res.status == yes;
-    else if (out && (kd != find || o.res.status != yes))
+    else if (out && !answers_with(kd, o.res.status))
       for (u32 w = 0; w < bytes / 4; ++w) reinterpret_cast<u32*>(out)[w] = 0;
   }
   constexpr bool only_reads = Kind == find;

@@ -162,7 +162,7 @@ GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 
 struct row_element {
   u32 kind;
   bool bad;     // its op code is none
-  bool copies;  // a find whose value is asked for
+  bool copies;  // the value that is there is asked for
   u64 hash;
 };
 template <u32 Kind>
@@ -173,7 +173,7 @@ GH_FN row_element element_of(const stadium_table& t, const request& q, size_t i)
       e.kind = q.ops[i];
       e.bad = e.kind > erase || (e.kind == accumulate && t.value_bytes != 4 && t.value_bytes != 8);
     }
-  e.copies = e.kind == find && q.out_values && t.value_bytes;
+  e.copies = in_kinds(e.kind, answering_kinds) && q.out_values && t.value_bytes;
   return e;
 }
 GH_FN void answer(const stadium_table& t, const request& q, size_t i, u32 kind, u32 status) {
@@ -182,7 +182,7 @@ GH_FN void answer(const stadium_table& t, const request& q, size_t i, u32 kind, 
   u32* const out = static_cast<u32*>(q.out_values) + i * (t.value_bytes / 4);
   if (q.kind == count)
     static_cast<u64*>(q.out_values)[i] = status == yes;
-  else if (kind != find || status != yes)
+  else if (!answers_with(kind, status))
     for (u32 w = 0; w < t.value_bytes / 4; ++w) out[w] = 0;
 }
 

@@ -116,6 +116,19 @@ def _machine(target: Target, key: str, value: str | None) -> Any:
                 self.model.pop(k, None)
             self._agree("erase")
 
+        @precondition(lambda self: "answers" in target.traits)
+        @rule(keys=keys_of)
+        def pop(self, keys: list[int]) -> None:
+            array, _ = self._arrays(keys, 0)
+            got, mask = self.table.pop(array)
+            same("keys that pop has erased", np.sort(array[mask]), sorted({*keys} & {*self.model}))
+            if value is not None:
+                same("popped values", got[mask], [self.model[k] for k in array[mask].tolist()], array[mask])
+                same("values of keys that were not popped", got[~mask], np.zeros(np.count_nonzero(~mask), got.dtype))
+            for k in keys:
+                self.model.pop(k, None)
+            self._agree("pop")
+
         @rule(keys=keys_of)
         def find(self, keys: list[int]) -> None:
             array, _ = self._arrays(keys, 0)

@@ -235,6 +235,26 @@ class CoreTable:
     @overload
     def erase_all(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
     @overload
+    def pop(
+        self, keys: Any, *, out: Out | None = None, found: Literal[False], stream: Stream = None
+    ) -> tuple[Any, None]: ...
+    @overload
+    def pop(
+        self, keys: Scalar, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[Any, np.bool_]: ...
+    @overload
+    def pop(
+        self, keys: Column, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def pop(
+        self, keys: Tensor, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def pop(
+        self, keys: SupportsArray, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
     def execute(
         self,
         ops: Codes,

@@ -33,6 +33,7 @@ TRAITS = {
     "grow": GPUHASH_TRAIT_GROW,
     "wide": GPUHASH_TRAIT_WIDE,
     "flush": GPUHASH_TRAIT_FLUSH,
+    "answers": GPUHASH_TRAIT_ANSWERS,
 }
 FACTS = {
     "adds": GPUHASH_FACT_ADDS,

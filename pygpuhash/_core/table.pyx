@@ -506,6 +506,19 @@ cdef class CoreTable(TableHandle):
             return TRUE if self._one(GPUHASH_OP_ERASE, &key, NULL, NULL) else FALSE
         return self._batch(GPUHASH_OP_ERASE, keys, None, None, None, out, stream, None)[1]
 
+    def pop(self, keys, *, out=None, found=None, stream=None):
+        """Remove keys and give their values back (trait "answers").
+
+        Returns (values, found), as `find` does: values of `value_dtype`, 0 where a key was absent, None for a set; and a
+        bool mask: erased by this call. Of equal keys in one batch one is erased, and the others are absent.
+        """
+        cdef uint64_t key, value = 0
+        cdef int yes
+        if out is None and found is None and self.value_plain and self._key(keys, &key):
+            yes = self._one(GPUHASH_OP_POP, &key, NULL, &value)
+            return self._scalar(&value), TRUE if yes else FALSE
+        return self._batch(GPUHASH_OP_POP, keys, None, None, out, found, stream, self.value_dtype)
+
     def execute(self, ops, keys, values=None, *, op="add", out=None, found=None, stream=None):
         """Carry out a mixed batch concurrently: one op code (uint8, see `pygpuhash.Op`) per key.
 

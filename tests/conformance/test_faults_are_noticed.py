@@ -249,7 +249,27 @@ class StoresAnother(gh.Table):
         return answer
 
 
+class PopsTwice(gh.Table):
+    """All equal keys of a batch are popped."""
+
+    def pop(self, keys, **more):
+        values, mask = super().pop(keys, **more)
+        return values, np.isin(keys, keys[mask])
+
+
+class PopsWhatWasFound(gh.Table):
+    """pop is a find, and then an erase."""
+
+    def pop(self, keys, **more):
+        values, _ = self.find(keys)
+        threading.Event().wait(0.001)
+        mask = self.erase(keys)
+        return np.where(mask, values, 0).astype(values.dtype), mask
+
+
 FAULTS = [
+    (PopsTwice, "pop"),
+    (PopsWhatWasFound, "popping-from-threads"),
     (BreaksAnInvariant, "widths"),
     (TwoCounted, "accumulate"),
     (TakesNans, "accumulate-nan"),

@@ -70,10 +70,11 @@ void apply(state& s, const batch& b, uint8_t op, uint32_t combine, size_t i) {
   if (b.status[i] != expected)
     wrong("operation %u: status %u for key %llx, expected %u", op, b.status[i], (unsigned long long)b.keys[i],
           expected);
-  if (op == GPUHASH_OP_FIND && s.value_bytes && b.value_of(s, i) != (there ? at->second : 0))
+  const bool pops = op == GPUHASH_OP_POP;
+  if ((op == GPUHASH_OP_FIND || pops) && s.value_bytes && b.value_of(s, i) != (there ? at->second : 0))
     wrong("key %llx has value %llx, expected %llx", (unsigned long long)b.keys[i], (unsigned long long)b.value_of(s, i),
           (unsigned long long)(there ? at->second : 0));
-  if (op == GPUHASH_OP_ERASE && there)
+  if ((op == GPUHASH_OP_ERASE || pops) && there)
     s.model.erase(at);
   else if (adds && !there)
     s.model[b.keys[i]] = b.values[i];
@@ -93,7 +94,7 @@ void run_batch(state& s, bytes& in, uint8_t op) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
   q.op = op, q.n = b.keys.size(), q.combine = combine;
   q.keys = b.key_array.data(), q.out_status = b.status.data();
-  const bool mixed = op == GPUHASH_OP_EXECUTE, finds = op == GPUHASH_OP_FIND;
+  const bool mixed = op == GPUHASH_OP_EXECUTE, finds = op == GPUHASH_OP_FIND || op == GPUHASH_OP_POP;
   if (s.value_bytes && !finds && op != GPUHASH_OP_ERASE) q.values = b.value_array.data();
   if (s.value_bytes && (finds || mixed)) q.out_values = b.out.data();
   if (mixed) q.ops = b.ops.data();

@@ -284,6 +284,34 @@ def test_execute_runs_a_mixed_batch(table):
     assert mask.all()
 
 
+def test_pop(table):
+    keys = np.array([5, 9, 5, 7, 9, 5], np.uint64)
+    table.insert(keys[:2], np.array([50, 90]))
+    values, popped = table.pop(keys)
+    assert popped.dtype == bool
+    assert popped.sum() == 2
+    assert sorted(values[popped].tolist()) == [50, 90]
+    assert not values[~popped].any()
+    assert len(table) == 0
+    table[5] = 51
+    assert table.pop(5) == (51, True)
+    assert table.pop(5) == (0, False)
+    out, found = np.full(2, 3, table.value_dtype), np.ones(2, bool)
+    table.insert(7, 70)
+    assert table.pop(np.array([8, 7], np.uint64), out=out, found=found)[0] is out
+    assert out.tolist() == [0, 70]
+    assert found.tolist() == [False, True]
+
+
+def test_pop_of_a_set(backend):
+    with gh.Table(backend, value_dtype=None, device="cpu") as t:
+        t.insert([1, 2])
+        values, popped = t.pop([2, 3, 2])
+        assert values is None
+        assert popped.sum() == 1
+        assert t.keys().tolist() == [1]
+
+
 def test_count(table):
     table.insert([1, 2], 0)
     counts = table.count([1, 2, 3, 1])
