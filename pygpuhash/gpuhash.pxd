@@ -160,6 +160,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_OP_ERASE_ALL
         GPUHASH_OP_EXECUTE
         GPUHASH_OP_POP
+        GPUHASH_OP_FIND_OR_INSERT
 
     enum:
         GPUHASH_FACT_ADDS

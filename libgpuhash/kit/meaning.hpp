@@ -18,10 +18,11 @@ GH_FN bool answers_with(u32 k, u32 status) {
   return in_kinds(k, answering_kinds) && (in_kinds(k, adding_kinds) ? status <= yes : status == yes);
 }
 
-// The value that an operation answers which found its key alive with the value `seen`, or not.
+// The value that an operation answers which found its key alive with the value `seen`, or did not, and then has added its own.
 template <class V>
-GH_FN V answer_of(u32 kd, bool alive, V seen) {
-  return in_kinds(kd, counting_kinds) ? V(alive) : in_kinds(kd, answering_kinds) && alive ? seen : V(0);
+GH_FN V answer_of(u32 kd, bool alive, V seen, V own) {
+  if (in_kinds(kd, counting_kinds)) return V(alive);
+  return !in_kinds(kd, answering_kinds) ? V(0) : alive ? seen : in_kinds(kd, adding_kinds) ? own : V(0);
 }
 
 template <class V>

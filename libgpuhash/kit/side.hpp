@@ -23,7 +23,7 @@ GH_FN result<F> serve_side(typename F::word* side, u32 kd, joiner j, typename F:
                         erases                       ? -int(alive)
                         : in_kinds(kd, adding_kinds) ? int(!alive)
                                                      : 0,
-                        0, answer_of(kd, alive, F::value_of(seen))};
+                        0, answer_of(kd, alive, F::value_of(seen), v)};
     if (!writes(kd, alive)) return res;
     const typename F::word want =
         erases ? empty_word<F>() : F::make(present, F::value_of(wanted<F>(kd, j, alive, F::value_of(seen), k, v)));

@@ -53,6 +53,7 @@ inline std::string answer_text(const op& o, const reply& r) {
     case insert_multi: return "inserted";
     case count: return std::to_string(r.value);
     case erase_all: return "erased " + std::to_string(r.value);
+    case find_or_insert: return (yes_ ? "inserted " : "found ") + std::to_string(r.value);
     case pop: return yes_ ? "popped " + std::to_string(r.value) : "absent";
     case find: return yes_ ? "found " + std::to_string(r.value) : "absent";
     default: return yes_ ? "erased" : "absent";

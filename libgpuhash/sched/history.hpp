@@ -20,8 +20,8 @@ struct key_state {
 struct event {
   u32 kind;      // kinds.hpp
   u32 status;    // outcome
-  u64 argument;  // insert, assign: the value; accumulate: what was added
-  u64 returned;  // find, pop: the value; count, erase_all: how many
+  u64 argument;  // insert, find_or_insert, assign: the value; accumulate: what was added
+  u64 returned;  // find, pop, find_or_insert: the value; count, erase_all: how many
   u32 before;    // bit i: event i had ended when this one began
 };
 
@@ -33,6 +33,10 @@ inline bool apply(const event& e, key_state& s) {
   switch (e.kind) {
     case insert:
       if (yes_ == s.present) return false;
+      if (yes_) s = {true, e.argument};
+      return true;
+    case find_or_insert:
+      if (yes_ == s.present || e.returned != (s.present ? s.value : e.argument)) return false;
       if (yes_) s = {true, e.argument};
       return true;
     case assign:

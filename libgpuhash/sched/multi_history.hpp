@@ -49,7 +49,7 @@ class multi_history_checker {
   // Parts that change nothing, parts that want the key to be absent, and parts that change one value into another.
   static bool only_looks(const event& e) {
     return e.status >= full || e.kind == find || e.kind == nop ||
-           (e.status == no && (e.kind == insert || takes_one(e.kind)));
+           (e.status == no && (e.kind == insert || e.kind == find_or_insert || takes_one(e.kind)));
   }
   static bool wants_none(const event& e) {
     if (e.kind == insert_multi || e.kind == nop) return false;
@@ -115,6 +115,9 @@ class multi_history_checker {
     if (e.kind == nop) return true;
     if (e.kind == insert_multi) return e.status != no;
     if (e.status >= full) return v.empty() && in_kinds(e.kind, adding_kinds);
+    if (e.kind == find_or_insert)
+      return e.status == yes ? v.empty() && e.returned == e.argument
+                             : std::binary_search(v.begin(), v.end(), e.returned);
     const bool answers = e.kind == find || e.kind == pop;
     if (answers && e.status == yes) return std::binary_search(v.begin(), v.end(), e.returned);
     return !(answers && e.returned) && wants_none(e) == v.empty();

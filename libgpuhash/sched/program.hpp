@@ -7,7 +7,7 @@
 //
 //   operation   letter key [= value] [@ slots per line] [m] [p]
 //   letter      i insert   s insert_or_assign   a accumulate   f find   e erase   m insert_multi   c count   d erase_all
-//               p pop
+//               p pop   o find_or_insert
 //               g what the structure does with the table to itself: grow, or FLUSH
 //   key         0-9 a-v: keys whose homes collide, as the structure's model picks them
 //               y z: the two keys whose patterns structures use themselves
@@ -104,7 +104,7 @@ inline op parse_op(const std::string& s) {
   op o;
   const char* letter = s.empty() ? nullptr : strchr(kind_letters + 1, s[0]);
   if (!letter || !*letter || *letter == kind_letters[mixed])
-    throw bad("it has to begin with one of i s a f e m c d p, or to be g");
+    throw bad("it has to begin with one of i s a f e m c d p o, or to be g");
   o.kind = u32(letter - kind_letters);
   const char* digit = s.size() < 2 ? nullptr : strchr(key_digits, s[1]);
   if (!digit || !*digit) throw bad("the key has to be one of 0-9 a-z");

@@ -228,6 +228,13 @@ extern "C" gpuhash_status gpuhash_pop(gpuhash_table* table, size_t n, const void
   return gpuhash_run(table, &batch, err);
 }
 
+extern "C" gpuhash_status gpuhash_find_or_insert(gpuhash_table* table, size_t n, const void* keys, const void* values,
+                                                 void* out_values, uint8_t* inserted, void* stream,
+                                                 gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_FIND_OR_INSERT, n, keys, values, out_values, inserted, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
 extern "C" gpuhash_status gpuhash_execute(gpuhash_table* table, size_t n, const uint8_t* ops, const void* keys,
                                           const void* values, void* out_values, uint8_t* status, void* stream,
                                           gpuhash_error* err) {

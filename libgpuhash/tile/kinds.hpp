@@ -22,6 +22,7 @@ enum kind : u32 {
   erase_all = GPUHASH_OP_ERASE_ALL,
   mixed = GPUHASH_OP_EXECUTE,
   pop = GPUHASH_OP_POP,
+  find_or_insert = GPUHASH_OP_FIND_OR_INSERT,
   kinds_end
 };
 
@@ -120,6 +121,13 @@ inline constexpr kind_row kind_rows[] = {
      .answers_value = true,
      .own_kernel = true},
     {.code = pop, .name = "pop", .trait = GPUHASH_TRAIT_ANSWERS, .letter = 'p', .erases = true, .answers_value = true},
+    {.code = find_or_insert,
+     .name = "find_or_insert",
+     .trait = GPUHASH_TRAIT_ANSWERS,
+     .letter = 'o',
+     .adds = true,
+     .operand = true,
+     .answers_value = true},
 };
 
 // ---- what follows ----------------------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ struct hive_op {
     res.status = status_of(kd, alive);
     res.live = added - (writing && in_kinds(kd, erasing_kinds));
     res.used = int(added && !revives) + int(taken);
-    res.value = answer_of(kd, alive, seen);
+    res.value = answer_of(kd, alive, seen, v);
     looked = again;
     if (retry || again) return verdict::again;
     if (ended) return verdict::done;
@@ -264,7 +264,7 @@ struct hive_op {
     res.status = alive ? status_of(kd, true) : adding ? u32(out_of_room || too_often ? full : yes) : u32(no);
     res.live = in_kinds(kd, erasing_kinds) ? -int(alive) : int(res.status == yes && adding && !alive);
     res.used = int(taken);
-    res.value = answer_of(kd, alive, seen);
+    res.value = answer_of(kd, alive, seen, v);
     return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
   }
 

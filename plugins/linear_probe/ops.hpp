@@ -115,7 +115,7 @@ struct linear_op {
     res.status = ended ? status_of(kd, alive) : in_kinds(kd, adding_kinds) ? full : no;
     res.live = added - (writing && in_kinds(kd, erasing_kinds));
     res.used = added && !revives;
-    res.value = answer_of(kd, alive, seen);
+    res.value = answer_of(kd, alive, seen, v);
     left -= moves;
     first = moves ? 0 : first;
     at = !moves ? at : at + 1 == index(t.n_slots / R) ? 0 : at + 1;

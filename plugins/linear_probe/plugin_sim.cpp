@@ -21,6 +21,7 @@ struct explored_op : linear_op<Tile, Kind> {
     const auto before = this->res.value;
     const verdict d = base::step(tile, t, j, row, go);
     if (GH_MUTANT(stale_pop) && this->kind() == pop && before) this->res.value = before;
+    if (GH_MUTANT(own_answer) && this->kind() == find_or_insert) this->res.value = this->v;
     return d;
   }
 };
@@ -101,7 +102,7 @@ const registration linear_probe{{
     .formats = all_formats,
     .layouts = {"g1", "g2", "g4", "g1c", "g2c", "g4c", "g1s", "g2s"},
     .widths = {2, 4},
-    .letters = "isafecp",
+    .letters = "isafecpo",
     .fillers = n_keys,
     .side_keys = true,
     .mutants = {mutant::tombstone_reuse,
@@ -126,12 +127,13 @@ const registration linear_probe{{
                 mutant::stale_sum,
                 mutant::put_before_keys,
                 mutant::in_place_beside_erase,
-                mutant::stale_pop},
+                mutant::stale_pop,
+                mutant::own_answer},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<linear_model>,
     .programs = {},
-    .letters_in = {{"g1s", "isafc"}, {"g2s", "isafc"}},
+    .letters_in = {{"g1s", "isafco"}, {"g2s", "isafco"}},
 }};
 
 }  // namespace

@@ -292,7 +292,7 @@ struct skip_op {
         return verdict::slow;
       }
       res.status = status_of(kd, true);
-      res.value = answer_of(kd, true, F::value_of(entry));
+      res.value = answer_of(kd, true, F::value_of(entry), v);
       return verdict::done;
     }
     if (writing && in_kinds(kd, adding_kinds)) return verdict::slow;
@@ -324,7 +324,7 @@ struct skip_op {
       const bool erased = in_kinds(kd, erasing_kinds) && (what == deed::yes || what == deed::remove);
       res.status = what == deed::no_memory ? no_memory : added || erased ? yes : no;
       res.live = res.used = int(added) - int(erased);
-      res.value = answer_of(kd, erased, v);
+      res.value = answer_of(kd, erased, v, v);
     }
     if (what != deed::raise && what != deed::remove) return verdict::done;
     const key low = key(r.hi);
@@ -417,6 +417,7 @@ struct skip_op {
     const bool alive = c.look_for(k);
     if (!writes(kd, alive)) {
       c.unlock_unchanged();
+      if (kd == find_or_insert && !GH_MUTANT(unseen_pair)) return {deed::lost};  // another one's pair: look at it
       return {deed::no};
     }
     if (kd == pop && F::value_of(c.there) != v && !GH_MUTANT(value_before_lock)) {

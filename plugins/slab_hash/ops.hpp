@@ -142,7 +142,7 @@ struct slab_op {
       res.status = status_of(kd, alive);
       res.live = added - (writing && in_kinds(kd, erasing_kinds));
       res.used = added && !revives;
-      res.value = answer_of(kd, alive, seen);
+      res.value = answer_of(kd, alive, seen, v);
     }
     if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
       if (t.duplicates) {  // the same for all tiles, so that number() is called by all or by none

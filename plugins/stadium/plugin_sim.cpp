@@ -390,6 +390,7 @@ class stadium_model final : public model {
       }
       if (w == wish::write) {
         write_row(run.cell(t_), k, value(o.value));
+        found = value(o.value);  // which the driver copies then
         run.publish(t_);
       }
     }
@@ -527,7 +528,7 @@ const registration stadium{{
     .formats = all_formats,
     .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8", "r8", "j8", "k8", "t8x", "w8x", "r8x"},
     .widths = {0},
-    .letters = "isafec",
+    .letters = "isafeco",
     .fillers = n_keys,
     .side_keys = false,
     .mutants = {mutant::booked_as_live,      mutant::state_before_info,
@@ -549,7 +550,7 @@ const registration stadium{{
     .make = make_model<stadium_model>,
     .programs = {},
     .triple_formats = {"pair32"},
-    .letters_in = {{"w8", "ifec"}, {"t8x", "ifecp"}, {"w8x", "ifecp"}, {"r8x", "ifecp"}},
+    .letters_in = {{"w8", "ifeco"}, {"t8x", "ifecpo"}, {"w8x", "ifecpo"}, {"r8x", "ifecpo"}},
 }};
 
 }  // namespace

@@ -135,15 +135,23 @@ GH_FN bool compare_rows(const stadium_table& t, const request& q, bool wants, u6
   return equal;
 }
 
-// Write the element's key and value to the row of `cell`; or its value only.
-GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 cell, size_t element, bool value_only) {
+// Write the element's key and value to the row of `cell`; or its value only. copies: and its value to the caller's array.
+GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 cell, size_t element, bool value_only,
+                      bool copies = false) {
   each_round(t, wants, [&](u32 whose, bool there, u32 at) {
     const u64 its_cell = shuffle(u64(cell), whose, 32);
     const size_t its_element = shuffle(u64(element), whose, 32);
+    const bool its_copies = shuffle(u32(copies), whose, 32) != 0;
     if (!there) return;
     row_piece p{};
 #pragma unroll
     for (u32 w = 0; w < 4; ++w) p.w[w] = word_of_row(t, q, its_element, at + w * 4);
+    u32* const out = static_cast<u32*>(q.out_values) + its_element * (t.value_bytes / 4);
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w) {
+      const u32 byte = at + w * 4;
+      if (its_copies && byte >= t.value_at && byte < t.value_at + t.value_bytes) out[(byte - t.value_at) / 4] = p.w[w];
+    }
     const u64 byte = its_cell * t.stride + at;
     if (!value_only || at >= t.value_at) {
       store_piece(t, byte, p);
@@ -255,7 +263,7 @@ GH_FN bool serve_row(const stadium_table& t, const request& q, size_t i, bool mi
       if (__any_sync(full_warp, w == wish::update)) update_values(t, o, w == wish::update, operand, joins);
       const bool writes_row = w == wish::write;
       if (__any_sync(full_warp, writes_row)) {
-        write_rows(t, q, writes_row, o.cell(t), at, false);
+        write_rows(t, q, writes_row, o.cell(t), at, false, e.copies);
         __syncwarp();  // B3
         if (writes_row) o.publish(t);
       }

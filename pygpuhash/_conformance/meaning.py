@@ -222,6 +222,33 @@ def pop(target: Target) -> None:
                 same(f"{where}: values that stay", t.find(keys)[0][kept], values[kept], keys[kept])
 
 
+@check("insert", "answers")
+def find_or_insert(target: Target) -> None:
+    """Of equal keys in a batch one is inserted, and all have the value that is in the table then."""
+    n = target.pick(5_000, 50_000, 500_000)
+    for key, value in target.formats:
+        rng = target.rng(f"{key}{value}")
+        keys = rng.permutation(np.unique(np.concatenate([unique_keys(rng, n, key), patterns(key)])))
+        there = rng.random(len(keys)) < 0.5
+        at = rng.permutation(np.repeat(np.arange(len(keys)), rng.integers(0, 4, len(keys))))
+        old, new = values_for(keys, value), values_for(np.arange(len(at)).astype(key), value, 1)
+        where = f"find_or_insert with {key} keys and {value} values"
+        with target.table(key, value, capacity=len(keys)) as t:
+            t.insert(keys[there], None if old is None else old[there])
+            got, mask = t.find_or_insert(keys[at], new)
+            asked = np.bincount(at, minlength=len(keys)) > 0
+            added = np.bincount(at[mask], minlength=len(keys))
+            same(f"{where}: elements that inserted, per key", added, (asked & ~there).astype(int), keys)
+            same(f"{where}: contains", t.contains(keys), there | asked, keys)
+            if old is None or new is None:
+                expect(got is None, f"{where}: a set has answered values")
+                continue
+            own = old.copy()
+            own[at[mask]] = new[mask]
+            same(f"{where}: values", got, own[at], keys[at])
+            same(f"{where}: values that stay", t.find(keys)[0], np.where(there | asked, own, 0), keys)
+
+
 # ---- several values per key ------------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,15 @@ def wide_batches(target: Target) -> None:
                 there = keys[:n]
                 values, others = _values(there, value), _values(there, value, 1)
                 what = f"{key}+{value} bytes, {n} elements: "
+                if "answers" in target.traits:
+                    own, fresh = t.find_or_insert(there, values)
+                    same(what + "find_or_insert", fresh, np.ones(n, bool))
+                    held, fresh = t.find_or_insert(there, others)
+                    same(what + "find_or_insert again", fresh, np.zeros(n, bool))
+                    if values is not None:
+                        _same_bits(what + "values inserted", own, values)
+                        _same_bits(what + "values found", held, values)
+                    t.clear()
                 same(what + "insert", t.insert(there, values), np.ones(n, bool))
                 same(what + "insert again", t.insert(there, others), np.zeros(n, bool))
                 found, mask = t.find(keys)

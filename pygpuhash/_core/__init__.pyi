@@ -255,6 +255,56 @@ class CoreTable:
         self, keys: SupportsArray, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
     ) -> tuple[NDArray[Any], Mask]: ...
     @overload
+    def find_or_insert(
+        self,
+        keys: Any,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Literal[False],
+        stream: Stream = None,
+    ) -> tuple[Any, None]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Scalar,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[Any, np.bool_]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Column,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Tensor,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: SupportsArray,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
     def execute(
         self,
         ops: Codes,

@@ -519,6 +519,21 @@ cdef class CoreTable(TableHandle):
             return self._scalar(&value), TRUE if yes else FALSE
         return self._batch(GPUHASH_OP_POP, keys, None, None, out, found, stream, self.value_dtype)
 
+    def find_or_insert(self, keys, values=None, *, out=None, inserted=None, stream=None):
+        """Add the pairs whose key is absent, and look all keys up, both at one moment for each key (trait "answers").
+
+        `values` is one value per key, or a scalar; None for a set. Returns (values, inserted): the values that are in the
+        table then, None for a set; and a bool mask: inserted by this element. Of equal keys in one batch one is inserted,
+        and the others have its value. Raises `TableFull` as `insert` does.
+        """
+        cdef uint64_t key, value = 0, there = 0
+        cdef int yes
+        if out is None and inserted is None and self.value_plain and self._pair(keys, values, &key, &value):
+            yes = self._one(GPUHASH_OP_FIND_OR_INSERT, &key, &value, &there)
+            return self._scalar(&there), TRUE if yes else FALSE
+        self._want_values(values)
+        return self._batch(GPUHASH_OP_FIND_OR_INSERT, keys, values, None, out, inserted, stream, self.value_dtype)
+
     def execute(self, ops, keys, values=None, *, op="add", out=None, found=None, stream=None):
         """Carry out a mixed batch concurrently: one op code (uint8, see `pygpuhash.Op`) per key.
 

@@ -47,6 +47,7 @@ def test_facts_of_operations():
     assert facts["count"] == ("insert", "answers_counts")
     assert facts["erase_all"] == ("multi", "erases")
     assert facts["pop"] == ("answers", "answers_values", "erases")
+    assert facts["find_or_insert"] == ("answers", "adds", "answers_values", "takes_values")
     assert facts["execute"] == ("insert", "adds", "answers_values", "changes", "erases", "takes_values")
     assert {_core.OP_INSERT, _core.OP_ASSIGN, _core.OP_EXECUTE} <= _core.ADDING
     assert not {_core.OP_FIND, _core.OP_ERASE, _core.OP_COUNT, _core.OP_ERASE_ALL} & _core.ADDING

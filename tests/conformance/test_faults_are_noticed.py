@@ -267,7 +267,27 @@ class PopsWhatWasFound(gh.Table):
         return np.where(mask, values, 0).astype(values.dtype), mask
 
 
+class AnswersItsOwn(gh.Table):
+    """find_or_insert answers the value that it was given."""
+
+    def find_or_insert(self, keys, values=None, **more):
+        _, mask = super().find_or_insert(keys, values, **more)
+        return values, mask
+
+
+class FindsAndThenInserts(gh.Table):
+    """find_or_insert is an insert that says what was found before it."""
+
+    def find_or_insert(self, keys, values=None, **more):
+        found, there = self.find(keys)
+        threading.Event().wait(0.001)
+        mask = self.insert(keys, values)
+        return np.where(there, found, values).astype(found.dtype), mask
+
+
 FAULTS = [
+    (AnswersItsOwn, "find-or-insert"),
+    (FindsAndThenInserts, "one-value-for-all"),
     (PopsTwice, "pop"),
     (PopsWhatWasFound, "popping-from-threads"),
     (BreaksAnInvariant, "widths"),

@@ -330,6 +330,9 @@ inline answer apply(const batch& b, u32 kind, u64 operand, state& s) {
     case insert:
       if (!was) s = {true, operand};
       return {was ? no : yes, 0};
+    case find_or_insert:
+      if (!was) s = {true, operand};
+      return {was ? no : yes, s.value};
     case assign: s = {true, operand}; return {was ? no : yes, 0};
     case accumulate: s = {true, was ? join_bits(b, s.value, operand) : operand}; return {was ? no : yes, 0};
   }
