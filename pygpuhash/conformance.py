@@ -123,6 +123,7 @@ METHODS = {
     "": "insert insert_or_assign find contains count erase execute export clear reserve shrink check stats histogram "
     "close __len__",
     "accumulate": "accumulate",
+    "answers": "pop find_or_insert",
     "flush": "flush",
     "multi": "insert_multi find_all erase_all",
     "ordered": "lower_bound floor successor predecessor range min max __getitem__",

@@ -73,6 +73,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_TRAIT_GROW
         GPUHASH_TRAIT_WIDE
         GPUHASH_TRAIT_FLUSH
+        GPUHASH_TRAIT_ANSWERS
 
     ctypedef struct gpuhash_option_info:
         const char *key
@@ -158,6 +159,25 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
         GPUHASH_OP_COUNT
         GPUHASH_OP_ERASE_ALL
         GPUHASH_OP_EXECUTE
+        GPUHASH_OP_POP
+        GPUHASH_OP_FIND_OR_INSERT
+
+    enum:
+        GPUHASH_FACT_ADDS
+        GPUHASH_FACT_ERASES
+        GPUHASH_FACT_CHANGES
+        GPUHASH_FACT_TAKES_VALUES
+        GPUHASH_FACT_ANSWERS_VALUES
+        GPUHASH_FACT_ANSWERS_COUNTS
+        GPUHASH_FACT_IN_EXECUTE
+
+    ctypedef struct gpuhash_op_info:
+        size_t struct_size
+        const char *name
+        uint64_t trait
+        uint32_t facts
+
+    gpuhash_status gpuhash_op_get_info(uint32_t op, gpuhash_op_info *out, gpuhash_error *err)
 
     enum:
         GPUHASH_ADD

@@ -247,6 +247,14 @@ class TextTable(Table):
         """Add each pair whose key is absent. Returns a bool mask: newly inserted; None with `out=False`."""
         return self._write(keys, stream, lambda table, ids: table.insert(ids, values, out=out), True)
 
+    def find_or_insert(
+        self, keys: Any, values: Any = None, *, out: Any = None, inserted: Any = None, stream: Any = None
+    ) -> Any:
+        """Add each pair whose key is absent, and look all keys up, as `Table.find_or_insert`: (values, inserted)."""
+        return self._write(
+            keys, stream, lambda table, ids: table.find_or_insert(ids, values, out=out, inserted=inserted), True
+        )
+
     def insert_or_assign(
         self, keys: Any, values: Any = None, *, dedup: Any = None, out: Any = None, stream: Any = None
     ) -> Any:
@@ -274,6 +282,10 @@ class TextTable(Table):
     def find(self, keys: Any, *, out: Any = None, found: Any = None, stream: Any = None) -> Any:
         """(values, found); 0 where a key is absent."""
         return self._read(keys, stream, lambda table, ids: table.find(ids, out=out, found=found))
+
+    def pop(self, keys: Any, *, out: Any = None, found: Any = None, stream: Any = None) -> Any:
+        """Remove keys and give their values back, as `Table.pop`: (values, found)."""
+        return self._write(keys, stream, lambda table, ids: table.pop(ids, out=out, found=found), False)
 
     def contains(self, keys: Any, *, out: Any = None, stream: Any = None) -> Any:
         """A bool mask: which keys are in the table."""

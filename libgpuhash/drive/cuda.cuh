@@ -120,9 +120,10 @@ struct block_join {
     __syncthreads();
     if (!mine || first == me) return;
     const u32 said = status[first];
-    res.status = said > yes || kd == find ? said : u32(no);  // a failure is everybody's
+    const bool same = in_kinds(kd, answering_kinds & ~erasing_kinds);  // the answer of the first is everybody's
+    res.status = said > yes || kd == find ? said : u32(no);            // and so is a failure
     if constexpr (Kind == mixed)
-      if (kd == find) res.value = value[first];
+      if (same) res.value = value[first];
   }
 };
 
@@ -159,8 +160,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   using tile_type = typename Op::tile_type;
   constexpr int W = tile_type::lanes;
   tile_type tile;
-  constexpr bool no_operand =
-      Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase || Op::fixed_kind == erase_all;
+  constexpr bool no_operand = !in_kinds(Op::fixed_kind, operand_kinds);
   if (q.unless && *q.unless) return;
   const joiner j = joiner_of(q);
   const size_t n = q.n_there ? *q.n_there : q.n;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   u32 kd = Op::fixed_kind;
   bool carries = mine;
   if constexpr (Op::fixed_kind == mixed) {
-    kd = q.ops[mine_at];
+    kd = op_of(q, mine_at);
     carries = mine && is_op(q, kd);
   }
   auto home = t.home(k);
@@ -254,7 +254,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   if constexpr (Op::fixed_kind == mixed) bad = mine && !is_op(q, kd);
   if (bad) res.status = bad_op;
   if (mine) write_result(q, i, res);
-  constexpr bool reads = Op::fixed_kind == find || Op::fixed_kind == count;
+  constexpr bool reads = !in_kinds(Op::fixed_kind, writing_batches);
   if (!reads || q.batch_sum)
     add_totals<Op::fixed_kind == mixed>(sum, q.batch_sum, res.live, res.used, mine && res.status == yes,
                                         mine && lacks_room(res.status), bad);

@@ -167,7 +167,7 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
                                          Index home) {
   using F = typename Op::F;
   constexpr u32 W = Op::tile_type::lanes, tiles = 32 / W, in_flight = u32(P) < W ? u32(P) : 1;
-  constexpr bool no_operand = Op::fixed_kind == find || Op::fixed_kind == count || Op::fixed_kind == erase;
+  constexpr bool no_operand = !in_kinds(Op::fixed_kind, operand_kinds);
   const auto begin = [&](Op& op, u32 from, u32 width) {
     typename F::value a_value{};
     if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, width);

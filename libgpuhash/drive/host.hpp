@@ -71,8 +71,8 @@ struct host_pass {
   using tile_type = typename Op::tile_type;
   using waiting = waiting_op<Op>;
   static constexpr u32 kind = Op::fixed_kind;
-  static constexpr bool reads = kind == find || kind == count;
-  static constexpr bool takes_values = kind == mixed || in_kinds(kind, adding_kinds);
+  static constexpr bool reads = !in_kinds(kind, writing_batches);
+  static constexpr bool takes_values = in_kinds(kind, operand_kinds);
 
   own_copy<table> t;
   const request q;
@@ -355,11 +355,8 @@ class alignas(64) host_driver {
   }
 };
 
-// Kinds that host_engines may have share a driver.
-inline constexpr u32 writing_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << erase | 1u << mixed;
-
-// Kinds of which equal keys may reach the table as one operation.
-inline constexpr u32 combining_kinds = 1u << insert | 1u << assign | 1u << accumulate;
+// Kinds that host_engines may have share the driver of mixed batches.
+inline constexpr u32 kinds_of_one_driver = (mixable_kinds & writing_kinds) | 1u << mixed;
 
 // One function for all who call it: it is long.
 template <class Op, class Find>
@@ -455,7 +452,7 @@ class chunk_by_kind {
     r.ops = nullptr;
     r.keys = key_ + i;
     r.key_bytes = sizeof(key);
-    r.values = q.values && in_kinds(kind, adding_kinds) ? value_ + size_t(i) * q.value_bytes : nullptr;
+    r.values = q.values && in_kinds(kind, operand_kinds) ? value_ + size_t(i) * q.value_bytes : nullptr;
     r.out_values = q.out_values && kind == find ? found_ + size_t(i) * q.value_bytes : nullptr;
     r.status = status_ + i;
     r.threads = 1;
@@ -652,7 +649,8 @@ struct host_homes {
 };
 
 // The engines of a structure: Op<Tile, Kind> over Table<F>, one per slot format. A visit reads Bytes of the table: one
-// cache line, unless that is too narrow a view of it. Shared: the kinds that go through one driver.
+// cache line, unless that is too narrow a view of it. Shared: kinds that go through the driver of mixed batches, though they
+// may have their own.
 template <template <class> class Table, template <class, u32> class Op, u32 Bytes = 64, u32 Shared = 0>
 struct host_engines {
   template <class F>
@@ -664,31 +662,20 @@ struct host_engines {
   template <class F>
   static int run_kinds(const void* t, const request& q, totals* sum) {
     using tile = host_tile<F, Bytes / sizeof(typename F::word)>;
-    switch (q.kind) {
-      case insert: return one<tile, insert>(t, q, sum);
-      case assign: return one<tile, assigns<F>>(t, q, sum);
-      case accumulate: return one<tile, joins<F>>(t, q, sum);
-      case find: return one<tile, find>(t, q, sum);
-      case erase: return one<tile, erase>(t, q, sum);
-      case insert_multi: return one<tile, insert_multi>(t, q, sum);
-      case count: return one<tile, count>(t, q, sum);
-      case erase_all: return one<tile, erase_all>(t, q, sum);
-      case mixed:
-        if (q.n >= sorted_least && !q.only_failed && q.parts != parts_never) return run_by_kind<F>(t, q, sum, run<F>);
-        return one<tile, mixed>(t, q, sum);
-    }
-    return -1;
+    if (q.kind == mixed && q.n >= sorted_least && !q.only_failed && q.parts != parts_never)
+      return run_by_kind<F>(t, q, sum, run<F>);
+    return for_kind<F, Table<F>::kinds>(q.kind, -1, [&]<u32 Kind> { return one<tile, Kind>(t, q, sum); });
   }
+  // Kind: of the kernel. That of mixed batches is told what the batch is.
   template <class Tile, u32 Kind>
   static int one(const void* t, const request& q, totals* sum) {
-    if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds & Shared)) {
-      const table_of_kind<Table<typename Tile::format>> with{*static_cast<const Table<typename Tile::format>*>(t),
-                                                             Kind};
+    using table = Table<typename Tile::format>;
+    if constexpr (in_kinds(Kind, Shared | 1u << mixed)) {
+      const table_of_kind<table> with{*static_cast<const table*>(t), Kind == mixed ? q.kind : Kind};
       return run_on_host<op_of_kind<Op<Tile, mixed>>, Op<Tile, find>>(&with, q, sum);
-    } else if constexpr (in_kinds(Kind, Table<typename Tile::format>::kinds))
+    } else {
       return run_on_host<Op<Tile, Kind>, Op<Tile, find>>(t, q, sum);
-    else
-      return -1;
+    }
   }
   static const engine* all() {
     static constexpr engine table[format_count] = {

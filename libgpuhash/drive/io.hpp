@@ -35,7 +35,12 @@ GH_FN typename F::value read_value(const request& q, size_t i) {
 
 // The op code of element i of a mixed batch. One that the table does not have is a NOP here; on the CPU the core refuses
 // it, on CUDA it is only seen here, and the driver says bad_op. (The slots of a set may have values all the same.)
-GH_FN bool is_op(const request& q, u32 code) { return code <= erase && !(q.is_set && code == accumulate); }
+static_assert(mixable_kinds == (2u << erase) - 1);
+GH_FN bool is_op(const request& q, u32 code) {
+  return q.kind != mixed || (code <= erase && !(q.is_set && code == accumulate));
+}
+// What the kernel of mixed batches carries out for element i: its own operation, or that of the batch (kernel_of).
+GH_FN u32 op_of(const request& q, size_t i) { return q.kind == mixed ? q.ops[i] : q.kind; }
 GH_FN u32 read_op(const request& q, size_t i) {
   const u32 code = q.ops[i];
   return code <= erase ? code : u32(nop);

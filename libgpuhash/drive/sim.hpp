@@ -189,21 +189,10 @@ reply serve_op(const typename Op::table& t, const op& what, typename Op::key k, 
 template <template <class, u32> class Op, class Tile, class Table>
 reply serve_kind(const Table& t, const op& o, typename Table::key k, joiner j = {}) {
   if (o.by_mixed) return serve_op<Op<Tile, mixed>>(t, o, k);
-  switch (o.kind) {
-    case insert: return serve_op<Op<Tile, insert>>(t, o, k);
-    case assign: return serve_op<Op<Tile, assign>>(t, o, k, j);
-    case accumulate: return serve_op<Op<Tile, accumulate>>(t, o, k, j);
-    case find: return serve_op<Op<Tile, find>>(t, o, k);
-    case erase: return serve_op<Op<Tile, erase>>(t, o, k);
-    case count: return serve_op<Op<Tile, count>>(t, o, k);
-    case insert_multi:
-      if constexpr (in_kinds(insert_multi, Table::kinds)) return serve_op<Op<Tile, insert_multi>>(t, o, k);
-      break;
-    case erase_all:
-      if constexpr (in_kinds(erase_all, Table::kinds)) return serve_op<Op<Tile, erase_all>>(t, o, k);
-      break;
-  }
-  return {};
+  // As of pairs: here each kind goes through its own kernel in a set, too.
+  return for_kind<pair64, Table::kinds>(o.kind, reply{}, [&]<u32 Kind> {
+    return serve_op<Op<Tile, Kind>>(t, o, k, in_kinds(Kind, changing_kinds) ? j : joiner{});
+  });
 }
 
 // And by slots per line, of those that the structure has; 0 is the first.

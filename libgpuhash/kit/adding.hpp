@@ -2,18 +2,15 @@
 #pragma once
 #include <stdint.h>
 
-#include "gpuhash/gpuhash.h"
+#include "libgpuhash/tile/kinds.hpp"
 
 namespace gpuhash {
 
 // May an operation, or a batch of them, add keys?
-constexpr bool adds(uint32_t op) {
-  return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
-         op == GPUHASH_OP_INSERT_MULTI || op == GPUHASH_OP_EXECUTE;
-}
+constexpr bool adds(uint32_t op) { return in_kinds(op, adding_batches); }
 // An element's, of a mixed batch. One comparison, for vectors.
 constexpr bool adds_in_mix(uint8_t op) {
-  static_assert(GPUHASH_OP_ASSIGN == GPUHASH_OP_INSERT + 1 && GPUHASH_OP_ACCUMULATE == GPUHASH_OP_INSERT + 2);
+  static_assert((adding_kinds & mixable_kinds) == 7u << GPUHASH_OP_INSERT);
   return uint8_t(op - GPUHASH_OP_INSERT) <= 2;
 }
 // How many elements of a batch take room, at most, if those of their keys are there whose byte of `there` is not 0? An erased

@@ -27,7 +27,13 @@ inline constexpr size_t status_part = GPUHASH_STATUS_PART;
 #endif
 inline constexpr size_t alone_part = GPUHASH_ALONE_PART;
 
-static_assert(kind_count == GPUHASH_OP_COUNT);
+// May a batch of this kind write? Or, beside another one, take a key from its slot? And does it change the values of keys
+// that stay?
+inline bool may_write(uint32_t kind) { return in_kinds(kind, writing_batches); }
+inline bool erases(uint32_t kind) { return in_kinds(kind, erasing_batches); }
+inline bool changes_values(uint32_t kind) { return in_kinds(kind, changing_kinds); }
+
+static_assert(counting_kinds == 1u << kind_count);
 inline request table::request_for(const gpuhash_batch& b) const {
   request q{};
   q.kind = b.op;
@@ -44,7 +50,7 @@ inline request table::request_for(const gpuhash_batch& b) const {
   q.value_bytes = config_.value_bytes ? config_.value_bytes : config_.key_bytes;
   if (!config_.value_bytes) {
     q.values = nullptr;
-    q.out_values = b.op == GPUHASH_OP_COUNT ? b.out_values : nullptr;
+    q.out_values = in_kinds(b.op, counting_kinds) ? b.out_values : nullptr;
   }
   q.threads = threads_of_call;  // run() has asked
   q.stream = b.stream;
@@ -71,6 +77,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (scope.error) return fault(err, scope.error, "choosing the table's device");
   const request q = request_for(b);
   const bool growing = config_.grow && adds(b.op);
+  const bool by_itself = in_kinds(b.op, exclusive_kinds());
   if (on_cuda()) {
     void* graph = nullptr;
     if (const gpuhash_status s = captured_by(b.stream, &graph, err)) return s;
@@ -88,8 +95,9 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   for (size_t done = 0; done < b.n;) {
     part p;
     p.q = part_of(q, done, b.n - done);
-    const gpuhash_status s =
-        on_cuda() ? run_on_cuda(p, growing, b.counts != nullptr, &grown, err) : run_on_host(p, growing, &grown, err);
+    const gpuhash_status s = by_itself   ? run_by_itself(p, b.counts != nullptr, err)
+                             : on_cuda() ? run_on_cuda(p, growing, b.counts != nullptr, &grown, err)
+                                         : run_on_host(p, growing, &grown, err);
     if (s) return s;
     sum.yes += p.sum.yes;
     sum.failed += p.sum.failed;
@@ -97,7 +105,7 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
     slots_then = p.slots;
     done += p.q.n;
   }
-  if (b.op == GPUHASH_OP_ERASE || b.op == GPUHASH_OP_EXECUTE)
+  if (erases(b.op))
     if (const gpuhash_status s = erased(b.n, b.stream, err)) return s;
   if (b.counts) *b.counts = {sum.yes, sum.failed + sum.bad_ops};
   if (sum.bad_ops) return bad_ops(sum.bad_ops, err);
@@ -127,24 +135,34 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   return s == GPUHASH_NO_MEMORY && !*done ? gpuhash_status(GPUHASH_OK) : s;
 }
 
+// A part of a kind that cannot run beside others (exclusive_kinds).
+inline gpuhash_status table::run_by_itself(part& p, bool look, gpuhash_error* err) {
+  exclusive hold(*this, p.q.stream);
+  if (hold.error) return fault(err, hold.error, "waiting for running batches");
+  if (!on_cuda()) {
+    serve(p, false);
+    return GPUHASH_OK;
+  }
+  totals* const counters = look ? head()->batch : nullptr;
+  if (const gpuhash_status s = queue(p, counters, true, err)) return s;
+  return look_at(p, counters, err);
+}
+
 // ---- CPU --------------------------------------------------------------------------------------------------------------
 
 // Would this batch gain by having the table to itself? One that a single thread serves has no need of atomics then.
 inline bool table::serves_alone(const request& q) const {
-  const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
-  return writes && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
+  return may_write(q.kind) && q.parts != parts_never && (q.threads <= 1 || q.n <= lone_batch);
 }
 
 // May this batch be served in the order of the table (kit/parts.hpp)? With the gate held.
 inline bool table::may_divide(const request& q) const {
-  constexpr uint32_t kinds = 1u << GPUHASH_OP_INSERT | 1u << GPUHASH_OP_ASSIGN | 1u << GPUHASH_OP_ACCUMULATE |
-                             1u << GPUHASH_OP_ERASE | 1u << GPUHASH_OP_INSERT_MULTI | 1u << GPUHASH_OP_ERASE_ALL;
+  constexpr uint32_t kinds = writing_kinds & ~answering_kinds;  // whose elements take no values back
   if (!engine_->homes || q.parts == parts_never || q.only_failed || !(kinds >> q.kind & 1)) return false;
   if (q.parts == parts_always) return true;
-  const bool joins = q.kind == GPUHASH_OP_INSERT || q.kind == GPUHASH_OP_ASSIGN || q.kind == GPUHASH_OP_ACCUMULATE;
   const uint64_t used = uint64_t(__atomic_load_n(&head()->sum[0].used, __ATOMIC_RELAXED));
-  return joins && q.n >= divided_least && q.n >= slots() / divided_least_share && used + q.n >= slots() / 4 * 3 &&
-         bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
+  return in_kinds(q.kind, combining_kinds) && q.n >= divided_least && q.n >= slots() / divided_least_share &&
+         used + q.n >= slots() / 4 * 3 && bytes_of_slots() >= divided_table && engine_->homes->gains(layout());
 }
 
 // Does it pay for these elements? By a sample: equal keys are better combined, which the engine does, and keys that are
@@ -174,9 +192,9 @@ inline void table::serve_in_order(const request& q, totals* sum) {
   }
 }
 
-inline void table::serve(part& p, const host_turn& turn) {
-  p.q.alone = turn.alone;
-  if (turn.alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
+inline void table::serve(part& p, bool alone) {
+  p.q.alone = alone;
+  if (alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
   p.slots = slots();
   p.growths = growths_;
   totals now{};
@@ -196,7 +214,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
   const bool may_be_alone = serves_alone(p.q);
   if (!growing) {
     const host_turn turn(host_gate_, may_be_alone);
-    serve(p, turn);
+    serve(p, turn.alone);
     return GPUHASH_OK;
   }
   if (*grown != GPUHASH_OK && p.q.n > refused_slice) p.q.n = refused_slice;
@@ -215,7 +233,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
       room_ledger::claim c;
       if (*grown == GPUHASH_OK) *grown = claim_room(p, &c, err);
       const bool runs = c.granted || *grown != GPUHASH_OK;
-      if (runs) serve(p, turn);
+      if (runs) serve(p, turn.alone);
       room_.settle(c, uint64_t(p.sum.used));
       if (runs) break;
     }
@@ -231,7 +249,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     p.q.only_failed = 1;
     const int64_t used_before = p.sum.used;
     const host_turn turn(host_gate_, false);
-    serve(p, turn);
+    serve(p, turn.alone);
     room_.add_used(uint64_t(p.sum.used - used_before));
   }
   return poisoned_ ? *grown : gpuhash_status(GPUHASH_OK);
@@ -344,12 +362,6 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   return poisoned_ && !s ? *grown : s;
 }
 
-// May a batch of this kind, beside another one, take a key from its slot? And does it change the values of keys that stay?
-inline bool erases(uint32_t kind) {
-  return kind == GPUHASH_OP_ERASE || kind == GPUHASH_OP_ERASE_ALL || kind == GPUHASH_OP_EXECUTE;
-}
-inline bool changes_values(uint32_t kind) { return kind == GPUHASH_OP_ACCUMULATE || kind == GPUHASH_OP_ASSIGN; }
-
 // By parts of the table, if that pays, and there is memory for it. held: the table is held exclusively. Batches that do not
 // need it are held back by that; but this one keeps the whole device busy.
 inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
@@ -369,7 +381,7 @@ inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
 
 // Under launch_. held: and the table is held exclusively.
 inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash_error* err) {
-  const bool writes = p.q.kind != GPUHASH_OP_FIND && p.q.kind != GPUHASH_OP_COUNT;
+  const bool writes = may_write(p.q.kind);
   p.slots = slots();
   p.growths = growths_;
   request q = p.q;
@@ -405,7 +417,12 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
   if (counts)
     return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                       "the stream is being captured, and counts are known only when the batch has run: pass none");
-  const bool writes = q.kind != GPUHASH_OP_FIND && q.kind != GPUHASH_OP_COUNT;
+  if (in_kinds(q.kind, exclusive_kinds()))
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "the stream is being captured, and this backend's %s has the table to itself, which a CUDA graph "
+                      "cannot arrange: call it outside of the capture",
+                      kind_rows[q.kind].name);
+  const bool writes = may_write(q.kind);
   std::lock_guard<kit_mutex> lock(launch_);
   int e = graphs_.add(api_, graph, writes);
   if (!e) e = gate_.before_capture(q.stream, writes);

@@ -24,7 +24,7 @@ inline void add_totals(totals* sum, const totals& part) {
 }
 
 struct request {
-  uint32_t kind;  // tile/types.hpp
+  uint32_t kind;  // tile/kinds.hpp
   uint32_t combine, value_type;
   uint32_t is_set;  // 1: the table has no values
   size_t n;
@@ -51,7 +51,7 @@ struct request {
   uint32_t keys_stay;
 };
 
-inline constexpr uint32_t kind_count = 7;  // tile/types.hpp; its answers have 8 bytes, whatever the table's values are
+inline constexpr uint32_t kind_count = 7;  // tile/kinds.hpp; its answers have 8 bytes, whatever the table's values are
 
 // Elements first .. first + n - 1 of a batch.
 inline request part_of(request q, size_t first, size_t n) {

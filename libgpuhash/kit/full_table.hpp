@@ -115,7 +115,7 @@ inline gpuhash_status table::serve_slice(part& p, slice& s, gpuhash_error* err) 
     if (const gpuhash_status failed = look_at(p, head()->batch, err)) return failed;
   } else {
     const host_turn turn(host_gate_, false);
-    serve(p, turn);
+    serve(p, turn.alone);
   }
   p.q.only_failed = 0;
   int e = api_.copy(s.marks, p.q.status, s.n, p.q.stream);

@@ -1,23 +1,29 @@
 // What each operation means for one key, wherever its slot lies: shared by all structures and by the side slots.
 #pragma once
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 GH_BEGIN
-
-GH_FN constexpr bool in_kinds(u32 k, u32 kinds) { return (kinds >> k) & 1; }
-inline constexpr u32 adding_kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << insert_multi;
-// In a set, all that adds is the same.
-template <class F>
-inline constexpr u32 assigns = F::has_value ? u32(assign) : u32(insert);
-template <class F>
-inline constexpr u32 joins = F::has_value ? u32(accumulate) : u32(insert);
-inline constexpr u32 updating_kinds = 1u << assign | 1u << accumulate | 1u << erase | 1u << erase_all;
 
 // Does an operation of this kind write, given whether it found its key alive?
 GH_FN bool writes(u32 k, bool alive) { return in_kinds(k, alive ? updating_kinds : adding_kinds); }
 
 // The status of an operation of this kind that ends having found its key alive, or not. nop has looked at one row only.
 GH_FN u32 status_of(u32 k, bool alive) { return k != nop && (in_kinds(k, adding_kinds) ? !alive : alive) ? yes : no; }
+
+// Does a kernel of this kind have to know the value of a key that is there?
+template <u32 Kind>
+inline constexpr bool sees_value = in_kinds(Kind, answering_kinds | joining_kinds);
+// Has an operation that ends with this status a value to answer?
+GH_FN bool answers_with(u32 k, u32 status) {
+  return in_kinds(k, answering_kinds) && (in_kinds(k, adding_kinds) ? status <= yes : status == yes);
+}
+
+// The value that an operation answers which found its key alive with the value `seen`, or did not, and then has added its own.
+template <class V>
+GH_FN V answer_of(u32 kd, bool alive, V seen, V own) {
+  if (in_kinds(kd, counting_kinds)) return V(alive);
+  return !in_kinds(kd, answering_kinds) ? V(0) : alive ? seen : in_kinds(kd, adding_kinds) ? own : V(0);
+}
 
 template <class V>
 GH_FN V join_uint(u32 combine, V a, V b) {
@@ -106,7 +112,7 @@ GH_FN void update(Tile& tile, bool go, typename Tile::word* line, const Row& row
 template <class F>
 GH_FN typename F::word wanted(u32 kd, joiner j, bool alive, typename F::value seen, typename F::key k,
                               typename F::value v) {
-  if (kd == erase || kd == erase_all) return tombstone<F>(k);
+  if (in_kinds(kd, erasing_kinds)) return tombstone<F>(k);
   if (kd != accumulate) return F::make(k, v);
   const auto joined = alive ? join(j, seen, v) : v;
   return F::make(k, j.others ? join_others(j, joined) : joined);

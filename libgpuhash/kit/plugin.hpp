@@ -235,6 +235,7 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
   const size_t n = out->struct_size < sizeof(mine) ? out->struct_size : sizeof(mine);
   memcpy(out, &mine, n);
   out->struct_size = n;
+  if (api->abi_minor < 5) out->traits &= ~uint64_t{GPUHASH_TRAIT_ANSWERS};  // which that host does not know
   return GPUHASH_OK;
 }
 

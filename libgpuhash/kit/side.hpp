@@ -18,15 +18,12 @@ GH_FN result<F> serve_side(typename F::word* side, u32 kd, joiner j, typename F:
   for (;;) {
     const typename F::word seen = Mem::template load<order::relaxed>(slot);
     const bool alive = F::key_of(seen) != absent;
-    const bool erases = kd == erase || kd == erase_all;
+    const bool erases = in_kinds(kd, erasing_kinds);
     const result<F> res{status_of(kd, alive),
                         erases                       ? -int(alive)
                         : in_kinds(kd, adding_kinds) ? int(!alive)
                                                      : 0,
-                        0,
-                        kd == count           ? typename F::value(alive)
-                        : kd == find && alive ? F::value_of(seen)
-                                              : typename F::value(0)};
+                        0, answer_of(kd, alive, F::value_of(seen), v)};
     if (!writes(kd, alive)) return res;
     const typename F::word want =
         erases ? empty_word<F>() : F::make(present, F::value_of(wanted<F>(kd, j, alive, F::value_of(seen), k, v)));

@@ -128,8 +128,9 @@ class table {
   // Are pairs moved with the sizes of the caller's arrays, rather than of words? (move_pairs)
   virtual bool exact_widths() const { return false; }
   virtual bool stores_pairs() const { return config_.value_bytes != 0; }
-  virtual uint64_t user_key(uint64_t key) const { return key; }                // of a side slot, as its user knows it
-  virtual void tune(request&) const {}                                         // by batches
+  virtual uint64_t user_key(uint64_t key) const { return key; }  // of a side slot, as its user knows it
+  virtual void tune(request&) const {}                           // by batches
+  virtual uint32_t exclusive_kinds() const { return 0; }         // batches of these kinds have the table to themselves
   virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out
     return GPUHASH_OK;
   }
@@ -381,7 +382,8 @@ class table {
   bool may_divide(const request& q) const;
   bool gains_by_order(const request& q);
   void serve_in_order(const request& q, totals* sum);
-  void serve(part& p, const host_turn& turn);
+  void serve(part& p, bool alone);
+  gpuhash_status run_by_itself(part& p, bool look, gpuhash_error* err);
   gpuhash_status run_by_building(const request& q, totals* sum, bool* done, gpuhash_error* err);
   gpuhash_status run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err);

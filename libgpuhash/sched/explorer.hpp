@@ -35,10 +35,8 @@ inline std::string replay_text(const task& t, const std::string& schedule) {
 }
 
 inline std::string operation_text(const op& o) {
-  static const char* const names[] = {"nop",   "insert",       "assign", "accumulate", "find",
-                                      "erase", "insert_multi", "count",  "erase_all"};
   if (o.kind == grow) return "grow";
-  std::string s = std::string(names[o.kind]) + " " + key_digits[o.key];
+  std::string s = std::string(o.kind == nop ? "nop" : kind_rows[o.kind].name) + " " + key_digits[o.key];
   if (adds(o.kind)) s += "=" + std::to_string(o.value);
   return s;
 }
@@ -55,6 +53,8 @@ inline std::string answer_text(const op& o, const reply& r) {
     case insert_multi: return "inserted";
     case count: return std::to_string(r.value);
     case erase_all: return "erased " + std::to_string(r.value);
+    case find_or_insert: return (yes_ ? "inserted " : "found ") + std::to_string(r.value);
+    case pop: return yes_ ? "popped " + std::to_string(r.value) : "absent";
     case find: return yes_ ? "found " + std::to_string(r.value) : "absent";
     default: return yes_ ? "erased" : "absent";
   }

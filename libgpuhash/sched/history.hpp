@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 namespace gpuhash::sim {
 
@@ -18,21 +18,25 @@ struct key_state {
 };
 
 struct event {
-  u32 kind;      // types.hpp
+  u32 kind;      // kinds.hpp
   u32 status;    // outcome
-  u64 argument;  // insert, assign: the value; accumulate: what was added
-  u64 returned;  // find: the value; count, erase_all: how many
+  u64 argument;  // insert, find_or_insert, assign: the value; accumulate: what was added
+  u64 returned;  // find, pop, find_or_insert: the value; count, erase_all: how many
   u32 before;    // bit i: event i had ended when this one began
 };
 
 // Applies e to the state if its result is right there; otherwise returns false and leaves the state alone.
 inline bool apply(const event& e, key_state& s) {
   if (e.status == full || e.status == no_memory)  // nothing was done, and nobody may say so who could see the key
-    return !s.present && (e.kind == insert || e.kind == assign || e.kind == accumulate);
+    return !s.present && in_kinds(e.kind, adding_kinds);
   const bool yes_ = e.status == yes;
   switch (e.kind) {
     case insert:
       if (yes_ == s.present) return false;
+      if (yes_) s = {true, e.argument};
+      return true;
+    case find_or_insert:
+      if (yes_ == s.present || e.returned != (s.present ? s.value : e.argument)) return false;
       if (yes_) s = {true, e.argument};
       return true;
     case assign:
@@ -50,6 +54,10 @@ inline bool apply(const event& e, key_state& s) {
       if (yes_ != s.present || (e.kind == erase_all && e.returned != s.present)) return false;
       s = {false, 0};
       return true;
+    case pop:
+      if (yes_ != s.present || e.returned != s.value) return false;
+      s = {false, 0};
+      return true;
     default: return true;  // nop
   }
 }
@@ -57,7 +65,7 @@ inline bool apply(const event& e, key_state& s) {
 // Does e leave the key as it is, whatever order it is put into?
 inline bool only_looks(const event& e) {
   return e.status >= full || e.kind == find || e.kind == count || e.kind == nop ||
-         (e.status == no && (e.kind == insert || e.kind == erase || e.kind == erase_all));
+         (e.status == no && in_kinds(e.kind, writing_kinds & ~changing_kinds));
 }
 
 class history_checker {

@@ -43,12 +43,13 @@ class multi_history_checker {
     u64 twin;    // bit of a part that nothing tells apart from this one: it may as well come first
   };
 
+  static bool takes_one(u32 kind) { return kind == erase || kind == pop; }
   static u32 added(const event& e) { return in_kinds(e.kind, adding_kinds) && e.status == yes; }
-  static u64 erased(const event& e) { return e.kind == erase_all ? e.returned : e.kind == erase && e.status == yes; }
+  static u64 erased(const event& e) { return e.kind == erase_all ? e.returned : takes_one(e.kind) && e.status == yes; }
   // Parts that change nothing, parts that want the key to be absent, and parts that change one value into another.
   static bool only_looks(const event& e) {
     return e.status >= full || e.kind == find || e.kind == nop ||
-           (e.status == no && (e.kind == insert || e.kind == erase));
+           (e.status == no && (e.kind == insert || e.kind == find_or_insert || takes_one(e.kind)));
   }
   static bool wants_none(const event& e) {
     if (e.kind == insert_multi || e.kind == nop) return false;
@@ -114,8 +115,12 @@ class multi_history_checker {
     if (e.kind == nop) return true;
     if (e.kind == insert_multi) return e.status != no;
     if (e.status >= full) return v.empty() && in_kinds(e.kind, adding_kinds);
-    if (e.kind == find && e.status == yes) return std::binary_search(v.begin(), v.end(), e.returned);
-    return !(e.kind == find && e.returned) && wants_none(e) == v.empty();
+    if (e.kind == find_or_insert)
+      return e.status == yes ? v.empty() && e.returned == e.argument
+                             : std::binary_search(v.begin(), v.end(), e.returned);
+    const bool answers = e.kind == find || e.kind == pop;
+    if (answers && e.status == yes) return std::binary_search(v.begin(), v.end(), e.returned);
+    return !(answers && e.returned) && wants_none(e) == v.empty();
   }
   static values without(values v, u64 x) {
     v.erase(std::lower_bound(v.begin(), v.end(), x));
@@ -157,7 +162,8 @@ class multi_history_checker {
     if (added(e)) return search(done, with(v, e.argument));
     for (size_t i = 0; i < v.size(); ++i) {
       if (i && v[i] == v[i - 1]) continue;
-      if (e.kind == erase && !change && must_stay(v[i], done, v)) continue;
+      if (e.kind == pop && v[i] != e.returned) continue;
+      if (takes_one(e.kind) && !change && must_stay(v[i], done, v)) continue;
       values then = without(v, v[i]);
       if (e.kind == assign) then = with(std::move(then), e.argument);
       if (e.kind == accumulate) then = with(std::move(then), v[i] + e.argument);

@@ -7,6 +7,7 @@
 //
 //   operation   letter key [= value] [@ slots per line] [m] [p]
 //   letter      i insert   s insert_or_assign   a accumulate   f find   e erase   m insert_multi   c count   d erase_all
+//               p pop   o find_or_insert
 //               g what the structure does with the table to itself: grow, or FLUSH
 //   key         0-9 a-v: keys whose homes collide, as the structure's model picks them
 //               y z: the two keys whose patterns structures use themselves
@@ -25,7 +26,7 @@
 #include <string>
 #include <vector>
 
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 namespace gpuhash::sim {
 
@@ -35,7 +36,14 @@ struct bad_input : std::runtime_error {
 
 inline constexpr u32 grow = 16;                                             // an operation kind of the explorer's own
 inline constexpr u32 max_keys = 36, dead_pattern = 34, empty_pattern = 35;  // y and z
-inline constexpr char kind_letters[] = "nisafemcd";                         // by kind
+struct letters_by_kind {
+  char of[kinds_end + 1] = {};
+  constexpr letters_by_kind() {
+    for (const kind_row& row : kind_rows) of[row.code] = row.letter;
+  }
+};
+inline constexpr letters_by_kind all_letters;
+inline constexpr const char* kind_letters = all_letters.of;
 inline constexpr char key_digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 struct op {
@@ -52,9 +60,9 @@ struct program {
   std::vector<std::vector<op>> tiles;
 };
 
-inline bool adds(u32 kind) { return kind == insert || kind == assign || kind == accumulate || kind == insert_multi; }
+inline bool adds(u32 kind) { return in_kinds(kind, adding_kinds); }
 // Operations that a mixed batch has.
-inline bool in_mixed(u32 kind) { return kind <= erase; }
+inline bool in_mixed(u32 kind) { return in_kinds(kind, mixable_kinds); }
 
 inline std::string text(const op& o) {
   if (o.kind == grow) return "g";
@@ -95,7 +103,8 @@ inline op parse_op(const std::string& s) {
   if (s == "g") return {.kind = grow};
   op o;
   const char* letter = s.empty() ? nullptr : strchr(kind_letters + 1, s[0]);
-  if (!letter || !*letter) throw bad("it has to begin with one of i s a f e m c d, or to be g");
+  if (!letter || !*letter || *letter == kind_letters[mixed])
+    throw bad("it has to begin with one of i s a f e m c d p o, or to be g");
   o.kind = u32(letter - kind_letters);
   const char* digit = s.size() < 2 ? nullptr : strchr(key_digits, s[1]);
   if (!digit || !*digit) throw bad("the key has to be one of 0-9 a-z");

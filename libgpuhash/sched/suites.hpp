@@ -13,7 +13,7 @@ struct selection {
 
 inline std::vector<u32> kinds_of(const structure& s, const std::string& layout, const std::string& letters = "*") {
   std::vector<u32> kinds;
-  for (u32 k : {insert, assign, accumulate, find, erase, insert_multi, count, erase_all})
+  for (u32 k = nop + 1; k < kinds_end; ++k)
     if (s.has(layout, kind_letters[k]) && (letters == "*" || letters.find(kind_letters[k]) != std::string::npos))
       kinds.push_back(k);
   return kinds;
@@ -21,6 +21,14 @@ inline std::vector<u32> kinds_of(const structure& s, const std::string& layout, 
 
 // What a suite hands its programs to; false: enough.
 using visitor = std::function<bool(const task&)>;
+
+// Letters of triples. Kinds without a kernel of their own differ from others in what they mean, which pairs show.
+inline std::string letters_of_triples(const scene& sc) {
+  std::string all;
+  for (u32 k = nop + 1; k < kinds_end; ++k)
+    if (in_kinds(k, kernel_kinds)) all += kind_letters[k];
+  return sc.triples == "*" ? all : sc.triples;
+}
 
 // Every operation of the structure on the scene's two keys. Operations that add read lines of one width, the others of
 // another. at: the position in the program, which makes its values distinct.
@@ -72,7 +80,7 @@ inline bool triples(const structure& s, const selection& of, const visitor& visi
     if (of.format.empty() && !affordable.empty() &&
         std::find(affordable.begin(), affordable.end(), t.format) == affordable.end())
       return true;
-    const auto ops = choices(s, sc, widths, false, of.letters.empty() ? sc.triples : of.letters);
+    const auto ops = choices(s, sc, widths, false, of.letters.empty() ? letters_of_triples(sc) : of.letters);
     const int adders = of.letters.empty() ? int(sc.adders) : 3;
     for (size_t a = 0; a < ops.size(); ++a)
       for (size_t b = 0; b < ops.size(); ++b)

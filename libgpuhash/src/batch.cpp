@@ -7,43 +7,25 @@
 #include "libgpuhash/src/config.hpp"
 #include "libgpuhash/src/structs.hpp"
 #include "libgpuhash/src/team.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 namespace gpuhash {
 namespace {
 
-enum class results { none, values, counts };
-
-// What an operation needs and takes.
-struct op_rule {
-  const char* name;
-  uint64_t trait;
-  bool takes_values;
-  results out_values;
-};
-
-constexpr op_rule rules[] = {
-    /* NOP          */ {nullptr, 0, false, results::none},
-    /* INSERT       */ {"insert", GPUHASH_TRAIT_INSERT, true, results::none},
-    /* ASSIGN       */ {"insert_or_assign", GPUHASH_TRAIT_INSERT, true, results::none},
-    /* ACCUMULATE   */ {"accumulate", GPUHASH_TRAIT_ACCUMULATE, true, results::none},
-    /* FIND         */ {"find", GPUHASH_TRAIT_INSERT, false, results::values},
-    /* ERASE        */ {"erase", GPUHASH_TRAIT_INSERT, false, results::none},
-    /* INSERT_MULTI */ {"insert_multi", GPUHASH_TRAIT_MULTI, true, results::none},
-    /* COUNT        */ {"count", GPUHASH_TRAIT_INSERT, false, results::counts},
-    /* ERASE_ALL    */ {"erase_all", GPUHASH_TRAIT_MULTI, false, results::none},
-    /* EXECUTE      */ {"execute", GPUHASH_TRAIT_INSERT, true, results::values},
-};
-constexpr uint32_t n_rules = sizeof rules / sizeof *rules;
+gpuhash_status refuse_code(uint32_t op, gpuhash_error* err) {
+  if (op != GPUHASH_OP_NOP && op < kinds_end) [[likely]]
+    return GPUHASH_OK;
+  return fail(err, GPUHASH_INVALID_ARGUMENT, "op is %u; operations of a batch are 1 to %u", op, kinds_end - 1);
+}
 
 gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
-  if (batch.op == GPUHASH_OP_NOP || batch.op >= n_rules) [[unlikely]]
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "op is %u; operations of a batch are 1 to %u", batch.op, n_rules - 1);
-  const op_rule& rule = rules[batch.op];
+  if (const auto status = refuse_code(batch.op, err)) return status;
+  const kind_row& rule = kind_rows[batch.op];
   if ((table.type->api.traits & rule.trait) == 0) [[unlikely]]
     return check_trait(*table.type, rule.trait, rule.name, err);
   if ((batch.flags & ~uint32_t{GPUHASH_DEDUP_LAST}) != 0) [[unlikely]]
     return fail(err, GPUHASH_INVALID_ARGUMENT, "flags is 0x%x; only GPUHASH_DEDUP_LAST (0x1) is known", batch.flags);
-  if (batch.op != GPUHASH_OP_ACCUMULATE && batch.op != GPUHASH_OP_EXECUTE) return GPUHASH_OK;
+  if (!rule.joins) return GPUHASH_OK;
   if (batch.combine > GPUHASH_MAX)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "combine is %u; use GPUHASH_ADD (0), _MIN (1) or _MAX (2)",
                 batch.combine);
@@ -55,22 +37,22 @@ gpuhash_status check_op(const gpuhash_table& table, const gpuhash_batch& batch, 
   return GPUHASH_OK;
 }
 
-[[gnu::cold]] gpuhash_status refuse_unused(const char* field, const op_rule& rule, gpuhash_error* err) {
+[[gnu::cold]] gpuhash_status refuse_unused(const char* field, const kind_row& rule, gpuhash_error* err) {
   return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is given, but %s takes none; pass NULL", field, rule.name);
 }
 
 gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& batch, gpuhash_error* err) {
-  const op_rule& rule = rules[batch.op];
+  const kind_row& rule = kind_rows[batch.op];
   const size_t n = batch.n;
   array_check check(table.device, err);
   check.need({"keys", batch.keys, n, table.key_bytes, false});
-  if (rule.takes_values)
+  if (rule.operand)
     check.need({"values", batch.values, n, table.value_bytes, false});
   else if (batch.values != nullptr)
     return refuse_unused("values", rule, err);
-  if (rule.out_values == results::values)
+  if (rule.answers_value)
     check.take({"out_values", batch.out_values, n, table.value_bytes, true});
-  else if (rule.out_values == results::counts)
+  else if (rule.answers_count)
     check.need({"out_values", batch.out_values, n, sizeof(uint64_t), true});
   else if (batch.out_values != nullptr)
     return refuse_unused("out_values", rule, err);
@@ -80,6 +62,19 @@ gpuhash_status check_arrays(const gpuhash_table& table, const gpuhash_batch& bat
   else if (batch.ops != nullptr)
     return refuse_unused("ops", rule, err);
   return check.result();
+}
+
+gpuhash_op_info info_of(const kind_row& row) {
+  const bool any = row.code == mixed;
+  uint32_t facts = 0;
+  if (any || row.adds) facts |= GPUHASH_FACT_ADDS;
+  if (any || row.erases) facts |= GPUHASH_FACT_ERASES;
+  if (any || row.changes) facts |= GPUHASH_FACT_CHANGES;
+  if (row.operand) facts |= GPUHASH_FACT_TAKES_VALUES;
+  if (row.answers_value) facts |= GPUHASH_FACT_ANSWERS_VALUES;
+  if (row.answers_count) facts |= GPUHASH_FACT_ANSWERS_COUNTS;
+  if (row.in_mixed) facts |= GPUHASH_FACT_IN_EXECUTE;
+  return {sizeof(gpuhash_op_info), row.name, row.trait, facts};
 }
 
 // ---- op codes that execute does not have ------------------------------------------------------------------------------
@@ -149,7 +144,16 @@ extern "C" gpuhash_status gpuhash_run(gpuhash_table* table, const gpuhash_batch*
   if (batch->n == 0) return GPUHASH_OK;
   if (has_bad_op(*table, *batch)) [[unlikely]]
     return guarded(err, [&] { return run_and_refuse(*table, *batch, err); });
-  return ask_run(*table, *batch, rules[batch->op].name, err);
+  return ask_run(*table, *batch, kind_rows[batch->op].name, err);
+}
+
+extern "C" gpuhash_status gpuhash_op_get_info(uint32_t op, gpuhash_op_info* out, gpuhash_error* err) {
+  return guarded(err, [&] {
+    if (const auto status = check_output(out, "out", err)) return status;
+    if (const auto status = refuse_code(op, err)) return status;
+    write_struct(out, info_of(kind_rows[op]));
+    return gpuhash_status{GPUHASH_OK};
+  });
 }
 
 namespace {
@@ -215,6 +219,19 @@ extern "C" gpuhash_status gpuhash_erase(gpuhash_table* table, size_t n, const vo
 extern "C" gpuhash_status gpuhash_erase_all(gpuhash_table* table, size_t n, const void* keys, uint8_t* erased,
                                             void* stream, gpuhash_error* err) {
   const auto batch = batch_of(GPUHASH_OP_ERASE_ALL, n, keys, nullptr, nullptr, erased, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_pop(gpuhash_table* table, size_t n, const void* keys, void* out_values,
+                                      uint8_t* popped, void* stream, gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_POP, n, keys, nullptr, out_values, popped, stream);
+  return gpuhash_run(table, &batch, err);
+}
+
+extern "C" gpuhash_status gpuhash_find_or_insert(gpuhash_table* table, size_t n, const void* keys, const void* values,
+                                                 void* out_values, uint8_t* inserted, void* stream,
+                                                 gpuhash_error* err) {
+  const auto batch = batch_of(GPUHASH_OP_FIND_OR_INSERT, n, keys, values, out_values, inserted, stream);
   return gpuhash_run(table, &batch, err);
 }
 

@@ -187,7 +187,7 @@ gpuhash_status check_options(const gpuhash_backend_v1& api, const char* path, gp
 }  // namespace
 
 gpuhash_status check_backend(const gpuhash_backend_v1& api, const char* path, gpuhash_error* err) {
-  constexpr uint64_t known_traits = 2 * uint64_t{GPUHASH_TRAIT_FLUSH} - 1;
+  constexpr uint64_t known_traits = 2 * uint64_t{GPUHASH_TRAIT_ANSWERS} - 1;
   constexpr uint32_t known_devices = 1u << GPUHASH_CPU | 1u << GPUHASH_CUDA;
   if (api.name == nullptr && api.run == nullptr)
     return fail(err, GPUHASH_PLUGIN_ERROR, "module '%s': init answered OK, but has filled nothing in", path);

@@ -63,7 +63,7 @@
 //
 // The driver (drive/*.hpp) does the loads, so that it can start those of several operations before it resolves one.
 #pragma once
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 GH_BEGIN
 

@@ -1,4 +1,4 @@
-// Machine words, slot formats and operation kinds: what every layer of the kernels shares.
+// Machine words and slot formats: what every layer of the kernels shares. Operation kinds are in kinds.hpp.
 //
 // A slot is ONE machine word, read and written by one access, so that a key never appears without its value:
 //
@@ -125,19 +125,6 @@ constexpr bool is_side_key(Key k) {
   return k >= dead_key<Key>;
 }
 
-// Operation kinds; the numbers are those of gpuhash.h. `mixed` marks an operation whose kind differs per element.
-enum kind : u32 {
-  nop = 0,
-  insert = 1,
-  assign = 2,
-  accumulate = 3,
-  find = 4,
-  erase = 5,
-  insert_multi = 6,
-  count = 7,
-  erase_all = 8,
-  mixed = 9
-};
 enum outcome : u32 { no = 0, yes = 1, full = 2, no_memory = 3, bad_op = 4 };
 
 // How accumulate joins two values; the numbers are those of gpuhash.h. narrow: 4-byte values in an 8-byte slot.

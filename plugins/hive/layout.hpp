@@ -27,6 +27,7 @@
 //   H7  k has at most one live slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 #if !defined(__CUDACC__)
 #include "libgpuhash/hash/functions.hpp"
 #endif
@@ -103,8 +104,7 @@ struct hive_table {
   u32 evictions = eviction_rounds;  // 0: no key makes room for another one
   u32 commits = 0;                  // 1: a slot is claimed under its bucket's lock, and then written
 
-  static constexpr u32 kinds =
-      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr u32 kinds = single_kinds;
   static constexpr bool side_slots = true;
 
   constexpr u64 segments() const { return (u64(base) << round) + split; }

@@ -128,12 +128,12 @@ struct hive_op {
       spot = tile.choose(revives, dead, spot);
     }
     value seen = 0;
-    if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
+    if constexpr (sees_value<Kind>) seen = tile.value_at(row, live);
 
     const bool ends = alive || (adding && (has_open || revives));
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
-    if constexpr (Kind != find && Kind != count)  // H2: the first EMPTY slot
+    if constexpr (in_kinds(Kind, writing_batches))  // H2: the first EMPTY slot
       won = tile.cas(go && writing, line(t), row, spot, wanted<F>(kd, j, alive, seen, k, v));
     const bool retry = writing && !won;
 
@@ -150,9 +150,9 @@ struct hive_op {
     const bool added = writing && !alive;
     const bool ended = ends || in_home || kd == nop;
     res.status = status_of(kd, alive);
-    res.live = added - (writing && kd == erase);
+    res.live = added - (writing && in_kinds(kd, erasing_kinds));
     res.used = int(added && !revives) + int(taken);
-    res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
+    res.value = answer_of(kd, alive, seen, v);
     looked = again;
     if (retry || again) return verdict::again;
     if (ended) return verdict::done;
@@ -198,10 +198,10 @@ struct hive_op {
       const auto live = tile.with_key(rows[w], k, 0);
       const bool here = mine && !alive && tile.any(live);
       value at_live = 0;
-      if constexpr (Kind == mixed || Kind == find || Kind == accumulate) at_live = tile.value_at(rows[w], live);
+      if constexpr (sees_value<Kind>) at_live = tile.value_at(rows[w], live);
       const bool writing = here && writes(kd, true);
       bool won = false;
-      if constexpr (Kind != find && Kind != count)
+      if constexpr (in_kinds(Kind, writing_batches))
         won =
             tile.cas(writing, t.bucket(t.bucket_of(k, home, w)), rows[w], live, wanted<F>(kd, j, true, at_live, k, v));
       alive |= here, lost |= writing && !won, seen = here ? at_live : seen;
@@ -262,9 +262,9 @@ struct hive_op {
     taken += put.used;
     way = looked = 0, at = home;
     res.status = alive ? status_of(kd, true) : adding ? u32(out_of_room || too_often ? full : yes) : u32(no);
-    res.live = kd == erase ? -int(alive) : int(res.status == yes && adding && !alive);
+    res.live = in_kinds(kd, erasing_kinds) ? -int(alive) : int(res.status == yes && adding && !alive);
     res.used = int(taken);
-    res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
+    res.value = answer_of(kd, alive, seen, v);
     return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
   }
 

@@ -21,16 +21,11 @@ int serve(const void* t, const request& q, totals* sum) {
 
 template <class F, int R>
 int run_buckets(const void* t, const request& q, totals* sum) {
-  switch (q.kind) {
-    case find: return q.alone ? serve<F, find, R, true>(t, q, sum) : serve<F, find, R>(t, q, sum);
-    case count: return q.alone ? serve<F, count, R, true>(t, q, sum) : serve<F, count, R>(t, q, sum);
-    case insert: return serve<F, insert, R>(t, q, sum);
-    case assign: return serve<F, assigns<F>, R>(t, q, sum);
-    case accumulate: return serve<F, joins<F>, R>(t, q, sum);
-    case erase: return serve<F, erase, R>(t, q, sum);
-    case mixed: return serve<F, mixed, R>(t, q, sum);
-  }
-  return int(cudaErrorInvalidValue);
+  return for_kind<F, hive_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind> {
+    if constexpr (!in_kinds(Kind, writing_batches))
+      if (q.alone) return serve<F, Kind, R, true>(t, q, sum);
+    return serve<F, Kind, R>(t, q, sum);
+  });
 }
 
 template <class F>

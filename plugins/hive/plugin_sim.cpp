@@ -391,7 +391,7 @@ const registration hive{{
     .layouts = {"w2", "w3", "w2l", "w3l", "w2n", "w2s", "w2c", "w2g", "w3g", "w2gl", "w2x", "w2xn", "w2xg", "w2k",
                 "w3k", "w2kl", "w2xk", "w2kg"},
     .widths = {bucket_slots},
-    .letters = "isafec",
+    .letters = "isafecpo",
     .fillers = n_keys,
     .side_keys = true,
     .mutants = {mutant::unlocked_home,        mutant::unlocked_victim,

@@ -17,6 +17,7 @@
 //       lines that walk it. probe_limit >= n_slots + widest makes every path visit every slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 GH_BEGIN
 
@@ -37,8 +38,7 @@ struct linear_table {
   u32 widest;       // slots of the widest line that any kernel reads, a power of two
   u32 probe_limit;  // slots, a multiple of widest
 
-  static constexpr u32 kinds =
-      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr u32 kinds = single_kinds;
   static constexpr bool side_slots = true;
   static constexpr bool cells_are_slots = true;
   GH_FN u64 homes() const { return groups; }

@@ -94,7 +94,7 @@ struct linear_op {
     }
     const bool alive = tile.any(live), ends = alive || revives || tile.any(open);
     value seen = 0;
-    if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
+    if constexpr (sees_value<Kind>) seen = tile.value_at(row, live);
 
     const u32 kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
@@ -105,17 +105,17 @@ struct linear_op {
       update<Kind>(tile, go && in_place, line(t), row, live, k, v, j.narrow);
       won = in_place || (Kind == accumulate && alive && F::value_of(want) == seen);  // or nothing is to be written
     }
-    if constexpr (Kind != find &&
-                  Kind != count)  // I2: the first EMPTY slot of the path, or the slot that is k's already
+    if constexpr (in_kinds(Kind,
+                           writing_batches))  // I2: the first EMPTY slot of the path, or the slot that is k's already
       won |= tile.cas(go && writing && !won, line(t), row, spot, want);
 
     // All of the following are selects, not branches: tiles of a warp step together.
     const bool retry = writing && !won, ended = ends || kd == nop, moves = !retry && !ended;
     const bool added = writing && !alive;
     res.status = ended ? status_of(kd, alive) : in_kinds(kd, adding_kinds) ? full : no;
-    res.live = added - (writing && kd == erase);
+    res.live = added - (writing && in_kinds(kd, erasing_kinds));
     res.used = added && !revives;
-    res.value = Kind == count ? value(alive) : kd == find && alive ? seen : value(0);
+    res.value = answer_of(kd, alive, seen, v);
     left -= moves;
     first = moves ? 0 : first;
     at = !moves ? at : at + 1 == index(t.n_slots / R) ? 0 : at + 1;

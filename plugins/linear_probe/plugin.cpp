@@ -77,7 +77,7 @@ gpuhash_backend_v1 describe() {
   b.name = "linear_probe";
   b.version = "0.1.0";
   b.summary = "open addressing with linear probing, lock free; after Farrell 2020";
-  b.traits = GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
   b.key_widths = 1u << 4 | 1u << 8;
   b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
   b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);

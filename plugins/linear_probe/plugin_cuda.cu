@@ -19,18 +19,9 @@ int serve(const void* t, const request& q, totals* sum) {
 
 template <class F, int Bytes, bool Aligned>
 int run_lines(const void* t, const request& q, totals* sum) {
-  switch (q.kind) {
-    case find: return serve<F, find, Bytes, Aligned, 1>(t, q, sum);
-    case insert:
-      return q.in_flight == 2 ? serve<F, insert, Bytes, Aligned, 2>(t, q, sum)
-                              : serve<F, insert, Bytes, Aligned, 1>(t, q, sum);
-    case assign: return serve<F, assigns<F>, Bytes, Aligned, 1>(t, q, sum);
-    case accumulate: return serve<F, joins<F>, Bytes, Aligned, 1>(t, q, sum);
-    case erase: return serve<F, erase, Bytes, Aligned, 1>(t, q, sum);
-    case count: return serve<F, count, Bytes, Aligned, 1>(t, q, sum);
-    case mixed: return serve<F, mixed, Bytes, Aligned, 1>(t, q, sum);
-  }
-  return int(cudaErrorInvalidValue);
+  if (q.kind == insert && q.in_flight == 2) return serve<F, insert, Bytes, Aligned, 2>(t, q, sum);
+  return for_kind<F, linear_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue),
+                                             [&]<u32 Kind> { return serve<F, Kind, Bytes, Aligned, 1>(t, q, sum); });
 }
 
 template <class F>

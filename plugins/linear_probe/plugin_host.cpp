@@ -14,7 +14,7 @@ template <class F>
 int run(const void* table, const request& q, totals* sum) {
   const u32 group_bytes = sizeof(typename F::word) << static_cast<const linear_table<F>*>(table)->group_bits;
   if (group_bytes >= 64) return host_engines<linear_table, op_of_whole_lines>::run<F>(table, q, sum);
-  return host_engines<linear_table, op_of_any_groups, 64, writing_kinds>::run<F>(table, q, sum);
+  return host_engines<linear_table, op_of_any_groups, 64, kinds_of_one_driver>::run<F>(table, q, sum);
 }
 
 template <class F>

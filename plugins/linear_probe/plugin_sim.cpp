@@ -17,6 +17,13 @@ struct explored_op : linear_op<Tile, Kind> {
     if (GH_MUTANT(full_too_early) && adds(kd) && this->left > 1) --this->left;
     if (GH_MUTANT(short_reader) && !adds(kd) && this->left > 1) --this->left;
   }
+  verdict step(Tile& tile, const typename base::table& t, joiner j, const typename Tile::row& row, bool go) {
+    const auto before = this->res.value;
+    const verdict d = base::step(tile, t, j, row, go);
+    if (GH_MUTANT(stale_pop) && this->kind() == pop && before) this->res.value = before;
+    if (GH_MUTANT(own_answer) && this->kind() == find_or_insert) this->res.value = this->v;
+    return d;
+  }
 };
 
 template <class F>
@@ -95,7 +102,7 @@ const registration linear_probe{{
     .formats = all_formats,
     .layouts = {"g1", "g2", "g4", "g1c", "g2c", "g4c", "g1s", "g2s"},
     .widths = {2, 4},
-    .letters = "isafec",
+    .letters = "isafecpo",
     .fillers = n_keys,
     .side_keys = true,
     .mutants = {mutant::tombstone_reuse,
@@ -119,12 +126,14 @@ const registration linear_probe{{
                 mutant::skipped_collective,
                 mutant::stale_sum,
                 mutant::put_before_keys,
-                mutant::in_place_beside_erase},
+                mutant::in_place_beside_erase,
+                mutant::stale_pop,
+                mutant::own_answer},
     .scenes = scenes(),
     .failures = 0,
     .make = make_model<linear_model>,
     .programs = {},
-    .letters_in = {{"g1s", "isafc"}, {"g2s", "isafc"}},
+    .letters_in = {{"g1s", "isafco"}, {"g2s", "isafco"}},
 }};
 
 }  // namespace

@@ -50,8 +50,7 @@ struct skip_table {
   using index = typename F::index;
   static_assert(F::has_value, "sets are stored as pairs");
 
-  static constexpr u32 kinds =
-      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr u32 kinds = single_kinds;
   static constexpr bool side_slots = true;
   static constexpr key no_key = empty_key<key>;
 

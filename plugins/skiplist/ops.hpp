@@ -194,7 +194,7 @@ struct skip_op {
   using Mem = typename Tile::mem;
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
-  static constexpr bool writing = Kind == mixed || (Kind != find && Kind != count);
+  static constexpr bool writing = in_kinds(Kind, writing_batches);
   static constexpr bool has_slow = writing, waits_for_locks = writing;
   // Updates need 80 registers, those of wide keys beside other kinds some more.
   static constexpr int cuda_blocks = Kind == mixed && sizeof(typename F::key) == 8 ? 2 : writing ? 3 : 0;
@@ -287,10 +287,12 @@ struct skip_op {
     if (writing && routes) return verdict::slow;
     const bool hit = tile.any(below) && F::key_of(entry) == sought;
     if (hit) {
-      if (writing && in_kinds(kd, updating_kinds)) return verdict::slow;
+      if (writing && in_kinds(kd, updating_kinds)) {
+        if (in_kinds(kd, answering_kinds)) v = F::value_of(entry);  // which has to be there still when it is erased
+        return verdict::slow;
+      }
       res.status = status_of(kd, true);
-      if (Kind == mixed ? kd == find : Kind == find) res.value = F::value_of(entry);
-      if (Kind == count) res.value = 1;
+      res.value = answer_of(kd, true, F::value_of(entry), v);
       return verdict::done;
     }
     if (writing && in_kinds(kd, adding_kinds)) return verdict::slow;
@@ -319,9 +321,10 @@ struct skip_op {
     if (!routes) {
       const u32 kd = kind();
       const bool added = in_kinds(kd, adding_kinds) && (what == deed::yes || what == deed::raise);
-      const bool erased = kd == erase && (what == deed::yes || what == deed::remove);
+      const bool erased = in_kinds(kd, erasing_kinds) && (what == deed::yes || what == deed::remove);
       res.status = what == deed::no_memory ? no_memory : added || erased ? yes : no;
       res.live = res.used = int(added) - int(erased);
+      res.value = answer_of(kd, erased, v, v);
     }
     if (what != deed::raise && what != deed::remove) return verdict::done;
     const key low = key(r.hi);
@@ -414,9 +417,14 @@ struct skip_op {
     const bool alive = c.look_for(k);
     if (!writes(kd, alive)) {
       c.unlock_unchanged();
+      if (kd == find_or_insert && !GH_MUTANT(unseen_pair)) return {deed::lost};  // another one's pair: look at it
       return {deed::no};
     }
-    if (kd == erase) return c.remove();
+    if (kd == pop && F::value_of(c.there) != v && !GH_MUTANT(value_before_lock)) {
+      c.unlock_unchanged();
+      return {deed::lost};
+    }
+    if (in_kinds(kd, erasing_kinds)) return c.remove();
     const word w = wanted<F>(kd, j, alive, F::value_of(c.there), k, v);
     if (!alive) return c.add(k, w);
     locked::store(c.c + c.pos, w);

@@ -57,8 +57,7 @@ gpuhash_backend_v1 describe() {
   b.name = "skiplist";
   b.version = "0.1.0";
   b.summary = "an ordered dictionary of sorted chunks in levels; after Moscovici et al. 2017 (GFSL)";
-  b.traits = GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH |
-             GPUHASH_TRAIT_ORDERED;
+  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_ORDERED;
   b.key_widths = 1u << 4 | 1u << 8;
   b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
   b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);

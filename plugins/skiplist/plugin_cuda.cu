@@ -28,16 +28,12 @@ int look(const void* t, const request& q, totals* sum) {
 
 template <class F, int N>
 int run_chunks(const void* t, const request& q, totals* sum) {
-  switch (q.kind) {
-    case find: return look<F, N, find>(t, q, sum);
-    case count: return look<F, N, count>(t, q, sum);
-    case insert: return serve<F, N, insert>(t, q, sum);
-    case assign: return serve<F, N, assign>(t, q, sum);
-    case accumulate: return serve<F, N, accumulate>(t, q, sum);
-    case erase: return serve<F, N, erase>(t, q, sum);
-    case mixed: return serve<F, N, mixed>(t, q, sum);
-  }
-  return int(cudaErrorInvalidValue);
+  return for_kind<F, skip_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind> {
+    if constexpr (in_kinds(Kind, writing_batches))
+      return serve<F, N, Kind>(t, q, sum);
+    else
+      return look<F, N, Kind>(t, q, sum);
+  });
 }
 template <class F>
 int run_whole(const void* table, const request& q, totals* sum) {
@@ -59,7 +55,7 @@ int run_whole(const void* table, const request& q, totals* sum) {
 inline constexpr u64 first_piece = GPUHASH_FIRST_PIECE, many_pairs = 64 * first_piece;
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
-  const bool adds = q.kind == mixed || in_kinds(q.kind, adding_kinds);
+  const bool adds = in_kinds(q.kind, adding_batches);
   if (!adds || q.n_there) return run_whole<F>(table, q, sum);
   u64 done = 0;
   while (done < q.n) {
@@ -302,11 +298,9 @@ int extend(const void* table, const table_end& end, size_t n, const void* keys, 
                          stream);
 }
 
-inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
-
 template <class F>
-static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,      build<F>, built_here,     batch_work<F>,
-                                          sort_batch<F>, merge_batch<F>, nullptr,  look_at_end<F>, extend<F>};
+static const ordered_engine ordered_of = {neighbors<F>,  ranges<F>,      build<F>, combining_kinds, batch_work<F>,
+                                          sort_batch<F>, merge_batch<F>, nullptr,  look_at_end<F>,  extend<F>};
 template <class F>
 constexpr engine one() {
   return {run<F>, collect<F>, nullptr, nullptr, nullptr, nullptr, &ordered_of<F>};

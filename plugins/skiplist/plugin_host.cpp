@@ -17,7 +17,7 @@ template <class Tile, u32 Kind>
 using op_of_skiplist = skip_op<Tile, Kind>;
 // What an update does beyond its search is one function for all kinds anyhow.
 template <u32 Bytes>
-using engines_of = host_engines<skip_table, op_of_skiplist, Bytes, writing_kinds>;
+using engines_of = host_engines<skip_table, op_of_skiplist, Bytes, kinds_of_one_driver>;
 
 // act.operator()<R>(), where R is how many words a chunk of the table has.
 template <class F, class Act>
@@ -45,7 +45,7 @@ int run_reads(const void* table, const request& q, totals* sum) {
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
   constexpr u32 word = sizeof(typename F::word);
-  if (q.kind == find || q.kind == count) return run_reads<F>(table, q, sum);
+  if (!in_kinds(q.kind, writing_batches)) return run_reads<F>(table, q, sum);
   switch (static_cast<const skip_table<F>*>(table)->slots) {
     case 8: return engines_of<8 * word>::template run<F>(table, q, sum);
     case 16: return engines_of<16 * word>::template run<F>(table, q, sum);
@@ -145,10 +145,8 @@ int extend(const void* table, const table_end& end, size_t n, const void* keys, 
                        [&]<u32 R> { write_behind<F, R>(t, s, n, keys, values, key_bytes, value_bytes, per, threads); });
 }
 
-inline constexpr u32 built_here = 1u << insert | 1u << assign | 1u << accumulate;
-
 template <class F>
-constinit const ordered_engine ordered_of = {neighbors<F>,   ranges<F>,     build<F>,       built_here,
+constinit const ordered_engine ordered_of = {neighbors<F>,   ranges<F>,     build<F>,       combining_kinds,
                                              work_bytes<F>,  sort_batch<F>, merge_batch<F>, build_ascending<F>,
                                              look_at_end<F>, extend<F>};
 

@@ -277,7 +277,7 @@ const registration skiplist{{
     .formats = {"pair32"},
     .layouts = {"p4", "p2", "p1", "p0", "p4s", "p4h", "p4c", "p4w"},
     .widths = {4},
-    .letters = "isafec",
+    .letters = "isafecpo",
     .fillers = n_keys,
     .side_keys = true,
     .mutants =
@@ -286,7 +286,8 @@ const registration skiplist{{
          mutant::lost_next,           mutant::kept_max,         mutant::moved_kept,          mutant::wrong_unlock,
          mutant::unchecked_enclosing, mutant::locked_no_memory, mutant::first_entry_removed, mutant::split_next,
          mutant::split_entry,         mutant::strictly_below,   mutant::uncompared_look,     mutant::unchecked_name,
-         mutant::step_to_none,        mutant::late_clear,       mutant::locked_look},
+         mutant::step_to_none,        mutant::late_clear,       mutant::locked_look,         mutant::value_before_lock,
+         mutant::unseen_pair},
     .scenes = scenes(),
     .failures = 1,
     .make = [](const std::string& format) -> std::unique_ptr<model> {

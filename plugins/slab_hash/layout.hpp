@@ -23,6 +23,7 @@
 //       not EMPTY, so whoever looks for the chain's first EMPTY slot may begin there. A tail may lag behind the chain's end.
 #pragma once
 #include "libgpuhash/alloc/slab_heap.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 GH_BEGIN
 
@@ -52,8 +53,7 @@ struct slab_table {
     return {base, tails, seed, buckets, slab_slots, duplicates, hash_kind, paper_a, paper_b, heap};
   }
 
-  static constexpr u32 kinds = 1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase |
-                               1u << insert_multi | 1u << count | 1u << erase_all | 1u << mixed;
+  static constexpr u32 kinds = all_kinds;
   static constexpr bool side_slots = false;
   static constexpr key side_key = 1;
   GH_FN static key stored(key k) { return is_side_key(k) ? side_key : k; }

@@ -109,7 +109,7 @@ struct slab_op {
     }
     const bool alive = tile.any(live) && !adds_one, ends = alive || revives || tile.any(open);
     value seen = 0;
-    if constexpr (Kind == mixed || Kind == find || Kind == accumulate) seen = tile.value_at(row, live);
+    if constexpr (sees_value<Kind>) seen = tile.value_at(row, live);
     const u32 next = table::next_of(tile.slot(row, R - 1));
 
     const u32 kd = kind();
@@ -121,7 +121,7 @@ struct slab_op {
       update<Kind>(tile, go && in_place, at, row, live, k, v, j.narrow);
       won = in_place || (Kind == accumulate && alive && F::value_of(want) == seen);  // or nothing is to be written
     }
-    if constexpr (Kind != find && Kind != count) won |= tile.cas(go && writing && !won, at, row, spot, want);
+    if constexpr (in_kinds(Kind, writing_batches)) won |= tile.cas(go && writing && !won, at, row, spot, want);
 
     // Selects, not branches: tiles of a warp step together.
     const bool retry = writing && !won, chain_ends = last_line && next == no_unit;
@@ -140,11 +140,11 @@ struct slab_op {
     } else {
       const bool added = writing && !alive;
       res.status = status_of(kd, alive);
-      res.live = added - (writing && kd == erase);
+      res.live = added - (writing && in_kinds(kd, erasing_kinds));
       res.used = added && !revives;
-      res.value = kd == find && alive ? seen : value(0);
+      res.value = answer_of(kd, alive, seen, v);
     }
-    if constexpr (Kind == mixed || Kind == find || Kind == erase || Kind == erase_all) {
+    if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
       if (t.duplicates) {  // the same for all tiles, so that number() is called by all or by none
         const u32 look = 1 + tile.number(open);
         const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);

@@ -17,26 +17,18 @@ int serve(const void* t, const request& q, totals* sum) {
   return run_on_cuda<slab_op<cuda_tile<F, Bytes / sizeof(typename F::word), W>, Kind, true>, P>(t, q, sum);
 }
 
+// Kinds that a whole warp serves where the option asks for it.
+inline constexpr u32 whole_warp_kinds = 1u << find | 1u << insert | 1u << assign | 1u << erase | 1u << mixed;
+
 template <class F, int Bytes>
 int run_slabs(const void* t, const request& q, totals* sum) {
   constexpr int W = Bytes / 16;
   const bool whole_warp = q.tile == 32;
-  switch (q.kind) {
-    case find:
-      if (whole_warp) return serve<F, find, Bytes, 32, 1>(t, q, sum);
-      return serve<F, find, Bytes, W, 1>(t, q, sum);
-    case insert:
-      return whole_warp ? serve<F, insert, Bytes, 32, 1>(t, q, sum) : serve<F, insert, Bytes, W, 1>(t, q, sum);
-    case assign:
-      return whole_warp ? serve<F, assigns<F>, Bytes, 32, 1>(t, q, sum) : serve<F, assigns<F>, Bytes, W, 1>(t, q, sum);
-    case erase: return whole_warp ? serve<F, erase, Bytes, 32, 1>(t, q, sum) : serve<F, erase, Bytes, W, 1>(t, q, sum);
-    case mixed: return whole_warp ? serve<F, mixed, Bytes, 32, 1>(t, q, sum) : serve<F, mixed, Bytes, W, 1>(t, q, sum);
-    case accumulate: return serve<F, joins<F>, Bytes, W, 1>(t, q, sum);
-    case insert_multi: return serve<F, insert_multi, Bytes, W, 1>(t, q, sum);
-    case count: return serve<F, count, Bytes, W, 1>(t, q, sum);
-    case erase_all: return serve<F, erase_all, Bytes, W, 1>(t, q, sum);
-  }
-  return int(cudaErrorInvalidValue);
+  return for_kind<F, slab_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind> {
+    if constexpr (in_kinds(Kind, whole_warp_kinds))
+      if (whole_warp && q.kind != accumulate) return serve<F, Kind, Bytes, 32, 1>(t, q, sum);
+    return serve<F, Kind, Bytes, W, 1>(t, q, sum);
+  });
 }
 
 template <class F>

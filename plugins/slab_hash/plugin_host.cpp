@@ -21,7 +21,7 @@ int run(const void* table, const request& q, totals* sum) {
   if (t.slab_slots * sizeof(typename F::word) == 128)
     return host_engines<small_table, op_of_slabs, 128>::template run<F>(&t, q, sum);
   // Slabs of another size than the default's.
-  return host_engines<small_table, op_of_lines, 64, writing_kinds>::template run<F>(&t, q, sum);
+  return host_engines<small_table, op_of_lines, 64, kinds_of_one_driver>::template run<F>(&t, q, sum);
 }
 
 constexpr cut walk_cut = tunable_cut({1024, 512, 16384});  // chains

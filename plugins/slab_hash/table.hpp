@@ -13,8 +13,7 @@
 
 namespace gpuhash {
 
-constexpr uint64_t slab_traits =
-    GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_MULTI | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
+constexpr uint64_t slab_traits = traits_of_kinds(all_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
 
 struct slab_options {
   uint64_t buckets = 0;      // 0: from capacity and utilization

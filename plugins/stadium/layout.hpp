@@ -29,6 +29,7 @@
 //   I4  A path ends after path_limit groups, which are whole lines. path_limit == groups makes every path meet every slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 
 GH_BEGIN
 
@@ -71,8 +72,7 @@ struct stadium_table {
   u32 window_shift;    // a window of the slots has 1 << window_shift bytes
   u64 ordered_from;    // elements of a batch that is served in the order of windows; 0: no batch is
 
-  static constexpr u32 kinds =
-      1u << insert | 1u << assign | 1u << accumulate | 1u << find | 1u << erase | 1u << count | 1u << mixed;
+  static constexpr u32 kinds = single_kinds;
 
   GH_FN u64 cells() const { return groups << log_tickets; }
   GH_FN u64 cell(u64 group, u32 i) const { return (group << log_tickets) + i; }

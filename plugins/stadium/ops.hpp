@@ -15,6 +15,10 @@
 //   assign, accumulate        the write of the value; if the key is erased before that, the moment before it is. Nobody can
 //                             tell: a dead slot stays dead (I1), and a key that comes back gets another slot with a value
 //                             of its own
+//   find_or_insert            that of insert, or of find
+//   pop                       its fetch_and, as erase. It reads the value after that, which is then as it was: nothing that
+//                             writes values runs at the same time (exclusive_kinds), since a late assign could not tell
+//                             whether pop has seen its value
 //   absent                    the load of the word whose `never` ends the path, or of a word in which the key's ticket was
 //                             busy: its insert had not taken effect yet
 // An insert waits for a busy ticket with its own info bits, which might be its own key's. Its owner writes one pair and
@@ -63,7 +67,7 @@ struct stadium_op {
   u64 mine;    // k's live ticket, in every place of a word
   u64 left;    // groups that may be visited, this one included
   const void* operand;
-  void* out;  // of find; or NULL
+  void* out;  // for a value that is answered; or NULL
   u32 own_kind;
   outcome_of res;
 
@@ -132,6 +136,7 @@ struct stadium_op {
     if (Mem::template cas<order::relaxed>(group, seen, booked) != seen) return verdict::again;
     S::template put_key<Mem>(t, t.slot(at, i), k);
     if (S::value_bytes(t)) store_value<Mem>(t, t.cell(at, i), operand, S::value_bytes(t));
+    if (kind() == find_or_insert && out && S::value_bytes(t)) load_value<Mem>(t, t.cell(at, i), out, S::value_bytes(t));
     Mem::template fetch_or<order::release>(group, u64(live ^ busy) << shift);
     res = {yes, 1, 1};
     return verdict::done;
@@ -141,13 +146,14 @@ struct stadium_op {
     const u32 kd = kind();
     const u32 bytes = S::value_bytes(t);
     const u64 cell = t.cell(at, i);
-    if (kd == find || kd == count) {
+    if (kd == find || kd == count || kd == find_or_insert) {
       if (out && bytes) load_value<Mem>(t, cell, out, bytes);
-      res.status = yes;
-    } else if (kd == erase) {
+      res.status = status_of(kd, true);
+    } else if (in_kinds(kd, erasing_kinds)) {
       const u64 before = Mem::template fetch_and<order::relaxed>(group, ~(u64(live ^ dead) << t.shift_of(i)));
       const bool won = t.state_at(before, i) == live || GH_MUTANT(stadium_blind_erase);
       res = {won ? u32(yes) : u32(no), won ? -1 : 0, 0};
+      if (kd == pop && won && out && bytes) load_value<Mem>(t, cell, out, bytes);
     } else if (kd == assign && bytes) {
       store_value<Mem>(t, cell, operand, bytes);
     } else if (kd == accumulate) {

@@ -158,8 +158,7 @@ gpuhash_backend_v1 describe() {
   b.name = "stadium";
   b.version = "0.1.0";
   b.summary = "a ticket for each slot in a table of its own; keys and values of any size; after Khorasani et al. 2015";
-  b.traits =
-      GPUHASH_TRAIT_INSERT | GPUHASH_TRAIT_ACCUMULATE | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_WIDE;
+  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_WIDE;
   b.key_widths = 1u << 4 | 1u << 8;
   b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
   b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);

@@ -33,11 +33,10 @@ __global__ void __launch_bounds__(block_threads, Kind == mixed || S::wide ? 4 : 
       bad = mine && (kd > erase || (kd == accumulate && bytes != 4 && bytes != 8));
     }
   }
-  const bool reads = kd == find || kd == count;
   unsigned char* const out =
       q.out_values && q.kind != count ? static_cast<unsigned char*>(q.out_values) + at * bytes : nullptr;
   const unsigned char* const operand =
-      q.values && !reads ? static_cast<const unsigned char*>(q.values) + at * bytes : nullptr;
+      q.values && in_kinds(kd, adding_kinds) ? static_cast<const unsigned char*>(q.values) + at * bytes : nullptr;
   op_type o;
   o.start(t, kd, S::read_key(t, q.keys, at), operand, out);
   bool busy_still = mine && !bad && kd != nop;
@@ -49,7 +48,7 @@ __global__ void __launch_bounds__(block_threads, Kind == mixed || S::wide ? 4 : 
     if (q.status) q.status[i] = u8(o.res.status);
     if (q.kind == count)
       static_cast<u64*>(q.out_values)[i] = o.res.status == yes;
-    else if (out && (kd != find || o.res.status != yes))
+    else if (out && !answers_with(kd, o.res.status))
       for (u32 w = 0; w < bytes / 4; ++w) reinterpret_cast<u32*>(out)[w] = 0;
   }
   constexpr bool only_reads = Kind == find;
@@ -66,7 +65,7 @@ int launch_batch(const void* table, const request& q, totals* sum) {
 }
 template <class S>
 int run_batch(const void* table, const request& q, totals* sum) {
-  if (q.kind == find || q.kind == count) {
+  if (!in_kinds(q.kind, writing_batches)) {
     if constexpr (!S::wide)
       if (static_cast<const stadium_table*>(table)->has_lines_of(cuda_line::groups))
         return run_by_lines<S>(*static_cast<const stadium_table*>(table), q, sum);

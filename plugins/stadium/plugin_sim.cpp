@@ -324,9 +324,9 @@ class stadium_model final : public model {
     for (u32& w : operand) w = u32(o.value);
     explored_op<S, Kind> run;
     run.begin(t_, o.kind, k, S::wide ? static_cast<void*>(operand) : &small_operand,
-              o.kind != find ? nullptr
-              : S::wide      ? static_cast<void*>(answer)
-                             : &small_answer);
+              !in_kinds(o.kind, answering_kinds) ? nullptr
+              : S::wide                          ? static_cast<void*>(answer)
+                                                 : &small_answer);
     while (run.step(t_, joiner{}) != verdict::done) {
     }
     const auto& r = run.res;
@@ -390,11 +390,12 @@ class stadium_model final : public model {
       }
       if (w == wish::write) {
         write_row(run.cell(t_), k, value(o.value));
+        found = value(o.value);  // which the driver copies then
         run.publish(t_);
       }
     }
     const auto& r = run.res;
-    const u64 answer = o.kind == count ? u64(r.status == yes) : o.kind == find && r.status == yes ? u64(found) : 0;
+    const u64 answer = o.kind == count ? u64(r.status == yes) : answers_with(o.kind, r.status) ? u64(found) : 0;
     return {r.status, r.live, r.used, answer};
   }
   template <class Op>
@@ -515,6 +516,9 @@ std::vector<scene> scenes() {
       {"lines, second one", "j8", "i2=9,i4=9,i5=9,i6=9", {0, 1}, {{0, 0}}, "ife"},
       {"lines, present in the second", "j8", "i2=9,i6=9,i4=9,e4,i5=9,e5,i0=8", {0, 1}, {{0, 0}}, "iafe", 1},
       {"shorter lines", "k8", "i2=9,i4=9,i5=9,i6=9,i0=8", {0, 1}, {{0, 0}}, "ife"},
+      {"pop", "t8x", "i2=9,i0=8", {0, 1}, {{0, 0}}, "pie", 1},
+      {"pop, wide", "w8x", "i0=8", {0, 1}, {{0, 0}}, ""},
+      {"pop, rows", "r8x", "i0=8,i1=7", {0, 1}, {{0, 0}}, ""},
       {"counted", "t8c", "i0=8", {0, 1}, {{0, 0}}, "ife", 2},
   };
 }
@@ -522,9 +526,9 @@ std::vector<scene> scenes() {
 const registration stadium{{
     .name = "stadium",
     .formats = all_formats,
-    .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8", "r8", "j8", "k8"},
+    .layouts = {"t8", "t4", "t2", "l8", "t8c", "w8", "r8", "j8", "k8", "t8x", "w8x", "r8x"},
     .widths = {0},
-    .letters = "isafec",
+    .letters = "isafeco",
     .fillers = n_keys,
     .side_keys = false,
     .mutants = {mutant::booked_as_live,      mutant::state_before_info,
@@ -546,7 +550,7 @@ const registration stadium{{
     .make = make_model<stadium_model>,
     .programs = {},
     .triple_formats = {"pair32"},
-    .letters_in = {{"w8", "ifec"}},
+    .letters_in = {{"w8", "ifeco"}, {"t8x", "ifecpo"}, {"w8x", "ifecpo"}, {"r8x", "ifecpo"}},
 }};
 
 }  // namespace

@@ -111,7 +111,7 @@ struct row_op {
     matched = (kd == assign || kd == accumulate) && (t.value_bytes == 4 || t.value_bytes == 8);
     done = !matched;
     if (kd == find || kd == count) res.status = yes;
-    if (kd != erase) return;
+    if (!in_kinds(kd, erasing_kinds)) return;
     const u64 before =
         Mem::template fetch_and<order::relaxed>(t.tickets + at, ~(u64(live ^ dead) << t.shift_of(place)));
     const bool won = t.state_at(before, place) == live || GH_MUTANT(stadium_blind_erase);

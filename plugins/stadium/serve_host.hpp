@@ -95,13 +95,13 @@ class alignas(64) stadium_driver {
     return static_cast<char*>(q_.out_values) + i * S::value_bytes(t_);
   }
 
-  // What element i answers. A find has written its value.
+  // What element i answers. A value that was found is written already.
   void deposit(size_t i, const op& o) {
     if (q_.status) q_.status[i] = u8(o.res.status);
     if (q_.kind == count)
       static_cast<u64*>(q_.out_values)[i] = o.res.status == yes;
     else if (void* const out = out_at(i))
-      if (o.kind() != find || o.res.status != yes) __builtin_memset(out, 0, S::value_bytes(t_));
+      if (!answers_with(o.kind(), o.res.status)) __builtin_memset(out, 0, S::value_bytes(t_));
     sum_.live += o.res.live;
     sum_.used += o.res.used;
     sum_.yes += o.res.status == yes;
@@ -621,7 +621,7 @@ int run_pieces(const stadium_table& t, const request& q, totals* sum) {
 template <class S>
 int run_batch(const void* table, const request& q, totals* sum) {
   const auto& t = *static_cast<const stadium_table*>(table);
-  if (q.kind == find || q.kind == count) return run_pieces<S, find>(t, q, sum);
+  if (!in_kinds(q.kind, writing_batches)) return run_pieces<S, find>(t, q, sum);
   if (q.kind == insert) return run_pieces<S, insert>(t, q, sum);
   return run_pieces<S, mixed>(t, q, sum);
 }

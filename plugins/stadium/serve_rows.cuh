@@ -135,15 +135,23 @@ GH_FN bool compare_rows(const stadium_table& t, const request& q, bool wants, u6
   return equal;
 }
 
-// Write the element's key and value to the row of `cell`; or its value only.
-GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 cell, size_t element, bool value_only) {
+// Write the element's key and value to the row of `cell`; or its value only. copies: and its value to the caller's array.
+GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 cell, size_t element, bool value_only,
+                      bool copies = false) {
   each_round(t, wants, [&](u32 whose, bool there, u32 at) {
     const u64 its_cell = shuffle(u64(cell), whose, 32);
     const size_t its_element = shuffle(u64(element), whose, 32);
+    const bool its_copies = shuffle(u32(copies), whose, 32) != 0;
     if (!there) return;
     row_piece p{};
 #pragma unroll
     for (u32 w = 0; w < 4; ++w) p.w[w] = word_of_row(t, q, its_element, at + w * 4);
+    u32* const out = static_cast<u32*>(q.out_values) + its_element * (t.value_bytes / 4);
+#pragma unroll
+    for (u32 w = 0; w < 4; ++w) {
+      const u32 byte = at + w * 4;
+      if (its_copies && byte >= t.value_at && byte < t.value_at + t.value_bytes) out[(byte - t.value_at) / 4] = p.w[w];
+    }
     const u64 byte = its_cell * t.stride + at;
     if (!value_only || at >= t.value_at) {
       store_piece(t, byte, p);
@@ -162,7 +170,7 @@ GH_FN void write_rows(const stadium_table& t, const request& q, bool wants, u64 
 struct row_element {
   u32 kind;
   bool bad;     // its op code is none
-  bool copies;  // a find whose value is asked for
+  bool copies;  // the value that is there is asked for
   u64 hash;
 };
 template <u32 Kind>
@@ -173,7 +181,7 @@ GH_FN row_element element_of(const stadium_table& t, const request& q, size_t i)
       e.kind = q.ops[i];
       e.bad = e.kind > erase || (e.kind == accumulate && t.value_bytes != 4 && t.value_bytes != 8);
     }
-  e.copies = e.kind == find && q.out_values && t.value_bytes;
+  e.copies = in_kinds(e.kind, answering_kinds) && q.out_values && t.value_bytes;
   return e;
 }
 GH_FN void answer(const stadium_table& t, const request& q, size_t i, u32 kind, u32 status) {
@@ -182,7 +190,7 @@ GH_FN void answer(const stadium_table& t, const request& q, size_t i, u32 kind, 
   u32* const out = static_cast<u32*>(q.out_values) + i * (t.value_bytes / 4);
   if (q.kind == count)
     static_cast<u64*>(q.out_values)[i] = status == yes;
-  else if (kind != find || status != yes)
+  else if (!answers_with(kind, status))
     for (u32 w = 0; w < t.value_bytes / 4; ++w) out[w] = 0;
 }
 
@@ -255,7 +263,7 @@ GH_FN bool serve_row(const stadium_table& t, const request& q, size_t i, bool mi
       if (__any_sync(full_warp, w == wish::update)) update_values(t, o, w == wish::update, operand, joins);
       const bool writes_row = w == wish::write;
       if (__any_sync(full_warp, writes_row)) {
-        write_rows(t, q, writes_row, o.cell(t), at, false);
+        write_rows(t, q, writes_row, o.cell(t), at, false, e.copies);
         __syncwarp();  // B3
         if (writes_row) o.publish(t);
       }
@@ -427,7 +435,7 @@ inline int order_windows(const row_lists& l, void* stream) {
 // second round takes longer than the few rows that lie anywhere: 2^22 rows of 64 bytes went from 640 to 500 million a
 // second by it, and 2^24 from 185 to 520 (8 GiB, one H200).
 inline u32 rounds_for(const stadium_table& t, u32 kind, u32 many) {
-  return kind != erase && many >= t.groups / 4 ? 2 : 1;
+  return in_kinds(kind, adding_batches) && many >= t.groups / 4 ? 2 : 1;
 }
 
 template <u32 Kind>
@@ -467,7 +475,7 @@ int run_rows(const stadium_table& t, const request& q, totals* sum) {
 }
 inline int run_row_batch(const void* table, const request& q, totals* sum) {
   const auto& t = *static_cast<const stadium_table*>(table);
-  return q.kind == find || q.kind == count ? run_rows<find>(t, q, sum) : run_rows<mixed>(t, q, sum);
+  return in_kinds(q.kind, writing_batches) ? run_rows<mixed>(t, q, sum) : run_rows<find>(t, q, sum);
 }
 
 // The live rows of cells lo..hi of an order, appended at *n in no order. Runs with no writer about.

@@ -95,6 +95,7 @@ class stadium final : public table {
     const bool may = options_.stack_from <= 1;
     q.tile = may && taken() >= stack_at_.load(std::memory_order_relaxed) ? stack_of_warp : 0;
   }
+  uint32_t exclusive_kinds() const override { return 1u << pop; }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
   bool certain(uint64_t) override { return finds_room(storage_.layout); }
   bool finds_room(const stadium_table& t) const {

@@ -155,6 +155,69 @@ def _grow_under_finds(target: Target, key: str, value: str | None) -> None:
         in_threads(write, lambda: read(1), lambda: read(2))
 
 
+@check("insert", "answers", "accumulate")
+def popping_from_threads(target: Target) -> None:
+    """What some threads add, others pop: all of it is popped once, or is in the table at the end."""
+    for key, value in target.among(("uint64", "uint64"), ("uint32", "uint32")):
+        _pop_what_others_add(target, key, value)
+
+
+def _pop_what_others_add(target: Target, key: str, value: str | None) -> None:
+    keys, calls = unique_keys(target.rng(), 40, key), target.pick(300, 3000, 30_000)
+    taken, added = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    over = threading.Semaphore(0)
+
+    def add(i: int) -> None:
+        rng = target.rng(f"thread {i}")
+        try:
+            for _ in range(calls):
+                chosen = rng.choice(keys, int(rng.integers(1, 60)))
+                t.accumulate(chosen, 1)
+                added[i] += len(chosen)
+        finally:
+            over.release()
+
+    def take(i: int) -> None:
+        rng = target.rng(f"popping thread {i}")
+        while not over.acquire(timeout=0.001):
+            values, mask = t.pop(rng.choice(keys, int(rng.integers(1, 60))))
+            expect(not values[~mask].any(), "an absent key has a value")
+            taken[i] += int(values.sum())
+
+    with target.table(key, value) as t:
+        in_threads(*[partial(work, i) for i in range(2) for work in (add, take)])
+        left = int(t.find(keys)[0].sum())
+    expect(
+        int(added.sum()) == int(taken.sum()) + left,
+        f"{key} keys: {added.sum()} were added, {taken.sum()} popped, and {left} are left",
+    )
+
+
+@check("insert", "answers")
+def one_value_for_all(target: Target) -> None:
+    """Threads that find or insert the same keys at once, each with values of its own, all have the same values."""
+    for key, value in target.among(("uint64", "uint64"), ("uint32", "uint32")):
+        _find_or_insert_the_same(target, key, value)
+
+
+def _find_or_insert_the_same(target: Target, key: str, value: str | None) -> None:
+    keys, n_threads = unique_keys(target.rng(key), target.pick(20_000, 200_000, 2_000_000), key), 3
+    answers: list[Any] = [None] * n_threads
+
+    def work(i: int) -> None:
+        parts = np.array_split(keys, 50)
+        both = [t.find_or_insert(part, np.arange(len(part), dtype=value) * n_threads + i) for part in parts]
+        answers[i] = [np.concatenate(each) for each in zip(*both, strict=True)]
+
+    with target.table(key, value) as t:
+        in_threads(*[partial(work, i) for i in range(n_threads)])
+        _one_inserter("find_or_insert in threads", keys, [mask for _, mask in answers])
+        stored = t.find(keys)[0]
+        for i, (values, mask) in enumerate(answers):
+            same(f"values of thread {i}", values, stored, keys)
+            same(f"whose values those of thread {i} are", values % n_threads == i, mask, keys)
+
+
 @check("insert")
 def conservation(target: Target) -> None:
     """Every operation from several threads on the same few keys, with maintenance in between: no report is wrong."""

@@ -116,6 +116,32 @@ def _machine(target: Target, key: str, value: str | None) -> Any:
                 self.model.pop(k, None)
             self._agree("erase")
 
+        @precondition(lambda self: "answers" in target.traits)
+        @rule(keys=keys_of)
+        def pop(self, keys: list[int]) -> None:
+            array, _ = self._arrays(keys, 0)
+            got, mask = self.table.pop(array)
+            same("keys that pop has erased", np.sort(array[mask]), sorted({*keys} & {*self.model}))
+            if value is not None:
+                same("popped values", got[mask], [self.model[k] for k in array[mask].tolist()], array[mask])
+                same("values of keys that were not popped", got[~mask], np.zeros(np.count_nonzero(~mask), got.dtype))
+            for k in keys:
+                self.model.pop(k, None)
+            self._agree("pop")
+
+        @precondition(lambda self: "answers" in target.traits)
+        @rule(keys=keys_of, number=numbers)
+        def find_or_insert(self, keys: list[int], number: int) -> None:
+            array, operands = self._arrays(keys, number)
+            fresh = {*keys} - {*self.model}
+            got, mask = self.table.find_or_insert(array, operands)
+            same("keys that find_or_insert has inserted", np.sort(array[mask]), sorted(fresh))
+            given = [0] * len(keys) if operands is None else operands.tolist()
+            self.model.update((k, v) for k, v, put in zip(keys, given, mask.tolist(), strict=True) if put)
+            if value is not None:
+                same("values found or inserted", got, [self.model[k] for k in keys], array)
+            self._agree("find_or_insert")
+
         @rule(keys=keys_of)
         def find(self, keys: list[int]) -> None:
             array, _ = self._arrays(keys, 0)

@@ -193,6 +193,62 @@ def _replays(state: int | None, order: tuple[tuple[Op, int, bool, int], ...], af
     return state == after
 
 
+# ---- operations that write and answer a value ------------------------------------------------------------------------
+
+
+@check("insert", "answers")
+def pop(target: Target) -> None:
+    """Of equal keys in a batch one is erased and has the value; the others, and absent keys, have 0."""
+    n = target.pick(5_000, 50_000, 500_000)
+    for key, value in target.formats:
+        rng = target.rng(f"{key}{value}")
+        keys = rng.permutation(np.unique(np.concatenate([unique_keys(rng, n, key), patterns(key)])))
+        there, asked = rng.random(len(keys)) < 0.5, rng.random(len(keys)) < 0.7
+        values = values_for(keys, value)
+        where = f"pop with {key} keys and {value} values"
+        with target.table(key, value, capacity=len(keys)) as t:
+            t.insert(keys[there], None if values is None else values[there])
+            at = rng.permutation(np.repeat(np.flatnonzero(asked), rng.integers(1, 4, np.count_nonzero(asked))))
+            got, mask = t.pop(keys[at])
+            popped = np.bincount(at[mask], minlength=len(keys))
+            same(f"{where}: elements that popped, per key", popped, (there & asked).astype(int), keys)
+            same(f"{where}: contains", t.contains(keys), there & ~asked, keys)
+            expect(len(t) == np.count_nonzero(there & ~asked), f"{where}: the size is {len(t)}")
+            if values is None:
+                expect(got is None, f"{where}: a set has answered values")
+            else:
+                same(f"{where}: values", got, np.where(mask, values[at], np.zeros_like(values[at])), keys[at])
+                kept = there & ~asked
+                same(f"{where}: values that stay", t.find(keys)[0][kept], values[kept], keys[kept])
+
+
+@check("insert", "answers")
+def find_or_insert(target: Target) -> None:
+    """Of equal keys in a batch one is inserted, and all have the value that is in the table then."""
+    n = target.pick(5_000, 50_000, 500_000)
+    for key, value in target.formats:
+        rng = target.rng(f"{key}{value}")
+        keys = rng.permutation(np.unique(np.concatenate([unique_keys(rng, n, key), patterns(key)])))
+        there = rng.random(len(keys)) < 0.5
+        at = rng.permutation(np.repeat(np.arange(len(keys)), rng.integers(0, 4, len(keys))))
+        old, new = values_for(keys, value), values_for(np.arange(len(at)).astype(key), value, 1)
+        where = f"find_or_insert with {key} keys and {value} values"
+        with target.table(key, value, capacity=len(keys)) as t:
+            t.insert(keys[there], None if old is None else old[there])
+            got, mask = t.find_or_insert(keys[at], new)
+            asked = np.bincount(at, minlength=len(keys)) > 0
+            added = np.bincount(at[mask], minlength=len(keys))
+            same(f"{where}: elements that inserted, per key", added, (asked & ~there).astype(int), keys)
+            same(f"{where}: contains", t.contains(keys), there | asked, keys)
+            if old is None or new is None:
+                expect(got is None, f"{where}: a set has answered values")
+                continue
+            own = old.copy()
+            own[at[mask]] = new[mask]
+            same(f"{where}: values", got, own[at], keys[at])
+            same(f"{where}: values that stay", t.find(keys)[0], np.where(there | asked, own, 0), keys)
+
+
 # ---- several values per key ------------------------------------------------------------------------------------------
 
 

@@ -70,6 +70,15 @@ def wide_batches(target: Target) -> None:
                 there = keys[:n]
                 values, others = _values(there, value), _values(there, value, 1)
                 what = f"{key}+{value} bytes, {n} elements: "
+                if "answers" in target.traits:
+                    own, fresh = t.find_or_insert(there, values)
+                    same(what + "find_or_insert", fresh, np.ones(n, bool))
+                    held, fresh = t.find_or_insert(there, others)
+                    same(what + "find_or_insert again", fresh, np.zeros(n, bool))
+                    if values is not None:
+                        _same_bits(what + "values inserted", own, values)
+                        _same_bits(what + "values found", held, values)
+                    t.clear()
                 same(what + "insert", t.insert(there, values), np.ones(n, bool))
                 same(what + "insert again", t.insert(there, others), np.zeros(n, bool))
                 found, mask = t.find(keys)
@@ -80,6 +89,13 @@ def wide_batches(target: Target) -> None:
                     same(what + "assign", t.insert_or_assign(there, others), np.zeros(n, bool))
                     _same_bits(what + "assigned values", t.find(there)[0], others)
                 same(what + "count", t.count(keys), (np.arange(2 * n) < n).astype(np.int64))
+                if "answers" in target.traits:
+                    gone, popped = t.pop(keys[n // 2 :])
+                    same(what + "pop", popped, np.arange(2 * n - n // 2) < n - n // 2)
+                    if others is not None:
+                        _same_bits(what + "popped values", gone[: n - n // 2], others[n // 2 :])
+                        expect(not np.asarray(gone[n - n // 2 :]).any(), what + "an absent key's value is not zeros")
+                    t.insert(there[n // 2 :], None if others is None else others[n // 2 :])
                 same(what + "erase", t.erase(keys[n // 2 :]), np.arange(2 * n - n // 2) < n - n // 2)
                 same(what + "contains", t.contains(keys), np.arange(2 * n) < n // 2)
                 same(

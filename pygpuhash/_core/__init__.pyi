@@ -31,6 +31,7 @@ DEDUP_LAST: Final[int]
 CPU: Final[int]
 CUDA: Final[int]
 TRAITS: Final[dict[str, int]]
+OPERATIONS: Final[dict[str, tuple[int, str, frozenset[str]]]]
 ADDING: Final[frozenset[int]]
 
 def piece(keys: int = 0, full: int = 0) -> int: ...
@@ -233,6 +234,76 @@ class CoreTable:
     def erase_all(self, keys: Tensor, *, out: Out | None = None, stream: Stream = None) -> Tensor: ...
     @overload
     def erase_all(self, keys: SupportsArray, *, out: Out | None = None, stream: Stream = None) -> Mask: ...
+    @overload
+    def pop(
+        self, keys: Any, *, out: Out | None = None, found: Literal[False], stream: Stream = None
+    ) -> tuple[Any, None]: ...
+    @overload
+    def pop(
+        self, keys: Scalar, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[Any, np.bool_]: ...
+    @overload
+    def pop(
+        self, keys: Column, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def pop(
+        self, keys: Tensor, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def pop(
+        self, keys: SupportsArray, *, out: Out | None = None, found: Out | None = None, stream: Stream = None
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Any,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Literal[False],
+        stream: Stream = None,
+    ) -> tuple[Any, None]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Scalar,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[Any, np.bool_]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Column,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[NDArray[Any], Mask]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: Tensor,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def find_or_insert(
+        self,
+        keys: SupportsArray,
+        values: Values | None = None,
+        *,
+        out: Out | None = None,
+        inserted: Out | None = None,
+        stream: Stream = None,
+    ) -> tuple[NDArray[Any], Mask]: ...
     @overload
     def execute(
         self,

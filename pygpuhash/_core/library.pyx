@@ -25,7 +25,6 @@ DEDUP_LAST = GPUHASH_DEDUP_LAST
 CPU = GPUHASH_CPU
 CUDA = GPUHASH_CUDA
 
-ADDING = frozenset((OP_INSERT, OP_ASSIGN, OP_ACCUMULATE, OP_INSERT_MULTI, OP_EXECUTE))
 TRAITS = {
     "insert": GPUHASH_TRAIT_INSERT,
     "accumulate": GPUHASH_TRAIT_ACCUMULATE,
@@ -34,7 +33,38 @@ TRAITS = {
     "grow": GPUHASH_TRAIT_GROW,
     "wide": GPUHASH_TRAIT_WIDE,
     "flush": GPUHASH_TRAIT_FLUSH,
+    "answers": GPUHASH_TRAIT_ANSWERS,
 }
+FACTS = {
+    "adds": GPUHASH_FACT_ADDS,
+    "erases": GPUHASH_FACT_ERASES,
+    "changes": GPUHASH_FACT_CHANGES,
+    "takes_values": GPUHASH_FACT_TAKES_VALUES,
+    "answers_values": GPUHASH_FACT_ANSWERS_VALUES,
+    "answers_counts": GPUHASH_FACT_ANSWERS_COUNTS,
+    "in_execute": GPUHASH_FACT_IN_EXECUTE,
+}
+
+
+def _operations():
+    """Every operation of the library by the name of its function: (op code, name of its trait, names of its facts)."""
+    cdef gpuhash_error err
+    cdef gpuhash_op_info info
+    cdef uint32_t op = 1
+    found = {}
+    while True:
+        start_error(&err)
+        memset(&info, 0, sizeof(info))
+        info.struct_size = sizeof(info)
+        if gpuhash_op_get_info(op, &info, &err) != GPUHASH_OK:
+            return found
+        trait = next(name for name, bit in TRAITS.items() if info.trait & bit)
+        found[text(info.name)] = op, trait, frozenset([name for name, bit in FACTS.items() if info.facts & bit])
+        op += 1
+
+
+OPERATIONS = _operations()
+ADDING = frozenset([op for op, trait, facts in OPERATIONS.values() if "adds" in facts])
 
 
 def version():

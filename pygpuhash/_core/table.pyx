@@ -506,6 +506,34 @@ cdef class CoreTable(TableHandle):
             return TRUE if self._one(GPUHASH_OP_ERASE, &key, NULL, NULL) else FALSE
         return self._batch(GPUHASH_OP_ERASE, keys, None, None, None, out, stream, None)[1]
 
+    def pop(self, keys, *, out=None, found=None, stream=None):
+        """Remove keys and give their values back (trait "answers").
+
+        Returns (values, found), as `find` does: values of `value_dtype`, 0 where a key was absent, None for a set; and a
+        bool mask: erased by this call. Of equal keys in one batch one is erased, and the others are absent.
+        """
+        cdef uint64_t key, value = 0
+        cdef int yes
+        if out is None and found is None and self.value_plain and self._key(keys, &key):
+            yes = self._one(GPUHASH_OP_POP, &key, NULL, &value)
+            return self._scalar(&value), TRUE if yes else FALSE
+        return self._batch(GPUHASH_OP_POP, keys, None, None, out, found, stream, self.value_dtype)
+
+    def find_or_insert(self, keys, values=None, *, out=None, inserted=None, stream=None):
+        """Add the pairs whose key is absent, and look all keys up, both at one moment for each key (trait "answers").
+
+        `values` is one value per key, or a scalar; None for a set. Returns (values, inserted): the values that are in the
+        table then, None for a set; and a bool mask: inserted by this element. Of equal keys in one batch one is inserted,
+        and the others have its value. Raises `TableFull` as `insert` does.
+        """
+        cdef uint64_t key, value = 0, there = 0
+        cdef int yes
+        if out is None and inserted is None and self.value_plain and self._pair(keys, values, &key, &value):
+            yes = self._one(GPUHASH_OP_FIND_OR_INSERT, &key, &value, &there)
+            return self._scalar(&there), TRUE if yes else FALSE
+        self._want_values(values)
+        return self._batch(GPUHASH_OP_FIND_OR_INSERT, keys, values, None, out, inserted, stream, self.value_dtype)
+
     def execute(self, ops, keys, values=None, *, op="add", out=None, found=None, stream=None):
         """Carry out a mixed batch concurrently: one op code (uint8, see `pygpuhash.Op`) per key.
 

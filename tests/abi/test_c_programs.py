@@ -17,6 +17,7 @@ REFUSALS = [
     "queries",
     "whole_table",
     "backends",
+    "operations",
     "devices",
     "slab_allocator",
     "short_errors",

@@ -249,7 +249,47 @@ class StoresAnother(gh.Table):
         return answer
 
 
+class PopsTwice(gh.Table):
+    """All equal keys of a batch are popped."""
+
+    def pop(self, keys, **more):
+        values, mask = super().pop(keys, **more)
+        return values, np.isin(keys, keys[mask])
+
+
+class PopsWhatWasFound(gh.Table):
+    """pop is a find, and then an erase."""
+
+    def pop(self, keys, **more):
+        values, _ = self.find(keys)
+        threading.Event().wait(0.001)
+        mask = self.erase(keys)
+        return np.where(mask, values, 0).astype(values.dtype), mask
+
+
+class AnswersItsOwn(gh.Table):
+    """find_or_insert answers the value that it was given."""
+
+    def find_or_insert(self, keys, values=None, **more):
+        _, mask = super().find_or_insert(keys, values, **more)
+        return values, mask
+
+
+class FindsAndThenInserts(gh.Table):
+    """find_or_insert is an insert that says what was found before it."""
+
+    def find_or_insert(self, keys, values=None, **more):
+        found, there = self.find(keys)
+        threading.Event().wait(0.001)
+        mask = self.insert(keys, values)
+        return np.where(there, found, values).astype(found.dtype), mask
+
+
 FAULTS = [
+    (AnswersItsOwn, "find-or-insert"),
+    (FindsAndThenInserts, "one-value-for-all"),
+    (PopsTwice, "pop"),
+    (PopsWhatWasFound, "popping-from-threads"),
     (BreaksAnInvariant, "widths"),
     (TwoCounted, "accumulate"),
     (TakesNans, "accumulate-nan"),

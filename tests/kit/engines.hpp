@@ -118,6 +118,7 @@ struct skip_memory {
 
 struct stadium_memory {
   using layout = stadium_table;
+  static constexpr u32 exclusive_kinds = 1u << pop;
   static const engine* real_engines() { return gpuhash_stadium_engines_sim_stadium(); }
   template <class Each>
   static void each_block(const layout& t, Each each) {
@@ -134,10 +135,11 @@ struct stadium_memory {
 };
 
 inline const char* kernel_name(uint32_t kind) {
-  static const char* const names[] = {
-      "a kernel (nop)",   "a kernel (insert)",       "a kernel (assign)", "a kernel (accumulate)", "a kernel (find)",
-      "a kernel (erase)", "a kernel (insert_multi)", "a kernel (count)",  "a kernel (erase_all)",  "a kernel (mixed)"};
-  return kind < 10 ? names[kind] : "a kernel (?)";
+  static std::string names[kinds_end];
+  if (kind == nop || kind >= kinds_end) return "a kernel (?)";
+  std::string& name = names[kind];
+  if (name.empty()) name = std::string("a kernel (") + kind_rows[kind].name + ")";
+  return name.c_str();
 }
 
 template <class Memory, int format>
@@ -181,7 +183,11 @@ struct fake_engine {
     request there;
     std::vector<size_t> bad;
 
-    bool reads() const { return q.kind == GPUHASH_OP_FIND || q.kind == GPUHASH_OP_COUNT; }
+    bool reads() const { return !in_kinds(q.kind, writing_batches); }
+    bool exclusive() const {
+      if constexpr (requires { Memory::exclusive_kinds; }) return in_kinds(q.kind, Memory::exclusive_kinds);
+      return false;
+    }
     void begin(const runner& r) {
       begun = true;
       t = Memory::translated(seen);
@@ -189,15 +195,13 @@ struct fake_engine {
       const char* const who = kernel_name(q.kind);
       n = q.n_there ? *the_device.real(q.n_there) : q.n;
       if (n > q.n) the_world.violation("a kernel finds %zu elements where at most %zu were said to be", n, q.n);
-      const access changes =
-          q.keys_stay ? access::in_place
-          : q.kind == GPUHASH_OP_ERASE || q.kind == GPUHASH_OP_ERASE_ALL || q.kind == GPUHASH_OP_EXECUTE
-              ? access::erasing
-              : access::atomic_write;
-      const access how = work       ? access::write
-                         : !reads() ? (q.alone && !the_device.cuda ? access::write : changes)
-                         : q.alone  ? access::read
-                                    : access::atomic_read;
+      const access changes = q.keys_stay                         ? access::in_place
+                             : in_kinds(q.kind, erasing_batches) ? access::erasing
+                                                                 : access::atomic_write;
+      const access how = work || exclusive() ? access::write
+                         : !reads()          ? (q.alone && !the_device.cuda ? access::write : changes)
+                         : q.alone           ? access::read
+                                             : access::atomic_read;
       r.touch(work, q.n, access::write, who);
       if (work || (reads() && q.alone && q.added)) {  // nothing that adds runs beside it
         int64_t live = 0;

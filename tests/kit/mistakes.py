@@ -156,7 +156,8 @@ MISTAKES = [
         "exclusive_ = true;\n    return true;",
         "exclusive_ = !PLANTED;\n    return true;",
     ),
-    Mistake("alone whoever is there", BATCHES, "p.q.alone = turn.alone;", "p.q.alone = PLANTED || turn.alone;"),
+    Mistake("alone whoever is there", BATCHES, "p.q.alone = alone;", "p.q.alone = PLANTED || alone;"),
+    Mistake("exclusive kinds beside others", BATCHES, "by_itself = in_kinds(", "by_itself = !PLANTED && in_kinds("),
     # the accounting of room
     Mistake(
         "more claimed than is left",

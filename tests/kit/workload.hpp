@@ -396,8 +396,11 @@ class workload {
     // A table that looks how many of the first ones are new learns nothing about the last ones.
     if (!b.shared && w.one_in(4))
       std::stable_partition(b.numbers.begin(), b.numbers.end(), [&](uint32_t x) { return o.cells[x].count > 0; });
+    if (b.op == GPUHASH_OP_ERASE && b.numbers.size() % 2 && may_pop()) b.op = GPUHASH_OP_POP;
     return b;
   }
+  // stadium has the table to itself for it, which its caller would have to order after the launches of a graph.
+  bool may_pop() const { return !(run_.stadium && captured_of_); }
   uint64_t draw_value(const batch& b, size_t who, uint32_t number) {
     if (o_.duplicates || (b.shared && b.op == GPUHASH_OP_INSERT))
       return fixed_value(key_of(who, number)) & value_mask();
@@ -415,10 +418,7 @@ class workload {
            : width == 4 ? static_cast<const uint32_t*>(p)[i]
                         : static_cast<const uint8_t*>(p)[i];
   }
-  static bool adds(uint32_t op) {
-    return op == GPUHASH_OP_INSERT || op == GPUHASH_OP_ASSIGN || op == GPUHASH_OP_ACCUMULATE ||
-           op == GPUHASH_OP_INSERT_MULTI;
-  }
+  static bool adds(uint32_t op) { return op < kinds_end && in_kinds(op, adding_kinds); }  // bad codes are none
 
   // Arrays for a batch, and what goes to the table.
   gpuhash_batch prepare(owner& o, batch& b, bool with_status) {
@@ -445,7 +445,7 @@ class workload {
       b.in = the_device.user_memory(n * vb);
       for (size_t i = 0; i < n; ++i) put(b.in, vb, i, b.values[i]);
     }
-    if ((vb && (b.op == GPUHASH_OP_FIND || mixes)) || b.op == GPUHASH_OP_COUNT)
+    if ((vb && in_kinds(b.op, answering_kinds)) || b.op == GPUHASH_OP_COUNT)
       b.out = the_device.user_memory(n * (b.op == GPUHASH_OP_COUNT ? 8 : vb));
     if (with_status) b.status = the_device.user_memory(n);
     gpuhash_batch q = GPUHASH_BATCH_INIT;
@@ -454,11 +454,7 @@ class workload {
     q.stream = o.stream;
     return q;
   }
-  static const char* name_of(uint32_t op) {
-    static const char* const names[] = {"nop",   "insert",       "assign", "accumulate", "find",
-                                        "erase", "insert_multi", "count",  "erase_all",  "execute"};
-    return names[op];
-  }
+  static const char* name_of(uint32_t op) { return kind_rows[op].name; }
   void launch(owner& o, batch b) {
     world& w = the_world;
     if (!o.before.empty()) settle(o);  // nothing orders the new stream after the old one
@@ -577,6 +573,12 @@ class workload {
           if (b.out && seen != (there ? c.value : 0))
             w.violation("W1: find of key %u gives %llx, not %llx", x, (unsigned long long)seen,
                         (unsigned long long)(there ? c.value : 0));
+          break;
+        case GPUHASH_OP_POP:
+          if (b.out && seen != (there ? c.value : 0))
+            w.violation("W1: pop of key %u gives %llx, not %llx", x, (unsigned long long)seen,
+                        (unsigned long long)(there ? c.value : 0));
+          c.count -= there;
           break;
         case GPUHASH_OP_COUNT:
           if (b.out && seen != c.count)
@@ -1278,6 +1280,7 @@ class workload {
   void end_graph() {
     the_device.destroy_graph(*graph_);
     graph_ = nullptr;
+    captured_of_ = nullptr;
     for (batch& b : captured_) b.captured = false, free_arrays(b);
     captured_.clear();
   }
@@ -1291,9 +1294,11 @@ class workload {
     if (choice == 0) refused("reserve", [&](gpuhash_error* e) { return table_->reserve(5000, o.stream, e); });
     if (choice == 1) refused("clear", [&](gpuhash_error* e) { return table_->clear(o.stream, e); });
     if (choice == 2) info();
-    if (choice < 3 || choice > 4) return;
-    batch b = draw_batch(o, choice == 3 ? GPUHASH_OP_INSERT : GPUHASH_OP_FIND, false);
+    const bool pops = choice == 5 && run_.stadium;
+    if ((choice < 3 || choice > 4) && !pops) return;
+    batch b = draw_batch(o, pops ? GPUHASH_OP_POP : choice == 3 ? GPUHASH_OP_INSERT : GPUHASH_OP_FIND, false);
     gpuhash_batch q = prepare(o, b, true);
+    if (pops) refused("a pop", [&](gpuhash_error* e) { return table_->run(q, e); });
     if (choice == 4) q.counts = &b.counts;
     if (choice == 4 || o_.config.grow) refused("a batch", [&](gpuhash_error* e) { return table_->run(q, e); });
     free_arrays(b);

@@ -34,16 +34,17 @@ static history draw(random_source& r, u32 n, bool ordered) {
   key_state state = h.start;
   for (u32 i = 0; i < n; ++i) {  // operation i takes effect at time 10 i + 5
     begin[i] = 10 * i + 5 - std::min(10 * i + 5, r.below(40)), finish[i] = 10 * i + 5 + r.below(40);
-    event e{u32(insert) + r.below(5), 0, few_values ? 0 : 1 + r.below(4), 0, 0};
-    if (e.kind == find || e.kind == erase) e.argument = 0;
+    static constexpr u32 kinds[] = {insert, assign, accumulate, find, erase, pop, find_or_insert};
+    event e{kinds[r.below(7)], 0, few_values ? 0 : 1 + r.below(4), 0, 0};
+    if (!in_kinds(e.kind, operand_kinds)) e.argument = 0;
     const key_state before = state;
     e.status = no;
-    if (e.kind == find && before.present) e.returned = before.value;
+    if (in_kinds(e.kind, answering_kinds)) e.returned = before.present ? before.value : e.argument;
     if (!apply(e, state)) {
       e.status = yes;
       if (!apply(e, state)) __builtin_trap();  // one of the two answers is right in every state
     }
-    if (e.kind <= accumulate && !before.present && r.below(4) == 0)
+    if (in_kinds(e.kind, adding_kinds) && !before.present && r.below(4) == 0)
       e.status = r.below(2) ? full : no_memory, state = before;
     h.events.push_back(e);
   }

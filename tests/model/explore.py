@@ -19,7 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "tests" / "model" / ".build"
 # -O1: explores as fast as -O2 does, and compiles in two thirds of its time.
-FLAGS = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers", "-I."]
+FLAGS = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+FLAGS += ["-I.", "-Ilibgpuhash/include"]
 
 
 def plugins() -> dict[str, bool]:

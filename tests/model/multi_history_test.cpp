@@ -72,6 +72,17 @@ class brute_force {
       case find:
         return yes_ ? std::count(v.begin(), v.end(), e.returned) && search(v) : none && !e.returned && search(v);
       case erase: return yes_ != none && (none ? search(v) : any_without(v));
+      case pop: {
+        if (none) return !yes_ && !e.returned && search(v);
+        const auto at = std::find(v.begin(), v.end(), e.returned);
+        if (!yes_ || at == v.end()) return false;
+        values w = v;
+        w.erase(w.begin() + (at - v.begin()));
+        return search(w);
+      }
+      case find_or_insert:
+        if (yes_) return none && e.returned == e.argument && search(plus(v, e.argument));
+        return std::count(v.begin(), v.end(), e.returned) && search(v);
       default:  // assign, accumulate
         if (none) return yes_ && search(plus(v, e.argument));
         for (size_t i = 0; i < v.size() && !yes_; ++i) {
@@ -120,18 +131,25 @@ static history draw(random_source& r, u32 n, bool counts) {
       if (pairs[i].born <= t && t < pairs[i].died) all.push_back(i);
     return all;
   };
-  static constexpr u32 kinds[] = {insert, assign, accumulate, find, erase, insert_multi, insert_multi, erase_all};
+  static constexpr u32 kinds[] = {insert, assign, accumulate, find, erase,
+                                  insert_multi, insert_multi, erase_all, pop, find_or_insert};
   for (u32 i = 0; i < n; ++i) {
     const u32 now = 10 * i + 5;
     begin[i] = now - std::min(now, r.below(40)), finish[i] = now + r.below(40);
-    event e{counts && r.below(4) == 0 ? u32(count) : kinds[r.below(8)], no, 1 + r.below(some), 0, 0};
+    event e{counts && r.below(4) == 0 ? u32(count) : kinds[r.below(10)], no, 1 + r.below(some), 0, 0};
     std::vector<u32> there = live(now);
     if (in_kinds(e.kind, adding_kinds) && (there.empty() || e.kind == insert_multi)) {
       e.status = r.below(6) ? yes : no_memory;
       if (e.status == yes) pairs.push_back({e.argument, now, ~0u});
+      if (e.status == yes && e.kind == find_or_insert) e.returned = e.argument;
     } else if (e.kind == assign || e.kind == accumulate) {
       u64& v = pairs[there[r.below(u32(there.size()))]].value;
       v = e.kind == assign ? e.argument : v + e.argument;
+    } else if (e.kind == find_or_insert) {
+      e.returned = pairs[there[r.below(u32(there.size()))]].value;
+    } else if (e.kind == pop && !there.empty()) {
+      pair_life& p = pairs[there[r.below(u32(there.size()))]];
+      e.status = yes, e.returned = p.value, p.died = now;
     } else if (e.kind == find && !there.empty()) {
       e.status = yes, e.returned = pairs[there[r.below(u32(there.size()))]].value;
     } else if (e.kind == erase && !there.empty()) {

@@ -284,6 +284,78 @@ def test_execute_runs_a_mixed_batch(table):
     assert mask.all()
 
 
+def test_pop(table):
+    keys = np.array([5, 9, 5, 7, 9, 5], np.uint64)
+    table.insert(keys[:2], np.array([50, 90]))
+    values, popped = table.pop(keys)
+    assert popped.dtype == bool
+    assert popped.sum() == 2
+    assert sorted(values[popped].tolist()) == [50, 90]
+    assert not values[~popped].any()
+    assert len(table) == 0
+    table[5] = 51
+    assert table.pop(5) == (51, True)
+    assert table.pop(5) == (0, False)
+    out, found = np.full(2, 3, table.value_dtype), np.ones(2, bool)
+    table.insert(7, 70)
+    assert table.pop(np.array([8, 7], np.uint64), out=out, found=found)[0] is out
+    assert out.tolist() == [0, 70]
+    assert found.tolist() == [False, True]
+
+
+def test_pop_of_a_set(backend):
+    with gh.Table(backend, value_dtype=None, device="cpu") as t:
+        t.insert([1, 2])
+        values, popped = t.pop([2, 3, 2])
+        assert values is None
+        assert popped.sum() == 1
+        assert t.keys().tolist() == [1]
+
+
+def test_find_or_insert(table):
+    keys = np.array([5, 9, 5, 7], np.uint64)
+    table.insert(keys[1:2], np.array([90]))
+    values, inserted = table.find_or_insert(keys, np.array([1, 2, 3, 4]))
+    assert inserted.dtype == bool
+    assert inserted[[1, 3]].tolist() == [False, True]
+    assert inserted[[0, 2]].sum() == 1
+    assert values.tolist() == [table[5], 90, table[5], 4]
+    assert table[5] == (1 if inserted[0] else 3)
+    assert table.find_or_insert(5, 8) == (table[5], False)
+    assert table.find_or_insert(6, 8) == (8, True)
+    out, fresh = np.full(2, 3, table.value_dtype), np.ones(2, bool)
+    assert table.find_or_insert(np.array([6, 11], np.uint64), 12, out=out, inserted=fresh)[1] is fresh
+    assert out.tolist() == [8, 12]
+    assert fresh.tolist() == [False, True]
+    with pytest.raises(TypeError, match="pass values"):
+        table.find_or_insert(keys)
+
+
+def test_find_or_insert_into_a_set(backend):
+    with gh.Table(backend, value_dtype=None, device="cpu") as t:
+        t.insert([1, 2])
+        values, inserted = t.find_or_insert([2, 3, 3])
+        assert values is None
+        assert not inserted[0]
+        assert inserted[1:].sum() == 1
+
+
+def test_find_or_insert_into_a_growing_table(backend):
+    with gh.Table(backend, device="cpu") as t:
+        keys = np.arange(50_000, dtype=np.uint64) % 30_000
+        values, inserted = t.find_or_insert(keys, keys.astype(np.int64) + np.arange(50_000) // 30_000)
+        assert inserted.sum() == 30_000 == len(t)
+        assert np.array_equal(values, t.find(keys)[0])
+
+
+def test_find_or_insert_into_a_full_table(backend):
+    with gh.Table(backend, device="cpu", capacity=100, grow=False) as t:
+        with pytest.raises(gh.TableFull) as full:
+            t.find_or_insert(np.arange(100_000, dtype=np.uint64), 7)
+        assert (full.value.status == 1).sum() == len(t)
+        assert (t.find(t.keys())[0] == 7).all()
+
+
 def test_count(table):
     table.insert([1, 2], 0)
     counts = table.count([1, 2, 3, 1])

@@ -320,11 +320,19 @@ inline answer apply(const batch& b, u32 kind, u64 operand, state& s) {
     case nop: return {no, 0};
     case find: return {was ? yes : no, was ? s.value : 0};
     case count: return {was ? yes : no, u64(was)};
+    case pop: {
+      const u64 v = was ? s.value : 0;
+      s = {};
+      return {was ? yes : no, v};
+    }
     case erase:
     case erase_all: s = {}; return {was ? yes : no, 0};
     case insert:
       if (!was) s = {true, operand};
       return {was ? no : yes, 0};
+    case find_or_insert:
+      if (!was) s = {true, operand};
+      return {was ? no : yes, s.value};
     case assign: s = {true, operand}; return {was ? no : yes, 0};
     case accumulate: s = {true, was ? join_bits(b, s.value, operand) : operand}; return {was ? no : yes, 0};
   }

@@ -185,7 +185,7 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   !F::has_value  ? 0
                   : bucket == 16 ? 4
                                  : u32(sizeof(typename F::value)),
-                  {insert, assign, accumulate, find, erase, count, mixed},
+                  {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert},
                   full,
                   [=](u64 keys) { return std::make_unique<hive_store<F>>(format, keys, bucket, ways); },
                   bucket == 8});
@@ -201,7 +201,7 @@ int main(int argc, char** argv) {
   add<set32>(shapes, "set32", format_set32);
   add<pair64>(shapes, "pair64", format_pair64);
   add<set64>(shapes, "set64", format_set64);
-  const vector<u32> kinds = {insert, assign, accumulate, find, erase, count, mixed};
+  const vector<u32> kinds = {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert};
   for (const bool commits : {false, true})
     shapes.push_back({commits ? "pair32 claims" : "pair32 without evictions", 4, 4, kinds, full,
                       [=](u64 keys) { return by_other_steps(keys, commits); }, true});

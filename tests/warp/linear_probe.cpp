@@ -58,7 +58,7 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   !F::has_value ? 0
                   : bytes == 64 ? 4
                                 : half,
-                  {insert, assign, accumulate, find, erase, count, mixed},
+                  {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert},
                   full,
                   [=](u64 keys) { return std::make_unique<linear_store<F>>(format, keys, row); },
                   row * sizeof(typename F::word) >= 32});

@@ -56,7 +56,7 @@ inline batch random_batch(const shape& s, random_numbers& random, const vector<u
   b.tile = random.below(2) ? 32 : 0, b.in_flight = u32(random.below(3));
   b.combine = u32(random.below(3)), b.type = s.value_bytes ? u32(random.below(3)) : 0;
   // Many equal keys where any order of them can be told from the result, few where orders have to be searched.
-  const bool few = kind == assign || kind == mixed;
+  const bool few = kind == assign || kind == mixed || kind == find_or_insert;
   const size_t hot = random.below(3) || spread ? pool.size() : std::min<size_t>(pool.size(), 5);
   std::map<u64, int> times;
   while (b.keys.size() < n) {

@@ -67,7 +67,7 @@ void add(vector<shape>& to, const char* name, format_id format, const vector<u32
     to.push_back({std::string(name) + " chunk " + std::to_string(chunk),
                   sizeof(typename F::key),
                   chunk == 16 ? 4 : u32(sizeof(typename F::value)),  // slots of 8 bytes take arrays of 4 as well
-                  {insert, assign, accumulate, find, erase, count, mixed},
+                  {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert},
                   no_memory,
                   [=](u64 keys) { return std::make_unique<skip_store<F>>(format, keys, chunk); }});
 }

@@ -21,7 +21,7 @@ void add(vector<shape>& to, const char* name, format_id format) {
                   !F::has_value ? 0
                   : bytes == 64 ? 4
                                 : half,
-                  {insert, assign, accumulate, find, erase, count, erase_all, mixed},
+                  {insert, assign, accumulate, find, erase, count, erase_all, mixed, pop, find_or_insert},
                   no_memory,
                   [=](u64 keys) { return std::make_unique<slab_store<F>>(engine_of(format), keys, bytes, false); }});
 }

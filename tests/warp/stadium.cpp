@@ -66,7 +66,7 @@ void add(vector<shape>& to, const char* name, u32 key, u32 value, u32 number) {
     to.push_back({std::string(name) + " tickets of " + std::to_string(1u << log_bits),
                   key,
                   value,
-                  {insert, assign, accumulate, find, erase, count, mixed},
+                  {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert},
                   full,
                   [=](u64 keys) { return std::make_unique<stadium_store>(key, value, number, log_bits, keys); }});
 }
@@ -77,7 +77,7 @@ void add_lines(vector<shape>& to, const char* name, u32 key, u32 value) {
     to.push_back({std::string(name) + " lines, tickets of " + std::to_string(1u << log_bits),
                   key,
                   value,
-                  {insert, assign, find, erase, count},
+                  {insert, assign, find, erase, count, pop, find_or_insert},
                   full,
                   [=](u64 keys) {
                     return std::make_unique<stadium_store>(key, value, stadium_engine(key, value), log_bits, keys, 2);
@@ -86,7 +86,7 @@ void add_lines(vector<shape>& to, const char* name, u32 key, u32 value) {
 
 void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_bits, u64 ordered_from,
               u32 window_shift = 8) {
-  to.push_back({name, key, value, {insert, assign, accumulate, find, erase, count, mixed}, full, [=](u64 keys) {
+  to.push_back({name, key, value, {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert}, full, [=](u64 keys) {
                   auto made = std::make_unique<stadium_store>(key, value, stadium_rows, log_bits, keys);
                   made->place_behind_bus(ordered_from, window_shift);
                   return made;

@@ -66,8 +66,8 @@ enum {
  * waits for the whole table does, once, instead of its own work. In a growing table it takes failing memory, or keys that
  * were chosen to collide, for an element to find no room. */
 enum {
-  GPUHASH_NO = 0,                /* insert: present already; assign, accumulate: updated; find, erase: absent */
-  GPUHASH_YES = 1,               /* insert, assign, accumulate: inserted; find: found; erase: erased */
+  GPUHASH_NO = 0,  /* insert, find_or_insert: present already; assign, accumulate: updated; find, erase, pop: absent */
+  GPUHASH_YES = 1, /* insert, find_or_insert, assign, accumulate: inserted; find: found; erase, pop: erased */
   GPUHASH_ELEMENT_FULL = 2,      /* no room within the probe limit */
   GPUHASH_ELEMENT_NO_MEMORY = 3, /* the table's allocator is exhausted */
   GPUHASH_ELEMENT_BAD_OP = 4     /* execute: an op code that the table does not have */
@@ -130,7 +130,8 @@ enum {
   GPUHASH_TRAIT_ORDERED = 1u << 3, /* range, lower_bound, ordered export */
   GPUHASH_TRAIT_GROW = 1u << 4,    /* grows by itself when the config asks for it */
   GPUHASH_TRAIT_WIDE = 1u << 5,    /* keys and values of any multiple of 4 bytes */
-  GPUHASH_TRAIT_FLUSH = 1u << 6    /* flush compacts and gives memory back */
+  GPUHASH_TRAIT_FLUSH = 1u << 6,   /* flush compacts and gives memory back */
+  GPUHASH_TRAIT_ANSWERS = 1u << 7  /* pop, find_or_insert */
 };
 
 /* An option that a backend takes by name: see gpuhash_config.options. */
@@ -236,8 +237,30 @@ enum { /* op codes: of gpuhash_batch.op, and of the elements of execute */
        GPUHASH_OP_INSERT_MULTI = 6,
        GPUHASH_OP_COUNT = 7,     /* out_values receives uint64 counts */
        GPUHASH_OP_ERASE_ALL = 8, /* erases every pair of the key */
-       GPUHASH_OP_EXECUTE = 9    /* one op code per element, run concurrently */
+       GPUHASH_OP_EXECUTE = 9,   /* one op code per element, run concurrently */
+       GPUHASH_OP_POP = 10,      /* erases, and answers the value */
+       GPUHASH_OP_FIND_OR_INSERT = 11
 };
+
+/* What an operation is. Of execute: what its elements may be. */
+enum {
+  GPUHASH_FACT_ADDS = 1u << 0,           /* puts a pair there where the key is absent */
+  GPUHASH_FACT_ERASES = 1u << 1,         /* takes pairs away */
+  GPUHASH_FACT_CHANGES = 1u << 2,        /* changes the value of a pair that is there */
+  GPUHASH_FACT_TAKES_VALUES = 1u << 3,   /* batch.values */
+  GPUHASH_FACT_ANSWERS_VALUES = 1u << 4, /* batch.out_values: of the table's values */
+  GPUHASH_FACT_ANSWERS_COUNTS = 1u << 5, /* batch.out_values: of 8 bytes */
+  GPUHASH_FACT_IN_EXECUTE = 1u << 6      /* may be an element of execute */
+};
+typedef struct gpuhash_op_info {
+  size_t struct_size;
+  const char *name; /* of the function: gpuhash_<name> */
+  uint64_t trait;   /* of the backends that have it */
+  uint32_t facts;   /* GPUHASH_FACT_ADDS, ... */
+} gpuhash_op_info;
+/* INVALID_ARGUMENT: op is none of the op codes of a batch, which follow each other from 1 on. */
+GPUHASH_API gpuhash_status gpuhash_op_get_info(uint32_t op, gpuhash_op_info *out, gpuhash_error *err);
+
 enum { GPUHASH_ADD = 0, GPUHASH_MIN = 1, GPUHASH_MAX = 2 };
 enum { GPUHASH_UINT = 0, GPUHASH_INT = 1, GPUHASH_FLOAT = 2 }; /* how accumulate reads values */
 enum { GPUHASH_DEDUP_LAST = 1u << 0 }; /* of equal keys the last in the array wins; UNSUPPORTED by the built-ins */
@@ -263,9 +286,9 @@ typedef struct gpuhash_batch {
   uint32_t op;
   uint32_t flags;
   size_t n;
-  const void *keys;       /* n * key_bytes */
-  const void *values;     /* n * value_bytes: insert, assign, accumulate, execute; else NULL */
-  void *out_values;       /* n * value_bytes: find, execute (0 where absent); count: n * 8; else NULL */
+  const void *keys;   /* n * key_bytes */
+  const void *values; /* n * value_bytes: insert, assign, accumulate, execute, find_or_insert; else NULL */
+  void *out_values; /* n * value_bytes: find, pop, execute (0 where absent), find_or_insert; count: n * 8; else NULL */
   uint8_t *out_status;    /* n, or NULL */
   const uint8_t *ops;     /* n: execute only; GPUHASH_OP_NOP to GPUHASH_OP_ERASE, see below */
   uint32_t combine;       /* accumulate, execute: GPUHASH_ADD, _MIN, _MAX */
@@ -311,6 +334,18 @@ GPUHASH_API gpuhash_status gpuhash_erase(gpuhash_table *table, size_t n, const v
                                          void *stream, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_erase_all(gpuhash_table *table, size_t n, const void *keys, uint8_t *erased,
                                              void *stream, gpuhash_error *err);
+/* Erases each key and gives the value back that it had when it was erased, 0 where it was absent (trait ANSWERS). Of equal
+ * keys one is erased, and the others are absent. In a table with several pairs per key: one of them. out_values may be NULL.
+ * stadium, whose values lie beside what says that they are there, has the table to itself for it: its pop does not go
+ * into a CUDA graph. */
+GPUHASH_API gpuhash_status gpuhash_pop(gpuhash_table *table, size_t n, const void *keys, void *out_values,
+                                       uint8_t *popped, void *stream, gpuhash_error *err);
+/* Adds the pairs whose key is absent, and answers for each key the value that is in the table then: the element's own where
+ * inserted says 1, else that of the pair that was there. Each element does both at one point (trait ANSWERS). out_values may
+ * be NULL; of an element that was not carried out it has no defined value. */
+GPUHASH_API gpuhash_status gpuhash_find_or_insert(gpuhash_table *table, size_t n, const void *keys, const void *values,
+                                                  void *out_values, uint8_t *inserted, void *stream,
+                                                  gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_execute(gpuhash_table *table, size_t n, const uint8_t *ops, const void *keys,
                                            const void *values, void *out_values, uint8_t *status, void *stream,
                                            gpuhash_error *err);

@@ -21,7 +21,7 @@
 #include "gpuhash/gpuhash.h"
 
 #define GPUHASH_PLUGIN_ABI_MAJOR 1u
-#define GPUHASH_PLUGIN_ABI_MINOR 4u
+#define GPUHASH_PLUGIN_ABI_MINOR 5u
 
 #ifdef __cplusplus
 extern "C" {

@@ -406,6 +406,18 @@ static void backends(void) {
   EXPECT(info.key_widths == ((1u << 4) | (1u << 8)));
 }
 
+static void operations(void) {
+  gpuhash_op_info info = {.struct_size = sizeof info}, no_size = {0};
+  REFUSED(INVALID, "out is NULL", gpuhash_op_get_info(GPUHASH_OP_FIND, NULL, &err));
+  REFUSED(INVALID, "struct_size", gpuhash_op_get_info(GPUHASH_OP_FIND, &no_size, &err));
+  REFUSED(INVALID, "op is 0; operations of a batch are 1 to", gpuhash_op_get_info(GPUHASH_OP_NOP, &info, &err));
+  REFUSED(INVALID, "op is 99; operations of a batch are 1 to", gpuhash_op_get_info(99, &info, &err));
+  OK(gpuhash_op_get_info(GPUHASH_OP_ASSIGN, &info, &err));
+  EXPECT(strcmp(info.name, "insert_or_assign") == 0 && info.trait == GPUHASH_TRAIT_INSERT);
+  EXPECT(info.facts ==
+         (GPUHASH_FACT_ADDS | GPUHASH_FACT_CHANGES | GPUHASH_FACT_TAKES_VALUES | GPUHASH_FACT_IN_EXECUTE));
+}
+
 static void devices(void) {
   gpuhash_device_info info = {.struct_size = sizeof info}, no_size = {0};
   EXPECT(gpuhash_device_count(GPUHASH_CPU, &err) == 1);
@@ -507,17 +519,12 @@ int main(int argc, char **argv) {
     const char *name;
     void (*run)(void);
   } groups[] = {
-      {"configuration", configuration},
-      {"memory_and_options", memory_and_options},
-      {"newer_callers", newer_callers},
-      {"batches", batches},
-      {"spelled_out", spelled_out},
-      {"queries", queries},
-      {"whole_table", whole_table},
-      {"backends", backends},
-      {"devices", devices},
-      {"slab_allocator", slab_allocator},
-      {"short_errors", short_errors},
+      {"configuration", configuration},   {"memory_and_options", memory_and_options},
+      {"newer_callers", newer_callers},   {"batches", batches},
+      {"spelled_out", spelled_out},       {"queries", queries},
+      {"whole_table", whole_table},       {"backends", backends},
+      {"operations", operations},         {"devices", devices},
+      {"slab_allocator", slab_allocator}, {"short_errors", short_errors},
   };
   for (size_t i = 0; i < sizeof groups / sizeof *groups; ++i)
     if (strcmp(groups[i].name, argv[1]) == 0) {
