@@ -21,7 +21,7 @@ import pygpuhash as gh
 from .harness.arguments import one_sentence, whole
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # as asv runs them
-from benchmarks.overhead import ARRAYS, NUMBERS, microseconds
+from benchmarks.calls import ARRAYS, NUMBERS, microseconds
 
 
 def calls(table: gh.Table) -> list[tuple[str, str, Callable[[], object]]]:

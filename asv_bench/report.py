@@ -135,7 +135,7 @@ def rows_of(
 def measure(args: argparse.Namespace, name: str) -> tuple[list[Row], list[str], Ceilings]:
     """(rows, remarks, ceilings) of one device."""
     on = device(name)
-    n = args.n or SIZES["large"][name.partition(":")[0]]
+    n = args.n or SIZES[name.partition(":")[0]]
     ceilings = Ceilings(name, n, args.repeats, args.threads or 0)
     rows: list[Row] = []
     remarks: list[str] = []

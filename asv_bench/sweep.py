@@ -61,7 +61,7 @@ def record(row: Row, about: dict[str, Any]) -> dict[str, Any]:
 
 def measure(args: argparse.Namespace, name: str, backend: str, options: Sequence[tuple[str, list[str]]]) -> list[Row]:
     """All rows of one backend."""
-    on, n = device(name), args.n or SIZES["large"][name.partition(":")[0]]
+    on, n = device(name), args.n or SIZES[name.partition(":")[0]]
     ceilings = Ceilings(name, n, args.repeats, args.threads or 0)
     rows: list[Row] = []
     for pair, load, chosen in itertools.product(args.bytes or [(4, 4)], args.loads, list(grid(options))):

@@ -50,12 +50,48 @@ def pytest_xdist_auto_num_workers():
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     for item in items:
         if SIZES and (usual := item.get_closest_marker("usual_sizes")):
             item.add_marker(pytest.mark.skip(f"of the usual sizes only: {usual.args[0]}"))
-        if item.get_closest_marker("gpu") or item.get_closest_marker("gpu2"):
+        if needed_devices(item):
             item.add_marker(pytest.mark.xdist_group("gpu"))  # one process at a time has a device's memory
+    leave_out_devices(config, items)
+
+
+# ---- tests that need a GPU -------------------------------------------------------------------------------------------
+
+LEFT_OUT = pytest.StashKey[str]()
+
+
+def needed_devices(item):
+    return 2 if item.get_closest_marker("gpu2") else 1 if item.get_closest_marker("gpu") else 0
+
+
+def leave_out_devices(config, items):
+    """Tests for more devices than there are would be so many skips that no other one is seen: a line says how many."""
+    if not any(map(needed_devices, items)):
+        return
+    from pygpuhash import _core  # not for the tests that need no installed package
+
+    count, reason = _core.device_count(_core.CUDA)
+    left_out = [item for item in items if needed_devices(item) > count]
+    if left_out:
+        items[:] = [item for item in items if needed_devices(item) <= count]
+        config.hook.pytest_deselected(items=left_out)
+        why = reason or f"there is {count}"
+        config.stash[LEFT_OUT] = f"{len(left_out)} tests that need more CUDA devices were left out: {why}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    if line := getattr(node, "workeroutput", {}).get("left out"):  # all workers collect the same
+        node.config.stash[LEFT_OUT] = line
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, "")
 
 
 # ---- warnings --------------------------------------------------------------------------------------------------------
@@ -92,7 +128,9 @@ def pytest_runtest_logreport(report):
                 LINES.setdefault(name.removeprefix("summary: "), []).append(line)
 
 
-def pytest_terminal_summary(terminalreporter):
+def pytest_terminal_summary(terminalreporter, config):
+    if line := config.stash.get(LEFT_OUT, ""):
+        terminalreporter.write_line(line)
     for section, lines in sorted(LINES.items()):
         terminalreporter.section(section)
         for line in lines:
@@ -159,18 +197,6 @@ def pytest_runtest_protocol(item):
         return (yield)
     finally:
         tell_watchdog(item, "")
-
-
-def pytest_runtest_setup(item):
-    need = 2 if item.get_closest_marker("gpu2") else 1 if item.get_closest_marker("gpu") else 0
-    if need:
-        from pygpuhash import _core  # not for the tests that need no installed package
-
-        count, reason = _core.device_count(_core.CUDA)
-        if not count:
-            pytest.skip(f"needs a CUDA device: {reason}")
-        if count < need:
-            pytest.skip(f"needs {need} CUDA devices: there is {count}")
 
 
 class VisibleMemory:

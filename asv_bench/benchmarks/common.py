@@ -1,18 +1,23 @@
-"""What the benchmarks share."""
+"""What the benchmarks share. The lists are fixed, so that every machine discovers the same parameters."""
 
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+from harness.allocators import measure_slab_allocator
 from harness.devices import Device, Unavailable, device
-from harness.sizes import size_name
+from harness.runs import TableRun
 
 import pygpuhash as gh
 
-REPEATS = 3
-# Of the devices those that are here: asv starts a process for every combination of parameters, usable or not.
-DEVICES = sorted({here.name.partition(":")[0] for here in gh.devices()})
-BACKENDS = [backend.name for backend in gh.backends() if backend.state == "usable"]
-# Benchmarks of a GPU alone say once that there is none.
-ON_CUDA = BACKENDS if "cuda" in DEVICES else BACKENDS[:1]
-LOADS = [0.8] if size_name() == "small" else [0.5, 0.8, 0.9]
+BACKENDS = ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"]
+LOADS = [0.5, 0.8, 0.9]
 WIDTHS = ["4+4", "8+8"]
+ACCESSES = ["gather8", "gather16", "gather32", "gather64", "gather128", "cas64"]
+SLABS = 1 << 20
+REPEATS = 5  # of a median on a GPU
+MANY = 15  # of a minimum on the CPU
 
 
 def require(name: str) -> Device:
@@ -25,7 +30,7 @@ def require(name: str) -> Device:
 
 def require_backend(backend: str, name: str) -> None:
     """The backend must have been built for the device."""
-    built_for = next(b.devices for b in gh.backends() if b.name == backend)
+    built_for = {b.name: b.devices for b in gh.backends()}.get(backend, [])
     if name not in built_for:
         raise NotImplementedError(f"{backend} was not built for {name}")
 
@@ -34,3 +39,47 @@ def pair(widths: str) -> tuple[int, int]:
     """ "4+8" -> (4, 8)."""
     key, _, value = widths.partition("+")
     return int(key), int(value)
+
+
+def power(text: str) -> int:
+    """ "2^17" -> 131072."""
+    return 1 << int(text.removeprefix("2^"))
+
+
+def use_one_cpu() -> None:
+    """Keep this process on one CPU: batches have as many threads as a process may use CPUs."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def least_processor_time(work: Callable[[], object], before: Callable[[], object] = lambda: None) -> float:
+    """Least seconds of processor time of many calls, after one that does not count."""
+    seconds = []
+    for _ in range(MANY + 1):
+        before()
+        start = time.process_time_ns()
+        work()
+        seconds.append((time.process_time_ns() - start) / 1e9)
+    return min(seconds[1:])
+
+
+def slab_seconds(on: Device, kind: str) -> dict[str, list[float]]:
+    """Seconds of each repeat of allocating and freeing a million slabs."""
+    try:
+        return measure_slab_allocator(on, kind, SLABS, 128, MANY if on.name == "cpu" else REPEATS)
+    except (gh.Unsupported, gh.BackendNotFound, gh.NotFound) as error:
+        raise NotImplementedError(str(error)) from error
+
+
+def bytes_per_key(on: Device, backend: str, load: float, n: int, widths: str) -> float:
+    """Memory of a table with n keys."""
+    run = TableRun(on, backend, load, n, pair(widths))
+    try:
+        run.bring_to_start("find_hit")
+        return run.table.nbytes / len(run.table)
+    finally:
+        run.close()
+
+
+def median_ceiling(what: str, name: str, table_bytes: int, n: int) -> float:
+    """Median seconds of n accesses."""
+    return statistics.median(gh.measure_ceiling(what, device=name, table_bytes=table_bytes, n=n, repeats=REPEATS))

@@ -75,6 +75,7 @@ def circumstances(devices: dict[str, str]) -> dict[str, Any]:
     """What has to be known about a run besides its rows. `devices`: name -> model."""
     return {
         "commit": _git("rev-parse", "HEAD"),
+        "commit_date": int(_git("show", "-s", "--format=%at", "HEAD") or 0) * 1000,  # milliseconds, as asv has them
         "modified": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "machine": machine_name(),

@@ -17,9 +17,15 @@ import pygpuhash as gh
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
 report = pytest.importorskip("asv_bench.report", reason="asv_bench is in a checkout of the repository only")
-from asv_bench.harness import arguments, asv_results, ceilings, devices, figure, keys, results, runs, sizes  # noqa: E402
+from asv_bench.harness import arguments, asv_results, ceilings, devices, figure, keys, results, runs  # noqa: E402
 
-RUN = {"devices": {"cpu": "a processor"}, "date": "today", "commit": "0123456789abcdef", "modified": True, "build": "B"}
+RUN = {
+    "devices": {"cpu": "a processor"},
+    "date": "today",
+    "commit": "0123456789abcdef",
+    "modified": True,
+    "build": "B",
+} | {"commit_date": 1_700_000_000_000}
 
 
 def row(**changes):
@@ -141,14 +147,25 @@ def test_results_for_asv(tmp_path):
     path = asv_results.write(tmp_path, run, rows, 10**6)
     assert path.name == "01234567-report-n1000000.json"
     found = json.loads(path.read_text())
-    assert set(found["results"]) == {"tables.FindHit.track_ns_per_key", "tables.Insert.track_ns_per_key"}
-    values, axes, version, started, _ = found["results"]["tables.FindHit.track_ns_per_key"]
+    assert set(found["results"]) == {"wall_clock.FindHit.track_ns_per_key", "wall_clock.Insert.track_ns_per_key"}
+    values, axes, version, started, _ = found["results"]["wall_clock.FindHit.track_ns_per_key"]
     assert values == pytest.approx([10, 20])
-    assert axes == [["'hive'"], ["'cpu'"], ["0.5", "0.9"], ["'4+4'"]]
+    assert axes == [["'hive'"], ["'1000000'"], ["0.5", "0.9"], ["'4+4'"]]
     assert version == asv_results.VERSION
-    assert started == found["date"] > 1e12  # milliseconds
+    assert started > found["date"] == 1.7e12  # milliseconds: when it was measured, and when the commit was made
     machine = json.loads((tmp_path / "machine.json").read_text())
-    assert int(machine["ram"]) * 1024 == pytest.approx(gh.devices()[0].memory_bytes, rel=0.01)
+    assert float(machine["ram"].removesuffix(" GB")) == pytest.approx(gh.devices()[0].memory_bytes / 1e9, rel=0.1)
+    assert machine["os"] == "Linux"  # without the kernel's version, or a machine would be many series
+    assert machine["cpu"]
+    assert found["params"] == {key: of for key, of in machine.items() if key != "version"} | {"python": "3.11"}
+
+
+def test_results_for_asv_of_a_gpu(tmp_path):
+    run = RUN | {"machine": "here", "python": "3.12.3", "numpy": "2.0"}
+    path = asv_results.write(tmp_path, run, [row(device="cuda")], 1 << 20)
+    [(name, [_, axes, *_])] = json.loads(path.read_text())["results"].items()
+    assert name == "gpu_tables.FindHit.track_ns_per_key"
+    assert axes == [["'hive'"], ["'2^20'"], ["0.5"], ["'4+4'"]]
 
 
 def test_the_whole_report():
@@ -330,16 +347,6 @@ def test_an_operation_without_room_is_left_out_where_that_is_asked_for(monkeypat
 
 
 # ---- arguments -------------------------------------------------------------------------------------------------------
-
-
-def test_sizes(monkeypatch):
-    for name, n in (("small", 1 << 17), ("large", 1 << 24)):
-        monkeypatch.setenv("GPUHASH_BENCH_SIZE", name)
-        assert sizes.keys_for("cpu") == n
-        assert sizes.keys_for("cuda:1") == 8 * n
-    monkeypatch.setenv("GPUHASH_BENCH_SIZE", "huge")
-    with pytest.raises(ValueError, match="GPUHASH_BENCH_SIZE=huge is not known: use small or large"):
-        sizes.size_name()
 
 
 def test_numbers_of_a_range():

@@ -1,108 +1,22 @@
-"""Nanoseconds per key of ordered queries beside those of sorted arrays: numpy.searchsorted, and bisect on a list."""
-
-import bisect
+"""Nanoseconds per key of ordered queries, builds and updates of a skiplist on a GPU."""
 
 import numpy as np
-from harness.devices import device
-from harness.keys import random_keys
-from harness.sizes import size_name
 
 import pygpuhash as gh
 
-from .common import DEVICES, REPEATS, require, require_backend
+from .common import REPEATS, require, require_backend
 
 RANGE = 16
-SCAN = 1000
 ON_GPU = ["find", "absent", "find, random inserts", "absent, random inserts", "lower_bound", "predecessor", "range"]
 ON_GPU += ["build sorted", "build", "merge sorted", "insert", "erase"]
-
-
-class Ordered:
-    """A skiplist on the CPU; every result is compared with what a sorted array says."""
-
-    params = (
-        [1 << 18] if size_name() == "small" else [1 << 18, 1 << 22],
-        ["find", "lower_bound", "range", "scan", "flush", "build sorted", "build", "insert", "searchsorted", "bisect"],
-    )
-    param_names = ("keys", "what")
-    timeout = 600
-
-    def setup(self, n, what):
-        self.on = device("cpu")
-        self.keys = random_keys(np, np.arange(n), 4)
-        self.sorted = np.sort(self.keys)
-        self.asked = np.random.default_rng(2).permutation(self.keys)[: 1 << 20]
-        self.table = None
-        if what in ("build sorted", "build", "insert"):  # a batch at once, and key by key
-            how = "never" if what == "insert" else "auto"
-            self.table = gh.Table(
-                "skiplist", key_dtype="uint32", value_dtype="uint32", capacity=n, device="cpu", build=how
-            )
-            return
-        if what not in ("searchsorted", "bisect"):
-            self.table = gh.Table("skiplist", key_dtype="uint32", value_dtype="uint32", capacity=n, device="cpu")
-            self.table.insert(self.keys, self.keys)
-
-    def teardown(self, n, what):
-        if self.table is not None:
-            self.table.close()
-
-    def track_ns_per_key(self, n, what):
-        work, keys = self.work(what)
-        best = float("inf")
-        for _ in range(REPEATS):
-            if what in ("build sorted", "build", "insert"):
-                self.table.clear()
-            best = min(best, self.on.time(work))
-        return best / keys * 1e9
-
-    track_ns_per_key.unit = "ns/key"
-
-    def work(self, what):
-        """What is timed, and by how many keys its time is divided."""
-        table, asked, n = self.table, self.asked, len(self.keys)
-        if what == "find":
-            values, found = table.find(asked)
-            assert found.all()
-            assert (values == asked).all()
-            return lambda: table.find(asked), len(asked)
-        if what == "lower_bound":
-            assert (table.lower_bound(asked)[0] == asked).all()
-            return lambda: table.lower_bound(asked), len(asked)
-        if what == "range":
-            at = np.searchsorted(self.sorted, asked)
-            at = at[at < n - RANGE][: 1 << 16]
-            low, high = self.sorted[at], self.sorted[at + RANGE]
-            keys, _, counts = table.range(low, high, RANGE)
-            assert (counts == RANGE).all()
-            assert (keys == self.sorted[at[:, None] + np.arange(RANGE)]).all()
-            return lambda: table.range(low, high, RANGE), len(low) * RANGE
-        if what == "scan":
-            at = np.searchsorted(self.sorted, asked)
-            at = at[at < n - SCAN][: 1 << 12]
-            low, high = self.sorted[at], self.sorted[at + SCAN]
-            keys, _, counts = table.range(low, high, SCAN)
-            assert (counts == SCAN).all()
-            assert (keys == self.sorted[at[:, None] + np.arange(SCAN)]).all()
-            return lambda: table.range(low, high, SCAN), len(low) * SCAN
-        if what in ("build sorted", "build", "insert"):
-            keys = self.sorted if what == "build sorted" else self.keys
-            assert table.insert(keys, keys).all()
-            assert (table.keys() == self.sorted).all()
-            return lambda: table.insert(keys, keys), n
-        if what == "flush":
-            return table.flush, n
-        if what == "searchsorted":
-            return lambda: np.searchsorted(self.sorted, asked), len(asked)
-        few, held = asked[: 1 << 16].tolist(), self.sorted.tolist()
-        return lambda: [bisect.bisect_left(held, k) for k in few], len(few)
 
 
 class OrderedOnGpu:
     """A skiplist on a GPU, 4-byte keys and values; every result is compared with what a sorted array says."""
 
-    params = ([1 << 20] if size_name() == "small" else [1 << 22, 1 << 25], ON_GPU if "cuda" in DEVICES else ON_GPU[:1])
+    params = ([1 << 20, 1 << 22, 1 << 25], ON_GPU)
     param_names = ("keys", "what")
+    version = "1"
     timeout = 600
 
     def setup(self, n, what):

@@ -9,10 +9,33 @@ import numpy as np
 
 import pygpuhash as gh
 
-from .common import ON_CUDA, require, require_backend
-from .overhead import CALLS
+from .calls import ARRAYS, CALLS, microseconds, small_table
+from .common import BACKENDS, require, require_backend
 
 BATCH = 1 << 20
+
+
+class OneKey:
+    """Arrays of one key: the device is waited for at the end of each batch of calls."""
+
+    params = (BACKENDS, list(ARRAYS))
+    param_names = ("backend", "call")
+    unit = "us"
+    version = "1"
+
+    def setup(self, backend, call):
+        self.on = require("cuda")
+        require_backend(backend, "cuda")
+        self.table, self.arrays, self.outputs = small_table(self.on.xp, backend, "cuda:0")
+
+    def teardown(self, backend, call):
+        if hasattr(self, "table"):
+            self.table.close()
+
+    def track_array_us(self, backend, call):
+        result = microseconds(lambda: ARRAYS[call](self.table, *self.arrays, *self.outputs), self.on.wait)
+        assert int(self.table.find(self.arrays[0])[0][0]) == 42
+        return result
 
 
 class SmallCall:
@@ -21,7 +44,7 @@ class SmallCall:
     One process measures all of them: most of a process's time would go into loading the libraries.
     """
 
-    params = (ON_CUDA, ["cupy", "torch"], [1, 1 << 10, 1 << 16], ["find", "find, out", "insert", "insert, out"])
+    params = (BACKENDS, ["cupy", "torch"], [1, 1 << 10, 1 << 16], ["find", "find, out", "insert", "insert, out"])
     param_names = ("backend", "library", "keys", "call")
     unit = "us"
     version = "2"
@@ -78,9 +101,9 @@ class SmallCall:
 class HostArrays:
     """numpy arrays of 2^24 keys and values of 4 bytes in and out of a table on the GPU."""
 
-    params = (ON_CUDA, ["insert", "find", "find, new arrays"])
+    params = (BACKENDS, ["insert", "find", "find, new arrays"])
     param_names = ("backend", "call")
-    unit = "keys/s"
+    unit = "ns"
     version = "1"
     n = 1 << 24
 
@@ -96,7 +119,7 @@ class HostArrays:
         if hasattr(self, "table"):
             self.table.close()
 
-    def track_rate(self, backend, call):
+    def track_key_ns(self, backend, call):
         seconds = []
         for _ in range(5):
             if call == "insert":
@@ -112,13 +135,13 @@ class HostArrays:
         if call != "insert":
             assert np.array_equal(self.out if call == "find" else values, self.keys)
         assert len(self.table) == self.n
-        return self.n / statistics.median(seconds)
+        return statistics.median(seconds) / self.n * 1e9
 
 
 class GrowthFromEmpty:
-    """2^26 keys in batches of 2^20 into a table that starts empty: the rate, and the longest batch."""
+    """2^26 keys in batches of 2^20 into a table that starts empty: the time for a key, and the longest batch."""
 
-    params = (ON_CUDA,)
+    params = (BACKENDS,)
     param_names = ("backend",)
     version = "1"
     n = 1 << 26
@@ -147,10 +170,10 @@ class GrowthFromEmpty:
             assert len(table) == self.n
         return seconds
 
-    def track_rate(self, backend):
-        return self.n / min(sum(self.fill(backend, waiting=False)) for _ in range(3))
+    def track_key_ns(self, backend):
+        return min(sum(self.fill(backend, waiting=False)) for _ in range(3)) / self.n * 1e9
 
-    track_rate.unit = "keys/s"
+    track_key_ns.unit = "ns"
 
     def track_longest_batch_ms(self, backend):
         return 1e3 * min(max(self.fill(backend, waiting=True)) for _ in range(3))

@@ -1,0 +1,29 @@
+"""What the card can do at best. A change here is not one of the library, and no regression is looked for."""
+
+from .common import ACCESSES, median_ceiling, require
+
+N = 1 << 27
+
+
+class Ceiling:
+    """Random accesses over as much memory as a table of 8-byte slots at load 0.8 takes."""
+
+    params = (ACCESSES,)
+    param_names = ("access",)
+    unit = "ns"
+    version = "1"
+
+    def track_access_ns(self, access):
+        require("cuda")
+        return median_ceiling(access, "cuda", N * 10, N) / N * 1e9
+
+
+class Copy:
+    """Streaming: bytes read and written."""
+
+    unit = "ns"
+    version = "1"
+
+    def track_kib_ns(self):
+        require("cuda")
+        return median_ceiling("copy", "cuda", N * 20, N * 10) / (N * 20 / 1024) * 1e9

@@ -1,0 +1,63 @@
+"""Nanoseconds per key of every operation on a GPU, median of events. runs.py says what each does, and verifies it."""
+
+import statistics
+
+from harness.runs import TableRun
+
+from .common import BACKENDS, LOADS, REPEATS, WIDTHS, pair, power, require, require_backend
+
+VERY_FULL = 0.95  # of these
+FILLED_SO = ["hive", "linear_probe"]
+
+
+class _Operation:
+    params = (BACKENDS, ["2^20", "2^27"], [*LOADS, VERY_FULL], WIDTHS)
+    param_names = ("backend", "keys", "load", "key+value bytes")
+    unit = "ns/key"
+    version = "1"
+    operation = ""
+
+    def setup(self, backend, keys, load, widths):
+        on = require("cuda")
+        require_backend(backend, "cuda")
+        if load == VERY_FULL and backend not in FILLED_SO:
+            raise NotImplementedError(f"{backend} is not filled to {load}")
+        self.run = TableRun(on, backend, load, power(keys), pair(widths))
+        if self.operation not in self.run.operations:
+            raise NotImplementedError(f"{backend} cannot {self.operation}")
+
+    def teardown(self, backend, keys, load, widths):
+        if hasattr(self, "run"):
+            self.run.close()
+
+    def track_ns_per_key(self, backend, keys, load, widths):
+        seconds = self.run.measure([self.operation], REPEATS)[self.operation]
+        return statistics.median(seconds) / self.run.count(self.operation) * 1e9
+
+
+class Insert(_Operation):
+    operation = "insert"
+
+
+class FindHit(_Operation):
+    operation = "find_hit"
+
+
+class FindMiss(_Operation):
+    operation = "find_miss"
+
+
+class Assign(_Operation):
+    operation = "assign"
+
+
+class Accumulate(_Operation):
+    operation = "accumulate"
+
+
+class Erase(_Operation):
+    operation = "erase"
+
+
+class Mixed(_Operation):
+    operation = "mixed"

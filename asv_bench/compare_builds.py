@@ -1,0 +1,206 @@
+"""Is build B slower than build A? Both are opened in this process and take turns.
+
+    python -m asv_bench.compare_builds A B                 two prefixes, or folders of built libraries
+    python -m asv_bench.compare_builds A B --limit 5 --only 'hive *'
+
+Of each operation one thread's processor time is taken; in a block each build has a new table, they take turns, and the
+least time of each counts. The ratio is the median over blocks, the interval holds it with 95 % probability. A ratio
+beyond the limit is looked at again, in more blocks. If it is beyond the limit again, and all of the interval is beyond
+half of it, B is slower, and the status is 1. docs/benchmarks.md has the rest, and how a slowdown is accepted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import math
+import statistics
+import sys
+import time
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .harness.builds import BadBuild, Build, common_backends
+from .harness.courses import ROUNDS, Course, Wrong, all_courses
+
+Ratios = dict[str, list[float]]
+BLOCKS, MORE_BLOCKS = 6, 15
+
+
+def interval(ratios: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """The narrowest pair of order statistics that hold the median with this probability; all ratios if none do."""
+    ordered, n = sorted(ratios), len(ratios)
+    outside, cut = 0.5**n * 2, 0
+    while outside + 2 * math.comb(n, cut + 1) * 0.5**n <= 1 - confidence:
+        cut += 1
+        outside += 2 * math.comb(n, cut) * 0.5**n
+    return ordered[cut], ordered[n - 1 - cut]
+
+
+def one_block(course: Course, builds: Sequence[Build], block: int) -> tuple[dict[str, float], dict[str, float]]:
+    """(ratio of B's least time to A's, A's least time) of each operation. The first round does not count."""
+    runners: list[Any] = [None, None]
+    least = {operation: [math.inf, math.inf] for operation in course.operations}
+    try:
+        for which in (block % 2, 1 - block % 2):
+            runners[which] = course.open(builds[which])
+        for turn in range(ROUNDS):
+            first = (block + turn) % 2
+            for operation in course.operations:
+                for which in (first, 1 - first):
+                    seconds = runners[which].step(operation, turn)
+                    if turn:
+                        least[operation][which] = min(least[operation][which], seconds)
+    finally:
+        for runner in runners:
+            if runner is not None:
+                runner.close()
+    return {of: b / a for of, (a, b) in least.items()}, {of: a for of, (a, _) in least.items()}
+
+
+def look(courses: Iterable[Course], builds: Sequence[Build], blocks: int) -> tuple[Ratios, dict[str, float]]:
+    """Ratios of all blocks of each benchmark, and A's least time. Blocks of one course are far apart in time."""
+    ratios: Ratios = {}
+    least: dict[str, float] = {}
+    for block in range(blocks):
+        for course in courses:
+            of_block, times = one_block(course, builds, block)
+            for operation, ratio in of_block.items():
+                name = course.name(operation)
+                ratios.setdefault(name, []).append(ratio)
+                least[name] = min(least.get(name, math.inf), times[operation])
+    return ratios, least
+
+
+def is_alarm(ratios: Sequence[float], limit: float) -> bool:
+    """Is the first look at a benchmark beyond the limit (.1: ten percent)?"""
+    return statistics.median(ratios) > 1 + limit
+
+
+def is_confirmed(ratios: Sequence[float], limit: float) -> bool:
+    """Is a second look beyond the limit, and all of its interval beyond half of it?"""
+    return is_alarm(ratios, limit) and interval(ratios)[0] > 1 + limit / 2
+
+
+# ---- slowdowns that were accepted ------------------------------------------------------------------------------------
+
+
+class BadList(ValueError):
+    """The file of accepted slowdowns is not as it must be."""
+
+
+def accepted_slowdowns(path: Path | None) -> list[dict[str, Any]]:
+    """The entries of a file like accepted.toml: benchmark, percent, reason."""
+    if path is None or not path.exists():
+        return []
+    try:
+        entries = tomllib.loads(path.read_text()).get("slowdown", [])
+    except tomllib.TOMLDecodeError as error:
+        raise BadList(f"{path} is no TOML: {error}") from error
+    for number, entry in enumerate(entries, 1):
+        missing = {"benchmark": str, "percent": (int, float), "reason": str}
+        wrong = [key for key, kind in missing.items() if not isinstance(entry.get(key), kind) or not entry[key]]
+        if wrong:
+            raise BadList(f"{path}: slowdown {number} lacks {', '.join(wrong)}: see docs/benchmarks.md")
+    return entries
+
+
+def limit_of(name: str, limit: float, accepted: Iterable[Mapping[str, Any]]) -> tuple[float, str]:
+    """(limit of a benchmark, why it is not the usual one)."""
+    for entry in accepted:
+        if fnmatch.fnmatchcase(name, entry["benchmark"]) and entry["percent"] / 100 > limit:
+            return entry["percent"] / 100, entry["reason"]
+    return limit, ""
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+
+def table(ratios: Ratios, least: Mapping[str, float], marks: Mapping[str, str]) -> str:
+    """A line for each benchmark: A's time, ratio, interval."""
+    width = max(map(len, ratios))
+    lines = [f"{'benchmark':{width}}  {'A, us':>10}  {'B/A':>6}  95 % interval"]
+    for name, of in ratios.items():
+        low, high = interval(of)
+        time_of_a, mark = least[name] * 1e6, marks.get(name, "")
+        lines.append(
+            f"{name:{width}}  {time_of_a:10.1f}  {statistics.median(of):6.3f}  {low:.3f} to {high:.3f}  {mark}".rstrip()
+        )
+    return "\n".join(lines)
+
+
+def chosen_courses(backends: list[str], patterns: Sequence[str]) -> list[Course]:
+    """The courses with an operation that a pattern names; all of a course are measured."""
+    courses = all_courses(backends)
+    names = [course.name(operation) for course in courses for operation in course.operations]
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise BadList(f"--only {pattern!r} names no benchmark; there are:\n  " + "\n  ".join(names))
+
+    def is_chosen(course: Course) -> bool:
+        of = [course.name(operation) for operation in course.operations]
+        return not patterns or any(fnmatch.filter(of, pattern) for pattern in patterns)
+
+    return [course for course in courses if is_chosen(course)]
+
+
+def compare(builds: Sequence[Build], courses: Sequence[Course], blocks: int, limits: Mapping[str, tuple[float, str]]):
+    """Look once, and again at what is beyond its limit. Returns the benchmarks of which B is slower."""
+    ratios, least = look(courses, builds, blocks)
+    alarms = [name for name, of in ratios.items() if is_alarm(of, limits[name][0])]
+    print(table(ratios, least, dict.fromkeys(alarms, "look again")), flush=True)
+    if not alarms:
+        return []
+    suspects = [course for course in courses if any(course.name(of) in alarms for of in course.operations)]
+    again, least = look(suspects, builds, MORE_BLOCKS * blocks // BLOCKS)
+    again = {name: of for name, of in again.items() if name in alarms}
+    slower = [name for name, of in again.items() if is_confirmed(of, limits[name][0])]
+    marks = {name: "SLOWER" if name in slower else "not confirmed" for name in again}
+    print(f"\nA second look:\n{table(again, least, marks)}", flush=True)
+    return slower
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    described = argparse.ArgumentParser(prog="compare_builds", description=__doc__.splitlines()[0])
+    described.add_argument("a", metavar="A", help="folder of the build to compare with")
+    described.add_argument("b", metavar="B", help="folder of the build in question")
+    described.add_argument("--limit", type=float, default=10, metavar="PERCENT", help="default: 10")
+    described.add_argument("--only", action="append", default=[], metavar="PATTERN", help="benchmarks by name, with *")
+    described.add_argument("--blocks", type=int, default=BLOCKS, help=f"of the first look (default: {BLOCKS})")
+    described.add_argument("--accepted", type=Path, metavar="FILE", help="slowdowns that are accepted")
+    described.add_argument(
+        "--accepted-in-a", type=Path, metavar="FILE", help="the same file of A: its entries were of earlier changes"
+    )
+    return described
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare, and return 1 if B is slower, 2 if there is nothing to compare."""
+    given, start = parser().parse_args(arguments), time.monotonic()
+    try:
+        if not 0 < given.limit < 1000 or given.blocks < 1:
+            raise BadList("--limit takes percents above 0, --blocks a number above 0")
+        builds = [Build(given.a, "A"), Build(given.b, "B")]
+        courses = chosen_courses(common_backends(*builds), given.only)
+        before = accepted_slowdowns(given.accepted_in_a)
+        accepted = [entry for entry in accepted_slowdowns(given.accepted) if entry not in before]
+        names = [course.name(operation) for course in courses for operation in course.operations]
+        limits = {name: limit_of(name, given.limit / 100, accepted) for name in names}
+        print(f"A: {builds[0].path}\nB: {builds[1].path}\n", flush=True)
+        slower = compare(builds, courses, given.blocks, limits)
+    except (BadBuild, BadList, Wrong) as error:
+        print(f"compare_builds: {error}", file=sys.stderr)
+        return 2
+    for name, (most, reason) in limits.items():
+        if reason:
+            print(f"accepted up to {most:.0%}: {name}: {reason}")
+    found, seconds = ", ".join(slower) or "none", time.monotonic() - start
+    print(f"\n{len(names)} benchmarks in {seconds:.0f} s; beyond its limit: {found}")
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

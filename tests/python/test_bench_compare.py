@@ -1,0 +1,313 @@
+"""The gates: two builds beside each other, by processor time and by instructions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE, STDOUT
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # at the end, so that pygpuhash is the installed one
+compare_builds = pytest.importorskip("asv_bench.compare_builds", reason="asv_bench is in a checkout only")
+from asv_bench import instructions  # noqa: E402
+from asv_bench.harness import builds, courses  # noqa: E402
+
+PACKAGE = Path(gh.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """The library of the package, and a copy of it."""
+    copy = tmp_path_factory.mktemp("build")
+    shutil.copy(PACKAGE / builds.LIBRARY, copy)
+    shutil.copytree(PACKAGE / "gpuhash", copy / "gpuhash")
+    return [builds.Build(PACKAGE, "A"), builds.Build(copy, "B")]
+
+
+# ---- two libraries in one process ------------------------------------------------------------------------------------
+
+
+def test_two_builds_are_two_libraries(two):
+    with Path("/proc/self/maps").open() as maps:
+        mapped = {line.split()[-1] for line in maps if builds.LIBRARY in line}
+    assert {str(build.path) for build in two} <= mapped
+    tables = [build.table("hive", (4, 4), 10) for build in two]
+    keys, status = np.arange(10, dtype=np.uint32), np.zeros(10, np.uint8)
+    two[0].done(tables[0].work("insert", keys, keys, status)())
+    assert status.all()
+    out = np.zeros(10, np.uint32)
+    two[1].done(tables[1].work("find", keys, out, status)())
+    assert not status.any()  # what one holds the other one does not
+    with Path("/proc/self/maps").open() as maps:
+        modules = {line.split()[-1] for line in maps if "gpuhash_hive.so" in line}
+    assert {str(build.modules["hive"]) for build in two} <= modules
+    for table in tables:
+        table.close()
+
+
+@pytest.mark.parametrize("of", ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"])
+@pytest.mark.parametrize("size", [(10, 10, (4, 4)), (13, 8, (8, 8))], ids=["emptied", "filled once"])
+def test_a_course_on_tables(two, of, size):
+    """All rounds of every operation, with results that are right; a wrong one is noticed."""
+    course = courses.TableCourse(of, *size)
+    found = courses.least_times(course, two[1], 1)
+    assert set(found) == set(courses.OPERATIONS)
+    assert all(0 < seconds < 1 for seconds in found.values())
+    runner = course.open(two[0])
+    runner.step("insert", 0)
+    course.data["hit_values"][7] += 1
+    with pytest.raises(courses.Wrong, match=r"A: .* find_hit, .*: 1 of \d+ elements are wrong"):
+        runner.step("find_hit", 0)
+    course.whole = False  # nothing is cleared: these keys are there
+    with pytest.raises(courses.Wrong, match="insert"):
+        runner.step("insert", 0)
+    runner.close()
+
+
+def test_exports_and_indices(two, monkeypatch):
+    monkeypatch.setattr(courses.Export, "calls", 2)
+    for course in (courses.Export("hive"), courses.Distinct("numbers"), courses.Distinct("text")):
+        ratios, least = compare_builds.one_block(course, two, 0)
+        assert list(ratios) == list(least) == list(course.operations)
+    course.ids[3] += 1
+    with pytest.raises(courses.Wrong, match="B: index of text"):
+        compare_builds.one_block(course, two, 1)
+
+
+# ---- what is slower --------------------------------------------------------------------------------------------------
+
+
+class Course:
+    """A course whose steps take seconds(which build, operation, round, whether it is the second look)."""
+
+    operations = ("first", "second")
+
+    def __init__(self, seconds):
+        self.seconds, self.opened = seconds, 0
+
+    def name(self, operation):
+        return f"fake {operation}"
+
+    def open(self, build):
+        self.opened += 1
+        again = self.opened > 2 * compare_builds.BLOCKS
+        step = lambda operation, turn: self.seconds(build, operation, turn, again)  # noqa: E731
+        return SimpleNamespace(step=step, close=lambda: None)
+
+
+def slower_of(seconds):
+    """What compare() finds of builds 0 and 1, at a limit of 10 %."""
+    course = Course(seconds)
+    limits = {course.name(of): (0.1, "") for of in course.operations}
+    return compare_builds.compare([0, 1], [course], compare_builds.BLOCKS, limits)
+
+
+@pytest.mark.parametrize(
+    ("of_b", "slower"),
+    [
+        (lambda operation, look: 1.0, []),
+        (lambda operation, look: 1.09, []),
+        (lambda operation, look: 1.2 if operation == "second" else 0.5, ["fake second"]),
+        (lambda operation, look: 1.0 if look else 1.5, []),  # the second look does not confirm it
+    ],
+    ids=["equal", "below the limit", "slower", "not confirmed"],
+)
+def test_what_is_slower(of_b, slower, capsys):
+    found = slower_of(lambda which, operation, turn, look: of_b(operation, look) if which else 1.0)
+    assert found == slower
+    printed = capsys.readouterr().out
+    assert ("SLOWER" in printed) == bool(slower)
+
+
+def test_the_first_round_and_disturbed_ones_do_not_count():
+    """A table that was just made is slow, and so is what another process disturbs."""
+    assert slower_of(lambda which, operation, turn, look: 1 + which * (turn in (0, 2, 4))) == []
+
+
+def test_the_interval():
+    assert compare_builds.interval([5.0, 1, 3, 2, 4, 6]) == (1, 6)  # 1 - 2 / 64 is the least that is above 95 %
+    assert compare_builds.interval(list(range(15))) == (3, 11)
+    assert compare_builds.interval([2.0]) == (2, 2)
+    rng = np.random.default_rng(1)
+    held = [low < 0 < high for low, high in (compare_builds.interval(rng.normal(size=15)) for _ in range(1000))]
+    assert 0.95 <= np.mean(held) < 0.99
+    assert compare_builds.is_alarm([1.2, 1.2, 1.0], 0.1)
+    assert not compare_builds.is_confirmed([1.2] * 8 + [1.0] * 7, 0.1)  # its interval reaches down to 1
+
+
+# ---- slowdowns that were accepted ------------------------------------------------------------------------------------
+
+ENTRY = '[[slowdown]]\nbenchmark = "hive insert*"\npercent = 30\nreason = "keys are checked"\n'
+
+
+def test_accepted_slowdowns(tmp_path):
+    path = tmp_path / "accepted.toml"
+    assert compare_builds.accepted_slowdowns(path) == compare_builds.accepted_slowdowns(None) == []
+    path.write_text(ENTRY)
+    entries = compare_builds.accepted_slowdowns(path)
+    assert compare_builds.limit_of("hive insert, 4+4, 2^17 keys", 0.1, entries) == (0.3, "keys are checked")
+    assert compare_builds.limit_of("hive erase, 4+4, 2^17 keys", 0.1, entries) == (0.1, "")
+    assert compare_builds.accepted_slowdowns(ROOT / "asv_bench" / "accepted.toml") == []
+    path.write_text(ENTRY.replace("reason", "because"))
+    with pytest.raises(compare_builds.BadList, match="slowdown 1 lacks reason"):
+        compare_builds.accepted_slowdowns(path)
+    path.write_text("[[slowdown")
+    with pytest.raises(compare_builds.BadList, match=r"accepted.toml is no TOML"):
+        compare_builds.accepted_slowdowns(path)
+
+
+def test_an_entry_counts_for_one_change(two, tmp_path, monkeypatch, capsys):
+    """Entries that A's file has, too, were of earlier changes."""
+    path, before = tmp_path / "accepted.toml", tmp_path / "before.toml"
+    path.write_text(ENTRY)
+    limits = []
+    monkeypatch.setattr(compare_builds, "compare", lambda builds, courses, blocks, of: limits.append(of) or [])
+    command = [str(build.folder) for build in two] + ["--only", "hive *2^17*", "--accepted", str(path)]
+    for earlier in ("", ENTRY):
+        before.write_text(earlier)
+        assert compare_builds.main([*command, "--accepted-in-a", str(before)]) == 0
+    assert [of["hive insert, 4+4, 2^17 keys"][0] for of in limits] == [0.3, 0.1]
+    assert "accepted up to 30%: hive insert, 4+4, 2^17 keys: keys are checked" in capsys.readouterr().out
+
+
+# ---- what cannot be compared -----------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_compared(two, tmp_path, capsys):
+    good, empty = str(two[1].folder), tmp_path / "empty"
+    empty.mkdir()
+    broken = tmp_path / "broken"
+    (broken / "gpuhash" / "plugins-v1").mkdir(parents=True)
+    (broken / "gpuhash" / "plugins-v1" / "gpuhash_hive.so").touch()
+    (broken / builds.LIBRARY).touch()
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(PACKAGE / builds.LIBRARY, alone)
+    for main in (compare_builds.main, instructions.main):
+        for arguments, words in (
+            ([good, str(empty)], "has no libgpuhash.so.0: name an install prefix"),
+            ([good, str(broken)], "is no library of gpuhash"),
+            ([str(alone), good], "has no modules beside it"),
+            ([good, good, "--limit", "0"], "--limit takes percents above 0"),
+        ):
+            assert main(arguments) == 2
+            assert words in capsys.readouterr().err
+    assert compare_builds.main([good, good, "--only", "hvie*"]) == 2
+    assert "names no benchmark; there are:\n  hive insert, 4+4, 2^17 keys" in capsys.readouterr().err
+
+
+# ---- instructions ----------------------------------------------------------------------------------------------------
+
+
+def test_programs_are_right(two):
+    """All of them, counted by nothing; every name once."""
+    programs = [*instructions.of_table(two[0], "hive"), *instructions.of_package(gh)]
+    programs += [instructions.of_index(two[0], kind) for kind in ("numbers", "text")]
+    counted = []
+
+    def of_the_abi(name, function, times, arguments):
+        counted.append(name)
+        return max(function(*arguments[: len(function.argtypes)]) for _ in range(times))
+
+    switch = SimpleNamespace(begin=lambda: None, end=counted.append, counted=of_the_abi)
+    for program in programs:
+        program.run(switch)
+    assert len(set(counted)) == len(counted) == 20
+    for wrong in (instructions.Program("one", lambda: False), instructions.Program("one", lambda: True, lambda: False)):
+        with pytest.raises(builds.BadBuild, match="one: the result is wrong"):
+            wrong.run(switch)
+
+
+def test_counts_are_read(tmp_path):
+    """Dumps of callgrind; the last one, when the process ends, has no name."""
+    for number, trigger in ((1, "Client Request: hive find, 1 key"), (2, "Program termination")):
+        (tmp_path / f"counts.{number}").write_text(f"version: 1\ndesc: Trigger: {trigger}\n\nsummary: 12{number}\n")
+    assert instructions.read_counts(tmp_path) == {"hive find, 1 key": 121}
+    counts = {"one": 1000, "two": 1000}, {"one": 1010, "two": 1011}
+    slower = instructions.compare(*counts, {"one": (0.01, ""), "two": (0.01, "")})
+    assert slower == ["two"]
+    assert "1.0110  MORE" in instructions.table(*counts, slower)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="needs valgrind")
+def test_equal_builds_have_equal_counts(two):
+    command = [sys.executable, "-m", "asv_bench.instructions", *(str(build.folder) for build in two)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("beyond its limit: none")
+
+
+# ---- the commit to compare with --------------------------------------------------------------------------------------
+
+
+def git(where, *arguments):
+    name = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    command = ["git", "-c", "init.defaultBranch=main", "-c", "protocol.file.allow=always", *arguments]
+    return subprocess.run(command, cwd=where, env=os.environ | name, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A repository with .ci/compare and two commits, the last of which cannot be built, since it has no setup.py."""
+    where = tmp_path / "clone"
+    (where / ".ci").mkdir(parents=True)
+    for name in ("base", "compare"):
+        shutil.copy(ROOT / ".ci" / name, where / ".ci")
+    git(where, "init", "-q")
+    git(where, "add", ".")
+    git(where, "commit", "-qm", "first")
+    return where
+
+
+def compare_in(where, *arguments):
+    command = [".ci/compare", *arguments]
+    done = subprocess.run(command, cwd=where, stdout=PIPE, stderr=STDOUT, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def test_no_commit_to_compare_with(clone, tmp_path):
+    """A sentence, and no failure: the first commit, a shallow clone. Another commit than there is fails."""
+    status, words = compare_in(clone)
+    assert status == 0
+    assert words.startswith("There is no origin/main here: HEAD is compared with its parent.\n")
+    assert "HEAD has no parent in this clone\nNothing is compared: there is no commit to compare with." in words
+    status, words = compare_in(clone, "nope")
+    assert (status, words) == (2, "'nope' is no commit of this clone\n")
+    git(clone, "commit", "-qm", "second", "--allow-empty")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{clone}", "shallow")
+    status, words = compare_in(tmp_path / "shallow")
+    assert status == 0
+    assert "HEAD has no parent in this clone, which is shallow (git fetch --unshallow)" in words
+
+
+def test_the_commit_to_compare_with(clone, tmp_path):
+    """Where HEAD has left origin/main; else the parent. No sources can be built, which says what was taken."""
+    first = git(clone, "rev-parse", "HEAD").strip()
+    git(clone, "commit", "-qm", "second", "--allow-empty")
+    git(tmp_path, "clone", "-q", str(clone), "other")
+    other = tmp_path / "other"
+    second = git(clone, "rev-parse", "HEAD").strip()
+
+    def taken(*arguments):
+        status, words = compare_in(other, *arguments)
+        assert status == 1
+        return words.strip().rpartition("/")[2].removesuffix(" cannot be built")
+
+    assert taken() == first  # HEAD is origin/main
+    with (other / ".ci" / "compare").open("a") as file:
+        file.write("\n")
+    assert taken() == second  # HEAD is origin/main, and there are changes
+    for _ in range(2):
+        git(other, "commit", "-qam", "more", "--allow-empty")
+    assert taken() == second  # the branch of HEAD has two more
+    assert taken("HEAD~3") == first

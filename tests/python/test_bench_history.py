@@ -1,0 +1,178 @@
+"""The results that are committed: one series for a machine, all of them shown, no regression that is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT))  # at the end, so that pygpuhash is the installed one
+history = pytest.importorskip("asv_bench.history", reason="asv_bench is in a checkout of the repository only")
+from asv_bench.harness.asv_results import COLUMNS  # noqa: E402
+
+# ---- files of earlier benchmarks -------------------------------------------------------------------------------------
+
+NAN = float("nan")
+BOTH = ["'cpu'", "'cuda'"]
+EARLIER = {
+    "tables.FindHit.track_ns_per_key": [[1.0, 2.0], [["'hive'"], BOTH, ["0.8"], ["'4+4'"]], "1", 5, 0.1],
+    "memory.Memory.track_bytes_per_key": [[10.0, NAN], [["'hive'"], BOTH, ["0.8"], ["'4+4'"]], "1", 5],
+    "gpu.HostArrays.track_rate": [[4e9, None], [["'hive'", "'stadium'"], ["'find'"]], "1", 5, 0.1],
+    "gpu.SmallCall.track_host_us": [[3.0], [["'hive'"]], "2", 5],
+    "overhead.OneNumber.track_number_us": [[0.5], [["'hive'"], ["'find'"]], "1", 5],
+    "build.CleanBuild.track_seconds": [[NAN], [["'off'"]], "1", 5],
+    "ordered.Ordered.track_ns_per_key": [None, [], "1", 5],
+}
+TODAY = {
+    "wall_clock.FindHit.track_ns_per_key": [[1.0], [["'hive'"], ["'2^17'"], ["0.8"], ["'4+4'"]], "1", 5, 0.1],
+    "gpu_tables.FindHit.track_ns_per_key": [[2.0], [["'hive'"], ["'2^20'"], ["0.8"], ["'4+4'"]], "1", 5, 0.1],
+    "cpu_memory.Memory.track_bytes_per_key": [[10.0], [["'hive'"], ["0.8"], ["'4+4'"]], "1", 5],
+    "gpu_calls.HostArrays.track_key_ns": [[0.25, None], [["'hive'", "'stadium'"], ["'find'"]], "1", 5, 0.1],
+    "gpu_calls.SmallCall.track_host_us": [[3.0], [["'hive'"]], "2", 5],
+    "wall_clock.OneNumber.track_number_us": [[0.5], [["'hive'"], ["'find'"]], "1", 5],
+}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder of results with one file of earlier benchmarks."""
+    folder = tmp_path / "results"
+    (folder / "here").mkdir(parents=True)
+    (folder / "here" / "machine.json").write_text('{"machine": "here", "os": "Linux", "version": 1}')
+    record = {"commit_hash": "0123456789", "date": 7, "python": "3.11.7", "params": {"os": "Linux 6.1"}, "version": 2}
+    record |= {"results": EARLIER, "result_columns": [*COLUMNS, "samples"], "env_name": "e"}
+    (folder / "here" / "01234567-e.json").write_text(json.dumps(record))
+    monkeypatch.setattr(history, "commit_date", lambda commit: 1000)
+    return folder
+
+
+def test_conversion(results):
+    path = results / "here" / "01234567-e.json"
+    assert history.convert(results) == 1
+    found = json.loads(path.read_text())
+    assert found["results"] == TODAY
+    assert found["params"] == {"machine": "here", "os": "Linux", "python": "3.11"}
+    assert (found["date"], found["python"]) == (1000, "3.11")
+    assert history.convert(results) == 0  # once is enough
+
+
+def test_a_report_says_how_many_keys(results):
+    path = results / "here" / "01234567-e.json"
+    record = json.loads(path.read_text())
+    record["params"]["n"] = str(1 << 27)
+    path.write_text(json.dumps(record))
+    history.convert(results)
+    assert json.loads(path.read_text())["results"]["gpu_tables.FindHit.track_ns_per_key"][1][1] == ["'2^27'"]
+
+
+def test_a_broken_file_is_named_and_left_out(results, capsys):
+    (results / "here" / "broken.json").write_text("{")
+    (results / "here" / "other.json").write_text("[1]")
+    assert [path.name for path, _ in history.result_files(results)] == ["01234567-e.json"]
+    assert "broken.json is left out: it is no JSON" in capsys.readouterr().err
+
+
+def test_what_is_not_measured_any_more_is_listed(results):
+    history.convert(results)
+    entries = history.retired(results)
+    assert set(entries) == {name for name in TODAY if name.startswith("wall_clock.")}
+    entry = entries["wall_clock.FindHit.track_ns_per_key"]
+    assert entry["params"] == [["'hive'"], ["'2^17'"], ["0.8"], ["'4+4'"]]
+    assert len(entry["param_names"]) == 4
+    assert (entry["unit"], entry["type"], entry["version"]) == ("ns/key", "track", "1")
+
+
+# ---- what is committed -----------------------------------------------------------------------------------------------
+
+
+def test_committed_results_are_of_today():
+    """Facts of their machine, no kernel, names that are listed, figures that the list has a place for."""
+    listed = json.loads((history.RESULTS / "benchmarks.json").read_text())
+    seen = 0
+    for path, record in history.result_files(history.RESULTS):
+        machine = json.loads(path.with_name("machine.json").read_text())
+        assert record["params"] == history.series(machine, record["python"]), path
+        assert all(machine[key] for key in history.FACTS), path
+        assert machine["os"] == "Linux", path
+        for name, row in record["results"].items():
+            assert name in listed, (path, name)
+            if row[2] == listed[name]["version"]:
+                for axis, known in zip(row[1], listed[name]["params"], strict=True):
+                    assert set(axis) <= set(known), (path, name)
+            seen += 1
+    assert seen > 200
+
+
+def test_lists_of_parameters_are_the_same_everywhere():
+    """The suite reads nothing of the machine for them; rates are gone."""
+    pytest.importorskip("asv_runner", reason="needs asv")
+    code = "import json, sys; from asv_bench import history; import pygpuhash as gh\n"
+    code += "gh.devices = lambda: []; gh.backends = lambda: []; json.dump(history.benchmark_list(), sys.stdout)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads((history.RESULTS / "benchmarks.json").read_text())
+    assert json.loads(done.stdout) == listed, "python -m asv_bench.history list"
+    units = {entry["unit"] for entry in listed.values() if isinstance(entry, dict)}
+    assert units <= {"ns", "us", "ms", "ns/key", "bytes"}
+
+
+# ---- what asv publish shows ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path, results):
+    """What asv would publish of a converted file, with one graph left out."""
+    history.convert(results)
+    folder = tmp_path / "site"
+    (folder / "graphs" / "machine-here").mkdir(parents=True)
+    benchmarks = {name: {"version": row[2], "unit": "ns"} for name, row in TODAY.items()}
+    index = {"revision_to_hash": {"40": "0123456789"}, "benchmarks": benchmarks}
+    (folder / "index.json").write_text(json.dumps(index))
+    (folder / "regressions.json").write_text('{"regressions": []}')
+    for name, row in TODAY.items():
+        values = row[0] if "HostArrays" not in name else [None, None]
+        (folder / "graphs" / "machine-here" / f"{name}.json").write_text(json.dumps([[40, values]]))
+    return folder
+
+
+def test_figures_that_no_graph_shows(site, results):
+    assert history.check(site, results) == [
+        "01234567-e.json: gpu_calls.HostArrays.track_key_ns: 0 of 1 figures are shown"
+    ]
+    assert history.main(["check", str(site.parent)]) == 2
+
+
+def test_regressions_that_are_none(site, results):
+    entries = [["wall_clock.FindHit.track_ns_per_key(a)"], ["cpu_memory.Memory.track_bytes_per_key"]]
+    (site / "regressions.json").write_text(json.dumps({"regressions": entries}))
+    faults = history.check(site, results)[1:]
+    assert faults == [
+        "regressions: wall_clock.FindHit.track_ns_per_key(a) is in the list, but not the library's figure"
+    ]
+
+
+@pytest.mark.slow
+def test_asv_publishes_the_committed_results(tmp_path):
+    """In a clone with the history: every committed figure is in a graph, and no regression is a false one."""
+    pytest.importorskip("asv", reason="needs asv")
+    ran = subprocess.run(["git", "rev-list", "--count", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    if ran.returncode or int(ran.stdout) < 500:
+        pytest.skip("this clone does not have the commits of the results")
+    clone, site = tmp_path / "clone", tmp_path / "site"
+    subprocess.run(["git", "clone", "-q", "--no-checkout", f"file://{ROOT}", clone], check=True)
+    subprocess.run(["git", "branch", "-f", "main", "HEAD"], cwd=clone, check=False)  # refused on main itself
+    shutil.copytree(
+        ROOT / "asv_bench", clone / "asv_bench", ignore=shutil.ignore_patterns("env", "html", "ci", "__pycache__")
+    )
+    command = [sys.executable, "-m", "asv", "publish", "--no-pull", "-o", str(site)]
+    done = subprocess.run(command, cwd=clone / "asv_bench", capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Couldn't find" not in done.stdout
+    assert history.check(site, clone / "asv_bench" / "results") == []
+    graphs = history.published(site, "gpu_tables.FindHit.track_ns_per_key")
+    assert max(len(points) for path, points in graphs if "machine-nvidia-h200" in path) >= 9
