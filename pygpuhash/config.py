@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import _core, _cuda
 
 __all__ = ["get_include", "show_config"]
 
@@ -20,7 +20,7 @@ def get_include() -> str:
 
 
 def _cuda_python() -> str:
-    """Versions of the packages, which are not imported for it."""
+    """Versions of the packages, which are not imported for it; where there is a GPU, how to install what is missing."""
     import importlib.metadata  # takes a while
 
     found = []
@@ -29,7 +29,8 @@ def _cuda_python() -> str:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             found.append(f"no {name}")
-    return ", ".join(found)
+    wanted = any(name.startswith("no ") for name in found) and _core.device_count(_core.CUDA)[0] > 0
+    return ", ".join(found) + (f": {_cuda.install()}" if wanted else "")
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:
