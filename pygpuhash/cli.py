@@ -1,4 +1,5 @@
-"""The command line: `pygpuhash compare | info | backends | manifest | new-plugin | conformance`.
+"""The command line: `pygpuhash compare | info | backends | manifest | new-plugin | explore |
+conformance`.
 
 Exit status: 0, 1 when a backend failed or gave a wrong answer, 2 when the input cannot be used.
 """
@@ -16,6 +17,7 @@ from pygpuhash import (
     __version__,
     _devices,
     config,
+    explore,
     identifiers,
     manifest,
     new_plugin,
@@ -99,6 +101,10 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument("folder", metavar="DIR", help="a folder that does not exist yet, or is empty")
     p.add_argument("--kind", required=True, choices=list(new_plugin.KINDS), help="C++ with the kit, plain C, or Python")
     p.add_argument("--name", required=True, metavar="NAME", help="of the backend")
+    e = commands.add_parser("explore", help="run a kit structure through the interleavings of small programs")
+    e.set_defaults(run=lambda options: explore.run(options.source, options.arguments))
+    e.add_argument("source", metavar="SOURCE", help="the structure's plugin_sim.cpp")
+    e.add_argument("arguments", nargs=argparse.REMAINDER, help="of the explorer; none: it prints what there is")
     commands.add_parser("conformance", help="test a backend: pygpuhash conformance NAME", add_help=False)
     return parser
 

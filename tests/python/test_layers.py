@@ -26,7 +26,7 @@ LAYERS = {
     "tables": "_ordered table slab",
     "verbs": "_table_verbs _number_verbs _keywords verbs hashing index text_table",
     "package": "__init__",
-    "programs": "keyfile workload compare report _conformance. conformance probe new_plugin cli __main__",
+    "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore cli __main__",
 }
 
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")

@@ -171,3 +171,45 @@ def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):
     (row,) = (row for row in listed if row["name"] == name)
     assert (row["state"], row["version"], row["distribution"]) == ("usable", "0.1.0", f"gpuhash-made-{kind}")
     must(use, "-m", "pip", "uninstall", "--quiet", "-y", f"gpuhash-made-{kind}")
+
+
+# ---- explored --------------------------------------------------------------------------------------------------------
+
+# What a generated ops.hpp says, what a mistake makes of it, and what the explorer says then.
+MISTAKES = [
+    ("const bool retry = writing && !won,", "const bool retry = false && !won,", "not linearizable"),
+    ("spot = tile.choose(revives, dead, spot);", "revives = false;", "I3: "),
+    ("ended = ends || kd == nop,", "ended = ends || kd == nop || kd == find,", "not linearizable"),
+]
+
+
+@pytest.mark.slow
+def test_the_explorer_finds_a_mistake_in_a_generated_plugin(tmp_path):
+    if not shutil.which("g++"):
+        pytest.skip("g++ is not installed")
+    new_plugin.write(tmp_path / "new", "kit", "made")
+    source = tmp_path / "new" / "src" / "ops.hpp"
+    text = source.read_text()
+    explore = [sys.executable, "-P", "-m", "pygpuhash", "explore", source.with_name("plugin_sim.cpp"), "made"]
+    explore += ["--programs", "pairs", "--format", "pair32", "--memory", "sc"]
+    assert " 0 violations" in must(*explore)
+    for right, wrong, sentence in MISTAKES:
+        assert text.count(right) == 1
+        source.write_text(text.replace(right, wrong))
+        done = subprocess.run([str(part) for part in explore], capture_output=True, text=True)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert sentence in done.stdout
+        assert "replay: made/pair32/r2/sc/" in done.stdout
+
+
+def test_sources_that_cannot_be_explored(tmp_path, capfd, monkeypatch):
+    assert cli.main(["explore", str(tmp_path / "none.cpp")]) == 2
+    assert "none.cpp' is no file: pass the plugin_sim.cpp of a structure" in capfd.readouterr().err
+    source = tmp_path / "plugin_sim.cpp"
+    source.write_text("#error not yet\n")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert cli.main(["explore", str(source), "made", "--quick"]) == 2
+    assert "there is no C++ compiler 'no-such-compiler': install g++, or name one in CXX" in capfd.readouterr().err
+    monkeypatch.setenv("CXX", "false")
+    assert cli.main(["explore", str(source), "made", "--quick"]) == 2
+    assert f"'{source}' does not compile" in capfd.readouterr().err
