@@ -11,12 +11,34 @@ import numpy as np
 
 from pygpuhash import _core, _cuda
 
-__all__ = ["get_include", "show_config"]
+__all__ = ["get_cmake_dir", "get_include", "get_libraries", "get_library_dirs", "get_pkgconfig_dir", "show_config"]
+
+_PACKAGE = Path(__file__).resolve().parent
 
 
 def get_include() -> str:
     """Directory with gpuhash/gpuhash.h and gpuhash/plugin.h, for programs and plugins in C."""
-    return str(Path(__file__).resolve().parent / "include")
+    return str(_PACKAGE / "include")
+
+
+def get_libraries() -> list[str]:
+    """What a program links: names for the linker's -l, of files in `get_library_dirs()`."""
+    return [":libgpuhash.so.0"]
+
+
+def get_library_dirs() -> list[str]:
+    """Directories with the library: for the linker's -L, and for -rpath, or where a program runs."""
+    return [str(_PACKAGE)]
+
+
+def get_cmake_dir() -> str:
+    """Directory for CMake: cmake -Dgpuhash_DIR=... finds the package `gpuhash` there."""
+    return str(_PACKAGE / "cmake")
+
+
+def get_pkgconfig_dir() -> str:
+    """Directory with gpuhash.pc and gpuhash-kit.pc, for PKG_CONFIG_PATH."""
+    return str(_PACKAGE / "pkgconfig")
 
 
 def _cuda_python() -> str:

@@ -93,9 +93,11 @@ def targets(
     Raises what `registry.resolve` and `parse_device` raise, and InvalidArgument when there is no usable device.
     """
     resolved = registry.resolve(name)
+    ignores: frozenset[str] = frozenset()
     if isinstance(resolved, type):
         traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
         _refuse_without_methods(name, resolved, traits)
+        ignores = frozenset({"memory", "seed"}) - traits
         widths, kinds = FORMATS, tuple(usable)
     else:
         info = _core.backend_load(resolved)
@@ -113,7 +115,7 @@ def targets(
         formats = tuple(_formats(d, widths))
         if not formats:
             raise InvalidArgument(f"backend {name!r} takes no pair of widths that this suite has: 4 and 8 bytes")
-        more = {"seed": seed, "effort": effort, "fields": fields or {}}
+        more = {"seed": seed, "effort": effort, "fields": fields or {}, "ignores": ignores}
         found.append(Target(name, d, traits, formats=formats, kinds=kinds, **more))
     return found
 

@@ -1,7 +1,8 @@
 """`pygpuhash explore SOURCE [ARGUMENTS]`: the explorer on a structure that is written with the kit.
 
-SOURCE is its plugin_sim.cpp, which includes its ops.hpp and registers a model of it. It is compiled with the explorer, whose
-sources are installed beside the kit, and run with the arguments: `STRUCTURE --quick`, or none to see what there is.
+SOURCE is its plugin_sim.cpp, which includes its ops.hpp and registers a model of it. It is compiled with the explorer,
+whose sources are installed beside the kit, and run with the arguments: `STRUCTURE --quick`, or none to see what there
+is.
 """
 
 from __future__ import annotations

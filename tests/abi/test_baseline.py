@@ -1,8 +1,8 @@
 """The C ABI and the plugin ABI against those of the baseline: what a program or a module was compiled for still works.
 
-The types and functions of a header are what a compiler makes of it, so each baseline is written by abidw from a library of
-stubs: every declared function, without a body. `python tests/abi/test_baseline.py` writes the baselines anew; a change that
-abidiff calls incompatible takes a new SONAME and version node (docs/adr/0040-a-promise-for-the-abi.md).
+The types and functions of a header are what a compiler makes of it, so each baseline is written by abidw from a library
+of stubs: every declared function, without a body. `python tests/abi/test_baseline.py` writes the baselines anew; a
+change that abidiff calls incompatible takes a new SONAME and version node (docs/adr/0040-a-promise-for-the-abi.md).
 """
 
 import platform
@@ -49,9 +49,7 @@ def describe(library: Path, to: Path) -> Path:
 def compare(name: str, include: Path, folder: Path) -> tuple[int, str]:
     """abidiff's status and report: bit 4 (value 4) a change, bit 8 one that breaks what was compiled before."""
     made = describe(stubs(name, include, folder), folder / f"{name}.abi")
-    done = subprocess.run(
-        ["abidiff", "--no-show-locs", BASELINE / f"{name}.abi", made], capture_output=True, text=True
-    )
+    done = subprocess.run(["abidiff", "--no-show-locs", BASELINE / f"{name}.abi", made], capture_output=True, text=True)
     assert done.returncode & 3 == 0, done.stderr
     return done.returncode, done.stdout
 

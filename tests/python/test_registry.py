@@ -450,6 +450,34 @@ def test_a_class_may_pass_calls_on(distribution, capsys):
     assert "2 passed" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("honours", [(), ("memory",), ("memory", "seed")])
+def test_a_class_says_which_arguments_it_honours(distribution, capsys, honours):
+    source = f"""
+        import pygpuhash
+        class Backend:
+            traits = ("insert", "grow", "accumulate", "flush", *{honours})
+            def __init__(self, *, memory=None, seed=None, **arguments):
+                kept = {{"memory": memory, "seed": seed}}
+                self.table = pygpuhash.Table(
+                    "linear_probe", **arguments, **{{name: kept[name] for name in {honours}}}
+                )
+            def __getattr__(self, name):
+                return getattr(self.table, name)
+            def __len__(self):
+                return len(self.table)
+            def __contains__(self, key):
+                return key in self.table
+    """
+    distribution("fake-class", "shiny", source)
+    checks = ["memory-is-given-back", "growth-without-memory", "seeds"]
+    assert cli.main(["conformance", "shiny", "--quick", *(f"--check={name}" for name in checks)]) == 0
+    said = capsys.readouterr().out
+    for name, argument in zip(checks, ("memory", "memory", "seed"), strict=True):
+        line = next(line for line in said.splitlines() if line.strip().startswith(name))
+        assert ("pass" in line) == (argument in honours), line
+        assert (f"the class does not have the trait {argument}" in line) == (argument not in honours)
+
+
 def test_a_class_that_raises_does_not_end_a_comparison(distribution, capsys):
     distribution("fake-class", "shiny", CLASS + "            1 / 0\n")
     arguments = ["compare", "--n", "1000", "--device", "cpu", "--backend", "shiny", "--backend", "linear_probe"]
