@@ -224,6 +224,26 @@ class BuildExt(build_ext):
             shutil.rmtree(package / target, ignore_errors=True)
             if (prefix / source).exists():
                 shutil.copytree(prefix / source, package / target)
+        self.stage_build_files(prefix, package)
+
+    def stage_build_files(self, prefix: Path, package: Path) -> None:
+        """CMake's and pkg-config's files, for headers and a library that lie in the package."""
+        cmake, pkgconfig = package / "cmake", package / "pkgconfig"
+        for folder in (cmake, pkgconfig):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        words = {"@INCLUDE_DIR@": "../include", "@LIBRARY@": "../libgpuhash.so.0", "@VERSION@": read_version()}
+        for template in (ROOT / "libgpuhash").glob("*.cmake.in"):
+            text = template.read_text()
+            for word, value in words.items():
+                text = text.replace(word, value)
+            (cmake / template.stem).write_text(text)
+        for file in (prefix / "lib" / "pkgconfig").glob("gpuhash*.pc"):
+            text = file.read_text()
+            places = {"prefix": "${pcfiledir}/..", "libdir": "${prefix}", "includedir": "${prefix}/include"}
+            for key, value in places.items():
+                text = re.sub(rf"^{key}=.*$", f"{key}={value}", text, flags=re.MULTILINE)
+            (pkgconfig / file.name).write_text(text.replace("-lgpuhash", "-l:libgpuhash.so.0"))
 
 
 def extension(name: str, *, linked: bool = True) -> Extension:

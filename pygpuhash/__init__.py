@@ -23,7 +23,14 @@ except ModuleNotFoundError as _error:
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
 from pygpuhash._progress import progress
-from pygpuhash.config import get_include, show_config
+from pygpuhash.config import (
+    get_cmake_dir,
+    get_include,
+    get_libraries,
+    get_library_dirs,
+    get_pkgconfig_dir,
+    show_config,
+)
 from pygpuhash.errors import (
     BackendNotFound,
     ClosedTable,
@@ -80,7 +87,11 @@ __all__ = [
     "backends",
     "devices",
     "factorize",
+    "get_cmake_dir",
     "get_include",
+    "get_libraries",
+    "get_library_dirs",
+    "get_pkgconfig_dir",
     "group_reduce",
     "hash_array",
     "isin",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core, registry
+from pygpuhash import _core, _cuda, registry
 from pygpuhash.errors import GpuHashError, InvalidArgument, Unsupported
 
 __all__ = ["NEEDS", "choose"]
@@ -41,7 +41,7 @@ def choose(
         if need not in NEEDS:
             raise InvalidArgument(f"needs={need!r} is nothing that a table can be chosen by: use {', '.join(NEEDS)}")
     order = list(PREFERENCE)
-    on_cuda = kind == _core.CUDA or (kind is None and _core.device_count(_core.CUDA)[0] > 0)
+    on_cuda = kind == _core.CUDA or (kind is None and _core.device_count(_core.CUDA)[0] > 0 and _cuda.missing() is None)
     misses_load = MISSES_LOAD_CUDA if on_cuda else MISSES_LOAD
     if (load or MISSES_LOAD_CUDA) >= (misses_load if "misses" in wanted else HIGH_LOAD):
         order.remove("hive")

@@ -2,7 +2,8 @@
 
 `cuda.core` makes and frees memory, streams and events; `cuda.bindings` has what it does not: making a device's primary
 context current and putting the old one back, and copies between plain addresses. Both are imported on first use:
-importing pygpuhash needs neither them nor a driver. Written for cuda-core 0.5 to 1.2 and cuda-bindings 13.
+importing pygpuhash needs neither them nor a driver. They are optional: the extras `cuda`, `cuda12` and `cuda13` of
+the distribution install them. Written for cuda-core 0.5 to 1.2 and cuda-bindings 12.9 to 13.5.
 
 All work is done in the device's primary context, the one that the CUDA runtime and every framework use.
 """
@@ -40,7 +41,9 @@ __all__ = [
     "is_capturing",
     "keeper",
     "memory_of",
+    "missing",
     "relaxed",
+    "require",
     "stream_at",
     "synchronize",
 ]
@@ -68,22 +71,65 @@ def _imported(name: str) -> Any:
         return importlib.import_module(name)
 
 
+PACKAGES = {"cuda.core": "cuda-core", "cuda.bindings.driver": "cuda-bindings"}
+
+
 @functools.cache
 def core() -> Any:
     """The module cuda.core."""
-    try:
-        return _imported("cuda.core")
-    except ImportError as error:
-        raise DeviceError(f"cuda-python is not installed ({error}): pip install 'cuda-core>=0.5'") from error
+    return _of_cuda_python("cuda.core")
 
 
 @functools.cache
 def driver() -> Any:
     """The driver's functions, of cuda.bindings. Each returns (status, results...), which `call` takes apart."""
+    return _of_cuda_python("cuda.bindings.driver")
+
+
+def require() -> None:
+    """Raise DeviceError, which names the way out, unless both packages can be imported."""
+    core()
+    driver()
+
+
+def _of_cuda_python(module: str) -> Any:
     try:
-        return _imported("cuda.bindings.driver")
+        return _imported(module)
     except ImportError as error:
-        raise DeviceError(f"cuda-python is not installed ({error}): pip install 'cuda-bindings==13.*'") from error
+        package = PACKAGES[module]
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            raise DeviceError(f"a table on a GPU needs {package} ({error}): {install()}") from error
+        raise DeviceError(
+            f"{package} cannot be imported ({error}): versions of cuda-core and cuda-bindings that fit each other "
+            f"come with {install(upgrade=True)}"
+        ) from error
+
+
+def missing() -> str | None:
+    """Which of the packages are not installed, and how to install them; None where both are. Imports none of them."""
+    import importlib.util  # takes a while, and most programs have no GPU
+
+    absent = []
+    for module, package in PACKAGES.items():
+        try:
+            found = importlib.util.find_spec(module.removesuffix(".driver"))
+        except (ImportError, ValueError):  # there is no package `cuda`, or one that is no package
+            found = None
+        if found is None:
+            absent.append(package)
+    return (
+        f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} not installed: {install()}" if absent else None
+    )
+
+
+def install(*, upgrade: bool = False) -> str:
+    """The command that installs the packages which fit the driver of this machine."""
+    extra = "cuda"
+    with contextlib.suppress(GpuHashError):
+        if _core.device_count(_core.CUDA)[0]:
+            major = _core.device_info(_core.CUDA, 0)["driver_version"] // 1000
+            extra += str(major) if major in (12, 13) else ""
+    return f"pip install {'-U ' if upgrade else ''}'gpuhash[{extra}]'"
 
 
 class _Told:

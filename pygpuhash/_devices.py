@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import _core, _cuda
 from pygpuhash.errors import DeviceError, GpuHashError, InvalidArgument
 
 __all__ = ["Device", "best_device", "device_name", "devices", "measure_ceiling", "parse_device"]
@@ -48,10 +49,16 @@ def device_name(kind: int, ordinal: int) -> str:
 
 
 def best_device(backend: str) -> tuple[int, int]:
-    """The first CUDA device that the backend (a name of the C library) can use, else the CPU."""
+    """The first CUDA device that the backend (a name of the C library) can use, else the CPU.
+
+    The CPU as well, with a warning, where cuda-python is not installed.
+    """
     for ordinal in range(_core.device_count(_core.CUDA)[0]):
         if _core.backend_probe(backend, _core.CUDA, ordinal) is None:
-            return _core.CUDA, ordinal
+            if (why := _cuda.missing()) is None:
+                return _core.CUDA, ordinal
+            warnings.warn(f"cuda:{ordinal} is left out, and the CPU is used: {why}", RuntimeWarning, stacklevel=2)
+            break
     return _core.CPU, 0
 
 

@@ -1,4 +1,5 @@
-"""The command line: `pygpuhash compare | info | backends | conformance`.
+"""The command line: `pygpuhash compare | info | backends | manifest | new-plugin | explore |
+conformance`.
 
 Exit status: 0, 1 when a backend failed or gave a wrong answer, 2 when the input cannot be used.
 """
@@ -12,9 +13,21 @@ import platform
 import sys
 from typing import Any
 
-from pygpuhash import __version__, _devices, config, identifiers, registry, report, workload
+from pygpuhash import (
+    __version__,
+    _devices,
+    config,
+    explore,
+    identifiers,
+    manifest,
+    new_plugin,
+    probe,
+    registry,
+    report,
+    workload,
+)
 from pygpuhash.compare import Result, compare
-from pygpuhash.errors import GpuHashError
+from pygpuhash.errors import GpuHashError, PluginError
 from pygpuhash.keyfile import InputError, read_keys
 
 __all__ = ["main"]
@@ -80,6 +93,18 @@ def _parser() -> argparse.ArgumentParser:
     b = commands.add_parser("backends", help="list the backends")
     b.set_defaults(run=_backends)
     b.add_argument("--json", action="store_true", help="print everything as JSON")
+    m = commands.add_parser("manifest", help="print what a module says of itself, for the file beside it")
+    m.set_defaults(run=_manifest)
+    m.add_argument("name", metavar="NAME|PATH", help="a backend's name, or the path of a module")
+    p = commands.add_parser("new-plugin", help="write the distribution of a backend, to start from")
+    p.set_defaults(run=_new_plugin)
+    p.add_argument("folder", metavar="DIR", help="a folder that does not exist yet, or is empty")
+    p.add_argument("--kind", required=True, choices=list(new_plugin.KINDS), help="C++ with the kit, plain C, or Python")
+    p.add_argument("--name", required=True, metavar="NAME", help="of the backend")
+    e = commands.add_parser("explore", help="run a kit structure through the interleavings of small programs")
+    e.set_defaults(run=lambda options: explore.run(options.source, options.arguments))
+    e.add_argument("source", metavar="SOURCE", help="the structure's plugin_sim.cpp")
+    e.add_argument("arguments", nargs=argparse.REMAINDER, help="of the explorer; none: it prints what there is")
     commands.add_parser("conformance", help="test a backend: pygpuhash conformance NAME", add_help=False)
     return parser
 
@@ -114,9 +139,10 @@ def _backend_names(asked: list[str] | None) -> list[str]:
     """The backends to run: those asked for, or all that are usable."""
     if asked:
         for name in asked:
+            _refuse_unloadable(name)
             registry.resolve(name)
         return asked
-    rows = registry.backends()
+    rows = probe.backends()
     for row in rows:
         if row.state == "broken":
             print(f"pygpuhash: backend {row.name} is left out: {row.error}", file=sys.stderr)
@@ -161,7 +187,7 @@ def _as_json(work: workload.Workload, results: list[Result]) -> dict[str, Any]:
 def _info(options: argparse.Namespace) -> int:
     settings = config.show_config(mode="dict") or {}
     found = _devices.devices()
-    rows = registry.backends()
+    rows = probe.backends()
     if options.json:
         everything = {"config": settings, "devices": [vars(d) for d in found], "backends": [_row(r) for r in rows]}
         print(json.dumps(everything, indent=2))
@@ -182,12 +208,33 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _backends(options: argparse.Namespace) -> int:
-    rows = registry.backends()
+    rows = probe.backends()
     if options.json:
         print(json.dumps([_row(r) for r in rows], indent=2))
     else:
         _print_backends(rows)
     return 0
+
+
+def _manifest(options: argparse.Namespace) -> int:
+    _refuse_unloadable(options.name)
+    print(manifest.write(registry.module_of(options.name)), end="")
+    return 0
+
+
+def _new_plugin(options: argparse.Namespace) -> int:
+    files = new_plugin.write(options.folder, options.kind, options.name)
+    print(f"{options.folder}: {len(files)} files")
+    for file in files:
+        print(f"  {file}")
+    print(f"next: pip install {options.folder} && pygpuhash conformance {options.name} --quick")
+    return 0
+
+
+def _refuse_unloadable(name: str) -> None:
+    """Raise PluginError where loading a backend would end this process, or not end."""
+    if (why := probe.failure_of(name)) is not None:
+        raise PluginError(f"backend {name!r} cannot be used: {why}")
 
 
 def _row(row: registry.Backend) -> dict[str, Any]:

@@ -189,7 +189,9 @@ def run_backend(
         result.verified = True
     except (GpuHashError, Mismatch, MemoryError) as error:
         result.error = str(error) or type(error).__name__
-    except Exception as error:  # whatever a stranger's class may raise must not end the run of the others
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a stranger's class may raise must not end the run of the others
         if not isinstance(registry.resolve(name), type):
             raise
         result.error = f"{type(error).__name__}: {error}"

@@ -9,18 +9,40 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import _core, _cuda
 
-__all__ = ["get_include", "show_config"]
+__all__ = ["get_cmake_dir", "get_include", "get_libraries", "get_library_dirs", "get_pkgconfig_dir", "show_config"]
+
+_PACKAGE = Path(__file__).resolve().parent
 
 
 def get_include() -> str:
     """Directory with gpuhash/gpuhash.h and gpuhash/plugin.h, for programs and plugins in C."""
-    return str(Path(__file__).resolve().parent / "include")
+    return str(_PACKAGE / "include")
+
+
+def get_libraries() -> list[str]:
+    """What a program links: names for the linker's -l, of files in `get_library_dirs()`."""
+    return [":libgpuhash.so.0"]
+
+
+def get_library_dirs() -> list[str]:
+    """Directories with the library: for the linker's -L, and for -rpath, or where a program runs."""
+    return [str(_PACKAGE)]
+
+
+def get_cmake_dir() -> str:
+    """Directory for CMake: cmake -Dgpuhash_DIR=... finds the package `gpuhash` there."""
+    return str(_PACKAGE / "cmake")
+
+
+def get_pkgconfig_dir() -> str:
+    """Directory with gpuhash.pc and gpuhash-kit.pc, for PKG_CONFIG_PATH."""
+    return str(_PACKAGE / "pkgconfig")
 
 
 def _cuda_python() -> str:
-    """Versions of the packages, which are not imported for it."""
+    """Versions of the packages, which are not imported for it; where there is a GPU, how to install what is missing."""
     import importlib.metadata  # takes a while
 
     found = []
@@ -29,7 +51,8 @@ def _cuda_python() -> str:
             found.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
             found.append(f"no {name}")
-    return ", ".join(found)
+    wanted = any(name.startswith("no ") for name in found) and _core.device_count(_core.CUDA)[0] > 0
+    return ", ".join(found) + (f": {_cuda.install()}" if wanted else "")
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:

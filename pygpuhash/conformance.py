@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
                 outcomes.append(run(CHECKS[name], target))
             finally:
                 _stop_watching()
-            _print_outcome(outcomes[-1], target, progress)
+            _print_outcome(outcomes[-1], target, progress, options.name)
         reports.append({**_describe(target), "checks": [vars(o) for o in outcomes], **_counts(outcomes)})
         if not options.json:
             _print_closing(target, outcomes)
@@ -93,9 +93,11 @@ def targets(
     Raises what `registry.resolve` and `parse_device` raise, and InvalidArgument when there is no usable device.
     """
     resolved = registry.resolve(name)
+    ignores: frozenset[str] = frozenset()
     if isinstance(resolved, type):
         traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
         _refuse_without_methods(name, resolved, traits)
+        ignores = frozenset({"memory", "seed"}) - traits
         widths, kinds = FORMATS, tuple(usable)
     else:
         info = _core.backend_load(resolved)
@@ -113,7 +115,7 @@ def targets(
         formats = tuple(_formats(d, widths))
         if not formats:
             raise InvalidArgument(f"backend {name!r} takes no pair of widths that this suite has: 4 and 8 bytes")
-        more = {"seed": seed, "effort": effort, "fields": fields or {}}
+        more = {"seed": seed, "effort": effort, "fields": fields or {}, "ignores": ignores}
         found.append(Target(name, d, traits, formats=formats, kinds=kinds, **more))
     return found
 
@@ -232,13 +234,13 @@ def _print_title(target: Target) -> None:
     print(f"{target.backend} on {target.device}, seed {target.seed}, {target.effort}{options}", flush=True)
 
 
-def _print_outcome(o: Outcome, target: Target, file: TextIO) -> None:
-    """The rest of the line that the check's name began."""
+def _print_outcome(o: Outcome, target: Target, file: TextIO, name: str) -> None:
+    """The rest of the line that the check's name began. `name` is how the backend was asked for: maybe by its path."""
     print(f"{o.outcome:<5} {o.seconds:6.1f} s" + (f"  {o.message}" if o.message else ""), file=file, flush=True)
     if o.outcome == "fail":
         options = "".join(f" --option {k}={v}" for k, v in target.fields.items())
         effort = "" if target.effort == "normal" else f" --{target.effort}"
-        again = f"pygpuhash conformance {target.backend} --device {target.device} --seed {target.seed}"
+        again = f"pygpuhash conformance {name} --device {target.device} --seed {target.seed}"
         print(f"        again: {again}{effort}{options} --check {o.name}", file=file, flush=True)
 
 

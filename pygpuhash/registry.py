@@ -15,7 +15,11 @@ A plain name stands for the first of
 `distribution:name` always stands for what that distribution announces, and a path for the module that lies there.
 
 Entry points are scanned on first use, and again when `sys.path` has changed; their targets are imported when a backend
-is asked for. A broken plugin fails only then.
+is asked for. A broken plugin fails only then. Whatever the code of an entry point raises, SystemExit among it, is a
+`PluginError` that names the entry point; KeyboardInterrupt alone is not.
+
+A module with a manifest beside it (manifest.py) is listed without being loaded. The command line tools load what has to
+be loaded in processes of their own (probe.py), which take `Candidate`s from here.
 """
 
 from __future__ import annotations
@@ -29,10 +33,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pygpuhash import _core
+from pygpuhash import _core, manifest
 from pygpuhash.errors import BackendNotFound, GpuHashError, PluginError
 
-__all__ = ["Backend", "Option", "backends", "open_backend", "resolve", "search_path_faults"]
+__all__ = [
+    "Backend",
+    "Candidate",
+    "Option",
+    "backends",
+    "candidates",
+    "in_order",
+    "module_of",
+    "of_manifest",
+    "open_backend",
+    "resolve",
+    "search_path_faults",
+]
 
 GROUP = "pygpuhash.backends"
 DEFAULT = "linear_probe"
@@ -52,8 +68,9 @@ class Backend:
     """One row of `backends()`.
 
     `name` is what `Table` takes: where a plain name stands for another backend, `distribution:name` or a path; `note`
-    then says so. `state` is "usable", "not loaded" (a module known by its file name alone), "broken" or "ambiguous"
-    (more than one distribution uses the name); `error` says why a backend is not usable. Widths are in bytes.
+    then says so. `state` is "usable", "not loaded" (the row is what the manifest beside the module says), "broken" or
+    "ambiguous" (more than one distribution uses the name); `error` says why a backend is not usable. Widths are in
+    bytes.
     """
 
     name: str
@@ -79,6 +96,23 @@ class _Announced:
     name: str
     distribution: str
     load: Callable[[], Any] = field(compare=False)
+    own: bool = False  # of this package
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A backend that `backends()` lists.
+
+    `key` is "distribution:name" or the path of a module, and `name` what `Table` takes. `trusted`: it came with this
+    package, or is loaded already. `row(load)` makes its row, in this process; `load`: also where a manifest would do.
+    """
+
+    key: str
+    name: str
+    distribution: str | None
+    path: str | None
+    trusted: bool
+    row: Callable[[bool], Backend] = field(compare=False)
 
 
 _scanned: tuple[tuple[str, ...], list[_Announced]] | None = None
@@ -95,7 +129,8 @@ def _announced() -> list[_Announced]:
         found: dict[tuple[str, str], _Announced] = {}
         for point in entry_points(group=GROUP):
             distribution = point.dist.name if point.dist is not None else "unknown"
-            found.setdefault((distribution, point.name), _Announced(point.name, distribution, point.load))
+            own = point.value.startswith("pygpuhash.plugins:")
+            found.setdefault((distribution, point.name), _Announced(point.name, distribution, point.load, own))
         _scanned = path, list(found.values())
     return _scanned[1]
 
@@ -117,7 +152,7 @@ def resolve(name: str | os.PathLike[str]) -> str | type:
         candidates = [a for a in _announced() if (a.distribution, a.name) == (distribution, short)]
         if not candidates:
             raise BackendNotFound(_unknown(name, [f"{a.distribution}:{a.name}" for a in _announced()]))
-        return _target(candidates[0])
+        return _opened(_target(candidates[0]))
     candidates = [a for a in _announced() if a.name == name]
     if not candidates or name in _of_the_library:
         return _of_library(name)
@@ -130,7 +165,11 @@ def resolve(name: str | os.PathLike[str]) -> str | type:
         raise BackendNotFound(
             f"backend {name!r} is provided by {owners}: pick one, for example {candidates[0].distribution}:{name}"
         )
-    return _target(candidates[0])
+    return _opened(_target(candidates[0]))
+
+
+def _opened(target: str | type) -> str | type:
+    return target if isinstance(target, type) else str(_core.backend_open(target)["path"])
 
 
 def _found_by_library() -> dict[str, str]:
@@ -206,15 +245,19 @@ def _load(announced: _Announced) -> str | type:
     where = f"backend {announced.name!r} of distribution {announced.distribution!r}"
     try:
         target = announced.load()
-    except Exception as error:
-        raise PluginError(f"{where} could not be imported: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PluginError(f"{where} could not be imported: {_said(error)}") from error
     if not isinstance(target, (type, str, os.PathLike)):
         if not callable(target):
             raise PluginError(f"{where}: the entry point is {target!r}: it must be a function, a path or a class")
         try:
             target = target()
-        except Exception as error:
-            raise PluginError(f"{where} could not say where it is: {type(error).__name__}: {error}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise PluginError(f"{where} could not say where it is: {_said(error)}") from error
     if isinstance(target, type):
         if issubclass(target, _core.CoreTable):
             raise PluginError(f"{where} is a subclass of pygpuhash.Table: let its objects hold a Table instead")
@@ -224,11 +267,32 @@ def _load(announced: _Announced) -> str | type:
     path = Path(target)
     if not path.is_absolute():
         raise PluginError(f"{where}: the entry point returned {str(path)!r}, which is not an absolute path")
-    return str(_core.backend_open(str(path))["path"])
+    return str(path)
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def backends() -> list[Backend]:
-    """Every backend that is known, usable or not. Never raises, and loads what can be loaded."""
+    """Every backend that is known, usable or not. Never raises.
+
+    Loads what can be loaded, but for modules that have a manifest: their rows are what that says.
+    """
+    found, rows = candidates()
+    rows += [candidate.row(False) for candidate in found]
+    return in_order(rows)
+
+
+def in_order(rows: list[Backend]) -> list[Backend]:
+    """Sorted, and without the rows of modules of the search path that an entry point has announced."""
+    announced = {row.path for row in rows if row.distribution is not None}
+    kept = [row for row in rows if row.distribution is not None or row.path is None or row.path not in announced]
+    return sorted(kept, key=lambda row: (row.name, row.distribution or ""))
+
+
+def candidates() -> tuple[list[Candidate], list[Backend]]:
+    """What `backends()` lists, before anything of it is loaded, and rows for what hides some of it. Never raises."""
     rows = []
     try:
         announced = _announced()
@@ -236,38 +300,52 @@ def backends() -> list[Backend]:
         announced = []
         rows.append(Backend(name="?", state="broken", error=f"entry points could not be read: {error}"))
     try:
-        found = _found_by_library()
+        known = _core.backend_list()
     except GpuHashError as error:
-        found = {}
+        known = []
         rows.append(Backend(name="?", state="broken", error=str(error)))
-    for a in announced:
-        rivals = [b for b in announced if b.name == a.name and b is not a]
+    found = [_announced_candidate(a, announced) for a in announced]
+    return found + [_library_candidate(info, announced) for info in known], rows
+
+
+def _announced_candidate(a: _Announced, announced: list[_Announced]) -> Candidate:
+    rivals = [b for b in announced if b.name == a.name and b is not a]
+    key = f"{a.distribution}:{a.name}"
+
+    def holder() -> str | None:
+        """The module that the plain name stands for, if the C library found one."""
+        return _found_by_library().get(a.name)
+
+    def row(load: bool) -> Backend:
         try:
-            rows.append(_announced_row(a, found.get(a.name), rivals))
-        except Exception as error:  # whatever a stranger's code may raise
-            plain = a.name not in found and not rivals
-            name = a.name if plain else f"{a.distribution}:{a.name}"
-            rows.append(Backend(name, a.distribution, state="broken", error=str(error)))
-    shown = {row.path for row in rows}
+            return _announced_row(a, holder(), rivals, load)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a stranger's code may raise
+            said = str(error) if isinstance(error, GpuHashError) else _said(error)
+            return Backend(name, a.distribution, state="broken", error=said)
+
+    name = a.name
     try:
-        rows += [_library_row(info, announced) for info in _core.backend_list() if info["path"] not in shown]
-    except GpuHashError as error:
-        rows.append(Backend(name="?", state="broken", error=str(error)))
-    return sorted(rows, key=lambda row: (row.name, row.distribution or ""))
+        if rivals or holder() is not None:
+            name = key
+    except GpuHashError:
+        pass
+    return Candidate(key, name, a.distribution, None, a.own, row)
 
 
-def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced]) -> Backend:
+def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced], load: bool) -> Backend:
     """What a distribution announces. holder: the module that the plain name stands for, if the C library found one."""
     target = _target(a)
     name, state, note = a.name, "usable", None
-    if holder is not None and target != holder:
+    if holder is not None and not _same_file(target, holder):
         name = f"{a.distribution}:{a.name}"
         note = f"the name {a.name!r} stands for {holder}; use {name!r}"
     elif holder is None and rivals:
         name, state = f"{a.distribution}:{a.name}", "ambiguous"
         note = f"more than one distribution provides {a.name!r}; use {name!r}"
     if not isinstance(target, type):
-        return _from_info(_core.backend_load(target), name, a.distribution, state, note)
+        return _module_row(target, name, a.distribution, state, note, load)
     return Backend(
         name=name,
         distribution=a.distribution,
@@ -282,17 +360,101 @@ def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced]) 
     )
 
 
-def _library_row(info: dict[str, Any], announced: list[_Announced]) -> Backend:
+def _same_file(target: str | type, path: str) -> bool:
+    if isinstance(target, type):
+        return False
+    try:
+        return Path(target).samefile(path)
+    except OSError:
+        return target == path
+
+
+def _library_candidate(info: dict[str, Any], announced: list[_Announced]) -> Candidate:
     """A module of the search path, or one that was opened. Its name is its path if the name stands for another one."""
     name = name_of(info, announced)
     note = None
     if Path(name).is_absolute():
         short = Path(name).stem.removeprefix("gpuhash_")
         note = f"the name {short!r} stands for another module; use the path"
-    try:
-        return _from_info(_core.backend_load(name), name, None, "usable", note)
-    except GpuHashError as error:
-        return _from_info({**info, "error": str(error)}, name, None, "broken", note)
+
+    def row(load: bool) -> Backend:
+        try:
+            return _module_row(info["path"], name, None, "usable", note, load, info)
+        except GpuHashError as error:
+            return _from_info({**info, "error": str(error)}, name, None, "broken", note)
+
+    trusted = bool(info["loaded"]) or info["origin"] == "built in"
+    return Candidate(info["path"], name, None, info["path"], trusted, row)
+
+
+def _module_row(
+    path: str,
+    name: str,
+    distribution: str | None,
+    state: str,
+    note: str | None,
+    load: bool,
+    info: dict[str, Any] | None = None,
+) -> Backend:
+    """A module's row: of the module itself where it is loaded, or to be loaded, or has no manifest."""
+    if info is None:
+        info = next((known for known in _core.backend_list() if _same_file(path, known["path"])), None)
+    said = None if load or (info is not None and info["loaded"]) else manifest.read(path)
+    if said is not None:
+        return of_manifest(said, name, distribution, path, "not loaded" if state == "usable" else state, note)
+    return _from_info(_core.backend_load(path), name, distribution, state, note)
+
+
+def of_manifest(
+    said: manifest.Manifest,
+    name: str,
+    distribution: str | None,
+    path: str,
+    state: str,
+    note: str | None = None,
+    error: str | None = None,
+) -> Backend:
+    """The row that a manifest makes."""
+    return Backend(
+        name=name,
+        distribution=distribution,
+        version=said.version,
+        path=path,
+        abi=f"v{said.abi}",
+        devices=said.devices,
+        traits=frozenset(said.traits),
+        key_widths=said.key_widths,
+        value_widths=said.value_widths,
+        state=state,
+        error=error or (note if state == "ambiguous" else None),
+        summary=said.summary or None,
+        note=note,
+        options=tuple(Option(*row) for row in said.options),
+    )
+
+
+def module_of(backend: str | os.PathLike[str]) -> manifest.Manifest:
+    """What the module of a backend says of itself, in the words of a manifest; loads it. Raises as `resolve` does."""
+    target = resolve(backend)
+    if isinstance(target, type):
+        raise PluginError(
+            f"backend {backend!r} is the class {target.__module__}.{target.__qualname__}: it has no manifest"
+        )
+    info = _core.backend_load(target)
+    name = info["name"]
+    if Path(name).is_absolute():  # which stands for another module; a module's file has the name of its backend
+        name = Path(name).stem.removeprefix("gpuhash_")
+    return manifest.Manifest(
+        name=name,
+        version=info["version"] or "",
+        abi="1",
+        devices=tuple(_DEVICE_NAMES[kind] for kind in info["devices"]),
+        traits=tuple(sorted(info["traits"])),
+        key_widths=info["key_widths"],
+        value_widths=info["value_widths"],
+        options=info["options"],
+        summary=info["summary"] or "",
+    )
 
 
 def _from_info(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _core, _device, _devices, _memory
+from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _memory
 from pygpuhash._stage import Stage
 
 __all__ = ["SlabAllocator"]
@@ -53,6 +53,8 @@ class SlabAllocator(_core.CoreSlabAllocator):
         if not isinstance(kind, str):
             raise TypeError(f"kind={kind!r} is a {type(kind).__name__}: pass 'slab_alloc' or 'slab_alloc_light'")
         self._kind, self._ordinal = _devices.parse_device(device)
+        if self._kind == _core.CUDA:
+            _cuda.require()
         self._stream, handle = _device.usable_stream(stream, self._ordinal) if self._kind == _core.CUDA else (stream, 0)
         self._create(
             kind,

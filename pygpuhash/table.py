@@ -145,6 +145,8 @@ class Table(_core.CoreTable):
         )
         load = _arguments.load_factor(max_load_factor)
         place = None if isinstance(device, str) and device == "auto" else _devices.parse_device(device)
+        if place is not None and place[0] == _core.CUDA:
+            _cuda.require()
         if not isinstance(needs, Iterable | None):
             raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
         needs = [needs] if isinstance(needs, str) else list(() if needs is None else needs)

@@ -9,12 +9,13 @@ room.py         full tables, growth, ageing, maintenance, memory
 concurrency.py  several threads on one table
 differential.py random programs of operations against a dict
 wide.py         keys and values of any multiple of 4 bytes
+claims.py       what a manifest says
 
 A check is a function of a `Target`, registered by `@check`. Only a trait that the backend does not have lets a check be
 skipped.
 """
 
-from pygpuhash._conformance import concurrency, contents, differential, meaning, ordered, room, wide
+from pygpuhash._conformance import claims, concurrency, contents, differential, meaning, ordered, room, wide
 from pygpuhash._conformance.harness import CHECKS, Failure, Outcome, Target, run
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Failure",
     "Outcome",
     "Target",
+    "claims",
     "concurrency",
     "contents",
     "differential",

@@ -72,6 +72,7 @@ class CountedMemory:
 @check("insert")
 def memory_is_given_back(target: Target) -> None:
     """A memory resource gets back what it gave, through growth, shrinking and closing; nbytes tells what is held."""
+    target.honours("memory")
     if "cpu" not in target.kinds:
         raise Skipped("the memory resource of this check has host memory, and the backend is not built for the CPU")
     target = replace(target, device="cpu")

@@ -89,7 +89,8 @@ class Target:
 
     `make` builds the tables: `Table`, or in tests of this suite a class with a planted fault. `fields` are merged into
     the arguments of every table: the options of a backend that has several shapes. `formats` are the dtypes of keys and
-    values (None: a set) that the backend takes, `kinds` the devices that it was built for.
+    values (None: a set) that the backend takes, `kinds` the devices that it was built for. `ignores`: of "memory" and
+    "seed" the arguments that a Python class does not claim to honour, by a trait of that name; a module honours both.
     """
 
     backend: str
@@ -101,6 +102,12 @@ class Target:
     make: Callable[..., Any] = Table
     formats: tuple[tuple[str, str | None], ...] = tuple(FORMATS)
     kinds: tuple[str, ...] = ("cpu", "cuda")
+    ignores: frozenset[str] = frozenset()
+
+    def honours(self, argument: str) -> None:
+        """Skip the check where the backend ignores the argument that it is about."""
+        if argument in self.ignores:
+            raise Skipped(f"the class does not have the trait {argument}")
 
     @property
     def pair(self) -> tuple[str, str | None]:

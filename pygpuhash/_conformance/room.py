@@ -287,6 +287,7 @@ def stats_of_the_c_abi(target: Target) -> None:
 @check("insert")
 def seeds(target: Target) -> None:
     """A seed is kept and repeats a table; another seed gives another one; without a seed, tables differ."""
+    target.honours("seed")
     key, value = target.pair
     keys = unique_keys(target.rng(), 3000, key)
 
@@ -377,6 +378,7 @@ class LimitedMemory(CountedMemory):
 @check("insert", "grow")
 def growth_without_memory(target: Target) -> None:
     """A table that cannot get memory to grow says so, keeps what it has, and goes on growing when there is memory."""
+    target.honours("memory")
     if "cpu" not in target.kinds:
         raise Skipped("the memory resource of this check has host memory, and the backend is not built for the CPU")
     target = replace(target, device="cpu")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, run
+from .conftest import ROOT, STRICT, must, require, run
 
 PLUGINS = sorted(p.parent.name for p in (ROOT / "plugins").glob("*/plugin.cpp"))
 BACKENDS = ["toy", *PLUGINS]
@@ -38,6 +38,23 @@ def test_strict_c11_program_uses_a_table(program, backends, backend):
 @pytest.mark.parametrize("backend", PLUGINS)
 def test_installed_backend_is_found_by_name(program, backend):
     assert " 0 failed" in passes(program("use_table"), backend)
+
+
+def test_the_program_of_the_readme(prefix, tmp_path):
+    text = (ROOT / "README.md").read_text().partition("```c\n")[2].partition("```")[0]
+    source, binary = tmp_path / "numbers.c", tmp_path / "numbers"
+    source.write_text(text)
+    must("cc", *STRICT, source, "-o", binary, *prefix.flags("--cflags", "--libs"), f"-Wl,-rpath,{prefix.libdir}")
+    assert passes(binary) == "4: found 40\n5: absent 0\n"
+
+
+@pytest.mark.parametrize("how", [[], ["-DGPUHASH_EXPECTED", "-fno-exceptions"]])
+def test_a_program_in_cpp_uses_tables(prefix, tmp_path, how):
+    binary = tmp_path / "table"
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", *how]
+    link = [*prefix.flags("--cflags", "--libs"), f"-Wl,-rpath,{prefix.libdir}"]
+    must(require("c++"), *flags, ROOT / "tests" / "abi" / "programs" / "table.cpp", "-o", binary, *link)
+    assert passes(binary) == "0 failed\n"
 
 
 def test_words_are_counted_by_an_index_of_columns(program, tmp_path):

@@ -66,6 +66,7 @@ def test_versions_agree(prefix):
     assert meson
     assert meson.group(1) == version
     assert prefix.flags("--modversion") == [version]
+    assert re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == version
     assert "version" in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dynamic"]
 
 

@@ -623,7 +623,7 @@ def test_sizes_and_versions_of_devices(run, monkeypatch):
 def test_which_backends_are_run(capsys, monkeypatch):
     states = ("usable", "not loaded", "ambiguous", "broken")
     rows = [cli.registry.Backend(state.replace(" ", "_"), state=state, error="why") for state in states]
-    monkeypatch.setattr(cli.registry, "backends", lambda: rows)
+    monkeypatch.setattr(cli.probe, "backends", lambda: rows)
     assert cli._backend_names(None) == ["usable", "not_loaded", "ambiguous"]
     assert capsys.readouterr().err == "pygpuhash: backend broken is left out: why\n"
 
@@ -636,7 +636,7 @@ def test_a_command_that_is_ended(monkeypatch, error, status):
     said = io.StringIO()
     said.close = lambda: None
     monkeypatch.setattr(sys, "stderr", said)
-    monkeypatch.setattr(cli.registry, "backends", ends)
+    monkeypatch.setattr(cli.probe, "backends", ends)
     assert cli.main(["backends"]) == status
     assert said.getvalue() == ("pygpuhash: interrupted\n" if status else "")
 

@@ -2,9 +2,11 @@
 
 import ctypes
 import gc
+import importlib.machinery
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -86,14 +88,91 @@ def test_the_real_classes_have_what_the_fake_has():
         assert hasattr(driver, name), name
 
 
-def test_packages_that_are_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cuda.core", None)
-    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", None)
-    for function, package in ((_cuda.core, "cuda-core"), (_cuda.driver, "cuda-bindings")):
+@pytest.fixture
+def no_packages(monkeypatch):
+    """Neither of the packages is installed."""
+    for name in ("cuda.core", "cuda.bindings", "cuda.bindings.driver"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for function in (_cuda.core, _cuda.driver):
         function.cache_clear()
-        with pytest.raises(gh.DeviceError, match=f"pip install '{package}"):
-            function()
+    yield
+    for function in (_cuda.core, _cuda.driver):
         function.cache_clear()
+
+
+def pretend_gpu(monkeypatch, driver_version=12090):
+    """A GPU that every backend can use, with this version of the driver."""
+    count, info = _core.device_count, _core.device_info
+    monkeypatch.setattr(_core, "device_count", lambda kind: (1, None) if kind == _core.CUDA else count(kind))
+    monkeypatch.setattr(
+        _core, "device_info", lambda *of: {"driver_version": driver_version} if of == (_core.CUDA, 0) else info(*of)
+    )
+    monkeypatch.setattr(_core, "backend_probe", lambda name, kind, ordinal: None)
+
+
+@pytest.mark.parametrize(
+    ("driver_version", "extra"), [(12090, "cuda12"), (13000, "cuda13"), (11080, "cuda"), (14010, "cuda")]
+)
+def test_a_table_on_a_gpu_without_the_packages_names_the_extra(no_packages, monkeypatch, driver_version, extra):
+    pretend_gpu(monkeypatch, driver_version)
+    say = rf"a table on a GPU needs cuda-core \(.*\): pip install 'gpuhash\[{extra}\]'$"
+    for make in (lambda: gh.Table(device="cuda"), lambda: gh.SlabAllocator(device="cuda"), _cuda.core):
+        with pytest.raises(gh.DeviceError, match=say):
+            make()
+    with pytest.raises(gh.DeviceError, match="needs cuda-bindings"):
+        _cuda.driver()
+
+
+def test_the_device_auto_is_the_cpu_without_the_packages(no_packages, monkeypatch):
+    pretend_gpu(monkeypatch)
+    say = r"cuda:0 is left out.*: cuda-core and cuda-bindings are not installed: pip install 'gpuhash\[cuda12\]'"
+    with pytest.warns(RuntimeWarning, match=say), gh.Table("linear_probe") as table:
+        assert table.device == "cpu"
+
+
+def test_one_package_without_the_other(monkeypatch):
+    pretend_gpu(monkeypatch)
+    for name in ("cuda.core", "cuda.bindings"):
+        module = ModuleType(name)
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None)
+        monkeypatch.setitem(sys.modules, name, module)
+    assert _cuda.missing() is None
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    assert _cuda.missing() == "cuda-bindings is not installed: pip install 'gpuhash[cuda12]'"
+
+
+def test_packages_that_do_not_fit_each_other(monkeypatch, tmp_path):
+    """As cuda-core 1.0.0 says beside cuda-bindings 13.0.0."""
+    _cuda.core.cache_clear()
+    says = "cuda.bindings.cydriver does not export expected C function cuDevSmResourceSplit"
+    monkeypatch.setattr(_cuda, "_imported", lambda name: (_ for _ in ()).throw(ImportError(says)))
+    with pytest.raises(gh.DeviceError, match=rf"cannot be imported \({says}\).*pip install -U 'gpuhash\[cuda\]'"):
+        _cuda.core()
+    lacks = ModuleNotFoundError("No module named 'cuda.bindings.cynvvm'", name="cuda.bindings.cynvvm")
+    monkeypatch.setattr(_cuda, "_imported", lambda name: (_ for _ in ()).throw(lacks))
+    with pytest.raises(gh.DeviceError, match="cuda-core cannot be imported"):
+        _cuda.core()
+    _cuda.core.cache_clear()
+
+
+def test_what_is_installed_without_being_asked_for():
+    """numpy alone, so that every version of other packages fits beside."""
+    file = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    if not file.exists():
+        pytest.skip("the sources are not here")
+    project = tomllib.loads(file.read_text())["project"]
+    assert [requirement.partition(">")[0] for requirement in project["dependencies"]] == ["numpy"]
+    requirement_of = pytest.importorskip("packaging.requirements").Requirement
+    taken = {
+        "cuda": {"12.8.0": False, "12.9.0": True, "12.9.4": True, "13.0.0": True, "13.5.0": True},
+        "cuda12": {"12.9.4": True, "13.0.0": False},
+        "cuda13": {"12.9.10": False, "13.0.0": True, "14.0.0": False},
+    }
+    for extra, answers in taken.items():
+        found = {r.name: r.specifier for r in map(requirement_of, project["optional-dependencies"][extra])}
+        assert set(found) == {"cuda-core", "cuda-bindings"}
+        assert {v: found["cuda-bindings"].contains(v) for v in answers} == answers
+    assert set(project["optional-dependencies"]["cuda"]) <= set(project["optional-dependencies"]["test"])
 
 
 # As the real ones, cuda.core puts another module in its place before that one is complete.
@@ -135,7 +214,10 @@ def test_the_versions_are_told(monkeypatch):
         gh.show_config("dict")["cuda-python"],
     )
     monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(_core, "device_count", lambda kind: (0, None))
     assert gh.show_config("dict")["cuda-python"] == "no cuda-core, no cuda-bindings"
+    pretend_gpu(monkeypatch)
+    assert gh.show_config("dict")["cuda-python"] == "no cuda-core, no cuda-bindings: pip install 'gpuhash[cuda12]'"
 
 
 def test_no_driver_is_called_by_hand():

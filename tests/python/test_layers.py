@@ -16,7 +16,7 @@ PACKAGE = SOURCES / "pygpuhash"
 # From the lowest one up. A module imports modules of lower layers, and of its own those that do not import it in turn.
 # A name that ends in a dot stands for all modules of a folder.
 LAYERS = {
-    "words": "gpuhash errors _arguments _typing _tensors identifiers plugins",
+    "words": "gpuhash errors _arguments _typing _tensors identifiers manifest plugins",
     "columns": "columns columns._buffers columns._direct columns._objects columns._utf8 columns.arrow columns.column"
     " columns.flat columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading columns.structs",
     "elements": "_numbers _records _arrays",
@@ -26,7 +26,7 @@ LAYERS = {
     "tables": "_ordered table slab",
     "verbs": "_table_verbs _number_verbs _keywords verbs hashing index text_table",
     "package": "__init__",
-    "programs": "keyfile workload compare report _conformance. conformance cli __main__",
+    "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore cli __main__",
 }
 
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")

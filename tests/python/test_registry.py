@@ -94,6 +94,9 @@ def test_a_function_returns_the_path_of_a_module(distribution):
         ("def Backend(): return 'relative.so'", "'relative.so', which is not an absolute path"),
         ("def Backend(): return '/no/such/gpuhash_x.so'", "/no/such/gpuhash_x.so"),
         ("def Backend(): 1 / 0", "could not say where it is: ZeroDivisionError"),
+        ("raise SystemExit(3)", "could not be imported: SystemExit: 3"),
+        ("def Backend(): raise SystemExit('bye')", "could not say where it is: SystemExit: bye"),
+        ("class Odd(BaseException): pass\nraise Odd('odd')", "could not be imported: Odd: odd"),
         ("import pygpuhash\nclass Backend(pygpuhash.Table): pass", "is a subclass of pygpuhash.Table"),
         (f"def Backend(): return {__file__!r}", "test_registry.py"),
     ],
@@ -109,6 +112,24 @@ def test_a_broken_plugin_fails_only_when_asked_for(distribution, source, words):
         gh.Table("broken")
     assert words in str(caught.value)
     assert isinstance(caught.value, ImportError)
+
+
+@pytest.mark.parametrize("source", ["raise KeyboardInterrupt", "def Backend(): raise KeyboardInterrupt"])
+def test_ctrl_c_is_no_fault_of_a_plugin(distribution, source):
+    distribution("fake-broken", "broken", source)
+    for call in (gh.backends, lambda: gh.Table("broken")):
+        with pytest.raises(KeyboardInterrupt):
+            call()
+
+
+def test_the_command_line_survives_entry_points(distribution, capsys):
+    distribution("fake-exits", "exits", "raise SystemExit(3)")
+    distribution("fake-dies", "dies", "import os\nos.abort()")
+    assert cli.main(["backends"]) == 0
+    said = capsys.readouterr().out
+    assert "exits of fake-exits: broken: backend 'exits' of distribution 'fake-exits' could not be imported" in said
+    assert "dies of fake-dies: broken: loading it ended the process with SIGABRT" in said
+    assert "linear_probe 0.1.0 of gpuhash: usable" in said
 
 
 def test_a_function_is_asked_for_its_path_once(distribution):
@@ -427,6 +448,34 @@ def test_a_class_may_pass_calls_on(distribution, capsys):
     distribution("fake-class", "shiny", source)
     assert cli.main(["conformance", "shiny", "--quick", "--check", "widths", "--check", "execute-distinct"]) == 0
     assert "2 passed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("honours", [(), ("memory",), ("memory", "seed")])
+def test_a_class_says_which_arguments_it_honours(distribution, capsys, honours):
+    source = f"""
+        import pygpuhash
+        class Backend:
+            traits = ("insert", "grow", "accumulate", "flush", *{honours})
+            def __init__(self, *, memory=None, seed=None, **arguments):
+                kept = {{"memory": memory, "seed": seed}}
+                self.table = pygpuhash.Table(
+                    "linear_probe", **arguments, **{{name: kept[name] for name in {honours}}}
+                )
+            def __getattr__(self, name):
+                return getattr(self.table, name)
+            def __len__(self):
+                return len(self.table)
+            def __contains__(self, key):
+                return key in self.table
+    """
+    distribution("fake-class", "shiny", source)
+    checks = ["memory-is-given-back", "growth-without-memory", "seeds"]
+    assert cli.main(["conformance", "shiny", "--quick", *(f"--check={name}" for name in checks)]) == 0
+    said = capsys.readouterr().out
+    for name, argument in zip(checks, ("memory", "memory", "seed"), strict=True):
+        line = next(line for line in said.splitlines() if line.strip().startswith(name))
+        assert ("pass" in line) == (argument in honours), line
+        assert (f"the class does not have the trait {argument}" in line) == (argument not in honours)
 
 
 def test_a_class_that_raises_does_not_end_a_comparison(distribution, capsys):

@@ -5,7 +5,7 @@
  *     gpuhash_config config = GPUHASH_CONFIG_INIT;
  *     config.backend = "linear_probe";
  *     config.key_bytes = config.value_bytes = 8;
- *     gpuhash_table *table;
+ *     gpuhash_table *table;                                      // NULL unless the next call answers GPUHASH_OK
  *     if (gpuhash_table_create(&config, &table, NULL) != GPUHASH_OK) ...
  *     gpuhash_insert(table, n, keys, values, NULL, NULL, NULL);
  *     gpuhash_find(table, n, keys, values, found, NULL, NULL);

@@ -41,6 +41,7 @@ static void *allocate(void *context, size_t bytes, size_t alignment, void *strea
   do {                                                                    \
     config = (gpuhash_config)GPUHASH_CONFIG_INIT;                         \
     config.backend = "toy";                                               \
+    table = (gpuhash_table *)1;                                           \
     change;                                                               \
     REFUSED(code, sentence, gpuhash_table_create(&config, &table, &err)); \
     EXPECT(table == NULL);                                                \

@@ -1,0 +1,215 @@
+"""`pygpuhash new-plugin`: what is written, what is refused, and (slow) that it works where only wheels are."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import cli, manifest, new_plugin, registry
+
+KINDS = list(new_plugin.KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written(tmp_path, capsys, kind):
+    folder = tmp_path / "somewhere" / "new"
+    assert cli.main(["new-plugin", str(folder), "--kind", kind, "--name", "my_probe"]) == 0
+    assert f"pip install {folder}" in capsys.readouterr().out
+    files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    assert not [path for path in (tmp_path / "somewhere").iterdir() if path != folder]
+    for name, text in files.items():
+        assert not re.search(r"@[A-Z]+@", name + text), name
+        if name.endswith(".py"):
+            ast.parse(text, name)
+    project = tomllib.loads(files["pyproject.toml"])
+    assert project["project"]["name"] == "gpuhash-my-probe"
+    assert project["project"]["dependencies"] == [f"gpuhash>={gh.__version__}"]
+    assert "numpy" not in str(project["build-system"]["requires"])
+    (target,) = project["project"]["entry-points"]["pygpuhash.backends"].values()
+    module, _, attribute = target.partition(":")
+    assert f"{'class' if kind == 'python' else 'def'} {attribute}" in files[f"src/{module}/__init__.py"]
+    assert {"tests/test_my_probe.py", ".github/workflows/ci.yml", "README.md", ".gitignore"} <= set(files)
+    json.loads(files["asv/asv.conf.json"])
+    if kind != "python":
+        said = tomllib.loads(files["src/manifest.toml"].replace("{devices}", '"cpu"'))
+        assert set(said) <= set(manifest.Manifest.__dataclass_fields__)
+        assert said["name"] == "my_probe"
+        assert set(said["traits"]) <= set(registry._core.TRAITS)
+    if kind == "kit":
+        assert {"layout.hpp", "ops.hpp", "plugin_host.cpp", "plugin_cuda.cu"} <= {Path(name).name for name in files}
+    if kind == "c":
+        assert '.name = "my_probe"' in files["src/my_probe.c"]
+        assert "toy" not in files["src/my_probe.c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("My", "must be an identifier of lower-case letters"),
+        ("3d", "must be an identifier"),
+        ("a-b", "must be an identifier"),
+        ("", "must be an identifier"),
+        ("class", "no keyword"),
+        ("a" * 49, "at most 48"),
+        ("a\n", "must be an identifier"),
+        ("hive", "name='hive' is taken by gpuhash: choose another"),
+    ],
+)
+def test_names_that_are_refused(tmp_path, capsys, name, words):
+    assert cli.main(["new-plugin", str(tmp_path / "new"), "--kind", "kit", "--name", name]) == 2
+    said = capsys.readouterr()
+    assert words in said.err
+    assert said.out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_that_are_refused(tmp_path, capsys):
+    full, file, link = tmp_path / "full", tmp_path / "file", tmp_path / "link"
+    full.mkdir()
+    (full / "mine").write_text("mine")
+    file.write_text("mine")
+    link.symlink_to(tmp_path / "nowhere")
+    before = sorted(tmp_path.rglob("*"))
+    for folder, words in (
+        (full, f"'{full}' is not empty: name a new folder"),
+        (file, f"'{file}' is no folder: name a new one"),
+        (link, f"'{link}' is no folder"),
+        (file / "below", f"'{file / 'below'}' cannot be written: "),
+    ):
+        assert cli.main(["new-plugin", str(folder), "--kind", "c", "--name", "mine"]) == 2
+        assert words in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+    with pytest.raises(gh.InvalidArgument, match="kind='rust' is not known: choose of kit, c, python"):
+        new_plugin.write(tmp_path / "new", "rust", "mine")
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "new").mkdir()
+    files = new_plugin.write(tmp_path / "new", "python", "mine")
+    assert all((tmp_path / "new" / file).is_file() for file in files)
+
+
+def test_nothing_is_left_half_written(tmp_path, monkeypatch):
+    written = []
+    write = Path.write_text
+
+    def fails(path, text, **how):
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        return write(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", fails)
+    with pytest.raises(gh.InvalidArgument, match="cannot be written: No space left on device"):
+        new_plugin.write(tmp_path / "new", "kit", "mine")
+    assert not list(tmp_path.iterdir())
+
+
+# ---- built and installed ---------------------------------------------------------------------------------------------
+
+
+def must(*command, **more):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **more)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """An environment to use the wheel of gpuhash in, and one to build plugins in, with that wheel and without numpy."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "setup.py").exists():
+        pytest.skip("the sources are not here")
+    given = os.environ.get("GPUHASH_WHEEL")
+    top = tmp_path_factory.mktemp("released")
+    if not given:
+        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+        must(*pip, "--wheel-dir", top, root, env={**os.environ, "GPUHASH_CUDA": "off"})
+    wheel = given or next(top.glob("gpuhash-*.whl"))
+    for name, packages in (("build", ["setuptools>=77"]), ("use", ["numpy", "pytest", "hypothesis"])):
+        must(sys.executable, "-m", "venv", top / name)
+        pip = [top / name / "bin" / "python", "-m", "pip", "install", "--quiet"]
+        must(*pip, *packages)
+        must(*pip, "--no-deps", wheel)
+    return top
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):
+    if kind != "python" and not shutil.which("g++" if kind == "kit" else "cc"):
+        pytest.skip("no compiler is installed")
+    build, use = released / "build" / "bin" / "python", released / "use" / "bin" / "python"
+    name = f"made_{kind}"
+    folder = tmp_path / "new"
+    environment = {**os.environ, "GPUHASH_CUDA": "off"}
+    must(use, "-P", "-m", "pygpuhash", "new-plugin", folder, "--kind", kind, "--name", name, cwd=tmp_path)
+    assert subprocess.run([build, "-c", "import numpy"], capture_output=True).returncode != 0
+    pip = [build, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path]
+    must(*pip, folder, env=environment)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert re.fullmatch(
+        rf"gpuhash_made_{kind}-0\.1\.0-py3-none-{'any' if kind == 'python' else 'linux_.*'}\.whl", wheel.name
+    )
+    inside = zipfile.ZipFile(wheel).namelist()
+    modules = [file for file in inside if file.endswith(".so")]
+    assert modules == ([] if kind == "python" else [f"gpuhash_{name}/gpuhash_{name}.so"])
+    must(use, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
+    must(use, "-P", "-m", "pytest", "-q", folder / "tests", cwd=tmp_path)
+    compared = must(use, "-P", "-m", "pygpuhash", "compare", "--n", "20000", "--backend", name, cwd=tmp_path)
+    assert re.search(rf"{name} +cpu .*yes", compared)
+    listed = json.loads(must(use, "-P", "-m", "pygpuhash", "backends", "--json", cwd=tmp_path))
+    (row,) = (row for row in listed if row["name"] == name)
+    assert (row["state"], row["version"], row["distribution"]) == ("usable", "0.1.0", f"gpuhash-made-{kind}")
+    must(use, "-m", "pip", "uninstall", "--quiet", "-y", f"gpuhash-made-{kind}")
+
+
+# ---- explored --------------------------------------------------------------------------------------------------------
+
+# What a generated ops.hpp says, what a mistake makes of it, and what the explorer says then.
+MISTAKES = [
+    ("const bool retry = writing && !won,", "const bool retry = false && !won,", "not linearizable"),
+    ("spot = tile.choose(revives, dead, spot);", "revives = false;", "I3: "),
+    ("ended = ends || kd == nop,", "ended = ends || kd == nop || kd == find,", "not linearizable"),
+]
+
+
+@pytest.mark.slow
+def test_the_explorer_finds_a_mistake_in_a_generated_plugin(tmp_path):
+    if not shutil.which("g++"):
+        pytest.skip("g++ is not installed")
+    new_plugin.write(tmp_path / "new", "kit", "made")
+    source = tmp_path / "new" / "src" / "ops.hpp"
+    text = source.read_text()
+    explore = [sys.executable, "-P", "-m", "pygpuhash", "explore", source.with_name("plugin_sim.cpp"), "made"]
+    explore += ["--programs", "pairs", "--format", "pair32", "--memory", "sc"]
+    assert " 0 violations" in must(*explore)
+    for right, wrong, sentence in MISTAKES:
+        assert text.count(right) == 1
+        source.write_text(text.replace(right, wrong))
+        done = subprocess.run([str(part) for part in explore], capture_output=True, text=True)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert sentence in done.stdout
+        assert "replay: made/pair32/r2/sc/" in done.stdout
+
+
+def test_sources_that_cannot_be_explored(tmp_path, capfd, monkeypatch):
+    assert cli.main(["explore", str(tmp_path / "none.cpp")]) == 2
+    assert "none.cpp' is no file: pass the plugin_sim.cpp of a structure" in capfd.readouterr().err
+    source = tmp_path / "plugin_sim.cpp"
+    source.write_text("#error not yet\n")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert cli.main(["explore", str(source), "made", "--quick"]) == 2
+    assert "there is no C++ compiler 'no-such-compiler': install g++, or name one in CXX" in capfd.readouterr().err
+    monkeypatch.setenv("CXX", "false")
+    assert cli.main(["explore", str(source), "made", "--quick"]) == 2
+    assert f"'{source}' does not compile" in capfd.readouterr().err
