@@ -76,7 +76,7 @@ constexpr row rows[] = {
     // nearly empty
     {"fewer elements into an empty table", in_place, slots(into_empty(of(insert, 8 * million)), 16 * million),
      if_distinct},
-    {"one for every other slot is needed then", in_place, into_empty(of(insert, 8 * million)), 0},
+    {"one for every other slot is needed then", in_place, slots(into_empty(of(insert, 8 * million)), 24 * million), 0},
     {"one element less", in_place, slots(into_empty(of(insert, 8 * million - 1)), 8 * million), 0},
     {"one slot in 32 is nearly empty", in_place, slots(added(of(insert, 8 * million), 512 * 1024), 16 * million),
      if_distinct},
