@@ -74,10 +74,12 @@ constexpr row rows[] = {
     {"which it has", in_place, with_statuses(into_empty(of(insert, 16 * million))), if_distinct},
     {"an assignment may have statuses", in_place, with_statuses(of(assign, 16 * million)), if_distinct | if_skewed},
     // nearly empty
-    {"fewer elements into an empty table", in_place, slots(into_empty(of(insert, 8 * million)), 16 * million), if_distinct},
-    {"one for every other slot is needed then", in_place, into_empty(of(insert, 8 * million)), 0},
+    {"fewer elements into an empty table", in_place, slots(into_empty(of(insert, 8 * million)), 16 * million),
+     if_distinct},
+    {"one for every other slot is needed then", in_place, slots(into_empty(of(insert, 8 * million)), 24 * million), 0},
     {"one element less", in_place, slots(into_empty(of(insert, 8 * million - 1)), 8 * million), 0},
-    {"one slot in 32 is nearly empty", in_place, slots(added(of(insert, 8 * million), 512 * 1024), 16 * million), if_distinct},
+    {"one slot in 32 is nearly empty", in_place, slots(added(of(insert, 8 * million), 512 * 1024), 16 * million),
+     if_distinct},
     {"and one more is not", in_place, slots(added(of(insert, 8 * million), 512 * 1024 + 1), 16 * million), 0},
     // skewed keys: from 2^21 elements on, one for every 16 slots
     {"a small assignment, if it is skewed", in_place, slots(of(assign, 2 * million), 32 * million), if_skewed},
@@ -98,7 +100,8 @@ constexpr row rows[] = {
      always | if_distinct},
     {"only where keys repeat", repeating, with_statuses(of(accumulate, 16 * million)), if_repeating},
     {"without statuses whatever its keys", repeating, of(accumulate, 16 * million), always | if_distinct},
-    {"and into an empty table", repeating, into_empty(with_statuses(of(accumulate, 16 * million))), always | if_distinct},
+    {"and into an empty table", repeating, into_empty(with_statuses(of(accumulate, 16 * million))),
+     always | if_distinct},
     // no more than that
     {"an erase is not", in_place, of(erase, 64 * million), 0},
     {"an erase that is asked for is", in_place, always_divided(of(erase, 1)), always},

@@ -20,7 +20,8 @@ GH_FN void load_slots(Words& to, bool fresh, const typename F::word* from) {
 // Slots 0 .. size - 1 of the table's array `from`. All lanes of a warp call each(i, some, words) for slots i .. i +
 // wide_words - 1, those with `some` for slots that are there.
 template <class F, u32 Threads, class Each>
-GH_FN void copy_to_block(typename F::word* slots, const typename F::word* from, u32 size, bool fresh, Each each) {
+GH_FN void copy_to_block(typename F::word* slots, const typename F::word* from, u32 size, bool fresh,
+                         const Each& each) {
   constexpr u32 wide = wide_words<F>, at_once = loads_at_once;
   for (u32 first = 0; first < size; first += at_once * Threads * wide) {
     lane_words<typename F::word, int(wide), false> some[at_once];

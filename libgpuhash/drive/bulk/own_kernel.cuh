@@ -22,23 +22,26 @@ class own_partition {
   using F = Format;
   using table = Table;
 
-  GH_FN void run(totals* sum) {
+  // The block is a copy of its own here: through `this` the compiler takes more registers.
+  GH_FN static void run(Self block, totals* sum) {
+    const bulk_work<F>& w = block.w;
     const u32 n = count_of(w.partition.n + blockIdx.x, w.partition_room);
     if (n == 0) return;  // the whole block
-    self().load();
+    block.load();
     constexpr u32 at_once = Self::window_each * own_threads;
     for (u32 from = 0; from < n; from += at_once) {
       const u32 many = n - from < at_once ? n - from : at_once;
       const u64 first = u64(blockIdx.x) * w.partition_room + from;
       const window these{w.partition.word + first, w.partition.at ? w.partition.at + first : nullptr, many};
       if constexpr (adds)
-        self().add(these, from + many < n);
+        block.add(these, from + many < n);
       else
-        self().erase_all_of(these);
+        block.erase_all_of(these);
     }
     __syncthreads();
-    self().store();
-    add_sums(sum, q.batch_sum, warp_sum(done.live), warp_sum(done.used), warp_sum(int(done.good)), 0, 0);
+    block.store();
+    add_sums(sum, block.q.batch_sum, warp_sum(block.done.live), warp_sum(block.done.used),
+             warp_sum(int(block.done.good)), 0, 0);
   }
 
  protected:
@@ -86,7 +89,7 @@ class own_partition {
   // Calls take(element, number) for each element of the window. Returns a bit for each of this thread's for which it
   // was false.
   template <class Take>
-  GH_FN u32 take_each(const window& these, Take take) {
+  GH_FN u32 take_each(const window& these, const Take& take) {
     constexpr u32 at_once = loads_at_once;
     u32 left = 0;
     for (u32 from = 0, turn = 0; from < these.many; from += at_once * own_threads, turn += at_once) {
@@ -115,9 +118,6 @@ class own_partition {
   const joiner j;
   word* const slots;
   done_here done;
-
- private:
-  GH_FN Self& self() { return *static_cast<Self*>(this); }
 };
 
 template <class Block>
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(own_threads, Block::blocks)
   after_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   if (!w.found->divided) return;
-  Block(t, q, w, memory).run(sum);
+  Block::run(Block(t, q, w, memory), sum);
 }
 
 // What such a structure says of its partitions, in part.
