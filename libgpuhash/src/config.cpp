@@ -132,7 +132,8 @@ gpuhash_status read_config(const gpuhash_config* from, gpuhash_config& config, g
 
 gpuhash_status check_trait(const backend& b, uint64_t trait, const char* operation, gpuhash_error* err) {
   if ((b.api.traits & trait) != 0) return GPUHASH_OK;
-  constexpr const char* names[] = {"INSERT", "ACCUMULATE", "MULTI", "ORDERED", "GROW", "WIDE", "FLUSH"};
+  constexpr const char* names[] = {"INSERT", "ACCUMULATE", "MULTI", "ORDERED", "GROW", "WIDE", "FLUSH", "ANSWERS"};
+  static_assert(sizeof names / sizeof *names == std::countr_zero(unsigned{GPUHASH_TRAIT_ANSWERS}) + 1);
   return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have %s: choose one with the trait %s", b.name.c_str(),
               operation, names[std::countr_zero(trait)]);
 }

@@ -309,7 +309,7 @@ MUTANTS = [
     Mutant("assigned-and-lost", DRIVE, "if (first != me && kd == assign) value[first] = v;", ";"),
     Mutant("follower-of-failed", DRIVE, "said > yes || kd == find ? said : u32(no)", "kd == find ? said : u32(no)"),
     Mutant("follower-says-yes", DRIVE, "said > yes || kd == find ? said : u32(no)", "said"),
-    Mutant("follower-finds-nothing", DRIVE, "if (kd == find) res.value = value[first];", ";"),
+    Mutant("follower-finds-nothing", DRIVE, "if (same) res.value = value[first];", ";"),
     Mutant(
         "follower-early",
         DRIVE,

@@ -208,8 +208,9 @@ static void batches(void) {
     EXPECT(counts.yes == 0 && counts.failed == 0);
   }
   REFUSED(INVALID, "batch is NULL", gpuhash_run(toy, NULL, &err));
-  BAD_BATCH(INVALID, "op is 0; operations of a batch are 1 to 9", toy, GPUHASH_OP_NOP, (void)0);
-  BAD_BATCH(INVALID, "op is 10", toy, 10, (void)0);
+  BAD_BATCH(INVALID, "op is 0; operations of a batch are 1 to 11", toy, GPUHASH_OP_NOP, (void)0);
+  BAD_BATCH(INVALID, "op is 12", toy, 12, (void)0);
+  BAD_BATCH(GPUHASH_UNSUPPORTED, "does not have pop: choose one with the trait ANSWERS", toy, GPUHASH_OP_POP, (void)0);
   BAD_BATCH(GPUHASH_UNSUPPORTED, "backend 'toy' does not have insert_multi: choose one with the trait MULTI", toy,
             GPUHASH_OP_INSERT_MULTI, (void)0);
   BAD_BATCH(GPUHASH_UNSUPPORTED, "backend 'toy' does not have erase_all", toy, GPUHASH_OP_ERASE_ALL, (void)0);
