@@ -32,8 +32,8 @@ from .harness.keys import random_keys
 
 ROOT = Path(__file__).resolve().parents[1]
 N = 1000
-# Shares of the limit, by how much equal builds differ: batches by .1 % at most; of the 1,700 instructions of a call with
-# one key up to 15 depend on addresses; verbs draw seeds.
+# Shares of the limit, by how much equal builds differ: batches by .1 % at most; of the 1,700 instructions of a call
+# with one key up to 15 depend on addresses; verbs draw seeds.
 OF_BATCHES, OF_CALLS, OF_VERBS = 0.3, 2.0, 1.0
 VERY_FULL = {"hive": 0.97, "linear_probe": 0.95}  # where keys seldom find room at home
 Counts = dict[str, int]
