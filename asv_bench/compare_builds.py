@@ -26,7 +26,7 @@ from .harness.builds import BadBuild, Build, common_backends
 from .harness.courses import ROUNDS, Course, Wrong, all_courses
 
 Ratios = dict[str, list[float]]
-BLOCKS, MORE_BLOCKS = 6, 15
+BLOCKS, MORE_BLOCKS = 6, 9
 
 
 def interval(ratios: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:

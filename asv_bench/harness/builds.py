@@ -160,9 +160,9 @@ class Build:
         function.argtypes, function.restype = [c_void_p], None
         function(handle)
 
-    def table(self, backend: str, widths: tuple[int, int], capacity: int) -> BuildTable:
-        """A table of this build for one thread."""
-        return BuildTable(self, backend, widths, capacity)
+    def table(self, backend: str, widths: tuple[int, int], capacity: int, load: float = 0) -> BuildTable:
+        """A table of this build for one thread, that so many keys fill to this load (0: the structure's own)."""
+        return BuildTable(self, backend, widths, capacity, load)
 
     def index(self, column: Column) -> BuildIndex:
         """An index of this build for one thread, of the type of a column."""
@@ -186,7 +186,7 @@ class Call:
 class BuildTable:
     """A table of a build. Its batches are numpy arrays."""
 
-    def __init__(self, build: Build, backend: str, widths: tuple[int, int], capacity: int) -> None:
+    def __init__(self, build: Build, backend: str, widths: tuple[int, int], capacity: int, load: float) -> None:
         self.build, handle = build, c_void_p()
         config = Config(
             struct_size=ctypes.sizeof(Config),
@@ -194,6 +194,7 @@ class BuildTable:
             key_bytes=widths[0],
             value_bytes=widths[1],
             capacity=capacity,
+            max_load_factor=load,
             seed=1,
             threads=1,
         )

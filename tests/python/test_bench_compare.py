@@ -212,6 +212,7 @@ def test_programs_are_right(two):
     """All of them, counted by nothing; every name once."""
     programs = [*instructions.of_table(two[0], "hive"), *instructions.of_package(gh)]
     programs += [instructions.of_index(two[0], kind) for kind in ("numbers", "text")]
+    programs += [instructions.of_full_table(two[0], backend) for backend in ("hive", "linear_probe")]
     counted = []
 
     def of_the_abi(name, function, times, arguments):
@@ -221,7 +222,7 @@ def test_programs_are_right(two):
     switch = SimpleNamespace(begin=lambda: None, end=counted.append, counted=of_the_abi)
     for program in programs:
         program.run(switch)
-    assert len(set(counted)) == len(counted) == 20
+    assert len(set(counted)) == len(counted) == 22
     for wrong in (instructions.Program("one", lambda: False), instructions.Program("one", lambda: True, lambda: False)):
         with pytest.raises(builds.BadBuild, match="one: the result is wrong"):
             wrong.run(switch)
@@ -235,6 +236,8 @@ def test_counts_are_read(tmp_path):
     counts = {"one": 1000, "two": 1000}, {"one": 1010, "two": 1011}
     slower = instructions.compare(*counts, {"one": (0.01, ""), "two": (0.01, "")})
     assert slower == ["two"]
+    names = ("hive find, 1 key", "hive find, 1000 keys", "hive insert, 1000 keys, nearly full", "unique, 1000 elements")
+    assert list(map(instructions.share_of_limit, names)) == [2, 0.3, 0.3, 1]
     assert "1.0110  MORE" in instructions.table(*counts, slower)
 
 

@@ -70,6 +70,19 @@ def test_a_report_says_how_many_keys(results):
     assert json.loads(path.read_text())["results"]["gpu_tables.FindHit.track_ns_per_key"][1][1] == ["'2^27'"]
 
 
+def test_what_asv_is_told_of_a_machine(tmp_path, monkeypatch):
+    """All facts, as they are in results/ if the machine is there; other machines stay."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("amd-milan-2", "another"):
+        assert history.main(["machine", name]) == 0
+    told = json.loads((tmp_path / ".asv-machine.json").read_text())
+    assert set(told) == {"version", "amd-milan-2", "another"}
+    known = json.loads((history.RESULTS / "amd-milan-2" / "machine.json").read_text())
+    assert told["amd-milan-2"] == {key: known[key] for key in history.FACTS}
+    assert set(told["another"]) == set(history.FACTS)
+    assert all(told["another"].values())
+
+
 def test_a_broken_file_is_named_and_left_out(results, capsys):
     (results / "here" / "broken.json").write_text("{")
     (results / "here" / "other.json").write_text("[1]")
