@@ -231,7 +231,7 @@ class basic_table {
   result<void> flush() { return done([&](auto* e) { return gpuhash_flush(table_, stream_, e); }); }
   /// Test the structure's invariants; code::corrupt names the first one that is broken.
   result<void> check() const { return done([&](auto* e) { return gpuhash_check(table_, e); }); }
-  /// All keys and values, of a table on the CPU that nobody adds to meanwhile.
+  /// All keys and values, of a table on the CPU that no thread adds to meanwhile.
   result<std::pair<std::vector<Key>, std::vector<stored>>> pairs() const {
     using all = std::pair<std::vector<Key>, std::vector<stored>>;
     gpuhash_error e = detail::fresh_error();
