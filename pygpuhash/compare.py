@@ -191,7 +191,7 @@ def run_backend(
         result.error = str(error) or type(error).__name__
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # whatever a stranger's class may raise must not end the run of the others
+    except BaseException as error:  # whatever a third-party class may raise must not end the run of the others
         if not isinstance(registry.resolve(name), type):
             raise
         result.error = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The backends, each stranger's loaded in a process of its own: one that crashes or hangs there takes nothing with it.
+"""The backends, third-party ones loaded in processes of their own: one that crashes or hangs takes nothing with it.
 
 A module is code, and so is the target of an entry point: what comes of loading it is seen by loading it. The command
 line tools do so here, in a child process with a time limit, which also asks the module about every device (a probe may
@@ -35,7 +35,7 @@ _AT_ONCE = 4
 
 
 def backends() -> list[Backend]:
-    """As `registry.backends()`, with everything loaded, and no stranger's code run in this process. Never raises."""
+    """As `registry.backends()`, with everything loaded, and no third-party code run in this process. Never raises."""
     found, rows = registry.candidates()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         children = {c.key: pool.submit(_row_by_child, c) for c in found if not c.trusted}
@@ -133,7 +133,7 @@ def main() -> None:
     said = {**dataclasses.asdict(row), "traits": sorted(row.traits), "options": [list(o) for o in row.options]}
     with open(write, "w") as pipe:
         json.dump(said, pipe)
-    os._exit(0)  # what a stranger's code does at the end is nothing that was asked for
+    os._exit(0)  # third-party code may do anything at the end of a process
 
 
 if __name__ == "__main__":

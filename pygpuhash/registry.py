@@ -321,7 +321,7 @@ def _announced_candidate(a: _Announced, announced: list[_Announced]) -> Candidat
             return _announced_row(a, holder(), rivals, load)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # whatever a stranger's code may raise
+        except BaseException as error:  # whatever third-party code may raise
             said = str(error) if isinstance(error, GpuHashError) else _said(error)
             return Backend(name, a.distribution, state="broken", error=said)
 

@@ -167,8 +167,7 @@ class basic_table {
     config.stream = o.stream;
     gpuhash_error e = detail::fresh_error();
     gpuhash_table* table = nullptr;
-    if (const gpuhash_status s = gpuhash_table_create(&config, &table, &e))
-      return detail::failure<basic_table>(s, e);
+    if (const gpuhash_status s = gpuhash_table_create(&config, &table, &e)) return detail::failure<basic_table>(s, e);
     return basic_table(table, o);
   }
 
@@ -223,15 +222,23 @@ class basic_table {
       return detail::failure<gpuhash_table_info>(s, e);
     return i;
   }
-  result<void> clear() { return done([&](auto* e) { return gpuhash_clear(table_, stream_, e); }); }
+  result<void> clear() {
+    return done([&](auto* e) { return gpuhash_clear(table_, stream_, e); });
+  }
   result<void> reserve(std::uint64_t keys) {
     return done([&](auto* e) { return gpuhash_reserve(table_, keys, stream_, e); });
   }
-  result<void> shrink() { return done([&](auto* e) { return gpuhash_shrink(table_, stream_, e); }); }
-  result<void> flush() { return done([&](auto* e) { return gpuhash_flush(table_, stream_, e); }); }
+  result<void> shrink() {
+    return done([&](auto* e) { return gpuhash_shrink(table_, stream_, e); });
+  }
+  result<void> flush() {
+    return done([&](auto* e) { return gpuhash_flush(table_, stream_, e); });
+  }
   /// Test the structure's invariants; code::corrupt names the first one that is broken.
-  result<void> check() const { return done([&](auto* e) { return gpuhash_check(table_, e); }); }
-  /// All keys and values, of a table on the CPU that nobody adds to meanwhile.
+  result<void> check() const {
+    return done([&](auto* e) { return gpuhash_check(table_, e); });
+  }
+  /// All keys and values, of a table on the CPU that no thread adds to meanwhile.
   result<std::pair<std::vector<Key>, std::vector<stored>>> pairs() const {
     using all = std::pair<std::vector<Key>, std::vector<stored>>;
     gpuhash_error e = detail::fresh_error();
