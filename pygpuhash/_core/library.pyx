@@ -64,7 +64,7 @@ def _operations():
 
 
 OPERATIONS = _operations()
-ADDING = frozenset([op for op, trait, facts in OPERATIONS.values() if "adds" in facts])
+ADDING = frozenset([op for op, _, facts in OPERATIONS.values() if "adds" in facts])
 
 
 def version():

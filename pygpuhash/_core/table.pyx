@@ -509,8 +509,8 @@ cdef class CoreTable(TableHandle):
     def pop(self, keys, *, out=None, found=None, stream=None):
         """Remove keys and give their values back (trait "answers").
 
-        Returns (values, found), as `find` does: values of `value_dtype`, 0 where a key was absent, None for a set; and a
-        bool mask: erased by this call. Of equal keys in one batch one is erased, and the others are absent.
+        Returns (values, found), as `find` does: values of `value_dtype`, 0 where a key was absent, None for a set; and
+        a bool mask: erased by this call. Of equal keys in one batch one is erased, and the others are absent.
         """
         cdef uint64_t key, value = 0
         cdef int yes
@@ -522,9 +522,9 @@ cdef class CoreTable(TableHandle):
     def find_or_insert(self, keys, values=None, *, out=None, inserted=None, stream=None):
         """Add the pairs whose key is absent, and look all keys up, both at one moment for each key (trait "answers").
 
-        `values` is one value per key, or a scalar; None for a set. Returns (values, inserted): the values that are in the
-        table then, None for a set; and a bool mask: inserted by this element. Of equal keys in one batch one is inserted,
-        and the others have its value. Raises `TableFull` as `insert` does.
+        `values` is one value per key, or a scalar; None for a set. Returns (values, inserted): the values that are in
+        the table then, None for a set; and a bool mask: inserted by this element. Of equal keys in one batch one is
+        inserted, and the others have its value. Raises `TableFull` as `insert` does.
         """
         cdef uint64_t key, value = 0, there = 0
         cdef int yes

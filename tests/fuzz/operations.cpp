@@ -177,15 +177,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
   if (gpuhash_table_create(&config, &s.t, &err) != GPUHASH_OK) wrong("%s", err.message);
   while (in.left) {
-    constexpr uint8_t ops[] = {GPUHASH_OP_INSERT,
-                               GPUHASH_OP_ASSIGN,
-                               GPUHASH_OP_ACCUMULATE,
-                               GPUHASH_OP_FIND,
-                               GPUHASH_OP_ERASE,
-                               GPUHASH_OP_EXECUTE,
-                               GPUHASH_OP_POP,
-                               GPUHASH_OP_FIND_OR_INSERT,
-                               0};
+    constexpr uint8_t ops[] = {GPUHASH_OP_INSERT, GPUHASH_OP_ASSIGN,         GPUHASH_OP_ACCUMULATE,
+                               GPUHASH_OP_FIND,   GPUHASH_OP_ERASE,          GPUHASH_OP_EXECUTE,
+                               GPUHASH_OP_POP,    GPUHASH_OP_FIND_OR_INSERT, 0};
     const uint8_t op = ops[in.byte() % sizeof(ops)];
     if (op)
       run_batch(s, in, op);

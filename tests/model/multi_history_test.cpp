@@ -131,8 +131,8 @@ static history draw(random_source& r, u32 n, bool counts) {
       if (pairs[i].born <= t && t < pairs[i].died) all.push_back(i);
     return all;
   };
-  static constexpr u32 kinds[] = {insert, assign, accumulate, find, erase,
-                                  insert_multi, insert_multi, erase_all, pop, find_or_insert};
+  static constexpr u32 kinds[] = {insert,       assign,       accumulate, find, erase,
+                                  insert_multi, insert_multi, erase_all,  pop,  find_or_insert};
   for (u32 i = 0; i < n; ++i) {
     const u32 now = 10 * i + 5;
     begin[i] = now - std::min(now, r.below(40)), finish[i] = now + r.below(40);

@@ -134,7 +134,7 @@ def test_a_refusal_costs_what_a_find_costs(backend, memory):
 
 @pytest.mark.usual_sizes("many short pieces take longer")
 def test_a_table_that_could_never_grow_refuses_as_fast(backend, memory):
-    """Of a batch far larger than the table: 11 buckets of slab_hash took all units of its heap, a hundred in a chain."""
+    """11 buckets of slab_hash took all units of its heap, a hundred in a chain, each searched for each element."""
     new = spread(0, 1_000_000)
     with make(backend, memory) as t:
         memory.refused = True

@@ -3,10 +3,10 @@
 
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/kit/ordered.hpp"
+#include "libgpuhash/tile/cuda_mem.cuh"
 #include "plugins/skiplist/check.hpp"
 #include "plugins/skiplist/dense.hpp"
 #include "plugins/skiplist/walk.hpp"
-#include "libgpuhash/tile/cuda_mem.cuh"
 #include "tests/warp/rounds.hpp"
 
 extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda();

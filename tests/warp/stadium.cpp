@@ -86,7 +86,12 @@ void add_lines(vector<shape>& to, const char* name, u32 key, u32 value) {
 
 void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_bits, u64 ordered_from,
               u32 window_shift = 8) {
-  to.push_back({name, key, value, {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert}, full, [=](u64 keys) {
+  to.push_back({name,
+                key,
+                value,
+                {insert, assign, accumulate, find, erase, count, mixed, pop, find_or_insert},
+                full,
+                [=](u64 keys) {
                   auto made = std::make_unique<stadium_store>(key, value, stadium_rows, log_bits, keys);
                   made->place_behind_bus(ordered_from, window_shift);
                   return made;
