@@ -100,6 +100,15 @@ def test_every_operation_goes_the_short_path(table, library):
     assert np.array_equal(short(lambda: table.execute(ops, keys, values))[0].array, got.array)
     assert short(lambda: table.erase(keys)).array.all()
     assert len(table) == 0
+    got, inserted = short(lambda: table.find_or_insert(keys, values))
+    assert np.array_equal(got.array, ~KEYS)
+    assert inserted.array.all()
+    got, popped = short(lambda: table.pop(keys, out=out, found=mask))
+    assert got is out
+    assert popped is mask
+    assert np.array_equal(out.array, ~KEYS)
+    assert mask.array.all()
+    assert len(table) == 0
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (4, 25), (2, 1, 50), (0,), (3, 0)])
