@@ -261,7 +261,7 @@ def check(site: Path, results: Path = RESULTS) -> list[str]:
 def tell_machine(name: str) -> None:
     """asv's own record of this machine, in the home folder."""
     about = RESULTS / name / "machine.json"
-    known = json.loads(about.read_text()) if about.exists() else facts(name)
+    known = facts(name) | (json.loads(about.read_text()) if about.exists() else {})
     own = Path.home() / ".asv-machine.json"
     machines = json.loads(own.read_text()) if own.exists() else {"version": 1}
     # `asv machine` itself leaves out what is as it would have guessed.

@@ -73,6 +73,12 @@ def test_a_report_says_how_many_keys(results):
 def test_what_asv_is_told_of_a_machine(tmp_path, monkeypatch):
     """All facts, as they are in results/ if the machine is there; other machines stay."""
     monkeypatch.setenv("HOME", str(tmp_path))
+    results = tmp_path / "results"
+    for name, text in (("amd-milan-2", None), ("another", '{"machine": "another", "ram": "1 GB"}')):
+        (results / name).mkdir(parents=True)
+        text = text or (history.RESULTS / name / "machine.json").read_text()
+        (results / name / "machine.json").write_text(text)
+    monkeypatch.setattr(history, "RESULTS", results)
     for name in ("amd-milan-2", "another"):
         assert history.main(["machine", name]) == 0
     told = json.loads((tmp_path / ".asv-machine.json").read_text())
@@ -80,6 +86,7 @@ def test_what_asv_is_told_of_a_machine(tmp_path, monkeypatch):
     known = json.loads((history.RESULTS / "amd-milan-2" / "machine.json").read_text())
     assert told["amd-milan-2"] == {key: known[key] for key in history.FACTS}
     assert set(told["another"]) == set(history.FACTS)
+    assert told["another"]["ram"] == "1 GB"
     assert all(told["another"].values())
 
 
