@@ -99,9 +99,18 @@ def pytest_sessionfinish(session):
 # Warnings are errors while tests are collected and run. What plugins say before and after that, of themselves, is not.
 
 
+# But for numpy 2.5's of times without a unit, NaT, too: a test that passes one makes one; and JAX's of each fork, in
+# whichever process some test has imported it.
+IGNORED = [
+    "ignore:The 'generic' unit for NumPy:DeprecationWarning",
+    "ignore:os.fork.. was called. os.fork.. is incompatible with multithreaded code, and JAX:RuntimeWarning",
+]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session):
-    session.config.addinivalue_line("filterwarnings", "error")
+    for line in ["error", *IGNORED]:
+        session.config.addinivalue_line("filterwarnings", line)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,7 +118,8 @@ def pytest_runtestloop(session):
     try:
         return (yield)
     finally:
-        session.config.getini("filterwarnings").remove("error")
+        for line in ["error", *IGNORED]:
+            session.config.getini("filterwarnings").remove(line)
 
 
 # ---- sections of the summary ----------------------------------------------------------------------------------------

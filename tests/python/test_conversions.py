@@ -162,7 +162,6 @@ def test_a_key_that_the_dtype_lacks_is_not_in_the_table():
 NOON = datetime.datetime(2024, 2, 29, 12)
 
 
-@pytest.mark.filterwarnings("ignore:The 'generic' unit:DeprecationWarning")  # of a NaT without unit, by numpy 2.5
 def test_times_of_python():
     with gh.Table(key_dtype="datetime64[s]", value_dtype="timedelta64[ms]", device="cpu") as table:
         table[NOON] = datetime.timedelta(seconds=1)

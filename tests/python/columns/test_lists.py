@@ -160,7 +160,6 @@ def test_the_type_of_a_list():
     assert type_of([np.timedelta64(1, "D"), np.timedelta64(1, "s")]) == "duration[s]"
 
 
-@pytest.mark.filterwarnings("ignore:The 'generic' unit:DeprecationWarning")  # of a NaT without unit, by numpy 2.5
 def test_times_of_several_units_do_not_wrap():
     column = read([np.datetime64("1600-01-01"), np.datetime64("2020-01-01", "ns")], "keys")
     assert str(kind(column)) == "timestamp[us]"
