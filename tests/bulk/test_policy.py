@@ -17,8 +17,7 @@ def test_situations(tmp_path):
         pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
     program = tmp_path / "policy_test"
     source = Path(__file__).with_name("policy_test.cpp")
-    subprocess.run(
-        [*compiler, "-std=c++20", "-Wall", "-Wextra", f"-I{ROOT}", str(source), "-o", str(program)], check=True
-    )
+    flags = ["-std=c++20", "-Wall", "-Wextra", f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}"]
+    subprocess.run([*compiler, *flags, str(source), "-o", str(program)], check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "")

@@ -7,7 +7,7 @@ LONGEST = 70
 
 # Those that were longer when the limit came. A function that has become shorter leaves the list.
 LONGER: dict[tuple[str, str], int] = {
-    ("libgpuhash/drive/cuda.cuh", "serve_batch"): 105,
+    ("libgpuhash/drive/cuda.cuh", "serve_batch"): 104,
     ("libgpuhash/drive/cuda_homes.cuh", "serve_homes"): 100,
     ("libgpuhash/sched/explore.cpp", "parse"): 72,
     ("plugins/hive/ops.hpp", "look_everywhere"): 95,

@@ -12,12 +12,12 @@ from cpp_sources import ROOT, SUFFIXES, sources
 # are of the explorer (sim.hpp, plugin_sim.cpp, ...) are of the layer `explorer`, wherever they lie.
 LAYERS = {
     "public": ([], "libgpuhash/include"),
-    "tile": ([], "libgpuhash/tile"),
-    "hash": (["tile"], "libgpuhash/hash"),
+    "tile": (["public"], "libgpuhash/tile"),
+    "hash": (["public", "tile"], "libgpuhash/hash"),
     "kit": (["public", "tile", "hash"], "libgpuhash/kit libgpuhash/alloc"),
     "drive": (["public", "tile", "hash", "kit"], "libgpuhash/drive"),
     "core": (["public", "tile", "hash"], "libgpuhash/src libgpuhash/columns"),
-    "explorer": (["tile", "hash", "kit", "drive", "plugins"], "libgpuhash/sched"),
+    "explorer": (["public", "tile", "hash", "kit", "drive", "plugins"], "libgpuhash/sched"),
     "plugins": (["public", "tile", "hash", "kit", "drive"], "plugins"),
 }
 OF_THE_EXPLORER = re.compile(r"(^|_)sim(_\w+)?\.\w+$")
