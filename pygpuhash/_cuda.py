@@ -154,7 +154,9 @@ def _failure(sentence: str, out_of_memory: bool, not_initialized: bool) -> GpuHa
 
 
 def cached_memory(device: int | None = None) -> str:
-    """The way out where a library that is loaded keeps memory of the device that it does not use; else nothing."""
+    """The way out where a library that is loaded keeps memory of the device that it does not use, the one that keeps the
+    most; else nothing."""
+    most, sentence = 0, ""
     for name, unused, give_up in (
         ("torch", _unused_by_torch, "torch.cuda.empty_cache()"),
         ("cupy", _unused_by_cupy, "cupy.get_default_memory_pool().free_all_blocks()"),
@@ -163,9 +165,10 @@ def cached_memory(device: int | None = None) -> str:
         if module is not None:
             with contextlib.suppress(Exception):  # the sentence is for another error, which it must not hide
                 nbytes = unused(module, device)
-        if nbytes:
-            return f"; {name} keeps {nbytes:,} bytes that it does not use: call {give_up}, or pass memory={name!r}"
-    return ""
+        if nbytes > most:
+            most = nbytes
+            sentence = f"; {name} keeps {nbytes:,} bytes that it does not use: call {give_up}, or pass memory={name!r}"
+    return sentence
 
 
 _core.explain_no_memory(cached_memory)

@@ -249,6 +249,9 @@ def test_the_way_out_where_a_library_keeps_memory(cuda, monkeypatch):
         "torch keeps 1,072,693,248 bytes that it does not use: call torch.cuda.empty_cache(), or pass memory='torch'"
     )
     assert _cuda.cached_memory() == f"; {words}"
+    cupy_with(monkeypatch, {0: 1 << 31})
+    assert _cuda.cached_memory(0).startswith("; cupy keeps 2,147,483,648 bytes")  # the one that keeps the most
+    cupy_with(monkeypatch, {0: 0})
     torch.cuda.memory_reserved = None  # of another version: the error that there is stays
     assert _cuda.cached_memory(0) == ""
 
