@@ -18,6 +18,13 @@
 //         and each of its buckets and the stash was read. (k was erased at some moment, or never there.)
 //   M1 and M2 need what a tile reads to be ordered after what an evictor did before it wrote that: rows are read with
 //   acquire, and evictors swap with release. Where no writer runs (Alone) an EMPTY slot or a bit says it all.
+//
+// Slots are also written by
+//   place.hpp    beside other operations, under the locks that H4 and H5 ask for; what it writes keeps H1 to H7
+//   parts.cuh    a segment in a block's memory, for large batches on CUDA; with the table held exclusively, so that only H1 to
+//                H3, H6 and H7 have to hold when it is written back
+//   segments.hpp, steps.cuh   a segment that is split, merged or packed, exclusively (P1 to P3), from whose pairs H2, H3 and H7
+//                are made anew
 #pragma once
 #include "libgpuhash/tile/mutant.hpp"
 #include "libgpuhash/tile/tile.hpp"

@@ -8,6 +8,11 @@
 //   no write  at the load of the slot that decides: k's live word, k's tombstone, or the EMPTY slot that ends the path.
 //             An EMPTY slot decides although the slots before it were loaded earlier: k cannot be in one of them, or it
 //             would have been there when they were loaded, or this slot would not have been EMPTY after (I2).
+//
+// Slots are also written by the following, which hold the table exclusively, and leave I1 to I4 as they found them:
+//   parts.hpp                 a partition of the table in a block's memory, for large batches on CUDA (drive/bulk): pairs go to
+//                             the first EMPTY slot behind their home, so that I2 and I3 hold when it is written back
+//   rebuild.hpp, rebuild.cuh  a new table, in one pass: each pair behind its home without a gap (I2), once (I3)
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/meaning.hpp"

@@ -17,6 +17,10 @@
 //             chunk that became a zombie after its NEXT was loaded, at that moment
 //   miss      between two looks at LOCK that show the same even version; the row in between does not have the key
 //   write     at the store of the entry, or of NEXT where that makes the entry count (a split that takes the key along)
+//
+// Chunks are also written by table.hpp, with dense.hpp, build.hpp and build.cuh, which hold the table exclusively: whole levels of
+// new chunks for a large batch or a rebuild (G1, G3 to G5 are made anew, no zombie is left), and pairs that are appended to the
+// last chunk of level 0, whose low stays (G2).
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/meaning.hpp"

@@ -15,6 +15,12 @@
 //             link.
 //   erase_all, count: where keys may have several pairs, each slot at its own load or swap; as a whole they are atomic
 //             only while nobody writes k.
+//
+// Slots and links are also written by the following, which hold the table exclusively:
+//   parts.cuh                 chains of a run of buckets in a block's memory, for large batches on CUDA. Keys of a chain come
+//                             to its first EMPTY slots (S2), once each (S3); a slab is linked wiped, and given back unlinked
+//                             (S4, S5)
+//   rebuild.hpp, rebuild.cuh  new chains, each appended to by one thread (S2); keys are not compared, since S3 held before
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/meaning.hpp"

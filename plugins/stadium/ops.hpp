@@ -23,6 +23,13 @@
 //                             busy: its insert had not taken effect yet
 // An insert waits for a busy ticket with its own info bits, which might be its own key's. Its owner writes one pair and
 // publishes, and waits for nobody.
+//
+// Tickets and slots are also written by
+//   rows.hpp, serve_rows.cuh, serve_stack.cuh   slots in host memory: the same steps by several lanes, with I1 to I4 and the rules B1
+//                             to B3 of rows.hpp
+//   structure.hpp, table_file.hpp   exclusively: a table that is cleared, whose tickets are all `never` again, and a file that
+//                             was not closed, in which tickets of unfinished inserts, and with repair=1 of pairs in a wrong
+//                             place, become dead (I1)
 #pragma once
 #include "libgpuhash/tile/mutant.hpp"
 #include "pair.hpp"
