@@ -105,3 +105,13 @@ def test_contributing_names_the_layers():
     rows = re.findall(r"^ *\| (\w+) \| (.+?) \| (.+?) \|", text[text.index("| C++ layer |") :], re.MULTILINE)
     told = {name: (folders.replace("`", ""), may.replace("`", "")) for name, folders, may in rows}
     assert told == {name: (folders, " ".join(may) or "nothing") for name, (may, folders) in LAYERS.items()}
+
+
+def test_every_folder_of_tests_is_in_the_table_of_contributing():
+    lines = (ROOT / "CONTRIBUTING.md").read_text().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("- **Where the tests of a source are.**"))
+    end = next(i for i, line in enumerate(lines) if i > start and line.startswith("- **"))
+    named = {path for line in lines[start:end] for path in re.findall(r"`([\w/.]+)`", line) if "/" in path}
+    assert all((ROOT / path).exists() or path == "ops.hpp" for path in named), named
+    folders = {f"tests/{p.name}" for p in (ROOT / "tests").iterdir() if p.is_dir() and p.name[0] not in "._"}
+    assert folders <= named, f"CONTRIBUTING.md does not say what {sorted(folders - named)} test"
