@@ -154,8 +154,8 @@ def _failure(sentence: str, out_of_memory: bool, not_initialized: bool) -> GpuHa
 
 
 def cached_memory(device: int | None = None) -> str:
-    """The way out where a library that is loaded keeps memory of the device that it does not use, the one that keeps the
-    most; else nothing."""
+    """The way out where libraries that are loaded keep memory of the device that they do not use: of the one that keeps
+    the most; else nothing."""
     most, sentence = 0, ""
     for name, unused, give_up in (
         ("torch", _unused_by_torch, "torch.cuda.empty_cache()"),
