@@ -86,7 +86,7 @@ def _ask(key: str) -> tuple[dict[str, Any] | None, str]:
             stdout=subprocess.DEVNULL,
             stderr=stderr,
             pass_fds=(answer.fileno(),),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_paths())},
         )
         try:
             status = child.wait(LIMIT)
@@ -105,6 +105,12 @@ def _ask(key: str) -> tuple[dict[str, Any] | None, str]:
         None,
         f"loading it ended the process with {_signal_name(-status) if status < 0 else f'status {status}'}{last}",
     )
+
+
+def _paths() -> list[str]:
+    """sys.path for a child that is to import this package, and not one of its name in a folder that was added since."""
+    here = Path(__file__).resolve().parents[1]
+    return [p for p in sys.path if p and (Path(p).resolve() == here or not (Path(p) / "pygpuhash").is_dir())]
 
 
 def _signal_name(number: int) -> str:

@@ -84,6 +84,8 @@ struct hive_partitions : own_partitions_of<Format, hive_table<Format>, segment_p
     return is_dead<F>(cuda_mem::load<order::relaxed>(t.slots + reduce(random, t.bucket_cells())));
   }
   using rest_op = hive_op<hive_cuda_tile<F, 1 << bulk_slot_bits, order::acquire>, mixed>;
+  // With rest_op's own find report_failed would spill.
+  using find_op = hive_op<hive_cuda_tile<F, 1 << bulk_slot_bits, order::acquire>, find>;
 };
 
 // A segment in a block's memory.

@@ -17,7 +17,7 @@
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/parts.hpp"
-#include "libgpuhash/tile/types.hpp"
+#include "libgpuhash/tile/kinds.hpp"
 #include "tests/warp/emulator.hpp"
 
 namespace warp_test {

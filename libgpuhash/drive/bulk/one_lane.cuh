@@ -39,11 +39,23 @@ struct done_here {
   u32 good = 0;
 };
 
+// The op of kind find that a structure names, or else its op of kind `mixed`.
+template <class Partitions>
+struct find_op_of {
+  using type = typename Partitions::rest_op;
+};
+template <class Partitions>
+  requires requires { typename Partitions::find_op; }
+struct find_op_of<Partitions> {
+  using type = typename Partitions::find_op;
+};
+
 // Does the table have this key? All lanes of a warp call this; those that have a key `look`.
 template <class Partitions>
 GH_FN bool has_key(const typename Partitions::table& t, joiner j, bool looks, typename Partitions::F::key k) {
-  typename Partitions::rest_op::tile_type tile;
-  return serve_homes<typename Partitions::rest_op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
+  using op = typename find_op_of<Partitions>::type;
+  typename op::tile_type tile;
+  return serve_homes<op, 1>(tile, t, j, looks, find, k, {}, t.home(k)).status == yes;
 }
 
 GH_END

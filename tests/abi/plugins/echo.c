@@ -113,7 +113,7 @@ GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor
       .name = NAME, /* "echo", or "slab_hash" to provide the stand-alone allocator */
       .version = "1.0",
       .summary = "agrees to everything",
-      .traits = 2 * (uint64_t)GPUHASH_TRAIT_FLUSH - 1, /* all */
+      .traits = 2 * (uint64_t)GPUHASH_TRAIT_ANSWERS - 1, /* all */
       .devices = DEVICES,
       .probe = probe,
       .create = create,
