@@ -666,7 +666,7 @@ struct host_engines {
       return run_by_kind<F>(t, q, sum, run<F>);
     return for_kind<F, Table<F>::kinds>(q.kind, -1, [&]<u32 Kind> { return one<tile, Kind>(t, q, sum); });
   }
-  // Kind: of the kernel. That of mixed batches is told what the batch is.
+  // Kind is the kernel's. The kernel of mixed batches gets the kind of the batch as data.
   template <class Tile, u32 Kind>
   static int one(const void* t, const request& q, totals* sum) {
     using table = Table<typename Tile::format>;

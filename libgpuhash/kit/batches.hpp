@@ -231,12 +231,12 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     {
       const host_turn turn(host_gate_, may_be_alone);
       room_ledger::claim c;
-      if (*grown == GPUHASH_OK) *grown = claim_room(p, &c, err);
-      const bool runs = c.granted || *grown != GPUHASH_OK;
-      if (runs) serve(p, turn.alone);
+      *grown = claim_room(p, &c, err);
+      if (c.granted) serve(p, turn.alone);
       room_.settle(c, uint64_t(p.sum.used));
-      if (runs) break;
+      if (c.granted) break;
     }
+    if (*grown != GPUHASH_OK) continue;  // the room is not known: within the limit, too (R1)
     exclusive hold(*this, nullptr);
     *grown = without_throwing(err, [&] { return widen(p, err); });
   }
@@ -260,12 +260,10 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
 inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err) {
   // Where growth has failed the call has to know what became of the rest.
   if (growing && *grown != GPUHASH_OK) return run_alone(p, growing, look, grown, err);
-  const bool claims = growing && *grown == GPUHASH_OK;
-  look |= growing && !claims;
   scratch counters(*this, look ? sizeof(header::batch) : 0, p.q.stream);
   bool ran = false;
   if (counters) {
-    const gpuhash_status s = run_beside(p, claims, counters.as<totals>(), &ran, err);
+    const gpuhash_status s = run_beside(p, growing, counters.as<totals>(), &ran, err);
     if (s || ran) return s;
   }
   return run_alone(p, growing, look, grown, err);
