@@ -67,7 +67,8 @@ struct table::slice {
   uint8_t few_[3 * few_elements];  // not of the heap, which may be exhausted
 };
 
-// Of p, whose elements have status bytes, the first slice. On CUDA the table is held exclusively; on the CPU it is not held.
+// Of p, whose elements have status bytes, the first slice. On CUDA the table is held exclusively; on the CPU it is not held
+// when this is called, and shared for each round.
 inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
   slice s(p.q.n < refused_slice ? p.q.n : refused_slice, p.q.kind == GPUHASH_OP_EXECUTE);
   p.q.n = s.n;
@@ -78,6 +79,8 @@ inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
     if (e) return fault(err, e, "reading the operations of a batch");
   }
   for (bool again = true; again;) {
+    std::optional<host_turn> turn;  // until the claim is settled: a recount between them would give its room to another batch
+    if (!on_cuda()) turn.emplace(host_gate_, false);
     if (const gpuhash_status failed = find_slice(p, s, err)) return failed;
     const room_ledger::claim c = room_.take_rest(s.absent());
     s.choose(c.n);
@@ -93,12 +96,10 @@ inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
   return e ? fault(err, e, "a batch") : gpuhash_status(GPUHASH_OK);
 }
 
-// marks: is the key there?
+// marks: is the key there? With the gate held, like the next.
 inline gpuhash_status table::find_slice(const part& p, slice& s, gpuhash_error* err) {
   memset(s.marks, 0, s.n);
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;  // each element takes room
-  std::optional<host_turn> turn;
-  if (!on_cuda()) turn.emplace(host_gate_, false);
   uint64_t present = 0;
   if (const gpuhash_status failed = count_present(p.q, p.q.status, s.n, &present, err)) return failed;
   int e = api_.copy(s.marks, p.q.status, s.n, p.q.stream);
@@ -114,8 +115,7 @@ inline gpuhash_status table::serve_slice(part& p, slice& s, gpuhash_error* err) 
     if (const gpuhash_status failed = queue(p, head()->batch, true, err)) return failed;
     if (const gpuhash_status failed = look_at(p, head()->batch, err)) return failed;
   } else {
-    const host_turn turn(host_gate_, false);
-    serve(p, turn.alone);
+    serve(p, false);
   }
   p.q.only_failed = 0;
   int e = api_.copy(s.marks, p.q.status, s.n, p.q.stream);

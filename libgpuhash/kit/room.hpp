@@ -10,7 +10,8 @@
 //
 // So on CUDA, where nobody looks at a batch after it was queued, no element can be lost: by R1 and R2 there was room for
 // it. It follows that a claim and the queueing of its batch are one step under the table's launch mutex, which a recount
-// holds, too. On the CPU each batch is looked at when it ends, and claims only keep the load factor where it should be.
+// holds, too. On the CPU each batch is looked at when it ends, and claims only keep the load factor where it should be; a
+// claim is made, used and settled in one hold of the table's gate, which a recount has exclusively.
 #pragma once
 #include <stdint.h>
 
