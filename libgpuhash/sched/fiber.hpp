@@ -46,7 +46,7 @@ class fiber {
 
   // The next switch to this fiber calls entry, which must not return.
   void restart(void (*entry)()) {
-    if (!stack_) stack_ = std::make_unique<unsigned char[]>(bytes);
+    if (!stack_) stack_ = std::make_unique_for_overwrite<unsigned char[]>(bytes);
 #if defined(__x86_64__)
     uintptr_t top = (reinterpret_cast<uintptr_t>(stack_.get()) + bytes) & ~uintptr_t(15);
     void** sp = reinterpret_cast<void**>(top);
