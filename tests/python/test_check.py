@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,20 @@ def test_a_key_beyond_its_path(linear):
     slots[at] = slots[at[::-1]]
     with pytest.raises(gh.Corrupt, match="a key lies beyond the probe limit"):
         t.check()
+
+
+def seconds_of_check(backend, n):
+    """Processor time for a table at its capacity, the least of three."""
+    with gh.Table(backend, key_dtype="u8", value_dtype=None, capacity=n, grow=False, device="cpu") as t:
+        t.insert(np.arange(n, dtype="u8") * np.uint64(7919))
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            t.check()
+            times.append(time.process_time() - begin)
+        return min(times)
+
+
+def test_the_time_goes_with_the_number_of_keys(backend):
+    """Eight times the keys: 64 times the time, if the search for each went through a part of the table."""
+    assert seconds_of_check(backend, 1 << 18) < 32 * seconds_of_check(backend, 1 << 15)
