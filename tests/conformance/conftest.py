@@ -57,6 +57,15 @@ OF_KERNELS += [
     "wide-batches",
     "ordered-answers",
 ]
+# What takes a second or more: for shapes besides the default it is left to the nightly run.
+LONG = {
+    "differential",
+    "adversarial-batches",
+    "conservation",
+    "counts",
+    "counting-from-threads",
+    "growth-under-finds",
+}
 USABLE = [row for row in gh.backends() if row.state == "usable"]
 
 
@@ -80,10 +89,22 @@ def pytest_generate_tests(metafunc):
         params = [
             pytest.param(c, id="-".join(map(str, [c[0], c[1], *c[2].values()])), marks=marks[c[1]]) for c in cases
         ]
-        metafunc.parametrize("target", params, indirect=True)
         if "isa" in metafunc.fixturenames:
+            metafunc.parametrize("target", params, indirect=True)
             metafunc.parametrize("isa", NARROWER)
-        metafunc.parametrize("check", OF_KERNELS if "isa" in metafunc.fixturenames else list(CHECKS))
+            metafunc.parametrize("check", OF_KERNELS)
+        else:
+            metafunc.parametrize(("target", "check"), list(_with_checks(params)), indirect=["target"])
+
+
+def _with_checks(targets):
+    for one in targets:
+        _, device, options = one.values[0]
+        for check in CHECKS:
+            long = device == "cpu" and options and check in LONG
+            yield pytest.param(
+                *one.values, check, id=f"{one.id}-{check}", marks=[*one.marks, *([pytest.mark.slow] if long else [])]
+            )
 
 
 @pytest.fixture
