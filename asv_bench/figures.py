@@ -46,6 +46,7 @@ import pygpuhash as gh
 
 from .harness import paper_hive, paper_linear_probe, paper_skiplist, paper_slab_hash, paper_stadium
 from .harness.arguments import whole
+from .harness.charts import require_matplotlib
 from .harness.devices import Unavailable, available, device
 from .harness.figure import Figure, Settings
 from .harness.results import RESULTS, circumstances, machine_name, write_csv
@@ -99,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{args.backend} has no figure {name!r}; it has {', '.join(FIGURES[args.backend])}, all")
     options = PAPER_OPTIONS.get(args.backend, {}) | {key: values[0] for key, values in args.option}
     try:
+        require_matplotlib()
         for device_name in available(args.device):
             settings = Settings(device(device_name), args.n, args.slots, args.repeats, args.threads, options)
             for name in names:
