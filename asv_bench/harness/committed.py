@@ -149,7 +149,7 @@ def _check_asv(record: Any) -> None:
             raise Broken(f"{name} has {len(row[0])} values for {math.prod(map(len, row[1]))} parameters")
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -165,7 +165,7 @@ def read(results: Path = RESULTS) -> Committed:
     for path in _files(results):
         name = str(path.relative_to(results))
         try:
-            record = _load(path)
+            record = load(path)
             kind = path.stem.removesuffix("-cpu").removesuffix("-cuda").removesuffix("-short")
             if path.name == "machine.json":
                 found.machines[name.removesuffix("/machine.json")] = record
