@@ -132,7 +132,9 @@ def test_gains_of_smaller_batches(rates, holds):
 
 
 @pytest.mark.parametrize(
-    "claim", claims.CLAIMS, ids=lambda claim: f"{claim.structure} {claim.figure} {claim.text[:20]}"
+    "claim",
+    [claim for claim in claims.CLAIMS if claim.check],
+    ids=lambda claim: f"{claim.structure} {claim.figure} {claim.text[:20]}",
 )
 def test_claims_can_be_judged_by_the_committed_rows(claim):
     """Whatever their age: each check finds the columns that it reads in some committed result."""
