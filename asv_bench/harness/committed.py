@@ -105,6 +105,8 @@ def points(source: Source, units: Mapping[str, Any]) -> Iterator[Point]:
         if name not in units:
             continue
         names = units[name]["param_names"]
+        if len(names) != len(axes):  # of a version with other parameters
+            continue
         for value, of in zip(values, itertools.product(*axes), strict=True):
             if is_number(value):
                 yield Point(name, {n: v.strip("'") for n, v in zip(names, of, strict=True)}, value, version)
@@ -131,6 +133,8 @@ def _check_rows(record: Any, columns: Mapping[str, tuple[type, ...]]) -> None:
         raise Broken(f"it has no {missing[0]!r}")
     if not isinstance(record["rows"], list) or not isinstance(record["devices"], dict):
         raise Broken("its rows are no list, or its devices no object")
+    if not isinstance(record["commit"], str) or not isinstance(record["date"], str):
+        raise Broken("its commit or date is no text")
     for i, row in enumerate(record["rows"]):
         for column, types in columns.items():
             if not isinstance(row, dict) or not isinstance(row.get(column), types):
@@ -142,9 +146,13 @@ def _check_rows(record: Any, columns: Mapping[str, tuple[type, ...]]) -> None:
 def _check_asv(record: Any) -> None:
     if not isinstance(record.get("commit_hash"), str) or not isinstance(record.get("date"), int):
         raise Broken("it has no commit or date")
+    if not isinstance(record.get("results"), dict):
+        raise Broken("its results are no object")
     for name, row in record["results"].items():
         if not isinstance(row, list) or len(row) < 3 or not all(isinstance(part, list) for part in row[:2]):
             raise Broken(f"{name} is no result")
+        if not all(isinstance(axis, list) and all(isinstance(of, str) for of in axis) for axis in row[1]):
+            raise Broken(f"{name} has parameters that are no text")
         if len(row[0]) != math.prod(map(len, row[1])):
             raise Broken(f"{name} has {len(row[0])} values for {math.prod(map(len, row[1]))} parameters")
 
@@ -171,6 +179,9 @@ def read(results: Path = RESULTS) -> Committed:
                 found.machines[name.removesuffix("/machine.json")] = record
             elif path.name == "benchmarks.json":
                 found.units = {key: of for key, of in record.items() if isinstance(of, dict)}
+                if not all({"param_names", "unit", "version"} <= of.keys() for of in found.units.values()):
+                    found.units = {}
+                    raise Broken("a benchmark has no names of parameters, no unit or no version")
             elif "result_columns" in record:
                 _check_asv(record)
                 found.sources.append(Source(name, "asv", record))

@@ -60,8 +60,13 @@ def series(rows: Sequence[dict[str, Any]], chart: Chart, x: str, y: str, by: Seq
         own = [row for row in rows if tuple(row[column] for column in by) == key]
         columns = (x, y, "min", "max") if all("min" in row for row in own) else (x, y)
         points = [tuple(row[column] for column in columns) for row in own]
-        chart.line(", ".join(str(part) for part in key), points)
+        chart.line(", ".join(map(_word, by, key)), points)
     return chart
+
+
+def _word(column: str, value: Any) -> str:
+    """Of a line's label: what a number is of."""
+    return value if isinstance(value, str) else f"{column} {value}"
 
 
 def rates(n: int, seconds: Sequence[float]) -> dict[str, float]:

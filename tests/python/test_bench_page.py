@@ -193,6 +193,12 @@ BROKEN = {
         "'ns_per_key' is nan",
     ),
     "asv": (json.dumps(asv("c", 1, [0.5])), "1 values for 2 parameters"),
+    "a year": (json.dumps(ABOUT | {"rows": [], "date": 2026}), "its commit or date is no text"),
+    "no results": (json.dumps(asv("c", 1, [0.5, 1.5]) | {"results": 1}), "its results are no object"),
+    "parameters": (
+        json.dumps(asv("c", 1, [0.5]) | {"results": {"a": [[0.5], [[1]], "1"]}}),
+        "a has parameters that are no text",
+    ),
     "no date": (json.dumps(asv("c", None, [0.5, 1.5])), "it has no commit or date"),
 }
 
@@ -206,6 +212,22 @@ def test_a_broken_file_is_named_and_left_out(results, how):
     assert line.startswith("card/report-cpu.json: ")
     assert words in line
     assert len(found.sources) == 7
+
+
+def test_a_broken_list_of_benchmarks_is_named(results):
+    (results / "benchmarks.json").write_text('{"gpu_tables.FindHit.track_ns_per_key": {"unit": "ns"}}')
+    text, [line] = page.build(results)
+    assert line == "benchmarks.json: a benchmark has no names of parameters, no unit or no version"
+    assert "FindHit" not in text
+
+
+def test_results_of_a_version_with_other_parameters_are_not_shown(results):
+    older = asv("aaaaaaaa", 1, [0.125, 0.5])
+    older["results"]["gpu_tables.FindHit.track_ns_per_key"][1].pop(1)
+    (results / "card" / "aaaaaaaa-e.json").write_text(json.dumps(older))
+    text, left_out = page.build(results)
+    assert left_out == []
+    assert "FindHit, 2^27" not in text  # one commit is no history
 
 
 def test_broken_files_are_said(results, monkeypatch, capsys, tmp_path):
