@@ -18,9 +18,9 @@ Number = (int, float)
 ROWS: dict[str, dict[str, tuple[type, ...]]] = {
     "report": {
         **dict.fromkeys(("backend", "operation"), (str,)),
-        **dict.fromkeys(("n", "ns_per_key"), Number),
+        "ns_per_key": Number,
         **dict.fromkeys(("load", "ceiling_ns", "ratio", "bytes_per_key"), (*Number, type(None))),
-        **dict.fromkeys(("key_bytes", "value_bytes"), (int,)),
+        **dict.fromkeys(("n", "key_bytes", "value_bytes"), (int,)),
         "options": (dict,),
     },
     "verbs": {
@@ -133,14 +133,15 @@ def _check_rows(record: Any, columns: Mapping[str, tuple[type, ...]]) -> None:
         raise Broken(f"it has no {missing[0]!r}")
     if not isinstance(record["rows"], list) or not isinstance(record["devices"], dict):
         raise Broken("its rows are no list, or its devices no object")
-    if not isinstance(record["commit"], str) or not isinstance(record["date"], str):
-        raise Broken("its commit or date is no text")
+    if not all(isinstance(of, str) for of in (record["commit"], record["date"], *record["devices"].values())):
+        raise Broken("its commit, date or device is no text")
     for i, row in enumerate(record["rows"]):
         for column, types in columns.items():
-            if not isinstance(row, dict) or not isinstance(row.get(column), types):
+            value = row.get(column, ...) if isinstance(row, dict) else ...
+            if not isinstance(value, types) or isinstance(value, bool):
                 raise Broken(f"row {i} has no {column!r} as it should be")
-            if isinstance(row[column], float) and not math.isfinite(row[column]):
-                raise Broken(f"row {i}: {column!r} is {row[column]}")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise Broken(f"row {i}: {column!r} is {value}")
 
 
 def _check_asv(record: Any) -> None:
@@ -155,6 +156,10 @@ def _check_asv(record: Any) -> None:
             raise Broken(f"{name} has parameters that are no text")
         if len(row[0]) != math.prod(map(len, row[1])):
             raise Broken(f"{name} has {len(row[0])} values for {math.prod(map(len, row[1]))} parameters")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [None]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -179,9 +184,11 @@ def read(results: Path = RESULTS) -> Committed:
                 found.machines[name.removesuffix("/machine.json")] = record
             elif path.name == "benchmarks.json":
                 found.units = {key: of for key, of in record.items() if isinstance(of, dict)}
-                if not all({"param_names", "unit", "version"} <= of.keys() for of in found.units.values()):
-                    found.units = {}
-                    raise Broken("a benchmark has no names of parameters, no unit or no version")
+                for key, of in found.units.items():
+                    texts = [*_list(of.get("param_names")), of.get("unit"), of.get("version")]
+                    if not all(isinstance(text, str) for text in texts):
+                        found.units = {}
+                        raise Broken(f"{key} has no names of parameters, no unit or no version")
             elif "result_columns" in record:
                 _check_asv(record)
                 found.sources.append(Source(name, "asv", record))

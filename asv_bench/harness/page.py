@@ -187,7 +187,7 @@ def _history(found: Committed) -> dict[tuple[str, ...], list[Dated]]:
 
 def _course(key: tuple[str, ...], course: list[Dated], unit: str) -> Chart:
     commits = list(dict.fromkeys(commit for _, _, commit, _, _ in sorted(course, key=lambda dated: dated[:3])))
-    relative = all(ceiling for *_, ceiling in course)
+    relative = all(ceiling and point.value for *_, point, ceiling in course)
     title = f"{key[1].partition('.')[2].partition('.')[0]}, {', '.join(key[2:])}".rstrip(", ")
     label = "share of the ceiling" if relative else unit
     chart = Chart(title, "commit", label, f"{key[0]}, {key[1]}; {'more' if relative else 'less'} is better")
@@ -225,7 +225,7 @@ def history(found: Committed) -> Iterator[str]:
                     point.value,
                     found.units[key[1]]["unit"],
                     ceiling,
-                    (ceiling, point.value) if ceiling else None,
+                    (ceiling, point.value) if ceiling and point.value else None,
                 )
                 for key, course in own
                 for _, _, commit, point, ceiling in course
@@ -239,8 +239,9 @@ def _host_times(source: Source) -> list[Chart | Bars]:
     for row in source.record["rows"]:
         if asked := re.fullmatch(r"host time of a call, ([\d,]+) keys, (\w+)", row["what"]):
             for name, value in row["figures"].items():
-                of = lines.setdefault(f"{row['with']}, arrays of {asked[2]}", {}).setdefault(name, [])
-                of += [(int(asked[1].replace(",", "")), value)] if is_number(value) else []
+                if is_number(value):
+                    of = lines.setdefault(f"{row['with']}, arrays of {asked[2]}", {}).setdefault(name, [])
+                    of.append((int(asked[1].replace(",", "")), value))
     charts: list[Chart | Bars] = []
     for title, of in lines.items():
         charts.append(Chart(title, "keys", "us", "host time of a call", "log2"))

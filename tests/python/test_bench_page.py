@@ -176,7 +176,7 @@ def test_a_small_page(results):
 
 def test_history_without_a_ceiling_is_of_times(results):
     (results / "card" / "report-cuda.json").unlink()
-    text, _ = page.build(results)
+    text = "".join(page.history(committed.read(results)))
     assert "share of the ceiling" not in text
     assert "ns/key" in text
 
@@ -193,7 +193,7 @@ BROKEN = {
         "'ns_per_key' is nan",
     ),
     "asv": (json.dumps(asv("c", 1, [0.5])), "1 values for 2 parameters"),
-    "a year": (json.dumps(ABOUT | {"rows": [], "date": 2026}), "its commit or date is no text"),
+    "a year": (json.dumps(ABOUT | {"rows": [], "date": 2026}), "its commit, date or device is no text"),
     "no results": (json.dumps(asv("c", 1, [0.5, 1.5]) | {"results": 1}), "its results are no object"),
     "parameters": (
         json.dumps(asv("c", 1, [0.5]) | {"results": {"a": [[0.5], [[1]], "1"]}}),
@@ -214,25 +214,56 @@ def test_a_broken_file_is_named_and_left_out(results, how):
     assert len(found.sources) == 7
 
 
+def places(value, path=()):
+    """Paths to all that is in a record."""
+    yield path
+    for key, of in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(of, (*path, key))
+
+
+@pytest.mark.slow
+def test_whatever_is_wrong_there_is_a_page(results, monkeypatch):
+    """Each value in each file is another one, or is not there."""
+    for kind in (page.Chart, page.Bars):
+        monkeypatch.setattr(kind, "svg", lambda chart: str(chart))
+    for path in results.rglob("*.json"):
+        good = path.read_text()
+        for *way, last in filter(None, places(json.loads(good))):
+            for wrong in (None, 0, "x", [], {}, "gone"):
+                record = part = json.loads(good)
+                for key in way:
+                    part = part[key]
+                part[last] = wrong
+                if wrong == "gone":
+                    del part[last]
+                path.write_text(json.dumps(record))
+                assert "</html>" in page.build(results)[0]
+        path.write_text(good)
+
+
 def test_a_broken_list_of_benchmarks_is_named(results):
     (results / "benchmarks.json").write_text('{"gpu_tables.FindHit.track_ns_per_key": {"unit": "ns"}}')
-    text, [line] = page.build(results)
-    assert line == "benchmarks.json: a benchmark has no names of parameters, no unit or no version"
-    assert "FindHit" not in text
+    found = committed.read(results)
+    line = "benchmarks.json: gpu_tables.FindHit.track_ns_per_key has no names of parameters, no unit or no version"
+    assert found.left_out == [line]
+    assert "FindHit" not in "".join(page.history(found))
 
 
 def test_results_of_a_version_with_other_parameters_are_not_shown(results):
     older = asv("aaaaaaaa", 1, [0.125, 0.5])
     older["results"]["gpu_tables.FindHit.track_ns_per_key"][1].pop(1)
     (results / "card" / "aaaaaaaa-e.json").write_text(json.dumps(older))
-    text, left_out = page.build(results)
-    assert left_out == []
-    assert "FindHit, 2^27" not in text  # one commit is no history
+    found = committed.read(results)
+    assert found.left_out == []
+    assert "FindHit" not in "".join(page.history(found))  # one commit is no history
 
 
 def test_broken_files_are_said(results, monkeypatch, capsys, tmp_path):
-    (results / "card" / "report-cpu.json").write_text("<")
-    monkeypatch.setattr(report, "build", lambda: page.build(results))
+    """On the page, too."""
+    broken = results / "broken"
+    (broken / "card").mkdir(parents=True)
+    (broken / "card" / "report-cpu.json").write_text("<")
+    monkeypatch.setattr(report, "build", lambda: page.build(broken))
     assert report.main(["--html", str(tmp_path / "page.html")]) == 0
     assert "left out: card/report-cpu.json: it is no JSON" in capsys.readouterr().err
     assert "Left out: card/report-cpu.json: it is no JSON" in (tmp_path / "page.html").read_text()
