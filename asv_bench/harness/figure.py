@@ -58,7 +58,8 @@ def series(rows: Sequence[dict[str, Any]], chart: Chart, x: str, y: str, by: Seq
     """Draw column y over column x with its spread, one line for every combination of the columns `by`."""
     for key in dict.fromkeys(tuple(row[column] for column in by) for row in rows):
         own = [row for row in rows if tuple(row[column] for column in by) == key]
-        columns = (x, y, "min", "max") if all("min" in row for row in own) else (x, y)
+        spread = all("min" in row and row["min"] <= row[y] <= row["max"] for row in own)  # it may be of another column
+        columns = (x, y, "min", "max") if spread else (x, y)
         points = [tuple(row[column] for column in columns) for row in own]
         chart.line(", ".join(map(_word, by, key)), points)
     return chart

@@ -123,6 +123,9 @@ def test_labels_say_what_a_number_is():
     rows = [{"x": 1, "y": 2.0, "ticket": ticket, "how": "stash", "min": 1.0, "max": 3.0} for ticket in (8, 4)]
     figure.series(rows, SimpleNamespace(line=lambda *line: drawn.append(line)), "x", "y", ["how", "ticket"])
     assert drawn == [("stash, ticket 8", [(1, 2.0, 1.0, 3.0)]), ("stash, ticket 4", [(1, 2.0, 1.0, 3.0)])]
+    drawn.clear()
+    figure.series(rows[:1], SimpleNamespace(line=lambda *line: drawn.append(line)), "x", "ticket", ["how"])
+    assert drawn == [("stash", [(1, 8)])], "the spread is that of another column"
 
 
 def test_what_is_printed_of_a_row():
