@@ -46,6 +46,7 @@ import pygpuhash as gh
 
 from .harness import paper_hive, paper_linear_probe, paper_skiplist, paper_slab_hash, paper_stadium
 from .harness.arguments import whole
+from .harness.charts import require_matplotlib
 from .harness.devices import Unavailable, available, device
 from .harness.figure import Figure, Settings
 from .harness.results import RESULTS, circumstances, machine_name, write_csv
@@ -62,8 +63,25 @@ FIGURES: dict[str, dict[str, Callable[[Settings], Figure]]] = {
 PAPER_OPTIONS = {"slab_hash": paper_slab_hash.OPTIONS}
 
 
+NAMES = {
+    "hive": "Hive",
+    "linear_probe": "Farrell 2020",
+    "skiplist": "GFSL",
+    "slab_hash": "Slab hash",
+    "stadium": "Stadium hashing",
+}
+
+
+def titled(backend: str, name: str, title: str) -> str:
+    """The title of a plot, which names the paper and its figure or table."""
+    kind = "figure " if name[0].isdigit() else "table " if name.isupper() else ""
+    own = title.partition(": ")[2] if title.lower().startswith(("figure ", "table i")) else title
+    return f"{NAMES[backend]}, {kind}{name}: {own}"
+
+
 def write(figure: Figure, settings: Settings, backend: str, name: str, output: Path) -> Path:
     """The three files of one figure; the path without suffix."""
+    figure.chart.title = titled(backend, name, figure.chart.title)
     stem = output / machine_name() / "figures" / f"{backend}-{name}-{settings.device.name.replace(':', '-')}"
     about = circumstances({settings.device.name: settings.device.model})
     write_csv(stem.with_suffix(".csv"), figure.rows)
@@ -99,6 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{args.backend} has no figure {name!r}; it has {', '.join(FIGURES[args.backend])}, all")
     options = PAPER_OPTIONS.get(args.backend, {}) | {key: values[0] for key, values in args.option}
     try:
+        require_matplotlib()
         for device_name in available(args.device):
             settings = Settings(device(device_name), args.n, args.slots, args.repeats, args.threads, options)
             for name in names:

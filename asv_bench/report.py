@@ -4,6 +4,7 @@
     python -m asv_bench.report --device cuda                       2^27 keys
     python -m asv_bench.report --n 1048576 --repeats 3             a first look
     python -m asv_bench.report --backend slab_hash --loads 0.6 --option slab_bytes=128,256
+    python -m asv_bench.report --html page.html                    all results that are committed, as a page
 
 Prints the table, and writes <output>/<machine>/report-<device>.json (everything measured), .md, .svg, and a result
 file of asv. A find is compared with a random gather of one slot, a change with a random 64-bit compare-and-swap, over
@@ -24,12 +25,13 @@ import pygpuhash as gh
 
 from .harness import asv_results
 from .harness.ceilings import Ceilings, accesses, label
+from .harness.charts import Bars, require_matplotlib
 from .harness.devices import Unavailable, available, device
+from .harness.page import build
 from .harness.peers import measure_peers
 from .harness.results import RESULTS, Row, circumstances, machine_name, markdown_table, rate, write_json
 from .harness.runs import OPERATIONS, TableRun
 from .harness.sizes import SIZES
-from .harness.svg import Bars
 
 HEADER = ("table", "operation", "load", "n", "median", "min", "max", "ceiling", "ratio", "bytes/key")
 CEILINGS = ("gather8", "gather16", "gather32", "gather64", "gather128", "cas64")
@@ -269,14 +271,32 @@ def report(args: argparse.Namespace, name: str) -> None:
     print(f"written: {stem}.json, .md, .svg", file=sys.stderr)
 
 
+def write_page(path: Path) -> int:
+    """The page of the committed results."""
+    page, left_out = build()
+    try:
+        path.write_text(page)
+    except OSError as error:
+        print(f"report: --html {path} cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+    for line in left_out:
+        print(f"report: left out: {line}", file=sys.stderr)
+    print(f"written: {path}", file=sys.stderr)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Report on every device that is asked for."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.report", description=__doc__.split("\n", 1)[0])
     add_arguments(parser)
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="do not measure other libraries")
+    parser.add_argument("--html", type=Path, help="measure nothing; write a page of the results that are committed")
     args = parser.parse_args(arguments)
     check_arguments(parser, args)
     try:
+        require_matplotlib()
+        if args.html:
+            return write_page(args.html)
         for name in available(args.device):
             report(args, name)
     except (Unavailable, gh.GpuHashError) as error:

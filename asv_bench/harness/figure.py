@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .charts import Chart
 from .devices import Device
 from .results import markdown_table
-from .svg import Chart
 
 
 @dataclass
@@ -55,11 +55,19 @@ def _cell(value: Any) -> str:
 
 
 def series(rows: Sequence[dict[str, Any]], chart: Chart, x: str, y: str, by: Sequence[str]) -> Chart:
-    """Draw column y over column x, one line for every combination of the columns `by`."""
+    """Draw column y over column x with its spread, one line for every combination of the columns `by`."""
     for key in dict.fromkeys(tuple(row[column] for column in by) for row in rows):
-        points = [(row[x], row[y]) for row in rows if tuple(row[column] for column in by) == key]
-        chart.line(", ".join(str(part) for part in key), points)
+        own = [row for row in rows if tuple(row[column] for column in by) == key]
+        spread = all("min" in row and row["min"] <= row[y] <= row["max"] for row in own)  # it may be of another column
+        columns = (x, y, "min", "max") if spread else (x, y)
+        points = [tuple(row[column] for column in columns) for row in own]
+        chart.line(", ".join(map(_word, by, key)), points)
     return chart
+
+
+def _word(column: str, value: Any) -> str:
+    """Of a line's label: what a number is of."""
+    return value if isinstance(value, str) else f"{column} {value}"
 
 
 def rates(n: int, seconds: Sequence[float]) -> dict[str, float]:

@@ -15,11 +15,11 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .charts import Chart
 from .devices import Unavailable
 from .figure import Figure, Settings, series
 from .modules import OF_SOURCE, ROOT, link
 from .runs import TableRun
-from .svg import Chart
 
 # What the paper's inserts and misses do without (tests/model/mutants/hive.def). They still go to the home first and
 # ask the filter, which the paper's do not: so nothing but locks, second looks and the order of accesses is measured.

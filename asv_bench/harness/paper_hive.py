@@ -12,12 +12,12 @@ import pygpuhash as gh
 
 from . import hashes, hive_steps
 from .ceilings import Ceilings, label
+from .charts import Chart
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
 from .hive_price import price
 from .keys import random_keys, shuffled
 from .runs import POISON, TableRun, Wrong
-from .svg import Chart
 
 LOAD = 0.95  # of the paper's tables in figures 5 to 8
 LOADS = (0.55, 0.65, 0.75, 0.85, 0.9, 0.95, 0.97)  # of figure 9, and of the sweep

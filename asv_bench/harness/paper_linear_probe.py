@@ -10,10 +10,10 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .charts import Chart
 from .figure import Figure, Settings, series
 from .keys import random_keys
 from .runs import POISON, Wrong
-from .svg import Chart
 
 STEPS = 32  # the source fills 128 Mi slots by 4 Mi keys at a time, and stops one batch before the end
 LAYOUTS: dict[str, dict[str, str]] = {

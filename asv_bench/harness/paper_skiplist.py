@@ -20,11 +20,11 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .charts import Chart
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
 from .modules import OF_SOURCE, ROOT, link
 from .runs import Wrong
-from .svg import Chart
 
 RANGES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 MIXTURES = ((1, 1, 98), (5, 5, 90), (10, 10, 80), (20, 20, 60))  # percent: insert, erase, find

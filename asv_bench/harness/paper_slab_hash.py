@@ -10,10 +10,10 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .charts import Chart
 from .figure import Figure, Settings, rates, series, wall
 from .keys import random_keys, shuffled
 from .runs import POISON, TableRun, Wrong, make_table
-from .svg import Chart
 
 UTILISATIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
 AVERAGE_SLABS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)  # beta

@@ -20,11 +20,11 @@ import numpy as np
 
 import pygpuhash as gh
 
+from .charts import Chart
 from .cuckoo import EMPTY, Cuckoo
 from .devices import Unavailable
 from .figure import Figure, Settings, rates, series
 from .runs import Wrong
-from .svg import Chart
 
 LOAD = 0.85
 TICKETS = (8, 4, 2)  # of the paper's 8, 4, 2 and 1

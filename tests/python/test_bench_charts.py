@@ -1,4 +1,4 @@
-"""Charts of the benchmarks: all that is drawn lies inside, and can be read."""
+"""Charts of the benchmarks: all that is drawn lies inside, can be read, and can be told apart."""
 
 from __future__ import annotations
 
@@ -10,54 +10,110 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
-svg = pytest.importorskip("asv_bench.harness.svg", reason="asv_bench is in a checkout of the repository only")
-
-TEXT = "{http://www.w3.org/2000/svg}text"
-
-
-def drawn(chart) -> tuple[ET.Element, list[float]]:
-    """The parsed file, and the heights of the points of its lines."""
-    root = ET.fromstring(chart.svg())
-    points = re.findall(r'<polyline points="([^"]*)"', chart.svg())
-    return root, [float(point.split(",")[1]) for line in points for point in line.split()]
+charts = pytest.importorskip("asv_bench.harness.charts", reason="asv_bench is in a checkout of the repository only")
+pytest.importorskip("matplotlib", reason="needs matplotlib")
 
 
-@pytest.mark.parametrize("values", [[-3.0, 4.0], [-5.0, -1.0], [2.0, 9.0], [7.0]], ids=str)
-@pytest.mark.parametrize("scale", ["linear", "log"])
-def test_points_lie_between_the_first_and_the_last_gridline(values, scale):
-    if scale == "log" and min(values) <= 0:
-        values = [2.0**value for value in values]
-    chart = svg.Chart("Title", "x", "y", "note", y_scale=scale)
-    chart.line("one", list(enumerate(values)))
-    root, heights = drawn(chart)
-    grid = [
-        float(line.get("y1")) for line in root.iter("{http://www.w3.org/2000/svg}line") if line.get("class") == "grid"
-    ]
-    assert len(grid) >= 2
-    assert min(grid) - 0.1 <= min(heights) <= max(heights) <= max(grid) + 0.1
-    labels = [text.text for text in root.iter(TEXT) if text.get("text-anchor") == "end"]
-    assert scale == "log" or "0" in labels, "bars and lines are compared from zero"
+def texts(drawn: str) -> str:
+    return " ".join(" ".join(element.text.split()) for element in ET.fromstring(drawn).iter() if element.text)
 
 
-def test_larger_values_lie_higher():
-    scale = svg.Scale("linear", 0, 10, 300, 100)
-    assert [scale(value) for value in (0, 5, 10)] == [300, 200, 100]
-    assert [svg._short(value) for value in (999, 1000, 12_000, 2.5e6, 3e9)] == ["999", "1k", "12k", "2.5M", "3G"]
-    chart = svg.Bars("Title", "y", ["a", "b"], "note")
+def colours_of_lines(drawn: str) -> list[str]:
+    return re.findall(r'style="fill: none; stroke: (#\w{6}); stroke-width: 1.5', drawn)
+
+
+def lines(many: int, **scales):
+    chart = charts.Chart("Search <rate>", "elements", "M keys/s", "the machine; median of 5 repeats " * 6, **scales)
+    for i in range(many):
+        chart.line(f"table {i}", [(2.0**k, k + i + 1.0, k + i + 0.5, k + i + 2.0) for k in range(4)])
+    return chart
+
+
+@pytest.mark.parametrize(("many", "parts"), [(1, [1]), (8, [8]), (9, [5, 4]), (17, [6, 6, 5])])
+def test_eight_series_in_a_plot_and_no_colour_twice(many, parts):
+    assert [len(part) for part in charts.plots(range(many))] == parts
+    assert [series for part in charts.plots(range(many)) for series in part] == list(range(many))
+    assert len(set(charts.COLOURS)) == len(charts.MARKERS) == charts.MOST == 8
+
+
+@pytest.mark.parametrize("scale", ["linear", "log", "log2"])
+def test_lines_as_text_without_a_background(scale):
+    drawn = lines(9, x_scale=scale, y_scale=scale).svg()
+    assert [f"table {i}" in texts(drawn) for i in range(9)] == [True] * 9
+    for words in ("Search <rate>", "elements", "M keys/s", "the machine; median"):
+        assert words in texts(drawn)
+    used = list(dict.fromkeys(re.findall(r"#[0-9A-F]{6}", drawn, re.IGNORECASE)))
+    assert {colour.upper() for colour in used} == {colour.upper() for colour in charts.COLOURS[:5]}
+    assert "currentColor" in drawn
+    assert not re.search(r'<svg[^>]* (width|height)="', drawn)
+    assert not re.search(r'<g id="', drawn)
+
+
+def test_a_file_is_the_same_each_time_and_is_of_both_colours(tmp_path):
+    for name in ("a.svg", "b.svg"):
+        lines(2).save(tmp_path / "new folder" / name)
+    first, second = ((tmp_path / "new folder" / name).read_text() for name in ("a.svg", "b.svg"))
+    assert first == second
+    assert "prefers-color-scheme: dark" in first
+    assert ET.fromstring(first).get("width") == "640"
+
+
+def test_bars_and_ceilings():
+    chart = charts.Bars("Title", "M keys/s", ["a", "b"], "note")
     chart.add("one", [10, 5], [None, 10])
-    bars = [rect for rect in ET.fromstring(chart.svg()).iter("{http://www.w3.org/2000/svg}rect") if rect.get("height")]
-    tops, heights = ([float(bar.get(name)) for bar in bars if bar.get("rx") == "1.5"] for name in ("y", "height"))
-    assert heights[0] == pytest.approx(2 * heights[1], abs=0.2)
-    assert tops[0] + heights[0] == pytest.approx(tops[1] + heights[1], abs=0.2)
-    assert f'y1="{tops[0]:.1f}" y2="{tops[0]:.1f}"' in chart.svg()  # the ceiling of the second group
+    chart.add("two", [None, 20])
+    bar = re.compile(r'<path d="M ([\d.]+) [\d.]+ \nL ([\d.]+) [^"]*" clip-path[^>]*style="fill: (#\w+)')
+    widths = {colour: [] for colour in charts.COLOURS[:2]}
+    for start, end, colour in bar.findall(chart.svg()):
+        widths[colour.upper()].append(float(end) - float(start))
+    long, short = widths[charts.COLOURS[0]]
+    assert widths[charts.COLOURS[0]] == pytest.approx([2 * short, long / 2], abs=0.1)
+    assert widths[charts.COLOURS[1]] == pytest.approx([2 * long], abs=0.1)
+    assert "ceiling" in texts(chart.svg())
+    with pytest.raises(ValueError, match="1 bars, 1 ceilings, 2 groups"):
+        chart.add("three", [1])
+    with pytest.raises(ValueError, match="'none' has no points"):
+        lines(1).line("none", [])
 
 
-@pytest.mark.parametrize("words", [0, 5, 60])
-def test_a_long_note_has_several_lines(words):
-    chart = svg.Chart("Title", "x", "y", " ".join(["measured"] * words))
-    chart.line("one", [(1, 1), (2, 2)])
-    root, heights = drawn(chart)
-    notes = [text for text in root.iter(TEXT) if text.get("class") == "note"]
-    assert " ".join(text.text or "" for text in notes).split() == ["measured"] * words
-    assert all(len(text.text or "") <= svg.NOTE_WIDTH for text in notes)
-    assert max(int(text.get("y")) for text in notes) < min(heights)
+@pytest.mark.parametrize("many", [1, 3, 8, 12])
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_nothing_is_cut_off(kind, many, monkeypatch):
+    """What matplotlib has drawn lies on its canvas, legends and notes too, and no text on another."""
+    from matplotlib.figure import Figure
+
+    saved, seen = Figure.savefig, []
+
+    def look(figure, *rest, **more):
+        figure.draw_without_rendering()
+        edge = figure.bbox
+        boxes = [part.get_tightbbox() for part in figure.axes]
+        boxes += [
+            part.get_window_extent() for part in (*figure.texts, *figure.legends) if part.get_window_extent().width
+        ]
+        for i, box in enumerate(boxes):
+            assert edge.x0 <= box.x0 <= box.x1 <= edge.x1
+            assert edge.y0 <= box.y0 <= box.y1 <= edge.y1
+            assert not any(box.overlaps(other) for other in boxes[:i])
+        seen.extend(boxes)
+        saved(figure, *rest, **more)
+
+    monkeypatch.setattr(Figure, "savefig", look)
+    chart = lines(many)
+    if kind == "bars":
+        chart = charts.Bars("Title", "M keys/s", [f"group {i}" for i in range(many)], "a note " * 20)
+        for i in range(4):
+            chart.add(f"pandas.Series.value_counts {i}", [1.0] * many)
+    chart.svg()
+    assert len(seen) >= 3
+
+
+def test_a_missing_matplotlib_is_said_before_anything_is_measured(monkeypatch, capsys):
+    from asv_bench import figures, report
+
+    monkeypatch.setattr(charts.importlib.util, "find_spec", lambda name: None)
+    assert figures.main(["slab_hash", "4c"]) == 2
+    assert report.main(["--n", "1000"]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("plots need matplotlib: pip install matplotlib") == 2
+    assert said.out == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -139,6 +140,37 @@ def test_lists_of_parameters_are_the_same_everywhere():
     assert json.loads(done.stdout) == listed, "python -m asv_bench.history list"
     units = {entry["unit"] for entry in listed.values() if isinstance(entry, dict)}
     assert units <= {"ns", "us", "ms", "ns/key", "bytes"}
+
+
+OTHERS = ("pandas", "polars", "numpy", "cupy.unique", "torch.unique", "searchsorted", "bisect", "sortedcontainers")
+
+
+def test_the_configuration_of_asv():
+    """Commits are linked, the branch is the project's, each rule of regressions is of some benchmark."""
+    lines = (ROOT / "asv_bench" / "asv.conf.json").read_text().splitlines()
+    given = json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
+    assert given["project_url"].startswith("https://")
+    assert given["show_commit_url"] == given["project_url"] + "/commit/"
+    assert given["branches"] == ["main"]
+    for folder in ("benchmark_dir", "results_dir"):
+        assert (ROOT / "asv_bench" / given[folder]).is_dir()
+    listed = [name for name in json.loads((history.RESULTS / "benchmarks.json").read_text()) if name != "version"]
+    left_out = given["regressions_first_commits"]
+    assert set(left_out.values()) == {None}
+    for pattern in (*left_out, *given["regressions_thresholds"]):
+        assert [name for name in listed if re.search(pattern, name)], pattern
+    searched = {name for name in listed if not any(re.search(pattern, name) for pattern in left_out)}
+    modules = {name.partition(".")[0] for name in searched}
+    assert {"cpu_tables", "cpu_calls", "gpu_tables"} <= modules
+    assert not modules & {"wall_clock", "cpu_machine", "gpu_machine", "cpu_threads", "build"}
+
+
+def test_no_other_library_is_searched_for_regressions():
+    listed = json.loads((history.RESULTS / "benchmarks.json").read_text())
+    for name, entry in listed.items():
+        if name != "version" and not name.startswith("wall_clock."):
+            values = [value for axis in entry["params"] for value in axis]
+            assert not [value for value in values if any(other in value for other in OTHERS)], name
 
 
 # ---- what asv publish shows ------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pygpuhash as gh
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
 report = pytest.importorskip("asv_bench.report", reason="asv_bench is in a checkout of the repository only")
+from asv_bench import figures  # noqa: E402
 from asv_bench.harness import arguments, asv_results, ceilings, devices, figure, keys, results, runs  # noqa: E402
 
 RUN = {
@@ -101,6 +102,30 @@ def test_the_text_of_a_figure():
         ["n", "rate", "way"], [["1,000", "1.235", ""], ["2,000", "", "other"]]
     )
     assert figure.Figure(rows, chart).text() == text
+
+
+@pytest.mark.parametrize(
+    ("structure", "name", "title", "said"),
+    [
+        ("slab_hash", "4a", "Figure 4a: build rate", "Slab hash, figure 4a: build rate"),
+        ("stadium", "13", "clStash against Stash", "Stadium hashing, figure 13: clStash against Stash"),
+        ("skiplist", "II", "Table II: warps of a block", "GFSL, table II: warps of a block"),
+        ("linear_probe", "table", "Table of inserts", "Farrell 2020, table: Table of inserts"),
+    ],
+)
+def test_titles_name_the_paper_and_its_figure(structure, name, title, said):
+    assert figures.titled(structure, name, title) == said
+    assert set(figures.NAMES) == set(figures.FIGURES)
+
+
+def test_labels_say_what_a_number_is():
+    drawn = []
+    rows = [{"x": 1, "y": 2.0, "ticket": ticket, "how": "stash", "min": 1.0, "max": 3.0} for ticket in (8, 4)]
+    figure.series(rows, SimpleNamespace(line=lambda *line: drawn.append(line)), "x", "y", ["how", "ticket"])
+    assert drawn == [("stash, ticket 8", [(1, 2.0, 1.0, 3.0)]), ("stash, ticket 4", [(1, 2.0, 1.0, 3.0)])]
+    drawn.clear()
+    figure.series(rows[:1], SimpleNamespace(line=lambda *line: drawn.append(line)), "x", "ticket", ["how"])
+    assert drawn == [("stash", [(1, 8)])], "the spread is that of another column"
 
 
 def test_what_is_printed_of_a_row():
