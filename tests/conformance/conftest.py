@@ -57,15 +57,6 @@ OF_KERNELS += [
     "wide-batches",
     "ordered-answers",
 ]
-# What takes a second or more: for shapes besides the default it is left to the nightly run.
-LONG = {
-    "differential",
-    "adversarial-batches",
-    "conservation",
-    "counts",
-    "counting-from-threads",
-    "growth-under-finds",
-}
 USABLE = [row for row in gh.backends() if row.state == "usable"]
 
 
@@ -94,17 +85,16 @@ def pytest_generate_tests(metafunc):
             metafunc.parametrize("isa", NARROWER)
             metafunc.parametrize("check", OF_KERNELS)
         else:
-            metafunc.parametrize(("target", "check"), list(_with_checks(params)), indirect=["target"])
+            cases = list(_with_checks(params, metafunc.module.LONG))
+            metafunc.parametrize(("target", "check"), cases, indirect=["target"])
 
 
-def _with_checks(targets):
+def _with_checks(targets, long):
     for one in targets:
         _, device, options = one.values[0]
         for check in CHECKS:
-            long = device == "cpu" and options and check in LONG
-            yield pytest.param(
-                *one.values, check, id=f"{one.id}-{check}", marks=[*one.marks, *([pytest.mark.slow] if long else [])]
-            )
+            marks = [pytest.mark.slow] if device == "cpu" and options and check in long else []
+            yield pytest.param(*one.values, check, id=f"{one.id}-{check}", marks=[*one.marks, *marks])
 
 
 @pytest.fixture

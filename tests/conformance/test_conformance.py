@@ -4,6 +4,16 @@ import pytest
 
 from pygpuhash._conformance import CHECKS, run
 
+# What takes a second or more. Shapes besides the default have pytest.mark.slow there: they are the nightly run's.
+LONG = {
+    "differential",
+    "adversarial-batches",
+    "conservation",
+    "counts",
+    "counting-from-threads",
+    "growth-under-finds",
+}
+
 
 def test_conformance(target, check):
     passes(target, check)
