@@ -4,6 +4,7 @@ import json
 import os
 import random
 import struct
+import tracemalloc
 import zlib
 from dataclasses import replace
 
@@ -393,3 +394,17 @@ def test_blocks_are_small(small, path, monkeypatch):
     root = flatbuffers.Table.root(data[len(data) - 10 - struct.unpack("<i", data[-10:-6])[0] : -10])
     assert len(root.structs(3, "qixxxxq")) == 4
     gh.load(path).close()
+
+
+def test_memory_is_bounded_by_the_size_of_the_file(path):
+    """A key is a bit at least: here is a file of bits that are all the same key."""
+    rows = 1 << 22
+    record = RECORD | {"kind": "index", "rows": rows, "options": {"nulls": "group", "floats": "bits"}}
+    written(path, (Type("b", "key"),), record, chunk_of(rows, np.zeros(rows // 8, "u1")))
+    tracemalloc.start()
+    try:
+        with pytest.raises(gh.Corrupt, match="block 1 of 1 is broken: it repeats keys"):
+            gh.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 256 * path.stat().st_size
+    finally:
+        tracemalloc.stop()
