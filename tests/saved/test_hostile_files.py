@@ -281,6 +281,18 @@ def test_a_backend_that_is_not_here(path):
             "offsets that do not ascend from 0 to its 3 bytes",
         ),
         (
+            {"kind": "text", "key": "bytes"},
+            (Type("Z", "key"),),
+            chunk_of(4, (OFFSETS[[0, 3, 1, 2, 4]], np.arange(4, dtype="u1"))),
+            "offsets that do not ascend",
+        ),
+        (
+            {"kind": "text", "key": "bytes"},
+            (Type("Z", "key"),),
+            chunk_of(4, (OFFSETS[[1, 1, 2, 3, 4]], np.arange(4, dtype="u1"))),
+            "offsets that do not ascend",
+        ),
+        (
             {"kind": "index", "options": {"nulls": "refuse", "floats": "bits"}},
             (Type("I", "key", (), True),),
             Chunk(4, [(4, 1)], [np.array([7], "u1"), ROWS.buffers[1]]),
@@ -304,6 +316,19 @@ def test_blocks(record, types, chunk, words, path):
     written(path, types, RECORD | record, chunk)
     with pytest.raises(gh.Corrupt, match=words):
         gh.load(path)
+
+
+def test_blocks_that_share_bytes(small, path, blocks):
+    """The second block is where the third is, which ends where the footer begins."""
+    blocks(7)
+    small.save(path)
+    data = path.read_bytes()
+    begin = len(data) - 10 - struct.unpack("<i", data[-10:-6])[0]
+    places = flatbuffers.Table.root(data[begin:-10]).structs(3, "qixxxxq")
+    second, third = (struct.pack("<qixxxxq", *place) for place in places[1:])
+    changed = data[:begin] + data[begin:].replace(second, third, 1)
+    with pytest.raises(gh.Corrupt, match="block 2 would be at byte"):
+        load(sealed(changed))
 
 
 def test_schemas(path):
@@ -382,7 +407,7 @@ def test_a_compressed_block_that_would_be_huge(path, monkeypatch):
     written(path, TYPES, RECORD, chunk_of(1 << 20, np.zeros(1 << 20, "u4")), codec=codec_of("zstd"))
     monkeypatch.undo()
     assert path.stat().st_size < 4096
-    with pytest.raises(gh.Corrupt, match=r"1048576 rows|would become 4194304, more than 1024 times"):
+    with pytest.raises(gh.Corrupt, match="would become 4194304, more than 1024 times"):
         gh.load(path)
 
 
@@ -398,7 +423,7 @@ def test_blocks_are_small(small, path, monkeypatch):
 
 def test_memory_is_bounded_by_the_size_of_the_file(path):
     """A key is a bit at least: here is a file of bits that are all the same key."""
-    rows = 1 << 22
+    rows = 1 << 20
     record = RECORD | {"kind": "index", "rows": rows, "options": {"nulls": "group", "floats": "bits"}}
     written(path, (Type("b", "key"),), record, chunk_of(rows, np.zeros(rows // 8, "u1")))
     tracemalloc.start()
