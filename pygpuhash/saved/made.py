@@ -80,7 +80,7 @@ def _tuning(record: Record, backend: Any, whole: bool) -> dict[str, Any]:
     asked: dict[str, Any] = {}
     if isinstance(name, str) and name != "auto":
         asked |= options_for(record, name, whole=whole)
-    elif "duplicates" in record.options:
+    elif record.options.get("duplicates") == "1":
         asked["needs"] = ["multi"]
     least = 0 if whole else LEAST_LOAD
     if name == record.backend and record.max_load_factor is not None and least <= record.max_load_factor <= 1:
@@ -106,7 +106,7 @@ def _room(reader: Reader, record: Record, key: Any) -> int:
     """Keys to make room for at once: as many as the file says, if it can have them."""
     width = key.itemsize if isinstance(key, np.dtype) else 8
     distinct = 2 if key == np.dtype(bool) else 2 ** min(8 * width, 64)
-    if "duplicates" in record.options:
+    if record.options.get("duplicates") == "1":
         distinct = 2**64
     return min(record.rows, distinct, 4 * reader.nbytes // width)
 
@@ -137,7 +137,8 @@ def _filled(reader: Reader, record: Record, table: Any, types: tuple[Type, ...])
     try:
         for name, chunk in _chunks(reader, record):
             keys, values = reader.refused(name, lambda chunk=chunk: rows(chunk))  # type: ignore[misc]
-            new = int(np.count_nonzero(insert(keys, values)))
+            with _progress.quiet():
+                new = int(np.count_nonzero(insert(keys, values)))
             if new != chunk.rows and record.options.get("duplicates") == "1":
                 raise InvalidArgument(
                     f"the file has several values of some keys ({name}), and a table of {table.backend} one of each: "
@@ -189,14 +190,13 @@ def _add(index: Index, types: tuple[Type, ...], chunk: Chunk, first: int) -> Non
 
 
 def _chunks(reader: Reader, record: Record) -> Iterator[tuple[str, Chunk]]:
-    """All blocks; `progress` hears of rows, and not of the batches that they are."""
+    """All blocks, which have as many rows as the record says; `progress` hears of them."""
     report, done = _progress.current(), 0
     for name, chunk in reader.chunks():
         done += chunk.rows
         if done > record.rows:
             break
-        with _progress.quiet():
-            yield name, chunk
+        yield name, chunk
         if report is not None:
             report(done, record.rows)
     if done != record.rows:
