@@ -1,6 +1,7 @@
 """What is saved is loaded: every structure into every other one, every dtype, text, indexes."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -359,3 +360,15 @@ def test_text_that_is_no_utf8_is_not_saved(path):
     with pytest.raises(ValueError, match="column 'key' has text that is not UTF-8, at byte 0: nothing was saved"):
         index.save(path)
     assert list(Path(path.parent).iterdir()) == []
+
+
+def test_without_pyarrow(small, path, pairs, monkeypatch):
+    """Nothing but compression needs it."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    small.save(path)
+    with gh.load(path) as loaded:
+        assert pairs(loaded) == pairs(small)
+    before = path.read_bytes()
+    with pytest.raises(gh.Unsupported, match="compression='lz4' needs pyarrow, which is not installed"):
+        small.save(path, overwrite=True, compression="lz4")
+    assert path.read_bytes() == before
