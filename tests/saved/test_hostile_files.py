@@ -92,7 +92,7 @@ def test_every_length_is_refused(kind, path):
         load(data + b"\0")
 
 
-# ---- with the right checksums, as somebody writes it who means harm -------------------------------------------------
+# ---- with the right checksums: files that were changed on purpose ---------------------------------------------------
 
 
 def sealed(data):
@@ -240,8 +240,8 @@ def test_what_a_record_asks_for_is_not_given(path):
 
 
 def test_a_backend_that_is_not_here(path):
-    written(path, TYPES, RECORD | {"backend": "of_somebody"}, ROWS)
-    with pytest.raises(gh.BackendNotFound, match="of_somebody"):
+    written(path, TYPES, RECORD | {"backend": "of_another_package"}, ROWS)
+    with pytest.raises(gh.BackendNotFound, match="of_another_package"):
         gh.load(path)
     gh.load(path, "hive").close()
 

@@ -292,14 +292,14 @@ def test_duckdb_reads_the_file(small, path):
 
 def test_progress(path, blocks):
     blocks(1000)
-    told = []
+    heard = []
     with gh.Table("hive", device="cpu") as table:
         table.insert(KEYS, 0)
-        with gh.progress(lambda done, n: told.append((done, n))):
+        with gh.progress(lambda done, n: heard.append((done, n))):
             table.save(path)
-            assert told == [(1000, 3000), (2000, 3000), (3000, 3000)]
+            assert heard == [(1000, 3000), (2000, 3000), (3000, 3000)]
             gh.load(path).close()
-    assert told[3:] == told[:3]
+    assert heard[3:] == heard[:3]
 
 
 def test_threads_write_meanwhile(path, in_threads):
