@@ -51,6 +51,7 @@ from pygpuhash.errors import (
 from pygpuhash.hashing import HASH_VERSION, hash_array
 from pygpuhash.index import Index, IndexKeys
 from pygpuhash.registry import Backend, backends, open_backend
+from pygpuhash.saved import load
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
 from pygpuhash.text_table import TextTable
@@ -96,6 +97,7 @@ __all__ = [
     "hash_array",
     "isin",
     "join_indexer",
+    "load",
     "measure_ceiling",
     "open_backend",
     "progress",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pygpuhash import _core
 from pygpuhash.errors import InvalidArgument
 
-__all__ = ["current", "progress"]
+__all__ = ["current", "progress", "quiet"]
 
 Report = Callable[[int, int], object]
 
@@ -46,4 +46,14 @@ def progress(report: Report) -> Iterator[None]:
         yield
     finally:
         _core.watched(-1)
+        _report.reset(before)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Inside of it, batches tell nothing: a call that is made of several tells of itself."""
+    before = _report.set(None)
+    try:
+        yield
+    finally:
         _report.reset(before)

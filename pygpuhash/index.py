@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, Literal, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +55,7 @@ class Index:
 
     __slots__ = ("__weakref__", "_core", "_give", "_lock", "_settings")
     __reversed__ = None
+    _saving: ClassVar[Any] = None  # (save, reduce) of pygpuhash.saved, which sets this
 
     def __init__(
         self,
@@ -209,8 +211,16 @@ class Index:
         """Memory held, in bytes."""
         return 0 if self._core is None else self._core.nbytes
 
-    def __reduce__(self) -> Any:
-        raise TypeError("an index cannot be pickled or copied: add its keys[:] to a new one")
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False, compression: str | None = None) -> None:
+        """Write all keys, in the order of their ids, to a file that `gh.load` reads, as `Table.save` does.
+
+        Keys of the loaded index come back as numpy's arrays, whichever library the first column was of.
+        """
+        self._saving[0](self, path, overwrite, compression)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._refuse_forked()
+        return self._saving[1](self, {"threads": self._settings[2]}, protocol)
 
     def __repr__(self) -> str:
         if self._core is None:

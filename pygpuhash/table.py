@@ -109,6 +109,7 @@ class Table(_core.CoreTable):
     __reversed__ = None  # a mapping: t[len(t) - 1] is not its last key
     __signature__: ClassVar[inspect.Signature]
     _of_text: ClassVar[Any] = None  # the class of tables with keys of text, which sets this
+    _saving: ClassVar[Any] = None  # (save, reduce) of pygpuhash.saved, which sets this
 
     def __new__(cls, backend: str = "auto", **arguments: Any) -> Self:
         """A table, or the object of a backend that is a Python class."""
@@ -501,6 +502,20 @@ class Table(_core.CoreTable):
         keys, values = self.export()
         return zip(keys, values if values is not None else [None] * len(keys), strict=True)
 
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False, compression: str | None = None) -> None:
+        """Write all pairs, as they are at one moment, to a file that `gh.load` reads.
+
+        path : of the file; "~" is the home. overwrite : may it exist? compression : None, "zstd" or "lz4", for which
+        pyarrow is needed.
+
+        The file is Arrow IPC with the columns "key" and "value": pyarrow, polars and duckdb read it. It is written
+        under another name, and takes its own when it is complete and on the disk: a crash, Ctrl-C or a full disk leave
+        what was there before. The pairs are exported at once, and written in blocks. `gh.progress` hears of the rows.
+
+        Raises OSError with what the system says: `FileExistsError`, `PermissionError`, a full disk.
+        """
+        self._saving[0](self, path, overwrite, compression)
+
     def clear(self, *, stream: Stream = None) -> None:
         """Remove every key; the storage stays."""
         self._maintain("clear", 0, self._stream_of(None, stream))
@@ -709,8 +724,12 @@ class Table(_core.CoreTable):
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __reduce__(self) -> Any:
-        raise TypeError("a table cannot be pickled or copied: export its pairs and insert them into a new table")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        made_with = {"grow": self._grow, "capacity": self.capacity, "threads": self._threads or None}
+        return self._saving[1](self, made_with, protocol)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)  # of a subclass; a table has no attributes
 
     def __repr__(self) -> str:
         if self.closed:

@@ -94,7 +94,7 @@ class TextTable(Table):
     then index and table are built anew, for which both are in memory twice. Where memory is short they stay as they
     are. Calls of several threads that write wait for each other; calls that read do not wait.
 
-    What it lacks: GPUs and streams, mixed batches (`execute`), order, tables in files.
+    What it lacks: GPUs and streams, mixed batches (`execute`), order, tables that live in files (`save` writes one).
     """
 
     __slots__ = ("_closed", "_dead", "_key", "_lock", "_make", "_room", "_state", "_value_dtype")
@@ -131,7 +131,7 @@ class TextTable(Table):
         if "ordered" in ([needs] if isinstance(needs, str) else needs or ()):
             raise Unsupported("needs=['ordered']: a table of text keeps no order; sort its keys()")
         if arguments.get("placement") == "file":
-            raise Unsupported("placement='file': a table of text is in memory; write what export() gives to a file")
+            raise Unsupported("placement='file': a table of text is in memory; save it with save(path)")
         expected = _arguments.whole("capacity", capacity, _MOST)
         settings = ("refuse", "numbers", threads, False, expected, _arguments.seed(seed))
         schema = plain.schema_of(key)
@@ -531,6 +531,10 @@ class TextTable(Table):
         state, self._state = self._state, None
         if state is not None:
             state.table.close()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        table = self._open().table
+        return self._saving[1](self, {"grow": table._grow, "threads": table._threads or None}, protocol)
 
     def __repr__(self) -> str:
         if self.closed:

@@ -15,6 +15,8 @@ cdef class TableHandle:
     cdef readonly object _stream                     # default stream of the calls, and its owner
     cdef readonly int _kind, _ordinal
     cdef readonly bint _grow
+    cdef readonly dict _options                      # of the backend, as texts
+    cdef readonly uint32_t _threads                  # of a batch on the CPU; 0: one on each CPU
     cdef readonly bint _behind_bus                   # slots in memory of the host: larger batches reach them faster
     cdef int _piece_shift                            # pieces of host batches are so many times longer
     cdef uint32_t key_bytes, value_bytes

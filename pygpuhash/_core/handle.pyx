@@ -62,6 +62,7 @@ cdef class TableHandle:
         self.key_bytes = self._key_store.itemsize
         self.value_bytes = 0 if self._value_store is None else self._value_store.itemsize
         self._kind, self._ordinal, self._grow, self._stream = kind, ordinal, grow, stream
+        self._options, self._threads = dict(options), threads
 
         self._behind_bus = options.get("placement") == "host"
         # A piece goes through the whole file once (plugins/stadium/serve_host.hpp).

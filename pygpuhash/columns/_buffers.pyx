@@ -410,6 +410,20 @@ cdef class View:
             dtype
         )
 
+    def text(self):
+        """(offsets as int64 from 0 on, bytes) of text or bytes with offsets; the bytes are no copy."""
+        width = {"u": "i4", "z": "i4", "U": "i8", "Z": "i8"}[self.format]
+        if self.length == 0:
+            return numpy.zeros(1, "i8"), empty(0, UINT8)
+        cdef int64_t step = 4 if width == "i4" else 8
+        offsets = over_memory(
+            <const char *>self.array.buffers[1] + self.start * step, (self.length + 1) * step, self
+        ).view(width)
+        cdef int64_t first = offsets[0], last = offsets[-1]
+        return offsets.astype("i8") - first, over_memory(
+            <const char *>self.array.buffers[2] + first, last - first, self
+        )
+
     cdef const char *cell(self, int64_t i, int64_t *size) except? NULL:
         """The bytes of element i of a type of text or bytes."""
         cdef const char *format = self.type.format

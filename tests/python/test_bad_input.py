@@ -177,15 +177,6 @@ def test_a_closed_table(backend):
             call()
 
 
-def test_a_table_is_not_pickled(table):
-    import copy
-    import pickle
-
-    for clone in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="export its pairs"):
-            clone(table)
-
-
 def test_use_after_fork(backend):
     table = gh.Table(backend, device="cpu")
     table.insert(KEYS, KEYS)

@@ -3,7 +3,6 @@
 import _thread
 import gc
 import os
-import pickle
 import re
 import threading
 import weakref
@@ -413,7 +412,6 @@ def test_keys_that_were_not_added_are_said(monkeypatch):
         (lambda index: gh.Index(capacity=2**32), gh.InvalidArgument, "capacity=4294967296 is out of range"),
         (lambda index: gh.Index(seed="x"), TypeError, "seed='x' is not an integer"),
         (lambda index: reversed(index), TypeError, "not reversible"),
-        (lambda index: pickle.dumps(index), TypeError, "cannot be pickled"),
         (lambda index: np.asarray(gh.Index(([1], ["a"])).keys), TypeError, "keys of several columns"),
     ],
 )

@@ -25,6 +25,7 @@ LAYERS = {
     "engine": "columns._engine",
     "tables": "_ordered table slab",
     "verbs": "_table_verbs _number_verbs _keywords verbs hashing index text_table",
+    "files": "saved.",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore cli __main__",
 }

@@ -1,0 +1,33 @@
+"""pickle, copy.copy and copy.deepcopy: by the same container, in memory, with all that the original was made with."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from pygpuhash.saved.container import Reader, Writer
+from pygpuhash.saved.contents import contents_of
+from pygpuhash.saved.made import made_of
+
+__all__ = ["reduce"]
+
+
+def reduce(given: Any, arguments: dict[str, Any], protocol: int) -> tuple[Any, ...]:
+    """What `__reduce_ex__` returns: from protocol 5 on, the container is a buffer that a pickle may leave outside."""
+    parts: list[Any] = []
+    contents = contents_of(given)
+    writer = Writer(parts.append, contents.types, contents.record.given(), None)
+    for chunk in contents.chunks():
+        writer.block(chunk)
+    writer.finish()
+    whole = np.frombuffer(b"".join(parts), np.uint8)
+    data = pickle.PickleBuffer(whole.data) if protocol >= 5 else whole.tobytes()
+    return _rebuilt, (type(given), arguments, data), getattr(given, "__dict__", None) or None
+
+
+def _rebuilt(cls: type, arguments: dict[str, Any], data: Any) -> Any:
+    whole = np.frombuffer(data, np.uint8)
+    reader = Reader(lambda offset, size: whole[offset : offset + size], whole.size, "the pickled table")
+    return made_of(reader, None, None, arguments, cls)

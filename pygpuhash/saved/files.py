@@ -1,0 +1,91 @@
+"""`table.save(path)` and `gh.load(path)`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _arguments
+from pygpuhash.errors import Corrupt
+from pygpuhash.saved import codecs, disk
+from pygpuhash.saved.chunk import Array
+from pygpuhash.saved.container import Reader, Writer
+from pygpuhash.saved.contents import contents_of
+from pygpuhash.saved.flatbuffers import Malformed
+from pygpuhash.saved.made import made_of
+
+__all__ = ["load", "save"]
+
+
+def save(given: Any, path: Any, overwrite: bool = False, compression: str | None = None) -> None:
+    """See `Table.save`."""
+    target = disk.path_of(path)
+    replaces = _arguments.flag("overwrite", overwrite)
+    codec = codecs.codec_of(compression)
+    disk.existing(target, replaces)  # before the work
+    contents = contents_of(given)
+    with disk.replaced(target, replaces) as write:
+        writer = Writer(write, contents.types, contents.record.given(), codec)
+        try:
+            for chunk in contents.chunks():
+                writer.block(chunk)
+        except Malformed as error:  # text that came as Arrow's, and is none
+            raise ValueError(f"{error}: nothing was saved") from None
+        writer.finish()
+
+
+def load(path: Any, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
+    """The table, the table of text or the index that `save` has written to a file.
+
+    Parameters
+    ----------
+    path : of the file; a text or a path, "~" is the home.
+    backend : name of a structure, or "auto"; None for the one that was saved. Every structure loads the tables of every
+        other one, if it has their dtypes, and several values per key where there are any.
+    device : as for `Table`; None for the CPU if the table was there, else "auto".
+    arguments : others of `Table`, of an index threads, seed and capacity. A loaded table grows, and has a new seed:
+        `seed="saved"` takes that of the file. Options are those of the file where they are a choice among words;
+        numbers, and capacity, are passed anew, so that a file does not ask for memory that its rows do not need.
+
+    One block of the file is in memory at a time. Every byte is checked. `gh.progress` hears of the rows.
+
+    Raises
+    ------
+    Corrupt : a part of the file is broken; the message says which. InvalidArgument : it is no saved table.
+    Unsupported : it was saved by a newer version, or needs what is not installed. OSError : what the system says.
+    """
+    target = disk.path_of(path)
+    with _opened(target) as reader:
+        return made_of(reader, backend, device, arguments)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Reader]:
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "there is no such file", str(path)) from None
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "the path is a folder: pass the name of a file in it", str(path))
+        if not path.is_file():
+            raise OSError(errno.EINVAL, "the path is no file but a device, a pipe or a socket", str(path))
+
+        def read(offset: int, size: int) -> Array:
+            data, done = np.empty(size, np.uint8), 0
+            while done < size:
+                got = os.preadv(file, [data.data[done : done + (1 << 28)]], offset + done)
+                if not got:
+                    raise Corrupt(f"{path} has become shorter while it was read")
+                done += got
+            return data
+
+        yield Reader(read, os.fstat(file).st_size, str(path))
+    finally:
+        os.close(file)

@@ -1,0 +1,144 @@
+"""pickle, copy.copy, copy.deepcopy, cloudpickle, joblib."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+CLONES = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    **{f"pickle {i}": lambda given, i=i: pickle.loads(pickle.dumps(given, i)) for i in range(2, 6)},
+}
+EVERY = pytest.mark.parametrize("clone", CLONES.values(), ids=CLONES.keys())
+
+
+class Counted(gh.Table):
+    """A table of a user, with an attribute."""
+
+
+@EVERY
+def test_tables(clone, backend, pairs):
+    with gh.Table(backend, key_dtype="i4", value_dtype="f4", device="cpu", seed=9, threads=1, capacity=500) as table:
+        table.insert(np.arange(300), 0.5)
+        with clone(table) as other:
+            assert type(other) is gh.Table
+            assert pairs(other) == pairs(table)
+            assert (other.backend, other.seed, other._threads, other.device) == (backend, 9, 1, "cpu")
+            other.insert(1000, 1)
+            assert 1000 not in table
+
+
+@EVERY
+def test_a_copy_has_all_options(clone):
+    with gh.Table("hive", bucket=16, stash=0.2, grow=False, capacity=640, device="cpu", max_load_factor=0.1) as table:
+        table[5] = 6
+        with clone(table) as other:
+            assert other._options == table._options == {"bucket": "16", "stash": "0.2"}
+            assert other.max_load_factor == table.max_load_factor
+            assert other.capacity >= 640
+            assert not other._grow
+            assert other[5] == 6
+
+
+@EVERY
+def test_several_values_of_a_key(clone):
+    with gh.Table("slab_hash", duplicates=1, key_dtype="u4", value_dtype="u4", device="cpu") as table:
+        table.insert_multi([1, 1, 1, 2], [4, 5, 6, 7])
+        with clone(table) as other:
+            assert sorted(other.find_all([1])[1].tolist()) == [4, 5, 6]
+
+
+@EVERY
+def test_text_and_indexes(clone, pairs):
+    with gh.Table(key_dtype=str, value_dtype=None) as table:
+        table.insert(["a", "é", ""])
+        with clone(table) as other:
+            assert isinstance(other, gh.TextTable)
+            assert pairs(other) == pairs(table)
+    index = gh.Index(["b", None, "a"], floats="bits")
+    other = clone(index)
+    assert other.get_indexer(["a", None, "b", "c"]).tolist() == [2, 1, 0, -1]
+    assert other._settings[1] == "bits"
+    assert other.add(["c"]).tolist() == [3]
+    assert len(index) == 3
+    assert len(clone(gh.Index())) == 0
+
+
+@EVERY
+def test_subclasses(clone):
+    table = Counted("hive", key_dtype="u4", device="cpu")
+    table.name = "of a user"
+    table[1] = 2
+    other = clone(table)
+    assert type(other) is Counted
+    assert other.name == "of a user"
+    assert other[1] == 2
+
+
+def test_buffers_are_left_outside():
+    with gh.Table("hive", device="cpu") as table:
+        table.insert(np.arange(10_000), 1)
+        buffers = []
+        data = pickle.dumps(table, 5, buffer_callback=buffers.append)
+        assert len(data) < 500
+        assert [buffer.raw().nbytes > 160_000 for buffer in buffers] == [True]
+        with pickle.loads(data, buffers=buffers) as other:
+            assert len(other) == 10_000
+
+
+def test_a_table_in_a_file_is_copied_into_memory(tmp_path):
+    with gh.Table("stadium", placement="file", path=tmp_path / "table", device="cpu", key_dtype="u4") as table:
+        table[1] = 2
+        with copy.copy(table) as other:
+            assert other[1] == 2
+            assert "path" not in other._options
+
+
+def test_closed_ones():
+    table = gh.Table("hive", device="cpu")
+    table.close()
+    with pytest.raises(gh.ClosedTable):
+        pickle.dumps(table)
+
+
+def test_a_broken_pickle():
+    with gh.Table("hive", device="cpu") as table:
+        table.insert(np.arange(100), 1)
+        data = bytearray(pickle.dumps(table))
+    data[len(data) // 2] ^= 1
+    with pytest.raises(gh.Corrupt, match="the pickled table: block 1 of 1 is broken"):
+        pickle.loads(bytes(data))
+
+
+def test_another_process(tmp_path):
+    with gh.Table("skiplist", key_dtype="u4", device="cpu") as table:
+        table.insert(np.arange(100), 3)
+        (tmp_path / "table").write_bytes(pickle.dumps(table))
+    program = "import pickle, sys; t = pickle.load(open(sys.argv[1], 'rb')); print(t.backend, len(t), t[99])"
+    ran = subprocess.run([sys.executable, "-P", "-c", program, tmp_path / "table"], capture_output=True, text=True)
+    assert ran.stdout == "skiplist 100 3\n", ran.stderr
+
+
+def test_cloudpickle(pairs):
+    cloudpickle = pytest.importorskip("cloudpickle", reason="cloudpickle is not installed")
+    with gh.Table("hive", device="cpu") as table:
+        table[7] = 8
+        found = pickle.loads(cloudpickle.dumps(lambda key: table[key]))
+        assert found(7) == 8
+        with pickle.loads(cloudpickle.dumps(table)) as other:
+            assert pairs(other) == pairs(table)
+
+
+def test_joblib(tmp_path, pairs):
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed")
+    with gh.Table("hive", device="cpu") as table:
+        table[7] = 8
+        joblib.dump({"table": table}, tmp_path / "kept")
+        with joblib.load(tmp_path / "kept")["table"] as other:
+            assert pairs(other) == pairs(table)
