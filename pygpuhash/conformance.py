@@ -95,10 +95,13 @@ def targets(
     resolved = registry.resolve(name)
     ignores: frozenset[str] = frozenset()
     if isinstance(resolved, type):
-        traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
+        traits, kinds = frozenset(getattr(resolved, "traits", ())), tuple(getattr(resolved, "devices", ("cpu",)))
         _refuse_without_methods(name, resolved, traits)
         ignores = frozenset({"memory", "seed"}) - traits
-        widths, kinds = FORMATS, tuple(usable)
+        keys, values = (getattr(resolved, f"{what}_widths", None) for what in ("key", "value"))
+        widths = [(k, v) for k, v in FORMATS if keys is None or _bytes(k) in keys]
+        widths = [(k, v) for k, v in widths if values is None or _bytes(v) in values]
+        usable = [d.name for d in _devices.devices() if d.name.partition(":")[0] in kinds]
     else:
         info = _core.backend_load(resolved)
         if "/" in name or name.endswith(".so"):
