@@ -31,10 +31,10 @@ _ONLY_NO_MEMORY = {0, 1, 3}
 class Backend:
     """A backend in Python: subclass it, announce the class as an entry point, and `Table(name, ...)` makes its objects.
 
-    A subclass defines `run`, `pairs`, `clear` and `__len__`, and `start`, where it has something to begin with. It
-    works on flat arrays of `xp`, which is numpy for a table of the CPU and cupy for one of a GPU. What else a `Table`
-    has for one value per key is here: conversions, scalars, `out=`, mixed batches, masks, errors with statuses, and a
-    lock, so that one call runs at a time.
+    A subclass defines `start`, `run`, `pairs` and `__len__`. It works on flat arrays of `xp`, which is numpy for a
+    table of the CPU and cupy for one of a GPU. What else a `Table` has for one value per key is here: conversions,
+    scalars, `out=`, mixed batches, masks, errors with statuses, and a lock, so that one of `start`, `run` and `pairs`
+    runs at a time. Other methods of a subclass hold `lock` where they need it.
 
     Class attributes
     ----------------
@@ -96,14 +96,15 @@ class Backend:
             if option not in known:
                 raise OptionNotFound(f"{self._who()} has no option {option!r}; it has {', '.join(known) or 'none'}")
         self._refuse_stream(stream)
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._open = True
         self.start()
 
     # ---- what a subclass defines
 
     def start(self) -> None:
-        """Make an empty table of these arguments."""
+        """Become an empty table of these arguments: at first, and when the table is cleared or closed."""
+        raise NotImplementedError(f"{type(self).__qualname__} does not define start()")
 
     def run(self, op: Op, keys: Array, values: Array | None, combine: str) -> tuple[Array, Array | None]:
         """Carry one operation out on each key: INSERT, ASSIGN, ACCUMULATE, FIND or ERASE.
@@ -112,17 +113,14 @@ class Backend:
         of `value_store`, one per key; None for a set, and for FIND and ERASE. `combine`
         is "add", "min" or "max". Returns (statuses, values): uint8, 1 where the key was inserted, found or erased, else
         0, and 2 (no room) or 3 (no memory) where it was not carried out; and for FIND values, 0 where a key is absent,
-        else None. Of equal keys in one batch exactly one is inserted, and exactly one erased.
+        else None. Of equal keys in one batch exactly one is inserted, and exactly one erased. Arrays that are passed
+        may be the caller's own: neither keep nor change them.
         """
         raise NotImplementedError(f"{type(self).__qualname__} does not define run(op, keys, values, combine)")
 
     def pairs(self) -> tuple[Array, Array | None]:
         """All keys and values, as `run` takes them, in any order."""
         raise NotImplementedError(f"{type(self).__qualname__} does not define pairs()")
-
-    def clear(self) -> None:
-        """Remove all keys."""
-        raise NotImplementedError(f"{type(self).__qualname__} does not define clear()")
 
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__qualname__} does not define __len__()")
@@ -156,7 +154,8 @@ class Backend:
     @property
     def nbytes(self) -> int:
         """Bytes that the table holds."""
-        return sum(int(array.nbytes) for array in self.pairs() if array is not None)
+        with self._entered():
+            return sum(int(array.nbytes) for array in self.pairs() if array is not None)
 
     # ---- batches
 
@@ -226,11 +225,13 @@ class Backend:
         operands = None if self.value_dtype is None else self._operands(0 if values is None else values, shape)
         status = self.xp.zeros(len(stored), np.uint8)
         results = None if self.value_store is None else self.xp.zeros(len(stored), self.value_store)
-        unknown = ~self.xp.isin(codes, self.xp.asarray([int(kind) for kind in Op]))
-        with self._lock:
+        adds_up = operands is not None and "accumulate" in self.traits
+        known = [int(kind) for kind in Op if kind != Op.ACCUMULATE or adds_up]
+        unknown = ~self.xp.isin(codes, self.xp.asarray(known))
+        with self.lock:
             for kind in (Op.FIND, Op.ERASE, Op.INSERT, Op.ASSIGN, Op.ACCUMULATE):
                 at = self.xp.flatnonzero(codes == int(kind))
-                if not len(at):
+                if not len(at) or int(kind) not in known:
                     continue
                 wanted = operands if kind in (Op.INSERT, Op.ASSIGN, Op.ACCUMULATE) else None
                 status[at], answered = self._run(kind, stored[at], None if wanted is None else wanted[at], _combine(op))
@@ -249,7 +250,13 @@ class Backend:
         self._refuse_stream(stream)
         with self._entered():
             keys, values = self.pairs()
+            keys, values = keys.copy(), None if values is None else values.copy()
             return self._decoded(keys, self._key_store, self.key_dtype), self._values(values, keys.shape, None)
+
+    def clear(self) -> None:
+        """Remove all keys."""
+        with self._entered():
+            self.start()
 
     def keys(self) -> Any:
         """All keys."""
@@ -286,9 +293,9 @@ class Backend:
 
     def close(self) -> None:
         """Give the memory back; a second time does nothing."""
-        with self._lock:
+        with self.lock:
             if self._open:
-                self.clear()
+                self.start()
             self._open = False
 
     def __enter__(self) -> Backend:
@@ -357,7 +364,7 @@ class Backend:
         """The lock, to be held, of a table that is open."""
         if not self._open:
             raise ClosedTable("this table is closed: create a new one")
-        return self._lock
+        return self.lock
 
     def _encoded(self, given: Any, dtype: np.dtype[Any], store: np.dtype[Any], what: str) -> Array:
         if self.xp is np:

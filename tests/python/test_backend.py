@@ -21,8 +21,6 @@ DICT = """
         def start(self):
             self.d = {}
             self.room = int(self.given.get("room", 1 << 60))
-        def clear(self):
-            self.d = {}
         def __len__(self):
             return len(self.d)
         def pairs(self):
@@ -212,16 +210,37 @@ def test_a_row_says_what_the_class_does(shiny):
     assert [option.name for option in row.options] == ["room", "status"]
 
 
-@pytest.mark.parametrize("missing", ["run", "pairs", "clear", "__len__"])
+@pytest.mark.parametrize("missing", ["start", "run", "pairs", "__len__"])
 def test_a_method_that_is_missing_is_named(missing):
     calls = {
         "run": lambda t: t.find([1]),
         "pairs": lambda t: t.export(),
-        "clear": lambda t: t.clear(),
+        "start": lambda t: gh.Backend(),
         "__len__": lambda t: len(t),
     }
-    with pytest.raises(NotImplementedError, match=f"Backend does not define {missing}"):
-        calls[missing](gh.Backend())
+    begun = type("Begun", (gh.Backend,), {"start": lambda self: None})()
+    with pytest.raises(NotImplementedError, match=f"(Backend|Begun) does not define {missing}"):
+        calls[missing](begun)
+
+
+def test_what_was_exported_stays_what_it_was(shiny):
+    more = "        def pairs(self):\n            return self.k, self.v\n"
+    with shiny(more, key_dtype="u8", value_dtype="i8") as t:
+        t.k, t.v = np.arange(3, dtype="u8"), np.arange(3)
+        keys, values = t.export()
+        t.k[:], t.v[:] = 7, 7
+        assert keys.tolist() == values.tolist() == [0, 1, 2]
+
+
+def test_codes_that_a_table_does_not_have_are_left_out(shiny):
+    with shiny(value_dtype=None) as t:
+        with pytest.raises(gh.InvalidArgument, match="ops has the code 3, which is no operation"):
+            t.execute([1, 3, 1], [5, 6, 7])
+        assert sorted(t.export()[0].tolist()) == [5, 7]
+        with pytest.raises(gh.InvalidArgument, match="ops has 2 elements, keys 3"):
+            t.execute([1, 1], [5, 6, 7])
+        t.clear()
+        assert len(t) == 0
 
 
 def test_the_suite_takes_it(shiny, capsys):

@@ -24,10 +24,6 @@ class Backend(gh.Backend):
     def start(self) -> None:
         """An empty table. `grow=False` with no capacity is a table of 64 keys."""
         self.capacity = max(self.capacity, 64)
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove all keys."""
         self._sorted = self.xp.zeros(0, self.key_store)
         self._held = None if self.value_store is None else self.xp.zeros(0, self.value_store)
 
@@ -54,7 +50,8 @@ class Backend(gh.Backend):
 
     def check(self) -> None:
         """Raise `Corrupt` if the keys are not in order, or one is there twice."""
-        if len(self) > 1 and not bool((self._sorted[1:] > self._sorted[:-1]).all()):
+        keys = self._sorted
+        if not bool((keys[1:] > keys[:-1]).all()):
             raise gh.Corrupt("sorted: a key is not larger than the one before it")
 
     def _search(self, keys: Any) -> tuple[Any, Any]:
