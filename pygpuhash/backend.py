@@ -228,7 +228,7 @@ class Backend:
         adds_up = operands is not None and "accumulate" in self.traits
         known = [int(kind) for kind in Op if kind != Op.ACCUMULATE or adds_up]
         unknown = ~self.xp.isin(codes, self.xp.asarray(known))
-        with self.lock:
+        with self._entered():
             for kind in (Op.FIND, Op.ERASE, Op.INSERT, Op.ASSIGN, Op.ACCUMULATE):
                 at = self.xp.flatnonzero(codes == int(kind))
                 if not len(at) or int(kind) not in known:

@@ -198,7 +198,14 @@ def test_a_closed_table_says_so(shiny):
     t.insert([1], 1)
     t.close()
     t.close()
-    for call in (lambda: t.find([1]), lambda: t.insert([1], 1), t.export, lambda: t.info):
+    for call in (
+        lambda: t.find([1]),
+        lambda: t.insert([1], 1),
+        lambda: t.execute([], []),
+        t.clear,
+        t.export,
+        lambda: t.info,
+    ):
         with pytest.raises(gh.ClosedTable):
             call()
 
