@@ -117,8 +117,9 @@ struct cuckoo_putter {
     const word w = load(from);
     if (!is_live<F>(w)) return false;  // erased by now
     const key x = F::key_of(w);
-    u32 choice = t.choices;  // the first one behind this row: functions may agree
-    while (t.row_of(x, choice - 1) != row) --choice;
+    if (t.row_of(x, t.choices - 1) == row) return false;  // its last row; functions may agree
+    u32 choice = 1;
+    while (t.row_of(x, choice - 1) != row) ++choice;
     for (; choice < t.choices; ++choice) {
       const index to = t.row_of(x, choice);
       word* const other = t.lock_of(to);

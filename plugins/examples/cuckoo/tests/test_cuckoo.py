@@ -98,3 +98,16 @@ def test_there_are_no_sets():
 def test_an_option_that_is_refused(choices):
     with pytest.raises(gh.InvalidArgument, match=f"choices={choices}: give a whole number from 2 to 4"):
         gh.Table("cuckoo", key_dtype="u8", value_dtype="u8", device="cpu", choices=choices)
+
+
+@pytest.mark.parametrize("choices", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["u4", "u8"])
+def test_functions_that_agree(dtype, choices):
+    """In a small table several functions give a key one row; what moves on still leaves no gap behind it."""
+    keys = np.arange(400, dtype=dtype)
+    for seed in range(1, 400):
+        options = {"key_dtype": dtype, "value_dtype": dtype, "device": "cpu", "choices": choices, "seed": seed}
+        with gh.Table("cuckoo", capacity=400, grow=False, **options) as table:
+            assert table.insert(keys, keys).all()
+            table.check()
+            assert table.contains(keys).all()
