@@ -23,6 +23,7 @@ except ModuleNotFoundError as _error:
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
 from pygpuhash._progress import progress
+from pygpuhash.backend import Backend
 from pygpuhash.config import (
     get_cmake_dir,
     get_include,
@@ -50,7 +51,7 @@ from pygpuhash.errors import (
 )
 from pygpuhash.hashing import HASH_VERSION, hash_array
 from pygpuhash.index import Index, IndexKeys
-from pygpuhash.registry import Backend, backends, open_backend
+from pygpuhash.registry import BackendInfo, backends, open_backend
 from pygpuhash.saved import load
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
@@ -62,6 +63,7 @@ __version__: str = _library_version()
 __all__ = [
     "HASH_VERSION",
     "Backend",
+    "BackendInfo",
     "BackendNotFound",
     "ClosedTable",
     "Corrupt",

@@ -62,7 +62,7 @@ def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[A
     with _table(column, _numbers(column), table) as t:
         if order == "first" and not column.on_device:
             codes = np.empty(column.shape, _INDEX)
-            distinct = _in_order(t, column.array.reshape(-1), codes.reshape(-1))
+            distinct = _in_order(t, column, codes.reshape(-1))
         else:
             if order == "first":
                 distinct = _in_order_on_device(t, column)
@@ -274,17 +274,17 @@ def _first_seen(column: KeyColumn, given: dict[str, Any]) -> Any:
     """Distinct keys in the order of their first appearance."""
     with _table(column, _numbers(column), given) as t:
         if column.ordinal is None:
-            return _in_order(t, column.array.reshape(-1), None)
+            return _in_order(t, column, None)
         return _in_order_on_device(t, column)
 
 
-def _in_order(t: Table, keys: Array, codes: Array | None) -> Array:
+def _in_order(t: Table, column: KeyColumn, codes: Array | None) -> Array:
     """The distinct keys of a host column in the order of their first appearance; codes[i] becomes keys[i]'s number.
 
     Where most of the keys that come are known after a part of the column, the others are looked up piece by piece, and
     only those that are not there are put in order.
     """
-    dtype = t.value_dtype
+    keys, dtype = column.array.reshape(-1), _numbers(column)
     parts, known, start, size, few = [keys[:0]], 0, 0, max(_FIRST_PIECE, keys.size // 16), False
     while start < keys.size:
         piece = keys[start : start + size]
@@ -295,7 +295,7 @@ def _in_order(t: Table, keys: Array, codes: Array | None) -> Array:
             new = piece[at]
         # A key that is known has a smaller value, and keeps it.
         mask = t.accumulate(new, np.arange(start, start + new.size, dtype=dtype), op="min", out=None if few else False)
-        values = t.find(new[mask], found=False)[0] if few else t.values()
+        values = t.find(new[mask], found=False)[0] if few else t.export()[1]
         first = np.zeros(new.size, bool)
         first[values[values >= start] - start] = True
         parts.append(new[first])

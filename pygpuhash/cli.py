@@ -237,11 +237,11 @@ def _refuse_unloadable(name: str) -> None:
         raise PluginError(f"backend {name!r} cannot be used: {why}")
 
 
-def _row(row: registry.Backend) -> dict[str, Any]:
+def _row(row: registry.BackendInfo) -> dict[str, Any]:
     return {**vars(row), "traits": sorted(row.traits), "options": [option._asdict() for option in row.options]}
 
 
-def _print_backends(rows: list[registry.Backend]) -> None:
+def _print_backends(rows: list[registry.BackendInfo]) -> None:
     if not rows:
         print("  none; GPUHASH_PLUGIN_PATH names directories to look in")
     for r in rows:

@@ -12,6 +12,7 @@ import argparse
 import faulthandler
 import json
 import secrets
+import shlex
 import sys
 from typing import Any, TextIO
 
@@ -95,10 +96,13 @@ def targets(
     resolved = registry.resolve(name)
     ignores: frozenset[str] = frozenset()
     if isinstance(resolved, type):
-        traits, usable = frozenset(getattr(resolved, "traits", ())), list(getattr(resolved, "devices", ("cpu",)))
+        traits, kinds = frozenset(getattr(resolved, "traits", ())), tuple(getattr(resolved, "devices", ("cpu",)))
         _refuse_without_methods(name, resolved, traits)
         ignores = frozenset({"memory", "seed"}) - traits
-        widths, kinds = FORMATS, tuple(usable)
+        keys, values = (getattr(resolved, f"{what}_widths", None) for what in ("key", "value"))
+        widths = [(k, v) for k, v in FORMATS if keys is None or _bytes(k) in keys]
+        widths = [(k, v) for k, v in widths if values is None or _bytes(v) in values]
+        usable = [d.name for d in _devices.devices() if d.name.partition(":")[0] in kinds]
     else:
         info = _core.backend_load(resolved)
         if "/" in name or name.endswith(".so"):
@@ -238,10 +242,10 @@ def _print_outcome(o: Outcome, target: Target, file: TextIO, name: str) -> None:
     """The rest of the line that the check's name began. `name` is how the backend was asked for: maybe by its path."""
     print(f"{o.outcome:<5} {o.seconds:6.1f} s" + (f"  {o.message}" if o.message else ""), file=file, flush=True)
     if o.outcome == "fail":
-        options = "".join(f" --option {k}={v}" for k, v in target.fields.items())
-        effort = "" if target.effort == "normal" else f" --{target.effort}"
-        again = f"pygpuhash conformance {name} --device {target.device} --seed {target.seed}"
-        print(f"        again: {again}{effort}{options} --check {o.name}", file=file, flush=True)
+        again = ["pygpuhash", "conformance", name, "--device", target.device, "--seed", str(target.seed)]
+        again += [] if target.effort == "normal" else [f"--{target.effort}"]
+        again += [word for k, v in target.fields.items() for word in ("--option", f"{k}={v}")]
+        print(f"        again: {shlex.join([*again, '--check', o.name])}", file=file, flush=True)
 
 
 def _print_closing(target: Target, outcomes: list[Outcome]) -> None:

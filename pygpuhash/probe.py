@@ -26,7 +26,7 @@ from typing import Any
 
 from pygpuhash import _core, manifest, registry
 from pygpuhash.errors import GpuHashError
-from pygpuhash.registry import Backend, Candidate, Option
+from pygpuhash.registry import BackendInfo, Candidate, Option
 
 __all__ = ["LIMIT", "backends", "failure_of"]
 
@@ -34,7 +34,7 @@ LIMIT = 20.0  # seconds that a child may take: loading takes a fraction of one
 _AT_ONCE = 4
 
 
-def backends() -> list[Backend]:
+def backends() -> list[BackendInfo]:
     """As `registry.backends()`, with everything loaded, and no third-party code run in this process. Never raises."""
     found, rows = registry.candidates()
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -51,16 +51,16 @@ def failure_of(name: str) -> str | None:
             return None if (row := _row_by_child(candidate)).state != "broken" else row.error
     if ("/" in name or name.endswith(".so")) and Path(name).exists():
         path = str(Path(name).absolute())
-        return _row_by_child(Candidate(path, path, None, path, False, lambda load: Backend(path))).error
+        return _row_by_child(Candidate(path, path, None, path, False, lambda load: BackendInfo(path))).error
     return None
 
 
-def _row_by_child(candidate: Candidate) -> Backend:
+def _row_by_child(candidate: Candidate) -> BackendInfo:
     said, why = _ask(candidate.key)
     if said is not None:
         fields = {field: tuple(said[field]) for field in ("devices", "key_widths", "value_widths")}
         options = tuple(Option(*row) for row in said["options"])
-        return Backend(**{**said, **fields, "traits": frozenset(said["traits"]), "options": options})
+        return BackendInfo(**{**said, **fields, "traits": frozenset(said["traits"]), "options": options})
     about = None
     if candidate.path is not None:
         try:
@@ -69,7 +69,7 @@ def _row_by_child(candidate: Candidate) -> Backend:
             why = f"{why}; {error}"
     if about is not None and candidate.path is not None:
         return registry.of_manifest(about, candidate.name, None, candidate.path, "broken", error=why)
-    return Backend(candidate.name, candidate.distribution, path=candidate.path, state="broken", error=why)
+    return BackendInfo(candidate.name, candidate.distribution, path=candidate.path, state="broken", error=why)
 
 
 def _ask(key: str) -> tuple[dict[str, Any] | None, str]:
@@ -131,7 +131,7 @@ def main() -> None:
         try:
             row = registry.open_backend(key)
         except GpuHashError as error:
-            row = Backend(key, path=key, state="broken", error=str(error))
+            row = BackendInfo(key, path=key, state="broken", error=str(error))
     if row.abi == "v1" and row.state != "broken" and row.path is not None:
         for kind in (_core.CPU, _core.CUDA):
             for ordinal in range(_core.device_count(kind)[0]):

@@ -37,7 +37,7 @@ from pygpuhash import _core, manifest
 from pygpuhash.errors import BackendNotFound, GpuHashError, PluginError
 
 __all__ = [
-    "Backend",
+    "BackendInfo",
     "Candidate",
     "Option",
     "backends",
@@ -64,7 +64,7 @@ class Option(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Backend:
+class BackendInfo:
     """One row of `backends()`.
 
     `name` is what `Table` takes: where a plain name stands for another backend, `distribution:name` or a path; `note`
@@ -112,7 +112,7 @@ class Candidate:
     distribution: str | None
     path: str | None
     trusted: bool
-    row: Callable[[bool], Backend] = field(compare=False)
+    row: Callable[[bool], BackendInfo] = field(compare=False)
 
 
 _scanned: tuple[tuple[str, ...], list[_Announced]] | None = None
@@ -187,7 +187,7 @@ def _of_library(name: str) -> str:
         raise
 
 
-def open_backend(path: str | os.PathLike[str]) -> Backend:
+def open_backend(path: str | os.PathLike[str]) -> BackendInfo:
     """Load the module at a path. The `name` of what is returned is for `Table`; so is the path itself.
 
     Raises `PluginError`, which says why the module cannot be used.
@@ -274,7 +274,7 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def backends() -> list[Backend]:
+def backends() -> list[BackendInfo]:
     """Every backend that is known, usable or not. Never raises.
 
     Loads what can be loaded, but for modules that have a manifest: their rows are what that says.
@@ -284,26 +284,26 @@ def backends() -> list[Backend]:
     return in_order(rows)
 
 
-def in_order(rows: list[Backend]) -> list[Backend]:
+def in_order(rows: list[BackendInfo]) -> list[BackendInfo]:
     """Sorted, and without the rows of modules of the search path that an entry point has announced."""
     announced = {row.path for row in rows if row.distribution is not None}
     kept = [row for row in rows if row.distribution is not None or row.path is None or row.path not in announced]
     return sorted(kept, key=lambda row: (row.name, row.distribution or ""))
 
 
-def candidates() -> tuple[list[Candidate], list[Backend]]:
+def candidates() -> tuple[list[Candidate], list[BackendInfo]]:
     """What `backends()` lists, before anything of it is loaded, and rows for what hides some of it. Never raises."""
     rows = []
     try:
         announced = _announced()
     except Exception as error:  # a broken metadata directory of a stranger must not hide the rest
         announced = []
-        rows.append(Backend(name="?", state="broken", error=f"entry points could not be read: {error}"))
+        rows.append(BackendInfo(name="?", state="broken", error=f"entry points could not be read: {error}"))
     try:
         known = _core.backend_list()
     except GpuHashError as error:
         known = []
-        rows.append(Backend(name="?", state="broken", error=str(error)))
+        rows.append(BackendInfo(name="?", state="broken", error=str(error)))
     found = [_announced_candidate(a, announced) for a in announced]
     return found + [_library_candidate(info, announced) for info in known], rows
 
@@ -316,14 +316,14 @@ def _announced_candidate(a: _Announced, announced: list[_Announced]) -> Candidat
         """The module that the plain name stands for, if the C library found one."""
         return _found_by_library().get(a.name)
 
-    def row(load: bool) -> Backend:
+    def row(load: bool) -> BackendInfo:
         try:
             return _announced_row(a, holder(), rivals, load)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # whatever third-party code may raise
             said = str(error) if isinstance(error, GpuHashError) else _said(error)
-            return Backend(name, a.distribution, state="broken", error=said)
+            return BackendInfo(name, a.distribution, state="broken", error=said)
 
     name = a.name
     try:
@@ -334,7 +334,7 @@ def _announced_candidate(a: _Announced, announced: list[_Announced]) -> Candidat
     return Candidate(key, name, a.distribution, None, a.own, row)
 
 
-def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced], load: bool) -> Backend:
+def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced], load: bool) -> BackendInfo:
     """What a distribution announces. holder: the module that the plain name stands for, if the C library found one."""
     target = _target(a)
     name, state, note = a.name, "usable", None
@@ -346,7 +346,7 @@ def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced], 
         note = f"more than one distribution provides {a.name!r}; use {name!r}"
     if not isinstance(target, type):
         return _module_row(target, name, a.distribution, state, note, load)
-    return Backend(
+    return BackendInfo(
         name=name,
         distribution=a.distribution,
         version=getattr(target, "version", None),
@@ -354,7 +354,11 @@ def _announced_row(a: _Announced, holder: str | None, rivals: list[_Announced], 
         abi="python",
         devices=tuple(getattr(target, "devices", ("cpu",))),
         traits=frozenset(getattr(target, "traits", ())),
+        key_widths=tuple(getattr(target, "key_widths", ())),
+        value_widths=tuple(getattr(target, "value_widths", ())),
         state=state,
+        summary=getattr(target, "summary", None) or None,
+        options=tuple(Option(*row) for row in getattr(target, "options", ())),
         error=note if state == "ambiguous" else None,
         note=note,
     )
@@ -377,7 +381,7 @@ def _library_candidate(info: dict[str, Any], announced: list[_Announced]) -> Can
         short = Path(name).stem.removeprefix("gpuhash_")
         note = f"the name {short!r} stands for another module; use the path"
 
-    def row(load: bool) -> Backend:
+    def row(load: bool) -> BackendInfo:
         try:
             return _module_row(info["path"], name, None, "usable", note, load, info)
         except GpuHashError as error:
@@ -395,7 +399,7 @@ def _module_row(
     note: str | None,
     load: bool,
     info: dict[str, Any] | None = None,
-) -> Backend:
+) -> BackendInfo:
     """A module's row: of the module itself where it is loaded, or to be loaded, or has no manifest."""
     if info is None:
         info = next((known for known in _core.backend_list() if _same_file(path, known["path"])), None)
@@ -413,9 +417,9 @@ def of_manifest(
     state: str,
     note: str | None = None,
     error: str | None = None,
-) -> Backend:
+) -> BackendInfo:
     """The row that a manifest makes."""
-    return Backend(
+    return BackendInfo(
         name=name,
         distribution=distribution,
         version=said.version,
@@ -459,9 +463,9 @@ def module_of(backend: str | os.PathLike[str]) -> manifest.Manifest:
 
 def _from_info(
     info: dict[str, Any], name: str, distribution: str | None, state: str = "usable", note: str | None = None
-) -> Backend:
+) -> BackendInfo:
     broken = info["error"] is not None
-    return Backend(
+    return BackendInfo(
         name=name,
         distribution=distribution,
         version=info["version"],

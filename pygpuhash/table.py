@@ -115,6 +115,7 @@ class Table(_core.CoreTable):
         """A table, or the object of a backend that is a Python class."""
         target = None if isinstance(backend, str) and backend == "auto" else registry.resolve(backend)
         if isinstance(target, type):
+            _refuse_unmet(target, backend, arguments.pop("needs", None))
             return cast("Self", target(**arguments))
         of_text = cls is Table and cls._of_text is not None and cls._of_text.takes(arguments.get("key_dtype"))
         return cast("Self", super().__new__(cls._of_text if of_text else cls))
@@ -148,9 +149,7 @@ class Table(_core.CoreTable):
         place = None if isinstance(device, str) and device == "auto" else _devices.parse_device(device)
         if place is not None and place[0] == _core.CUDA:
             _cuda.require()
-        if not isinstance(needs, Iterable | None):
-            raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
-        needs = [needs] if isinstance(needs, str) else list(() if needs is None else needs)
+        needs = _words(needs)
         if backend == "auto":
             _refuse_contradictions(needs, keys, values, backend_options)
             name = _choice.choose(needs, dtypes[1], dtypes[3], load, backend_options, place and place[0])
@@ -764,6 +763,23 @@ def _signature() -> inspect.Signature:
 
 
 Table.__signature__ = _signature()
+
+
+def _words(needs: Any) -> list[str]:
+    if not isinstance(needs, Iterable | None):
+        raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
+    return [needs] if isinstance(needs, str) else list(() if needs is None else needs)
+
+
+def _refuse_unmet(backend: type, name: str, needs: Any) -> None:
+    """Needs of which the traits of a Python class say nothing."""
+    traits = getattr(backend, "traits", ())
+    lacks = [need for need in _words(needs) if need not in traits and need != "misses"]
+    if lacks:
+        raise Unsupported(
+            f"needs={needs!r}: backend {name!r} does not have the trait {' and '.join(lacks)}; "
+            f"it has {', '.join(sorted(traits)) or 'none'}"
+        )
 
 
 def _refuse_contradictions(

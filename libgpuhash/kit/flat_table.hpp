@@ -1,14 +1,17 @@
 // A table whose storage is one block of slots that is rebuilt to grow: the host side of open addressing.
 //
-// Structure<F> supplies what differs between structures, all static:
-//   using layout                                      what its kernels take
-//   uint64_t slots_for(options, format word bytes, keys, max_load)   smallest legal number of slots; 0 if too many
-//   layout bind(options, void* slots, uint64_t n_slots, void* side, uint64_t seed)
-//   bool finds_room(const layout&, double max_load)  below max_load, will a key find a place whatever the keys are? Or else
-//                                                    batches on CUDA are waited for
-//   line_cells                                        slots of a cache line
-//   const char* broken(const layout&, uint64_t* cell)        host memory; NULL, or which invariant fails at which cell
-//   void distances(const layout&, size_t n, uint64_t* counts, double* mean, uint64_t* max)   host memory
+// Structure<F> supplies what differs between structures, all static (plugins/examples/cuckoo/src/structure.hpp is one):
+//   using options, layout                             what its plugin.cpp reads of a config; what its kernels take
+//   uint64_t slots_for(const options&, uint64_t keys, double max_load)      smallest legal number of slots; 0: too many
+//   layout bind(const options&, void* slots, uint64_t n_slots, void* side, uint64_t seed)
+//   bool finds_room(const layout&, double max_load)   below max_load, will a key find a place whatever the keys are? Or else
+//                                                     batches on CUDA are waited for
+//   const void* memory(const layout&)                 the slots
+//   uint32_t line_cells                               slots of a cache line
+//   const char* broken(const layout&, uint64_t* cell)         host memory; NULL, or which invariant fails at which cell
+//   void distances(const layout&, size_t n, uint64_t* counts)       host memory; how many keys are how far from home
+//   void figures(const layout&, std::vector<gpuhash_stat>&)         host memory
+// options has in_flight and parts (request), which may be 0.
 #pragma once
 #include "libgpuhash/kit/table.hpp"
 #include "libgpuhash/tile/types.hpp"

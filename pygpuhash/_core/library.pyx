@@ -46,6 +46,12 @@ FACTS = {
 }
 
 
+def _operation(op, trait, facts):
+    """(op code, name of its trait, names of its facts). A library that is newer may have a trait without a name here."""
+    named = next((name for name, bit in TRAITS.items() if trait & bit), f"trait {trait:#x}")
+    return op, named, frozenset([name for name, bit in FACTS.items() if facts & bit])
+
+
 def _operations():
     """Every operation of the library by the name of its function: (op code, name of its trait, names of its facts)."""
     cdef gpuhash_error err
@@ -58,8 +64,7 @@ def _operations():
         info.struct_size = sizeof(info)
         if gpuhash_op_get_info(op, &info, &err) != GPUHASH_OK:
             return found
-        trait = next(name for name, bit in TRAITS.items() if info.trait & bit)
-        found[text(info.name)] = op, trait, frozenset([name for name, bit in FACTS.items() if info.facts & bit])
+        found[text(info.name)] = _operation(op, info.trait, info.facts)
         op += 1
 
 

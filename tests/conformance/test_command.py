@@ -2,6 +2,8 @@
 
 import json
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,6 +73,23 @@ def test_failure_prints_how_to_repeat_it(capsys, monkeypatch):
     command = "pygpuhash conformance linear_probe --device cpu --seed 9 --quick --option row=16 --check widths"
     assert again.strip() == f"again: {command}"
     assert closing.startswith("linear_probe on cpu: 0 passed, 1 failed, 0 skipped")
+
+
+def test_a_failure_of_a_module_by_its_path_says_how_to_repeat_it(capsys, monkeypatch, tmp_path):
+    """Also where the path has a space in it: the line is what a shell takes."""
+    path = next(row["path"] for row in _core.backend_list() if row["name"] == "linear_probe")
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    copy = shutil.copy(path, folder / "gpuhash_linear_probe.so")
+
+    def planted(target):
+        raise AssertionError("planted")
+
+    monkeypatch.setitem(CHECKS, "widths", replace(CHECKS["widths"], function=planted))
+    assert conformance(str(copy), "--device", "cpu", "--check", "widths") == 1
+    (again,) = (line for line in capsys.readouterr().out.splitlines() if "again: " in line)
+    command = ["pygpuhash", "conformance", str(copy), "--device", "cpu", "--seed", "1", "--check", "widths"]
+    assert shlex.split(again.partition("again: ")[2]) == command
 
 
 def test_module_by_path(capsys):

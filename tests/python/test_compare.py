@@ -622,7 +622,7 @@ def test_sizes_and_versions_of_devices(run, monkeypatch):
 
 def test_which_backends_are_run(capsys, monkeypatch):
     states = ("usable", "not loaded", "ambiguous", "broken")
-    rows = [cli.registry.Backend(state.replace(" ", "_"), state=state, error="why") for state in states]
+    rows = [cli.registry.BackendInfo(state.replace(" ", "_"), state=state, error="why") for state in states]
     monkeypatch.setattr(cli.probe, "backends", lambda: rows)
     assert cli._backend_names(None) == ["usable", "not_loaded", "ambiguous"]
     assert capsys.readouterr().err == "pygpuhash: backend broken is left out: why\n"

@@ -23,7 +23,7 @@ LAYERS = {
     "library": "_core.",
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
-    "tables": "_ordered table slab",
+    "tables": "_ordered table backend slab",
     "verbs": "_table_verbs _number_verbs _keywords verbs hashing index text_table",
     "files": "saved.",
     "package": "__init__",

@@ -143,23 +143,18 @@ def released(tmp_path_factory):
     return top
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):
+def install_and_use(released, tmp_path, folder, kind, name):
+    """Build a distribution where gpuhash's wheel is and numpy is not, then install it, run its tests, and compare."""
     if kind != "python" and not shutil.which("g++" if kind == "kit" else "cc"):
         pytest.skip("no compiler is installed")
     build, use = released / "build" / "bin" / "python", released / "use" / "bin" / "python"
-    name = f"made_{kind}"
-    folder = tmp_path / "new"
     environment = {**os.environ, "GPUHASH_CUDA": "off"}
-    must(use, "-P", "-m", "pygpuhash", "new-plugin", folder, "--kind", kind, "--name", name, cwd=tmp_path)
     assert subprocess.run([build, "-c", "import numpy"], capture_output=True).returncode != 0
     pip = [build, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path]
     must(*pip, folder, env=environment)
     (wheel,) = tmp_path.glob("*.whl")
-    assert re.fullmatch(
-        rf"gpuhash_made_{kind}-0\.1\.0-py3-none-{'any' if kind == 'python' else 'linux_.*'}\.whl", wheel.name
-    )
+    tag = "any" if kind == "python" else "linux_.*"
+    assert re.fullmatch(rf"gpuhash_{name}-0\.1\.0-py3-none-{tag}\.whl", wheel.name)
     inside = zipfile.ZipFile(wheel).namelist()
     modules = [file for file in inside if file.endswith(".so")]
     assert modules == ([] if kind == "python" else [f"gpuhash_{name}/gpuhash_{name}.so"])
@@ -169,8 +164,51 @@ def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):
     assert re.search(rf"{name} +cpu .*yes", compared)
     listed = json.loads(must(use, "-P", "-m", "pygpuhash", "backends", "--json", cwd=tmp_path))
     (row,) = (row for row in listed if row["name"] == name)
-    assert (row["state"], row["version"], row["distribution"]) == ("usable", "0.1.0", f"gpuhash-made-{kind}")
-    must(use, "-m", "pip", "uninstall", "--quiet", "-y", f"gpuhash-made-{kind}")
+    distribution = f"gpuhash-{name.replace('_', '-')}"
+    assert (row["state"], row["version"], row["distribution"]) == ("usable", "0.1.0", distribution)
+    must(use, "-m", "pip", "uninstall", "--quiet", "-y", distribution)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):
+    use, name, folder = released / "use" / "bin" / "python", f"made_{kind}", tmp_path / "new"
+    must(use, "-P", "-m", "pygpuhash", "new-plugin", folder, "--kind", kind, "--name", name, cwd=tmp_path)
+    install_and_use(released, tmp_path, folder, kind, name)
+
+
+# ---- the examples ----------------------------------------------------------------------------------------------------
+
+EXAMPLES = {"cuckoo": "kit", "chained": "c", "sorted": "python"}
+# What an example has of its own; everything else is as it was generated.
+OWN = ("README.md", "src/*.[ch]*", "src/manifest.toml", "src/plugin_cuda.cu", "tests/*", "src/gpuhash_sorted/*")
+
+
+def example(name):
+    folder = Path(__file__).resolve().parents[2] / "plugins" / "examples" / name
+    if not folder.is_dir():
+        pytest.skip("the sources are not here")
+    return folder
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_what_the_command_writes(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(registry, "candidates", lambda: ([], []))  # it may be installed
+    generated = {str(file) for file in new_plugin.write(tmp_path / "new", EXAMPLES[name], name)}
+    folder = example(name)
+    for file in sorted(generated):
+        assert (folder / file).is_file(), f"{file} is missing"
+        if not any(Path(file).match(own) for own in OWN):
+            expected = (tmp_path / "new" / file).read_text().replace(f"gpuhash>={gh.__version__}", "gpuhash>=0.1.0")
+            assert (folder / file).read_text() == expected, file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_builds_and_works_from_the_wheel_alone(released, tmp_path, name):
+    folder = tmp_path / "copy"
+    shutil.copytree(example(name), folder)
+    install_and_use(released, tmp_path, folder, EXAMPLES[name], name)
 
 
 # ---- explored --------------------------------------------------------------------------------------------------------
@@ -200,6 +238,54 @@ def test_the_explorer_finds_a_mistake_in_a_generated_plugin(tmp_path):
         assert done.returncode == 1, done.stdout + done.stderr
         assert sentence in done.stdout
         assert "replay: made/pair32/r2/sc/" in done.stdout
+
+
+# Of the example cuckoo: the rules that its head explains, each left out, and what then goes wrong while key 4 moves.
+CUCKOO_MISTAKES = [
+    ("        Mem::fence();  // whoever sees the pair in the old slot sees the copy\n", "", "weak", "i0=1+f4"),
+    ("    if (go && moves) Mem::fence();", "    if (false) Mem::fence();", "weak", "i0=1+f4"),
+    ("        Mem::template store<order::relaxed>(line + i, w);\n", "", "sc", "i0=1+s4=7"),
+    ("      if (cuckoo_is_of<F>(w, k)) return cuckoo_put::retry;\n", "", "sc", "i0=1+i0=2"),
+    ("!alive && tile.any(dead);", "!alive && tile.any(dead) && Kind != find;", "sc", "i0=1+e4,f4"),
+]
+
+
+@pytest.mark.slow
+def test_the_explorer_finds_mistakes_in_cuckoo(tmp_path):
+    if not shutil.which("g++"):
+        pytest.skip("g++ is not installed")
+    shutil.copytree(example("cuckoo") / "src", tmp_path / "src")
+    source = tmp_path / "src" / "ops.hpp"
+    text = source.read_text()
+    explore = [sys.executable, "-P", "-m", "pygpuhash", "explore", source.with_name("plugin_sim.cpp"), "cuckoo"]
+    for right, wrong, memory, program in CUCKOO_MISTAKES:
+        more = [
+            "--programs",
+            f"i2=9,i3=9,i4=9,i5=9:{program}",
+            "--layout",
+            "r2",
+            "--format",
+            "pair32",
+            "--memory",
+            memory,
+        ]
+        assert text.count(right) == 1, right
+        source.write_text(text.replace(right, wrong))
+        done = subprocess.run([str(part) for part in [*explore, *more]], capture_output=True, text=True)
+        assert done.returncode == 1, wrong + done.stdout + done.stderr
+        assert "not linearizable" in done.stdout, wrong
+        assert "replay: cuckoo/pair32/r2/" in done.stdout
+        source.write_text(text)
+    assert " 0 violations" in must(*explore, *more)
+
+
+@pytest.mark.slow
+def test_the_explorer_finds_nothing_in_cuckoo():
+    if not shutil.which("g++"):
+        pytest.skip("g++ is not installed")
+    source = example("cuckoo") / "src" / "plugin_sim.cpp"
+    explore = [sys.executable, "-P", "-m", "pygpuhash", "explore", source, "cuckoo", "--programs", "pairs"]
+    assert " 0 violations" in must(*explore)
 
 
 def test_sources_that_cannot_be_explored(tmp_path, capfd, monkeypatch):

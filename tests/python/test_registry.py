@@ -24,28 +24,6 @@ CLASS = """
 """
 
 
-@pytest.fixture
-def distribution(tmp_path, monkeypatch):
-    """A function that installs a distribution with one backend into a new directory on sys.path."""
-
-    def install(name, backend, source, target="Backend"):
-        module = f"{name.replace('-', '_')}_module"
-        site = tmp_path / name
-        info = site / f"{name.replace('-', '_')}-1.2.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n")
-        (info / "entry_points.txt").write_text(f"[pygpuhash.backends]\n{backend} = {module}:{target}\n")
-        (site / f"{module}.py").write_text(textwrap.dedent(source))
-        monkeypatch.syspath_prepend(site)
-        monkeypatch.delitem(sys.modules, module, raising=False)
-        return module
-
-    yield install
-    for module in [m for m in sys.modules if m.endswith("_module") and m.startswith("fake")]:
-        del sys.modules[module]
-    registry._resolved.clear()
-
-
 def row(name):
     found = [r for r in gh.backends() if r.name == name]
     assert len(found) == 1, found
