@@ -151,6 +151,8 @@ def working_on(array: Any, device: int, stream: int) -> Any:
         return cupy_stream(sys.modules["cupy"], stream, device)
     if name == "torch":
         torch = sys.modules["torch"]
+        if stream == torch.cuda.current_stream(device).cuda_stream:
+            return contextlib.nullcontext()  # entering a stream's context takes longer than an allocation
         here = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
         return torch.cuda.stream(here)
     return contextlib.nullcontext()

@@ -268,8 +268,8 @@ def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
     with _cuda.current(ordinal):
         if _cuda.is_capturing(_device.usable_stream(s, ordinal)[1]):
             raise InvalidArgument(
-                "the stream is being captured into a graph, and a verb gives results of a size that is known at its "
-                "end: call it outside of the capture, or capture batches of a Table that was made with grow=False before"
+                "the stream is being captured into a graph, and a verb gives results of a size known at its end: "
+                "call it outside of the capture, or capture batches of a Table that was made with grow=False before"
             )
 
 

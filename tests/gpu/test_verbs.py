@@ -105,6 +105,37 @@ def test_columns_of_every_shape(put: Callable[[np.ndarray[Any, Any]], Any], n: i
                     assert np.array_equal(some, host[np.sort(first)]), name
 
 
+def keys_of(hashes: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+    """The keys of 8 bytes that have these hashes (libgpuhash/columns/cuda/work.cuh)."""
+    h = hashes ^ hashes >> np.uint64(33)
+    h = h * np.uint64(0x9CB4B2F8129337DB)
+    h ^= h >> np.uint64(33)
+    h *= np.uint64(0x4F74430C22A54005)
+    return (h ^ h >> np.uint64(33)) ^ np.uint64(seed)
+
+
+def test_keys_chosen_against_the_hash(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
+    """All but one key are in one bin, which has many times the keys of a table; the last one's hash has all bits set."""
+    n, seed = 50_000, 77
+    chosen = np.uint64(0x3FF << 52) | np.arange(n, dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
+    chosen[n // 2] = np.uint64(2**64 - 1)
+    rng = np.random.default_rng(1)
+    for repeats in (1, 3):
+        host = keys_of(np.tile(chosen, repeats), seed)
+        rng.shuffle(host)
+        wanted, first = np.unique(host, return_index=True)
+        assert len(wanted) == n
+        keys = put(host)
+        found, counts = (get(array) for array in gh.value_counts(keys, order="any", seed=seed))
+        assert np.array_equal(np.sort(found), wanted)
+        assert (counts == repeats).all()
+        for order in ("any", "first"):
+            codes, distinct = (get(array) for array in gh.factorize(keys, order=order, seed=seed))
+            assert np.array_equal(distinct[codes], host), order
+            assert len(distinct) == n, order
+        assert np.array_equal(distinct, host[np.sort(first)])
+
+
 def test_of_no_rows(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
     keys = put(np.empty(0, np.int64))
     assert get(gh.unique(keys)).shape == (0,)
