@@ -248,9 +248,12 @@ def _groups(
     if column.ordinal is None or not _device_groups.serves(library, column.dtype, column.size, column.ordinal, given):
         return None
     _refuse_capture(column.array, column.ordinal, given.get("stream"))
-    return _device_groups.group(
-        column.array, column.dtype, column.ordinal, given, order == "first", counts=counts, codes=codes
-    )
+    try:
+        return _device_groups.group(
+            column.array, column.dtype, column.ordinal, given, order == "first", counts=counts, codes=codes
+        )
+    except Unsupported:  # by a device with little shared memory
+        return None
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def keys_of(hashes: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
 
 
 def test_keys_chosen_against_the_hash(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
-    """All but one key are in one bin, which has many times the keys of a table; the last one's hash has all bits set."""
+    """All keys but one are in one bin, of many times a table's keys; the hash of the other one has all bits set."""
     n, seed = 50_000, 77
     chosen = np.uint64(0x3FF << 52) | np.arange(n, dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
     chosen[n // 2] = np.uint64(2**64 - 1)

@@ -196,6 +196,17 @@ def test_of_no_rows(put: Any) -> None:
     assert calls == []
 
 
+def test_a_table_serves_a_device_with_little_shared_memory(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    array, _ = put
+
+    def group(*_: Any) -> None:
+        raise gh.Unsupported("cuda:0 has 1024 bytes of shared memory for a block")
+
+    monkeypatch.setattr(_core, "group", group)
+    with pytest.raises(TypeError, match="NoneType"):
+        gh.unique(array(np.arange(10, dtype="int32")))
+
+
 def test_a_table_serves_what_is_left(put: Any) -> None:
     array, calls = put
     for arguments in ({"backend": "hive"}, {"memory": "torch"}):

@@ -31,6 +31,9 @@ class chosen_device {
   int before_ = 0;
 };
 
+// What a block of `divide` takes at most: a tile of keys of 8 bytes, and the frequent keys with counts and first rows.
+constexpr size_t most_shared = 120 << 10;
+
 // Launches of one call.
 class launcher {
  public:
@@ -41,6 +44,7 @@ class launcher {
   void operator()(Kernel kernel, unsigned blocks, unsigned threads, size_t shared,
                   const Arguments&... arguments) const {
     constexpr size_t without_asking = 48 << 10;
+    if (shared > most_shared) throw cuda_failure{cudaErrorInvalidConfiguration, "the launch of a kernel"};
     if (shared > without_asking)
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)),
             "cudaFuncSetAttribute");
@@ -189,6 +193,13 @@ void run(const group_request& r) {
 gpuhash_status group_on_cuda(const group_request& r, gpuhash_error* err) {
   try {
     const chosen_device device(r.ordinal);
+    int shared = 0;
+    check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, r.ordinal),
+          "cudaDeviceGetAttribute");
+    if (size_t(shared) < most_shared)
+      return fail(err, GPUHASH_UNSUPPORTED,
+                  "cuda:%d has %d bytes of shared memory for a block, and groups take up to %zu: use a table",
+                  r.ordinal, shared, most_shared);
     r.key_bytes == 4 ? run<u32>(r) : run<u64>(r);
     return GPUHASH_OK;
   } catch (const cuda_failure& failure) {
