@@ -166,6 +166,7 @@ def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
         there = host(results[0] if verb is not gh.factorize else results[1])
         assert there.dtype == dtype
         assert np.array_equal(np.sort(there), wanted)
+        assert (there.base is None) == (distinct == 3)  # a copy where the rest would keep memory for nothing
         if order == "first":
             assert np.array_equal(there, given.reshape(-1)[np.sort(first)])
         if verb is gh.value_counts:
