@@ -44,6 +44,7 @@ __all__ = [
     "usable_stream",
     "view",
     "with_default",
+    "working_on",
 ]
 
 
@@ -143,13 +144,15 @@ def current_stream(array: Any, device: int) -> int:
     return stream_handle(stream_keeper(array, device))
 
 
-def _working_on(array: Any, device: int, stream: int) -> Any:
+def working_on(array: Any, device: int, stream: int) -> Any:
     """A context in which the array's library allocates and works on a stream."""
     name = _tensors.library_of(array)
     if name == "cupy":
         return cupy_stream(sys.modules["cupy"], stream, device)
     if name == "torch":
         torch = sys.modules["torch"]
+        if stream == torch.cuda.current_stream(device).cuda_stream:
+            return contextlib.nullcontext()  # entering a stream's context takes longer than an allocation
         here = torch.cuda.ExternalStream(stream, device=device) if stream else torch.cuda.default_stream(device)
         return torch.cuda.stream(here)
     return contextlib.nullcontext()
@@ -158,7 +161,7 @@ def _working_on(array: Any, device: int, stream: int) -> Any:
 def empty_like(array: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: int, stream: Any) -> Any:
     """A new array of the same library on the same device, usable in the order of `stream`; for JAX one of our own."""
     name, handle = _tensors.library_of(array), stream_handle(stream)
-    with _working_on(array, device, handle):
+    with working_on(array, device, handle):
         if name == "cupy":
             return sys.modules["cupy"].empty(shape, dtype)
         if name == "torch":
@@ -192,7 +195,7 @@ def astype(array: Any, dtype: np.dtype[Any], device: int, stream: int, what: str
         raise TypeError(
             f"{what} are a {type(array).__name__}, which cannot be asked to convert to {dtype}: convert them"
         )
-    with _working_on(array, device, stream):
+    with working_on(array, device, stream):
         return (
             array.to(getattr(sys.modules["torch"], dtype.name))
             if _tensors.library_of(array) == "torch"
@@ -206,7 +209,7 @@ def _filled(keys: Any, shape: tuple[int, ...], one: np.ndarray[Any, Any], device
     if name not in ("cupy", "torch") or one.itemsize > 8:
         return _as_view(_cuda.full(shape, one, device, stream))
     bits = one.reshape(1).view(f"i{one.dtype.itemsize}")
-    with _working_on(keys, device, handle):
+    with working_on(keys, device, handle):
         if name == "cupy":
             filled = sys.modules["cupy"].full(shape, bits[0], bits.dtype)
             ptr = filled.data.ptr
@@ -393,7 +396,7 @@ class _Pairs:
             return room
         out = self.out[i]
         if room is not None:
-            with _working_on(out, self.call.device, self.call.stream):
+            with working_on(out, self.call.device, self.call.stream):
                 out[:rows] = room
         if isinstance(out, _cuda.DeviceArray):
             out._write_on(self.call.owner)
@@ -474,7 +477,7 @@ def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any)
             raise InvalidArgument("values are on a CUDA device and default on the host: copy default to the device")
     if name in ("cupy", "torch", "jax"):
         array = sys.modules["jax"].numpy if name == "jax" else sys.modules[name]
-        with _cuda.current(device), _working_on(values, device, s):
+        with _cuda.current(device), working_on(values, device, s):
             found = found.reshape(tuple(found.shape) + (1,) * (len(values.shape) - len(found.shape)))  # of rows
             if name != "torch":
                 one = default[()] if isinstance(default, np.ndarray) else default  # CuPy takes scalars, not host arrays
@@ -581,7 +584,7 @@ def _device_batch(
     if narrow and out_dtype is not None:
         result = astype(give(keys, result), out_dtype, device, s, "values")
         if out is not None:
-            with _working_on(out, device, s):
+            with working_on(out, device, s):
                 out[...] = result
             result = out
     if out is None:
@@ -758,7 +761,7 @@ def _unsigned_view(
     """Signed integers that are not negative, which the array's library finds out; this waits for its answer."""
     if not converts(array):
         raise TypeError(f"{what} have dtype {found.dtype}, the table holds {store}: convert them to {store}")
-    with _working_on(array, device, stream):
+    with working_on(array, device, stream):
         negative = bool(found.size) and bool((array < 0).any())
     if negative:
         _arrays.to_store(to_host(array, device, stream, what), store, store, what)  # names the first one

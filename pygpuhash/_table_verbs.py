@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device
+from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _tensors
 from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
 
@@ -42,6 +42,9 @@ _FIRST_PIECE, _PIECE = 1 << 14, 1 << 18  # elements that are put in order at fir
 
 def unique(column: KeyColumn, order: Order, table: dict[str, Any]) -> Any:
     """The distinct keys."""
+    found = _groups(column, order, table)
+    if found is not None:
+        return column.give(found.distinct)
     if order == "first":
         return column.give(_first_seen(column, table))
     with _table(column, None, table) as t:
@@ -51,6 +54,9 @@ def unique(column: KeyColumn, order: Order, table: dict[str, Any]) -> Any:
 
 def value_counts(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[Any, Any]:
     """(distinct keys, how often each occurs, int64)."""
+    found = _groups(column, order, table, counts=True)
+    if found is not None:
+        return column.give(found.distinct), found.counts
     with _table(column, _numbers(column), table) as t:
         t.accumulate(column.array, 1, out=False)
         distinct, counts = _results(t, column, order, table)
@@ -59,6 +65,9 @@ def value_counts(column: KeyColumn, order: Order, table: dict[str, Any]) -> tupl
 
 def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[Any, Any]:
     """(codes, distinct keys)."""
+    found = _groups(column, order, table, codes=True)
+    if found is not None:
+        return found.codes, column.give(found.distinct)
     with _table(column, _numbers(column), table) as t:
         if order == "first" and not column.on_device:
             codes = np.empty(column.shape, _INDEX)
@@ -228,6 +237,25 @@ def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any
         return _device.astype(array, dtype, ordinal, _device.current_stream(array, ordinal), what)
 
 
+# ---- groups of a column on a GPU, without a table --------------------------------------------------------------------
+
+
+def _groups(
+    column: KeyColumn, order: str, given: dict[str, Any], *, counts: bool = False, codes: bool = False
+) -> _device_groups.Groups | None:
+    """The groups of a column on a GPU; None where a table serves it."""
+    library = None if column.ordinal is None else _tensors.library_of(column.array)
+    if column.ordinal is None or not _device_groups.serves(library, column.dtype, column.size, column.ordinal, given):
+        return None
+    _refuse_capture(column.array, column.ordinal, given.get("stream"))
+    try:
+        return _device_groups.group(
+            column.array, column.dtype, column.ordinal, given, order == "first", counts=counts, codes=codes
+        )
+    except Unsupported:  # by a device with little shared memory
+        return None
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
@@ -243,7 +271,7 @@ def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
     with _cuda.current(ordinal):
         if _cuda.is_capturing(_device.usable_stream(s, ordinal)[1]):
             raise InvalidArgument(
-                "the stream is being captured into a graph, and a verb makes a table for the call, which no graph can: "
+                "the stream is being captured into a graph, and a verb gives results of a size known at its end: "
                 "call it outside of the capture, or capture batches of a Table that was made with grow=False before"
             )
 
@@ -272,6 +300,9 @@ def _pairs(t: Table, column: KeyColumn) -> tuple[Any, Any]:
 
 def _first_seen(column: KeyColumn, given: dict[str, Any]) -> Any:
     """Distinct keys in the order of their first appearance."""
+    found = _groups(column, "first", given)
+    if found is not None:
+        return found.distinct
     with _table(column, _numbers(column), given) as t:
         if column.ordinal is None:
             return _in_order(t, column, None)

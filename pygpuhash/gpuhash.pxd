@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The C interface of libgpuhash, as gpuhash/gpuhash.h declares it."""
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "gpuhash/gpuhash.h" nogil:
@@ -297,3 +297,28 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
                                           void **addresses, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_slab_get_stats(gpuhash_slab_allocator *allocator, gpuhash_slab_stats *out,
                                           gpuhash_error *err)
+
+
+cdef extern from "gpuhash/columns.h" nogil:
+    # ---- groups of a column on a device
+    enum:
+        GPUHASH_ORDER_FIRST
+
+    ctypedef struct gpuhash_group_request:
+        size_t struct_size
+        size_t n
+        const void *keys
+        uint32_t key_bytes
+        uint32_t order
+        uint64_t seed
+        void *out_keys
+        int64_t *out_counts
+        int64_t *out_codes
+        uint64_t *groups
+        void *scratch
+        size_t scratch_bytes
+        gpuhash_device device
+        void *stream
+
+    gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes, gpuhash_error *err)
+    gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err)

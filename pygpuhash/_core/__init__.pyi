@@ -70,6 +70,22 @@ def refuse_overlaps(inputs: tuple[Any, Any, Any], outputs: tuple[Any, Any]) -> N
 def measure_ceiling(
     kind: int, ordinal: int, what: str, table_bytes: int, n: int, repeats: int, threads: int
 ) -> NDArray[np.float64]: ...
+def group_scratch(n: int, key_bytes: int, first: bool, counts: bool, codes: bool) -> int: ...
+def group(
+    ordinal: int,
+    n: int,
+    keys: int,
+    key_bytes: int,
+    first: bool,
+    seed: int,
+    distinct: int,
+    counts: int,
+    codes: int,
+    size: int,
+    scratch: int,
+    nbytes: int,
+    stream: int,
+) -> None: ...
 def dlpack_read(
     capsule: object,
 ) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, int, int, int, int, object]: ...

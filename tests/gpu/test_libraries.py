@@ -98,7 +98,7 @@ def test_a_verb_in_a_capture() -> None:
     gh.unique(keys)
     graph, out = torch.cuda.CUDAGraph(), torch.zeros(512, dtype=torch.int64, device="cuda")
     with torch.cuda.graph(graph):
-        with pytest.raises(gh.InvalidArgument, match="a verb makes a table for the call"):
+        with pytest.raises(gh.InvalidArgument, match="a verb gives results of a size"):
             gh.unique(keys)
         out.add_(keys)
     graph.replay()  # the capture went on

@@ -68,6 +68,80 @@ def test_groups(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, order: A
     assert np.array_equal(get(found)[get(codes)], host)
 
 
+def columns(n: int, dtype: str) -> dict[str, np.ndarray[Any, Any]]:
+    """What a partition by hashes could get wrong."""
+    rng = np.random.default_rng(n)
+    numbers = np.arange(n)
+    found = {
+        "one key": np.full(n, 7),
+        "distinct": rng.permutation(n),
+        "sorted": numbers,
+        "clustered": numbers // 5000,
+        "few": rng.integers(-500, 500, n) if dtype[0] == "i" else rng.integers(0, 1000, n),
+        "half of them one key": np.where(numbers % 2, 3, rng.integers(0, 2**31, n)),
+        "skewed": rng.zipf(1.2, n) % 2**31,
+        "all bits set": np.where(numbers % 3, rng.integers(0, 2**31, n), -1),
+    }
+    return {name: column.astype(dtype) for name, column in found.items()}
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("n", [1, 2, 2049, 65_535, 65_536, 1_000_003])
+def test_columns_of_every_shape(put: Callable[[np.ndarray[Any, Any]], Any], n: int, dtype: str) -> None:
+    for name, host in columns(n, dtype).items():
+        wanted, first, many = np.unique(host, return_index=True, return_counts=True)
+        keys = put(host)
+        for order in ("any", "first"):
+            found, counts = (get(array) for array in gh.value_counts(keys, order=order))
+            at = np.argsort(found)
+            assert np.array_equal(found[at], wanted), (name, order)
+            assert np.array_equal(counts[at], many), (name, order)
+            codes, of_codes = (get(array) for array in gh.factorize(keys, order=order))
+            assert np.array_equal(of_codes[codes], host), (name, order)
+            alone = get(gh.unique(keys, order=order))
+            assert np.array_equal(np.sort(alone), wanted), (name, order)
+            if order == "first":
+                for some in (found, of_codes, alone):
+                    assert np.array_equal(some, host[np.sort(first)]), name
+
+
+def keys_of(hashes: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+    """The keys of 8 bytes that have these hashes (libgpuhash/columns/cuda/work.cuh)."""
+    h = hashes ^ hashes >> np.uint64(33)
+    h = h * np.uint64(0x9CB4B2F8129337DB)
+    h ^= h >> np.uint64(33)
+    h *= np.uint64(0x4F74430C22A54005)
+    return (h ^ h >> np.uint64(33)) ^ np.uint64(seed)
+
+
+def test_keys_chosen_against_the_hash(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
+    """All keys but one are in one bin, of many times a table's keys; the hash of the other one has all bits set."""
+    n, seed = 50_000, 77
+    chosen = np.uint64(0x3FF << 52) | np.arange(n, dtype=np.uint64) * np.uint64(2654435761) % np.uint64(2**32)
+    chosen[n // 2] = np.uint64(2**64 - 1)
+    rng = np.random.default_rng(1)
+    for repeats in (1, 3):
+        host = keys_of(np.tile(chosen, repeats), seed)
+        rng.shuffle(host)
+        wanted, first = np.unique(host, return_index=True)
+        assert len(wanted) == n
+        keys = put(host)
+        found, counts = (get(array) for array in gh.value_counts(keys, order="any", seed=seed))
+        assert np.array_equal(np.sort(found), wanted)
+        assert (counts == repeats).all()
+        for order in ("any", "first"):
+            codes, distinct = (get(array) for array in gh.factorize(keys, order=order, seed=seed))
+            assert np.array_equal(distinct[codes], host), order
+            assert len(distinct) == n, order
+        assert np.array_equal(distinct, host[np.sort(first)])
+
+
+def test_of_no_rows(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
+    keys = put(np.empty(0, np.int64))
+    assert get(gh.unique(keys)).shape == (0,)
+    assert [get(array).shape for array in (*gh.value_counts(keys), *gh.factorize(keys))] == [(0,)] * 4
+
+
 def test_isin(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
     host = np.random.default_rng(4).integers(0, 1000, N)
     keys, few = put(host), np.arange(0, 1000, 7)

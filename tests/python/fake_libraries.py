@@ -36,6 +36,9 @@ class ndarray:
     def reshape(self, shape):
         return type(self)(0, 0, self.array.reshape(shape))
 
+    def copy(self):
+        return type(self)(0, 0, self.array.copy())
+
     def fill(self, value):
         self.array.fill(value)
 

@@ -24,7 +24,7 @@ LAYERS = {
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table backend slab",
-    "verbs": "_table_verbs _number_verbs _keywords verbs hashing index text_table",
+    "verbs": "_device_groups _table_verbs _number_verbs _keywords verbs hashing index text_table",
     "files": "saved.",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore cli __main__",

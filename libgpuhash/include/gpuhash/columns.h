@@ -147,6 +147,38 @@ GPUHASH_API gpuhash_status gpuhash_hash_rows(const struct ArrowSchema *type, con
 GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint64_t size, int64_t *offsets,
                                               int64_t *rows, gpuhash_error *err);
 
+/* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the number
+ * of each row's group. Elements are equal if their bits are. Nothing comes back to the host, and nothing is allocated:
+ * everything is queued on the stream, which may be one that is being captured into a graph, and temporaries lie in memory of
+ * the caller, of gpuhash_group_scratch bytes and aligned to 256: about twice the column, and with counts or codes in the order
+ * of first appearance, or codes, 8 bytes more for each row. The result does not depend on the seed, but for the order of groups
+ * where that is ANY. Keys that were chosen for a known seed take quadratic time at worst; they are never wrong. */
+enum { GPUHASH_ORDER_ANY = 0, GPUHASH_ORDER_FIRST = 1 };
+
+typedef struct gpuhash_group_request {
+  size_t struct_size;
+  size_t n; /* rows, at most 2^31: else UNSUPPORTED */
+  const void *keys;
+  uint32_t key_bytes;  /* 4 or 8, to which all arrays of keys are aligned */
+  uint32_t order;      /* of groups: GPUHASH_ORDER_ANY, or as they first appear */
+  uint64_t seed;       /* of the hash; draw it at random */
+  void *out_keys;      /* of each group, with room for n */
+  int64_t *out_counts; /* rows of each group, with room for n; NULL: they are not counted */
+  int64_t *out_codes;  /* the number of each row's group; NULL: not asked for */
+  uint64_t *groups;    /* how many there are; on the device, as all other arrays */
+  void *scratch;
+  size_t scratch_bytes;
+  gpuhash_device device;
+  void *stream;
+} gpuhash_group_request;
+#define GPUHASH_GROUP_REQUEST_INIT \
+  {sizeof(gpuhash_group_request), 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, {0, 0}, NULL}
+
+/* Bytes of scratch for a request; n, key_bytes and order are read, and which results are not NULL. */
+GPUHASH_API gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes,
+                                                 gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err);
+
 #ifdef __cplusplus
 }
 #endif

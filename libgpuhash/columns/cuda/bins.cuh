@@ -1,0 +1,240 @@
+// Groups of a column on a CUDA device: a block makes the groups of a bin, in a table in its memory.
+//
+// A bin has about 2,000 rows, but may have any number, and any number of keys. Rows come in chunks. While the table has
+// room, a new key enters it; a row whose key is not there when the table is full waits for another round over the bin,
+// with an empty table. All rows of a key are served in one round: a row that found no room is looked up again when all
+// threads have stopped inserting. So each round serves as many keys as the table holds, and the last one ends.
+#pragma once
+#include "libgpuhash/columns/cuda/partition.cuh"
+
+namespace gpuhash::columns {
+
+constexpr u32 bin_threads = 256, bin_each = 10, bin_chunk = bin_threads * bin_each;
+constexpr u32 bin_slots = 4096;
+// Keys that a table takes; then each thread may have one more on its way, and there is an empty slot after that.
+constexpr u32 bin_keys = bin_slots - 2 * bin_threads;
+static_assert(bin_keys + bin_threads < bin_slots && bin_chunk <= bin_keys);
+
+template <class K, bool Counts, bool First, bool Codes>
+struct group_memory {
+  static constexpr size_t bytes =
+      (bin_slots + bin_chunk) * sizeof(K) + bin_slots * 4 * ((Counts ? 1 : 0) + (First || Codes ? 1 : 0));
+};
+
+template <class K, bool Counts, bool First, bool Codes>
+class grouping_block {
+ public:
+  struct counters {
+    u32 of_warp[bin_threads / 32], taken, base;
+  };
+
+  GH_FN grouping_block(const group_work<K>& work, unsigned char* memory, counters* some)
+      : w(work),
+        me(threadIdx.x),
+        from(work.bin_start[blockIdx.x]),
+        many(work.bin_end[blockIdx.x] - from),
+        may_be_full(many > bin_keys),
+        key(reinterpret_cast<K*>(memory)),
+        staged(key + bin_slots),
+        count(reinterpret_cast<u32*>(staged + bin_chunk)),
+        first(count + (Counts ? bin_slots : 0)),
+        c(*some) {}
+
+  GH_FN void run() {
+    bool some_wait = many != 0;
+    while (some_wait) {
+      clear();
+      __syncthreads();
+      some_wait = __syncthreads_or(insert_all());
+      if (First)
+        give_firsts();
+      else
+        give_groups();
+      if (Codes || some_wait) {
+        __syncthreads();
+        give_back(some_wait);
+      }
+      __syncthreads();
+    }
+  }
+
+ private:
+  // The first bits of a hash are the same in a bin, and more of them where keys were chosen badly: all others count.
+  static GH_FN u32 slot_of(K h) { return u32(h) * 0x9e3779b1u / (~0u / bin_slots + 1); }
+
+  GH_FN void clear() const {
+    for (u32 i = me; i < bin_slots; i += bin_threads) {
+      key[i] = no_hash<K>;
+      if (Counts) count[i] = 0;
+      if (First) first[i] = no_row;
+    }
+    if (me == 0) c.taken = 0;
+  }
+
+  // Returns whether a row of this thread waits for another round.
+  GH_FN bool insert_all() const {
+    bool some_wait = false;
+    for (u32 at = 0; at < many; at += bin_chunk) {
+      const u32 here = min(bin_chunk, many - at);
+      stage(at, here);
+      bool failed = insert_chunk(here);
+      if (may_be_full && __syncthreads_or(failed)) failed = look_again(at, here);
+      some_wait |= failed;
+      if (First) note_rows(at, here);
+    }
+    return some_wait;
+  }
+  // A thread stages, inserts and looks up rows of its own: those at its number, and every bin_threads-th from there on.
+  GH_FN void stage(u32 at, u32 here) const {
+    K h[bin_each];
+#pragma unroll
+    for (u32 i = 0; i < bin_each; ++i) {
+      const u32 x = i * bin_threads + me;
+      h[i] = x < here ? w.bin_key[from + at + x] : 0;
+    }
+#pragma unroll
+    for (u32 i = 0; i < bin_each; ++i) staged[i * bin_threads + me] = h[i];
+  }
+
+  // What is staged for a row becomes the slot of its key; bin_slots where it has none. A thread takes its next row as
+  // soon as it is done with one: so a warp takes as long as the longest sum of probes of a lane, and not as the sum of
+  // the longest probes. Returns whether a row of this thread found no room.
+  GH_FN bool insert_chunk(u32 here) const {
+    bool failed = false;
+    u32 x = me, at = 0;
+    K h = no_hash<K>;
+    if (x < here) at = slot_of(h = staged[x]);
+    while (x < here) {
+      const bool served_before = h == no_hash<K>;
+      K there = *static_cast<volatile K*>(key + at);
+      if (there == no_hash<K> && !served_before && has_room()) {
+        there = swap_if(key + at, no_hash<K>, h);
+        if (there == no_hash<K>) {
+          there = h;
+          if (may_be_full) atomicAdd(&c.taken, 1u);
+        }
+      }
+      const bool hit = there == h && !served_before;
+      if (!hit && there != no_hash<K> && !served_before) {
+        at = (at + 1) % bin_slots;
+        continue;
+      }
+      staged[x] = hit ? at : bin_slots;
+      failed |= !hit && !served_before;
+      if (Counts && hit) atomicAdd(count + at, 1u);
+      x += bin_threads;
+      if (x < here) at = slot_of(h = staged[x]);
+    }
+    return failed;
+  }
+  GH_FN bool has_room() const { return !may_be_full || *static_cast<volatile u32*>(&c.taken) < bin_keys; }
+
+  GH_FN u32 find(K h) const {
+    if (h == no_hash<K>) return bin_slots;
+    for (u32 at = slot_of(h);; at = (at + 1) % bin_slots) {
+      const K there = key[at];
+      if (there == h) return at;
+      if (there == no_hash<K>) return bin_slots;
+    }
+  }
+  // No thread inserts now: the key of a row that found no room may have come into the table meanwhile.
+  GH_FN bool look_again(u32 at, u32 here) const {
+    bool failed = false;
+    for (u32 x = me; x < here; x += bin_threads) {
+      if (u32(staged[x]) != bin_slots) continue;
+      const K h = w.bin_key[from + at + x];
+      const u32 slot = find(h);
+      staged[x] = slot;
+      failed |= slot == bin_slots && h != no_hash<K>;
+      if (Counts && slot != bin_slots) atomicAdd(count + slot, 1u);
+    }
+    return failed;
+  }
+
+  GH_FN void note_rows(u32 at, u32 here) const {
+    for (u32 x = me; x < here; x += bin_threads) {
+      const u32 slot = u32(staged[x]), row = w.bin_row[from + at + x];
+      if (slot != bin_slots && row < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row);
+    }
+  }
+
+  // ---- the groups of a round ----------------------------------------------------------------------------------------
+
+  static constexpr u32 of_one_warp = bin_slots / (bin_threads / 32);
+
+  // The first of so many places in the results, one for each key in the table; and the number of keys in the slots of
+  // the warps before this one is in c.of_warp. All threads call.
+  GH_FN void number(u32* counter) const {
+    const u32 lane = me % 32, warp = me / 32;
+    u32 own = 0;
+    for (u32 i = lane; i < of_one_warp; i += 32) own += key[warp * of_one_warp + i] != no_hash<K>;
+    own = __reduce_add_sync(whole_warp, own);
+    if (lane == 0) c.of_warp[warp] = own;
+    __syncthreads();
+    if (warp == 0) {
+      const u32 x = lane < bin_threads / 32 ? c.of_warp[lane] : 0, up_to = sum_up_to(x);
+      if (lane < bin_threads / 32) c.of_warp[lane] = up_to - x;
+      if (lane == 31) c.base = atomicAdd(counter, up_to);
+    }
+    __syncthreads();
+  }
+  template <class Body>
+  GH_FN void for_each_key(Body body) const {
+    const u32 lane = me % 32, warp = me / 32;
+    u32 at = c.base + c.of_warp[warp];
+    for (u32 i = 0; i < of_one_warp; i += 32) {
+      const u32 slot = warp * of_one_warp + i + lane;
+      const K h = key[slot];
+      const u32 there = __ballot_sync(whole_warp, h != no_hash<K>);
+      if (h != no_hash<K>) body(slot, h, at + __popc(there & ((1u << lane) - 1)));
+      at += __popc(there);
+    }
+  }
+
+  GH_FN void give_groups() const {
+    number(w.groups);
+    for_each_key([&](u32 slot, K h, u32 group) {
+      w.out_keys[group] = w.unhash(h);
+      if (Counts) w.out_counts[group] = count[slot];
+      if (Codes) first[slot] = group;
+    });
+  }
+  GH_FN void give_firsts() const {
+    for (u32 slot = me; slot < bin_slots; slot += bin_threads)
+      if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
+    if (!Counts) return;
+    number(&w.facts->listed);
+    for_each_key([&](u32 slot, K, u32 at) {
+      w.listed_first[at] = first[slot];
+      w.listed_count[at] = count[slot];
+    });
+  }
+
+  // Rows get the code of their group, or its first row where codes are not known yet. some_wait: those that are served
+  // are marked, so that the next round leaves them out.
+  GH_FN void give_back(bool some_wait) const {
+    for (u32 x = me; x < many; x += bin_threads) {
+      const u32 slot = many <= bin_chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
+      if (slot == bin_slots) continue;
+      if (Codes) w.out_codes[w.bin_row[from + x]] = first[slot];
+      if (some_wait) w.bin_key[from + x] = no_hash<K>;
+    }
+  }
+
+  const group_work<K>& w;
+  const u32 me, from, many;
+  const bool may_be_full;
+  K *const key, *const staged;
+  u32 *const count, *const first;  // first: the first row of each key, or its code
+  counters& c;
+};
+
+template <class K, bool Counts, bool First, bool Codes>
+__global__ void __launch_bounds__(bin_threads) group_bins(const __grid_constant__ group_work<K> w) {
+  using block = grouping_block<K, Counts, First, Codes>;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ typename block::counters some;
+  block(w, memory, &some).run();
+}
+
+}  // namespace gpuhash::columns

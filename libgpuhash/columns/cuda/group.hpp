@@ -1,0 +1,27 @@
+// Groups of a column on a CUDA device, as <gpuhash/columns.h> has them: what group.cu is asked for when all is checked.
+#pragma once
+
+#include "gpuhash/columns.h"
+#include "libgpuhash/columns/cuda/plan.hpp"
+
+namespace gpuhash::columns {
+
+struct group_request {
+  int ordinal;
+  const void* keys;
+  uint64_t n;
+  uint32_t key_bytes;
+  group_wants wants;
+  uint64_t seed;
+  void* out_keys;
+  int64_t *out_counts, *out_codes;
+  uint64_t* groups;
+  void* scratch;
+  void* stream;
+};
+
+/// group.cu. Queues everything on the stream, and waits for nothing. Weak: its address is NULL in a library built without
+/// CUDA.
+[[gnu::weak]] gpuhash_status group_on_cuda(const group_request& request, gpuhash_error* err);
+
+}  // namespace gpuhash::columns

@@ -1,0 +1,102 @@
+// Groups of a column on a CUDA device: frequent keys.
+//
+// A sampled key that is met three times enters the table of frequent keys while that has room: those that are most
+// frequent are met three times first. The table is used if its keys cover a twentieth of the sample. Whatever the sample
+// says, groups are right: it decides only which way a row goes.
+#pragma once
+#include "libgpuhash/columns/cuda/work.cuh"
+
+namespace gpuhash::columns {
+
+constexpr u32 sample_threads = 256;
+constexpr u32 frequent_times = 3;
+constexpr u32 frequent_share = 20;
+constexpr u32 frequent_probes = 8, sample_probes = 16;
+
+template <class K>
+GH_FN bool frequent_is_used(const group_work<K>& w) {
+  return w.facts->frequent && w.facts->sampled_of_frequent * frequent_share >= w.plan.sampled;
+}
+
+// The place of a hash in the table of frequent keys; frequent_slots: it is not there.
+template <class K>
+GH_FN u32 frequent_place(const K* table, K h) {
+  u32 at = u32(h) % frequent_slots;
+#pragma unroll 1
+  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) % frequent_slots) {
+    const K there = table[at];
+    if (there == h) return at;
+    if (there == no_hash<K>) break;
+  }
+  return frequent_slots;
+}
+
+template <class K>
+GH_FN void add_frequent(const group_work<K>& w, K h) {
+  if (*static_cast<volatile u32*>(&w.facts->frequent) >= frequent_most) return;
+  u32 at = u32(h) % frequent_slots;
+  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) % frequent_slots) {
+    if (swap_if(w.frequent + at, no_hash<K>, h) != no_hash<K>) continue;
+    atomicAdd(&w.facts->frequent, 1u);
+    return;
+  }
+}
+
+// Adds `many` to the times that a hash was sampled. Returns how many sampled rows have now turned out to be of a
+// frequent key.
+template <class K>
+GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
+  u32 at = u32(h) & (w.plan.sample_slots - 1);
+  for (u32 i = 0; i < sample_probes; ++i, at = (at + 1) & (w.plan.sample_slots - 1)) {
+    const K before = swap_if(w.sampled_keys + at, no_hash<K>, h);
+    if (before != no_hash<K> && before != h) continue;
+    const u32 was = atomicAdd(w.sampled_times + at, many), is = was + many;
+    if (is < frequent_times) return 0;
+    if (was >= frequent_times) return many;
+    add_frequent(w, h);
+    return is;
+  }
+  return 0;
+}
+
+// A thread for each row of the sample.
+template <class K>
+__global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_constant__ group_work<K> w) {
+  const u32 i = blockIdx.x * sample_threads + threadIdx.x;
+  const K h = w.hash(w.keys[reduce(mix(i + 0x9e3779b9u), w.n)]);
+  const u32 alike = __match_any_sync(whole_warp, h), leader = __ffs(alike) - 1;
+  u32 of_frequent = 0;
+  if (threadIdx.x % 32 == leader && h != no_hash<K>) of_frequent = add_sampled(w, h, __popc(alike));
+  of_frequent = __reduce_add_sync(whole_warp, of_frequent);
+  if (threadIdx.x % 32 == 0 && of_frequent) atomicAdd(&w.facts->sampled_of_frequent, of_frequent);
+}
+
+// The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row.
+template <class K>
+__global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_constant__ group_work<K> w) {
+  const u32 place = blockIdx.x * sample_threads + threadIdx.x;
+  if (place >= frequent_places) return;
+  const K h = place < frequent_slots ? w.frequent[place] : no_hash<K>;
+  const bool there = place < frequent_slots ? h != no_hash<K> && frequent_is_used(w) : w.facts->side != 0;
+  if (!there) return;
+  const u32 group = atomicAdd(w.groups, 1u);
+  w.frequent_code[place] = group;
+  w.out_keys[group] = w.unhash(h);
+  if (w.wants.counts) w.out_counts[group] = 0;
+}
+
+// The same for the order of first appearance, when all rows have been seen.
+template <class K>
+__global__ void __launch_bounds__(sample_threads) list_frequent(const __grid_constant__ group_work<K> w) {
+  const u32 place = blockIdx.x * sample_threads + threadIdx.x;
+  if (place >= frequent_places) return;
+  const u32 first = w.frequent_first[place];
+  if (first == no_row) return;
+  atomicOr(w.first_bit + first / 32, 1u << first % 32);
+  if (!w.wants.counts) return;
+  const u32 at = atomicAdd(&w.facts->listed, 1u);
+  w.listed_first[at] = first;
+  w.listed_count[at] = w.frequent_count[place];
+}
+
+}  // namespace gpuhash::columns

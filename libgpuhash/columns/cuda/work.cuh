@@ -1,0 +1,133 @@
+// Groups of a column on a CUDA device: the hash, and what the kernels of a call share.
+//
+//   sample  reads some rows; keys that are frequent among them are held back from the partition     sample.cuh
+//   count   counts the rows of each bin, so that bins have exactly the room that they need           partition.cuh
+//   divide  moves the hashes of keys, and the numbers of rows, into bins, in one pass or two         partition.cuh
+//   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
+//   order   the order of first appearance: a bit for the first row of each group, and prefix sums    order.cuh
+//
+// The hash is a bijection: bins hold hashes, and a group's key comes from its hash. The hash with all bits set marks an
+// empty slot; the one key that has it never enters a table, and has a place of its own beside the frequent keys.
+#pragma once
+#include "libgpuhash/columns/cuda/plan.hpp"
+#include "libgpuhash/hash/hash.hpp"
+
+namespace gpuhash::columns {
+
+constexpr u32 whole_warp = 0xffffffffu;
+template <class K>
+constexpr K no_hash = K(~K(0));
+constexpr u32 no_row = ~0u;
+
+GH_FN u32 unmix(u32 h) {
+  h ^= h >> 16;
+  h *= 0x7ed1b41du;  // the inverse of 0xc2b2ae35
+  h ^= h >> 13 ^ h >> 26;
+  h *= 0xa5cb9243u;  // of 0x85ebca6b
+  return h ^ h >> 16;
+}
+GH_FN u64 unmix(u64 h) {
+  h ^= h >> 33;
+  h *= 0x9cb4b2f8129337dbull;
+  h ^= h >> 33;
+  h *= 0x4f74430c22a54005ull;
+  return h ^ h >> 33;
+}
+static_assert(u32(0x7ed1b41du * 0xc2b2ae35u) == 1 && u32(0xa5cb9243u * 0x85ebca6bu) == 1);
+static_assert(u64(0x9cb4b2f8129337dbull * 0xc4ceb9fe1a85ec53ull) == 1);
+static_assert(u64(0x4f74430c22a54005ull * 0xff51afd7ed558ccdull) == 1);
+
+// What kernels tell each other.
+struct group_facts {
+  u32 frequent;             // keys in the table of frequent keys
+  u32 sampled_of_frequent;  // sampled rows that have one of them
+  u32 side;                 // 1: a row has the key that marks empty slots
+  u32 listed;               // groups in the lists of first rows and counts
+};
+
+template <class K>
+struct group_work {
+  const K* keys;
+  u32 n;
+  K seed;
+  group_wants wants;
+  group_plan plan;
+  group_facts* facts;
+  K* sampled_keys;
+  u32* sampled_times;
+  K* frequent;
+  u32 *frequent_code, *frequent_first, *frequent_count;
+  u32 *coarse_count, *coarse_start, *coarse_end;  // of each bin of the first pass, if there are two
+  u32 *bin_count, *bin_start, *bin_end;
+  K* coarse_key;
+  u32* coarse_row;
+  K* bin_key;
+  u32* bin_row;
+  u32 *first_bit, *prefix, *strip_total;
+  u32 *listed_first, *listed_count;
+  K* out_keys;
+  long long *out_counts, *out_codes;
+  u32* groups;  // the low half of the caller's number
+
+  GH_FN K hash(K k) const { return mix(K(k ^ seed)); }
+  GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }
+  GH_FN bool two_passes() const { return plan.second_bits > 0; }
+};
+
+GH_FN u32 high_word(u32 h) { return h; }
+GH_FN u32 high_word(u64 h) { return u32(h >> 32); }
+// The first `bits` bits of a hash; there may be none.
+template <class K>
+GH_FN u32 bin_of(K h, u32 bits) {
+  return bits ? high_word(h) >> (32 - bits) : 0;
+}
+
+GH_FN u32 swap_if(u32* at, u32 expected, u32 desired) { return atomicCAS(at, expected, desired); }
+GH_FN u64 swap_if(u64* at, u64 expected, u64 desired) {
+  return atomicCAS(reinterpret_cast<unsigned long long*>(at), (unsigned long long)expected,
+                   (unsigned long long)desired);
+}
+
+// The sum of all lanes up to this one.
+GH_FN u32 sum_up_to(u32 x) {
+  const u32 lane = threadIdx.x % 32;
+#pragma unroll
+  for (u32 d = 1; d < 32; d *= 2) {
+    const u32 below = __shfl_up_sync(whole_warp, x, d);
+    x += lane >= d ? below : 0;
+  }
+  return x;
+}
+
+// The sum of all threads before this one, and of all. of_warp: memory of the block, a word for each warp, which may be
+// used again after the block's next barrier.
+struct block_sum {
+  u32 before, all;
+};
+template <u32 Threads>
+GH_FN block_sum sum_before(u32 x, u32* of_warp) {
+  const u32 up_to = sum_up_to(x), warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 == 31) of_warp[warp] = up_to;
+  __syncthreads();
+  block_sum s{up_to - x, 0};
+#pragma unroll
+  for (u32 i = 0; i < Threads / 32; ++i) {
+    const u32 many = of_warp[i];
+    s.before += i < warp ? many : 0;
+    s.all += many;
+  }
+  return s;
+}
+
+// Adds 1 to a counter in the memory of the block. Neighbours often have the same one in columns that are sorted, and
+// hardware would serve them one after the other. All lanes of the warp call; `live`: this one counts.
+GH_FN void count_one(u32* counters, u32 which, bool live) {
+  const u32 first = __shfl_sync(whole_warp, which, 0);
+  if (__all_sync(whole_warp, live && which == first)) {
+    if (threadIdx.x % 32 == 0) atomicAdd(counters + which, 32u);
+  } else if (live) {
+    atomicAdd(counters + which, 1u);
+  }
+}
+
+}  // namespace gpuhash::columns
