@@ -192,7 +192,7 @@ class partition {
   /// Make room for so many keys.
   void reserve(uint64_t keys) {
     uint64_t slots = slots_.size();
-    while (slots < 2 * keys) slots *= 2;
+    while (crowded(keys, slots)) slots *= 2;
     if (slots > slots_.size()) move_to(slots);
     entries_.reserve(keys);
   }
@@ -242,7 +242,7 @@ class partition {
       }
       return null_;
     }
-    if (2 * (entries_.size() + 1) > slots_.size()) move_to((slots_.size() < many_slots ? 4 : 2) * slots_.size());
+    if (crowded(entries_.size() + 1, slots_.size())) move_to((slots_.size() < many_slots ? 4 : 2) * slots_.size());
     uint64_t at = i.hash >> 32 & mask_;
     for (;; at = (at + 1) & mask_) {
       const uint64_t slot = slots_[at];
@@ -257,7 +257,10 @@ class partition {
   uint32_t null_entry() const { return null_; }
 
  private:
-  static constexpr size_t least_slots = 64, many_slots = size_t{1} << 20;
+  static constexpr size_t least_slots = 64, few_slots = size_t{1} << 14, many_slots = size_t{1} << 20;
+
+  // At most half of the slots are used; of few, which stay in cache, an eighth: hardly a key is then beyond its first slot.
+  static bool crowded(uint64_t keys, uint64_t slots) { return (slots < few_slots ? 8 : 2) * keys > slots; }
 
   // The entry of a slot; the first one of a slot that is free.
   const entry* at_slot(uint64_t slot) const { return entries_.data() + (uint32_t(slot) - uint32_t(slot != 0)); }
