@@ -79,7 +79,8 @@ inline gpuhash_status table::serve_within_limit(part& p, gpuhash_error* err) {
     if (e) return fault(err, e, "reading the operations of a batch");
   }
   for (bool again = true; again;) {
-    std::optional<host_turn> turn;  // until the claim is settled: a recount between them would give its room to another batch
+    // Until the claim is settled: a recount between them would give its room to another batch.
+    std::optional<host_turn> turn;
     if (!on_cuda()) turn.emplace(host_gate_, false);
     if (const gpuhash_status failed = find_slice(p, s, err)) return failed;
     const room_ledger::claim c = room_.take_rest(s.absent());

@@ -47,7 +47,7 @@ FACTS = {
 
 
 def _operation(op, trait, facts):
-    """(op code, name of its trait, names of its facts). A library that is newer may have a trait without a name here."""
+    """(op code, name of its trait, names of its facts). A newer library may have a trait without a name here."""
     named = next((name for name, bit in TRAITS.items() if trait & bit), f"trait {trait:#x}")
     return op, named, frozenset([name for name, bit in FACTS.items() if facts & bit])
 
