@@ -26,7 +26,7 @@ BUILDS = {
 }
 
 
-@pytest.fixture(params=[pytest.param(b, marks=pytest.mark.slow if b == "thread" else ()) for b in BUILDS])
+@pytest.fixture(params=[pytest.param(b, marks=() if b == "smallest" else pytest.mark.slow) for b in BUILDS])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The program, with these sizes."""
     compiler = shlex.split(os.environ.get("CXX", "g++"))

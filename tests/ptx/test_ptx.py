@@ -20,9 +20,10 @@ def nvcc():
         pytest.skip(str(error))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plugin", lint.plugins())
 def test_kernels(plugin, nvcc):
-    """Not marked slow, although compiling takes longer: what it finds has to stop a merge."""
+    """What it finds has to stop a merge: .ci/run has it in a phase of its own."""
     result = lint.lint(plugin, nvcc=nvcc)
     print(result.line())
     assert result.problems == []

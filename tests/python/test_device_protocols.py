@@ -537,12 +537,13 @@ def test_results_of_torch_are_made_on_the_device_and_the_stream_of_the_call(cuda
     torch, streams, made = fake_libraries.torch(monkeypatch), [], []
     torch.cuda.ExternalStream = lambda stream, device: (stream, device)
     torch.cuda.default_stream = lambda device: (0, device)
+    torch.cuda.current_stream = lambda device: SimpleNamespace(cuda_stream=5)  # which need not be entered
     torch.cuda.stream = lambda stream: streams.append(stream) or contextlib.nullcontext()
     torch.empty = lambda shape, dtype, device: made.append((shape, dtype, device))
-    for stream in (9, 0):
+    for stream in (9, 0, 5):
         _device.empty_like(torch.Tensor(KEYS), (3,), np.dtype("u4"), 1, stream)
     assert streams == [(9, 1), (0, 1)]
-    assert made == [((3,), "uint32", "cuda:1")] * 2
+    assert made == [((3,), "uint32", "cuda:1")] * 3
 
 
 @pytest.mark.parametrize("module", ["numba.cuda.cudadrv.devicearray", "numba_cuda.numba.cuda.devicearray"])
