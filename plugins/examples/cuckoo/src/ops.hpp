@@ -108,7 +108,7 @@ struct cuckoo_putter {
     for (u32 i = 0; i < R; ++i)
       if (moves_on(line + i, row, mine, &busy)) return cuckoo_put::fresh;
     if (open) return swap(open, empty_word<F>(), pair) ? cuckoo_put::fresh : cuckoo_put::retry;
-    if (busy) Mem::relax();
+    if (busy) Mem::relax();  // then its turn comes again (cuckoo_op::has_turn)
     return busy ? cuckoo_put::retry : cuckoo_put::nowhere;
   }
 
@@ -167,6 +167,7 @@ struct cuckoo_op {
   value v;
   index at;    // the row to visit; those of the stash follow the others
   u32 passed;  // rows of the path before it
+  u32 tries;   // to put the pair where it needs a lock
   u32 own_kind;
   result<F> res;
 
@@ -174,7 +175,7 @@ struct cuckoo_op {
 
   GH_FN void start(const table&, u32 kd, key a_key, value a_value, index home) {
     k = a_key, v = a_value, own_kind = kd;
-    at = home, passed = 0;
+    at = home, passed = 0, tries = 0;
     res = {no, 0, 0, 0};
   }
 
@@ -216,14 +217,24 @@ struct cuckoo_op {
   GH_FN verdict slow(Tile& tile, const table& t, joiner j, bool go) {
     const word pair = wanted<F>(kind(), j, false, value(0), k, v);
     const cuckoo_putter<Mem, F> putter{t, R, k, pair};
-    const auto put = cuckoo_put(tile.once(go, [&] { return u32(putter.put()); }));
+    const bool turn = has_turn();
+    const auto put = cuckoo_put(tile.once(go, [&] { return u32(turn ? putter.put() : cuckoo_put::retry); }));
     const bool again = put == cuckoo_put::retry, none = put == cuckoo_put::nowhere;
     res.status = !go ? res.status : none ? full : yes;
     res.live = !go ? res.live : !none && !again;
     res.used = !go ? res.used : put == cuckoo_put::fresh;
     at = go && again ? t.home(k) : at;
     passed = go && again ? 0 : passed;
+    tries += go && again;
     return again ? verdict::next : verdict::done;
+  }
+
+ private:
+  // Inserts that each hold a lock that another one needs would try again side by side for ever, as the lanes of a warp do
+  // everything at the same time. So an insert lets more and more of its tries pass, and which ones its key decides.
+  GH_FN bool has_turn() const {
+    const u32 bits = tries < 8 ? tries : 8;
+    return (u32(hash(k, tries)) & ((1u << bits) - 1)) == 0;
   }
 };
 
