@@ -6,7 +6,7 @@ are arrays of the column's library.
 
 from __future__ import annotations
 
-import secrets
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ def group(
 ) -> Groups:
     """The groups of an array, which `serves` has allowed, in the order of first appearance or in any."""
     given = table.get("stream")
-    seed = _arguments.seed(table.get("seed")) or secrets.randbits(64)
+    seed = _arguments.seed(table.get("seed")) or int.from_bytes(os.urandom(8), "little")
     _, stream = _device.usable_stream(_device.stream_keeper(array, ordinal) if given is None else given, ordinal)
     with _cuda.current(ordinal):
         keys = _device.view(array, ordinal, stream, "keys")

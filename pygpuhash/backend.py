@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Literal
@@ -89,7 +89,7 @@ class Backend:
         self.capacity = _arguments.whole("capacity", capacity, 2**64 - 1)
         self.grow = _arguments.flag("grow", grow)
         self.max_load_factor = _arguments.load_factor(max_load_factor) or 1.0
-        self.seed = _arguments.seed(seed) or 1 + secrets.randbelow(2**64 - 1)
+        self.seed = _arguments.seed(seed) or int.from_bytes(os.urandom(8), "little") or 1
         self.memory, self.threads, self.given = memory, threads, given
         known = [row[0] for row in self.options]
         for option in given:

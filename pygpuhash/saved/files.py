@@ -41,25 +41,7 @@ def save(given: Any, path: Any, overwrite: bool = False, compression: str | None
 
 
 def load(path: Any, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
-    """The table, the table of text or the index that `save` has written to a file.
-
-    Parameters
-    ----------
-    path : of the file; a text or a path, "~" is the home.
-    backend : name of a structure, or "auto"; None for the one that was saved. Every structure loads the tables of every
-        other one, if it has their dtypes, and several values per key where there are any.
-    device : as for `Table`; None for the CPU if the table was there, else "auto".
-    arguments : others of `Table`, of an index threads, seed and capacity. A loaded table grows, and has a new seed:
-        `seed="saved"` takes that of the file. Options are those of the file where they are a choice among words;
-        numbers, and capacity, are passed anew, so that a file does not ask for memory that its rows do not need.
-
-    One block of the file is in memory at a time. Every byte is checked. `gh.progress` hears of the rows.
-
-    Raises
-    ------
-    Corrupt : a part of the file is broken; the message says which. InvalidArgument : it is no saved table.
-    Unsupported : it was saved by a newer version, or needs what is not installed. OSError : what the system says.
-    """
+    """See `pygpuhash.load`."""
     target = disk.path_of(path)
     with _opened(target) as reader:
         return made_of(reader, backend, device, arguments)
