@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -230,3 +231,27 @@ class VisibleMemory:
 @pytest.fixture
 def memory():
     return VisibleMemory()
+
+
+@pytest.fixture
+def in_threads():
+    """in_threads(work, n): work(0) .. work(n - 1), each in a thread of its own."""
+
+    def run_all(work, n):
+        errors = []
+
+        def run(i):
+            try:
+                work(i)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads)
+        assert not errors, errors
+
+    return run_all

@@ -4,7 +4,7 @@ chart = Chart("Search rate", x_label="memory utilisation", y_label="M keys/s")
 chart.line("all exist", [(0.1, 900), (0.6, 880)])
 chart.save(path)
 
-There are eight colours that can be told apart. A chart of more series has several plots, one below the other.
+There are eight colours that differ for every eye. A chart of more series has several plots, one below the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from .devices import Unavailable
 
-# Okabe and Ito's palette: its colours can be told apart with every kind of colour vision.
+# Okabe and Ito's palette: its colours differ for every kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B8A700")
 MARKERS = "osD^vPX*"
 MOST = len(COLOURS)

@@ -2,7 +2,6 @@
 
 import sys
 import textwrap
-import threading
 
 import numpy as np
 import pytest
@@ -30,30 +29,6 @@ def table(backend):
 @pytest.fixture
 def rng():
     return np.random.default_rng(7)
-
-
-@pytest.fixture
-def in_threads():
-    """in_threads(work, n): work(0) .. work(n - 1), each in a thread of its own."""
-
-    def run_all(work, n):
-        errors = []
-
-        def run(i):
-            try:
-                work(i)
-            except BaseException as error:
-                errors.append(error)
-
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert not any(thread.is_alive() for thread in threads)
-        assert not errors, errors
-
-    return run_all
 
 
 @pytest.fixture

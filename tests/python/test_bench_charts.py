@@ -1,4 +1,4 @@
-"""Charts of the benchmarks: all that is drawn lies inside, can be read, and can be told apart."""
+"""Charts of the benchmarks: all marks lie inside, texts can be read, and colours differ."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ def test_the_explorer_finds_a_mistake_in_a_generated_plugin(tmp_path):
 
 # Of the example cuckoo: the rules that its head explains, each left out, and what then goes wrong while key 4 moves.
 CUCKOO_MISTAKES = [
-    ("        Mem::fence();  // whoever sees the pair in the old slot sees the copy\n", "", "weak", "i0=1+f4"),
+    ("        Mem::fence();  // a walker that sees the pair in the old slot sees the copy\n", "", "weak", "i0=1+f4"),
     ("    if (go && moves) Mem::fence();", "    if (false) Mem::fence();", "weak", "i0=1+f4"),
     ("        Mem::template store<order::relaxed>(line + i, w);\n", "", "sc", "i0=1+s4=7"),
     ("      if (cuckoo_is_of<F>(w, k)) return cuckoo_put::retry;\n", "", "sc", "i0=1+i0=2"),

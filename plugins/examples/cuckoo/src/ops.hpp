@@ -3,7 +3,7 @@
 // After Alcantara and others, "Real-time parallel hashing on the GPU" (2009) and "Building an efficient hash table on the
 // GPU" (2011): some hash functions, an insert that finds all places of its key taken moves another key on, and a stash for
 // the few that still find none. Rows of several slots for a place are Erlingsson, Manasse and McSherry's (2006). There an
-// insert exchanges its pair with another one, which nobody finds until it has got a new place; batches that only insert can
+// insert exchanges its pair with another one, which no find sees until it has a new place; batches that only insert can
 // do so. Here all operations run beside each other, and so
 //   - a key is copied to its new slot before its old one is overwritten,
 //   - it moves further on its own path only, to a row that has an EMPTY slot: one move for an insert, which makes most
@@ -11,7 +11,7 @@
 //
 // While key x moves from slot s to slot d, both hold it, and only s counts. Nobody takes d for x's: a path is walked in its
 // order, and walkers of x that come to s find x there, or else have come too early. A walker that had passed s's row before
-// x was there has seen an EMPTY slot in it (I2), where it ended. So whoever has s's lock may write d until the
+// x was there has seen an EMPTY slot in it (I2), where it ended. So the insert that has s's lock may write d until the
 // compare-and-swap that overwrites s, by which d counts. If an update or an erase of x came first, that fails, and the word
 // that they have left, a tombstone too, goes to d. Hence there are no sets: their tombstones do not remember a key.
 // A key that is put into a row without EMPTY slots is put into the last row of its path, which it does not leave.
@@ -63,7 +63,7 @@ struct cuckoo_putter {
   }
   // What was written under the lock before is seen, and what follows stays behind.
   GH_FN static bool lock(word* at) {
-    const bool mine = is_empty(load(at)) && swap(at, empty_word<F>(), tombstone<F>(0));  // who waits must not write
+    const bool mine = is_empty(load(at)) && swap(at, empty_word<F>(), tombstone<F>(0));  // a waiting insert writes nothing
     Mem::fence();
     return mine;
   }
@@ -137,7 +137,7 @@ struct cuckoo_putter {
     for (u32 i = 0; i < R; ++i) {
       if (!is_empty(load(line + i)) || !swap(line + i, empty_word<F>(), w)) continue;
       for (;;) {
-        Mem::fence();  // whoever sees the pair in the old slot sees the copy
+        Mem::fence();  // a walker that sees the pair in the old slot sees the copy
         const word seen = Mem::template cas<order::relaxed>(from, w, pair);
         if (seen == w) return true;
         w = seen;  // x was updated or erased meanwhile
