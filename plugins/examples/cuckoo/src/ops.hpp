@@ -62,8 +62,9 @@ struct cuckoo_putter {
     return Mem::template cas<order::relaxed>(slot, from, to) == from;
   }
   // What was written under the lock before is seen, and what follows stays behind.
+  // An insert that waits for the lock writes nothing.
   GH_FN static bool lock(word* at) {
-    const bool mine = is_empty(load(at)) && swap(at, empty_word<F>(), tombstone<F>(0));  // a waiting insert writes nothing
+    const bool mine = is_empty(load(at)) && swap(at, empty_word<F>(), tombstone<F>(0));
     Mem::fence();
     return mine;
   }
