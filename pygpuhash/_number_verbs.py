@@ -71,9 +71,8 @@ def isin(keys: Any, among: Any, floats: str, table: dict[str, Any], few: int) ->
         return None  # two types, which are refused by name
     index = _index(among, floats, table)
     index.add_numbers(SCHEMAS[among.dtype], among)
-    ids = np.empty(keys.size, _INDEX)
-    index.find_numbers(SCHEMAS[keys.dtype], keys, ids)
-    mask: Array = ids >= 0
+    mask = np.empty(keys.size, np.bool_)
+    index.contains_numbers(SCHEMAS[keys.dtype], keys, mask)
     return mask
 
 

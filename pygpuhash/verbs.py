@@ -27,6 +27,8 @@ number, or less, are looked up in an array over the range.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -243,7 +245,9 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     else:
         index = _index(others, nulls, floats, table, rows=column.length)
         _add(index, others)
-        mask = _find(index, column, others) >= 0
+        mask = np.empty(column.length, np.bool_)
+        with _named(column, others):
+            index.contains(column.schema, column.chunks, mask)
     return column.give_numbers(mask, True)
 
 
@@ -491,11 +495,17 @@ def _ids(index: CoreIndex, column: Column) -> Array:
 
 def _find(index: CoreIndex, column: Column, others: Column) -> Array:
     ids = np.empty(column.length, _INDEX)
-    try:
+    with _named(column, others):
         index.find(column.schema, column.chunks, ids)
+    return ids
+
+
+@contextmanager
+def _named(column: Column, others: Column) -> Iterator[None]:
+    try:
+        yield
     except TypeError as error:
         raise TypeError(f"{column.what} beside {others.what}: {error}") from None
-    return ids
 
 
 def _wants_table(column: Column, table: dict[str, Any]) -> bool:

@@ -64,19 +64,9 @@ class index_of final : public index {
                 (unsigned long long)size_);
   }
 
-  gpuhash_status find(const rows& given, int64_t* ids) const override {
-    const column_view& column = given.columns[0];
-    if (type_.single() && column.values) {
-      std::vector<int64_t> values(size_t(column.values->length));
-      const batch all{given, column.values.get(), nullptr, nullptr, column.values->length};
-      find_batch(all, values.data());
-      const int64_t null = find_null();
-      for (int64_t i = 0; i < given.length; ++i)
-        ids[i] = column.valid(i) ? values[size_t(column.dictionary_index(i))] : null;
-      return GPUHASH_OK;
-    }
-    find_batch({given, &column, nullptr, nullptr, given.length}, ids);
-    return GPUHASH_OK;
+  gpuhash_status find(const rows& given, int64_t* ids) const override { return find_rows(given, ids, find_null()); }
+  gpuhash_status contains(const rows& given, uint8_t* mask) const override {
+    return find_rows(given, mask, uint8_t(find_null() != absent_id));
   }
 
   gpuhash_status keys(uint64_t first, uint64_t count, ArrowSchema* type, ArrowArray* out) const override {
@@ -179,17 +169,38 @@ class index_of final : public index {
 
   // ---- finding ----------------------------------------------------------------------------------------------------
 
-  void find_batch(const batch& b, int64_t* ids) const {
+  // What a row comes to: an id, or whether there is one.
+  static int64_t answer(int64_t id, int64_t*) { return id; }
+  static uint8_t answer(int64_t id, uint8_t*) { return uint8_t(id >= 0); }
+
+  // The answer to each row, for_null to nulls of a dictionary's indices.
+  template <class Answer>
+  gpuhash_status find_rows(const rows& given, Answer* out, Answer for_null) const {
+    const column_view& column = given.columns[0];
+    if (type_.single() && column.values) {
+      std::vector<Answer> values(size_t(column.values->length));
+      const batch all{given, column.values.get(), nullptr, nullptr, column.values->length};
+      find_batch(all, values.data());
+      for (int64_t i = 0; i < given.length; ++i)
+        out[i] = column.valid(i) ? values[size_t(column.dictionary_index(i))] : for_null;
+      return GPUHASH_OK;
+    }
+    find_batch({given, &column, nullptr, nullptr, given.length}, out);
+    return GPUHASH_OK;
+  }
+
+  template <class Answer>
+  void find_batch(const batch& b, Answer* out) const {
     struct work {
       const index_of& self;
       const batch& b;
-      int64_t* ids;
+      Answer* out;
       std::atomic<bool> memory{true};
-    } all{*this, b, ids};
+    } all{*this, b, out};
     const auto body = [](void* context, size_t i) {
       work& w = *static_cast<work*>(context);
       try {
-        w.self.find_piece(w.b, int64_t(i) * piece, std::min(int64_t(i + 1) * piece, w.b.length), w.ids);
+        w.self.find_piece(w.b, int64_t(i) * piece, std::min(int64_t(i + 1) * piece, w.b.length), w.out);
       } catch (const std::bad_alloc&) {
         w.memory = false;
       }
@@ -199,17 +210,18 @@ class index_of final : public index {
     if (!all.memory) throw std::bad_alloc();
   }
 
-  void find_piece(const batch& b, int64_t begin, int64_t end, int64_t* ids) const {
+  template <class Answer>
+  void find_piece(const batch& b, int64_t begin, int64_t end, Answer* out) const {
     const gatherer<Key> read = gather(b);
     std::array<item_type, size_t(block)> items;
     heap bytes;
     for (; begin < end; begin += block) {
       const int64_t n = std::min(block, end - begin);
-      std::fill_n(ids + begin, n, absent_id);
       bytes.clear();
       const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
+      if (found < size_t(n)) std::fill_n(out + begin, n, answer(absent_id, out));
       in_groups(items.data(), found,
-                [&](const item_type& i, const partition<Key>& p) { ids[begin + i.row] = p.find_id(i); });
+                [&](const item_type& i, const partition<Key>& p) { out[begin + i.row] = answer(p.find_id(i), out); });
     }
   }
 

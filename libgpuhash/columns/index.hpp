@@ -36,6 +36,7 @@ class index {
   virtual gpuhash_status refuse_rows(const row_type& type, const rows& given, int64_t passed,
                                      gpuhash_error* err) const = 0;
   virtual gpuhash_status find(const rows& given, int64_t* ids) const = 0;
+  virtual gpuhash_status contains(const rows& given, uint8_t* mask) const = 0;
   virtual gpuhash_status keys(uint64_t first, uint64_t count, ArrowSchema* type, ArrowArray* out) const = 0;
   /// Keys by ids that the index has.
   virtual gpuhash_status take(size_t n, const int64_t* ids, ArrowSchema* type, ArrowArray* out) const = 0;

@@ -167,6 +167,19 @@ gpuhash_status gpuhash_index_find(gpuhash_index* index, const ArrowSchema* type,
   });
 }
 
+gpuhash_status gpuhash_index_contains(gpuhash_index* index, const ArrowSchema* type, const ArrowArray* array,
+                                      uint8_t* mask, gpuhash_error* err) {
+  return guarded(err, [&]() -> gpuhash_status {
+    row_type t;
+    rows r;
+    if (const gpuhash_status s = read_batch(index, type, array, &t, &r, err)) return s;
+    if (mask == nullptr && r.length > 0)
+      return fail(err, GPUHASH_INVALID_ARGUMENT, "mask is NULL; contains writes a byte for each row");
+    std::shared_lock lock(index->own->mutex);
+    return index->own->contains(r, mask);
+  });
+}
+
 gpuhash_status gpuhash_index_keys(gpuhash_index* index, uint64_t first, uint64_t count, ArrowSchema* type,
                                   ArrowArray* keys, gpuhash_error* err) {
   return guarded(err, [&]() -> gpuhash_status {

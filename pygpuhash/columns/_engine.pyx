@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AsString
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray as Array
@@ -92,6 +92,14 @@ cdef ArrowArray piece_of(const ArrowArray *whole, int64_t done, int64_t most) no
     return part
 
 
+cdef enum Request:  # what a batch asks the index for: ids, but of CONTAINS a byte for each row
+    ADD, FIND, CONTAINS
+
+
+cdef int64_t bytes_of(Request request) noexcept nogil:
+    return 1 if request == CONTAINS else 8
+
+
 cdef void keep_schema(ArrowSchema *schema) noexcept nogil:
     pass  # it is the caller's
 
@@ -154,25 +162,29 @@ cdef class CoreIndex:
 
     def add(self, schema, list chunks, Array ids=None):
         """Give each row of the chunks (capsules "arrow_array") an id; ids, of int64, receives them."""
-        self._serve(schema, chunks, ids, True)
+        self._serve(schema, chunks, ids, ADD)
 
     def find(self, schema, list chunks, Array ids):
         """The id of each row, -1 where it is absent."""
-        self._serve(schema, chunks, ids, False)
+        self._serve(schema, chunks, ids, FIND)
+
+    def contains(self, schema, list chunks, Array mask):
+        """Is each row a key? mask, of bool, receives the answers."""
+        self._serve(schema, chunks, mask, CONTAINS)
 
     def add_numbers(self, schema, Array numbers, Array ids=None):
         """The same for a contiguous array of numbers, none of which is null."""
-        self._serve_numbers(schema, numbers, ids, True)
+        self._serve_numbers(schema, numbers, ids, ADD)
 
-    def find_numbers(self, schema, Array numbers, Array ids):
-        self._serve_numbers(schema, numbers, ids, False)
+    def contains_numbers(self, schema, Array numbers, Array mask):
+        self._serve_numbers(schema, numbers, mask, CONTAINS)
 
-    cdef int _serve_numbers(self, schema, Array numbers, Array ids, bint adds) except -1:
+    cdef int _serve_numbers(self, schema, Array numbers, Array out, Request request) except -1:
         cdef const void *buffers[2]
         cdef ArrowArray whole
         cdef int64_t passed = 0
-        if ids is not None and (<object>ids).size < (<object>numbers).size:
-            raise ValueError(f"ids have {ids.size} elements, numbers {numbers.size}")
+        if out is not None and (<object>out).size < (<object>numbers).size:
+            raise ValueError(f"the results have {out.size} elements, numbers {numbers.size}")
         buffers[0], buffers[1] = NULL, PyArray_DATA(numbers)
         memset(&whole, 0, sizeof(whole))
         whole.length = (<object>numbers).size
@@ -181,26 +193,28 @@ cdef class CoreIndex:
         whole.release = keep_array
         return self._serve_chunk(
             <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"), &whole,
-            NULL if ids is None else <int64_t *>PyArray_DATA(ids), adds, &passed
+            NULL if out is None else <char *>PyArray_DATA(out), request, &passed
         )
 
-    cdef int _serve(self, schema, list chunks, Array ids, bint adds) except -1:
+    cdef int _serve(self, schema, list chunks, Array out, Request request) except -1:
         cdef object given
         cdef ArrowSchema *type = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
-        cdef int64_t *to = NULL if ids is None else <int64_t *>PyArray_DATA(ids)
+        cdef char *to = NULL if out is None else <char *>PyArray_DATA(out)
         cdef int64_t size = 0, passed = 0
         cdef ArrowArray *whole
-        if ids is not None:
+        if out is not None:
             for chunk in chunks:
                 size += (<ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")).length
-            given = <object>ids
-            if given.dtype != numpy.int64 or given.ndim != 1 or given.size < size or not given.flags.c_contiguous:
-                raise ValueError(f"ids are {given.dtype} of shape {given.shape}: pass int64 of {size} elements")
+            given, wanted = <object>out, numpy.bool_ if request == CONTAINS else numpy.int64
+            if given.dtype != wanted or given.ndim != 1 or given.size < size or not given.flags.c_contiguous:
+                raise ValueError(
+                    f"the results are {given.dtype} of shape {given.shape}: pass {wanted.__name__} of {size} elements"
+                )
         for chunk in chunks:
             whole = <ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")
-            self._serve_chunk(type, whole, to, adds, &passed)
+            self._serve_chunk(type, whole, to, request, &passed)
             if to != NULL:
-                to += whole.length
+                to += whole.length * bytes_of(request)
         return 0
 
     def one(self, key, bint adds):
@@ -257,7 +271,7 @@ cdef class CoreIndex:
             PyErr_CheckSignals()
 
     cdef int _serve_chunk(
-        self, ArrowSchema *type, ArrowArray *whole, int64_t *to, bint adds, int64_t *passed
+        self, ArrowSchema *type, ArrowArray *whole, char *to, Request request, int64_t *passed
     ) except -1:
         cdef int64_t most = DICTIONARY_PIECE if has_dictionary(type) else PIECE
         cdef int64_t done = 0
@@ -269,15 +283,17 @@ cdef class CoreIndex:
             part = piece_of(whole, done, most)
             start(&err)
             with nogil:
-                if adds:
-                    status = gpuhash_index_add(index, type, &part, to, &err)
+                if request == ADD:
+                    status = gpuhash_index_add(index, type, &part, <int64_t *>to, &err)
+                elif request == FIND:
+                    status = gpuhash_index_find(index, type, &part, <int64_t *>to, &err)
                 else:
-                    status = gpuhash_index_find(index, type, &part, to, &err)
+                    status = gpuhash_index_contains(index, type, &part, <uint8_t *>to, &err)
             check(status, &err, passed[0])
             done += part.length
             passed[0] += part.length
             if to != NULL:
-                to += part.length
+                to += part.length * bytes_of(request)
             if done >= whole.length:
                 return 0
             PyErr_CheckSignals()

@@ -1,5 +1,5 @@
 # Arrow's structs, and the part of <gpuhash/columns.h> that the package uses. The header has two of the structs.
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from pygpuhash.gpuhash cimport gpuhash_error, gpuhash_status
 
@@ -63,6 +63,8 @@ cdef extern from "gpuhash/columns.h":
                                      gpuhash_error *) nogil
     gpuhash_status gpuhash_index_find(gpuhash_index *, const ArrowSchema *, const ArrowArray *, int64_t *,
                                       gpuhash_error *) nogil
+    gpuhash_status gpuhash_index_contains(gpuhash_index *, const ArrowSchema *, const ArrowArray *, uint8_t *,
+                                          gpuhash_error *) nogil
     gpuhash_status gpuhash_index_keys(gpuhash_index *, uint64_t, uint64_t, ArrowSchema *, ArrowArray *,
                                       gpuhash_error *) nogil
     gpuhash_status gpuhash_index_take(gpuhash_index *, size_t, const int64_t *, ArrowSchema *, ArrowArray *,

@@ -286,7 +286,12 @@ struct index_and_map {
   void find(const column& c) {
     vector<int64_t> ids(size_t(c.array.length), -9);
     EXPECT(gpuhash_index_find(index, &c.schema, &c.array, ids.data(), &err) == GPUHASH_OK);
-    EXPECT(ids == expected(c, false));
+    const vector<int64_t> mine = expected(c, false);
+    EXPECT(ids == mine);
+    vector<uint8_t> mask(size_t(c.array.length), 9);
+    EXPECT(gpuhash_index_contains(index, &c.schema, &c.array, mask.data(), &err) == GPUHASH_OK);
+    EXPECT(
+        std::equal(mask.begin(), mask.end(), mine.begin(), [](uint8_t has, int64_t id) { return has == (id >= 0); }));
   }
   void look() {
     gpuhash_index_info info{sizeof(info), 0, 0, 0};
@@ -629,7 +634,7 @@ void memory_runs_out() {
 
 // ---- structs that are wrong ------------------------------------------------------------------------------------------
 
-// Both calls refuse them with a sentence that says so, and the index is what it was.
+// All three calls refuse them with a sentence that says so, and the index is what it was.
 void refused(column& c, const char* said) {
   now = said;
   const auto good = c.format == "vu" ? views(3, false) : nullptr;
@@ -641,9 +646,11 @@ void refused(column& c, const char* said) {
     return;
   }
   vector<int64_t> ids(64, -9);
-  for (const bool adds : {true, false}) {
-    const gpuhash_status s = adds ? gpuhash_index_add(index, &c.schema, &c.array, ids.data(), &err)
-                                  : gpuhash_index_find(index, &c.schema, &c.array, ids.data(), &err);
+  vector<uint8_t> mask(64, 9);
+  for (const char* const call : {"add", "find", "contains"}) {
+    const gpuhash_status s = *call == 'a'   ? gpuhash_index_add(index, &c.schema, &c.array, ids.data(), &err)
+                             : *call == 'f' ? gpuhash_index_find(index, &c.schema, &c.array, ids.data(), &err)
+                                            : gpuhash_index_contains(index, &c.schema, &c.array, mask.data(), &err);
     EXPECT(s == GPUHASH_INVALID_ARGUMENT);
     EXPECT(s != GPUHASH_OK && std::strstr(err.message, said));
     if (s != GPUHASH_OK && !std::strstr(err.message, said)) std::printf("    %s\n", err.message);

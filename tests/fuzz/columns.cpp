@@ -234,6 +234,10 @@ void serve(array* a, const gpuhash_index_config& config) {
     if (uint64_t(next) != info.size) wrong("%lld ids, %llu keys", (long long)next, (unsigned long long)info.size);
     if (gpuhash_index_find(index, &a->schema, &a->data, found.data(), &err) || found != ids)
       wrong("not found again: %s", err.message);
+    std::vector<uint8_t> mask(ids.size(), 9);
+    if (gpuhash_index_contains(index, &a->schema, &a->data, mask.data(), &err)) wrong("%s", err.message);
+    for (size_t i = 0; i < ids.size(); ++i)
+      if (mask[i] != (ids[i] >= 0)) wrong("row %zu has id %lld and mask %d", i, (long long)ids[i], mask[i]);
     ArrowSchema type{};
     ArrowArray keys{};
     if (gpuhash_index_keys(index, 0, info.size, &type, &keys, &err)) wrong("%s", err.message);
@@ -271,6 +275,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::vector<int64_t> ids(size_t(length), -9);
     expect_explained(gpuhash_index_add(index, &a->schema, &a->data, nullptr, &err), err);
     expect_explained(gpuhash_index_find(index, &b->schema, &b->data, ids.data(), &err), err);
+    std::vector<uint8_t> mask(ids.size(), 9);
+    expect_explained(gpuhash_index_contains(index, &b->schema, &b->data, mask.data(), &err), err);
     expect_explained(gpuhash_index_add(index, &b->schema, &b->data, ids.data(), &err), err);
     gpuhash_index_destroy(index);
   }

@@ -100,6 +100,9 @@ GPUHASH_API gpuhash_status gpuhash_index_add(gpuhash_index *index, const struct 
 /* The id of each row, -1 where it is absent: also where the index's type cannot hold the row, as 2^63 among int64. */
 GPUHASH_API gpuhash_status gpuhash_index_find(gpuhash_index *index, const struct ArrowSchema *type,
                                               const struct ArrowArray *rows, int64_t *ids, gpuhash_error *err);
+/* Is each row a key? A byte for each, 1 or 0. */
+GPUHASH_API gpuhash_status gpuhash_index_contains(gpuhash_index *index, const struct ArrowSchema *type,
+                                                  const struct ArrowArray *rows, uint8_t *mask, gpuhash_error *err);
 
 /* Keys first .. first + count - 1, by id, in the type of the index: dictionaries as their values, views, and text and bytes
  * of 2 GiB and more, with 64-bit offsets ("U", "Z"). The caller releases both structs, which stay valid when the index is destroyed. */
