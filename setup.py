@@ -273,7 +273,7 @@ extensions = [
         for name in ("device_arrays", "dlpack", "host_arrays", "memory", "process")
     ),
     extension("columns._engine"),
-    *(extension(f"columns.{name}", linked=False) for name in ("_buffers", "_direct", "_objects", "_utf8")),
+    *(extension(f"columns.{name}", linked=False) for name in ("_buffers", "_direct", "_objects", "_reduce", "_utf8")),
 ]
 
 setup(

@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments
-from pygpuhash.columns import _direct
+from pygpuhash import _arguments, _arrays, _devices
+from pygpuhash.columns import _direct, _reduce
 from pygpuhash.columns._engine import CoreIndex
 from pygpuhash.columns.numpy_arrays import SCHEMAS
 
-__all__ = ["OF_INDEX", "factorize", "isin", "join", "of_index", "unique", "value_counts"]
+__all__ = ["OF_INDEX", "factorize", "group_reduce", "isin", "join", "of_index", "reduce", "unique", "value_counts"]
 
 OF_INDEX = frozenset(("threads", "seed", "capacity", "device"))  # arguments that an index takes
 Array = np.ndarray[Any, Any]
 _INDEX = np.dtype(np.int64)
+_FLOAT = np.dtype(np.float64)
+_THREADS = 4  # above which a table reduces more rows a second than one thread does whose keys need no table
 
 
 def unique(keys: Any, floats: str, table: dict[str, Any], few: int) -> Array | None:
@@ -57,6 +59,40 @@ def factorize(keys: Any, floats: str, table: dict[str, Any], few: int) -> tuple[
     codes = np.empty(keys.size, _INDEX)
     index.add_numbers(SCHEMAS[keys.dtype], keys, codes)
     return codes, index.numbers(keys.dtype)
+
+
+def group_reduce(
+    keys: Any, values: Any, op: str, stored: np.dtype[Any], floats: str, table: dict[str, Any], few: int
+) -> tuple[Array, Array] | None:
+    """(distinct keys, what the values of each come to); stored: the dtype of these."""
+    if not _takes(table, keys):
+        return None
+    if keys.size >= few and (table.get("threads") or _devices.devices()[0].units) > _THREADS:
+        return None
+    pair = factorize(keys, floats, table, few)
+    return pair and (pair[1], reduce(pair[0], len(pair[1]), values, op, stored))
+
+
+def reduce(ids: Array, groups: int, values: Any, op: str, stored: np.dtype[Any]) -> Array:
+    """What the values of each id come to; rows with an id below 0 are left out. values: one for each id, or for all."""
+    given = np.broadcast_to(np.asarray(values).reshape(-1) if np.ndim(values) else values, ids.shape)
+    if op == "mean":
+        return _reduce.sums(ids, groups, np.ascontiguousarray(given, _FLOAT)) / _reduce.counts(ids, groups)
+    if op == "sum":
+        given = _arrays.to_base(given, stored, "values") if stored.kind in "iu" else given.astype(stored, copy=False)
+        with np.errstate(over="ignore"):  # sums of floats may be infinite
+            sums = _reduce.sums(ids, groups, _widened(given), stored.kind == "m")
+            return sums.view(stored) if stored.kind == "m" else sums.astype(stored)
+    extremes = _reduce.extremes(ids, groups, _widened(given), op == "max", given.dtype.kind in "mM")
+    return extremes.view(stored) if stored.kind in "mM" else extremes.astype(stored)
+
+
+def _widened(values: Array) -> Array:
+    """Contiguous float64, int64 or uint64; times as int64."""
+    values = np.ascontiguousarray(values)
+    if values.dtype.kind in "mM":
+        return values.view(np.int64)
+    return values.astype({"f": np.float64, "i": np.int64}.get(values.dtype.kind, np.uint64), copy=False)
 
 
 def isin(keys: Any, among: Any, floats: str, table: dict[str, Any], few: int) -> Array | None:

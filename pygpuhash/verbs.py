@@ -317,22 +317,30 @@ def group_reduce(
         stored = _stored(given, op, dtype)
         _refuse_cut(keys, stored, _narrower(given, op))
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
-    column = _codes(_read(keys, "keys"), nulls)
-    amounts, given = _values(values, column.shape, False)
+    of_numpy = type(keys) is np.ndarray
+    column = None if of_numpy and keys.size < _FEW else _codes(_read(keys, "keys"), nulls)
+    amounts, given = _values(values, keys.shape if column is None else column.shape, False)
     if op == "count":
         return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
     stored = _stored(given, op, dtype)
-    _refuse_cut(keys, stored, _narrower(given, op))
+    if not of_numpy:
+        _refuse_cut(keys, stored, _narrower(given, op))
     amounts = amounts.reshape(-1) if np.ndim(amounts) else amounts
+    if column is None:
+        pair = _number_verbs.group_reduce(keys, amounts, op, stored, floats, table, _FEW)
+        if pair is not None:
+            return pair
+        column = _codes(_read(keys, "keys"), nulls)
     array = _plain(column, floats, table)
     if array is not None:
-        distinct, results = _table_verbs.group_reduce(
+        pair = _number_verbs.group_reduce(array, amounts, op, stored, floats, table, 0)
+        distinct, results = pair or _table_verbs.group_reduce(
             _table_verbs.on_host(array), amounts, given, op, stored, order, table
         )
     else:
         index = _index(column, nulls, floats, table)
         ids = _ids(index, column)
-        distinct, results = index.keys(0, index.size), _reduce(ids, index.size, amounts, op, stored)
+        distinct, results = index.keys(0, index.size), _number_verbs.reduce(ids, index.size, amounts, op, stored)
     return column.give(distinct), _numbers_of(column, results, op)
 
 
@@ -578,6 +586,8 @@ def _values(values: Any, shape: tuple[int, ...], on_device: bool) -> tuple[Any, 
         given, own = _table_verbs.seen(values, "values")
     else:
         values = _arrays.column(values, "values")
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
         given, own = values.dtype, values.shape
     if own not in ((), shape):
         raise ValueError(f"values have shape {own}, keys {shape}: pass one value per key, or a number for all")
@@ -600,31 +610,6 @@ def _stored(given: np.dtype[Any], op: str, dtype: Any) -> np.dtype[Any]:
     if op == "mean":
         return _FLOAT
     return {"u": np.dtype(np.uint64), "f": _FLOAT, "m": given}.get(given.kind, _INDEX)
-
-
-def _reduce(ids: Array, groups: int, amounts: Any, op: str, stored: np.dtype[Any]) -> Array:
-    """What the values of each id come to; ids below 0 are left out."""
-    amounts = np.broadcast_to(np.asarray(amounts), ids.shape)
-    if (ids < 0).any():
-        amounts, ids = amounts[ids >= 0], ids[ids >= 0]
-    if op == "mean":
-        counts = np.bincount(ids, minlength=groups)
-        return np.bincount(ids, amounts.astype(_FLOAT), groups) / counts
-    missing = amounts != amounts if amounts.dtype.kind in "fmM" else np.zeros(0, bool)
-    if op == "sum":
-        amounts = _arrays.to_base(amounts, stored, "values") if stored.kind in "iu" else amounts.astype(stored)
-        if stored.kind == "m" and missing.any():
-            amounts, ids = amounts[~missing], ids[~missing]
-        sums = np.zeros(groups, np.int64 if stored.kind == "m" else stored)
-        np.add.at(sums, ids, amounts.view(np.int64) if stored.kind == "m" else amounts)
-        return sums.view(stored)
-    results = np.empty(groups, stored)
-    results[ids] = amounts  # of a group without any number, what it has
-    if missing.any():
-        amounts, ids = amounts[~missing], ids[~missing]
-        results[ids] = amounts
-    (np.minimum if op == "min" else np.maximum).at(results, ids, amounts)
-    return results
 
 
 def _numbers_of(column: Column, results: Array, name: str) -> Any:

@@ -17,8 +17,9 @@ PACKAGE = SOURCES / "pygpuhash"
 # A name that ends in a dot stands for all modules of a folder.
 LAYERS = {
     "words": "gpuhash errors _arguments _typing _tensors identifiers manifest plugins",
-    "columns": "columns columns._buffers columns._direct columns._objects columns._utf8 columns.arrow columns.column"
-    " columns.flat columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading columns.structs",
+    "columns": "columns columns._buffers columns._direct columns._objects columns._reduce columns._utf8 columns.arrow"
+    " columns.column columns.flat columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading"
+    " columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "_core.",
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
