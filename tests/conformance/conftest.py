@@ -81,7 +81,11 @@ def pytest_generate_tests(metafunc):
             pytest.param(c, id="-".join(map(str, [c[0], c[1], *c[2].values()])), marks=marks[c[1]]) for c in cases
         ]
         if "isa" in metafunc.fixturenames:
-            metafunc.parametrize("target", params, indirect=True)
+            # Of shapes besides the default, they are the nightly run's.
+            marked = [
+                pytest.param(*p.values, id=p.id, marks=pytest.mark.slow if p.values[0][2] else ()) for p in params
+            ]
+            metafunc.parametrize("target", marked, indirect=True)
             metafunc.parametrize("isa", NARROWER)
             metafunc.parametrize("check", OF_KERNELS)
         else:

@@ -12,6 +12,8 @@ LONG = {
     "counts",
     "counting-from-threads",
     "growth-under-finds",
+    "full",
+    "multi",
 }
 
 
