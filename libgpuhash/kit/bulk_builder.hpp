@@ -1,5 +1,6 @@
 // A structure's way to serve a whole batch by building storage anew, where that is faster than element by element.
 #pragma once
+#include "gpuhash/plugin.h"
 #include "libgpuhash/kit/engine.hpp"
 
 namespace gpuhash {
