@@ -4,7 +4,7 @@
 // first (room.hpp), and no element of it is lost:
 //
 //   CPU    A part is looked at when it ends. Elements that found no room are tried again after the table has grown.
-//   CUDA   A part that is certain to fit is queued, and nobody waits for it. Any other waits until nothing runs, has the
+//   CUDA   A part that fits surely is queued, and nobody waits for it. Any other waits until nothing runs, has the
 //          table to itself, and is looked at and retried like one on the CPU.
 //
 // Where the table cannot grow for lack of memory, the rest of the batch runs with the room there is up to its limit, and says
@@ -72,19 +72,19 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   if (b.op == GPUHASH_OP_ACCUMULATE && config_.value_bytes > 8)
     return host->fail(err, GPUHASH_UNSUPPORTED, "accumulate joins values of 4 or 8 bytes, and this table's have %u",
                       config_.value_bytes);
-  if (const gpuhash_status s = refuse(b, err)) return s;
+  if (in_kinds(b.op, facts_.refused_kinds)) return host->fail(err, GPUHASH_UNSUPPORTED, "%s", facts_.refusal);
   on_device scope(*this);
   if (scope.error) return fault(err, scope.error, "choosing the table's device");
   const request q = request_for(b);
   const bool growing = config_.grow && adds(b.op);
-  const bool by_itself = in_kinds(b.op, exclusive_kinds());
+  const bool by_itself = in_kinds(b.op, facts_.exclusive_kinds);
   if (on_cuda()) {
     void* graph = nullptr;
     if (const gpuhash_status s = captured_by(b.stream, &graph, err)) return s;
     if (graph) return capture(q, graph, growing, b.counts != nullptr, err);
   }
   totals sum{};
-  if (may_build(q)) {
+  if (builder_ && builder_->accepts(q)) {
     bool done = false;
     const gpuhash_status s = run_by_building(q, &sum, &done, err);
     if (b.counts && done) *b.counts = {sum.yes, 0};
@@ -115,6 +115,13 @@ inline gpuhash_status table::run(const gpuhash_batch& b, gpuhash_error* err) {
   return exhausted(sum.failed, b.n, slots_then, err);
 }
 
+// The message of a call of which elements found no room in a table of so many slots.
+inline gpuhash_status table::exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const {
+  return host->fail(err, facts_.exhausted.status, "%llu of %llu elements found no %s %llu %s",
+                    (unsigned long long)failed, (unsigned long long)n, facts_.exhausted.what, (unsigned long long)slots,
+                    facts_.exhausted.way_out);
+}
+
 // Growth that fails for lack of memory, the host's own included, leaves the batch to run with the room there is.
 template <class Call>
 gpuhash_status without_throwing(gpuhash_error* err, Call call) {
@@ -130,12 +137,12 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   exclusive hold(*this, q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
   if (graphs_.any()) return GPUHASH_OK;  // C1, C2
-  const gpuhash_status s = without_throwing(err, [&] { return build_from(q, sum, done, err); });
+  const gpuhash_status s = without_throwing(err, [&] { return builder_->build(q, sum, done, err); });
   if (*done) added_ += q.n;
   return s == GPUHASH_NO_MEMORY && !*done ? gpuhash_status(GPUHASH_OK) : s;
 }
 
-// A part of a kind that cannot run beside others (exclusive_kinds).
+// A part of a kind that cannot run beside others (table_facts).
 inline gpuhash_status table::run_by_itself(part& p, bool look, gpuhash_error* err) {
   exclusive hold(*this, p.q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
@@ -145,7 +152,7 @@ inline gpuhash_status table::run_by_itself(part& p, bool look, gpuhash_error* er
   }
   totals* const counters = look ? head()->batch : nullptr;
   if (const gpuhash_status s = queue(p, counters, true, err)) return s;
-  return look_at(p, counters, err);
+  return read_counters(p, counters, err);
 }
 
 // ---- CPU --------------------------------------------------------------------------------------------------------------
@@ -238,7 +245,7 @@ inline gpuhash_status table::run_on_host(part& p, bool growing, gpuhash_status* 
     }
     if (*grown != GPUHASH_OK) continue;  // the room is not known: within the limit, too (R1)
     exclusive hold(*this, nullptr);
-    *grown = without_throwing(err, [&] { return widen(p, err); });
+    *grown = without_throwing(err, [&] { return grow_for(p, err); });
   }
   while (p.sum.failed && *grown == GPUHASH_OK) {
     {
@@ -269,7 +276,7 @@ inline gpuhash_status table::run_on_cuda(part& p, bool growing, bool look, gpuha
   return run_alone(p, growing, look, grown, err);
 }
 
-// Beside other batches. claims: as much of p as has room for certain; *ran says whether that is anything.
+// Beside other batches. claims: as much of p as has room surely; *ran says whether that is anything.
 inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, bool* ran, gpuhash_error* err) {
   room_ledger::claim c;
   {
@@ -277,7 +284,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
     if (claims) {
       if (many_parts(p.q.n)) return GPUHASH_OK;
       c = room_.take_part(p.q.n);
-      if (c.granted && !certain(c.n)) {
+      if (c.granted && !estimate_->fits_surely(c.n)) {
         room_.settle(c, 0);
         c = {};
       }
@@ -289,7 +296,7 @@ inline gpuhash_status table::run_beside(part& p, bool claims, totals* counters, 
     *ran = true;
     if (const gpuhash_status s = queue(p, counters, false, err)) return s;
   }
-  const gpuhash_status s = look_at(p, counters, err);
+  const gpuhash_status s = read_counters(p, counters, err);
   if (counters && !s) room_.settle_beside(c, uint64_t(p.sum.used));
   return s;
 }
@@ -303,24 +310,25 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
     totals now{};
     if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
     room_.recount(uint64_t(now.used), limit());
-    *grown = without_throwing(err, [&] { return recount(p.q.stream, err); });
+    *grown = without_throwing(err, [&] { return estimate_->refresh(p.q.stream, err); });
     while (*grown == GPUHASH_OK && !c.granted) {
       *grown = claim_room(p, &c, err);
-      if (*grown == GPUHASH_OK && !c.granted) *grown = without_throwing(err, [&] { return widen(p, err); });
+      if (*grown == GPUHASH_OK && !c.granted) *grown = without_throwing(err, [&] { return grow_for(p, err); });
     }
     if (poisoned_) return *grown;
-    if (c.granted && !p.guessed && !certain(p.q.n)) {  // it may be that only few elements are new
+    if (c.granted && p.by != part::guessed &&
+        !estimate_->fits_surely(p.q.n)) {  // it may be that only few elements are new
       room_.settle(c, 0);
-      if (const gpuhash_status s = newcomers(p, err)) return s;
+      if (const gpuhash_status s = count_new_keys(p, err)) return s;
       c = room_.take(p.need);
       p.q.n = p.window;
-      if (p.need && !certain(p.need) && !graphs_.any())
-        without_throwing(nullptr, [&] { return provide(p.q.stream, nullptr); });
+      if (p.need && !estimate_->fits_surely(p.need) && !graphs_.any())
+        without_throwing(nullptr, [&] { return estimate_->preallocate(p.q.stream, nullptr); });
       if (poisoned_) return poisoned(err);
     }
-    const bool sure = c.granted && !p.guessed && certain(p.q.n);
+    const bool sure = c.granted && p.by != part::guessed && estimate_->fits_surely(p.q.n);
     if (sure && !look) return queue(p, nullptr, true, err);
-    if (!sure) doubt();  // nobody counts what this part takes
+    if (!sure) estimate_->invalidate();  // what this part takes is not counted
   }
   // A retry has to know which elements to leave alone.
   const bool refused = growing && *grown != GPUHASH_OK;
@@ -335,7 +343,7 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   }
   if (refused) return serve_within_limit(p, err);
   gpuhash_status s = queue(p, head()->batch, true, err);
-  if (!s) s = look_at(p, head()->batch, err);
+  if (!s) s = read_counters(p, head()->batch, err);
   if (c.granted)
     room_.settle(c, uint64_t(p.sum.used));
   else
@@ -343,18 +351,18 @@ inline gpuhash_status table::run_alone(part& p, bool growing, bool look, gpuhash
   while (growing && !s && p.sum.failed && *grown == GPUHASH_OK) {
     *grown = without_throwing(err, [&] { return grow_after(p, err); });
     if (*grown != GPUHASH_OK) break;
-    doubt();
+    estimate_->invalidate();
     p.q.only_failed = 1;
     const int64_t used_before = p.sum.used;
     s = queue(p, head()->batch, true, err);
-    if (!s) s = look_at(p, head()->batch, err);
+    if (!s) s = read_counters(p, head()->batch, err);
     room_.add_used(uint64_t(p.sum.used - used_before));
   }
   // There were more keys than guessed. Without memory for that the table stays as full as it is.
-  if (p.guessed && !s && *grown == GPUHASH_OK && p.sum.used > 0 && room_.used() > limit()) {
+  if (p.by == part::guessed && !s && *grown == GPUHASH_OK && p.sum.used > 0 && room_.used() > limit()) {
     part one_more = p;
     one_more.need = 1;
-    without_throwing(nullptr, [&] { return widen(one_more, nullptr); });
+    without_throwing(nullptr, [&] { return grow_for(one_more, nullptr); });
     if (poisoned_) return poisoned(err);
   }
   return poisoned_ && !s ? *grown : s;
@@ -415,7 +423,7 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
   if (counts)
     return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                       "the stream is being captured, and counts are known only when the batch has run: pass none");
-  if (in_kinds(q.kind, exclusive_kinds()))
+  if (in_kinds(q.kind, facts_.exclusive_kinds))
     return host->fail(err, GPUHASH_INVALID_ARGUMENT,
                       "the stream is being captured, and this backend's %s has the table to itself, which a CUDA graph "
                       "cannot arrange: call it outside of the capture",
@@ -433,7 +441,7 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
 }
 
 // Wait for a part that has counters, and add what became of it to p.sum.
-inline gpuhash_status table::look_at(part& p, const totals* counters, gpuhash_error* err) {
+inline gpuhash_status table::read_counters(part& p, const totals* counters, gpuhash_error* err) {
   if (!counters) return GPUHASH_OK;
   totals stripe[total_stripes];
   int e = api_.copy(stripe, counters, sizeof(stripe), p.q.stream);

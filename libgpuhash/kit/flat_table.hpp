@@ -13,8 +13,8 @@
 //   void figures(const layout&, std::vector<gpuhash_stat>&)         host memory
 // options has in_flight and parts (request), which may be 0.
 #pragma once
+#include "libgpuhash/kit/flat_inspector.hpp"
 #include "libgpuhash/kit/table.hpp"
-#include "libgpuhash/tile/types.hpp"
 
 namespace gpuhash {
 
@@ -26,7 +26,7 @@ class flat_table final : public table {
  public:
   using options = typename S::options;
 
-  flat_table(const setup& s, const options& o) : table(s), options_(o) {}
+  flat_table(const setup& s, const options& o) : table(s, {.line_cells = S::line_cells}), options_(o) {}
   ~flat_table() override {
     dismantle([this](void* stream) { drop(storage_, stream); });
   }
@@ -58,15 +58,16 @@ class flat_table final : public table {
 
   const void* layout() const override { return &at_.layout; }
   uint64_t cells() const override { return at_.n_slots; }
-  uint32_t line_cells() const override { return S::line_cells; }
   uint64_t slots() const override { return at_.n_slots; }
   uint64_t bytes() const override { return storage_.bytes; }
   uint64_t limit() const override { return at_.limit; }
   bool smaller_for(uint64_t keys) const override { return bytes_for(keys) < storage_.bytes; }
-  bool certain(uint64_t) override { return S::finds_room(at_.layout, config_.max_load_factor); }
   void tune(request& q) const override {
     q.in_flight = options_.in_flight;
     q.parts = options_.parts;
+  }
+  std::unique_ptr<inspector> make_inspector() override {
+    return std::make_unique<flat_inspector<Structure, F>>(*this, options_, at_.layout, at_.n_slots);
   }
   gpuhash_status empty_storage(void* stream, gpuhash_error* err) override {
     const int e = api_.fill(storage_.p, 0xff, storage_.bytes, stream);
@@ -99,6 +100,7 @@ class flat_table final : public table {
   }
   void take_place(const place& now, scratch& fresh) {
     at_ = now;
+    storage_fits_surely(S::finds_room(at_.layout, config_.max_load_factor));
     fresh.swap(storage_);  // what was there before goes with the scratch
   }
 
@@ -124,63 +126,6 @@ class flat_table final : public table {
     at_ = before;
     if (s == GPUHASH_OK) take_place(now, fresh);
     return s;
-  }
-
-  // The table as host memory sees it: itself on the CPU, a copy on CUDA.
-  struct host_view {
-    std::unique_ptr<unsigned char[]> slots;
-    typename S::layout layout;
-  };
-  gpuhash_status view(host_view& v, gpuhash_error* err) {
-    v.layout = at_.layout;
-    if (!on_cuda()) return GPUHASH_OK;
-    if (const gpuhash_status s = check_host_memory(storage_.bytes, false, err)) return s;
-    v.slots.reset(new (std::nothrow) unsigned char[storage_.bytes + 64]);
-    if (!v.slots) return no_memory(err, storage_.bytes);
-    unsigned char* const aligned = v.slots.get() + (64 - uintptr_t(v.slots.get()) % 64) % 64;
-    int e = api_.copy(aligned, storage_.p, storage_.bytes, own_stream_);
-    if (!e) e = api_.wait(own_stream_);
-    if (e) return fault(err, e, "reading the table");
-    v.layout = S::bind(options_, aligned, at_.n_slots, nullptr, config_.seed);
-    return GPUHASH_OK;
-  }
-
-  gpuhash_status inspect(gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    uint64_t cell = 0, live = 0, used = 0;
-    if (const char* what = S::broken(v.layout, &cell))
-      return host->fail(err, GPUHASH_CORRUPT, "slot %llu breaks an invariant: %s", (unsigned long long)cell, what);
-    const word* slots = static_cast<const word*>(S::memory(v.layout));
-    for (uint64_t i = 0; i < at_.n_slots; ++i) {
-      live += is_live<F>(slots[i]);
-      used += F::key_of(slots[i]) != empty_key<typename F::key>;
-    }
-    header mine;
-    totals now{};
-    int e = api_.copy(&mine, head(), sizeof(mine), own_stream_);
-    if (!e) e = api_.wait(own_stream_);
-    if (e) return fault(err, e, "reading the table");
-    for (const totals& s : mine.sum) now.live += s.live, now.used += s.used;
-    const word* side = reinterpret_cast<const word*>(mine.side);
-    for (int i = 0; i < 2; ++i) live += F::key_of(side[i]) != empty_key<typename F::key>;
-    if (live != uint64_t(now.live) || used != uint64_t(now.used))
-      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu",
-                        (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live,
-                        (unsigned long long)used);
-    return GPUHASH_OK;
-  }
-  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    S::figures(v.layout, out);
-    return GPUHASH_OK;
-  }
-  gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    S::distances(v.layout, n, counts);
-    return GPUHASH_OK;
   }
 
   options options_;

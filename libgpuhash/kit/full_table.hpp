@@ -114,7 +114,7 @@ inline gpuhash_status table::serve_slice(part& p, slice& s, gpuhash_error* err) 
   p.q.only_failed = 1;
   if (on_cuda()) {
     if (const gpuhash_status failed = queue(p, head()->batch, true, err)) return failed;
-    if (const gpuhash_status failed = look_at(p, head()->batch, err)) return failed;
+    if (const gpuhash_status failed = read_counters(p, head()->batch, err)) return failed;
   } else {
     serve(p, false);
   }

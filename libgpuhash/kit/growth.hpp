@@ -1,4 +1,4 @@
-// How much room a batch needs, how a growing table comes to have it, and rebuilding.
+// How much room a batch needs, and how a growing table comes to have it.
 //
 // An element needs room only if it adds a key that is absent. Nobody asks while there is room for all elements. Where
 // there is not, the keys of a window of the batch are looked up first: updates of keys that are there grow nothing.
@@ -7,13 +7,8 @@
 
 namespace gpuhash {
 
-// Cells that are moved at a time bound the memory that a rebuild takes besides the new storage.
-#ifndef GPUHASH_REBUILD_STEP
-#define GPUHASH_REBUILD_STEP (uint64_t(1) << 24)
-#endif
-inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
 inline constexpr size_t counted_at_once = tunable("counted_at_once", 1u << 16);
-inline constexpr size_t newcomer_sample = tunable("newcomer_sample", 1024u);
+inline constexpr size_t new_keys_sample = tunable("newcomer_sample", 1024u);
 #ifndef GPUHASH_MOST_PARTS
 #define GPUHASH_MOST_PARTS 4
 #endif
@@ -32,7 +27,7 @@ inline constexpr uint64_t least_growth_share = 32;
 #ifndef GPUHASH_NEWCOMERS
 #define GPUHASH_NEWCOMERS few_elements
 #endif
-inline constexpr size_t least_newcomers = GPUHASH_NEWCOMERS;
+inline constexpr size_t least_looked_up = GPUHASH_NEWCOMERS;
 
 // Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
 inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {
@@ -44,14 +39,14 @@ inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_
   bool looked = false;
   const auto take_window = [&]() -> gpuhash_status {
     looked = true;
-    if (const gpuhash_status s = newcomers(p, err)) return s;
+    if (const gpuhash_status s = count_new_keys(p, err)) return s;
     *c = room_.take(p.need);
     if (c->granted) p.q.n = p.window;
     return GPUHASH_OK;
   };
-  if (on_cuda() && (p.guessed || p.q.n / guessed_share > room_.left())) {
+  if (on_cuda() && (p.by == part::guessed || p.q.n / guessed_share > room_.left())) {
     const gpuhash_status s = claim_by_guess(p, c, err);
-    if (s || p.guessed) return s;
+    if (s || p.by == part::guessed) return s;
   }
   if (many_parts(p.q.n))
     if (const gpuhash_status s = take_window()) return s;
@@ -125,14 +120,14 @@ inline std::unique_ptr<few_distinct> table::few_keys(const request& q, size_t n)
 inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, bool* decided, gpuhash_error* err) {
   *decided = true;
   uint64_t adding = 0;  // in the window
-  if (!p.estimated) {
+  if (p.by != part::estimated) {
     p.window = p.q.n < most_estimated ? p.q.n : most_estimated;
     if (const gpuhash_status s = adding_elements(p.q, nullptr, p.window, &adding, err)) return s;
     p.need = adding + (p.q.n - p.window);
   }
   *c = room_.take(p.need);
-  if (c->granted && p.estimated) p.q.n = p.window;
-  if (c->granted || p.estimated) return GPUHASH_OK;
+  if (c->granted && p.by == part::estimated) p.q.n = p.window;
+  if (c->granted || p.by == part::estimated) return GPUHASH_OK;
   // Few distinct keys may need no growth at all: rather see how far the room there is goes, unless that is not even as far
   // as this sample, so that the batch would go in small pieces.
   const bool few = distinct_keys(p.q, estimate_sample).most < estimate_sample / 2;
@@ -142,7 +137,7 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
     if (const gpuhash_status s = count_absent(p.q, *keys, &p.need, err)) return s;
     p.need = std::min(p.need, adding);
     *c = room_.take(p.need);
-    p.estimated = !c->granted;
+    p.by = c->granted ? part::counted : part::estimated;
     if (c->granted) p.q.n = p.window;
     return GPUHASH_OK;
   }
@@ -152,8 +147,8 @@ inline gpuhash_status table::claim_for_distinct(part& p, room_ledger::claim* c, 
   if (!c->granted) {
     *decided = room_.left() < distinct.least;
     if (!*decided) return GPUHASH_OK;
-    p.estimated = true;
-    if (const gpuhash_status s = newcomers(p, err)) return s;  // those that are there already take no room
+    p.by = part::estimated;
+    if (const gpuhash_status s = count_new_keys(p, err)) return s;  // those that are there already take no room
     if (p.need > distinct.most) p.need = distinct.most;
     *c = room_.take(p.need);
   }
@@ -188,10 +183,10 @@ inline gpuhash_status table::adding_elements(const request& q, const uint8_t* th
 }
 
 // CUDA: how many keys will a batch add? It is no promise.
-inline gpuhash_status table::expect_newcomers(part& p, gpuhash_error* err) {
+inline gpuhash_status table::expect_new_keys(part& p, gpuhash_error* err) {
   const request& q = p.q;
   const uint32_t kb = config_.key_bytes;
-  if (p.expects || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
+  if (p.expected || q.n < 2 * most_picked || kb > 8 || q.kind == GPUHASH_OP_INSERT_MULTI) return GPUHASH_OK;
   uint64_t adding = 0;
   if (const gpuhash_status s = adding_elements(q, nullptr, q.n, &adding, err)) return s;
   if (adding < q.n / picked_share) return GPUHASH_OK;
@@ -211,23 +206,23 @@ inline gpuhash_status table::expect_newcomers(part& p, gpuhash_error* err) {
   if (const gpuhash_status s = count_present(sample, nullptr, most_picked, &present, err)) return s;
   const double absent = double(adding) * (1 - double(present) / double(most_picked));
   const double distinct = distinct_by_ranks(here.get()) * (1 + sketch_margin());
-  p.newcomers = uint64_t(ceil(std::min(absent, distinct)));
-  p.expects = true;
-  p.few_keys = distinct < few_keys_of_batch;
-  p.mostly_new = present < most_picked / 2;
+  p.expected = part::expectation{.new_keys = uint64_t(ceil(std::min(absent, distinct))),
+                                 .mostly_new = present < most_picked / 2,
+                                 .few_keys = distinct < few_keys_of_batch};
   return GPUHASH_OK;
 }
 
 // CUDA: keys that repeat need less room than there are elements. Where few of them are new all of p goes at once. Who finds
 // no room then says so, and is tried again in a larger table.
 inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err) {
-  if (!p.guessed) {
-    if (const gpuhash_status s = expect_newcomers(p, err)) return s;
+  if (p.by != part::guessed) {
+    if (const gpuhash_status s = expect_new_keys(p, err)) return s;
     // Few keys are there after the first elements, and then the others can be counted: all at once, they meet as they come.
-    if (!p.expects || p.few_keys || p.newcomers > p.q.n / guessed_share) return GPUHASH_OK;
-    *c = room_.take(p.newcomers);
-    p.guessed = c->granted || p.mostly_new;  // where most keys are there, rather count the others than grow
-    p.need = p.newcomers;
+    if (!p.expected || p.expected->few_keys || p.expected->new_keys > p.q.n / guessed_share) return GPUHASH_OK;
+    *c = room_.take(p.expected->new_keys);
+    if (c->granted || p.expected->mostly_new)
+      p.by = part::guessed;  // where most keys are there, rather count the others than grow
+    p.need = p.expected->new_keys;
     p.window = p.q.n;
     return GPUHASH_OK;
   }
@@ -236,21 +231,21 @@ inline gpuhash_status table::claim_by_guess(part& p, room_ledger::claim* c, gpuh
 }
 
 // How many elements of a window of p may each take a slot: p.need of p.window.
-inline gpuhash_status table::newcomers(part& p, gpuhash_error* err) {
-  const uint64_t wanted = room_.limit() < least_newcomers ? least_newcomers : room_.limit();
-  if (!p.estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
+inline gpuhash_status table::count_new_keys(part& p, gpuhash_error* err) {
+  const uint64_t wanted = room_.limit() < least_looked_up ? least_looked_up : room_.limit();
+  if (p.by != part::estimated) p.window = p.q.n < wanted ? p.q.n : size_t(wanted);
   uint64_t adding = 0;
   if (const gpuhash_status s = adding_elements(p.q, nullptr, p.window, &adding, err)) return s;
   p.need = adding;
   if (p.q.kind == GPUHASH_OP_INSERT_MULTI || p.need == 0) return GPUHASH_OK;
   // Where most of a sample is new there is no need to look at the rest.
   uint64_t taking = 0;
-  const size_t sample = p.window < newcomer_sample ? p.window : newcomer_sample;
+  const size_t sample = p.window < new_keys_sample ? p.window : new_keys_sample;
   if (const gpuhash_status s = taking_elements(p.q, sample, &taking, err)) return s;
   if (double(taking) * double(p.window) > double(adding) / 2 * double(sample)) return GPUHASH_OK;
   if (const gpuhash_status s = taking_elements(p.q, p.window, &taking, err)) return s;
   if (taking < p.need) p.need = taking;
-  if (p.estimated) return GPUHASH_OK;
+  if (p.by == part::estimated) return GPUHASH_OK;
   return look_further(p, err);
 }
 
@@ -328,7 +323,7 @@ inline gpuhash_status table::count_present(const request& batch, uint8_t* there,
 }
 
 // Make room for p.need more slots, unless another thread has done it meanwhile. Exclusively.
-inline gpuhash_status table::widen(part& p, gpuhash_error* err) {
+inline gpuhash_status table::grow_for(part& p, gpuhash_error* err) {
   totals now{};
   if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
   const uint64_t live = uint64_t(now.live);
@@ -340,13 +335,13 @@ inline gpuhash_status table::widen(part& p, gpuhash_error* err) {
   if (const gpuhash_status s = refuse_to_move(GPUHASH_FULL, err)) return s;
   // A rebuild in place is enough where it frees as much as growing would.
   const bool in_place = dead > used / 2 && most >= live + p.need;
-  const bool by_guess = p.estimated || p.guessed;
+  const bool by_guess = p.by != part::counted;
   const bool far_too_small = !by_guess && p.need == p.window && p.q.n / 4 > most;
   const uint64_t steps = p.q.n / 16 > most && most < small_table ? 16 : 4;
   uint64_t wanted = in_place ? most : far_too_small ? steps * most : next_limit(most, used + p.need);
   if (far_too_small && on_cuda()) {
-    if (const gpuhash_status s = expect_newcomers(p, err)) return s;
-    const uint64_t expected = p.q.kind == GPUHASH_OP_INSERT_MULTI ? p.q.n : p.newcomers;
+    if (const gpuhash_status s = expect_new_keys(p, err)) return s;
+    const uint64_t expected = p.q.kind == GPUHASH_OP_INSERT_MULTI ? p.q.n : p.expected ? p.expected->new_keys : 0;
     if (wanted < live + expected) wanted = live + expected;
   }
   if (by_guess && wanted < live + p.need + p.need / 4) wanted = live + p.need + p.need / 4;  // once, and some to spare
@@ -367,158 +362,6 @@ inline gpuhash_status table::grow_after(const part& p, gpuhash_error* err) {
   const gpuhash_status s = more_room(p.q.stream, err);
   if (s == GPUHASH_OK) ++growths_;
   return s;
-}
-
-// ---- rebuilding -------------------------------------------------------------------------------------------------------
-
-inline gpuhash_status table::no_place(uint64_t keys, gpuhash_error* err) {
-  return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
-                    (unsigned long long)keys);
-}
-
-inline gpuhash_status table::resize(uint64_t keys, void* stream, gpuhash_error* err) {
-  gpuhash_status s = try_resize(keys, stream, err);
-  if (s != GPUHASH_FULL) return s;
-  totals now{};
-  if (const gpuhash_status r = read_totals(&now, stream, err)) return r;
-  if (keys < uint64_t(now.live)) keys = uint64_t(now.live);
-  while (s == GPUHASH_FULL) s = try_resize(keys *= 2, stream, err);
-  return s;
-}
-
-inline gpuhash_status table::resize_down(uint64_t keys, void* stream, gpuhash_error* err) {
-  for (; smaller_for(keys); keys *= 2)
-    if (const gpuhash_status s = try_resize(keys, stream, err); s != GPUHASH_FULL) return s;
-  return GPUHASH_OK;
-}
-
-inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* stream, gpuhash_error* err) {
-  *moved = 0;
-  for (;;) {
-    bool done = false;
-    totals sum{};
-    if (const gpuhash_status s = move_at_once(m, &done, &sum, stream, err)) return s;
-    if (!done) break;
-    *moved = uint64_t(sum.used);
-    if (!sum.failed) return GPUHASH_OK;
-    if (!m.may_add) return no_place(sum.failed, err);
-    if (const gpuhash_status s = more_room(stream, err)) return s;
-    if (const gpuhash_status s = empty_storage(stream, err)) return s;
-  }
-  if (m.nothing()) return GPUHASH_OK;
-  const uint32_t word_half = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
-  const uint32_t kb = exact_widths() ? config_.key_bytes : word_half;
-  const uint32_t vb = exact_widths() ? config_.value_bytes : config_.value_bytes ? word_half : 0;
-  const uint64_t most = m.live < m.step || m.step == m.cells ? m.live : m.step;  // pairs of a step
-  scratch keys(*this, most * kb, stream);
-  scratch values(*this, most * vb, stream);
-  scratch status(*this, most, stream);
-  scratch counter(*this, sizeof(uint64_t), stream);
-  scratch sum(*this, sizeof(totals) * total_stripes, stream);
-  if (!keys || !values || !status || !counter || !sum)
-    return no_memory(err, keys.bytes() + values.bytes() + status.bytes());
-  // The driver reads the first element even where there are none.
-  int e = api_.fill(keys.get(), 0, kb, stream);
-  if (!e && vb) e = api_.fill(values.get(), 0, vb, stream);
-  if (e) return fault(err, e, "rebuilding the table");
-  request q{};
-  q.kind = m.kind;
-  q.n = most;
-  q.n_there = counter.as<uint64_t>();
-  q.keys = keys.get();
-  q.values = values.get();
-  q.status = status.as<uint8_t>();
-  q.key_bytes = kb;
-  q.value_bytes = vb ? vb : kb;
-  q.threads = threads();
-  q.stream = stream;
-  tune(q);
-  for (uint64_t lo = 0; lo < m.cells; lo += m.step) {
-    const uint64_t hi = lo + m.step < m.cells ? lo + m.step : m.cells;
-    e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
-    if (!e)
-      e = engine_->collect(m.from, cell_order{}, lo, hi, keys.get(), values.get(), q.key_bytes, q.value_bytes,
-                           counter.as<uint64_t>(), q.threads, stream);
-    for (q.only_failed = 0;; q.only_failed = 1) {
-      totals part[total_stripes] = {};
-      if (!e) e = api_.fill(sum.get(), 0, sum.bytes(), stream);
-      if (!e) e = engine_->run(layout(), q, sum.as<totals>());
-      if (!e) e = api_.copy(part, sum.get(), sizeof(part), stream);
-      if (!e) e = api_.wait(stream);
-      if (e) return fault(err, e, "rebuilding the table");
-      uint64_t failed = 0;
-      for (const totals& s : part) {
-        *moved += uint64_t(s.used);
-        failed += s.failed;
-      }
-      if (!failed) break;
-      if (!m.may_add) return no_place(failed, err);
-      if (const gpuhash_status s = more_room(stream, err)) return s;
-    }
-  }
-  return GPUHASH_OK;
-}
-
-// In one pass through both, where the structure has such a way for these two.
-inline gpuhash_status table::move_at_once(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err) {
-  if (engine_->rebuild && !m.nothing()) *done = engine_->rebuild(m.from, layout(), sum, threads());
-  if (engine_->anew && m.unfilled.p && !m.nothing())
-    if (const gpuhash_status s = move_by_parts(m, done, sum, stream, err)) return s;
-  if (m.unfilled.p && sum->failed) *done = false;  // too many keys in one place for one pass: the driver moves them all
-  if (*done) return GPUHASH_OK;
-  *sum = {};
-  if (m.unfilled.p)
-    if (const int e = api_.fill(m.unfilled.p, 0xff, m.unfilled.bytes, stream))
-      return fault(err, e, "initialising the table");
-  if (!engine_->move || m.nothing()) return GPUHASH_OK;
-  return add_moved(sum, done, stream, err,
-                   [&](totals* to) { return engine_->move(m.from, layout(), to, done, stream); });
-}
-
-// CUDA: where there is memory for it.
-inline gpuhash_status table::move_by_parts(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err) {
-  const uint64_t bytes = engine_->anew->memory(m.from, layout());
-  scratch memory(*this, bytes, stream);
-  if (!bytes || !memory) return GPUHASH_OK;
-  *done = true;
-  if (const int e = api_.fill(memory.get(), 0, sizeof(uint64_t), stream)) return fault(err, e, "rebuilding the table");
-  return add_moved(sum, done, stream, err,
-                   [&](totals* to) { return engine_->anew->run(m.from, layout(), to, memory.get(), stream); });
-}
-
-// CUDA: what queue(totals of the device) queued adds to *sum, unless it says that this is nothing.
-template <class Queue>
-gpuhash_status table::add_moved(totals* sum, const bool* done, void* stream, gpuhash_error* err, Queue queue) {
-  totals stripe[total_stripes];
-  int e = api_.fill(head()->batch, 0, sizeof(stripe), stream);
-  if (!e) e = queue(head()->batch);
-  if (!e && *done) e = api_.copy(stripe, head()->batch, sizeof(stripe), stream);
-  if (!e) e = api_.wait(stream);
-  if (e) return fault(err, e, "rebuilding the table");
-  if (!*done) return GPUHASH_OK;
-  for (const totals& s : stripe) {
-    sum->used += s.used;
-    sum->failed += s.failed;
-  }
-  return GPUHASH_OK;
-}
-
-inline gpuhash_status table::write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err) {
-  totals now = before;
-  now.used = int64_t(used);
-  if (const gpuhash_status s = write_totals(now, stream, err)) return s;
-  ++rebuilds_;
-  return GPUHASH_OK;
-}
-
-inline gpuhash_status table::write_totals(const totals& now, void* stream, gpuhash_error* err) {
-  totals after[total_stripes] = {};
-  after[0] = now;
-  int e = api_.copy(head()->sum, after, sizeof(after), stream);
-  if (!e) e = api_.wait(stream);
-  if (e) return fault(err, e, "rebuilding the table");
-  room_.recount(uint64_t(now.used), limit());
-  return GPUHASH_OK;
 }
 
 }  // namespace gpuhash

@@ -2,9 +2,9 @@
 //
 // plugin.cpp of a backend says:
 //   GPUHASH_HOST_ENGINES(name)  and  GPUHASH_CUDA_ENGINES(name), which declare its kernels
+//   make(), which reads the options and makes a table: make_table<T>, by_format
 //   const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
-//   a gpuhash_backend_v1 with its names, traits and options, and vtable<parts>::fill(b) for the entries
-//   gpuhash_plugin_init_v1, which hands that over by introduce()
+//   GPUHASH_PLUGIN(backend) at its end, with a function that says name, traits and options: describe_backend<parts>
 #pragma once
 #include <cxxabi.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include "libgpuhash/kit/host_device.hpp"
 #include "libgpuhash/kit/options.hpp"
 #include "libgpuhash/kit/table.hpp"
+#include "libgpuhash/tile/types.hpp"
 
 namespace gpuhash {
 
@@ -223,6 +224,48 @@ struct vtable {
   }
 };
 
+// A table of this type, which is destroyed again if it cannot be made whole.
+template <class T, class Options>
+gpuhash_status make_table(const table::setup& s, const Options& o, table** out, gpuhash_error* err) {
+  auto t = std::make_unique<T>(s, o);
+  const gpuhash_status status = t->create(err);
+  if (status == GPUHASH_OK) *out = t.release();
+  return status;
+}
+
+// make.operator()<F>() for the slot format of a config.
+template <class Make>
+gpuhash_status by_format(const gpuhash_config& c, Make make) {
+  if (c.value_bytes == 0)
+    return c.key_bytes == 4 ? make.template operator()<set32>() : make.template operator()<set64>();
+  return c.key_bytes == 4 && c.value_bytes <= 4 ? make.template operator()<pair32>()
+                                                : make.template operator()<pair64>();
+}
+
+// What a backend says of itself: with keys of 4 and 8 bytes, values of these or none, and the devices it is built for.
+template <const plugin_parts& parts>
+gpuhash_backend_v1 describe_backend(const char* name, const char* version, const char* summary, uint64_t traits) {
+  gpuhash_backend_v1 b{};
+  b.struct_size = sizeof(b);
+  b.name = name;
+  b.version = version;
+  b.summary = summary;
+  b.traits = traits;
+  b.key_widths = 1u << 4 | 1u << 8;
+  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
+  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
+  vtable<parts>::fill(b);
+  return b;
+}
+template <const plugin_parts& parts, size_t n>
+gpuhash_backend_v1 describe_backend(const char* name, const char* version, const char* summary, uint64_t traits,
+                                    const gpuhash_option_info (&options)[n]) {
+  gpuhash_backend_v1 b = describe_backend<parts>(name, version, summary, traits);
+  b.options = options;
+  b.n_options = n;
+  return b;
+}
+
 // Copies what both sides know, and refuses a host of another major version.
 inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, const gpuhash_backend_v1& mine,
                                 gpuhash_backend_v1* out, gpuhash_error* err) {
@@ -274,3 +317,11 @@ inline gpuhash_status introduce(uint32_t major, const gpuhash_host_api* api, con
   static const gpuhash::engine* (*const cuda_engines_here)() = nullptr; \
   static const gpuhash::device_api* cuda_device_here() { return nullptr; }
 #endif
+
+// The entry of a module, whose backend is what the function `backend` of namespace gpuhash says.
+#define GPUHASH_PLUGIN(backend)                                                                                \
+  extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api, \
+                                                   gpuhash_backend_v1* out, gpuhash_error* err) {              \
+    static const gpuhash_backend_v1 mine = gpuhash::backend();                                                 \
+    return gpuhash::introduce(host_major, api, mine, out, err);                                                \
+  }

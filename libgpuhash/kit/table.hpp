@@ -1,71 +1,72 @@
-// The host side of a table, common to all structures: checks that only a table can make, requests, the gate, counters,
-// growth, exclusive operations, and what happens after a device fault. A structure derives from `table` and says how its
-// storage is laid out, grown and tested (flat_table.hpp does most of it for structures in one piece of memory).
+// The host side of a table, common to all structures: checks that only a table can make, requests, the gate, growth,
+// exclusive operations, and what happens after a device fault. A structure derives from `table` and says how its storage
+// is laid out and grown (flat_table.hpp does most of it for structures in one piece of memory). What it has beside that
+// are objects: an inspector; where more than slots may run out, an estimate of room; perhaps a builder.
 //
-//   table.hpp        this file: what a structure supplies, and what it gets
-//   batches.hpp      run: a batch in parts, each with room that was claimed for it, retries
-//   growth.hpp       how much room a batch needs, and how the table comes to have it; rebuilding
-//   full_table.hpp   the rest of a batch where there is no memory to grow
-//   whole_table.hpp  exclusive operations: export, clear, check, statistics, ...
-//   room.hpp         the accounting of room
-//   gate.hpp         who may touch the storage, and when
-//
-// Counters: every batch adds to `totals` in the header, which lies in the table's own memory. live and used are exact
-// whenever no batch runs.
+//   table.hpp          this file: what a structure supplies, and what it gets
+//   context.hpp        configuration, device, memory, counters, device errors
+//   batches.hpp        run: a batch in parts, each with room that was claimed for it, retries
+//   growth.hpp         how much room a batch needs, and how the table comes to have it
+//   moving.hpp         rebuilding: every pair of one storage into another
+//   full_table.hpp     the rest of a batch where there is no memory to grow
+//   whole_table.hpp    exclusive operations: export, clear, reserve, ...
+//   exclusive.hpp      how those begin
+//   statistics.hpp     check, stats, histogram
+//   inspector.hpp      a structure at rest, as host memory sees it
+//   room.hpp           the accounting of slots
+//   room_estimate.hpp  whether what was claimed is sure to fit
+//   bulk_builder.hpp   a batch that is served by building storage anew
+//   gate.hpp           who may touch the storage, and when
 #pragma once
 #include <string.h>
 
 #include <memory>
-#include <new>
 #include <optional>
-#include <utility>
 #include <vector>
 
-#include "gpuhash/plugin.h"
 #include "libgpuhash/kit/adding.hpp"
-#include "libgpuhash/kit/device.hpp"
+#include "libgpuhash/kit/bulk_builder.hpp"
+#include "libgpuhash/kit/context.hpp"
 #include "libgpuhash/kit/distinct.hpp"
 #include "libgpuhash/kit/divided.hpp"
-#include "libgpuhash/kit/engine.hpp"
 #include "libgpuhash/kit/gate.hpp"
 #include "libgpuhash/kit/graphs.hpp"
-#include "libgpuhash/kit/host_memory.hpp"
+#include "libgpuhash/kit/inspector.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
+#include "libgpuhash/kit/room_estimate.hpp"
 #include "libgpuhash/kit/sketch.hpp"
-#include "libgpuhash/kit/sync.hpp"
-#include "libgpuhash/kit/team.hpp"
 
 namespace gpuhash {
 
-inline constexpr size_t side_bytes = 32;  // two slots of at most 16 bytes
-inline constexpr size_t few_elements = 1024;
 // Elements that are looked up at a time where growth was refused (full_table.hpp).
 #ifndef GPUHASH_REFUSED_SLICE
 #define GPUHASH_REFUSED_SLICE (size_t(1) << 18)
 #endif
 inline constexpr size_t refused_slice = GPUHASH_REFUSED_SLICE;
-struct header {
-  alignas(side_bytes / 2) unsigned char side[side_bytes];  // words of 16 bytes are read as such
-  totals sum[total_stripes];                               // the CPU uses the first
-  // CUDA, for whoever has the table to itself, so that looking at a batch never fails for lack of memory:
-  totals batch[total_stripes];
-  uint8_t status[few_elements];
+
+// Of a structure and its options, for the life of a table.
+struct table_facts {
+  uint64_t traits = 0;           // what the table does, if less than its backend
+  uint32_t line_cells = 1;       // cells that share a cache line, and neighbours of which may
+  uint32_t exclusive_kinds = 0;  // batches of these kinds have the table to themselves
+  uint32_t refused_kinds = 0;    // batches that its options rule out
+  const char* refusal = "";      // the message for those
+  bool exact_widths = false;     // pairs are moved with the sizes of the caller's arrays, rather than of words
+  bool sets_as_pairs = false;    // slots of a set are pairs, too
+  // Of a call of which elements found no room: "3 of 8 elements found no %s 64 %s".
+  struct {
+    gpuhash_status status = GPUHASH_FULL;
+    const char* what = "room in a table of";
+    const char* way_out = "slots; reserve more and retry those whose status is 2";
+  } exhausted{};
 };
 
-class table {
+class table : public table_context {
  public:
-  struct setup {
-    gpuhash_config config;
-    const device_api* api;
-    const engine* engines;  // of config.device, indexed by format_id
-  };
-
-  explicit table(const setup& s);
+  explicit table(const setup& s, const table_facts& f = {}) : table_context(s), facts_(f), gate_(*s.api) {}
   virtual ~table() = default;
-  table(const table&) = delete;
-  table& operator=(const table&) = delete;
 
   gpuhash_status run(const gpuhash_batch& b, gpuhash_error* err);
   gpuhash_status info(gpuhash_table_info* out, gpuhash_error* err);
@@ -86,10 +87,9 @@ class table {
 
  protected:
   // ---- what a structure supplies. Called with the table held exclusively, where nothing else is said. ----------------
-  virtual const void* layout() const = 0;   // also by batches: what kernels get, copied at each call
-  virtual uint64_t slots() const = 0;       // also by batches
-  virtual uint64_t cells() const = 0;       // for collect
-  virtual uint32_t line_cells() const = 0;  // cells that share a cache line, and neighbours of which may
+  virtual const void* layout() const = 0;  // also by batches: what kernels get, copied at each call
+  virtual uint64_t slots() const = 0;      // also by batches
+  virtual uint64_t cells() const = 0;      // for collect
   virtual uint64_t bytes() const = 0;
   virtual uint64_t limit() const = 0;  // used slots at which the table wants to grow; it takes no more if it cannot
   // Of a table that holds so many keys: how many reserve() need not make room for.
@@ -97,7 +97,6 @@ class table {
     (void)live;
     return limit() < slots() ? limit() : slots();
   }
-  virtual uint64_t traits() const { return 0; }  // what this table does, if less than its backend
   virtual gpuhash_status empty_storage(void* stream, gpuhash_error* err) = 0;
   // Rebuild for so many keys, or for those that are there if they are more. FULL: a pair finds no place in storage of that
   // size (a short probe limit, no stash, keys that were chosen for it). On failure the table is as before.
@@ -122,48 +121,14 @@ class table {
     if (keys <= live || uint64_t(now.used) + (keys - live) <= limit()) return GPUHASH_OK;
     return resize(limit(), stream, err);
   }
-  virtual gpuhash_status inspect(gpuhash_error* err) = 0;  // check
-  virtual gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) = 0;
-  virtual gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) = 0;
-  // Are pairs moved with the sizes of the caller's arrays, rather than of words? (move_pairs)
-  virtual bool exact_widths() const { return false; }
-  virtual bool stores_pairs() const { return config_.value_bytes != 0; }
+  virtual std::unique_ptr<inspector> make_inspector() = 0;
   virtual uint64_t user_key(uint64_t key) const { return key; }  // of a side slot, as its user knows it
   virtual void tune(request&) const {}                           // by batches
-  virtual uint32_t exclusive_kinds() const { return 0; }         // batches of these kinds have the table to themselves
-  virtual gpuhash_status refuse(const gpuhash_batch&, gpuhash_error*) const {  // by batches: what options rule out
-    return GPUHASH_OK;
-  }
-  // Might a rebuild take this batch over? By batches, with nothing held: what build_from sees may differ.
-  virtual bool may_build(const request&) { return false; }
-  // Serve the batch by a rebuild, if that pays and there is memory for it; or leave *done false, and nothing has happened.
-  virtual gpuhash_status build_from(const request&, totals* sum, bool* done, gpuhash_error* err) {
-    (void)sum;
-    (void)done;
-    (void)err;
-    return GPUHASH_OK;
-  }
   virtual gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {  // flush
     if (first || count != ~uint64_t(0))
       return host->fail(err, GPUHASH_UNSUPPORTED,
                         "this backend is flushed as a whole: flush without a range of buckets");
     return resize(limit(), stream, err);
-  }
-  // CUDA, under the launch mutex. Will all elements that have claimed room, n of them just now, find their places whatever
-  // their keys are? A batch for which that is not certain is waited for, with the table to itself, and retried.
-  virtual bool certain(uint64_t n) = 0;
-  // Make it certain, if that takes no rebuild. Exclusively, but batches that were queued may be running still.
-  virtual gpuhash_status provide(void* stream, gpuhash_error* err) {
-    (void)stream;
-    (void)err;
-    return GPUHASH_OK;
-  }
-  // A part runs of which certain() knows nothing: say no until the next recount.
-  virtual void doubt() {}
-  virtual gpuhash_status recount(void* stream, gpuhash_error* err) {  // what certain() goes by, read from the table
-    (void)stream;
-    (void)err;
-    return GPUHASH_OK;
   }
   // Elements found no room although there was some below limit().
   virtual gpuhash_status more_room(void* stream, gpuhash_error* err) { return resize(2 * limit(), stream, err); }
@@ -174,77 +139,9 @@ class table {
     (void)err;
     return GPUHASH_OK;
   }
-  // The message of a call of which elements found no room in a table of so many slots. By batches.
-  virtual gpuhash_status exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const {
-    return host->fail(
-        err, GPUHASH_FULL,
-        "%llu of %llu elements found no room in a table of %llu slots; reserve more and retry those whose status is 2",
-        (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots);
-  }
 
   // ---- services ---------------------------------------------------------------------------------------------------
-  bool on_cuda() const { return config_.device.kind == GPUHASH_CUDA; }
-  // Of the CPU that serve a call. To ask the system takes about as long as an event of a small call on CUDA, which has none.
-  uint32_t threads() const { return on_cuda() ? 1 : config_.threads ? config_.threads : host_team.default_threads(); }
-
-  // A device error: the table is unusable from here on, unless it was memory that ran out.
-  gpuhash_status fault(gpuhash_error* err, int e, const char* doing);
-  gpuhash_status poisoned(gpuhash_error* err) const {
-    return host->fail(err, GPUHASH_POISONED,
-                      "an earlier device error left this table unusable; destroy it and build a new one");
-  }
   gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;  // whole_table.hpp
-  // Does memory come from a resource of the caller's? Then all of it does, and the resource alone says what there is.
-  bool has_resource() const { return config_.memory && memory_.allocate != host->host_memory->allocate; }
-  // NO_MEMORY if so many bytes cannot all be had. Asked before they are taken, and written, one block after another.
-  gpuhash_status enough_memory(uint64_t bytes, gpuhash_error* err) const {
-    return on_cuda() || has_resource() ? gpuhash_status(GPUHASH_OK) : check_host_memory(bytes, false, err);
-  }
-  gpuhash_status no_memory(gpuhash_error* err, uint64_t bytes) const {
-    if (const gpuhash_status s = enough_memory(bytes, err)) return s;  // with the figures
-    return host->fail(
-        err, GPUHASH_NO_MEMORY,
-        "%llu bytes for the table could not be allocated; free some memory, or ask for a smaller capacity",
-        (unsigned long long)bytes);
-  }
-
-  // Storage of the table's device, through the caller's memory resource if there is one. It is given back on a stream
-  // that is alive at that moment, and on which everything that used it is done or waited for.
-  void* take_memory(size_t bytes, void* stream);
-  void give_memory(void* p, size_t bytes, void* stream);
-  struct block {  // whoever holds it gives it back
-    void* p = nullptr;
-    size_t bytes = 0;
-  };
-  class scratch {  // a block for as long as a call lasts, on the call's stream
-   public:
-    scratch(table& t, size_t bytes, void* stream) : t_(t), stream_(stream), b_{t.take(bytes, stream)} {}
-    ~scratch() { t_.drop(b_, stream_); }
-    scratch(const scratch&) = delete;
-    scratch& operator=(const scratch&) = delete;
-    void swap(block& o) { std::swap(b_, o); }
-    void* get() const { return b_.p; }
-    template <class T>
-    T* as() const {
-      return static_cast<T*>(b_.p);
-    }
-    size_t bytes() const { return b_.bytes; }
-    explicit operator bool() const { return b_.p || b_.bytes == 0; }
-
-   private:
-    table& t_;
-    void* stream_;
-    block b_;
-  };
-  block take(size_t bytes, void* stream) { return {bytes ? take_memory(bytes, stream) : nullptr, bytes}; }
-  void drop(block& b, void* stream) {
-    if (b.p) give_memory(b.p, b.bytes, stream);
-    b = {};
-  }
-
-  gpuhash_status make_header(void* stream, gpuhash_error* err);
-  header* head() const { return static_cast<header*>(header_.p); }
-  gpuhash_status read_totals(totals* out, void* stream, gpuhash_error* err);
   // After a rebuild: what is there now takes so many slots.
   gpuhash_status write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err);
   gpuhash_status write_totals(const totals& now, void* stream, gpuhash_error* err);
@@ -255,6 +152,8 @@ class table {
     host_gate_.unlock_shared();
     return uint64_t(used);
   }
+  bool stores_pairs() const { return config_.value_bytes != 0 || facts_.sets_as_pairs; }
+  uint32_t word_half() const { return format_ == format_set32 || format_ == format_pair32 ? 4 : 8; }
   uint64_t bytes_of_slots() const {
     return slots() * (format_ == format_set32 ? 4 : format_ == format_pair64 ? 16 : 8);
   }
@@ -277,26 +176,6 @@ class table {
   gpuhash_status move_by_parts(const move& m, bool* done, totals* sum, void* stream, gpuhash_error* err);
   template <class Queue>
   gpuhash_status add_moved(totals* sum, const bool* done, void* stream, gpuhash_error* err, Queue queue);
-
-  // Use the device of the table on the calling thread, for the scope's life.
-  class on_device {
-   public:
-    explicit on_device(const table& t) : api_(t.api_), threads_before_(std::exchange(threads_of_call, t.threads())) {
-      error = api_.enter(t.config_.device.ordinal, &before_);
-    }
-    ~on_device() {
-      threads_of_call = threads_before_;
-      if (!error) api_.leave(before_);
-    }
-    on_device(const on_device&) = delete;
-    on_device& operator=(const on_device&) = delete;
-    int error = 0;
-
-   private:
-    const device_api& api_;
-    const uint32_t threads_before_;
-    int before_ = 0;
-  };
 
   // The table to oneself. On CUDA the work queued on `stream` inside runs after everything queued so far.
   class exclusive {
@@ -326,55 +205,40 @@ class table {
     void* stream_;
   };
 
-  // CUDA: a stream for an operation that is given none, for the scope's life. NULL on the CPU.
-  class borrowed_stream {
-   public:
-    explicit borrowed_stream(const table& t) : t_(t) {
-      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);
-    }
-    ~borrowed_stream() {
-      if (stream_) t_.api_.return_stream(t_.config_.device.ordinal, stream_);
-    }
-    borrowed_stream(const borrowed_stream&) = delete;
-    borrowed_stream& operator=(const borrowed_stream&) = delete;
-    void* get() const { return stream_; }
-    int error = 0;
-
-   private:
-    const table& t_;
-    void* stream_ = nullptr;
-  };
-
   // For a destructor: wait until nothing runs, then free_all(stream) gives back what the structure holds.
   template <class FreeAll>
   void dismantle(FreeAll free_all);
 
-  gpuhash_config config_;
-  gpuhash_memory memory_;
-  const device_api& api_;
-  const engine* engine_;
-  format_id format_;
-  kit_atomic<bool> poisoned_{false};
+  // What a structure has beside its storage, and owns. Without an estimate of its own it says of each storage whether a key
+  // finds a place up to limit(), whatever the keys are.
+  void use_estimate(room_estimate& e) { estimate_ = &e; }
+  void use_builder(bulk_builder& b) { builder_ = &b; }
+  void storage_fits_surely(bool sure) { of_slots_.set(sure); }
+
+  const table_facts facts_;
   bool ready_ = false;  // create has come to its end
   uint64_t rebuilds_ = 0;
-  block header_;
-  void* own_stream_ = nullptr;  // CUDA: borrowed by the exclusive operation that runs, if it is given no stream
 
  private:
   // A part of a batch on its way (batches.hpp).
   struct part {
     request q;
-    totals sum{};             // what became of it, if somebody looked
-    uint64_t slots = 0;       // of the table it ran on
-    uint64_t growths = 0;     // of the table before it ran
-    size_t window = 0;        // of its elements were looked at, and
-    uint64_t need = 0;        // so many of them may each take a slot
-    uint64_t newcomers = 0;   // CUDA, expected: so many keys are absent, about,
-    bool expects = false;     // if that is known;
-    bool mostly_new = false;  // most elements have such keys;
-    bool few_keys = false;    // all elements together have few
-    bool guessed = false;     // CUDA: need is a guess; window is all of the batch
-    bool estimated = false;   // CPU: or, so many distinct keys has the window
+    totals sum{};          // what became of it, where its counters were read
+    uint64_t slots = 0;    // of the table it ran on
+    uint64_t growths = 0;  // of the table before it ran
+    size_t window = 0;     // of its elements were looked at, and
+    uint64_t need = 0;     // so many of them may each take a slot,
+    enum {
+      counted,    // by looking up keys
+      estimated,  // CPU: by how many distinct keys the window has
+      guessed     // CUDA: by a sample of the batch, all of which is the window
+    } by = counted;
+    struct expectation {
+      uint64_t new_keys;  // that are absent, about
+      bool mostly_new;    // most elements have such keys
+      bool few_keys;      // all elements together have few
+    };
+    std::optional<expectation> expected;  // CUDA
   };
   request request_for(const gpuhash_batch& b) const;
   gpuhash_status run_on_host(part& p, bool growing, gpuhash_status* grown, gpuhash_error* err);
@@ -390,7 +254,7 @@ class table {
   gpuhash_status run_alone(part& p, bool growing, bool look, gpuhash_status* grown, gpuhash_error* err);
   gpuhash_status queue(part& p, totals* counters, bool held, gpuhash_error* err);
   int queue_by_parts(const request& q, bool held, bool* queued);
-  gpuhash_status look_at(part& p, const totals* counters, gpuhash_error* err);
+  gpuhash_status read_counters(part& p, const totals* counters, gpuhash_error* err);
   gpuhash_status capture(request q, void* graph, bool growing, bool counts, gpuhash_error* err);
   gpuhash_status captured_by(void* stream, void** graph, gpuhash_error* err);
   gpuhash_status refuse_capture(void* stream, gpuhash_error* err);
@@ -399,7 +263,7 @@ class table {
   gpuhash_status claim_room(part& p, room_ledger::claim* c, gpuhash_error* err);
   bool many_parts(size_t n) const;
   bool may_estimate(const part& p) const;
-  gpuhash_status expect_newcomers(part& p, gpuhash_error* err);
+  gpuhash_status expect_new_keys(part& p, gpuhash_error* err);
   gpuhash_status claim_by_guess(part& p, room_ledger::claim* c, gpuhash_error* err);
   template <class To>
   auto add_keys(To& to, const request& q, size_t begin, size_t end) const;
@@ -409,12 +273,14 @@ class table {
   gpuhash_status adding_elements(const request& q, const uint8_t* there, size_t n, uint64_t* adding,
                                  gpuhash_error* err);
   gpuhash_status taking_elements(const request& q, size_t n, uint64_t* taking, gpuhash_error* err);
-  gpuhash_status newcomers(part& p, gpuhash_error* err);
+  gpuhash_status count_new_keys(part& p, gpuhash_error* err);
   gpuhash_status look_further(part& p, gpuhash_error* err);
   gpuhash_status count_present(const request& q, uint8_t* there, size_t n, uint64_t* present, gpuhash_error* err);
   gpuhash_status count_absent(const request& q, const few_distinct& keys, uint64_t* absent, gpuhash_error* err);
-  gpuhash_status widen(part& p, gpuhash_error* err);
+  gpuhash_status grow_for(part& p, gpuhash_error* err);
   gpuhash_status grow_after(const part& p, gpuhash_error* err);
+
+  gpuhash_status exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const;
 
   // full_table.hpp
   struct slice;
@@ -425,6 +291,8 @@ class table {
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
   gpuhash_status tell_untold(void* stream, gpuhash_error* err);
+  gpuhash_status inspect(std::unique_ptr<inspector>* out, gpuhash_error* err);
+  const unsigned char* side_word(const header& h, uint64_t side) const;
   void complete(ordered_request& q) const;  // what follows from the table
   gpuhash_status ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&), gpuhash_error* err);
 
@@ -435,6 +303,9 @@ class table {
   graphs graphs_;                  // likewise
   kit_mutex launch_;
   room_ledger room_;
+  room_estimate of_slots_;
+  room_estimate* estimate_ = &of_slots_;  // CUDA
+  bulk_builder* builder_ = nullptr;
   uint64_t growths_ = 0;            // written exclusively
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
   // CUDA: batches that nobody waited for may have failed elements, which the next call that waits reports.
@@ -444,40 +315,6 @@ class table {
   static constexpr uint64_t any_number = uint64_t(1) << 63;
   uint64_t added_ = 0;
 };
-
-inline table::table(const setup& s)
-    : config_(s.config), memory_(s.config.memory ? *s.config.memory : gpuhash_memory{}), api_(*s.api), gate_(*s.api) {
-  config_.memory = s.config.memory ? &memory_ : nullptr;
-  config_.backend = nullptr;  // the caller's strings end with create
-  config_.options = nullptr;
-  config_.n_options = 0;
-  const bool narrow = config_.key_bytes == 4 && config_.value_bytes <= 4;
-  format_ = config_.value_bytes ? (narrow ? format_pair32 : format_pair64) : (narrow ? format_set32 : format_set64);
-  engine_ = s.engines + format_;
-}
-
-inline gpuhash_status table::fault(gpuhash_error* err, int e, const char* doing) {
-  if (e == api_.out_of_memory)
-    return host->fail(err, GPUHASH_NO_MEMORY, "%s: out of memory%s; free some, or ask for a smaller capacity", doing,
-                      on_cuda() ? " on the device" : "");
-  poisoned_ = true;
-  return host->fail(err, GPUHASH_DEVICE_ERROR, "%s failed: %s; the table is unusable now and can only be destroyed",
-                    doing, api_.error_text(e));
-}
-
-inline void* table::take_memory(size_t bytes, void* stream) {
-  if (has_resource()) return memory_.allocate(memory_.context, bytes, 128, stream);
-  if (config_.memory) return take_host_memory(bytes);
-  void* p = nullptr;
-  return api_.allocate(&p, bytes, stream) == 0 ? p : nullptr;
-}
-
-inline void table::give_memory(void* p, size_t bytes, void* stream) {
-  if (config_.memory)
-    memory_.deallocate(memory_.context, p, bytes, 128, stream);
-  else
-    api_.release(p, stream);
-}
 
 template <class FreeAll>
 inline void table::dismantle(FreeAll free_all) {
@@ -501,4 +338,6 @@ inline void table::dismantle(FreeAll free_all) {
 
 #include "libgpuhash/kit/batches.hpp"
 #include "libgpuhash/kit/growth.hpp"
+#include "libgpuhash/kit/moving.hpp"
+#include "libgpuhash/kit/statistics.hpp"
 #include "libgpuhash/kit/whole_table.hpp"

@@ -1,36 +1,11 @@
-// Exclusive operations on a whole table: its counters, export, clear, reserve, shrink, flush, find_all, check, statistics.
+// Exclusive operations on a whole table: info, export, clear, reserve, shrink, flush, find_all, ordered queries.
 #pragma once
 #include <numeric>
 
+#include "libgpuhash/kit/exclusive.hpp"
 #include "libgpuhash/kit/table.hpp"
 
 namespace gpuhash {
-
-inline gpuhash_status table::make_header(void* stream, gpuhash_error* err) {
-  const borrowed_stream own(*this);  // so that the destructor finds one, whatever has become of the device
-  if (own.error) return fault(err, own.error, "making a stream");
-  header_ = take(sizeof(header), stream);
-  if (!header_.p) return no_memory(err, sizeof(header));
-  int e = api_.fill(head()->side, 0xff, side_bytes, stream);
-  if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
-  return e ? fault(err, e, "initialising the table") : gpuhash_status(GPUHASH_OK);
-}
-
-inline gpuhash_status table::read_totals(totals* out, void* stream, gpuhash_error* err) {
-  totals stripe[total_stripes];
-  int e = api_.copy(stripe, head()->sum, sizeof(stripe), stream);
-  if (!e) e = api_.wait(stream);
-  if (e) return fault(err, e, "reading the table's counters");
-  *out = {};
-  for (const totals& s : stripe) {
-    out->live += s.live;
-    out->used += s.used;
-    out->yes += s.yes;
-    out->failed += s.failed;
-    out->bad_ops += s.bad_ops;
-  }
-  return GPUHASH_OK;
-}
 
 // CUDA: elements of batches that nobody waited for, and that found no room. Reported once.
 inline gpuhash_status table::tell_untold(void* stream, gpuhash_error* err) {
@@ -82,30 +57,6 @@ inline gpuhash_status table::refuse_to_move(gpuhash_status status, gpuhash_error
       "or reserve enough before the capture");
 }
 
-// Opens an exclusive operation: `hold` in scope, or return.
-#define GPUHASH_EXCLUSIVE(stream_)                                                   \
-  if (poisoned_) return poisoned(err);                                               \
-  on_device scope(*this);                                                            \
-  if (scope.error) return fault(err, scope.error, "choosing the table's device");    \
-  if (const gpuhash_status captured = refuse_capture(stream_, err)) return captured; \
-  exclusive hold(*this, stream_);                                                    \
-  if (hold.error) return fault(err, hold.error, "waiting for running batches")
-// The same for operations that wait for what runs: they say what happened to batches that nobody waited for.
-#define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \
-  GPUHASH_EXCLUSIVE(stream_);               \
-  if (const gpuhash_status untold = tell_untold(stream_, err)) return untold
-// The same for operations that are given no stream: on own_stream_.
-#define GPUHASH_EXCLUSIVE_WITHOUT_STREAM                                          \
-  if (poisoned_) return poisoned(err);                                            \
-  on_device scope(*this);                                                         \
-  if (scope.error) return fault(err, scope.error, "choosing the table's device"); \
-  const borrowed_stream own(*this);                                               \
-  if (own.error) return fault(err, own.error, "making a stream");                 \
-  exclusive hold(*this, own.get());                                               \
-  if (hold.error) return fault(err, hold.error, "waiting for running batches");   \
-  own_stream_ = own.get();                                                        \
-  if (const gpuhash_status untold = tell_untold(own_stream_, err)) return untold
-
 inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
   totals now{};
@@ -113,7 +64,7 @@ inline gpuhash_status table::info(gpuhash_table_info* out, gpuhash_error* err) {
   out->device = config_.device;
   out->key_bytes = config_.key_bytes;
   out->value_bytes = config_.value_bytes;
-  out->traits = traits();
+  out->traits = facts_.traits;
   out->size = uint64_t(now.live);
   out->used = uint64_t(now.used);
   out->slots = slots();
@@ -138,6 +89,15 @@ inline cell_order spread(uint64_t cells, uint32_t line_cells) {
   return o;
 }
 
+// The word of a side slot; NULL: its key is absent.
+inline const unsigned char* table::side_word(const header& h, uint64_t side) const {
+  const size_t half = word_half();
+  const unsigned char* const word = h.side + side * (stores_pairs() ? 2 * half : half);
+  for (size_t i = 0; i < half; ++i)
+    if (word[i] != 0xff) return word;
+  return nullptr;
+}
+
 inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
   totals now{};
@@ -155,7 +115,7 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   auto* const counter = reinterpret_cast<uint64_t*>(head()->batch);  // which needs no memory
   int e = api_.fill(counter, 0, sizeof(uint64_t), stream);
   if (!e)
-    e = engine_->collect(layout(), spread(cells(), line_cells()), 0, cells(), keys, out_values, kb, vb, counter,
+    e = engine_->collect(layout(), spread(cells(), facts_.line_cells), 0, cells(), keys, out_values, kb, vb, counter,
                          threads(), stream);
   uint64_t found = 0;
   header mine;
@@ -163,17 +123,13 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
   if (!e) e = api_.wait(stream);
   // The two side keys, from their words: half of a word is the key's presence, the rest its value.
-  const size_t half = format_ == format_set32 || format_ == format_pair32 ? 4 : 8;
-  const size_t word = stores_pairs() ? 2 * half : half;
   for (uint64_t side = 2; !e && side-- > 0;) {  // ascending: they come last in an ordered table, too
-    const unsigned char* w = mine.side + side * word;
-    bool absent = true;
-    for (size_t i = 0; i < half; ++i) absent &= w[i] == 0xff;
-    if (absent) continue;
+    const unsigned char* const w = side_word(mine, side);
+    if (!w) continue;
     const uint64_t key = user_key(~uint64_t(0) - side);
     if (found >= room) return host->fail(err, GPUHASH_INTERNAL, "the table holds more pairs than its counters say");
     e = api_.copy(static_cast<char*>(keys) + found * kb, &key, kb, stream);
-    if (!e && out_values) e = api_.copy(static_cast<char*>(out_values) + found * vb, w + half, vb, stream);
+    if (!e && out_values) e = api_.copy(static_cast<char*>(out_values) + found * vb, w + word_half(), vb, stream);
     ++found;
   }
   if (!e) e = api_.wait(stream);
@@ -312,41 +268,6 @@ inline gpuhash_status table::range_all(ordered_request q, uint64_t* offsets, gpu
   q.offsets = offsets;
   e = q.n ? engine_->ordered->ranges(layout(), q) : 0;
   return e ? fault(err, e, "copying pairs") : gpuhash_status(GPUHASH_OK);
-}
-
-inline gpuhash_status table::check(gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
-  return inspect(err);
-}
-
-inline gpuhash_status table::histogram(size_t n, uint64_t* counts, gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
-  memset(counts, 0, n * sizeof(uint64_t));
-  return distances(n, counts, err);
-}
-
-inline gpuhash_status table::stats(size_t* n, gpuhash_stat* out, gpuhash_error* err) {
-  GPUHASH_EXCLUSIVE_WITHOUT_STREAM;
-  totals now{};
-  if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
-  std::vector<gpuhash_stat> all;
-  const auto add = [&all](const char* name, double value) {
-    gpuhash_stat s{};
-    strncpy(s.name, name, sizeof(s.name) - 1);
-    s.value = value;
-    all.push_back(s);
-  };
-  add("size", double(now.live));
-  add("used", double(now.used));
-  add("slots", double(slots()));
-  add("load_factor", slots() ? double(now.used) / double(slots()) : 0.0);
-  add("bytes", double(bytes() + sizeof(header)));
-  add("rebuilds", double(rebuilds_));
-  add("failed", double(failed_.load()));
-  if (const gpuhash_status s = figures(all, err)) return s;
-  for (size_t i = 0; i < all.size() && i < *n; ++i) out[i] = all[i];
-  *n = all.size();
-  return GPUHASH_OK;
 }
 
 }  // namespace gpuhash

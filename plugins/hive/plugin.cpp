@@ -18,11 +18,13 @@ constexpr gpuhash_option_info option_list[] = {
      "rounds in which keys make room for a key whose buckets are full, before it goes to the stash; 0: none. Default: "
      "8"},
     {"claim", "swap|commit",
-     "how a key takes a free slot. swap: by one compare-and-swap. commit: the paper's two steps, under the lock of its "
+     "For reproduction. How a key takes a free slot. swap: by one compare-and-swap. commit: the paper's two steps, "
+     "under the lock of its "
      "home: the slot is claimed, then written. Default: swap"},
     {"contract", "0 to 0.25",
      "load below which a growing table gives memory back as keys are erased; 0: never. Default: 0.25"},
-    {"segment", "auto|whole", "auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
+    {"segment", "auto|whole",
+     "For reproduction. auto: the buckets of a key lie in the same 64 KiB of large tables. whole: anywhere"},
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by segments, each in the memory of a block; tables with bucket=8. auto: "
      "inserting and accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; "
@@ -31,7 +33,8 @@ constexpr gpuhash_option_info option_list[] = {
      "batch that adds before they reach the table, let a batch that one thread serves have the table to itself, and "
      "serve a large batch in the order of the table. auto: combine where a sample says that it pays; in order, 2^20 "
      "elements or more that add keys to a table that they leave three quarters full"},
-    {"hashes", "two or three names, joined by +", "on the CPU, hash functions of a key's buckets, of " HASH_NAMES},
+    {"hashes", "two or three names, joined by +",
+     "For reproduction. On the CPU, hash functions of a key's buckets, of " HASH_NAMES},
 };
 
 // "bithash1+city" to hive_options::functions and ways.
@@ -80,14 +83,6 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   return s ? s : parse_hashes(c, o, err);
 }
 
-template <class F>
-gpuhash_status make_one(const table::setup& s, const hive_options& o, table** out, gpuhash_error* err) {
-  auto t = std::make_unique<hive<F>>(s, o);
-  const gpuhash_status status = t->create(err);
-  if (status == GPUHASH_OK) *out = t.release();
-  return status;
-}
-
 // What tables of usual sizes reach with these steps of an insert (README.md).
 double usual_load(const hive_options& o) {
   const bool stash = o.stash >= 1.0 / 64;
@@ -100,35 +95,18 @@ gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) 
   hive_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
   if (s.config.max_load_factor == 0.0) s.config.max_load_factor = usual_load(o);
-  const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
-  if (s.config.value_bytes == 0)
-    return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
-  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+  return by_format(s.config, [&]<class F>() { return make_table<hive<F>>(s, o, out, err); });
 }
 
 const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
 
-gpuhash_backend_v1 describe() {
-  gpuhash_backend_v1 b{};
-  b.struct_size = sizeof(b);
-  b.name = "hive";
-  b.version = "0.1.0";
-  b.summary = "bucketed cuckoo hashing for high loads, with a stash; hits lock free; after the Hive paper";
-  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
-  b.key_widths = 1u << 4 | 1u << 8;
-  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
-  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
-  b.options = option_list;
-  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
-  vtable<parts>::fill(b);
-  return b;
+gpuhash_backend_v1 backend() {
+  return describe_backend<parts>(
+      "hive", "0.1.0", "bucketed cuckoo hashing for high loads, with a stash; hits lock free; after the Hive paper",
+      traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH, option_list);
 }
 
 }  // namespace
 }  // namespace gpuhash
 
-extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
-                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
-  static const gpuhash_backend_v1 mine = gpuhash::describe();
-  return gpuhash::introduce(host_major, api, mine, out, err);
-}
+GPUHASH_PLUGIN(backend)

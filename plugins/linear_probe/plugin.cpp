@@ -10,8 +10,8 @@ namespace {
 
 constexpr gpuhash_option_info option_list[] = {
     {"row", "auto|1|4|8|16", "slots per group; a key's home is the start of a group. 1 is the blog's layout"},
-    {"hash", "murmur|blog", "murmur: keyed by the seed. blog: the unseeded finaliser of the source"},
-    {"indexing", "multiply|mask", "multiply: any capacity. mask: the blog's power of two"},
+    {"hash", "murmur|blog", "For reproduction. murmur: keyed by the seed. blog: the unseeded finaliser of the source"},
+    {"indexing", "multiply|mask", "For reproduction. multiply: any capacity. mask: the blog's power of two"},
     {"probe_limit", "128 to 2147483648",
      "slots of a path after which an insert reports FULL. Default: 131072, 16384 if the table may not grow, or the "
      "whole "
@@ -50,48 +50,23 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   return GPUHASH_OK;
 }
 
-template <class F>
-gpuhash_status make_one(const table::setup& s, const linear_options& o, table** out, gpuhash_error* err) {
-  auto t = std::make_unique<flat_table<linear_structure, F>>(s, o);
-  const gpuhash_status status = t->create(err);
-  if (status == GPUHASH_OK) *out = t.release();
-  return status;
-}
-
 gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
   table::setup s = given;
   if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 0.8;
   linear_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
-  const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
-  if (s.config.value_bytes == 0)
-    return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
-  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+  return by_format(s.config, [&]<class F>() { return make_table<flat_table<linear_structure, F>>(s, o, out, err); });
 }
 
 const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
 
-gpuhash_backend_v1 describe() {
-  gpuhash_backend_v1 b{};
-  b.struct_size = sizeof(b);
-  b.name = "linear_probe";
-  b.version = "0.1.0";
-  b.summary = "open addressing with linear probing, lock free; after Farrell 2020";
-  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH;
-  b.key_widths = 1u << 4 | 1u << 8;
-  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
-  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
-  b.options = option_list;
-  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
-  vtable<parts>::fill(b);
-  return b;
+gpuhash_backend_v1 backend() {
+  return describe_backend<parts>("linear_probe", "0.1.0",
+                                 "open addressing with linear probing, lock free; after Farrell 2020",
+                                 traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH, option_list);
 }
 
 }  // namespace
 }  // namespace gpuhash
 
-extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
-                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
-  static const gpuhash_backend_v1 mine = gpuhash::describe();
-  return gpuhash::introduce(host_major, api, mine, out, err);
-}
+GPUHASH_PLUGIN(backend)

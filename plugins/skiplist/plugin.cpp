@@ -11,7 +11,7 @@ namespace {
 constexpr gpuhash_option_info option_list[] = {
     {"order", "unsigned|signed|float", "how keys are compared; from Python it follows the dtype of the keys"},
     {"chunk", "auto|8|16|32", "words of a chunk, two of which are no entries. auto: 16, or 8 on CUDA"},
-    {"p_chunk", "0 to 1", "which part of the chunks is named one level up; default 1"},
+    {"p_chunk", "0 to 1", "For reproduction. Which part of the chunks is named one level up; default 1"},
     {"merge", "0 to 0.5", "a chunk less full than that takes over the next one's entries, if they fit; default 1/3"},
     {"build", "auto|always|never",
      "when a batch is sorted and merged with the whole table at once, or with its end. auto: large ones, and those "
@@ -32,38 +32,22 @@ gpuhash_status parse(const gpuhash_config& c, skip_options& o, gpuhash_error* er
   return s;
 }
 
-template <class F>
-gpuhash_status make_one(const table::setup& s, const skip_options& o, table** out, gpuhash_error* err) {
-  auto t = std::make_unique<skiplist_table<F>>(s, o);
-  const gpuhash_status status = t->create(err);
-  if (status == GPUHASH_OK) *out = t.release();
-  return status;
-}
-
 gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
   table::setup s = given;
   if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 1.0;
   skip_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
   const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
-  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+  return narrow ? make_table<skiplist_table<pair32>>(s, o, out, err)
+                : make_table<skiplist_table<pair64>>(s, o, out, err);
 }
 
 const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
 
-gpuhash_backend_v1 describe() {
-  gpuhash_backend_v1 b{};
-  b.struct_size = sizeof(b);
-  b.name = "skiplist";
-  b.version = "0.1.0";
-  b.summary = "an ordered dictionary of sorted chunks in levels; after Moscovici et al. 2017 (GFSL)";
-  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_ORDERED;
-  b.key_widths = 1u << 4 | 1u << 8;
-  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
-  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
-  b.options = option_list;
-  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
-  vtable<parts>::fill(b);
+gpuhash_backend_v1 backend() {
+  gpuhash_backend_v1 b = describe_backend<parts>(
+      "skiplist", "0.1.0", "an ordered dictionary of sorted chunks in levels; after Moscovici et al. 2017 (GFSL)",
+      traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_ORDERED, option_list);
   vtable<parts>::fill_ordered(b);
   return b;
 }
@@ -71,8 +55,4 @@ gpuhash_backend_v1 describe() {
 }  // namespace
 }  // namespace gpuhash
 
-extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
-                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
-  static const gpuhash_backend_v1 mine = gpuhash::describe();
-  return gpuhash::introduce(host_major, api, mine, out, err);
-}
+GPUHASH_PLUGIN(backend)

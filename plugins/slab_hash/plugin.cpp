@@ -22,11 +22,13 @@ constexpr gpuhash_option_info option_list[] = {
     {"buckets", "1 to 2^32", "base slabs; fixes them, so that the table never rebuilds itself. Default: from capacity"},
     {"utilization", "0.05 to 0.94", "memory utilisation aimed at for capacity keys; default 0.6"},
     {"allocator", "slab_alloc|slab_alloc_light",
-     "slab_alloc: super blocks are added as needed. slab_alloc_light: one contiguous range"},
+     "For reproduction. slab_alloc: super blocks are added as needed. slab_alloc_light: one contiguous range"},
     {"slab_bytes", "auto|64|128|256", "bytes of a slab. auto: 128, or 64 for narrow slots on CUDA"},
     {"duplicates", "0|1", "1: insert_multi may add a key again"},
-    {"hash", "murmur|paper", "murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
-    {"tile", "auto|32", "CUDA: lanes that serve one element. 32: a warp serves its elements in turn, as in the paper"},
+    {"hash", "murmur|paper",
+     "For reproduction. murmur: keyed by the seed. paper: ((a k + b) mod p) mod B, with a and b from the seed"},
+    {"tile", "auto|32",
+     "For reproduction. CUDA: lanes that serve one element. 32: a warp serves its elements in turn, as in the paper"},
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block; without "
      "duplicates. "
@@ -59,23 +61,12 @@ gpuhash_status parse(const gpuhash_config& c, slab_options& o, gpuhash_error* er
   return s;
 }
 
-template <class F>
-gpuhash_status make_one(const table::setup& s, const slab_options& o, table** out, gpuhash_error* err) {
-  auto t = std::make_unique<slab_hash_table<F>>(s, o);
-  const gpuhash_status status = t->create(err);
-  if (status == GPUHASH_OK) *out = t.release();
-  return status;
-}
-
 gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) {
   table::setup s = given;
   if (s.config.max_load_factor == 0.0) s.config.max_load_factor = 1.0;  // average slab count
   slab_options o;
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
-  const bool narrow = s.config.key_bytes == 4 && s.config.value_bytes <= 4;
-  if (s.config.value_bytes == 0)
-    return s.config.key_bytes == 4 ? make_one<set32>(s, o, out, err) : make_one<set64>(s, o, out, err);
-  return narrow ? make_one<pair32>(s, o, out, err) : make_one<pair64>(s, o, out, err);
+  return by_format(s.config, [&]<class F>() { return make_table<slab_hash_table<F>>(s, o, out, err); });
 }
 
 const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make};
@@ -123,19 +114,10 @@ constexpr gpuhash_slab_api_v1 slab_api = {
                 gpuhash_error* e) { return guarded(e, [&] { return of(a).stats(o, e); }); },
 };
 
-gpuhash_backend_v1 describe() {
-  gpuhash_backend_v1 b{};
-  b.struct_size = sizeof(b);
-  b.name = "slab_hash";
-  b.version = "0.1.0";
-  b.summary = "chaining over slabs with an allocator of its own, lock free; after Ashkiani et al. 2018";
-  b.traits = slab_traits;
-  b.key_widths = 1u << 4 | 1u << 8;
-  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
-  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
-  b.options = option_list;
-  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
-  vtable<parts>::fill(b);
+gpuhash_backend_v1 backend() {
+  gpuhash_backend_v1 b = describe_backend<parts>(
+      "slab_hash", "0.1.0", "chaining over slabs with an allocator of its own, lock free; after Ashkiani et al. 2018",
+      slab_traits, option_list);
   b.slab = &slab_api;
   return b;
 }
@@ -143,8 +125,4 @@ gpuhash_backend_v1 describe() {
 }  // namespace
 }  // namespace gpuhash
 
-extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
-                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
-  static const gpuhash_backend_v1 mine = gpuhash::describe();
-  return gpuhash::introduce(host_major, api, mine, out, err);
-}
+GPUHASH_PLUGIN(backend)

@@ -1,4 +1,4 @@
-// slab_hash for the kit: sizes, growth, and the tests of its invariants (layout.hpp).
+// slab_hash for the kit: its storage, and growth (units.hpp: how much heap keys take; inspect.hpp: check and statistics).
 //
 // Two ways to grow. Super blocks are added to the heap when it runs out, without touching what is there. And when the
 // average slab count passes max_load_factor the buckets are doubled by a rebuild, unless the option `buckets` fixed them
@@ -7,9 +7,11 @@
 #pragma once
 #include <math.h>
 
+#include "inspect.hpp"
 #include "layout.hpp"
 #include "libgpuhash/kit/slab_heap_owner.hpp"
 #include "libgpuhash/kit/table.hpp"
+#include "units.hpp"
 
 namespace gpuhash {
 
@@ -26,43 +28,6 @@ struct slab_options {
   uint32_t parts = 0;  // parts_choice
 };
 
-// Slabs of a bucket whose number of keys is Poisson distributed with this mean, M of them to a slab; at least one.
-struct slab_moments {
-  double mean, variance;
-};
-inline slab_moments slabs_of_bucket(double mean, uint32_t M) {
-  if (mean > 64.0 * M)
-    return {mean / M + 0.5, mean / M / M + 1.0 / 12};  // the sum below would be long, and say the same
-  const double sd = sqrt(mean);
-  double sum = 0, squares = 0, weight = 0;
-  for (double k = floor(mean - 8 * sd < 0 ? 0 : mean - 8 * sd); k <= mean + 8 * sd + 8; ++k) {
-    int sign = 0;  // lgamma() would write that of all threads to one variable
-    const double p = exp(k * log(mean) - mean - lgamma_r(k + 1, &sign));
-    const double slabs = k < 1 ? 1 : ceil(k / M);
-    sum += p * slabs;
-    squares += p * slabs * slabs;
-    weight += p;
-  }
-  if (!(weight > 0)) return {1, 0};
-  const double expected = sum / weight;
-  return {expected, squares / weight - expected * expected};
-}
-inline double expected_slabs(double mean, uint32_t M) { return slabs_of_bucket(mean, M).mean; }
-// The paper's memory utilisation, x n / ((M x + y) sum of slabs), at average slab count beta.
-inline double utilization_at(double beta, uint32_t M) { return beta * M / ((M + 1) * expected_slabs(beta * M, M)); }
-// The least average slab count that reaches this utilisation, or 64 if none below does. Utilisation falls where most
-// buckets come to need one slab more, so that it is searched from below.
-inline double beta_for(double utilization, uint32_t M) {
-  double low = 1e-3, high = low;
-  while (high < 64 && utilization_at(high, M) < utilization) low = high, high *= 1.05;
-  if (high >= 64) return 64;
-  for (int i = 0; i < 40; ++i) {
-    const double middle = (low + high) / 2;
-    (utilization_at(middle, M) < utilization ? low : high) = middle;
-  }
-  return high;
-}
-
 template <class F>
 class slab_hash_table final : public table {
   using word = typename F::word;
@@ -72,11 +37,14 @@ class slab_hash_table final : public table {
 
  public:
   slab_hash_table(const setup& s, const slab_options& o)
-      : table(s),
+      : table(s, facts(o)),
         options_(o),
         heap_(api_, {this, take_for_heap, give_for_heap}),
         data_slots_(o.slab_bytes / sizeof(word) - 1),
-        beta_(beta_for(o.utilization, data_slots_)) {}
+        needs_{data_slots_, o.hash == slab_murmur && !o.duplicates, o.duplicates != 0, config_.grow != 0, on_cuda()},
+        beta_(beta_for(o.utilization, data_slots_)) {
+    use_estimate(units_);
+  }
   ~slab_hash_table() override {
     dismantle([this](void* stream) {
       heap_.drop(stream);
@@ -97,6 +65,15 @@ class slab_hash_table final : public table {
   }
 
  private:
+  static table_facts facts(const slab_options& o) {
+    table_facts f;
+    f.traits = o.duplicates ? slab_traits : slab_traits & ~uint64_t{GPUHASH_TRAIT_MULTI};
+    f.refused_kinds = o.duplicates ? 0 : 1u << insert_multi;
+    f.refusal = "insert_multi needs a table that takes duplicates; create it with the option duplicates=1";
+    f.exhausted = {GPUHASH_NO_MEMORY, "slab: all of a table of",
+                   "slots are taken; reserve more and retry those whose status is 3"};
+    return f;
+  }
   static void* take_for_heap(void* self, size_t bytes, void* stream) {
     return static_cast<slab_hash_table*>(self)->take_memory(bytes, stream);
   }
@@ -106,57 +83,24 @@ class slab_hash_table final : public table {
 
   const void* layout() const override { return &layout_; }
   uint64_t cells() const override { return layout_.buckets + 2; }
-  uint32_t line_cells() const override { return 1; }
   uint64_t slots() const override {  // those of the two side chains, too
     return (layout_.buckets + 2 + layout_.heap.capacity()) * data_slots_;
   }
   uint64_t bytes() const override { return base_.bytes + heap_.bytes(); }
   uint64_t limit() const override { return limit_; }
-  // As many keys as there are units for. To find out takes some tenths of a millisecond.
-  uint64_t capacity(uint64_t live) override {
+  uint64_t capacity(uint64_t live) override {  // as many keys as there are units for
     const uint64_t units = layout_.heap.capacity(), buckets = layout_.buckets;
-    if (units != fits_.units || buckets != fits_.buckets) {
-      uint64_t low = 0, high = limit_ < slots() ? limit_ : slots();
-      while (low < high) {
-        const uint64_t middle = high - (high - low) / 2;
-        if (units_for(middle, buckets) <= double(units))
-          low = middle;
-        else
-          high = middle - 1;
-      }
-      fits_ = {units, buckets, low};
-    }
+    if (units != fits_.units || buckets != fits_.buckets)
+      fits_ = {units, buckets, needs_.keys_for(units, buckets, limit_ < slots() ? limit_ : slots())};
     return live > fits_.keys ? live : fits_.keys;
   }
-  uint64_t traits() const override {
-    return options_.duplicates ? slab_traits : slab_traits & ~uint64_t{GPUHASH_TRAIT_MULTI};
-  }
+  std::unique_ptr<inspector> make_inspector() override { return std::make_unique<slab_inspector<F>>(*this, layout_); }
   void tune(request& q) const override {
     q.tile = options_.tile;
     q.parts = options_.parts;
   }
 
-  gpuhash_status refuse(const gpuhash_batch& b, gpuhash_error* err) const override {
-    if (b.op != GPUHASH_OP_INSERT_MULTI || options_.duplicates) return GPUHASH_OK;
-    return host->fail(err, GPUHASH_UNSUPPORTED,
-                      "insert_multi needs a table that takes duplicates; create it with the option duplicates=1");
-  }
-
   // ---- storage --------------------------------------------------------------------------------------------------------
-
-  // Units that so many keys need beyond the base slabs: as many as expected, and a little more for chance. Where keys may
-  // repeat and the heap may not grow, as many as the worst distribution takes.
-  double units_for(uint64_t keys, uint64_t buckets) const {
-    const double least = least_units_for(keys, buckets);
-    if (!on_cuda() || !config_.grow) return least;
-    const double most = most_units(keys, buckets) / well_filled;  // so that no batch has to be waited for
-    return most > least ? most : least;
-  }
-  double least_units_for(uint64_t keys, uint64_t buckets) const {
-    if (options_.duplicates && !config_.grow) return double(keys) / data_slots_ + 64;
-    const double overflow = double(buckets) * (expected_slabs(double(keys) / double(buckets), data_slots_) - 1);
-    return overflow + 6 * sqrt(overflow) + 64;
-  }
 
   // Fresh, empty storage for so many keys, with at least so many units.
   gpuhash_status place(uint64_t keys, double least_units, void* stream, gpuhash_error* err) {
@@ -169,7 +113,7 @@ class slab_hash_table final : public table {
     const uint64_t buckets = uint64_t(wanted);
     const uint64_t bucket_bytes = options_.slab_bytes + (options_.duplicates ? sizeof(uint32_t) : 0);  // and its tail
     const size_t base_bytes = size_t((buckets + 2) * bucket_bytes);
-    const double needed = units_for(n, buckets),
+    const double needed = needs_.units_for(n, buckets),
                  blocks = ceil((needed > least_units ? needed : least_units) / block_units);
     const double supers_needed = ceil(blocks / most_blocks);
     if (supers_needed >= slab_heap::max_supers)
@@ -279,45 +223,22 @@ class slab_hash_table final : public table {
 
   // ---- room for a batch -----------------------------------------------------------------------------------------------
 
-  // Warps of the largest devices, and more. Each takes one unit at a time, and gives it back if it was too late to link it.
-  static constexpr double most_in_hand = tunable("units_in_hand", 1 << 14);
+  // Units of the heap, which is not certain to have one for each slot.
+  class estimate_of_units final : public room_estimate {
+   public:
+    explicit estimate_of_units(slab_hash_table& t) : table_(t) {}
+    bool fits_surely(uint64_t) override { return table_.taken() <= table_.sure_; }
+    gpuhash_status preallocate(void* stream, gpuhash_error* err) override { return table_.add_ahead(stream, err); }
 
-  // Units that are taken, at most, while so many slots are used. Only a full slab has a successor, so that no distribution
-  // of the keys takes more than one unit for each slab of them. Where the table's own hash has distributed them they take
-  // fewer: 9 standard deviations more than expected are exceeded once in 10^18 tables. The paper's hash is no such hash, and
-  // keys that may repeat are not distributed.
-  double most_units(uint64_t used, uint64_t buckets) const {
-    const double K = double(used);
-    const double B = double(buckets);
-    double linked = K / data_slots_;
-    if (options_.hash == slab_murmur && !options_.duplicates) {
-      const slab_moments m = slabs_of_bucket(K / B, data_slots_);
-      const double likely = B * (m.mean - 1) + 9 * sqrt(B * m.variance) + 9;
-      linked = likely < linked ? likely : linked;
-    }
-    return linked + (K < most_in_hand ? K : most_in_hand);
-  }
-  // Units are found quickly while some are free in most memory blocks, so that an eighth stays free.
-  static constexpr double well_filled = 0.875;
-  // The most slots that may be used before the heap might be fuller than that.
-  uint64_t sure_slots() const {
-    const double units = well_filled * double(layout_.heap.capacity());
-    double low = 0;
-    double high = 2 * (double(layout_.buckets) + units) * data_slots_;
-    for (int i = 0; i < 24; ++i) {
-      const double middle = (low + high) / 2;
-      (most_units(uint64_t(middle), layout_.buckets) <= units ? low : high) = middle;
-    }
-    return uint64_t(low);
-  }
-
-  bool certain(uint64_t) override { return taken() <= sure_; }
+   private:
+    slab_hash_table& table_;
+  };
   // Super blocks for what has been claimed, before it can run out.
-  gpuhash_status provide(void* stream, gpuhash_error* err) override {
+  gpuhash_status add_ahead(void* stream, gpuhash_error* err) {
     const uint32_t there = heap_.heap().supers;
     gpuhash_status s = GPUHASH_OK;
     while (s == GPUHASH_OK && taken() > sure_ && heap_.can_add()) s = add_supers(1, stream, err);
-    fill_evenly(there, most_units(used(), layout_.buckets));
+    fill_evenly(there, needs_.most_units(used(), layout_.buckets));
     return s;
   }
   // From here on draw so many of the blocks from super block `there` on that these come to be as full as those before them,
@@ -355,7 +276,7 @@ class slab_hash_table final : public table {
   }
   void take_heap() {
     layout_.heap = heap_.heap();
-    sure_ = on_cuda() ? sure_slots() : 0;
+    sure_ = on_cuda() ? needs_.sure_slots(layout_.heap.capacity(), layout_.buckets) : 0;
   }
   // reserve: more buckets, unless the table has enough or the option fixed them; and enough units. All or nothing.
   gpuhash_status make_room(uint64_t keys, void* stream, gpuhash_error* err) override {
@@ -366,14 +287,14 @@ class slab_hash_table final : public table {
     const uint64_t live = uint64_t(now.live);
     if (keys <= live) return GPUHASH_OK;
     const uint64_t all = uint64_t(now.used) + (keys - live);
-    const bool fits = all <= limit_ && units_for(all, layout_.buckets) <= double(layout_.heap.capacity());
+    const bool fits = all <= limit_ && needs_.units_for(all, layout_.buckets) <= double(layout_.heap.capacity());
     if (!config_.grow && now.used > now.live && !fits) {
       if (const gpuhash_status s = compact(0, ~uint64_t(0), stream, err)) return s;
       if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     }
     if (keys < uint64_t(now.used)) keys = uint64_t(now.used);
     if (keys > limit_) return rebuild(keys, 0, stream, err);
-    const double units = units_for(keys, layout_.buckets);
+    const double units = needs_.units_for(keys, layout_.buckets);
     const double missing = units - double(layout_.heap.capacity());
     if (missing <= 0) return GPUHASH_OK;
     const double supers = ceil(missing / (double(layout_.heap.blocks) * block_units));
@@ -391,17 +312,10 @@ class slab_hash_table final : public table {
   bool smaller_for(uint64_t keys) const override {
     const uint64_t n = keys < 64 ? 64 : keys;
     const double buckets = options_.buckets ? double(options_.buckets) : ceil(double(n) / (beta_ * data_slots_));
-    const double blocks = ceil(units_for(n, uint64_t(buckets)) / block_units);
+    const double blocks = ceil(needs_.units_for(n, uint64_t(buckets)) / block_units);
     const double needed = (buckets + 2 + blocks * block_units) * options_.slab_bytes;
     return needed * 1.02 < double(bytes());
   }
-  gpuhash_status exhausted(uint64_t failed, uint64_t n, uint64_t slots, gpuhash_error* err) const override {
-    return host->fail(err, GPUHASH_NO_MEMORY,
-                      "%llu of %llu elements found no slab: all of a table of %llu slots are taken; reserve more and "
-                      "retry those whose status is 3",
-                      (unsigned long long)failed, (unsigned long long)n, (unsigned long long)slots);
-  }
-
   gpuhash_status compact(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) override {
     const uint64_t all = cells();
     if (first > all || (count != ~uint64_t(0) && count > all - first))
@@ -418,166 +332,12 @@ class slab_hash_table final : public table {
     return GPUHASH_OK;
   }
 
-  // ---- looking at it --------------------------------------------------------------------------------------------------
-
-  // The table as host memory sees it: itself on the CPU, a copy on CUDA.
-  struct host_view {
-    std::vector<std::unique_ptr<unsigned char[]>> copies;
-    layout_type t;
-  };
-  int copy_in(host_view& v, const void* from, size_t bytes, unsigned char** to) {
-    v.copies.emplace_back(new unsigned char[bytes + 64]);
-    *to = v.copies.back().get() + (64 - uintptr_t(v.copies.back().get()) % 64) % 64;
-    return api_.copy(*to, from, bytes, own_stream_);
-  }
-  gpuhash_status view(host_view& v, gpuhash_error* err) {
-    v.t = layout_;
-    if (!on_cuda()) return GPUHASH_OK;
-    if (const gpuhash_status s = check_host_memory(bytes(), false, err)) return s;
-    unsigned char* to = nullptr;
-    int e = copy_in(v, base_.p, base_.bytes, &to);
-    v.t.base = reinterpret_cast<word*>(to);
-    v.t.tails = tails_behind(v.t.base, v.t.buckets);
-    v.t.heap.light = 0;
-    for (uint32_t s = 0; !e && s < v.t.heap.supers; ++s) {
-      e = copy_in(v, layout_.heap.units[s], size_t(v.t.heap.blocks) * block_units * options_.slab_bytes, &to);
-      v.t.heap.units[s] = to;
-      if (!e) e = copy_in(v, layout_.heap.bitmaps[s], size_t(v.t.heap.blocks) * block_words * 4, &to);
-      v.t.heap.bitmaps[s] = reinterpret_cast<uint32_t*>(to);
-    }
-    if (!e) e = api_.wait(own_stream_);
-    return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
-  }
-
-  // Chains as they are: slab(at, handle) for each slab of bucket b; handle is no_unit for the base slab. False: a link
-  // names no unit of the heap, or the chain has more slabs than there are.
-  template <class Each>
-  static bool each_slab(const layout_type& t, uint64_t b, Each each) {
-    const word* at = t.bucket(typename F::index(b));
-    u32 handle = no_unit;
-    for (uint64_t n = 0; n <= t.heap.capacity(); ++n) {
-      each(at, handle);
-      handle = layout_type::next_of(at[t.slab_slots - 1]);
-      if (handle == no_unit) return true;
-      if (!t.heap.owns(handle)) return false;
-      at = t.slab(handle);
-    }
-    return false;
-  }
-
-  gpuhash_status inspect(gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    const layout_type& t = v.t;
-    std::vector<bool> seen(size_t(t.heap.capacity()), false);
-    uint64_t live = 0, used = 0, linked = 0;
-    const auto corrupt = [&](uint64_t b, const char* what) {
-      return host->fail(err, GPUHASH_CORRUPT, "bucket %llu breaks an invariant: %s", (unsigned long long)b, what);
-    };
-    std::vector<key> keys;
-    for (uint64_t b = 0; b < cells(); ++b) {
-      const char* wrong = nullptr;
-      bool ended = false;
-      keys.clear();
-      const u32 tail = t.duplicates ? *t.tail(typename F::index(b)) : no_unit;
-      bool tail_seen = tail == no_unit;
-      const bool whole = each_slab(t, b, [&](const word* slab, u32 handle) {
-        if (handle != no_unit) {
-          tail_seen |= handle == tail;
-          const uint64_t unit =
-              uint64_t(handle >> 24) * t.heap.blocks * block_units + (handle & (slab_heap::super_units - 1));
-          if (seen[size_t(unit)]) wrong = "a slab is on two chains (S5)";
-          seen[size_t(unit)] = true, ++linked;
-          if (!(t.heap.bitmap(handle >> 24, handle >> 10 & (slab_heap::max_blocks - 1))[handle >> 5 & 31] >>
-                    (handle& 31) &
-                1))
-            wrong = "a linked slab is not taken (S5)";
-          if (ended) wrong = "a slab follows an empty slot (S2)";
-        }
-        for (uint32_t i = 0; i + 1 < t.slab_slots; ++i) {
-          const word w = slab[i];
-          if (F::key_of(w) == empty_key<key>) {
-            ended = true;
-            continue;
-          }
-          if (ended) wrong = "a key follows an empty slot (S2)";
-          ++used;
-          const bool alive = is_live<F>(w);
-          live += alive;
-          if (!alive && !F::has_value) continue;
-          const key k = alive ? F::key_of(w) : key(F::value_of(w));
-          if (b < t.buckets ? uint64_t(t.home(k)) != b : k != layout_type::side_key)
-            wrong = "a key lies in another key's bucket";
-          if (!t.duplicates) keys.push_back(k);
-        }
-      });
-      if (!tail_seen) wrong = "its tail is a slab of another chain, or of none (S6)";
-      if (!whole) wrong = "a link leads nowhere, or in a circle (S4)";
-      std::sort(keys.begin(), keys.end());
-      if (std::adjacent_find(keys.begin(), keys.end()) != keys.end()) wrong = "a key has two slots (S3)";
-      if (wrong) return corrupt(b, wrong);
-    }
-    uint64_t taken = 0;
-    uint32_t full = 0;
-    if (const int e = heap_.count(&taken, &full, own_stream_)) return fault(err, e, "counting slabs");
-    if (taken != linked)
-      return host->fail(err, GPUHASH_CORRUPT, "%llu slabs are taken and %llu are on chains (S5)",
-                        (unsigned long long)taken, (unsigned long long)linked);
-    totals now{};
-    if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
-    if (live != uint64_t(now.live) || used != uint64_t(now.used))
-      return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the slots %llu and %llu",
-                        (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)live,
-                        (unsigned long long)used);
-    return GPUHASH_OK;
-  }
-
-  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    uint64_t slabs = 0, live = 0, longest = 0;
-    for (uint64_t b = 0; b < cells(); ++b) {
-      uint64_t here = 0;
-      each_slab(v.t, b, [&](const word* slab, u32) {
-        ++here;
-        for (uint32_t i = 0; i + 1 < v.t.slab_slots; ++i) live += is_live<F>(slab[i]);
-      });
-      slabs += b < v.t.buckets ? here : here - 1;  // the base slabs of the two side chains are not counted
-      longest = here > longest ? here : longest;
-    }
-    uint64_t taken = 0;
-    uint32_t full = 0;
-    if (const int e = heap_.count(&taken, &full, own_stream_)) return fault(err, e, "counting slabs");
-    const double B = double(v.t.buckets), M = double(data_slots_);
-    out.push_back({"buckets", B});
-    out.push_back({"slab_slots", M});
-    out.push_back({"slabs", double(slabs)});
-    out.push_back({"beta", double(live) / (M * B)});                           // average slab count, n / (M B)
-    out.push_back({"utilization", double(live) / ((M + 1) * double(slabs))});  // the paper's; x = y = one word
-    out.push_back({"chain_max", double(longest)});
-    out.push_back({"heap_units", double(v.t.heap.capacity())});
-    out.push_back({"heap_taken", double(taken)});
-    out.push_back({"heap_full_blocks", double(full)});
-    out.push_back({"super_blocks", double(v.t.heap.supers)});
-    return GPUHASH_OK;
-  }
-  gpuhash_status distances(size_t n, uint64_t* counts,
-                           gpuhash_error* err) override {  // buckets by their number of slabs
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    for (uint64_t b = 0; b < v.t.buckets; ++b) {
-      size_t here = 0;
-      each_slab(v.t, b, [&](const word*, u32) { ++here; });
-      ++counts[here < n ? here : n - 1];
-    }
-    return GPUHASH_OK;
-  }
-
   slab_options options_;
   layout_type layout_{};
   block base_;
   slab_heap_owner heap_;
   uint32_t data_slots_;
+  slab_needs needs_;
   double beta_;  // average slab count at `capacity_` keys
   uint64_t limit_ = 0;
   uint64_t capacity_ = 0;  // keys that the buckets were chosen for
@@ -586,6 +346,7 @@ class slab_hash_table final : public table {
   } fits_;
   bool rebuilding_ = false;
   uint64_t sure_ = 0;  // CUDA: as sure_slots() says of the heap as it is
+  estimate_of_units units_{*this};
 };
 
 }  // namespace gpuhash

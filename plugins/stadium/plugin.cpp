@@ -40,10 +40,12 @@ constexpr gpuhash_option_info option_list[] = {
      "placement=host and file: bytes of a window of the slots, inside of which a batch is in no order; smaller where a "
      "batch has an element every few rows. Default: 16384"},
     {"inserts", "stash|clstash|hybrid",
-     "CUDA: how warps serve inserts. stash: an element for each thread; clstash: threads share a stack of jobs; "
+     "For reproduction. CUDA: how warps serve inserts. stash: an element for each thread; clstash: threads share a "
+     "stack of jobs; "
      "hybrid: "
      "clstash from a load of hybrid_from on. The CPU keeps many inserts under way at any time. Default: stash"},
-    {"hybrid_from", "0 to 1", "inserts=hybrid: the load; python -m asv_bench.figures stadium 13 measures it"},
+    {"hybrid_from", "0 to 1",
+     "For reproduction. inserts=hybrid: the load; python -m asv_bench.figures stadium 13 measures it"},
     {"repair", "0|1", "placement=file: 1 rebuilds a table of which a crash of the system has left parts"},
 };
 
@@ -144,35 +146,19 @@ gpuhash_status make(const table::setup& given, table** out, gpuhash_error* err) 
   if (const gpuhash_status bad = parse(s.config, o, err)) return bad;
   if (const gpuhash_status bad = parse_placement(s.config, o, err)) return bad;
   if (const gpuhash_status bad = parse_inserts(s.config, o, err)) return bad;
-  auto t = std::make_unique<stadium>(s, o);
-  const gpuhash_status status = t->create(err);
-  if (status == GPUHASH_OK) *out = t.release();
-  return status;
+  return make_table<stadium>(s, o, out, err);
 }
 
 const plugin_parts parts = {host_engines_here, cuda_engines_here, cuda_device_here(), make, false};
 
-gpuhash_backend_v1 describe() {
-  gpuhash_backend_v1 b{};
-  b.struct_size = sizeof(b);
-  b.name = "stadium";
-  b.version = "0.1.0";
-  b.summary = "a ticket for each slot in a table of its own; keys and values of any size; after Khorasani et al. 2015";
-  b.traits = traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_WIDE;
-  b.key_widths = 1u << 4 | 1u << 8;
-  b.value_widths = 1u << 0 | 1u << 4 | 1u << 8;
-  b.devices = 1u << GPUHASH_CPU | (parts.cuda ? 1u << GPUHASH_CUDA : 0);
-  b.options = option_list;
-  b.n_options = sizeof(option_list) / sizeof(option_list[0]);
-  vtable<parts>::fill(b);
-  return b;
+gpuhash_backend_v1 backend() {
+  return describe_backend<parts>(
+      "stadium", "0.1.0",
+      "a ticket for each slot in a table of its own; keys and values of any size; after Khorasani et al. 2015",
+      traits_of_kinds(single_kinds) | GPUHASH_TRAIT_GROW | GPUHASH_TRAIT_FLUSH | GPUHASH_TRAIT_WIDE, option_list);
 }
 
 }  // namespace
 }  // namespace gpuhash
 
-extern "C" gpuhash_status gpuhash_plugin_init_v1(uint32_t host_major, uint32_t, const gpuhash_host_api* api,
-                                                 gpuhash_backend_v1* out, gpuhash_error* err) {
-  static const gpuhash_backend_v1 mine = gpuhash::describe();
-  return gpuhash::introduce(host_major, api, mine, out, err);
-}
+GPUHASH_PLUGIN(backend)

@@ -1,9 +1,10 @@
-// stadium for the kit: options, sizes, storage, and the tests of its invariants (layout.hpp).
+// stadium for the kit: options, sizes, storage, and tables that are in a file already.
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "engines.hpp"
+#include "inspect.hpp"
 #include "layout.hpp"
 #include "libgpuhash/kit/table.hpp"
 #include "pair.hpp"
@@ -36,7 +37,8 @@ struct stadium_options {
 
 class stadium final : public table {
  public:
-  stadium(const setup& s, const stadium_options& o) : table(s), options_(o) {
+  stadium(const setup& s, const stadium_options& o)
+      : table(s, {.line_cells = 64u >> o.log_bits, .exclusive_kinds = 1u << pop, .exact_widths = true}), options_(o) {
     engine_ = s.engines + (o.pinned ? stadium_rows : stadium_engine(config_.key_bytes, config_.value_bytes));
   }
   ~stadium() override {
@@ -84,20 +86,19 @@ class stadium final : public table {
   const void* layout() const override { return &storage_.layout; }
   uint64_t slots() const override { return storage_.layout.cells(); }
   uint64_t cells() const override { return storage_.layout.cells(); }
-  uint32_t line_cells() const override { return 1u << storage_.layout.log_tickets; }
   uint64_t bytes() const override {
     if (storage_.file) return storage_.file->bytes();
     return storage_.tickets.bytes + storage_.slots.bytes + storage_.pinned_slots.bytes + storage_.locks.bytes;
   }
   uint64_t limit() const override { return storage_.limit; }
-  bool exact_widths() const override { return true; }
   void tune(request& q) const override {
     const bool may = options_.stack_from <= 1;
     q.tile = may && taken() >= stack_at_.load(std::memory_order_relaxed) ? stack_of_warp : 0;
   }
-  uint32_t exclusive_kinds() const override { return 1u << pop; }
   bool smaller_for(uint64_t keys) const override { return groups_for(keys) < storage_.layout.groups; }
-  bool certain(uint64_t) override { return finds_room(storage_.layout); }
+  std::unique_ptr<inspector> make_inspector() override {
+    return std::make_unique<stadium_inspector>(*this, storage_.layout, options_.pinned);
+  }
   bool finds_room(const stadium_table& t) const {
     return t.path_limit == t.groups || (config_.max_load_factor <= 0.9 && t.path_limit >= longest_path);
   }
@@ -302,6 +303,7 @@ class stadium final : public table {
 
   void use(const place& p) {
     storage_ = p;
+    storage_fits_surely(finds_room(p.layout));
     stack_at_.store(uint64_t(options_.stack_from * double(p.layout.cells())), std::memory_order_relaxed);
   }
   gpuhash_status drop_storage(place& p, void* stream, gpuhash_error* err) {
@@ -349,121 +351,6 @@ class stadium final : public table {
     use(before);
     drop_storage(fresh, stream, nullptr);
     return s;
-  }
-
-  // ---- check, statistics --------------------------------------------------------------------------------------------
-
-  // The table as host memory sees it: itself on the CPU, a copy on CUDA.
-  struct host_view {
-    std::unique_ptr<u64[]> memory;
-    stadium_table layout;
-  };
-  gpuhash_status view(host_view& v, gpuhash_error* err) {
-    v.layout = storage_.layout;
-    if (!on_cuda()) return GPUHASH_OK;
-    const uint64_t copied = storage_.tickets.bytes + storage_.slots.bytes;
-    if (const gpuhash_status s = check_host_memory(copied, false, err)) return s;
-    v.memory.reset(new (std::nothrow) u64[copied / sizeof(u64) + 1]);
-    if (!v.memory) return no_memory(err, copied);
-    v.layout.tickets = v.memory.get();
-    if (!options_.pinned) v.layout.place_slots(v.memory.get() + v.layout.groups);
-    int e = api_.copy(v.layout.tickets, storage_.tickets.p, storage_.tickets.bytes, own_stream_);
-    if (!e && !options_.pinned) e = api_.copy(v.layout.slots, storage_.slots.p, storage_.slots.bytes, own_stream_);
-    if (!e) e = api_.wait(own_stream_);
-    return e ? fault(err, e, "reading the table") : gpuhash_status(GPUHASH_OK);
-  }
-
-  static u64 hash_of_slot(const stadium_table& t, const unsigned char* slot) {
-    if (t.by_rows || stadium_engine(t.key_bytes, t.value_bytes) == stadium_wide)
-      return wide_pair::hash_of(t, reinterpret_cast<const u32*>(slot));
-    if (t.key_bytes == 8) return small_pair<u64, 0>::hash_of(t, *reinterpret_cast<const u64*>(slot));
-    return small_pair<u32, 0>::hash_of(t, *reinterpret_cast<const u32*>(slot));
-  }
-
-  // What is wrong with slot i of a group, or NULL.
-  static const char* broken(const stadium_table& t, u64 group, u32 i) {
-    const u32 state = t.state_at(t.tickets[group], i);
-    const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
-    const u64 mine = t.tickets[group] >> t.shift_of(i) & ticket;
-    if (state == never) return mine ? "a ticket that was never booked has info bits (I1)" : nullptr;
-    if (state == dead && mine == dead) return nullptr;  // its insert may have been killed (table_file.hpp)
-    if (state == busy) return "a ticket is booked, but nobody is writing its pair (I1)";
-    const unsigned char* const slot = t.slot(group, i);
-    const u64 h = hash_of_slot(t, slot);
-    if ((t.live_ticket(h) & ticket) >> state_bits != mine >> state_bits)
-      return "a ticket's info bits are not its key's (I1)";
-    u64 at = t.home(h);
-    for (u64 left = t.path_limit;;) {
-      if (left == 0) return "a key lies beyond its path (I4)";
-      if (state == live)
-        for (u32 o = 0; o < 1u << t.log_tickets; ++o)
-          if (t.state_at(t.tickets[at], o) == live && !(at == group && o == i) &&
-              !memcmp(t.slot(at, o), slot, t.key_bytes))
-            return "a key has two live slots (I3)";
-      if (at == group) return nullptr;
-      if (t.equal(t.tickets[at], 0)) return "a group before a key's own has a ticket that was never booked (I2)";
-      at = t.after(at, t.stride_of(h), --left);
-    }
-  }
-
-  gpuhash_status inspect(gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    const stadium_table& t = v.layout;
-    uint64_t n_live = 0;
-    uint64_t n_used = 0;
-    for (u64 group = 0; group < t.groups; ++group)
-      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
-        if (const char* what = broken(t, group, i))
-          return host->fail(err, GPUHASH_CORRUPT, "slot %llu breaks an invariant: %s",
-                            (unsigned long long)((group << t.log_tickets) + i), what);
-        n_live += t.state_at(t.tickets[group], i) == live;
-        n_used += t.state_at(t.tickets[group], i) != never;
-      }
-    totals now{};
-    if (const gpuhash_status s = read_totals(&now, own_stream_, err)) return s;
-    if (n_live == uint64_t(now.live) && n_used == uint64_t(now.used)) return GPUHASH_OK;
-    return host->fail(err, GPUHASH_CORRUPT, "the counters say %llu live and %llu used, the tickets %llu and %llu",
-                      (unsigned long long)now.live, (unsigned long long)now.used, (unsigned long long)n_live,
-                      (unsigned long long)n_used);
-  }
-
-  template <class Each>
-  static void each_distance(const stadium_table& t, Each each) {  // in groups
-    for (u64 group = 0; group < t.groups; ++group)
-      for (u32 i = 0; i < 1u << t.log_tickets; ++i) {
-        if (t.state_at(t.tickets[group], i) != live) continue;
-        const u64 h = hash_of_slot(t, t.slot(group, i));
-        u64 left = t.groups;
-        for (u64 at = t.home(h); at != group && left;) at = t.after(at, t.stride_of(h), --left);
-        each(t.groups - left);
-      }
-  }
-  gpuhash_status figures(std::vector<gpuhash_stat>& out, gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    uint64_t sum = 0;
-    uint64_t most = 0;
-    uint64_t n = 0;
-    each_distance(v.layout, [&](uint64_t d) {
-      sum += d;
-      most = d > most ? d : most;
-      ++n;
-    });
-    out.push_back({"probe_mean", n ? double(sum) / double(n) : 0.0});
-    out.push_back({"probe_max", double(most)});
-    out.push_back({"probe_limit", double(v.layout.path_limit)});
-    out.push_back({"line_groups", double(1u << v.layout.log_line)});
-    out.push_back({"ticket_bits", double(1u << v.layout.log_bits)});
-    out.push_back({"ticket_bytes", double(v.layout.groups * sizeof(u64))});
-    out.push_back({"groups", double(v.layout.groups)});
-    return GPUHASH_OK;
-  }
-  gpuhash_status distances(size_t n, uint64_t* counts, gpuhash_error* err) override {
-    host_view v;
-    if (const gpuhash_status s = view(v, err)) return s;
-    each_distance(v.layout, [&](uint64_t d) { ++counts[d < n ? d : n - 1]; });
-    return GPUHASH_OK;
   }
 
   stadium_options options_;

@@ -38,7 +38,7 @@ struct skiplist_under_test {
     const auto* const s = dynamic_cast<const skiplist_table<F>*>(&t);
     if (!s) return false;
     const uint64_t all = s->pool_.layout.capacity, taken = *kit_sim::the_device.real(s->pool_.layout.taken);
-    *said = s->free_.left();
+    *said = s->chunks_.left();
     *there = taken < all ? all - taken : 0;
     return true;
   }

@@ -24,12 +24,16 @@ ROOM = "libgpuhash/kit/room.hpp"
 BATCHES = "libgpuhash/kit/batches.hpp"
 ENGINE = "libgpuhash/kit/engine.hpp"
 GROWTH = "libgpuhash/kit/growth.hpp"
+MOVING = "libgpuhash/kit/moving.hpp"
+EXCLUSIVE = "libgpuhash/kit/exclusive.hpp"
+CONTEXT = "libgpuhash/kit/context.hpp"
 WHOLE = "libgpuhash/kit/whole_table.hpp"
 FULL = "libgpuhash/kit/full_table.hpp"
 TABLE = "libgpuhash/kit/table.hpp"
 FLAT = "libgpuhash/kit/flat_table.hpp"
 HEAP = "libgpuhash/kit/slab_heap_owner.hpp"
-SKIP = "plugins/skiplist/table.hpp"
+SKIP_BUILD = "plugins/skiplist/bulk_build.hpp"
+SKIP_POOL = "plugins/skiplist/pool.hpp"
 SLAB = "plugins/slab_hash/table.hpp"
 
 
@@ -227,14 +231,22 @@ MISTAKES = [
     ),
     Mistake("op codes of later parts", ENGINE, "if (q.ops) q.ops += first;", "if (q.ops && !PLANTED) q.ops += first;"),
     Mistake(
-        "always certain", BATCHES, "if (c.granted && !certain(c.n))", "if (!PLANTED && c.granted && !certain(c.n))"
+        "always certain",
+        BATCHES,
+        "if (c.granted && !estimate_->fits_surely(c.n))",
+        "if (!PLANTED && c.granted && !estimate_->fits_surely(c.n))",
     ),
-    Mistake("certain after what nobody counted", BATCHES, "if (!sure) doubt();", "if (!sure && !PLANTED) doubt();"),
+    Mistake(
+        "certain after what nobody counted",
+        BATCHES,
+        "if (!sure) estimate_->invalidate();",
+        "if (!sure && !PLANTED) estimate_->invalidate();",
+    ),
     Mistake(
         "certain after retries",
         BATCHES,
-        "if (*grown != GPUHASH_OK) break;\n    doubt();",
-        "if (*grown != GPUHASH_OK) break;\n    if (!PLANTED) doubt();",
+        "if (*grown != GPUHASH_OK) break;\n    estimate_->invalidate();",
+        "if (*grown != GPUHASH_OK) break;\n    if (!PLANTED) estimate_->invalidate();",
     ),
     Mistake(
         "a build beside graphs",
@@ -283,8 +295,8 @@ MISTAKES = [
     Mistake(
         "room provided for updates",
         BATCHES,
-        "if (p.need && !certain(p.need)",
-        "if ((PLANTED || p.need) && !certain(p.need)",
+        "if (p.need && !estimate_->fits_surely(p.need)",
+        "if ((PLANTED || p.need) && !estimate_->fits_surely(p.need)",
     ),
     Mistake(
         "too little need",
@@ -298,53 +310,53 @@ MISTAKES = [
         "p.need + taking;",
         "p.need + (PLANTED ? 0 : taking);",
     ),
-    Mistake("a cell a step is skipped", GROWTH, "lo += m.step)", "lo += m.step + PLANTED)"),
+    Mistake("a cell a step is skipped", MOVING, "lo += m.step)", "lo += m.step + PLANTED)"),
     Mistake(
         "the last step is short",
-        GROWTH,
+        MOVING,
         "lo + m.step < m.cells ? lo + m.step : m.cells;",
         "lo + m.step < m.cells ? lo + m.step : m.cells - (PLANTED && lo);",
     ),
     Mistake(
         "moved pairs of the last step only",
-        GROWTH,
+        MOVING,
         "*moved += uint64_t(s.used);",
         "*moved = (PLANTED && lo ? 0 : *moved) + uint64_t(s.used);",
     ),
     Mistake(
         "a rebuild by parts with an old counter",
-        GROWTH,
+        MOVING,
         "api_.fill(memory.get(), 0, sizeof(uint64_t), stream)",
         "(PLANTED ? 0 : api_.fill(memory.get(), 0, sizeof(uint64_t), stream))",
     ),
     Mistake(
         "pairs that a rebuild by parts has lost",
-        GROWTH,
+        MOVING,
         "if (m.unfilled.p && sum->failed) *done = false;",
         "if (m.unfilled.p && sum->failed) PLANTED ? sum->failed = 0 : *done = false;",
     ),
-    Mistake("what a rebuild by parts has left is counted", GROWTH, "*sum = {};", "if (!PLANTED) *sum = {};"),
+    Mistake("what a rebuild by parts has left is counted", MOVING, "*sum = {};", "if (!PLANTED) *sum = {};"),
     Mistake(
         "pairs move into what parts have left",
-        GROWTH,
+        MOVING,
         "if (m.unfilled.p)\n    if (const int e",
         "if (m.unfilled.p && !(PLANTED && engine_->anew))\n    if (const int e",
     ),
     Mistake(
         "the first stripe of a move only",
-        GROWTH,
+        MOVING,
         "sum->used += s.used;\n    sum->failed",
         "if (!PLANTED || &s == stripe) sum->used += s.used;\n    sum->failed",
     ),
     Mistake(
         "no recount after a rebuild",
-        GROWTH,
+        MOVING,
         "room_.recount(uint64_t(now.used), limit());",
         "if (!PLANTED) room_.recount(uint64_t(now.used), limit());",
     ),
     Mistake(
         "used slots lost by a rebuild",
-        GROWTH,
+        MOVING,
         "now.used = int64_t(used);",
         "now.used = int64_t(used) - PLANTED;",
     ),
@@ -363,26 +375,26 @@ MISTAKES = [
     ),
     Mistake(
         "scratch freed on another stream",
-        TABLE,
+        CONTEXT,
         "~scratch() { t_.drop(b_, stream_); }",
         "~scratch() { t_.drop(b_, PLANTED ? t_.own_stream_ : stream_); }",
     ),
     Mistake(
         "a stream is not returned",
-        TABLE,
+        CONTEXT,
         "if (stream_) t_.api_.return_stream",
         "if (stream_ && !PLANTED) t_.api_.return_stream",
     ),
     Mistake(
         "a stream is returned too soon",
-        TABLE,
+        CONTEXT,
         "      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);",
         "      if (t_.on_cuda()) error = t_.api_.borrow_stream(t_.config_.device.ordinal, &stream_);\n"
         "      if (PLANTED && stream_) t_.api_.return_stream(t_.config_.device.ordinal, stream_);",
     ),
     Mistake(
         "nothing waits for the stream of before",
-        WHOLE,
+        EXCLUSIVE,
         "  exclusive hold(*this, own.get());",
         "  exclusive hold(*this, PLANTED ? nullptr : own.get());",
     ),
@@ -393,13 +405,13 @@ MISTAKES = [
         "    if (!PLANTED) api_.wait(own_stream_);\n    //",
     ),
     Mistake("the header leaks", TABLE, "    drop(header_, stream);", "    if (!PLANTED) drop(header_, stream);"),
-    Mistake("not poisoned", TABLE, "  poisoned_ = true;", "  poisoned_ = !PLANTED;"),
+    Mistake("not poisoned", CONTEXT, "  poisoned_ = true;", "  poisoned_ = !PLANTED;"),
     # slab_hash
     Mistake(
         "units always certain",
         SLAB,
-        "taken() <= sure_; }",
-        "PLANTED || taken() <= sure_; }",
+        "return table_.taken() <= table_.sure_;",
+        "return PLANTED || table_.taken() <= table_.sure_;",
     ),
     Mistake("the heap of before is sure", SLAB, "      sure_ = old_sure;", "      if (!PLANTED) sure_ = old_sure;"),
     Mistake("the old heap leaks", SLAB, "    old_heap.drop(stream);", "    if (!PLANTED) old_heap.drop(stream);"),
@@ -499,82 +511,83 @@ MISTAKES = [
     # skiplist
     Mistake(
         "built over what is there",
-        SKIP,
-        "gpuhash_status s = in_place ? wipe(",
-        "gpuhash_status s = in_place && !PLANTED ? wipe(",
+        SKIP_BUILD,
+        "gpuhash_status s = in_place ? pools().wipe(",
+        "gpuhash_status s = in_place && !PLANTED ? pools().wipe(",
     ),
     Mistake(
         "updates move what is too full",
-        SKIP,
+        SKIP_BUILD,
         "if (!in_place && !b.fresh) return GPUHASH_OK;",
         "if (!PLANTED && !in_place && !b.fresh) return GPUHASH_OK;",
     ),
     Mistake(
         "only one segment is wiped",
-        SKIP,
+        SKIP_POOL,
         "s < t.segments && t.first[s] < chunks",
         "s < (PLANTED ? 1 : t.segments) && t.first[s] < chunks",
     ),
     Mistake(
         "keys encoded twice",
-        SKIP,
-        "encoded((in_place ? pool_ : fresh.it).layout);",
-        "PLANTED ? (in_place ? pool_ : fresh.it).layout : encoded((in_place ? pool_ : fresh.it).layout);",
+        SKIP_BUILD,
+        "encoded((in_place ? table_.pool_ : fresh.it).layout);",
+        "PLANTED ? (in_place ? table_.pool_ : fresh.it).layout : encoded((in_place ? table_.pool_ : fresh.it).layout);",
     ),
     Mistake(
         "side keys of a built batch",
-        SKIP,
+        SKIP_BUILD,
         "int64_t(b.fresh + b.fresh_side);",
         "int64_t(b.fresh + (PLANTED ? 0 : b.fresh_side));",
     ),
     Mistake(
         "yes of a built batch",
-        SKIP,
+        SKIP_BUILD,
         "sum->yes = b.fresh + b.fresh_side;",
         "sum->yes = b.fresh + (PLANTED ? 0 : b.fresh_side);",
     ),
     Mistake(
         "the pool of before leaks",
-        SKIP,
-        "~spare_pool() { of.drop_all(it, stream); }",
-        "~spare_pool() { if (!PLANTED) of.drop_all(it, stream); }",
+        SKIP_POOL,
+        "~spare() { of_.drop(it, stream_); }",
+        "~spare() { if (!PLANTED) of_.drop(it, stream_); }",
     ),
     Mistake(
         "built behind what it falls short of",
-        SKIP,
+        SKIP_BUILD,
         "if (end.falls_short || end.below",
         "if ((end.falls_short && !PLANTED) || end.below",
     ),
     Mistake(
         "keys behind the end encoded twice",
-        SKIP,
-        "target = encoded(pool_.layout);",
-        "target = PLANTED ? pool_.layout : encoded(pool_.layout);",
+        SKIP_BUILD,
+        "target = encoded(table_.pool_.layout);",
+        "target = PLANTED ? table_.pool_.layout : encoded(table_.pool_.layout);",
     ),
     Mistake(
         "pairs before the end forgotten",
-        SKIP,
+        SKIP_BUILD,
         "count_built(b, now, uint64_t(now.used) + b.fresh,",
         "count_built(b, now, (PLANTED ? 0 : uint64_t(now.used)) + b.fresh,",
     ),
     Mistake(
         "built behind the end and served",
-        SKIP,
+        SKIP_BUILD,
         "*done = true;  // from here on nothing runs out\n    int e",
         "*done = !PLANTED;\n    int e",
     ),
     Mistake(
         "an end that nobody waited for",
-        SKIP,
-        'if (!e) e = api_.wait(q.stream);\n    if (e) return fault(err, e, "looking at the end',
-        'if (!e && !PLANTED) e = api_.wait(q.stream);\n    if (e) return fault(err, e, "looking at the end',
+        SKIP_BUILD,
+        'if (!e) e = table_.api_.wait(q.stream);\n    if (e) return table_.fault(err, e, "looking at the end',
+        "if (!e && !PLANTED) e = table_.api_.wait(q.stream);\n    "
+        'if (e) return table_.fault(err, e, "looking at the end',
     ),
     # guesses
     Mistake(
         "a guess is a promise",
         BATCHES,
-        "sure = c.granted && !p.guessed && certain(p.q.n);",
-        "sure = c.granted && (!p.guessed || PLANTED) && certain(p.q.n);",
+        "sure = c.granted && p.by != part::guessed && estimate_->fits_surely(p.q.n);",
+        "sure = c.granted && (p.by != part::guessed || PLANTED) && estimate_->fits_surely(p.q.n);",
     ),
     # without memory to grow
     Mistake(

@@ -60,36 +60,6 @@ def test_a_pair_that_is_gone(backend, memory):
             t.check()
 
 
-@pytest.fixture
-def linear(memory):
-    """A set of linear_probe with short paths, and its slots."""
-    known = {"key_dtype": "u4", "value_dtype": None, "memory": memory, "device": "cpu", "threads": 1, "seed": 3}
-    with gh.Table("linear_probe", capacity=len(KEYS), probe_limit=128, max_load_factor=0.8, **known) as t:
-        t.insert(KEYS)
-        t.check()
-        yield t, next(b for b in memory.blocks.values() if len(b) == 4 * t.info["slots"]).view("u4")
-
-
-EMPTY, DEAD = 0xFFFFFFFF, 0xFFFFFFFE
-
-
-def test_a_slot_that_nobody_has_used_up(linear):
-    t, slots = linear
-    slots[np.flatnonzero(slots == EMPTY)[0]] = DEAD
-    with pytest.raises(gh.Corrupt, match="the counters say 3000 live and 3000 used, the slots 3000 and 3001"):
-        t.check()
-
-
-def test_a_key_beyond_its_path(linear):
-    """Where no slot is empty only its distance from home tells."""
-    t, slots = linear
-    slots[slots == EMPTY] = DEAD
-    at = np.flatnonzero(slots != DEAD)[[10, -50]]
-    slots[at] = slots[at[::-1]]
-    with pytest.raises(gh.Corrupt, match="a key lies beyond the probe limit"):
-        t.check()
-
-
 def seconds_of_check(backend, n):
     """Processor time for a table at its capacity, the least of three."""
     with gh.Table(backend, key_dtype="u8", value_dtype=None, capacity=n, grow=False, device="cpu") as t:

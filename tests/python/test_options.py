@@ -139,3 +139,17 @@ def test_the_hash_of_the_source_takes_no_seed():
     assert (order(seed=1) == order(seed=1)).all()
     assert (order(seed=1) != order(seed=2)).any()
     assert (order(seed=1) != order(hash="blog", seed=1)).any()
+
+
+def test_options_that_only_reproduce_figures_say_so():
+    """Of others a user may expect something: space, speed, or another promise."""
+    marked = {
+        row.name: [o.name for o in row.options if o.help.startswith("For reproduction. ")] for row in gh.backends()
+    }
+    assert {name: options for name, options in marked.items() if options} == {
+        "hive": ["claim", "segment", "hashes"],
+        "linear_probe": ["hash", "indexing"],
+        "skiplist": ["p_chunk"],
+        "slab_hash": ["allocator", "hash", "tile"],
+        "stadium": ["inserts", "hybrid_from"],
+    }
