@@ -3,11 +3,12 @@
     python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
     python -m asv_bench.verbs --device cuda       2^24 keys
 
-Columns of 4-byte keys by distribution; group_reduce sums 8-byte integers, isin asks for an eighth of the keys, and
-join_indexer meets the column with as long a one in which every key is once. Every result is compared with numpy's. The
-ceiling is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is counted or added
-and a random read for one that is looked up, over the memory of a table of the distinct keys: a sort, which reads in
-order, and a cache of frequent keys can be above it. The first call does not count. Prints the table, and writes
+Columns of 4-byte keys by distribution; group_reduce sums 8-byte integers, or floats, or gives four aggregates by one
+call; isin asks for an eighth of the keys, and join_indexer meets the column with as long a one in which every key is
+once. Every result is compared with numpy's. The ceiling is the time of the accesses that a verb cannot do without, a
+compare-and-swap for a key that is counted or added and a random read for one that is looked up, over the memory of a
+table of the distinct keys: a sort, which reads in order, and a cache of frequent keys can be above it. The first call
+does not count. Prints the table, and writes
 <output>/<machine>/verbs-<device>.md and .json.
 """
 
@@ -32,6 +33,7 @@ from .harness.keys import random_keys
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 from .skew import rates, repeated, zipf
 
+FOUR = ("sum", "min", "max", "count")
 HEADER = ("verb", "keys", "n", "distinct", "who", "median", "min", "max", "ceiling", "share")
 Row = tuple[str, str, int, int, str, float, float, float, float, float]
 
@@ -49,6 +51,7 @@ class Columns:
 
     keys: Any
     values: Any
+    floats: Any  # the same
     among: Any  # an eighth of the distinct keys
     once: Any  # every distinct key, and others, in another order
 
@@ -80,6 +83,16 @@ def right_codes(found: Any, c: Columns) -> bool:
 def right_pairs(found: Any, c: Columns) -> bool:
     left, right = found
     return np.array_equal(left, np.arange(len(c.keys))) and np.array_equal(c.keys, c.once[right])
+
+
+def right_aggregates(found: Any, c: Columns) -> bool:
+    keys, (sums, low, high, many) = found
+    first, last = np.full(len(keys), len(c.keys)), np.zeros(len(keys), np.int64)
+    codes = np.searchsorted(keys[np.argsort(keys)], c.keys)
+    np.minimum.at(first, codes, c.values)
+    np.maximum.at(last, codes, c.values)
+    extremes = np.array_equal(low[np.argsort(keys)], first) and np.array_equal(high[np.argsort(keys)], last)
+    return extremes and same_groups(keys, sums, c.keys, c.values) and same_groups(keys, many, c.keys, 1)
 
 
 def frame(polars: Any, **columns: Any) -> Any:
@@ -143,6 +156,35 @@ VERBS = {
         1,
         0,
     ),
+    "group_reduce_floats": Verb(
+        {
+            "pandas.groupby": lambda pd, c: pd.Series(c.floats).groupby(c.keys, sort=False).sum(),
+            "polars.group_by": lambda pl, c: frame(pl, k=c.keys, v=c.floats).group_by("k").agg(pl.col("v").sum()),
+        },
+        lambda found, c: same_groups(found[0], found[1].astype(np.int64), c.keys, c.values),
+        1,
+        0,
+    ),
+    "group_reduce_four": Verb(
+        {
+            "pandas.groupby": lambda pd, c: (
+                pd.Series(c.values).groupby(c.keys, sort=False).agg(["sum", "min", "max", "count"])
+            ),
+            "polars.group_by": lambda pl, c: (
+                frame(pl, k=c.keys, v=c.values)
+                .group_by("k")
+                .agg(
+                    pl.col("v").sum(),
+                    pl.col("v").min().alias("low"),
+                    pl.col("v").max().alias("high"),
+                    pl.len().alias("many"),
+                )
+            ),
+        },
+        lambda found, c: right_aggregates(found, c),
+        1,
+        0,
+    ),
     "join_indexer": Verb(
         {
             "pandas.merge": lambda pd, c: pd.DataFrame({"k": c.keys, "i": c.values}).merge(
@@ -164,6 +206,8 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
     "factorize": lambda c, on: gh.factorize(c.keys, device=on),
     "isin": lambda c, on: gh.isin(c.keys, c.among, device=on),
     "group_reduce": lambda c, on: gh.group_reduce(c.keys, c.values, device=on),
+    "group_reduce_floats": lambda c, on: gh.group_reduce(c.keys, c.floats, device=on),
+    "group_reduce_four": lambda c, on: gh.group_reduce(c.keys, c.values, FOUR, device=on),
     "join_indexer": lambda c, on: gh.join_indexer(c.keys, c.once, device=on),
 }
 
@@ -174,7 +218,10 @@ def columns(xp: Any, name: str, n: int) -> Columns:
     distinct = xp.unique(keys)
     more = random_keys(xp, xp.arange(1 << 31, (1 << 31) + n - len(distinct), dtype=np.uint32), 4)
     once = xp.random.permutation(xp.concatenate([distinct, more]))
-    return Columns(keys, xp.arange(n, dtype=np.int64), xp.random.permutation(distinct)[: len(distinct) // 8 + 1], once)
+    values = xp.arange(n, dtype=np.int64)
+    return Columns(
+        keys, values, values.astype(np.float64), xp.random.permutation(distinct)[: len(distinct) // 8 + 1], once
+    )
 
 
 def libraries(on: Any) -> dict[str, Any]:
@@ -205,8 +252,6 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
         with gh.Table(key_dtype="u4", value_dtype="u4", capacity=m, device=on.name) as table:
             memory = table.nbytes
         for verb in args.verb or VERBS:
-            if verb == "join_indexer" and on.name != "cpu":
-                continue  # of columns on the host
             rule = VERBS[verb]
             least = sum(
                 share * np.median(ceilings.seconds(what, memory))

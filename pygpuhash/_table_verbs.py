@@ -7,13 +7,14 @@ Results are arrays of the column's library, one-dimensional but for codes and ma
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _tensors
+from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _device_joins, _tensors
 from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
 
@@ -25,8 +26,10 @@ __all__ = [
     "group_reduce",
     "isin",
     "join_indexer",
+    "join_on_device",
     "on_device",
     "on_host",
+    "reduce_by_all",
     "seen",
     "unique",
     "value_counts",
@@ -87,6 +90,9 @@ def factorize(column: KeyColumn, order: Order, table: dict[str, Any]) -> tuple[A
 
 def isin(column: KeyColumn, others: KeyColumn, table: dict[str, Any]) -> Any:
     """Which keys are among others; the table is on the GPU of either."""
+    mask = _isin(column, others, table)
+    if mask is not None:
+        return mask
     with _table(others if others.on_device else column, None, table) as t:
         t.insert(others.array, out=False)
         return t.contains(column.array)
@@ -102,6 +108,9 @@ def group_reduce(
     table: dict[str, Any],
 ) -> tuple[Any, Any]:
     """(distinct keys, what the values of each come to). given, stored: dtypes of the values and of the results."""
+    found = reduce_by_all(column, amounts, given, (op,), stored if op == "sum" else None, order, table)
+    if found is not None:
+        return found[0], found[1][0]
     if op == "mean" and column.on_device and not _device.converts(column.array):
         name = type(column.array).__name__
         raise TypeError(
@@ -141,6 +150,29 @@ def join_indexer(one: KeyColumn, other: KeyColumn, table: dict[str, Any]) -> tup
             codes = t.find(other.array, found=False)[0].astype(_INDEX, copy=False)
         at, found = t.find(one.array)
     return np.where(found, at, -1).astype(_INDEX, copy=False), codes
+
+
+def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, Any]) -> _device_joins.Pairs:
+    """(left rows, right rows) of two columns of CuPy or of PyTorch on one GPU."""
+    assert one.ordinal is not None
+    _refuse_capture(one.array, one.ordinal, given.get("stream"))
+    keeper = _device.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
+    _, stream = _device.usable_stream(keeper, one.ordinal)
+    library = sys.modules[_tensors.library_of(one.array) or ""]
+    xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
+    with _cuda.current(one.ordinal), _device.working_on(one.array, one.ordinal, stream):
+        codes, groups = None, other.size
+        with _table(other, _INDEX, given) as t:
+            fresh = t.insert(other.array, xp.arange(other.size))
+            if bool(fresh.all()):
+                at, found = t.find(one.array)
+        if not bool(fresh.all()):
+            codes, distinct = factorize(other, "any", given)
+            groups = len(distinct)
+            with _table(other, _INDEX, given) as t:
+                t.insert(distinct, xp.arange(groups), out=False)
+                at, found = t.find(one.array)
+        return _device_joins.pairs(xp, xp.where(found, at, -1), codes, groups, how == "left")
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------
@@ -241,7 +273,13 @@ def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any
 
 
 def _groups(
-    column: KeyColumn, order: str, given: dict[str, Any], *, counts: bool = False, codes: bool = False
+    column: KeyColumn,
+    order: str,
+    given: dict[str, Any],
+    *,
+    counts: bool = False,
+    codes: bool = False,
+    values: _device_groups.Values | None = None,
 ) -> _device_groups.Groups | None:
     """The groups of a column on a GPU; None where a table serves it."""
     library = None if column.ordinal is None else _tensors.library_of(column.array)
@@ -250,8 +288,62 @@ def _groups(
     _refuse_capture(column.array, column.ordinal, given.get("stream"))
     try:
         return _device_groups.group(
-            column.array, column.dtype, column.ordinal, given, order == "first", counts=counts, codes=codes
+            column.array,
+            column.dtype,
+            column.ordinal,
+            given,
+            order == "first",
+            counts=counts,
+            codes=codes,
+            values=values,
         )
+    except Unsupported:  # by a device with little shared memory
+        return None
+
+
+def reduce_by_all(
+    column: KeyColumn,
+    amounts: Any,
+    given: np.dtype[Any],
+    ops: tuple[str, ...],
+    sums: np.dtype[Any] | None,
+    order: str,
+    table: dict[str, Any],
+) -> tuple[Any, tuple[Any, ...]] | None:
+    """(distinct keys, the aggregates `ops`) of a column on a GPU, by one call; None where tables serve it.
+
+    sums: the dtype of sums, if they are among the aggregates.
+    """
+    if column.ordinal is None or not _arrays.on_device(amounts):
+        return None
+    if not _device_groups.serves_values(_tensors.library_of(column.array), amounts, given, sums):
+        return None
+    values = _device_groups.Values(amounts, given, tuple(op for op in ops if op != "count"))
+    found = _groups(column, order, table, counts="count" in ops, values=values)
+    if found is None:
+        return None
+    results = {**found.aggregates, "count": found.counts}
+    return column.give(found.distinct), tuple(results[op] for op in ops)
+
+
+def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
+    """The mask of a column on a GPU; None where a table serves it."""
+    if column.ordinal is None:
+        return None
+    library = _tensors.library_of(column.array)
+    if not _device_groups.serves_isin(library, column.dtype, others.size, column.ordinal, given):
+        return None
+    if others.ordinal not in (None, column.ordinal):
+        return None
+    among = others.array
+    if others.ordinal is None:
+        _refuse_capture(column.array, column.ordinal, given.get("stream"))
+        stream = given.get("stream")
+        stream = _device.stream_keeper(column.array, column.ordinal) if stream is None else stream
+        keeper, _ = _device.usable_stream(stream, column.ordinal)
+        among = _cuda.from_host(np.ascontiguousarray(among), column.ordinal, keeper)
+    try:
+        return _device_groups.isin(column.array, among, column.dtype, column.ordinal, given)
     except Unsupported:  # by a device with little shared memory
         return None
 

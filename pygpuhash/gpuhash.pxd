@@ -319,6 +319,30 @@ cdef extern from "gpuhash/columns.h" nogil:
         size_t scratch_bytes
         gpuhash_device device
         void *stream
+        const void *values
+        uint32_t value_bytes
+        uint32_t value_type
+        void *out_sums
+        double *out_means
+        void *out_low
+        void *out_high
 
     gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err)
+
+    ctypedef struct gpuhash_isin_request:
+        size_t struct_size
+        size_t n
+        const void *keys
+        size_t n_among
+        const void *among
+        uint32_t key_bytes
+        uint64_t seed
+        uint8_t *out
+        void *scratch
+        size_t scratch_bytes
+        gpuhash_device device
+        void *stream
+
+    gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err)
+    gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err)

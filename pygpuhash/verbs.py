@@ -279,10 +279,14 @@ def group_reduce(
 def group_reduce(
     keys: Rows, values: object, op: Reduction = ..., **arguments: Unpack[Reduced]
 ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+@overload
+def group_reduce(
+    keys: object, values: object, op: tuple[Reduction, ...] | list[Reduction], **arguments: Unpack[Reduced]
+) -> tuple[Any, tuple[Any, ...]]: ...
 def group_reduce(
     keys: Any,
     values: Any,
-    op: Reduction = "sum",
+    op: Reduction | tuple[Reduction, ...] | list[Reduction] = "sum",
     *,
     dtype: Any = None,
     order: Order = "any",
@@ -290,19 +294,23 @@ def group_reduce(
     floats: Floats = "numbers",
     **table: Any,
 ) -> tuple[Any, Any]:
-    """(distinct keys, what the values of each come to): a group-by with one aggregate.
+    """(distinct keys, what the values of each come to): a group-by.
 
     values : one for each key, on the same device, or a number for all of them.
-    op : "sum", "min", "max", "mean" or "count".
+    op : "sum", "min", "max", "mean" or "count"; or a tuple of several, whose results are a tuple, too. Of numbers of 4
+        and 8 bytes on a GPU they come out of one pass.
     dtype : of sums; None for int64, uint64 of unsigned values, float64 of floats. Sums wrap and overflow as numpy's do.
         Means are float64, counts int64; "min" and "max" have the dtype of the values.
     order : as for `unique`.
 
     "min" and "max" leave out NaNs and NaTs, unless a group has nothing else; sums leave out NaTs; sums and means with a
-    NaN are NaN. Floats are added in no fixed order.
+    NaN are NaN. Floats are added in no fixed order, so that sums and means of them differ in the last bits from call to
+    call.
     """
     if table:
         _refuse_unknown(group_reduce, table)
+    if isinstance(op, (tuple, list)):
+        return _reduce_by_all(keys, values, tuple(op), dtype, order, nulls, floats, table)
     if op not in _REDUCTIONS:
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
@@ -344,6 +352,36 @@ def group_reduce(
     return column.give(distinct), _numbers_of(column, results, op)
 
 
+def _reduce_by_all(
+    keys: Any, values: Any, ops: tuple[Any, ...], dtype: Any, order: Order, nulls: Nulls, floats: Floats, table: Any
+) -> tuple[Any, tuple[Any, ...]]:
+    """(distinct keys, a tuple of aggregates of their values)."""
+    for i, op in enumerate(ops):
+        if op not in _REDUCTIONS:
+            raise InvalidArgument(f"op[{i}]={op!r} is none of {', '.join(_REDUCTIONS)}")
+    if not ops:
+        raise InvalidArgument("op=() asks for nothing: name one aggregate or more, or use unique")
+    if dtype is not None and "sum" not in ops:
+        raise InvalidArgument(f"dtype={dtype!r} is for 'sum', which op={ops!r} does not have: leave it out")
+    _check(table, nulls, floats, order)
+    if _arrays.on_device(keys):
+        there = _on_device(keys, "keys", floats)
+        amounts, given = _values(values, there.shape, True)
+        stored = {op: _INDEX if op == "count" else _stored(given, op, dtype if op == "sum" else None) for op in ops}
+        for op in ops:
+            _refuse_cut(keys, stored[op], _narrower(given, op))
+        found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
+        if found is not None:
+            return found
+    distinct, results = None, []
+    for op in ops:  # in the order of first appearance, which is the same in each call
+        distinct, result = group_reduce(
+            keys, values, op, dtype=dtype if op == "sum" else None, order="first", nulls=nulls, floats=floats, **table
+        )
+        results.append(result)
+    return distinct, tuple(results)
+
+
 @overload
 def join_indexer(
     left: NDArray[Any], right: object, how: Literal["inner", "left"] = ..., **arguments: Unpack[Plain]
@@ -376,19 +414,18 @@ def join_indexer(
     """(indices into left, indices into right) of all pairs of equal keys: int64, by the first, then by the second.
 
     With how="left" an element of `left` that has no partner is there once, with -1 for the other index. The table holds
-    the right column: pass the smaller one there. Columns on the host; on a GPU, `Table.find`, or `Table.find_all` where
-    keys of the right column repeat, give the same.
+    the right column: pass the smaller one there. Both columns are on the host, or both are on one GPU and arrays of
+    CuPy or of PyTorch.
 
-    Raises Unsupported for arrays of a device, ValueError for columns that are not one-dimensional.
+    Raises ValueError for columns that are not one-dimensional, Unsupported for arrays of other libraries on a GPU.
     """
     if table:
         _refuse_unknown(join_indexer, table)
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
     _check(table, nulls, floats)
-    for given, what in ((left, "left"), (right, "right")):
-        if _arrays.on_device(given):
-            raise Unsupported(f"{what} is on a GPU: pass host columns, or use Table.find and Table.find_all there")
+    if _arrays.on_device(left) or _arrays.on_device(right):
+        return _join_on_device(left, right, how, floats, table)
     _refuse_cut(left, _INDEX)
     numbers = _number_verbs.join(left, right, table)
     if numbers is not None:
@@ -575,6 +612,30 @@ def _alike_on_device(keys: Any, among: Any, floats: str) -> tuple[_table_verbs.K
         return one, _table_verbs.as_others(among, one.dtype, "among")
     other = _on_device(among, "among", floats)
     return _table_verbs.as_others(keys, other.dtype, "keys"), other
+
+
+def _join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str, Any]) -> tuple[Any, Any]:
+    columns = []
+    for given, what in ((left, "left"), (right, "right")):
+        if not _arrays.on_device(given):
+            there = "right" if what == "left" else "left"
+            raise TypeError(f"{what} is on the host and {there} on a GPU: copy one of them to where the other one is")
+        if _tensors.library_of(given) not in ("cupy", "torch"):
+            raise Unsupported(
+                f"{what} is a {type(given).__name__} on a GPU, which cannot be asked for pairs of rows: pass CuPy's or "
+                f"PyTorch's, or use Table.find and Table.find_all"
+            )
+        columns.append(_on_device(given, what, floats))
+        if len(columns[-1].shape) != 1:
+            raise ValueError(f"{what} has shape {columns[-1].shape}: pass a one-dimensional column")
+    one, other = columns
+    if _tensors.library_of(left) != _tensors.library_of(right):
+        raise TypeError(f"left is a {type(left).__name__}, right a {type(right).__name__}: pass two of one library")
+    if one.dtype != other.dtype:
+        raise TypeError(f"left has dtype {one.dtype}, right {other.dtype}: convert one of them")
+    if one.ordinal != other.ordinal:
+        raise TypeError(f"left is on cuda:{one.ordinal}, right on cuda:{other.ordinal}: copy one of them")
+    return _table_verbs.join_on_device(one, other, how, table)
 
 
 # ---- aggregates ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 `handle`            one table: made, asked, called on addresses, destroyed
 `table`             batches of a table
 `slab`              SlabAlloc
-`groups`            groups of a column on a CUDA device
+`groups`            verbs on a column on a CUDA device
 ==================  ====================================================================================
 
 A module uses those above it in this list. The modules above `_core` hand in what these call back:
@@ -21,7 +21,7 @@ A module uses those above it in this list. The modules above `_core` hand in wha
 
 from pygpuhash._core.device_arrays import own_arrays, stream_handle
 from pygpuhash._core.dlpack import dlpack_read, dlpack_write
-from pygpuhash._core.groups import group, group_scratch
+from pygpuhash._core.groups import group, group_scratch, isin, isin_scratch
 from pygpuhash._core.handle import stats_raw
 from pygpuhash._core.host_arrays import check_ops, refuse_overlaps
 from pygpuhash._core.library import (
@@ -96,6 +96,8 @@ __all__ = [
     "forks",
     "group",
     "group_scratch",
+    "isin",
+    "isin_scratch",
     "keep",
     "measure_ceiling",
     "own_arrays",

@@ -70,7 +70,19 @@ def refuse_overlaps(inputs: tuple[Any, Any, Any], outputs: tuple[Any, Any]) -> N
 def measure_ceiling(
     kind: int, ordinal: int, what: str, table_bytes: int, n: int, repeats: int, threads: int
 ) -> NDArray[np.float64]: ...
-def group_scratch(n: int, key_bytes: int, first: bool, counts: bool, codes: bool) -> int: ...
+def group_scratch(
+    n: int,
+    key_bytes: int,
+    first: bool,
+    counts: bool,
+    codes: bool,
+    value_bytes: int = 0,
+    value_type: int = 0,
+    sums: bool = False,
+    means: bool = False,
+    low: bool = False,
+    high: bool = False,
+) -> int: ...
 def group(
     ordinal: int,
     n: int,
@@ -82,6 +94,27 @@ def group(
     counts: int,
     codes: int,
     size: int,
+    scratch: int,
+    nbytes: int,
+    stream: int,
+    values: int = 0,
+    value_bytes: int = 0,
+    value_type: int = 0,
+    sums: int = 0,
+    means: int = 0,
+    low: int = 0,
+    high: int = 0,
+) -> None: ...
+def isin_scratch(others: int, key_bytes: int) -> int: ...
+def isin(
+    ordinal: int,
+    n: int,
+    keys: int,
+    others: int,
+    among: int,
+    key_bytes: int,
+    seed: int,
+    out: int,
     scratch: int,
     nbytes: int,
     stream: int,

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""Groups of a column on a CUDA device, on addresses: distinct keys, counts and codes."""
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+"""Verbs on a column on a CUDA device, on addresses: groups with counts, codes and aggregates, and isin."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from pygpuhash.gpuhash cimport *
@@ -17,25 +17,41 @@ cdef void fill(gpuhash_group_request *r, size_t n, uint32_t key_bytes, bint firs
     r.out_codes = <int64_t *>codes
 
 
-def group_scratch(size_t n, uint32_t key_bytes, bint first, bint counts, bint codes):
+cdef void fill_values(gpuhash_group_request *r, uint32_t value_bytes, uint32_t value_type, uintptr_t sums,
+                      uintptr_t means, uintptr_t low, uintptr_t high):
+    r.value_bytes = value_bytes
+    r.value_type = value_type
+    r.out_sums = <void *>sums
+    r.out_means = <double *>means
+    r.out_low = <void *>low
+    r.out_high = <void *>high
+
+
+def group_scratch(size_t n, uint32_t key_bytes, bint first, bint counts, bint codes, uint32_t value_bytes=0,
+                  uint32_t value_type=0, bint sums=False, bint means=False, bint low=False, bint high=False):
     """Bytes of temporaries that `group` takes for so many rows."""
     cdef gpuhash_group_request r
     cdef gpuhash_error err
     cdef size_t nbytes
     fill(&r, n, key_bytes, first, counts, codes)  # 1 is an address as good as any: nothing is read or written there
+    fill_values(&r, value_bytes, value_type, sums, means, low, high)
     start_error(&err)
     check(gpuhash_group_scratch(&r, &nbytes, &err), &err)
     return nbytes
 
 
 def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint first, uint64_t seed, uintptr_t distinct,
-          uintptr_t counts, uintptr_t codes, uintptr_t size, uintptr_t scratch, size_t nbytes, uintptr_t stream):
+          uintptr_t counts, uintptr_t codes, uintptr_t size, uintptr_t scratch, size_t nbytes, uintptr_t stream,
+          uintptr_t values=0, uint32_t value_bytes=0, uint32_t value_type=0, uintptr_t sums=0, uintptr_t means=0,
+          uintptr_t low=0, uintptr_t high=0):
     """Queue everything on the stream; how many groups there are is at the address `size` then."""
     cdef gpuhash_group_request r
     cdef gpuhash_error err
     cdef gpuhash_status status
     fill(&r, n, key_bytes, first, counts, codes)
+    fill_values(&r, value_bytes, value_type, sums, means, low, high)
     r.keys = <void *>keys
+    r.values = <void *>values
     r.seed = seed
     r.out_keys = <void *>distinct
     r.groups = <uint64_t *>size
@@ -47,4 +63,44 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
     start_error(&err)
     with nogil:
         status = gpuhash_group(&r, &err)
+    check(status, &err)
+
+
+def isin_scratch(size_t others, uint32_t key_bytes):
+    """Bytes of temporaries that `isin` takes for so many others."""
+    cdef gpuhash_isin_request r
+    cdef gpuhash_error err
+    cdef size_t nbytes
+    memset(&r, 0, sizeof(r))
+    r.struct_size = sizeof(r)
+    r.n_among = others
+    r.key_bytes = key_bytes
+    start_error(&err)
+    check(gpuhash_isin_scratch(&r, &nbytes, &err), &err)
+    return nbytes
+
+
+def isin(int32_t ordinal, size_t n, uintptr_t keys, size_t others, uintptr_t among, uint32_t key_bytes, uint64_t seed,
+         uintptr_t out, uintptr_t scratch, size_t nbytes, uintptr_t stream):
+    """Queue everything on the stream: a byte of 0 or 1 for each key."""
+    cdef gpuhash_isin_request r
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    memset(&r, 0, sizeof(r))
+    r.struct_size = sizeof(r)
+    r.n = n
+    r.keys = <void *>keys
+    r.n_among = others
+    r.among = <void *>among
+    r.key_bytes = key_bytes
+    r.seed = seed
+    r.out = <uint8_t *>out
+    r.scratch = <void *>scratch
+    r.scratch_bytes = nbytes
+    r.device.kind = GPUHASH_CUDA
+    r.device.ordinal = ordinal
+    r.stream = <void *>stream
+    start_error(&err)
+    with nogil:
+        status = gpuhash_isin(&r, &err)
     check(status, &err)

@@ -136,6 +136,77 @@ def test_keys_chosen_against_the_hash(put: Callable[[np.ndarray[Any, Any]], Any]
         assert np.array_equal(distinct, host[np.sort(first)])
 
 
+KINDS = ["float32", "float64", "int32", "int64", "uint32"]
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize(
+    ("dtype", "given"), [*(("int32", kind) for kind in KINDS), ("int64", "float32"), ("int64", "int64")]
+)
+@pytest.mark.parametrize("n", [1, 2049, 300_007])
+def test_aggregates(put: Callable[[np.ndarray[Any, Any]], Any], n: int, dtype: str, given: str, order: Any) -> None:
+    """All five by one call, of columns of every shape."""
+    rng = np.random.default_rng(n)
+    values = rng.integers(-1000, 1000, n).astype(given)
+    if given[0] == "f":
+        values[rng.integers(0, n, n // 20)] = np.nan
+    wide = values.astype(f"{values.dtype.kind}8")
+    for name, host in columns(n, dtype).items():
+        distinct, first, inverse, counts = np.unique(host, return_index=True, return_inverse=True, return_counts=True)
+        sums = np.zeros(len(distinct), wide.dtype)
+        np.add.at(sums, inverse, wide)
+        means = np.bincount(inverse, values.astype("f8"), len(distinct)) / counts
+        missing = np.nan if given[0] == "f" else 0
+        low, high = np.full(len(distinct), missing, given), np.full(len(distinct), missing, given)
+        low[inverse] = high[inverse] = values
+        order_of = np.argsort(np.isnan(values) if given[0] == "f" else np.zeros(n), kind="stable")[::-1]
+        low[inverse[order_of]] = high[inverse[order_of]] = values[order_of]  # a number where there is one
+        np.fmin.at(low, inverse, values)
+        np.fmax.at(high, inverse, values)
+        found, results = gh.group_reduce(put(host), put(values), ("sum", "mean", "min", "max", "count"), order=order)
+        keys, results = get(found), [get(result) for result in results]
+        at = np.argsort(keys)
+        assert np.array_equal(keys[at], distinct), name
+        if order == "first":
+            assert np.array_equal(keys, host[np.sort(first)]), name
+        for result, wanted in zip(results, (sums, means, low, high, counts), strict=True):
+            assert result.dtype == wanted.dtype, name
+            assert np.allclose(result[at], wanted, rtol=1e-12, equal_nan=True), name
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("others", [1, 1024, 2048, 2049, 300_000])
+def test_isin_of_many_sizes(put: Callable[[np.ndarray[Any, Any]], Any], others: int, dtype: str) -> None:
+    rng = np.random.default_rng(others)
+    among = rng.integers(0, 4 * others, others).astype(dtype)
+    among[0] = -1
+    keys = rng.integers(-1, 4 * others, 100_003).astype(dtype)
+    for part in (slice(None), slice(1, None), slice(0, 0)):
+        assert np.array_equal(get(gh.isin(put(keys)[part], put(among))), np.isin(keys[part], among))
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_joins(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any) -> None:
+    """As on the host: with rows that repeat or do not, empty sides, and many partners for one key."""
+    rng = np.random.default_rng(6)
+    left = rng.integers(0, 60_000, 50_000).astype(dtype)
+    heavy = np.where(np.arange(3000) % 2, 7, rng.integers(0, 60_000, 3000)).astype(dtype)
+    rights = {
+        "unique": rng.permutation(60_000)[:40_000].astype(dtype),
+        "four of each": rng.permutation(np.repeat(np.arange(10_000), 4)).astype(dtype),
+        "empty": left[:0],
+        "one": left[:1],
+        "heavy": heavy,
+    }
+    cases = [(left, right) for right in rights.values()] + [(left[:0], left), (heavy, heavy)]
+    for one, other in cases:
+        found = gh.join_indexer(put(one), put(other), how)
+        for result, wanted in zip(found, gh.join_indexer(one, other, how), strict=True):
+            assert type(result) is type(put(one))
+            assert np.array_equal(get(result), wanted), (len(one), len(other))
+
+
 def test_of_no_rows(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
     keys = put(np.empty(0, np.int64))
     assert get(gh.unique(keys)).shape == (0,)

@@ -1,7 +1,7 @@
-"""Groups of columns on a GPU without a table: the rule, the temporaries, and the verbs over a library that is not here.
+"""Verbs on columns on a GPU without a table: the rule, the temporaries, and the verbs over a library that is not here.
 
-`group` below stands for the kernels: it does what they do, in memory of the host. The kernels themselves are tried on a
-card (tests/gpu/test_verbs.py).
+`group` and `isin` below stand for the kernels: they do what those do, in memory of the host. The kernels themselves are
+tried on warps that the CPU plays (tests/warp/test_columns.py) and on a card (tests/gpu/test_verbs.py).
 """
 
 from __future__ import annotations
@@ -58,6 +58,38 @@ def test_rule(
     assert not _device_groups.serves(library, np.dtype(dtype), rows, ordinal, table)
 
 
+@pytest.mark.parametrize(
+    ("values", "dtype", "sums", "wanted"),
+    [
+        ("cupy", "float32", "float64", True),
+        ("cupy", "int32", "int64", True),
+        ("cupy", "uint32", "uint64", True),
+        ("cupy", "uint64", None, True),
+        ("cupy", "int64", "int32", False),  # which a table adds up
+        ("cupy", "int32", "float64", False),
+        ("cupy", "int16", "int64", False),
+        ("cupy", "bool", None, False),
+        ("torch", "float32", "float64", False),
+        (None, "float32", "float64", False),
+    ],
+)
+def test_rule_for_values(
+    monkeypatch: pytest.MonkeyPatch, values: str | None, dtype: str, sums: str | None, wanted: bool
+) -> None:
+    monkeypatch.setattr(_device_groups._tensors, "library_of", lambda given: given)
+    stored = None if sums is None else np.dtype(sums)
+    assert _device_groups.serves_values("cupy", values, np.dtype(dtype), stored) is wanted
+
+
+def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_device_groups, "KERNELS", True)
+    for dtype, most in (("int32", 2**22), ("float64", 2**21)):
+        for others, wanted in ((0, True), (most, True), (most + 1, False)):
+            assert _device_groups.serves_isin("torch", np.dtype(dtype), others, 0, {}) is wanted
+    assert not _device_groups.serves_isin("torch", np.dtype("int16"), 10, 0, {})
+    assert not _device_groups.serves_isin("torch", np.dtype("int32"), 10, 0, {"backend": "hive"})
+
+
 # ---- the C ABI -------------------------------------------------------------------------------------------------------
 
 
@@ -72,6 +104,67 @@ def test_temporaries_are_bounded(key_bytes: int, rows: int) -> None:
                 numbers = 8 if first or codes else 0
                 assert key_bytes * rows <= nbytes <= (2 * key_bytes + numbers) * rows * 1.05 + 6_000_000
                 assert nbytes % 256 == 0
+
+
+@pytest.mark.parametrize("rows", [1, 10**6, 2**24, 2**31])
+def test_temporaries_with_values_are_bounded(rows: int) -> None:
+    """Keys and values twice, and in the order of first appearance all results once more."""
+    for key_bytes, value_bytes in ((4, 4), (4, 8), (8, 4), (8, 8)):
+        for results in range(16):
+            wanted = [bool(results >> i & 1) for i in range(4)]
+            nbytes = _core.group_scratch(rows, key_bytes, False, True, False, value_bytes, 2, *wanted)
+            assert (key_bytes + value_bytes) * rows <= nbytes <= 2 * (key_bytes + value_bytes) * rows * 1.05 + 6_000_000
+            listed = _core.group_scratch(rows, key_bytes, True, True, False, value_bytes, 2, *wanted)
+            sizes = (8, 8, value_bytes, value_bytes)
+            each = 2 * key_bytes + 8 + sum(n for n, asked in zip(sizes, wanted, strict=True) if asked)
+            assert listed <= each * rows * 1.05 + 6_000_000
+
+
+def test_refusals_of_values() -> None:
+    def scratch(codes: bool = False, value_bytes: int = 8, value_type: int = 2, sums: bool = True) -> int:
+        return _core.group_scratch(10, 4, False, False, codes, value_bytes, value_type, sums)
+
+    assert scratch() > 0
+    with pytest.raises(gh.InvalidArgument, match=r"value_bytes is 0, and aggregates take values: set it to 4 or 8"):
+        scratch(value_bytes=0)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]value_bytes is 2; values have 4 or 8 bytes"):
+        scratch(value_bytes=2)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]value_type is 3; it is GPUHASH_UINT, _INT or _FLOAT"):
+        scratch(value_type=3)
+    with pytest.raises(gh.Unsupported, match=r"values and out_codes: ask for the codes in a call of their own"):
+        scratch(codes=True)
+    for values, said in ((0, r"request[.]values is NULL"), (4100, "values are aligned to 8 bytes")):
+        with pytest.raises(gh.InvalidArgument, match=said):
+            _core.group(0, 10, 4096, 4, False, 1, 4096, 0, 0, 4096, 4096, 1 << 20, 0, values, 8, 2, 4096)
+
+
+def test_refusals_of_isin() -> None:
+    assert [_core.isin_scratch(n, 4) for n in (0, 2048, 2049)] == [0, 0, 256 + 4 * 16384]
+    assert _core.isin_scratch(2**29, 8) == 256 + 8 * 2**31
+    with pytest.raises(gh.Unsupported, match=r"n_among is 536870913; one call takes at most 2\^29 others: use a table"):
+        _core.isin_scratch(2**29 + 1, 4)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
+        _core.isin_scratch(1, 2)
+
+    def isin(**changed: int) -> None:
+        given = {"keys": 4096, "others": 5000, "among": 4096, "out": 4096, "scratch": 4096, "nbytes": 1 << 20} | changed
+        _core.isin(
+            0, 10, given["keys"], given["others"], given["among"], 4, 1, given["out"], given["scratch"],
+            given["nbytes"], 0,
+        )  # fmt: skip
+
+    for name in ("keys", "among", "out"):
+        with pytest.raises(gh.InvalidArgument, match="keys, among or out is NULL"):
+            isin(**{name: 0})
+    for name in ("keys", "among"):
+        with pytest.raises(gh.InvalidArgument, match="keys are aligned to 4 bytes"):
+            isin(**{name: 4098})
+    with pytest.raises(gh.InvalidArgument, match=r"scratch_bytes is 16, and the call takes 131328: ask gpuhash_isin"):
+        isin(nbytes=16)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]scratch is NULL"):
+        isin(scratch=0)
+    with pytest.raises(gh.InvalidArgument, match="scratch is 0x1010, which is not aligned to 256 bytes"):
+        isin(scratch=4112)
 
 
 def test_refusals() -> None:
@@ -116,25 +209,41 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         def group(
             ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
-            codes: int, size: int, scratch: int, nbytes: int, stream: int,
+            codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
+            value_type: int, *aggregates: int,
         ) -> None:  # fmt: skip
             calls.append((n, key_bytes, first, seed, stream))
-            assert nbytes == _core.group_scratch(n, key_bytes, first, counts != 0, codes != 0)
+            asked = [place != 0 for place in aggregates]
+            assert nbytes == _core.group_scratch(
+                n, key_bytes, first, counts != 0, codes != 0, value_bytes, value_type, *asked
+            )
             cuda.bring(stream)
-            find(n, keys, key_bytes, first, distinct, counts, codes, size)
+            groups = find(n, keys, key_bytes, first, distinct, counts, codes, size)
+            if values:
+                reduce(np.frombuffer(groups, np.int64), at(values, n, value_bytes, "uif"[value_type]), aggregates)
+
+        def isin(
+            ordinal: int, n: int, keys: int, others: int, among: int, key_bytes: int, seed: int, out: int,
+            scratch: int, nbytes: int, stream: int,
+        ) -> None:  # fmt: skip
+            calls.append((n, others, key_bytes, seed, stream))
+            assert nbytes == _core.isin_scratch(others, key_bytes)
+            cuda.bring(stream)
+            at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
 
         monkeypatch.setattr(_core, "group", group)
+        monkeypatch.setattr(_core, "isin", isin)
         monkeypatch.setattr(_device_groups, "KERNELS", True)
         monkeypatch.setattr(_table_verbs, "Table", None)
         yield fake_libraries.cupy(monkeypatch).asarray, calls
 
 
-def at(address: int, n: int, nbytes: int) -> Array:
-    return np.frombuffer((ctypes.c_char * (n * nbytes)).from_address(address), f"i{nbytes}")
+def at(address: int, n: int, nbytes: int, kind: str = "i") -> Array:
+    return np.frombuffer((ctypes.c_char * (n * nbytes)).from_address(address), f"{kind}{nbytes}")
 
 
-def find(n: int, keys: int, key_bytes: int, first: bool, distinct: int, counts: int, codes: int, size: int) -> None:
-    """What the kernels do: by appearance, or from the largest one down where any order will do."""
+def find(n: int, keys: int, key_bytes: int, first: bool, distinct: int, counts: int, codes: int, size: int) -> bytes:
+    """What the kernels do: by appearance, or from the largest one down where any order will do. Returns the codes."""
     found, where, inverse, many = np.unique(
         at(keys, n, key_bytes), return_index=True, return_inverse=True, return_counts=True
     )
@@ -145,6 +254,20 @@ def find(n: int, keys: int, key_bytes: int, first: bool, distinct: int, counts: 
     if codes:
         at(codes, n, 8)[:] = np.argsort(order)[inverse]
     at(size, 1, 8)[:] = len(found)
+    return np.argsort(order)[inverse].astype(np.int64).tobytes()
+
+
+def reduce(codes: Array, values: Array, aggregates: tuple[int, ...]) -> None:
+    """The aggregates of each group: sums, means, the smallest and the largest value."""
+    groups, wide = int(codes.max()) + 1, np.dtype(f"{values.dtype.kind}8")
+    sums, low, high = np.zeros(groups, wide), np.full(groups, values.max()), np.full(groups, values.min())
+    np.add.at(sums, codes, values.astype(wide))
+    np.minimum.at(low, codes, values)
+    np.maximum.at(high, codes, values)
+    results = (sums, sums / np.bincount(codes), low, high)
+    for place, result in zip(aggregates, results, strict=True):
+        if place:
+            at(place, groups, result.itemsize, result.dtype.kind)[:] = result
 
 
 def host(array: Any) -> Array:
@@ -214,3 +337,69 @@ def test_a_table_serves_what_is_left(put: Any) -> None:
         with pytest.raises(TypeError, match="NoneType"):  # which stands for Table here
             gh.unique(array(np.arange(10, dtype="int32")), **arguments)
     assert calls == []
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize("given", ["float32", "int32", "uint64"])
+def test_aggregates(put: Any, given: str, order: Any) -> None:
+    """Each alone, and all of them by one call."""
+    array, calls = put
+    rng = np.random.default_rng(3)
+    host_keys, host_values = rng.integers(0, 50, (20, 50)), rng.integers(0, 1000, (20, 50)).astype(given)
+    keys, values = array(host_keys), array(host_values)
+    ops = ("max", "count", "sum", "mean", "min")
+    alone = {op: gh.group_reduce(keys, values, op, order=order) for op in ops}
+    distinct, together = gh.group_reduce(keys, values, ops, order=order)
+    assert len(calls) == 6
+    assert isinstance(together, tuple)
+    wide = np.dtype(f"{np.dtype(given).kind}8")
+    dtypes = {"max": given, "count": "int64", "sum": wide, "mean": "float64", "min": given}
+    for op, result in zip(ops, together, strict=True):
+        assert type(result) is type(keys)
+        assert np.array_equal(host(distinct), host(alone[op][0]))
+        assert np.array_equal(host(result), host(alone[op][1]))
+        assert host(result).dtype == dtypes[op]
+        of = {"max": np.max, "count": np.size, "sum": np.sum, "mean": np.mean, "min": np.min}[op]
+        wanted = [of(host_values[host_keys == key].astype(wide)) for key in host(distinct)]
+        assert np.allclose(host(result).astype(float), wanted)
+
+
+def test_aggregates_of_no_rows(put: Any) -> None:
+    array, calls = put
+    distinct, (sums, low) = gh.group_reduce(array(np.empty(0, "i4")), array(np.empty(0, "f4")), ("sum", "min"))
+    assert [host(found).shape for found in (distinct, sums, low)] == [(0,)] * 3
+    assert (host(sums).dtype, host(low).dtype) == (np.float64, np.float32)
+    assert calls == []
+
+
+def test_several_aggregates_are_checked(put: Any) -> None:
+    array, _ = put
+    keys, values = array(np.arange(4)), array(np.arange(4))
+    with pytest.raises(gh.InvalidArgument, match=r"op\[1\]='median' is none of sum, min, max, count, mean"):
+        gh.group_reduce(keys, values, ("sum", "median"))  # type: ignore[call-overload]
+    with pytest.raises(gh.InvalidArgument, match=r"op=\(\) asks for nothing: name one aggregate or more"):
+        gh.group_reduce(keys, values, ())
+    with pytest.raises(gh.InvalidArgument, match=r"dtype='f8' is for 'sum', which op=\('min', 'max'\) does not have"):
+        gh.group_reduce(keys, values, ("min", "max"), dtype="f8")
+    with pytest.raises(ValueError, match=r"values have shape \(3,\), keys \(4,\)"):
+        gh.group_reduce(keys, array(np.arange(3)), ("min", "max"))
+
+
+def test_several_aggregates_of_host_columns() -> None:
+    keys, values = ["b", "a", "b"], [1.5, 2.0, 3.0]
+    distinct, (sums, low, many) = gh.group_reduce(keys, values, ["sum", "min", "count"])
+    assert (list(distinct), list(sums), list(low), list(many)) == (["b", "a"], [4.5, 2.0], [1.5, 2.0], [2, 1])
+    distinct, (sums,) = gh.group_reduce(np.arange(40_000) % 3, np.ones(40_000, "i4"), ("sum",), dtype="i4")
+    assert sums.dtype == np.int32
+    assert sums.tolist() == [13334, 13333, 13333]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+def test_isin(put: Any, dtype: str) -> None:
+    array, calls = put
+    keys, few = np.arange(60, dtype=dtype).reshape(6, 10), np.arange(0, 60, 7, dtype=dtype)
+    for others in (few, array(few), few.copy() if few.dtype.kind == "f" else few.tolist()):
+        mask = gh.isin(array(keys), others, seed=3)
+        assert (host(mask).dtype, host(mask).shape) == (np.bool_, (6, 10))
+        assert np.array_equal(host(mask), keys % 7 == 0)
+    assert [call[:4] for call in calls] == [(60, 9, keys.itemsize, 3)] * 3

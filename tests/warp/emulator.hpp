@@ -30,10 +30,11 @@ inline const int mutant = getenv("GPUHASH_WARP_MUTANT") ? atoi(getenv("GPUHASH_W
 struct dim {
   unsigned x;
 };
-enum class meeting { none, shuffle, shuffle_up, ballot, any, add, warp, block };
+enum class meeting { none, shuffle, shuffle_up, match, ballot, any, add, warp, block };
 inline const char* name_of(meeting m) {
-  constexpr const char* names[] = {"nothing",    "__shfl_sync",       "__shfl_up_sync", "__ballot_sync",
-                                   "__any_sync", "__reduce_add_sync", "__syncwarp",     "__syncthreads"};
+  constexpr const char* names[] = {"nothing",           "__shfl_sync",   "__shfl_up_sync",
+                                   "__match_any_sync",  "__ballot_sync", "__any_sync",
+                                   "__reduce_add_sync", "__syncwarp",    "__syncthreads"};
   return names[int(m)];
 }
 
@@ -60,6 +61,7 @@ class machine {
 
   void run(unsigned blocks, unsigned threads, const std::function<void()>& kernel) {
     kernel_ = &kernel;
+    grid = {blocks};
     per_block_ = threads;
     state_ = seed * 0x9e3779b97f4a7c15u + 1;
     sticky_ = next() % 2 ? 0 : 15;  // every other launch lets a warp run ahead of the others
@@ -167,6 +169,7 @@ class machine {
   }
 
   thread* now = nullptr;
+  dim grid{};  // of the launch that runs
 
  private:
   uint64_t next() {  // splitmix64
@@ -237,6 +240,7 @@ class machine {
       switch (what) {
         case meeting::shuffle: t.answer = threads_[first + i / t.width * t.width + t.from % t.width]->given; break;
         case meeting::shuffle_up: t.answer = i < t.from ? t.given : threads_[first + i - t.from]->given; break;
+        case meeting::match: t.answer = alike(mask, first, t.given); break;
         case meeting::ballot: t.answer = ballot; break;
         case meeting::any: t.answer = ballot != 0; break;
         case meeting::add: t.answer = sum; break;
@@ -244,6 +248,12 @@ class machine {
         default: break;
       }
     }
+  }
+  // The lanes that have given the same.
+  unsigned alike(unsigned mask, unsigned first, uint64_t given) const {
+    unsigned lanes = 0;
+    for (unsigned i = 0; i < 32; ++i) lanes |= unsigned((mask >> i & 1) && threads_[first + i]->given == given) << i;
+    return lanes;
   }
   [[noreturn]] void fail(const thread& other, const char* why, meeting what, const char* file, int line) {
     fprintf(stderr, "emulated warp: %s: thread %u of block %u at %s (%s:%d), thread %u at %s (%s:%d); seed %llu\n", why,
@@ -296,6 +306,7 @@ class machine {
 
 #define threadIdx (emulated::machine::the().now->index)
 #define blockIdx (emulated::machine::the().now->block)
+#define gridDim (emulated::machine::the().grid)
 
 // ---- what CUDA C++ has and kernels of this repository use -----------------------------------------------------------
 
@@ -317,11 +328,19 @@ inline uint64_t meet(meeting what, unsigned mask, uint64_t given, unsigned from,
 template <class T>
 T __shfl_sync(unsigned mask, T v, int lane, int width = 32, GH_HERE) {
   static_assert(sizeof(T) <= 8);
-  return T(emulated::meet(emulated::meeting::shuffle, mask, uint64_t(v), unsigned(lane), unsigned(width), file, line));
+  uint64_t bits = 0;
+  memcpy(&bits, &v, sizeof(T));
+  bits = emulated::meet(emulated::meeting::shuffle, mask, bits, unsigned(lane), unsigned(width), file, line);
+  memcpy(&v, &bits, sizeof(T));
+  return v;
 }
 template <class T>
 T __shfl_up_sync(unsigned mask, T v, unsigned delta, GH_HERE) {
   return T(emulated::meet(emulated::meeting::shuffle_up, mask, uint64_t(v), delta, 32, file, line));
+}
+template <class T>
+unsigned __match_any_sync(unsigned mask, T v, GH_HERE) {
+  return unsigned(emulated::meet(emulated::meeting::match, mask, uint64_t(v), 0, 32, file, line));
 }
 inline unsigned __ballot_sync(unsigned mask, int b, GH_HERE) {
   return unsigned(emulated::meet(emulated::meeting::ballot, mask, b != 0, 0, 32, file, line));
@@ -359,6 +378,13 @@ T atomicAnd(T* p, T v) {
   return before;
 }
 template <class T>
+T atomicOr(T* p, T v) {
+  emulated::machine::the().pause();
+  const T before = *p;
+  *p = before | v;
+  return before;
+}
+template <class T>
 T atomicMin(T* p, T v) {
   emulated::machine::the().pause();
   const T before = *p;
@@ -378,4 +404,12 @@ T atomicCAS(T* p, T expected, T desired) {
   const T before = *p;
   if (before == expected) *p = desired;
   return before;
+}
+template <class T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+T max(T a, T b) {
+  return a < b ? b : a;
 }

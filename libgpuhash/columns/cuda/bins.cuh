@@ -9,35 +9,40 @@
 
 namespace gpuhash::columns {
 
-constexpr u32 bin_threads = 256, bin_each = 10, bin_chunk = bin_threads * bin_each;
-constexpr u32 bin_slots = 4096;
-// Keys that a table takes; then each thread may have one more on its way, and there is an empty slot after that.
-constexpr u32 bin_keys = bin_slots - 2 * bin_threads;
-static_assert(bin_keys + bin_threads < bin_slots && bin_chunk <= bin_keys);
-
-template <class K, bool Counts, bool First, bool Codes>
-struct group_memory {
-  static constexpr size_t bytes =
-      (bin_slots + bin_chunk) * sizeof(K) + bin_slots * 4 * ((Counts ? 1 : 0) + (First || Codes ? 1 : 0));
-};
-
-template <class K, bool Counts, bool First, bool Codes>
+// V: the word of values, whose totals each group has. First: groups get their first rows; Codes: rows get their groups.
+template <class K, class V, bool Counts, bool First, bool Codes>
 class grouping_block {
+  static constexpr bool values = is_there<V>;
+  static constexpr u32 slots = slots_of_bin(values), each = rows_of_thread(values), chunk = bin_threads * each;
+  // Keys that a table takes; then each thread may have one more on its way, and there is an empty slot after that.
+  static constexpr u32 most_keys = slots - 2 * bin_threads;
+  static_assert(most_keys + bin_threads < slots && chunk <= most_keys);
+  static_assert(!values || (Counts && !Codes));
+  using value_word = std::conditional_t<values, V, u32>;
+
  public:
   struct counters {
     u32 of_warp[bin_threads / 32], taken, base;
   };
+  static size_t bytes(const group_wants& wants) {
+    return room_of(slots, sizeof(K)) + room_of(chunk, sizeof(K)) +
+           ((Counts ? 1 : 0) + (First || Codes ? 1 : 0)) * room_of(slots, 4) +
+           (values ? totals_of<value_word>::bytes(wants, slots) : 0);
+  }
 
-  GH_FN grouping_block(const group_work<K>& work, unsigned char* memory, counters* some)
+  GH_FN grouping_block(const group_work<K>& work, unsigned char* at, counters* some)
       : w(work),
         me(threadIdx.x),
         from(work.bin_start[blockIdx.x]),
         many(work.bin_end[blockIdx.x] - from),
-        may_be_full(many > bin_keys),
-        key(reinterpret_cast<K*>(memory)),
-        staged(key + bin_slots),
-        count(reinterpret_cast<u32*>(staged + bin_chunk)),
-        first(count + (Counts ? bin_slots : 0)),
+        may_be_full(many > most_keys),
+        memory(at),
+        key(memory.take<K>(slots)),
+        staged(memory.take<K>(chunk)),
+        count(memory.take<u32>(Counts ? slots : 0)),
+        first(memory.take<u32>(First || Codes ? slots : 0)),
+        totals(totals_of<value_word>::carve(work.wants, memory, values ? slots : 0, count)),
+        of_keys(work.wants, totals, work.wants.counts || work.wants.means),
         c(*some) {}
 
   GH_FN void run() {
@@ -60,43 +65,48 @@ class grouping_block {
 
  private:
   // The first bits of a hash are the same in a bin, and more of them where keys were chosen badly: all others count.
-  static GH_FN u32 slot_of(K h) { return u32(h) * 0x9e3779b1u / (~0u / bin_slots + 1); }
+  static GH_FN u32 slot_of(K h) { return u32(h) * 0x9e3779b1u / (~0u / slots + 1); }
 
   GH_FN void clear() const {
-    for (u32 i = me; i < bin_slots; i += bin_threads) {
+    for (u32 i = me; i < slots; i += bin_threads) {
       key[i] = no_hash<K>;
-      if (Counts) count[i] = 0;
       if (First) first[i] = no_row;
+      if constexpr (values)
+        totals.clear(w.wants, i);
+      else if (Counts)
+        count[i] = 0;
     }
     if (me == 0) c.taken = 0;
   }
 
   // Returns whether a row of this thread waits for another round.
-  GH_FN bool insert_all() const {
+  GH_FN bool insert_all() {
     bool some_wait = false;
-    for (u32 at = 0; at < many; at += bin_chunk) {
-      const u32 here = min(bin_chunk, many - at);
+    for (u32 at = 0; at < many; at += chunk) {
+      const u32 here = min(chunk, many - at);
       stage(at, here);
       bool failed = insert_chunk(here);
       if (may_be_full && __syncthreads_or(failed)) failed = look_again(at, here);
       some_wait |= failed;
       if (First) note_rows(at, here);
+      if constexpr (values) note_values(at, here);
     }
+    if constexpr (values) of_keys.flush();
     return some_wait;
   }
   // A thread stages, inserts and looks up rows of its own: those at its number, and every bin_threads-th from there on.
   GH_FN void stage(u32 at, u32 here) const {
-    K h[bin_each];
+    K h[each];
 #pragma unroll
-    for (u32 i = 0; i < bin_each; ++i) {
+    for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
       h[i] = x < here ? w.bin_key[from + at + x] : 0;
     }
 #pragma unroll
-    for (u32 i = 0; i < bin_each; ++i) staged[i * bin_threads + me] = h[i];
+    for (u32 i = 0; i < each; ++i) staged[i * bin_threads + me] = h[i];
   }
 
-  // What is staged for a row becomes the slot of its key; bin_slots where it has none. A thread takes its next row as
+  // What is staged for a row becomes the slot of its key; slots where it has none. A thread takes its next row as
   // soon as it is done with one: so a warp takes as long as the longest sum of probes of a lane, and not as the sum of
   // the longest probes. Returns whether a row of this thread found no room.
   GH_FN bool insert_chunk(u32 here) const {
@@ -116,51 +126,64 @@ class grouping_block {
       }
       const bool hit = there == h && !served_before;
       if (!hit && there != no_hash<K> && !served_before) {
-        at = (at + 1) % bin_slots;
+        at = (at + 1) % slots;
         continue;
       }
-      staged[x] = hit ? at : bin_slots;
+      staged[x] = hit ? at : slots;
       failed |= !hit && !served_before;
-      if (Counts && hit) atomicAdd(count + at, 1u);
+      if (Counts && !values && hit) atomicAdd(count + at, 1u);
       x += bin_threads;
       if (x < here) at = slot_of(h = staged[x]);
     }
     return failed;
   }
-  GH_FN bool has_room() const { return !may_be_full || *static_cast<volatile u32*>(&c.taken) < bin_keys; }
+  GH_FN bool has_room() const { return !may_be_full || *static_cast<volatile u32*>(&c.taken) < most_keys; }
 
   GH_FN u32 find(K h) const {
-    if (h == no_hash<K>) return bin_slots;
-    for (u32 at = slot_of(h);; at = (at + 1) % bin_slots) {
+    if (h == no_hash<K>) return slots;
+    for (u32 at = slot_of(h);; at = (at + 1) % slots) {
       const K there = key[at];
       if (there == h) return at;
-      if (there == no_hash<K>) return bin_slots;
+      if (there == no_hash<K>) return slots;
     }
   }
   // No thread inserts now: the key of a row that found no room may have come into the table meanwhile.
   GH_FN bool look_again(u32 at, u32 here) const {
     bool failed = false;
     for (u32 x = me; x < here; x += bin_threads) {
-      if (u32(staged[x]) != bin_slots) continue;
+      if (u32(staged[x]) != slots) continue;
       const K h = w.bin_key[from + at + x];
       const u32 slot = find(h);
       staged[x] = slot;
-      failed |= slot == bin_slots && h != no_hash<K>;
-      if (Counts && slot != bin_slots) atomicAdd(count + slot, 1u);
+      failed |= slot == slots && h != no_hash<K>;
+      if (Counts && !values && slot != slots) atomicAdd(count + slot, 1u);
     }
     return failed;
   }
 
   GH_FN void note_rows(u32 at, u32 here) const {
     for (u32 x = me; x < here; x += bin_threads) {
-      const u32 slot = u32(staged[x]), row = w.bin_row[from + at + x];
-      if (slot != bin_slots && row < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row);
+      const u32 slot = u32(staged[x]), row = w.bin_row()[from + at + x];
+      if (slot != slots && row < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row);
+    }
+  }
+
+  // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
+  GH_FN void note_values(u32 at, u32 here) {
+    const value_word* const along = static_cast<const value_word*>(First ? w.values : w.bin_carried);
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * bin_threads + me;
+      const u32 slot = x < here ? u32(staged[x]) : slots;
+      const bool live = slot != slots;
+      const value_word v = live ? along[First ? w.bin_row()[from + at + x] : from + at + x] : 0;
+      if (i * bin_threads < here) of_keys.add(live, slot, v);
     }
   }
 
   // ---- the groups of a round ----------------------------------------------------------------------------------------
 
-  static constexpr u32 of_one_warp = bin_slots / (bin_threads / 32);
+  static constexpr u32 of_one_warp = slots / (bin_threads / 32);
 
   // The first of so many places in the results, one for each key in the table; and the number of keys in the slots of
   // the warps before this one is in c.of_warp. All threads call.
@@ -195,18 +218,20 @@ class grouping_block {
     number(w.groups);
     for_each_key([&](u32 slot, K h, u32 group) {
       w.out_keys[group] = w.unhash(h);
-      if (Counts) w.out_counts[group] = count[slot];
+      if (Counts && w.wants.counts) w.out_counts[group] = count[slot];
+      if constexpr (values) give_totals(w.wants, w.results, group, totals.read(w.wants, slot));
       if (Codes) first[slot] = group;
     });
   }
   GH_FN void give_firsts() const {
-    for (u32 slot = me; slot < bin_slots; slot += bin_threads)
+    for (u32 slot = me; slot < slots; slot += bin_threads)
       if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
     if (!Counts) return;
     number(&w.facts->listed);
     for_each_key([&](u32 slot, K, u32 at) {
       w.listed_first[at] = first[slot];
       w.listed_count[at] = count[slot];
+      if constexpr (values) give_totals(w.wants, w.listed, at, totals.read(w.wants, slot));
     });
   }
 
@@ -214,9 +239,9 @@ class grouping_block {
   // are marked, so that the next round leaves them out.
   GH_FN void give_back(bool some_wait) const {
     for (u32 x = me; x < many; x += bin_threads) {
-      const u32 slot = many <= bin_chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
-      if (slot == bin_slots) continue;
-      if (Codes) w.out_codes[w.bin_row[from + x]] = first[slot];
+      const u32 slot = many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
+      if (slot == slots) continue;
+      if (Codes) w.out_codes[w.bin_row()[from + x]] = first[slot];
       if (some_wait) w.bin_key[from + x] = no_hash<K>;
     }
   }
@@ -224,16 +249,19 @@ class grouping_block {
   const group_work<K>& w;
   const u32 me, from, many;
   const bool may_be_full;
+  carver memory;
   K *const key, *const staged;
   u32 *const count, *const first;  // first: the first row of each key, or its code
+  const totals_of<value_word> totals;
+  adder<value_word> of_keys;
   counters& c;
 };
 
-template <class K, bool Counts, bool First, bool Codes>
+template <class K, class V, bool Counts, bool First, bool Codes>
 __global__ void __launch_bounds__(bin_threads) group_bins(const __grid_constant__ group_work<K> w) {
-  using block = grouping_block<K, Counts, First, Codes>;
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ typename block::counters some;
+  using block = grouping_block<K, V, Counts, First, Codes>;
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  GH_BLOCK_MEMORY(typename block::counters, some);
   block(w, memory, &some).run();
 }
 

@@ -8,13 +8,16 @@ namespace gpuhash::columns {
 
 struct group_request {
   int ordinal;
-  const void* keys;
+  const void *keys, *values;
   uint64_t n;
   uint32_t key_bytes;
   group_wants wants;
   uint64_t seed;
   void* out_keys;
   int64_t *out_counts, *out_codes;
+  void* out_sums;
+  double* out_means;
+  void *out_low, *out_high;
   uint64_t* groups;
   void* scratch;
   void* stream;
@@ -23,5 +26,8 @@ struct group_request {
 /// group.cu. Queues everything on the stream, and waits for nothing. Weak: its address is NULL in a library built without
 /// CUDA.
 [[gnu::weak]] gpuhash_status group_on_cuda(const group_request& request, gpuhash_error* err);
+
+/// reduce.cu. The kernels of a request with values, on the current device; throws what group_on_cuda catches.
+void reduce_on_device(const group_request& request);
 
 }  // namespace gpuhash::columns

@@ -7,7 +7,6 @@
 
 namespace gpuhash::columns {
 
-constexpr u32 order_threads = 256;
 constexpr u32 words_per_warp = words_per_strip / (order_threads / 32);
 
 template <class K>
@@ -23,26 +22,26 @@ GH_FN u32 group_of(const group_work<K>& w, u32 first_row) {
 // The bits of each strip; a block for each.
 template <class K>
 __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_constant__ group_work<K> w) {
-  __shared__ u32 of_warp[order_threads / 32];
+  GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   const u32 from = blockIdx.x * words_per_strip, words = words_of(w);
   u32 own = 0;
   for (u32 i = threadIdx.x; i < words_per_strip && from + i < words; i += order_threads)
     own += __popc(w.first_bit[from + i]);
-  const block_sum s = sum_before<order_threads>(own, of_warp);
+  const block_sum s = sum_before<order_threads>(own, some.of);
   if (threadIdx.x == 0) w.strip_total[blockIdx.x] = s.all;
 }
 
 // strip_total is now what is before each strip. Gives the keys of the groups, in order.
 template <class K>
 __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_constant__ group_work<K> w) {
-  __shared__ u32 of_warp[order_threads / 32];
+  GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   const u32 lane = threadIdx.x % 32, words = words_of(w);
   const u32 from = blockIdx.x * words_per_strip + threadIdx.x / 32 * words_per_warp;
   const auto bits_of = [&](u32 word) { return word < words ? w.first_bit[word] : 0; };
   u32 own = 0;
   for (u32 i = lane; i < words_per_warp; i += 32) own += __popc(bits_of(from + i));
   // Of the lanes of a warp, the first one's sum has nothing of its own warp.
-  const block_sum s = sum_before<order_threads>(own, of_warp);
+  const block_sum s = sum_before<order_threads>(own, some.of);
   u32 before = w.strip_total[blockIdx.x] + __shfl_sync(whole_warp, s.before, 0);
   for (u32 i = 0; i < words_per_warp && from + i < words; i += 32) {
     const u32 word = from + i + lane, mine = bits_of(word), up_to = sum_up_to(__popc(mine));
@@ -68,11 +67,20 @@ __global__ void __launch_bounds__(order_threads) number_rows(const __grid_consta
   }
 }
 
-template <class K>
-__global__ void __launch_bounds__(order_threads) give_counts_in_order(const __grid_constant__ group_work<K> w) {
+// What is listed goes to its group's place. V: the word of values.
+template <class K, class V>
+__global__ void __launch_bounds__(order_threads) give_listed_in_order(const __grid_constant__ group_work<K> w) {
   const u32 listed = w.facts->listed;
-  for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads)
-    w.out_counts[group_of(w, w.listed_first[i])] = w.listed_count[i];
+  for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads) {
+    const u32 group = group_of(w, w.listed_first[i]);
+    if (w.wants.counts) w.out_counts[group] = w.listed_count[i];
+    if constexpr (is_there<V>) {
+      if (w.wants.sums) w.results.sums[group] = w.listed.sums[i];
+      if (w.wants.means) w.results.means[group] = w.listed.means[i];
+      if (w.wants.totals.low) static_cast<V*>(w.results.low)[group] = static_cast<const V*>(w.listed.low)[i];
+      if (w.wants.totals.high) static_cast<V*>(w.results.high)[group] = static_cast<const V*>(w.listed.high)[i];
+    }
+  }
 }
 
 }  // namespace gpuhash::columns

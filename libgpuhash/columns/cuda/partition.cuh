@@ -5,17 +5,18 @@
 // it into the order of its bins in its own memory, and what leaves for one bin leaves as a run of neighbours.
 #pragma once
 #include "libgpuhash/columns/cuda/sample.cuh"
+#include "libgpuhash/columns/cuda/totals.cuh"
 
 namespace gpuhash::columns {
 
-constexpr u32 count_threads = 1024, count_each = 8;
-constexpr u32 divide_threads = 512;
+constexpr u32 count_each = 8;
 
-// Rows of a thread in a tile.
-template <class K, bool Rows>
-constexpr u32 divide_each = sizeof(K) == 8 && Rows ? 8 : 16;
-template <class K, bool Rows>
-constexpr u32 divide_tile = divide_threads * divide_each<K, Rows>;
+// What travels along with a key, C, is nothing, a word of 4 bytes, which is a row number or a value, or a value of 8 bytes.
+// Rows of a thread in a tile:
+template <class K, class C, class V>
+constexpr u32 divide_each = is_there<V> || sizeof(K) + bytes_of<C> > 8 ? 8 : 16;
+template <class K, class C, class V>
+constexpr u32 divide_tile = divide_threads * divide_each<K, C, V>;
 
 // The rows of a pass, tile by tile: of the column, or of the bins of the first pass, each of which begins a new tile.
 struct some_rows {
@@ -72,7 +73,7 @@ class tiles {
 template <class K>
 __global__ void __launch_bounds__(count_threads)
     count_rows(const __grid_constant__ group_work<K> w, u32 bits, u32* counts) {
-  extern __shared__ u32 counted[];
+  GH_DYNAMIC_MEMORY(u32, counted);
   const u32 bins = 1u << bits;
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
   __syncthreads();
@@ -100,12 +101,12 @@ __global__ void __launch_bounds__(count_threads)
 }
 
 // The same of the second pass's bins, where the first pass did not count them.
-template <class K, bool Rows>
+template <class K>
 __global__ void __launch_bounds__(divide_threads) count_again(const __grid_constant__ group_work<K> w) {
-  extern __shared__ u32 counted[];
-  __shared__ u32 of_warp[divide_threads / 32];
+  GH_DYNAMIC_MEMORY(u32, counted);
+  GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   const u32 bins = 1u << w.plan.second_bits;
-  const tiles<K> all(w, divide_tile<K, Rows>, true, counted + bins, of_warp);
+  const tiles<K> all(w, divide_tile<K, nothing, nothing>, true, counted + bins, some.of);
   for (u32 g = blockIdx.x; g < all.many(); g += gridDim.x) {
     const some_rows rows = all.at(g);
     for (u32 i = threadIdx.x; i < bins; i += divide_threads) counted[i] = 0;
@@ -124,10 +125,10 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
 
 // Where each of `width` bins begins, from counts; a block for each `width` bins. The first begins at base[block], or
 // at 0. end: the same, which rows that are added move on.
-constexpr u32 scan_threads = 1024, scan_each = 4;
-__global__ void __launch_bounds__(scan_threads)
+constexpr u32 scan_each = 4;
+static __global__ void __launch_bounds__(scan_threads)
     find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
-  __shared__ u32 of_warp[scan_threads / 32];
+  GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   const u64 first = u64(blockIdx.x) * width;
   u32 carry = base ? base[blockIdx.x] : 0;
   for (u32 from = 0; from < width; from += scan_threads * scan_each) {
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(scan_threads)
       own[i] = x < width ? counts[first + x] : 0;
       sum += own[i];
     }
-    const block_sum s = sum_before<scan_threads>(sum, of_warp);
+    const block_sum s = sum_before<scan_threads>(sum, some.of);
     u32 at = carry + s.before;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) {
@@ -163,58 +164,70 @@ __global__ void __launch_bounds__(count_threads) join_starts(const __grid_consta
 
 // ---- dividing --------------------------------------------------------------------------------------------------------
 
-template <class K, bool Rows, bool Second>
+template <class K, class C, class V, bool Second>
 struct divide_memory {
-  static constexpr u32 tile = divide_tile<K, Rows>;
-  static constexpr size_t tile_bytes = size_t(tile) * (sizeof(K) + (Rows ? 4 : 0));
-  static constexpr size_t frequent_bytes = Second ? 0 : frequent_slots * sizeof(K);
-  static size_t bytes(const group_plan& p, group_wants wants) {
-    const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits);
-    const size_t here =
-        Second ? (size_t{1} << p.first_bits) + 1 : frequent_places * ((wants.counts ? 1 : 0) + (wants.first ? 1 : 0));
-    return tile_bytes + frequent_bytes + 4 * (2 * bins + here);
+  static constexpr u32 tile = divide_tile<K, C, V>;
+  static size_t bytes(const group_plan& p, const group_wants& wants) {
+    const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits), places = p.frequent_places();
+    size_t all = room_of(tile, sizeof(K)) + room_of(tile, bytes_of<C>) + 2 * room_of(bins, 4);
+    if (Second) return all + room_of((size_t{1} << p.first_bits) + 1, 4);
+    all += room_of(p.frequent_slots, sizeof(K));
+    all += ((wants.counts || is_there<V> ? 1 : 0) + (wants.first ? 1 : 0)) * room_of(places, 4);
+    if constexpr (is_there<V>) all += totals_of<V>::bytes(wants, places);
+    return all;
   }
 };
 
-// A block of the kernel `divide`. Second: rows go from the bins of the first pass to those of the second one.
-template <class K, bool Rows, bool Second>
+// A block of the kernel `divide`. V: the word of values, whose totals this block keeps for the frequent keys. Second: rows go
+// from the bins of the first pass to those of the second one.
+template <class K, class C, class V, bool Second>
 class dividing_block {
-  using memory_of = divide_memory<K, Rows, Second>;
-  static constexpr u32 each = divide_each<K, Rows>, tile = memory_of::tile;
+  static constexpr bool carries = is_there<C>, values = is_there<V>;
+  static constexpr u32 each = divide_each<K, C, V>, tile = divide_memory<K, C, V, Second>::tile;
   static constexpr u32 held_back = 1u << 31;  // a row of a frequent key
+  static constexpr bool loads = carries && (Second || values);
+  using word = std::conditional_t<carries, C, u32>;
+  using value_word = std::conditional_t<values, V, u32>;
 
  public:
-  GH_FN dividing_block(const group_work<K>& work, unsigned char* memory, u32* sums)
+  GH_FN dividing_block(const group_work<K>& work, unsigned char* at, u32* sums)
       : w(work),
         me(threadIdx.x),
         to_bins(Second || !work.two_passes()),
         own_bits(Second ? work.plan.second_bits : work.plan.first_bits),
         bits(Second ? work.plan.bits : work.plan.first_bits),
-        staged(reinterpret_cast<K*>(memory)),
-        frequent(staged + tile),
-        staged_row(reinterpret_cast<u32*>(frequent + (Second ? 0 : frequent_slots))),
-        count(staged_row + (Rows ? tile : 0)),
-        base(count + (1u << own_bits)),
-        seen(base + (1u << own_bits)),
-        first(seen + (!Second && work.wants.counts ? frequent_places : 0)),
+        counts(work.wants.counts || values),
+        places(Second ? 0 : work.plan.frequent_places()),
+        memory(at),
+        staged(memory.take<K>(tile)),
+        staged_word(memory.take<word>(carries ? tile : 0)),
+        count(memory.take<u32>(1u << own_bits)),
+        base(memory.take<u32>(1u << own_bits)),
+        tiles_before(memory.take<u32>(Second ? (1u << work.plan.first_bits) + 1 : 0)),
+        frequent(memory.take<K>(Second ? 0 : work.plan.frequent_slots)),
+        seen(memory.take<u32>(counts ? places : 0)),
+        first(memory.take<u32>(work.wants.first ? places : 0)),
+        totals(totals_of<value_word>::carve(work.wants, memory, values ? places : 0, seen)),
+        of_keys(work.wants, totals, true),
         of_warp(sums),
         uses_frequent(!Second && frequent_is_used(work)) {}
 
   GH_FN void run() {
     if constexpr (!Second) clear_frequent();
     __syncthreads();
-    const tiles<K> all(w, tile, Second, seen, of_warp);
+    const tiles<K> all(w, tile, Second, tiles_before, of_warp);
     for (u32 g = blockIdx.x; g < all.many(); g += gridDim.x) {
       const some_rows rows = all.at(g);
       K h[each];
-      u32 row[Rows && Second ? each : 1], rank[each];
-      load(rows, h, row);
+      word along[loads ? each : 1];
+      u32 rank[each];
+      load(rows, h, along);
       for (u32 i = me; i < 1u << own_bits; i += divide_threads) count[i] = 0;
       __syncthreads();
-      choose_bins(rows, h, rank);
+      choose_bins(rows, h, along, rank);
       __syncthreads();
       const u32 total = reserve(rows);
-      stage(rows, h, row, rank);
+      stage(rows, h, along, rank);
       __syncthreads();
       write_out(total);
       __syncthreads();
@@ -225,18 +238,23 @@ class dividing_block {
  private:
   GH_FN u32 own_bin(K h) const { return bin_of(h, bits) & ((1u << own_bits) - 1); }
 
-  GH_FN void load(some_rows rows, K (&h)[each], u32* row) const {
-    const K* from = (Second ? w.coarse_key : w.keys) + rows.from;
+  // Do values travel in this call? Where row numbers do, values stay where they are.
+  GH_FN bool values_travel() const { return values && !w.wants.rows(); }
+
+  GH_FN void load(some_rows rows, K (&h)[each], word* along) const {
+    const K* const from = (Second ? w.coarse_key : w.keys) + rows.from;
+    const word* const words = static_cast<const word*>(Second ? w.coarse_carried : w.values) + rows.from;
+    const bool there = loads && (Second || values_travel());
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
       h[i] = x < rows.many ? from[x] : 0;
-      if constexpr (Rows && Second) row[i] = x < rows.many ? w.coarse_row[rows.from + x] : 0;
+      if constexpr (loads) along[i] = there && x < rows.many ? words[x] : 0;
     }
   }
 
   // rank: of a row in its bin, among those of the tile; or held_back.
-  GH_FN void choose_bins(some_rows rows, K (&h)[each], u32 (&rank)[each]) const {
+  GH_FN void choose_bins(some_rows rows, K (&h)[each], const word* along, u32 (&rank)[each]) {
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
@@ -244,8 +262,8 @@ class dividing_block {
       if constexpr (!Second) {
         h[i] = w.hash(h[i]);
         const u32 place = place_of(h[i]);
-        const bool held = x < rows.many && place < frequent_places;
-        hold_back(held, place, rows.from + x);
+        const bool held = x < rows.many && place < places;
+        hold_back(held, place, rows.from + x, loads ? along[loads ? i : 0] : 0);
         if (held) continue;
       }
       if (x < rows.many) rank[i] = atomicAdd(count + own_bin(h[i]), 1u);
@@ -271,58 +289,71 @@ class dividing_block {
     return s.all;
   }
 
-  GH_FN void stage(some_rows rows, const K (&h)[each], const u32* row, const u32 (&rank)[each]) const {
+  GH_FN void stage(some_rows rows, const K (&h)[each], const word* along, const u32 (&rank)[each]) const {
+    const bool there = loads && (Second || values_travel());
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       if (rank[i] == held_back) continue;
       const u32 at = count[own_bin(h[i])] + rank[i];
       staged[at] = h[i];
-      if constexpr (Rows) staged_row[at] = Second ? row[i] : rows.from + i * divide_threads + me;
+      if constexpr (carries) staged_word[at] = there ? along[loads ? i : 0] : word(rows.from + i * divide_threads + me);
     }
   }
 
   GH_FN void write_out(u32 total) const {
     K* const key = to_bins ? w.bin_key : w.coarse_key;
-    u32* const row = to_bins ? w.bin_row : w.coarse_row;
+    word* const along = static_cast<word*>(to_bins ? w.bin_carried : w.coarse_carried);
 #pragma unroll 4
     for (u32 x = me; x < total; x += divide_threads) {
       const K h = staged[x];
       const u32 at = base[own_bin(h)] + x;
       key[at] = h;
-      if constexpr (Rows) row[at] = staged_row[x];
+      if constexpr (carries) along[at] = staged_word[x];
     }
   }
 
   // ---- frequent keys, in the first pass -----------------------------------------------------------------------------
 
   GH_FN void clear_frequent() const {
-    for (u32 i = me; i < frequent_places; i += divide_threads) {
-      if (i < frequent_slots && uses_frequent) frequent[i] = w.frequent[i];
-      if (w.wants.counts) seen[i] = 0;
+    for (u32 i = me; i < places; i += divide_threads) {
+      if (i < w.plan.frequent_slots && uses_frequent) frequent[i] = w.frequent[i];
       if (w.wants.first) first[i] = no_row;
+      if constexpr (values)
+        totals.clear(w.wants, i);
+      else if (counts)
+        seen[i] = 0;
     }
   }
   GH_FN u32 place_of(K h) const {
-    if (h == no_hash<K>) return frequent_slots;
-    const u32 place = uses_frequent ? frequent_place(frequent, h) : frequent_slots;
-    return place < frequent_slots ? place : frequent_places;
+    const u32 slots = w.plan.frequent_slots;
+    if (h == no_hash<K>) return slots;
+    const u32 place = uses_frequent ? frequent_place(frequent, slots, h) : slots;
+    return place < slots ? place : places;
   }
   // All lanes of a warp call.
-  GH_FN void hold_back(bool held, u32 place, u32 row) const {
+  GH_FN void hold_back(bool held, u32 place, u32 row, word along) {
     if (!__any_sync(whole_warp, held)) return;
-    if (w.wants.counts) count_one(seen, place, held);
+    if constexpr (values)
+      of_keys.add(held, place, values_travel() ? value_word(along) : held ? value_of(row) : 0);
+    else if (counts)
+      count_one(seen, place, held);
     if (!held) return;
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, row);
     // In the order of first appearance the code is known when all rows have been seen: until then it is a place.
     if (w.wants.codes) w.out_codes[row] = w.wants.first ? -1 - (long long)place : (long long)w.frequent_code[place];
   }
-  GH_FN void give_frequent() const {
+  GH_FN value_word value_of(u32 row) const { return static_cast<const value_word*>(w.values)[row]; }
+
+  GH_FN void give_frequent() {
+    if constexpr (values) of_keys.flush();
     __syncthreads();
-    for (u32 i = me; i < frequent_places; i += divide_threads) {
-      const u32 many = w.wants.counts ? seen[i] : 0;
+    for (u32 i = me; i < places; i += divide_threads) {
       if (w.wants.first && first[i] != no_row) atomicMin(w.frequent_first + i, first[i]);
+      const u32 many = counts ? seen[i] : 0;
       if (!many) continue;
-      if (w.wants.first)
+      if constexpr (values)
+        totals_of<V>::frequent(w).template add<false>(w.wants, i, totals.read(w.wants, i), true);
+      else if (w.wants.first)
         atomicAdd(w.frequent_count + i, many);
       else
         atomicAdd(reinterpret_cast<unsigned long long*>(w.out_counts) + w.frequent_code[i], (unsigned long long)many);
@@ -333,18 +364,25 @@ class dividing_block {
   const u32 me;
   const bool to_bins;
   const u32 own_bits, bits;
-  K *const staged, *const frequent;
-  u32 *const staged_row, *const count, *const base;
-  u32 *const seen, *const first;  // in the second pass `seen` is the tiles before each bin
+  const bool counts;  // rows of frequent keys
+  const u32 places;
+  carver memory;
+  K* const staged;
+  word* const staged_word;
+  u32 *const count, *const base, *const tiles_before;
+  K* const frequent;
+  u32 *const seen, *const first;
+  const totals_of<value_word> totals;
+  adder<value_word> of_keys;
   u32* const of_warp;
   const bool uses_frequent;
 };
 
-template <class K, bool Rows, bool Second>
+template <class K, class C, class V, bool Second>
 __global__ void __launch_bounds__(divide_threads, 2) divide(const __grid_constant__ group_work<K> w) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ u32 of_warp[divide_threads / 32];
-  dividing_block<K, Rows, Second>(w, memory, of_warp).run();
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
+  dividing_block<K, C, V, Second>(w, memory, some.of).run();
 }
 
 }  // namespace gpuhash::columns

@@ -8,7 +8,6 @@
 
 namespace gpuhash::columns {
 
-constexpr u32 sample_threads = 256;
 constexpr u32 frequent_times = 3;
 constexpr u32 frequent_share = 20;
 constexpr u32 frequent_probes = 8, sample_probes = 16;
@@ -18,24 +17,25 @@ GH_FN bool frequent_is_used(const group_work<K>& w) {
   return w.facts->frequent && w.facts->sampled_of_frequent * frequent_share >= w.plan.sampled;
 }
 
-// The place of a hash in the table of frequent keys; frequent_slots: it is not there.
+// The place of a hash in the table of frequent keys; `slots`, a power of two: it is not there.
 template <class K>
-GH_FN u32 frequent_place(const K* table, K h) {
-  u32 at = u32(h) % frequent_slots;
+GH_FN u32 frequent_place(const K* table, u32 slots, K h) {
+  u32 at = u32(h) & (slots - 1);
 #pragma unroll 1
-  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) % frequent_slots) {
+  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) & (slots - 1)) {
     const K there = table[at];
     if (there == h) return at;
     if (there == no_hash<K>) break;
   }
-  return frequent_slots;
+  return slots;
 }
 
 template <class K>
 GH_FN void add_frequent(const group_work<K>& w, K h) {
-  if (*static_cast<volatile u32*>(&w.facts->frequent) >= frequent_most) return;
-  u32 at = u32(h) % frequent_slots;
-  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) % frequent_slots) {
+  const u32 slots = w.plan.frequent_slots;
+  if (*static_cast<volatile u32*>(&w.facts->frequent) >= slots / 2) return;
+  u32 at = u32(h) & (slots - 1);
+  for (u32 i = 0; i < frequent_probes; ++i, at = (at + 1) & (slots - 1)) {
     if (swap_if(w.frequent + at, no_hash<K>, h) != no_hash<K>) continue;
     atomicAdd(&w.facts->frequent, 1u);
     return;
@@ -75,9 +75,10 @@ __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_const
 template <class K>
 __global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_constant__ group_work<K> w) {
   const u32 place = blockIdx.x * sample_threads + threadIdx.x;
-  if (place >= frequent_places) return;
-  const K h = place < frequent_slots ? w.frequent[place] : no_hash<K>;
-  const bool there = place < frequent_slots ? h != no_hash<K> && frequent_is_used(w) : w.facts->side != 0;
+  const u32 slots = w.plan.frequent_slots;
+  if (place > slots) return;
+  const K h = place < slots ? w.frequent[place] : no_hash<K>;
+  const bool there = place < slots ? h != no_hash<K> && frequent_is_used(w) : w.facts->side != 0;
   if (!there) return;
   const u32 group = atomicAdd(w.groups, 1u);
   w.frequent_code[place] = group;
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_c
 template <class K>
 __global__ void __launch_bounds__(sample_threads) list_frequent(const __grid_constant__ group_work<K> w) {
   const u32 place = blockIdx.x * sample_threads + threadIdx.x;
-  if (place >= frequent_places) return;
+  if (place >= w.plan.frequent_places()) return;
   const u32 first = w.frequent_first[place];
   if (first == no_row) return;
   atomicOr(w.first_bit + first / 32, 1u << first % 32);

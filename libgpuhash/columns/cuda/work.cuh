@@ -2,15 +2,17 @@
 //
 //   sample  reads some rows; keys that are frequent among them are held back from the partition     sample.cuh
 //   count   counts the rows of each bin, so that bins have exactly the room that they need           partition.cuh
-//   divide  moves the hashes of keys, and the numbers of rows, into bins, in one pass or two         partition.cuh
+//   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
 //   order   the order of first appearance: a bit for the first row of each group, and prefix sums    order.cuh
+//   totals  sums, means, and the smallest and largest value of each group                            totals.cuh
 //
 // The hash is a bijection: bins hold hashes, and a group's key comes from its hash. The hash with all bits set marks an
 // empty slot; the one key that has it never enters a table, and has a place of its own beside the frequent keys.
 #pragma once
 #include "libgpuhash/columns/cuda/plan.hpp"
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/tile/cuda_mem.cuh"
 
 namespace gpuhash::columns {
 
@@ -18,6 +20,13 @@ constexpr u32 whole_warp = 0xffffffffu;
 template <class K>
 constexpr K no_hash = K(~K(0));
 constexpr u32 no_row = ~0u;
+
+// In the place of the word of a value, or of what travels along with a key: there is none.
+struct nothing {};
+template <class Word>
+constexpr bool is_there = !std::is_same_v<Word, nothing>;
+template <class Word>
+constexpr u32 bytes_of = is_there<Word> ? sizeof(Word) : 0;
 
 GH_FN u32 unmix(u32 h) {
   h ^= h >> 16;
@@ -45,9 +54,17 @@ struct group_facts {
   u32 listed;               // groups in the lists of first rows and counts
 };
 
+// Aggregates of groups: of a result, or of the list of groups whose places are not known yet.
+struct group_results {
+  u64* sums;  // or doubles
+  double* means;
+  void *low, *high;  // as values are
+};
+
 template <class K>
 struct group_work {
   const K* keys;
+  const void* values;
   u32 n;
   K seed;
   group_wants wants;
@@ -60,9 +77,12 @@ struct group_work {
   u32 *coarse_count, *coarse_start, *coarse_end;  // of each bin of the first pass, if there are two
   u32 *bin_count, *bin_start, *bin_end;
   K* coarse_key;
-  u32* coarse_row;
   K* bin_key;
-  u32* bin_row;
+  void *coarse_carried, *bin_carried;  // row numbers, or values
+  u64* frequent_whole;                 // totals of the frequent keys
+  double* frequent_real;
+  void *frequent_low, *frequent_high;
+  group_results listed, results;
   u32 *first_bit, *prefix, *strip_total;
   u32 *listed_first, *listed_count;
   K* out_keys;
@@ -72,6 +92,23 @@ struct group_work {
   GH_FN K hash(K k) const { return mix(K(k ^ seed)); }
   GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }
   GH_FN bool two_passes() const { return plan.second_bits > 0; }
+  GH_FN const u32* bin_row() const { return static_cast<const u32*>(bin_carried); }
+};
+
+// Takes pieces of a block's memory. Each begins at a multiple of 8 bytes.
+constexpr size_t room_of(size_t n, size_t bytes) { return (n * bytes + 7) / 8 * 8; }
+class carver {
+ public:
+  GH_FN explicit carver(unsigned char* memory) : at_(memory) {}
+  template <class T>
+  GH_FN T* take(u32 n) {
+    T* const p = reinterpret_cast<T*>(at_);
+    at_ += room_of(n, bytes_of<T>);
+    return p;
+  }
+
+ private:
+  unsigned char* at_;
 };
 
 GH_FN u32 high_word(u32 h) { return h; }
@@ -99,6 +136,12 @@ GH_FN u32 sum_up_to(u32 x) {
   return x;
 }
 
+// Memory of a block: a word for each warp.
+template <u32 Threads>
+struct warp_words {
+  u32 of[Threads / 32];
+};
+
 // The sum of all threads before this one, and of all. of_warp: memory of the block, a word for each warp, which may be
 // used again after the block's next barrier.
 struct block_sum {
@@ -123,7 +166,7 @@ GH_FN block_sum sum_before(u32 x, u32* of_warp) {
 // hardware would serve them one after the other. All lanes of the warp call; `live`: this one counts.
 GH_FN void count_one(u32* counters, u32 which, bool live) {
   const u32 first = __shfl_sync(whole_warp, which, 0);
-  if (__all_sync(whole_warp, live && which == first)) {
+  if (!__any_sync(whole_warp, !live || which != first)) {
     if (threadIdx.x % 32 == 0) atomicAdd(counters + which, 32u);
   } else if (live) {
     atomicAdd(counters + which, 1u);

@@ -155,7 +155,13 @@ GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint
  * everything is queued on the stream, which may be one that is being captured into a graph, and temporaries lie in memory of
  * the caller, of gpuhash_group_scratch bytes and aligned to 256: about twice the column, and with counts or codes in the order
  * of first appearance, or codes, 8 bytes more for each row. The result does not depend on the seed, but for the order of groups
- * where that is ANY. Keys that were chosen for a known seed take quadratic time at worst; they are never wrong. */
+ * where that is ANY. Keys that were chosen for a known seed take quadratic time at worst; they are never wrong.
+ *
+ * With values, one for each row, groups have their aggregates, as many as results are asked for, in one pass: sums, means, the
+ * smallest and the largest value. Sums of integers are modulo 2^64. Floats are added as doubles in no fixed order, so that
+ * their sums and means differ in the last bits from call to call; all other results are the same in every call. A sum or mean
+ * with a NaN is NaN; out_low and out_high leave NaNs out, unless a group has nothing else. Scratch is then about twice the keys
+ * and the values, and in the order of first appearance has room for all results once more. */
 enum { GPUHASH_ORDER_ANY = 0, GPUHASH_ORDER_FIRST = 1 };
 
 typedef struct gpuhash_group_request {
@@ -173,14 +179,65 @@ typedef struct gpuhash_group_request {
   size_t scratch_bytes;
   gpuhash_device device;
   void *stream;
+  const void *values;   /* one for each row, aligned to value_bytes; not together with out_codes */
+  uint32_t value_bytes; /* 4 or 8; 0: there are no values, and no aggregates */
+  uint32_t value_type;  /* GPUHASH_UINT, _INT, _FLOAT */
+  void *out_sums;       /* uint64_t, int64_t or double, as value_type says; NULL, as all below: not asked for */
+  double *out_means;
+  void *out_low, *out_high; /* of the type of the values */
 } gpuhash_group_request;
 #define GPUHASH_GROUP_REQUEST_INIT \
-  {sizeof(gpuhash_group_request), 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, {0, 0}, NULL}
+  {sizeof(gpuhash_group_request),  \
+   0,                              \
+   NULL,                           \
+   0,                              \
+   0,                              \
+   0,                              \
+   NULL,                           \
+   NULL,                           \
+   NULL,                           \
+   NULL,                           \
+   NULL,                           \
+   0,                              \
+   {0, 0},                         \
+   NULL,                           \
+   NULL,                           \
+   0,                              \
+   0,                              \
+   NULL,                           \
+   NULL,                           \
+   NULL,                           \
+   NULL}
 
-/* Bytes of scratch for a request; n, key_bytes and order are read, and which results are not NULL. */
+/* Bytes of scratch for a request; n, key_bytes, order, value_bytes and value_type are read, and which results are not NULL. */
 GPUHASH_API gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes,
                                                  gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err);
+
+/* Which elements of a column on a CUDA device are among those of another one: out[i] is 1 or 0. Elements have 4 or 8 bytes, and
+ * are equal if their bits are. As for gpuhash_group, everything is queued on the stream. Up to 2,048 others are kept in the memory
+ * of every block, without scratch; more, in a table in scratch memory of at most 8 elements for each, which is fast while it
+ * stays in the cache of the device. */
+typedef struct gpuhash_isin_request {
+  size_t struct_size;
+  size_t n;
+  const void *keys;
+  size_t n_among; /* at most 2^29: else UNSUPPORTED */
+  const void *among;
+  uint32_t key_bytes; /* 4 or 8, to which both columns are aligned */
+  uint32_t reserved;  /* 0 */
+  uint64_t seed;      /* of the hash; draw it at random */
+  uint8_t *out;
+  void *scratch; /* aligned to 256 */
+  size_t scratch_bytes;
+  gpuhash_device device;
+  void *stream;
+} gpuhash_isin_request;
+#define GPUHASH_ISIN_REQUEST_INIT {sizeof(gpuhash_isin_request), 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL, 0, {0, 0}, NULL}
+
+/* Bytes of scratch for a request; n_among and key_bytes are read. */
+GPUHASH_API gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err);
 
 #ifdef __cplusplus
 }

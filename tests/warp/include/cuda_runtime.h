@@ -57,6 +57,7 @@ struct cudaMemPoolProps {
 
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 inline const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+inline const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOfThisTest"; }
 inline cudaError_t cudaGetDeviceCount(int* n) { return *n = 1, cudaSuccess; }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) { return *p = {9, 0}, cudaSuccess; }
 inline cudaError_t cudaDeviceGetAttribute(int* v, int, int) { return *v = 9, cudaSuccess; }

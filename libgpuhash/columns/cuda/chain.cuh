@@ -1,0 +1,158 @@
+// Groups of a column on a CUDA device: the kernels of a call, one after the other on the caller's stream. Nothing comes
+// back to the host; so a call can be captured into a graph, too.
+#pragma once
+#include "libgpuhash/columns/cuda/group.hpp"
+#include "libgpuhash/columns/cuda/launch.cuh"
+#include "libgpuhash/columns/cuda/order.cuh"
+
+namespace gpuhash::columns {
+
+template <class K>
+group_work<K> work_of(const group_request& r, const group_plan& p) {
+  char* const s = static_cast<char*>(r.scratch);
+  const auto words = [&](size_t at) { return reinterpret_cast<u32*>(s + at); };
+  const auto hashes = [&](size_t at) { return reinterpret_cast<K*>(s + at); };
+  group_work<K> w{};
+  w.keys = static_cast<const K*>(r.keys);
+  w.values = r.values;
+  w.n = u32(r.n);
+  w.seed = K(r.seed);
+  w.wants = r.wants;
+  w.plan = p;
+  w.facts = reinterpret_cast<group_facts*>(s + p.facts);
+  w.sampled_keys = hashes(p.sampled_keys);
+  w.sampled_times = words(p.sampled_times);
+  w.frequent = hashes(p.frequent);
+  w.frequent_code = words(p.frequent_code);
+  w.frequent_first = words(p.frequent_first);
+  w.frequent_count = words(p.frequent_count);
+  w.coarse_count = words(p.coarse_count);
+  w.coarse_start = words(p.coarse_start);
+  w.coarse_end = words(p.coarse_end);
+  w.bin_count = words(p.bin_count);
+  w.bin_start = words(p.bin_start);
+  w.bin_end = words(p.bin_end);
+  w.coarse_key = hashes(p.coarse_key);
+  w.coarse_carried = s + p.coarse_carried;
+  w.bin_key = hashes(p.bin_key);
+  w.bin_carried = s + p.bin_carried;
+  w.frequent_whole = reinterpret_cast<u64*>(s + p.frequent_whole);
+  w.frequent_real = reinterpret_cast<double*>(s + p.frequent_real);
+  w.frequent_low = s + p.frequent_low;
+  w.frequent_high = s + p.frequent_high;
+  w.listed = {reinterpret_cast<u64*>(s + p.listed_sums), reinterpret_cast<double*>(s + p.listed_means),
+              s + p.listed_low, s + p.listed_high};
+  w.results = {static_cast<u64*>(r.out_sums), r.out_means, r.out_low, r.out_high};
+  w.first_bit = words(p.first_bits_at);
+  w.prefix = words(p.prefix);
+  w.strip_total = words(p.strip_total);
+  w.listed_first = words(p.coarse_carried);
+  w.listed_count = words(p.coarse_key);
+  w.out_keys = static_cast<K*>(r.out_keys);
+  w.out_counts = reinterpret_cast<long long*>(r.out_counts);
+  w.out_codes = reinterpret_cast<long long*>(r.out_codes);
+  w.groups = reinterpret_cast<u32*>(r.groups);
+  return w;
+}
+
+template <class K>
+unsigned frequent_blocks(const group_work<K>& w) {
+  return (w.plan.frequent_places() + sample_threads - 1) / sample_threads;
+}
+
+// Temporaries as kernels expect them, the frequent keys, and where each bin begins.
+template <class K>
+void prepare(const launcher& launch, const group_request& r, const group_work<K>& w) {
+  const group_plan& p = w.plan;
+  char* const s = static_cast<char*>(r.scratch);
+  launch.fill(s, 0, p.ones);
+  launch.fill(s + p.ones, 0xff, p.rest - p.ones);
+  launch.fill(r.groups, 0, sizeof(*r.groups));
+  if (p.sampled) launch(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
+  const bool to_bins = p.counted_at_once;
+  const uint32_t bits = to_bins ? p.bits : p.first_bits;
+  constexpr uint64_t piece = count_threads * count_each;
+  launch(count_rows<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << bits, w, bits,
+         to_bins ? w.bin_count : w.coarse_count);
+  launch(find_starts, 1, scan_threads, 0, to_bins ? w.bin_count : w.coarse_count, 1u << bits, nullptr,
+         to_bins ? w.bin_start : w.coarse_start, to_bins ? w.bin_end : w.coarse_end);
+  if (to_bins && p.second_bits)
+    launch(join_starts<K>, ((1u << p.first_bits) - 1) / count_threads + 1, count_threads, 0, w);
+  if (!r.wants.first && !r.wants.value_bytes) launch(number_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
+}
+
+// C: the word that travels along with keys, V: that of values.
+template <class K, class C, class V>
+void divide_rows(const launcher& launch, const group_work<K>& w) {
+  const group_plan& p = w.plan;
+  const auto tiles_of = [&](u32 tile) { return (uint64_t{w.n} + tile - 1) / tile; };
+  launch(divide<K, C, V, false>, launch.blocks(tiles_of(divide_tile<K, C, V>), 2), divide_threads,
+         divide_memory<K, C, V, false>::bytes(p, w.wants), w);
+  if (!p.second_bits) return;
+  const size_t coarse = size_t{1} << p.first_bits, fine = size_t{1} << p.second_bits;
+  if (!p.counted_at_once) {
+    const unsigned blocks = launch.blocks(tiles_of(divide_tile<K, nothing, nothing>) + coarse, 2);
+    launch(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
+    launch(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
+           w.bin_end);
+  }
+  launch(divide<K, C, nothing, true>, launch.blocks(tiles_of(divide_tile<K, C, nothing>) + coarse, 2), divide_threads,
+         divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
+}
+
+template <class K, class V, bool Counts, bool First, bool Codes>
+void group(const launcher& launch, const group_work<K>& w) {
+  launch(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
+         grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
+}
+template <class K>
+void group_all(const launcher& launch, const group_work<K>& w) {
+  const bool first = w.wants.first, counts = w.wants.counts, codes = w.wants.codes;
+  if (first && counts && codes) return group<K, nothing, true, true, true>(launch, w);
+  if (first && counts) return group<K, nothing, true, true, false>(launch, w);
+  if (first && codes) return group<K, nothing, false, true, true>(launch, w);
+  if (first) return group<K, nothing, false, true, false>(launch, w);
+  if (counts && codes) return group<K, nothing, true, false, true>(launch, w);
+  if (counts) return group<K, nothing, true, false, false>(launch, w);
+  if (codes) return group<K, nothing, false, false, true>(launch, w);
+  return group<K, nothing, false, false, false>(launch, w);
+}
+
+// In the order of first appearance, when all groups have set the bits of their first rows.
+template <class K, class V>
+void put_in_order(const launcher& launch, const group_work<K>& w) {
+  const unsigned blocks = launch.blocks((uint64_t{w.n} + order_threads - 1) / order_threads, 8);
+  launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
+  launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
+  launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
+  if (w.wants.codes) launch(number_rows<K>, blocks, order_threads, 0, w);
+  if (w.wants.counts || is_there<V>) launch(give_listed_in_order<K, V>, blocks, order_threads, 0, w);
+}
+
+// All of a call without values.
+template <class K>
+void find_groups(const group_request& r) {
+  const launcher launch(r.stream);
+  const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
+  prepare(launch, r, w);
+  r.wants.rows() ? divide_rows<K, u32, nothing>(launch, w) : divide_rows<K, nothing, nothing>(launch, w);
+  group_all(launch, w);
+  if (!r.wants.first) return;
+  launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
+  put_in_order<K, nothing>(launch, w);
+}
+
+// All of a call with values, whose word is V.
+template <class K, class V>
+void reduce_groups(const group_request& r) {
+  const launcher launch(r.stream);
+  const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
+  prepare(launch, r, w);
+  r.wants.first ? divide_rows<K, u32, V>(launch, w) : divide_rows<K, V, V>(launch, w);
+  launch(give_frequent<K, V>, frequent_blocks(w), sample_threads, 0, w);
+  if (!r.wants.first) return group<K, V, true, false, false>(launch, w);
+  group<K, V, true, true, false>(launch, w);
+  put_in_order<K, V>(launch, w);
+}
+
+}  // namespace gpuhash::columns

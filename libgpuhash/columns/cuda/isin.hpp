@@ -1,0 +1,40 @@
+// Which elements of a column are among others, on a CUDA device: what isin.cu is asked for when all is checked, and how much
+// memory it takes.
+#pragma once
+
+#include "gpuhash/columns.h"
+#include "libgpuhash/columns/cuda/sizes.hpp"
+
+namespace gpuhash::columns {
+
+// So many others have a table in the memory of a block; more have one in the caller's scratch memory, behind a word that says
+// whether the key is there whose hash marks empty slots.
+constexpr uint64_t most_in_block = GPUHASH_GROUP_SLOTS / 2, most_others = uint64_t{1} << 29;
+
+// A power of two: a quarter of them are taken, or less.
+inline constexpr uint64_t slots_for(uint64_t others) {
+  uint64_t slots = 32;
+  while (slots < 4 * others) slots *= 2;
+  return slots;
+}
+inline constexpr size_t isin_scratch(uint64_t others, uint32_t key_bytes) {
+  return others <= most_in_block ? 0 : 256 + slots_for(others) * key_bytes;
+}
+
+struct isin_request {
+  int ordinal;
+  const void* keys;
+  uint64_t n;
+  const void* among;
+  uint64_t n_among;
+  uint32_t key_bytes;
+  uint64_t seed;
+  uint8_t* out;
+  void* scratch;
+  void* stream;
+};
+
+/// isin.cu. Queues everything on the stream, and waits for nothing. Weak, as group_on_cuda.
+[[gnu::weak]] gpuhash_status isin_on_cuda(const isin_request& request, gpuhash_error* err);
+
+}  // namespace gpuhash::columns

@@ -1,0 +1,69 @@
+// Kernels of columns on a CUDA device: launches of one call, on the caller's stream and device.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "libgpuhash/src/error.hpp"
+#include "libgpuhash/tile/cuda_mem.cuh"
+
+namespace gpuhash::columns {
+
+struct cuda_failure {
+  cudaError_t code;
+  const char* call;
+};
+
+inline void check(int code, const char* call) {
+  if (code != cudaSuccess) throw cuda_failure{cudaError_t(code), call};
+}
+
+// What a block takes at most: a tile of keys of 8 bytes, and the frequent keys with counts and first rows.
+constexpr size_t most_shared = 120 << 10;
+
+class launcher {
+ public:
+  explicit launcher(void* stream) : stream_(stream), processors_(multiprocessors()) {}
+  template <class... P>
+  void operator()(void (*kernel)(P...), unsigned blocks, unsigned threads, size_t shared,
+                  const std::type_identity_t<P>&... arguments) const {
+    if (shared > most_shared) throw cuda_failure{cudaErrorInvalidValue, "the launch of a kernel"};
+    check(launch_with(kernel, blocks, threads, shared, stream_, arguments...), "the launch of a kernel");
+  }
+  void fill(void* p, int byte, size_t bytes) const {
+    if (bytes) check(cudaMemsetAsync(p, byte, bytes, static_cast<cudaStream_t>(stream_)), "cudaMemsetAsync");
+  }
+  // Blocks for so many pieces of work, at most so many for each multiprocessor.
+  unsigned blocks(uint64_t pieces, unsigned per_processor) const {
+    const uint64_t most = uint64_t(processors_) * per_processor;
+    return unsigned(pieces < most ? pieces : most);
+  }
+
+ private:
+  void* const stream_;
+  const unsigned processors_;
+};
+
+// Runs what queues the kernels of a call on a device, and says in a sentence what has failed.
+template <class Body>
+gpuhash_status on_device(int ordinal, gpuhash_error* err, Body body) {
+  int before = 0;
+  try {
+    check(cudaGetDevice(&before), "cudaGetDevice");
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
+    struct back {
+      int device;
+      ~back() { cudaSetDevice(device); }
+    } const afterwards{before};
+    if (const size_t shared = block_bytes_at_most(); shared < most_shared)
+      return fail(
+          err, GPUHASH_UNSUPPORTED,
+          "cuda:%d has %zu bytes of shared memory for a block, and verbs on columns take up to %zu: use a table",
+          ordinal, shared, most_shared);
+    body();
+    return GPUHASH_OK;
+  } catch (const cuda_failure& failure) {
+    return fail(err, GPUHASH_DEVICE_ERROR, "%s failed on cuda:%d: %s (%s)", failure.call, ordinal,
+                cudaGetErrorString(failure.code), cudaGetErrorName(failure.code));
+  }
+}
+
+}  // namespace gpuhash::columns

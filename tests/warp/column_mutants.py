@@ -1,0 +1,80 @@
+"""Mistakes to plant in the kernels of columns, each of which their tests have to notice (mutants.py)."""
+
+from .mutants import Mutant
+
+BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+    "libgpuhash/columns/cuda/" + name
+    for name in ("bins.cuh", "isin.cu", "order.cuh", "partition.cuh", "sample.cuh", "totals.cuh", "work.cuh")
+)
+PLAN, GROUPS = "libgpuhash/columns/cuda/plan.hpp", "libgpuhash/src/groups.cpp"
+
+MUTANTS = [
+    # what is shared
+    Mutant("count-of-one-lane", WORK, "atomicAdd(counters + which, 32u)", "atomicAdd(counters + which, 31u)"),
+    Mutant("lanes-below", WORK, "x += lane >= d ? below : 0;", "x += lane > d ? below : 0;"),
+    # frequent keys
+    Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
+    Mutant("side-not-numbered", SAMPLE, "w.facts->side != 0", "false"),
+    Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
+    Mutant("held-back-twice", PARTITION, "if (held) continue;", ";"),
+    Mutant("code-of-a-frequent-row", PARTITION, "-1 - (long long)place", "(long long)place"),
+    # the partition
+    Mutant("rows-past-the-end", PARTITION, "min(tile, w.n - from)", "tile"),
+    Mutant("last-tile-of-a-bin", PARTITION, "min(tile, w.coarse_end[low] - from)", "tile"),
+    Mutant("bin-of-the-first-pass", PARTITION, "w.bin_count + rows.bin * bins + i", "w.bin_count + i"),
+    Mutant(
+        "one-row-in-the-bin",
+        PARTITION,
+        "(own ? atomicAdd(ends + i, own) : 0) - at",
+        "(own ? atomicAdd(ends + i, 1u) : 0) - at",
+    ),
+    Mutant("row-of-the-tile", PARTITION, "word(rows.from + i * divide_threads + me)", "word(i * divide_threads + me)"),
+    Mutant("values-do-not-travel", PARTITION, "along[i] = there && x < rows.many ? words[x] : 0;", "along[i] = 0;"),
+    Mutant("value-of-a-held-row", PARTITION, "held ? value_of(row) : 0", "0"),
+    Mutant(
+        "first-of-frequent", PARTITION, "atomicMin(w.frequent_first + i, first[i])", "(w.frequent_first[i] = first[i])"
+    ),
+    Mutant("totals-not-flushed", PARTITION, "if constexpr (values) of_keys.flush();", ";"),
+    # bins
+    Mutant("first-look-up", BINS, "there == h && !served_before", "there != no_hash<K> && !served_before"),
+    Mutant("no-second-look-up", BINS, "if (u32(staged[x]) != slots) continue;", "continue;"),
+    Mutant("served-twice", BINS, "if (some_wait) w.bin_key[from + x] = no_hash<K>;", ";"),
+    Mutant("one-round", BINS, "some_wait |= failed;", ";"),
+    Mutant("table-not-cleared", BINS, "key[i] = no_hash<K>;", "key[i] = i ? no_hash<K> : key[i];"),
+    Mutant("first-row-not-noted", BINS, "row < static_cast<volatile u32*>(first)[slot]", "false"),
+    Mutant("values-of-one-chunk", BINS, "note_values(at, here);", "if (!at) note_values(at, here);"),
+    Mutant("value-of-the-row", BINS, "First ? w.bin_row()[from + at + x] : from + at + x", "from + at + x"),
+    # aggregates
+    Mutant("sign-of-order", TOTALS, "bits & sign_bit<V> ? V(~bits) : V(bits | sign_bit<V>)", "bits"),
+    Mutant("order-of-integers", TOTALS, "if (type == GPUHASH_INT) return bits ^ sign_bit<V>;", ";"),
+    Mutant("back-from-order", TOTALS, "word & sign_bit<V> ? V(word ^ sign_bit<V>) : V(~word)", "V(~word)"),
+    Mutant("narrow-integers", TOTALS, "u64((long long)int(bits))", "bits"),
+    Mutant("nan-has-a-place", TOTALS, "!is_nan(bits)", "true"),
+    Mutant("carry", TOTALS, "(before + low < low)", "0"),
+    Mutant("rows-of-one-lane", TOTALS, "other.many = __shfl_sync(whole_warp, many, lane)", "other.many = 1"),
+    Mutant("pairs-of-odd-lanes", TOTALS, "__ballot_sync(whole_warp, rank % 2 == 0)", "__ballot_sync(whole_warp, true)"),
+    Mutant("all-lead", TOTALS, "live && leads", "live"),
+    Mutant("lanes-without-a-row", TOTALS, "live ? place : none - lane", "place"),
+    Mutant("held-by-another-key", TOTALS, "if (first != held_place) flush();", ";"),
+    Mutant(
+        "high-is-low",
+        TOTALS,
+        "a.high > *static_cast<volatile V*>(high + at)",
+        "a.high < *static_cast<volatile V*>(high + at)",
+    ),
+    Mutant("mean-is-sum", TOTALS, "to.means[at] = sum / of.many;", "to.means[at] = sum;"),
+    Mutant("frequent-unseen", TOTALS, "if (!all.many) return;", "if (all.many < 40) return;"),
+    Mutant(
+        "side-key",
+        TOTALS,
+        "place < w.plan.frequent_slots ? w.frequent[place] : no_hash<K>",
+        "w.frequent[place & (w.plan.frequent_slots - 1)]",
+    ),
+    # order
+    Mutant("prefix-with-itself", ORDER, "before + up_to - __popc(mine)", "before + up_to"),
+    Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
+    # isin
+    Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
+    Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),
+    Mutant("wide-where-it-is-not", ISIN, "w.aligned && many == at_once", "w.aligned"),
+]

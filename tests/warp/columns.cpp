@@ -1,0 +1,327 @@
+// Verbs on columns of a CUDA device, on warps that a CPU plays: gpuhash_group and gpuhash_isin with their kernels, against
+// what a map says. Sizes are small (test_columns.py), so that columns of a few thousand rows take both passes, sample, and fill
+// tables.
+#include <math.h>
+#include <stdarg.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpuhash/columns.h"
+#include "libgpuhash/columns/cuda/plan.hpp"
+#include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/src/device.hpp"
+#include "tests/warp/emulator.hpp"
+
+using gpuhash::u32;
+using gpuhash::u64;
+using gpuhash::u8;
+using std::string;
+using std::vector;
+
+namespace gpuhash {
+// The one device that is there.
+gpuhash_status resolve_device(gpuhash_device&, gpuhash_error*) { return GPUHASH_OK; }
+}  // namespace gpuhash
+
+namespace {
+
+string where;  // what runs, for messages
+
+[[noreturn, gnu::format(printf, 1, 2)]] void wrong(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "wrong: %s: ", where.c_str());
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, "\n");
+  _Exit(1);
+}
+#define HOLDS(condition) (condition) ? void() : wrong("not %s (line %d)", #condition, __LINE__)
+
+struct random_numbers {
+  u64 state;
+  u64 next() { return state = gpuhash::mix(u64(state + 0x9e3779b97f4a7c15u)); }
+  u64 below(u64 n) { return next() % n; }
+};
+
+struct column {
+  string name;
+  vector<u64> keys;
+};
+
+// Keys whose hashes with this seed are these (libgpuhash/columns/cuda/work.cuh).
+u64 key_of(u64 h, u64 seed, u32 key_bytes) {
+  if (key_bytes == 4) {
+    u32 x = u32(h);
+    x ^= x >> 16;
+    x *= 0x7ed1b41du;
+    x ^= x >> 13 ^ x >> 26;
+    x *= 0xa5cb9243u;
+    return (x ^ x >> 16) ^ u32(seed);
+  }
+  h ^= h >> 33;
+  h *= 0x9cb4b2f8129337dbull;
+  h ^= h >> 33;
+  h *= 0x4f74430c22a54005ull;
+  return (h ^ h >> 33) ^ seed;
+}
+
+// What a partition by hashes could get wrong.
+vector<column> columns(size_t n, u32 key_bytes, u64 seed, random_numbers& r) {
+  const u64 most = key_bytes == 4 ? 0xffffffffu : ~u64(0);
+  vector<column> all = {{"one key", {}},      {"distinct", {}}, {"sorted", {}}, {"clustered", {}},   {"few", {}},
+                        {"half one key", {}}, {"one bin", {}},  {"skewed", {}}, {"all bits set", {}}};
+  for (size_t i = 0; i < n; ++i) {
+    const u64 any = r.next() & most;
+    const u64 of_column[] = {7,
+                             gpuhash::mix(u64(i)) & most,
+                             i,
+                             i / 200,
+                             r.below(40),
+                             i % 2 ? 3 : any,
+                             key_of(r.below(700), seed, key_bytes),  // their first bits are zero
+                             u64(2) << r.below(20) | r.below(3),
+                             i % 3 ? any : most};
+    for (size_t c = 0; c < all.size(); ++c) all[c].keys.push_back(of_column[c] & most);
+  }
+  if (n) all[6].keys[n / 2] = key_of(most, seed, key_bytes);  // the hash that marks an empty slot
+  if (n > 8) all[4].keys[n / 3] = all[4].keys[1] = key_of(most, seed, key_bytes);
+  return all;
+}
+
+template <class T>
+vector<u8> packed(const vector<T>& from, u32 bytes) {
+  vector<u8> to(from.size() * bytes + 1);
+  for (size_t i = 0; i < from.size(); ++i) memcpy(to.data() + i * bytes, &from[i], bytes);
+  return to;
+}
+u64 unpacked(const void* from, u32 bytes, size_t i) {
+  u64 v = 0;
+  memcpy(&v, static_cast<const char*>(from) + i * bytes, bytes);
+  return v;
+}
+
+// Memory with rubbish in it and around it, aligned as a device's is.
+class memory {
+ public:
+  explicit memory(size_t bytes, size_t off = 0)
+      : bytes_(bytes), words_((bytes + off) / 8 + 128, 0xabababababababab), off_(off) {}
+  char* data() { return begin() + off_; }
+  ~memory() {
+    for (const char* p : {begin() + off_ - 1, begin() + off_ + bytes_, begin() + off_ + bytes_ + 7})
+      if (u8(*p) != 0xab) wrong("memory beside an array was written");
+  }
+
+ private:
+  char* begin() { return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(words_.data()) + 8 + 255) / 256 * 256); }
+  size_t bytes_;
+  vector<u64> words_;
+  size_t off_;
+};
+
+struct asked {
+  bool first = false, counts = false, codes = false;
+  u32 value_bytes = 0, value_type = 0;
+  bool sums = false, means = false, low = false, high = false;
+};
+
+double as_real(u64 bits, u32 bytes, u32 type) {
+  if (type == GPUHASH_FLOAT) return bytes == 4 ? double(std::bit_cast<float>(u32(bits))) : std::bit_cast<double>(bits);
+  if (type == GPUHASH_UINT) return double(bits);
+  return bytes == 4 ? double(int(u32(bits))) : double((long long)bits);
+}
+
+struct group_of_keys {
+  size_t first = 0, many = 0;
+  u64 whole = 0;
+  double real = 0, size = 0, low = NAN, high = NAN;  // size: of the sum of absolute values
+};
+
+struct grouping {
+  const vector<u64>& keys;
+  const vector<u64>& values;
+  const u32 key_bytes;
+  const asked wants;
+
+  std::map<u64, group_of_keys> wanted() const {
+    std::map<u64, group_of_keys> groups;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      group_of_keys& g = groups.try_emplace(keys[i], group_of_keys{i}).first->second;
+      ++g.many;
+      if (!wants.value_bytes) continue;
+      const double v = as_real(values[i], wants.value_bytes, wants.value_type);
+      const bool narrow = wants.value_bytes == 4 && wants.value_type == GPUHASH_INT;
+      g.whole += narrow ? u64((long long)int(u32(values[i]))) : values[i];
+      g.real += v, g.size += fabs(v);
+      g.low = fmin(g.low, v), g.high = fmax(g.high, v);
+    }
+    return groups;
+  }
+
+  void run(u64 seed) {
+    const size_t n = keys.size(), value_bytes = wants.value_bytes;
+    memory given(n * key_bytes), amounts(n * value_bytes), distinct(n * key_bytes), counts(n * 8), codes(n * 8);
+    memory sums(n * 8), means(n * 8), low(n * value_bytes), high(n * value_bytes), number(8);
+    memcpy(given.data(), packed(keys, key_bytes).data(), n * key_bytes);
+    if (value_bytes) memcpy(amounts.data(), packed(values, u32(value_bytes)).data(), n * value_bytes);
+    gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
+    q.n = n, q.keys = given.data(), q.key_bytes = key_bytes, q.seed = seed;
+    q.order = wants.first ? GPUHASH_ORDER_FIRST : GPUHASH_ORDER_ANY;
+    q.out_keys = distinct.data();
+    if (wants.counts) q.out_counts = reinterpret_cast<int64_t*>(counts.data());
+    if (wants.codes) q.out_codes = reinterpret_cast<int64_t*>(codes.data());
+    q.groups = reinterpret_cast<uint64_t*>(number.data());
+    q.value_bytes = wants.value_bytes, q.value_type = wants.value_type;
+    if (value_bytes) q.values = amounts.data();
+    if (wants.sums) q.out_sums = sums.data();
+    if (wants.means) q.out_means = reinterpret_cast<double*>(means.data());
+    if (wants.low) q.out_low = low.data();
+    if (wants.high) q.out_high = high.data();
+    q.device.kind = GPUHASH_CUDA;
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+    memory scratch(q.scratch_bytes);
+    q.scratch = scratch.data();
+    if (gpuhash_group(&q, &err)) wrong("%s", err.message);
+    check(q);
+  }
+
+  void check(const gpuhash_group_request& q) const {
+    auto groups = wanted();
+    HOLDS(*q.groups == groups.size());
+    vector<u64> distinct;
+    size_t row = 0;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      distinct.push_back(unpacked(q.out_keys, key_bytes, g));
+      const auto found = groups.find(distinct[g]);
+      if (found == groups.end()) wrong("group %zu has key %llx, which no row has, or another group", g, distinct[g]);
+      const group_of_keys& of = found->second;
+      if (wants.first) HOLDS(g == 0 || of.first > row);
+      row = of.first;
+      if (wants.counts) HOLDS(u64(q.out_counts[g]) == of.many);
+      check_values(q, g, of);
+      if (!wants.codes) groups.erase(found);
+    }
+    for (size_t i = 0; wants.codes && i < keys.size(); ++i) {
+      HOLDS(u64(q.out_codes[i]) < distinct.size());
+      HOLDS(distinct[size_t(q.out_codes[i])] == keys[i]);
+    }
+  }
+
+  void check_values(const gpuhash_group_request& q, size_t g, const group_of_keys& of) const {
+    const auto near = [&](double is, double wanted) {
+      return isnan(wanted) || isinf(wanted) ? is == wanted || isnan(is) == isnan(wanted)
+                                            : fabs(is - wanted) <= 1e-12 * (1 + of.size);
+    };
+    if (wants.sums && wants.value_type == GPUHASH_FLOAT) HOLDS(near(static_cast<double*>(q.out_sums)[g], of.real));
+    if (wants.sums && wants.value_type != GPUHASH_FLOAT) HOLDS(static_cast<u64*>(q.out_sums)[g] == of.whole);
+    if (wants.means) HOLDS(near(q.out_means[g] * double(of.many), of.real));
+    const auto same = [&](const void* from, double wanted) {
+      const double is = as_real(unpacked(from, wants.value_bytes, g), wants.value_bytes, wants.value_type);
+      return is == wanted || (isnan(is) && isnan(wanted));
+    };
+    if (wants.low) HOLDS(same(q.out_low, of.low));
+    if (wants.high) HOLDS(same(q.out_high, of.high));
+  }
+};
+
+vector<u64> values_for(size_t n, u32 bytes, u32 type, random_numbers& r) {
+  vector<u64> values;
+  for (size_t i = 0; i < n; ++i) {
+    const u64 any = r.next(), kind = r.below(40);
+    if (type != GPUHASH_FLOAT) {
+      values.push_back(bytes == 4 ? u32(any) : any);
+      continue;
+    }
+    const double d = kind == 0   ? NAN
+                     : kind == 1 ? -INFINITY
+                     : kind == 2 ? 0.0
+                     : kind == 3 ? -0.0
+                                 : (double(any >> 11) / double(u64(1) << 53) - 0.5) * double(1 << kind / 2);
+    values.push_back(bytes == 4 ? std::bit_cast<u32>(float(d)) : std::bit_cast<u64>(d));
+  }
+  return values;
+}
+
+u64 runs = 0;
+
+void group_columns(size_t n, u64 seed, random_numbers& r) {
+  const vector<u64> none;
+  for (const u32 key_bytes : {4u, 8u})
+    for (const column& c : columns(n, key_bytes, seed, r)) {
+      asked wants;
+      wants.first = r.below(2), wants.counts = r.below(2), wants.codes = r.below(2);
+      where = c.name + " of " + std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes, first " +
+              std::to_string(wants.first) + ", counts " + std::to_string(wants.counts) + ", codes " +
+              std::to_string(wants.codes);
+      grouping{c.keys, none, key_bytes, wants}.run(seed);
+      ++runs;
+    }
+}
+
+void reduce_columns(size_t n, u64 seed, random_numbers& r) {
+  for (const u32 key_bytes : {4u, 8u})
+    for (const column& c : columns(n, key_bytes, seed, r)) {
+      asked wants;
+      wants.first = r.below(2), wants.counts = r.below(2);
+      wants.value_bytes = r.below(2) ? 8 : 4, wants.value_type = u32(r.below(3));
+      wants.sums = r.below(2), wants.means = r.below(2), wants.low = r.below(2), wants.high = r.below(2);
+      where = c.name + " of " + std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes, values of " +
+              std::to_string(wants.value_bytes) + " bytes of type " + std::to_string(wants.value_type) + ", first " +
+              std::to_string(wants.first) + ", counts " + std::to_string(wants.counts) + ", sums " +
+              std::to_string(wants.sums) + ", means " + std::to_string(wants.means) + ", low " +
+              std::to_string(wants.low) + ", high " + std::to_string(wants.high);
+      grouping{c.keys, values_for(n, wants.value_bytes, wants.value_type, r), key_bytes, wants}.run(seed);
+      ++runs;
+    }
+}
+
+void look_up(size_t n, size_t others, u64 seed, random_numbers& r) {
+  for (const u32 key_bytes : {4u, 8u})
+    for (const size_t off : {size_t(0), size_t(key_bytes)}) {  // of an array whose first element was cut away
+      where = std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes among " + std::to_string(others) +
+              ", from byte " + std::to_string(off);
+      vector<u64> keys(n), among(others);
+      for (u64& k : keys) k = r.below(2 * others + 1) * 0x10001;
+      for (u64& k : among) k = r.below(2 * others + 1) * 0x10001;
+      const u64 side = key_of(key_bytes == 4 ? 0xffffffffu : ~u64(0), seed, key_bytes);
+      if (n > 2) keys[2] = side;
+      if (others > 2 && r.below(2)) among[1] = side;
+      memory given(n * key_bytes, off), there(others * key_bytes, off), out(n, off / 2);
+      memcpy(given.data(), packed(keys, key_bytes).data(), n * key_bytes);
+      memcpy(there.data(), packed(among, key_bytes).data(), others * key_bytes);
+      gpuhash_isin_request q = GPUHASH_ISIN_REQUEST_INIT;
+      q.n = n, q.keys = given.data(), q.n_among = others, q.among = there.data(), q.key_bytes = key_bytes;
+      q.seed = seed, q.out = reinterpret_cast<u8*>(out.data()), q.device.kind = GPUHASH_CUDA;
+      gpuhash_error err = GPUHASH_ERROR_INIT;
+      HOLDS(gpuhash_isin_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+      memory scratch(q.scratch_bytes);
+      q.scratch = scratch.data();
+      if (gpuhash_isin(&q, &err)) wrong("%s", err.message);
+      std::sort(among.begin(), among.end());
+      for (size_t i = 0; i < n; ++i) HOLDS(q.out[i] == std::binary_search(among.begin(), among.end(), keys[i]));
+      ++runs;
+    }
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  const u64 rounds = count > 1 ? strtoull(given[1], nullptr, 0) : 1;
+  u64 seed = count > 2 ? strtoull(given[2], nullptr, 0) : 1;
+  for (u64 round = 0; round < rounds; ++round, ++seed) {
+    random_numbers r{seed};
+    emulated::machine::the().seed = seed;
+    for (const size_t n : {size_t(1), size_t(2), size_t(131), size_t(256 + r.below(500)), size_t(1500 + r.below(500)),
+                           size_t(5000 + r.below(3000))}) {
+      group_columns(n, r.next(), r);
+      reduce_columns(n, r.next(), r);
+    }
+    for (const size_t others : {0, 1, 30, 256, 257, 900})
+      for (const size_t n : {0, 1, 7, 1000}) look_up(n, others, r.next(), r);
+  }
+  printf("%llu runs, %llu steps, nothing wrong\n", runs, (unsigned long long)emulated::machine::the().steps);
+}
