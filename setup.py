@@ -274,6 +274,7 @@ extensions = [
     ),
     extension("columns._engine"),
     *(extension(f"columns.{name}", linked=False) for name in ("_buffers", "_direct", "_objects", "_reduce", "_utf8")),
+    *(extension(f"commands.{name}", linked=False) for name in ("_kmers", "_print", "_words")),
 ]
 
 setup(

@@ -1,5 +1,5 @@
-"""The command line: `pygpuhash compare | info | backends | manifest | new-plugin | explore |
-conformance`.
+"""The command line: `pygpuhash count | unique | top | dedup | diff | join` (pygpuhash.commands), `compare | info |
+backends | manifest | new-plugin | explore | conformance`.
 
 Exit status: 0, 1 when a backend failed or gave a wrong answer, 2 when the input cannot be used.
 """
@@ -26,6 +26,8 @@ from pygpuhash import (
     report,
     workload,
 )
+from pygpuhash.commands import COMMANDS
+from pygpuhash.commands.progress import Bar
 from pygpuhash.compare import Result, compare
 from pygpuhash.errors import GpuHashError, PluginError
 from pygpuhash.keyfile import InputError, read_keys
@@ -33,30 +35,14 @@ from pygpuhash.keyfile import InputError, read_keys
 __all__ = ["main"]
 
 
-class Progress:
-    """A bar on standard error, when that is a terminal."""
-
-    def __init__(self) -> None:
-        self.shown = sys.stderr.isatty()
-
-    def __call__(self, what: str, done: float) -> None:
-        if self.shown:
-            filled = round(24 * done)
-            sys.stderr.write(f"\r[{'#' * filled}{'.' * (24 - filled)}] {what[:50]:<50}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        """Give the line back."""
-        if self.shown:
-            sys.stderr.write("\r" + " " * 80 + "\r")
-            sys.stderr.flush()
-
-
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the console script."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments[:1] == ["conformance"]:  # has a parser of its own, and needs pytest
         return int(importlib.import_module("pygpuhash.conformance").main(arguments[1:]) or 0)
+    if arguments[:1] and arguments[0] in COMMANDS:
+        programs = importlib.import_module("pygpuhash.commands.programs")
+        return int(programs.main(arguments[0], arguments[1:]))
     parsed = _parser().parse_args(arguments)
     try:
         return int(parsed.run(parsed))
@@ -75,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pygpuhash", description="Concurrent hash tables on GPUs and CPUs.")
     parser.add_argument("--version", action="version", version=f"pygpuhash {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, words in COMMANDS.items():
+        commands.add_parser(name, help=words, add_help=False)
 
     c = commands.add_parser("compare", help="run, check and time every backend on the same real keys")
     c.set_defaults(run=_compare)
@@ -120,7 +108,7 @@ def _compare(options: argparse.Namespace) -> int:
     if options.device != "auto":
         _devices.parse_device(options.device)
     names = _backend_names(options.backend)
-    progress = Progress()
+    progress = Bar()
     try:
         work = _work(options, progress)
         results = compare(work, names, options.device, progress)
@@ -152,7 +140,7 @@ def _backend_names(asked: list[str] | None) -> list[str]:
     return names
 
 
-def _work(options: argparse.Namespace, progress: Progress) -> workload.Workload:
+def _work(options: argparse.Namespace, progress: Bar) -> workload.Workload:
     if options.n is not None:
         return workload.make(f"{options.n:,} uniform random 64-bit keys", workload.synthetic(options.n))
     if options.keys is not None:

@@ -28,7 +28,8 @@ LAYERS = {
     "verbs": "_device_groups _table_verbs _number_verbs _keywords verbs hashing index text_table",
     "files": "saved.",
     "package": "__init__",
-    "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore cli __main__",
+    "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore commands. cli"
+    " __main__",
 }
 
 BODIES = ("body", "orelse", "finalbody", "handlers", "cases")

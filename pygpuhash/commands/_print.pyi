@@ -1,0 +1,13 @@
+"""Types of the extension module `_print.pyx`."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Text = tuple[NDArray[np.int64], NDArray[np.uint8]]
+
+def joined(rows: int, parts: tuple[bytes | Text, ...]) -> NDArray[np.uint8]: ...
+def digits(numbers: NDArray[np.int64], width: int) -> Text: ...
+def quoted(offsets: NDArray[np.int64], data: NDArray[np.uint8], separator: int) -> Text: ...
+def json_strings(offsets: NDArray[Any], data: NDArray[np.uint8]) -> Text: ...

@@ -1,0 +1,111 @@
+"""`count`, `unique`, `top`: distinct keys, how often each one is there, and the most frequent ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pygpuhash.columns._engine import CoreIndex
+from pygpuhash.commands.columns import Kind, kind_of
+from pygpuhash.commands.output import Cells, Output
+from pygpuhash.commands.progress import Bar
+from pygpuhash.commands.running import chunks_of, counted, printing
+from pygpuhash.commands.settings import memory_of
+from pygpuhash.commands.sources import named, names_of
+from pygpuhash.commands.tally import Tally
+
+__all__ = ["count", "top", "unique"]
+
+_WIDTH = 7  # of counts, as uniq -c has it
+
+
+def _begun(options: Any) -> Kind:
+    options.files = names_of(options.files)
+    return kind_of(options)
+
+
+def count(options: Any) -> int:
+    """Each key once, with its count, in the order of first appearance."""
+    kind, tally = _begun(options), Tally(memory_of(options))
+    with printing(options, ["count", *kind.names], marked=True) as out:
+        counted(options.files, kind, tally)
+        for keys, _, counts in tally.results():
+            _print(out, kind, keys, counts[:, 0])
+    return 0
+
+
+def _print(out: Output, kind: Kind, keys: Any, counts: Any) -> None:
+    width = _WIDTH if out.format == "text" else 0
+    out.rows([Cells.numbers(np.ascontiguousarray(counts), width), *kind.cells(keys, out.format == "parquet")])
+
+
+def unique(options: Any) -> int:
+    """Each key once, printed when it is met first."""
+    kind, memory = _begun(options), memory_of(options)
+    tally, bar, shown = Tally(memory), Bar(), 0
+    with printing(options, kind.names) as out:
+        try:
+            for file, (schema, arrays, _) in chunks_of(options.files, kind, bar):
+                with named(file):
+                    tally.add(schema, arrays)
+                if tally.known > shown:
+                    out.rows(kind.cells(tally.keys_from(shown, tally.known - shown), out.format == "parquet"))
+                    shown = tally.known
+        finally:
+            bar.clear()
+        for keys in tally.beyond():
+            out.rows(kind.cells(keys, out.format == "parquet"))
+    return 0
+
+
+def top(options: Any) -> int:
+    """The keys with the highest counts, the highest first; of equal ones those that appear first."""
+    kind, tally = _begun(options), Tally(memory_of(options))
+    with printing(options, ["count", *kind.names], marked=True) as out:
+        counted(options.files, kind, tally)
+        best = _Best(options.number)
+        for keys, n, counts in tally.results():
+            best.add(keys, n, counts[:, 0])
+        for keys, counts in best.results():
+            _print(out, kind, keys, counts)
+    return 0
+
+
+class _Best:
+    """The K keys with the highest counts."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._index: CoreIndex | None = None
+        self._counts = np.empty(0, np.int64)
+        self._schema: Any = None
+
+    def add(self, keys: Any, n: int, counts: Any) -> None:
+        """Keys that were not there before."""
+        schema, array = keys.__arrow_c_array__()
+        if self._index is None:
+            self._schema, self._index = schema, CoreIndex(schema, "group", "bits", 1)
+        self._index.add(schema, [array])
+        self._counts = np.concatenate((self._counts, counts))
+        if len(self._counts) > 2 * self._number + (1 << 17):
+            self._keep(np.sort(self._order()))
+
+    def _order(self) -> Any:
+        """Ids of the K best, the best first."""
+        return np.argsort(-self._counts, kind="stable")[: self._number]
+
+    def _keep(self, ids: Any) -> None:
+        assert self._index is not None
+        kept = self._index.take(ids)
+        self._counts, self._index = self._counts[ids], CoreIndex(self._schema, "group", "bits", 1)
+        schema, array = kept.__arrow_c_array__()
+        self._index.add(schema, [array])
+
+    def results(self) -> Any:
+        """(keys, counts), some at a time."""
+        if self._index is not None:
+            order = self._order()
+            for first in range(0, len(order), 1 << 16):
+                ids = np.ascontiguousarray(order[first : first + (1 << 16)])
+                yield self._index.take(ids), self._counts[ids]

@@ -1,0 +1,272 @@
+"""Rows of CSV, TSV, JSON lines, parquet and Arrow, batch by batch.
+
+Cells of CSV and TSV are bytes, as they are in the file: 7 and 07 are two keys. A value of JSON lines is the text, or,
+of what is none, its JSON. Those of parquet and Arrow have their types. CSV is read by pyarrow where it is installed,
+else by the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import importlib
+import io
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pygpuhash.commands.batches import Arrow, Batch, Lists
+from pygpuhash.commands.sources import BLOCK, Source
+from pygpuhash.keyfile import InputError
+
+__all__ = ["FORMATS", "Rows", "format_of", "open_rows"]
+
+FORMATS = ("text", "csv", "tsv", "jsonl", "parquet", "arrow", "fasta", "fastq")
+_SUFFIXES = {
+    **dict.fromkeys(("csv", "tsv", "jsonl", "parquet", "arrow", "fasta", "fastq"), ""),
+    **{"tab": "tsv", "ndjson": "jsonl", "feather": "arrow", "ipc": "arrow"},
+    **{"fa": "fasta", "fna": "fasta", "fq": "fastq"},
+}
+_ROWS = 1 << 14  # of a batch of the standard library's
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+def format_of(name: str) -> str:
+    """The format that a file's name says: "text" where it says none."""
+    suffixes = Path(name).suffixes
+    if suffixes and suffixes[-1].lower() in (".gz", ".zst"):
+        suffixes.pop()
+    suffix = suffixes[-1][1:].lower() if suffixes else ""
+    return _SUFFIXES.get(suffix, "text") or suffix
+
+
+class Rows:
+    """A table that is read batch by batch."""
+
+    def __init__(self, name: str, columns: list[str], batches: Iterator[Batch]) -> None:
+        self.name, self.columns, self._batches = name, columns, batches
+        self.done: Callable[[], float] = lambda: 0.0
+
+    def chosen(self, names: list[str]) -> list[str]:
+        """The names of columns; a number from 1 stands for a column where none has it as its name."""
+        found = []
+        for name in names:
+            if name not in self.columns and name.isascii() and name.isdigit() and 1 <= int(name) <= len(self.columns):
+                name = self.columns[int(name) - 1]
+            if name not in self.columns:
+                some = ", ".join(repr(one) for one in self.columns[:20]) + (", ..." if len(self.columns) > 20 else "")
+                raise InputError(f"{self.name}: has no column {name!r}: there are {some or 'none'}")
+            if self.columns.count(name) > 1:
+                raise InputError(f"{self.name}: has two columns {name!r}: choose one by its number, from 1")
+            found.append(name)
+        return found
+
+    def batches(self) -> Iterator[Batch]:
+        """All rows."""
+        return self._batches
+
+
+@contextlib.contextmanager
+def open_rows(name: str, format: str, only: list[str] | None = None) -> Iterator[Rows]:
+    """A table. only: columns that are needed, of JSON lines, which have no header."""
+    shown = "standard input" if name == "-" else name
+    if format in ("parquet", "arrow"):
+        with _arrow_file(name, shown, format, only) as rows:
+            yield rows
+        return
+    source = Source(name)
+    try:
+        if format == "jsonl":
+            rows = Rows(shown, only or ["line"], _json_lines(source, only or []))
+        elif format in _SEPARATORS:
+            rows = _separated(source, _SEPARATORS[format])
+        else:
+            raise InputError(f"{shown}: is read as {format}, which has no columns: pass --format csv, or another one")
+        rows.done = lambda: source.done
+        yield rows
+    finally:
+        source.close()
+
+
+# ---- CSV, TSV --------------------------------------------------------------------------------------------------------
+
+
+def _separated(source: Source, separator: str) -> Rows:
+    stream = io.BufferedReader(source, BLOCK)
+    header = _header(stream, source.name, separator)
+    pyarrow = _found("pyarrow.csv")
+    batches: Iterator[Batch]
+    if pyarrow is None:
+        batches = _separated_by_python(stream, source.name, header, separator)
+    else:
+        batches = _separated_by_arrow(pyarrow, stream, source.name, header, separator)
+    return Rows(source.name, header, batches)
+
+
+def _found(module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        return None
+
+
+def _header(stream: Any, name: str, separator: str) -> list[str]:
+    def lines() -> Iterator[str]:
+        for number in itertools.count():
+            line = stream.readline(1 << 24)
+            if not line:
+                return
+            if number == 0:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            yield line.decode("utf-8", "replace")
+
+    try:
+        header = next(csv.reader(lines(), delimiter=separator), None)
+    except csv.Error as error:
+        raise InputError(f"{name}: has no header of CSV in its first line: {error}") from None
+    if header is None:
+        raise InputError(f"{name}: is empty: its first line has to name the columns")
+    return header
+
+
+def _separated_by_arrow(module: Any, stream: Any, name: str, header: list[str], separator: str) -> Iterator[Batch]:
+    pa: Any = importlib.import_module("pyarrow")
+
+    names = [str(i) for i in range(len(header))]
+    if not stream.peek(1):
+        return
+    source = pa.PythonFile(stream, "r")
+    try:
+        reader = module.open_csv(
+            source,
+            read_options=module.ReadOptions(column_names=names, block_size=4 * BLOCK),
+            parse_options=module.ParseOptions(delimiter=separator, newlines_in_values=True),
+            convert_options=module.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
+            ),
+        )
+        for batch in reader:
+            yield Arrow(header, batch.columns)
+    except pa.ArrowInvalid as error:
+        reason = str(error).splitlines()[0].replace("CSV parse error: ", "")
+        raise InputError(f"{name}: is no CSV of {len(header)} columns, as its first line has: {reason}") from None
+    except pa.ArrowException as error:
+        raise InputError(f"{name}: cannot be read: {error}") from None
+
+
+def _separated_by_python(stream: Any, name: str, header: list[str], separator: str) -> Iterator[Batch]:
+    csv.field_size_limit(sys.maxsize)
+    text = io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline="")
+    reader = csv.reader(text, delimiter=separator)
+    try:
+        while rows := list(itertools.islice(reader, _ROWS)):
+            rows = [row for row in rows if row]
+            for row in rows:
+                if len(row) != len(header):
+                    columns = f"{len(header)} columns, as its first line has"
+                    raise InputError(f"{name}: is no CSV of {columns}: there is a row of {len(row)}")
+            cells = [[cell.encode("utf-8", "surrogateescape") for cell in column] for column in zip(*rows, strict=True)]
+            if cells:
+                yield Lists(header, cells)
+    except csv.Error as error:
+        raise InputError(f"{name}: is no CSV: line {reader.line_num + 1}: {error}") from None
+
+
+# ---- JSON lines ------------------------------------------------------------------------------------------------------
+
+
+def _json_lines(source: Source, only: list[str]) -> Iterator[Batch]:
+    """The columns `only`, and the line itself as the last one, without a name."""
+    stream = io.BufferedReader(source, BLOCK)
+    known: dict[str, None] = {}
+    met = dict.fromkeys(only, False)
+    number = 0
+    while lines := stream.readlines(1 << 20):
+        columns: list[list[bytes | None]] = [[] for _ in range(len(only) + 1)]
+        for line in lines:
+            number += 1
+            if line.isspace():
+                continue
+            row = _json_object(line, source.name, number)
+            if len(known) < 100:
+                known.update(dict.fromkeys(row))
+            for name, cells in zip(only, columns, strict=False):
+                cells.append(_json_cell(row.get(name)))
+                met[name] |= name in row
+            columns[-1].append(line.rstrip(b"\r\n"))
+        if columns[-1]:
+            yield Lists([*only, ""], columns)
+    absent = [name for name in only if not met[name]]
+    if absent and known:
+        some = ", ".join(repr(one) for one in list(known)[:20])
+        raise InputError(f"{source.name}: has no column {absent[0]!r}: there are {some}")
+
+
+def _json_object(line: bytes, name: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{name}: line {number} is no JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise InputError(f"{name}: line {number} is no object of JSON: its columns are those of an object")
+    return row
+
+
+def _json_cell(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+# ---- parquet, Arrow --------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _arrow_file(name: str, shown: str, format: str, only: list[str] | None) -> Iterator[Rows]:
+    pa = _found("pyarrow")
+    if pa is None:
+        raise InputError(f"{shown}: is {format}, which needs pyarrow: pip install 'gpuhash[files]'")
+    source = Source(name)
+    if name == "-" and format == "parquet":
+        raise InputError("standard input: parquet is read from its end on: pass the name of a file")
+    source.close()
+    try:
+        if format == "parquet":
+            file = importlib.import_module("pyarrow.parquet").ParquetFile(name)
+            yield _parquet(file, shown, only)
+        else:
+            yield _ipc(pa, name, shown)
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None and not isinstance(error, pa.ArrowException):
+            raise
+        raise InputError(f"{shown}: is no whole file of {format}: {str(error).splitlines()[0]}") from None
+
+
+def _parquet(file: Any, shown: str, only: list[str] | None) -> Rows:
+    names = file.schema_arrow.names
+    at = [0]
+
+    def batches() -> Iterator[Batch]:
+        wanted = None if only is None else rows.chosen(only)
+        for batch in file.iter_batches(1 << 16, columns=wanted):
+            at[0] += batch.num_rows
+            yield Arrow(batch.schema.names, batch.columns)
+
+    rows = Rows(shown, names, batches())
+    rows.done = lambda: at[0] / max(file.metadata.num_rows, 1)
+    return rows
+
+
+def _ipc(pa: Any, name: str, shown: str) -> Rows:
+    stream = Source(name)
+    start = io.BufferedReader(stream, BLOCK)
+    if name != "-" and not stream.compressed and start.peek(6)[:6] == b"ARROW1":
+        file = pa.ipc.open_file(pa.memory_map(name))
+        batches = (file.get_batch(i) for i in range(file.num_record_batches))
+        return Rows(shown, file.schema.names, (Arrow(one.schema.names, one.columns) for one in batches))
+    reader = pa.ipc.open_stream(pa.PythonFile(start, "r"))
+    return Rows(shown, reader.schema.names, (Arrow(one.schema.names, one.columns) for one in reader))
