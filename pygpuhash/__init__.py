@@ -20,6 +20,7 @@ except ModuleNotFoundError as _error:
         f"{__file__} is source code that was not built. Start Python in another directory to use an installed "
         "gpuhash, or build this one in place with `pip install -e .`"
     ) from None
+from pygpuhash import partial
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
 from pygpuhash._progress import progress
@@ -53,6 +54,7 @@ from pygpuhash.hashing import HASH_VERSION, hash_array
 from pygpuhash.index import Index, IndexKeys
 from pygpuhash.registry import BackendInfo, backends, open_backend
 from pygpuhash.saved import load
+from pygpuhash.shards import Partition, partition, shard_of
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
 from pygpuhash.text_table import TextTable
@@ -80,6 +82,7 @@ __all__ = [
     "NotFound",
     "Op",
     "OptionNotFound",
+    "Partition",
     "PluginError",
     "Poisoned",
     "SlabAllocator",
@@ -102,7 +105,10 @@ __all__ = [
     "load",
     "measure_ceiling",
     "open_backend",
+    "partial",
+    "partition",
     "progress",
+    "shard_of",
     "show_config",
     "unique",
     "value_counts",
