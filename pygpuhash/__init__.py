@@ -9,6 +9,7 @@
 `backends()` lists the structures, `devices()` the devices, `show_config()` how this installation was built.
 """
 
+import importlib as _importlib
 import inspect as _inspect  # noqa: F401  what Cython made asks it first, and crashes where a file shadows what it imports
 
 try:
@@ -47,6 +48,7 @@ from pygpuhash.errors import (
     OptionNotFound,
     PluginError,
     Poisoned,
+    ShardLost,
     TableFull,
     Unsupported,
 )
@@ -61,6 +63,13 @@ from pygpuhash.text_table import TextTable
 from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique, value_counts
 
 __version__: str = _library_version()
+
+
+def __getattr__(name: str) -> object:  # imported on first use: most programs have one table
+    if name == "sharded":
+        return _importlib.import_module("pygpuhash.sharded")
+    raise AttributeError(f"module 'pygpuhash' has no attribute {name!r}")
+
 
 __all__ = [
     "HASH_VERSION",
@@ -85,6 +94,7 @@ __all__ = [
     "Partition",
     "PluginError",
     "Poisoned",
+    "ShardLost",
     "SlabAllocator",
     "Table",
     "TableFull",
@@ -109,6 +119,7 @@ __all__ = [
     "partition",
     "progress",
     "shard_of",
+    "sharded",
     "show_config",
     "unique",
     "value_counts",

@@ -7,8 +7,8 @@
 
 What a part comes to is a `Partial`: plain columns and arrays, which are pickled, sent and stored. The four functions
 are pure: they change nothing that they are given, and give equal results for equal arguments in every process, in the
-order in which keys first appear. So a system that runs a task again after it has lost a worker, or twice, gets what it would
-have got, as long as it merges the same partials in the same order.
+order in which keys first appear. So a system that runs a task again after it has lost a worker, or twice, gets what it
+would have got, as long as it merges the same partials in the same order.
 
 Where one table does not hold all groups, each partial is split by shard, and part s of all of them is merged by itself:
 
