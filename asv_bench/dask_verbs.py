@@ -67,7 +67,8 @@ def cluster(workers: int) -> Iterator[Any]:
         distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as made,
         distributed.Client(made) as client,
     ):
-        client.run(__import__, "pygpuhash.dask")
+        for module in ("pygpuhash.dask", "dask.dataframe", "pyarrow.parquet"):
+            client.run(__import__, module)
         yield client
 
 
@@ -99,7 +100,7 @@ def in_one_process(work: Callable[[], Any]) -> tuple[Any, float, float, float]:
 
 def verbs(paths: list[Path]) -> Iterator[tuple[str, dict[str, Callable[[], int]]]]:
     """(verb, {side: work that gives a number that all sides agree on})."""
-    dd, ghd, pandas = __import__("dask.dataframe").dataframe, __import__("pygpuhash.dask").dask, __import__("pandas")
+    dd, ghd = __import__("dask.dataframe").dataframe, __import__("pygpuhash.dask").dask
     partial = gh.partial
 
     def frame() -> Any:

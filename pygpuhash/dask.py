@@ -14,7 +14,7 @@ Each part is aggregated by itself; what it comes to is split by the published ha
 (`gh.partition`), and each shard is merged by one task. All tasks are pure, and give equal results when they are run
 again, so that results are exact when workers are lost. A result has one part for each shard.
 
-shards : of all verbs that have it, None for as many as parts, at most 16. Where parts times shards were more than
+shards : of all verbs that have it, None for a fourth of the parts, at most 16. Where parts times shards were more than
 `MOST_TASKS`, partials of neighbours are merged first.
 
 `isin` and `join` send the other column, whole, to each worker, which makes one index of it for all of its tasks.
@@ -66,15 +66,15 @@ Nulls = Literal["group", "drop", "refuse"]
 def unique(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> Any:
     """The distinct keys, as a collection of the same kind and type. A DataFrame has its distinct rows."""
     given = _Given(keys, "keys")
-    merged = given.merged([_call(_start_keys, part, nulls) for part in given.parts], shards)
-    return given.collection([_call(_keys, part) for part in merged], given.meta)
+    return given.collection(
+        given.merged(_start_keys, [(part, nulls) for part in given.parts], shards, _keys), given.meta
+    )
 
 
 def nunique(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> Any:
     """How many distinct keys there are: a `Delayed` int. Null is a key, unless nulls is "drop"."""
     given = _Given(keys, "keys")
-    merged = given.merged([_call(_start_keys, part, nulls) for part in given.parts], shards)
-    return _call(_total, [_call(len, part) for part in merged])
+    return _call(_total, given.merged(_start_keys, [(part, nulls) for part in given.parts], shards, len))
 
 
 def value_counts(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> Any:
@@ -84,8 +84,8 @@ def value_counts(keys: Any, *, shards: int | None = None, nulls: Nulls = "group"
     delayed columns, delayed pairs of columns.
     """
     given = _Given(keys, "keys")
-    started = [_call(_start_counts, part, nulls) for part in given.parts]
-    return given.beside(given.merged(started, shards), {"count": np.dtype(np.int64)})
+    started = [(part, nulls) for part in given.parts]
+    return given.beside(_start_counts, started, shards, {"count": np.dtype(np.int64)})
 
 
 def group_reduce(
@@ -106,10 +106,12 @@ def group_reduce(
     given, others = _Given(keys, "keys"), _Given(values, "values")
     if len(given.parts) != len(others.parts):
         raise ValueError(f"values have {len(others.parts)} parts, keys {len(given.parts)}: pass columns of one frame")
-    both = zip(given.parts, others.parts, strict=True)
-    started = [_call(_start_values, part, amounts, op, nulls) for part, amounts in both]
-    result = _results(_start_values(given.empty(), others.empty(), op, nulls))[op] if given.kind != "delayed" else None
-    return given.beside(given.merged(started, shards), {op: getattr(result, "dtype", np.dtype(object))})
+    started = [(part, amounts, op, nulls) for part, amounts in zip(given.parts, others.parts, strict=True)]
+    dtype: Any = np.dtype(object)
+    if given.kind != "delayed":
+        result = _results(_start_values(given.empty(), others.empty(), op, nulls))[op]
+        dtype = getattr(result, "dtype", dtype)
+    return given.beside(_start_values, started, shards, {op: dtype})
 
 
 def group_by(
@@ -130,9 +132,9 @@ def group_by(
         raise TypeError(f"frame is a {type(frame).__name__}: pass a DataFrame of dask.dataframe")
     names = list(by) if isinstance(by, (list, tuple)) else [by]
     _refuse_absent(given, [*names, *(a[1] for a in aggregates.values() if isinstance(a, tuple) and len(a) == 2)])
-    started = [_call(_start_frame, part, names, dict(aggregates), nulls) for part in given.parts]
+    started = [(part, names, dict(aggregates), nulls) for part in given.parts]
     meta = _grouped_frame(_start_frame(given.empty(), names, dict(aggregates), nulls))
-    return given.collection([_call(_grouped_frame, part) for part in given.merged(started, shards)], meta)
+    return given.collection(given.merged(_start_frame, started, shards, _grouped_frame), meta)
 
 
 def drop_duplicates(frame: Any, subset: Any = None, *, shards: int | None = None) -> Any:
@@ -145,8 +147,8 @@ def drop_duplicates(frame: Any, subset: Any = None, *, shards: int | None = None
         return unique(frame, shards=shards)
     names = list(given.meta.columns) if subset is None else list(subset) if isinstance(subset, list) else [subset]
     _refuse_absent(given, names)
-    started = [_call(_start_rows, part, names) for part in given.parts]
-    return given.collection([_call(_first_rows, part) for part in given.merged(started, shards)], given.meta)
+    started = [(part, names) for part in given.parts]
+    return given.collection(given.merged(_start_rows, started, shards, _first_rows), given.meta)
 
 
 def factorize(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -> tuple[Any, Any]:
@@ -247,16 +249,25 @@ class _Given:
         """A part without rows."""
         return self.meta
 
-    def merged(self, partials: list[Any], shards: int | None) -> list[Any]:
-        """One partial for each shard."""
-        number = _number_of_shards(shards, len(partials), MOST_TASKS)
+    def merged(
+        self,
+        start: Callable[..., Partial],
+        arguments: list[tuple[Any, ...]],
+        shards: int | None,
+        finish: Callable[[Partial], Any],
+    ) -> list[Any]:
+        """finish(partial) of each shard, of all parts' start(*arguments)."""
+        number = _number_of_shards(shards, len(arguments), MOST_TASKS)
         if number == 1:
-            return [_tree(partials)]
-        fan = -(-len(partials) * number // MOST_TASKS)
+            return [_call(finish, _tree([_call(start, *own) for own in arguments]))]
+        fan = -(-len(arguments) * number // MOST_TASKS)
         if fan > 1:
-            partials = [_call(partial.merge, partials[i : i + fan]) for i in range(0, len(partials), fan)]
-        cut = [_call(partial.split, part, number) for part in partials]
-        return [_call(partial.merge, [_call(_item, part, s) for part in cut]) for s in range(number)]
+            started = [_call(start, *own) for own in arguments]
+            some = [_call(partial.merge, started[i : i + fan]) for i in range(0, len(started), fan)]
+            cut = [_call(partial.split, part, number) for part in some]
+        else:
+            cut = [_call(_start_and_split, start, number, *own) for own in arguments]
+        return [_call(_merge_and_finish, finish, [_call(_item, part, s) for part in cut]) for s in range(number)]
 
     def collection(self, parts: list[Any], meta: Any) -> Any:
         """A collection of parts of unknown lengths."""
@@ -278,14 +289,20 @@ class _Given:
         meta = pd.Series([], dtype=dtype, name=name, index=self.meta.index)
         return dd.from_delayed(parts, meta=meta, divisions=self.divisions, verify_meta=False)
 
-    def beside(self, merged: list[Any], results: dict[str, np.dtype[Any]]) -> Any:
+    def beside(
+        self,
+        start: Callable[..., Partial],
+        arguments: list[tuple[Any, ...]],
+        shards: int | None,
+        results: dict[str, Any],
+    ) -> Any:
         """Keys beside their results, of which there is one."""
         if self.kind in ("frame", "series"):
             pd = _library("pandas")
             empty = Partial(self.meta, {})
             meta = _frame_of(empty, {name: pd.Series([], dtype=dtype) for name, dtype in results.items()})
-            return self.collection([_call(_grouped_frame, part) for part in merged], meta)
-        both = [_call(_pair, part) for part in merged]
+            return self.collection(self.merged(start, arguments, shards, _grouped_frame), meta)
+        both = self.merged(start, arguments, shards, _pair)
         if self.kind == "delayed":
             return both
         ((_, dtype),) = results.items()
@@ -319,7 +336,7 @@ def _array(parts: list[Any], dtype: np.dtype[Any], lengths: Sequence[float]) -> 
 
 def _number_of_shards(shards: int | None, parts: int, most: int) -> int:
     if shards is None:
-        return max(1, min(parts, _SHARDS, most))
+        return max(1, min(parts // 4, _SHARDS, most))
     return _arguments.whole("shards", shards, MOST_SHARDS, least=1)
 
 
@@ -365,6 +382,14 @@ def _start_frame(frame: Any, by: list[Any], aggregates: dict[str, Any], nulls: N
 
 def _start_rows(frame: Any, names: list[Any]) -> Partial:
     return partial.start(frame[names] if len(names) > 1 else frame[names[0]], {"rows": ("first", frame)}, threads=1)
+
+
+def _start_and_split(start: Callable[..., Partial], shards: int, *arguments: Any) -> list[Partial]:
+    return partial.split(start(*arguments), shards)
+
+
+def _merge_and_finish(finish: Callable[[Partial], Any], parts: list[Partial]) -> Any:
+    return finish(partial.merge(parts, threads=1))
 
 
 def _item(given: Any, i: int) -> Any:
