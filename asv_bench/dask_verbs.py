@@ -27,14 +27,15 @@ import pygpuhash as gh
 from .harness.arguments import one_sentence, whole
 from .harness.results import circumstances, markdown_table
 
+KEYS = ("uniform", "zipf", "words")
 HEADER = ("verb", "keys", "side", "processor s", "wall s", "MiB of a worker")
 
 
-def write(folder: Path, n: int, parts: int) -> dict[str, list[Path]]:
+def write(folder: Path, n: int, parts: int, names: Sequence[str]) -> dict[str, list[Path]]:
     """Files of uniform and Zipf keys, and of words."""
     pandas = __import__("pandas")
     random, files = np.random.default_rng(1), {}
-    for name in ("uniform", "zipf", "words"):
+    for name in names:
         files[name] = [folder / f"{name}-{i:03}.parquet" for i in range(parts)]
         for path in files[name]:
             rows = n // parts
@@ -148,10 +149,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--n", type=whole(1000), default=2 * 10**7, help="rows; default: 2*10^7")
     parser.add_argument("--parts", type=whole(1), default=20, help="files; default: 20")
     parser.add_argument("--workers", type=whole(1), default=2)
+    parser.add_argument("--keys", choices=KEYS, action="append", help="may be repeated; default: all")
     args = parser.parse_args(arguments)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for keys, paths in write(Path(folder), args.n, args.parts).items():
+        for keys, paths in write(Path(folder), args.n, args.parts, args.keys or KEYS).items():
             for verb, sides in verbs(paths):
                 results = set()
                 for side, work in sides.items():

@@ -37,11 +37,11 @@ try:
 except ImportError as error:
     raise ImportError(f"pygpuhash.dask needs dask ({error}): pip install 'gpuhash[dask]'") from None
 
-from pygpuhash import _arguments, partial, verbs
+from pygpuhash import _arguments, _core, partial, verbs
 from pygpuhash import shards as _shards
 from pygpuhash.columns import rows
-from pygpuhash.columns._engine import MOST_SHARDS, pairs, rows_by_id
-from pygpuhash.errors import InvalidArgument
+from pygpuhash.columns._engine import HASH_VERSION, MOST_SHARDS, pairs, rows_by_id
+from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.index import Index
 from pygpuhash.partial import Partial
 
@@ -57,6 +57,7 @@ __all__ = [
     "value_counts",
 ]
 
+_VERSIONS = (_core.version(), HASH_VERSION)
 MOST_TASKS = 2000  # of an exchange: parts times shards
 _SHARDS = 16
 _KEPT = 4  # indexes of a process
@@ -160,7 +161,7 @@ def factorize(keys: Any, *, shards: int | None = None, nulls: Nulls = "group") -
     given = _Given(keys, "keys")
     number = _number_of_shards(shards, len(given.parts), MOST_TASKS // max(len(given.parts), 1))
     local = [_call(_factorized, part, nulls) for part in given.parts]
-    cut = [_call(_split_keys, part, number) for part in local]
+    cut = [_call(_split_keys, part, number, _VERSIONS) for part in local]
     numbered = [_call(_numbered, [_call(_item, part, s) for part in cut]) for s in range(number)]
     merged = [_call(_item, shard, 0) for shard in numbered]
     starts = _call(_starts, [_call(len, part) for part in merged])
@@ -264,9 +265,9 @@ class _Given:
         if fan > 1:
             started = [_call(start, *own) for own in arguments]
             some = [_call(partial.merge, started[i : i + fan]) for i in range(0, len(started), fan)]
-            cut = [_call(partial.split, part, number) for part in some]
+            cut = [_call(_split, number, _VERSIONS, part) for part in some]
         else:
-            cut = [_call(_start_and_split, start, number, *own) for own in arguments]
+            cut = [_call(_start_and_split, start, number, _VERSIONS, *own) for own in arguments]
         return [_call(_merge_and_finish, finish, [_call(_item, part, s) for part in cut]) for s in range(number)]
 
     def collection(self, parts: list[Any], meta: Any) -> Any:
@@ -384,8 +385,24 @@ def _start_rows(frame: Any, names: list[Any]) -> Partial:
     return partial.start(frame[names] if len(names) > 1 else frame[names[0]], {"rows": ("first", frame)}, threads=1)
 
 
-def _start_and_split(start: Callable[..., Partial], shards: int, *arguments: Any) -> list[Partial]:
-    return partial.split(start(*arguments), shards)
+def _start_and_split(
+    start: Callable[..., Partial], shards: int, versions: tuple[str, int], *arguments: Any
+) -> list[Partial]:
+    return _split(shards, versions, start(*arguments))
+
+
+def _split(shards: int, versions: tuple[str, int], part: Partial) -> list[Partial]:
+    _refuse_other(versions)
+    return partial.split(part, shards)
+
+
+def _refuse_other(versions: tuple[str, int]) -> None:
+    """A worker with another hash would send keys to other shards; one with another version may aggregate otherwise."""
+    if versions != _VERSIONS:
+        raise Unsupported(
+            f"a worker has gpuhash {_VERSIONS[0]} with version {_VERSIONS[1]} of the hash, the client {versions[0]} "
+            f"with {versions[1]}: install one version everywhere"
+        )
 
 
 def _merge_and_finish(finish: Callable[[Partial], Any], parts: list[Partial]) -> Any:
@@ -443,8 +460,9 @@ def _factorized(part: Any, nulls: Nulls) -> tuple[Any, Any]:
     return np.asarray(codes, np.int64), distinct
 
 
-def _split_keys(local: tuple[Any, Any], shards: int) -> list[Any]:
+def _split_keys(local: tuple[Any, Any], shards: int, versions: tuple[str, int]) -> list[Any]:
     """The distinct keys of each shard, and the order in which they were."""
+    _refuse_other(versions)
     parts = _shards.partition(local[1], shards, threads=1)
     bounds = zip(parts.offsets[:-1].tolist(), parts.offsets[1:].tolist(), strict=True)
     return [*(rows.cut(parts.keys, begin, end) for begin, end in bounds), parts.order]

@@ -312,6 +312,16 @@ def test_what_is_refused():
             call()
 
 
+def test_workers_with_another_version_are_refused(monkeypatch):
+    """Tasks carry the versions of the client; here the process that runs them becomes another one."""
+    lazy = [ghd.nunique(dask_frame()["n"], shards=2), ghd.factorize(dask_frame()["n"], shards=2)[0]]
+    for other in (("9.9.9", ghd._VERSIONS[1]), (ghd._VERSIONS[0], 2)):
+        monkeypatch.setattr(ghd, "_VERSIONS", other)
+        for one in lazy:
+            with pytest.raises(gh.Unsupported, match="install one version everywhere"):
+                one.compute()
+
+
 def test_the_package_does_not_import_dask():
     code = (
         "import sys, pygpuhash; assert not [m for m in sys.modules if m.partition('.')[0] in ('dask', 'distributed')]"

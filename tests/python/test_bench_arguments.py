@@ -26,6 +26,8 @@ pytestmark = pytest.mark.skipif(
         ("skew --repeats 0", "--repeats: 0 is out of range"),
         ("appends --n 0", "--n: 0 is out of range"),
         ("verbs --n 7", "--n: 7 is out of range"),
+        ("dask_verbs --keys few", "--keys: invalid choice: 'few'"),
+        ("schedules --seeds x", "--seeds: invalid"),
         ("partition --shards 65537", "--shards: 65537 is out of range: use 1 to 65536"),
         ("skew --n 1000 --option a=b", "skew: option 'a' is unknown"),
         ("behind_bus --row 24", "--row 24: use a multiple of 16"),
