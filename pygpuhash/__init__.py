@@ -9,6 +9,7 @@
 `backends()` lists the structures, `devices()` the devices, `show_config()` how this installation was built.
 """
 
+import importlib as _importlib
 import inspect as _inspect  # noqa: F401  what Cython made asks it first, and crashes where a file shadows what it imports
 
 try:
@@ -20,6 +21,7 @@ except ModuleNotFoundError as _error:
         f"{__file__} is source code that was not built. Start Python in another directory to use an installed "
         "gpuhash, or build this one in place with `pip install -e .`"
     ) from None
+from pygpuhash import partial
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
 from pygpuhash._progress import progress
@@ -46,6 +48,7 @@ from pygpuhash.errors import (
     OptionNotFound,
     PluginError,
     Poisoned,
+    ShardLost,
     TableFull,
     Unsupported,
 )
@@ -53,12 +56,20 @@ from pygpuhash.hashing import HASH_VERSION, hash_array
 from pygpuhash.index import Index, IndexKeys
 from pygpuhash.registry import BackendInfo, backends, open_backend
 from pygpuhash.saved import load
+from pygpuhash.shards import Partition, partition, shard_of
 from pygpuhash.slab import SlabAllocator
 from pygpuhash.table import Op, Table
 from pygpuhash.text_table import TextTable
 from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique, value_counts
 
 __version__: str = _library_version()
+
+
+def __getattr__(name: str) -> object:  # imported on first use: most programs have one table
+    if name == "sharded":
+        return _importlib.import_module("pygpuhash.sharded")
+    raise AttributeError(f"module 'pygpuhash' has no attribute {name!r}")
+
 
 __all__ = [
     "HASH_VERSION",
@@ -80,8 +91,10 @@ __all__ = [
     "NotFound",
     "Op",
     "OptionNotFound",
+    "Partition",
     "PluginError",
     "Poisoned",
+    "ShardLost",
     "SlabAllocator",
     "Table",
     "TableFull",
@@ -102,7 +115,11 @@ __all__ = [
     "load",
     "measure_ceiling",
     "open_backend",
+    "partial",
+    "partition",
     "progress",
+    "shard_of",
+    "sharded",
     "show_config",
     "unique",
     "value_counts",

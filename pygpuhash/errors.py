@@ -21,6 +21,7 @@ __all__ = [
     "OptionNotFound",
     "PluginError",
     "Poisoned",
+    "ShardLost",
     "TableFull",
     "Unsupported",
 ]
@@ -86,6 +87,10 @@ class DeviceError(GpuHashError, RuntimeError):
 
 class Poisoned(DeviceError):
     """An earlier device fault left the table unusable; only close works."""
+
+
+class ShardLost(GpuHashError, RuntimeError):
+    """A shard of a sharded table is gone with its keys; the message names it and the last snapshot."""
 
 
 class Forked(GpuHashError, RuntimeError):

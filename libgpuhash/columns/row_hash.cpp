@@ -45,13 +45,6 @@ __attribute__((target("avx2"))) void words_avx2(const char* cells, int64_t n, ui
   each_word<T>(cells, n, key, upper_key, out);
 }
 
-// As plugins choose theirs (kit/plugin.hpp).
-bool has_avx2() {
-  __builtin_cpu_init();
-  const char* most = secure_getenv("GPUHASH_ISA");
-  const bool wanted = most == nullptr || !std::strcmp(most, "avx2") || !std::strcmp(most, "avx512");
-  return wanted && __builtin_cpu_supports("avx2");
-}
 #endif
 
 template <class T>
@@ -59,8 +52,7 @@ void words(const column_view& c, int64_t begin, int64_t n, uint64_t key, uint64_
   const char* const cells = static_cast<const char*>(c.data) + (c.first + begin) * int64_t(sizeof(T));
   const uint64_t upper_key = contract::derive(key, 1);
 #if defined(__x86_64__)
-  static const bool wide = has_avx2();
-  if (wide) return words_avx2<T>(cells, n, key, upper_key, out);
+  if (has_avx2()) return words_avx2<T>(cells, n, key, upper_key, out);
 #endif
   words_baseline<T>(cells, n, key, upper_key, out);
 }
@@ -245,17 +237,37 @@ class half_hash {
   std::vector<std::vector<uint64_t>> values_;  // the hash of each value of a dictionary, by column
 };
 
+// Words of scratch that a half_hash of rows of this type takes.
+size_t scratch_of(const row_type& type) {
+  const auto depths = size_t(std::count_if(type.columns.begin(), type.columns.end(),
+                                           [](const column_type& t) { return t.kind == family::structure; }));
+  return (std::min(depths, size_t(most_depth)) + 1) * size_t(block);
+}
+
 }  // namespace
+
+// As plugins choose theirs (kit/plugin.hpp).
+bool has_avx2() {
+#if defined(__x86_64__)
+  static const bool has = [] {
+    __builtin_cpu_init();
+    const char* most = secure_getenv("GPUHASH_ISA");
+    const bool wanted = most == nullptr || !std::strcmp(most, "avx2") || !std::strcmp(most, "avx512");
+    return wanted && __builtin_cpu_supports("avx2");
+  }();
+  return has;
+#else
+  return false;
+#endif
+}
 
 void hash_rows(const row_type& type, const rows& given, uint32_t bits, uint64_t seed, uint32_t threads, uint64_t* out) {
   std::vector<half_hash> halves;
   halves.reserve(2);
   for (uint32_t half = 0; half < bits / 64; ++half)
     halves.emplace_back(type, given, contract::root(seed, half), threads);
-  const auto depths = size_t(std::count_if(type.columns.begin(), type.columns.end(),
-                                           [](const column_type& t) { return t.kind == family::structure; }));
   in_pieces(threads, given.length, [&](int64_t begin, int64_t end) {
-    std::vector<uint64_t> memory((std::min(depths, size_t(most_depth)) + 2) * size_t(block));
+    std::vector<uint64_t> memory(scratch_of(type) + size_t(block));
     uint64_t* const scratch = &memory[size_t(block)];
     for (; begin < end; begin += block) {
       const int64_t n = std::min(block, end - begin);
@@ -267,6 +279,19 @@ void hash_rows(const row_type& type, const rows& given, uint32_t bits, uint64_t 
         halves[half](begin, n, memory.data(), scratch);
         for (int64_t i = 0; i < n; ++i) out[2 * (begin + i) + int64_t(half)] = memory[size_t(i)];
       }
+    }
+  });
+}
+
+void hash_blocks(const row_type& type, const rows& given, uint64_t seed, uint32_t threads,
+                 void (*serve)(void* context, int64_t begin, int64_t n, const uint64_t* hashes), void* context) {
+  const half_hash hash(type, given, contract::root(seed, 0), threads);
+  in_pieces(threads, given.length, [&](int64_t begin, int64_t end) {
+    std::vector<uint64_t> memory(scratch_of(type) + size_t(block));
+    for (; begin < end; begin += block) {
+      const int64_t n = std::min(block, end - begin);
+      hash(begin, n, memory.data(), &memory[size_t(block)]);
+      serve(context, begin, n, memory.data());
     }
   });
 }

@@ -6,10 +6,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 HASH_VERSION: int
+MOST_SHARDS: int
 
 def piece(rows: int = 0) -> int: ...
 def hash_rows(
     schema: object, chunks: list[object], bits: int, seed: int, threads: int | None, out: NDArray[np.uint64]
+) -> None: ...
+def partition_rows(
+    schema: object,
+    chunk: object,
+    shards: int,
+    seed: int,
+    threads: int | None,
+    ids: NDArray[np.int32] | None = None,
+    offsets: NDArray[np.int64] | None = None,
+    order: NDArray[np.int64] | None = None,
+    keys: NDArray[Any] | None = None,
+    values: NDArray[Any] | None = None,
+    grouped: NDArray[Any] | None = None,
 ) -> None: ...
 def canonical(floats: NDArray[Any]) -> NDArray[Any]: ...
 

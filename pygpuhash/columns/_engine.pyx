@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AsString
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray as Array
@@ -24,7 +24,7 @@ import numpy
 
 from pygpuhash import _core
 
-__all__ = ["HASH_VERSION", "CoreIndex", "Keys", "hash_rows", "rows_by_id"]
+__all__ = ["HASH_VERSION", "MOST_SHARDS", "CoreIndex", "Keys", "hash_rows", "partition_rows", "rows_by_id"]
 
 import_array()
 
@@ -32,6 +32,7 @@ NULLS = {"group": GPUHASH_NULLS_GROUP, "drop": GPUHASH_NULLS_DROP, "refuse": GPU
 FLOATS = {"numbers": GPUHASH_FLOATS_NUMBERS, "bits": GPUHASH_FLOATS_BITS}
 
 HASH_VERSION = GPUHASH_HASH_VERSION
+MOST_SHARDS = GPUHASH_MOST_SHARDS
 
 cdef int64_t PIECE = 1 << 20  # rows per call into the library
 cdef int64_t DICTIONARY_PIECE = 1 << 26  # of a column with a dictionary, all of whose values each call looks at
@@ -434,6 +435,48 @@ def hash_rows(schema, list chunks, uint32_t bits, uint64_t seed, threads, Array 
             if done >= whole.length:
                 break
             PyErr_CheckSignals()
+
+
+cdef void *memory_of(Array array, int64_t least, dtype) except? NULL:
+    """The memory of a result, which has room for so many elements; NULL of one that is not asked for."""
+    cdef object given = <object>array
+    if array is None:
+        return NULL
+    if not given.flags.c_contiguous or given.ndim == 0 or len(given) < least or dtype not in (None, given.dtype):
+        raise ValueError(f"a result is {given.dtype} of shape {given.shape}: pass {dtype or 'an array'} of {least}")
+    return PyArray_DATA(array)
+
+
+def partition_rows(schema, chunk, uint32_t shards, uint64_t seed, threads, Array ids=None, Array offsets=None,
+                   Array order=None, Array keys=None, Array values=None, Array grouped=None):
+    """Group the rows of a chunk by shard. Each result is written that is given.
+
+    ids : int32, the shard of each row. offsets : int64, shards + 1. order : int64, the numbers of the rows, grouped.
+    keys : as many bytes as the chunk's cells of fixed width. values, grouped : C-contiguous, of one dtype and shape.
+    """
+    cdef gpuhash_partition_request request
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    cdef ArrowArray *rows = <ArrowArray *>PyCapsule_GetPointer(chunk, "arrow_array")
+    cdef int64_t n = rows.length
+    memset(&request, 0, sizeof(request))
+    request.struct_size = sizeof(request)
+    request.type = <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema")
+    request.keys = rows
+    request.shards, request.seed, request.threads = shards, seed, threads or 0
+    request.out_shards = <int32_t *>memory_of(ids, n, numpy.dtype(numpy.int32))
+    request.out_offsets = <int64_t *>memory_of(offsets, shards + 1, numpy.dtype(numpy.int64))
+    request.out_order = <int64_t *>memory_of(order, n, numpy.dtype(numpy.int64))
+    request.out_keys = memory_of(keys, n, None)
+    if values is not None:
+        given = <object>values
+        request.values = memory_of(values, n, None)
+        request.out_values = memory_of(grouped, n, given.dtype)
+        request.value_bytes = given.nbytes // len(given) if len(given) else 1
+    start(&err)
+    with nogil:
+        status = gpuhash_partition(&request, &err)
+    check(status, &err)
 
 
 def pairs(Array at, Array offsets, Array rows, bint all_of_left):

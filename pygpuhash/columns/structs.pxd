@@ -1,5 +1,5 @@
 # Arrow's structs, and the part of <gpuhash/columns.h> that the package uses. The header has two of the structs.
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from pygpuhash.gpuhash cimport gpuhash_error, gpuhash_status
 
@@ -76,6 +76,26 @@ cdef extern from "gpuhash/columns.h":
     gpuhash_status gpuhash_rows_by_id(size_t, const int64_t *, uint64_t, int64_t *, int64_t *, gpuhash_error *) nogil
     gpuhash_status gpuhash_hash_rows(const ArrowSchema *, const ArrowArray *, uint32_t, uint64_t, uint32_t, uint64_t *,
                                      gpuhash_error *) nogil
+
+    enum:
+        GPUHASH_MOST_SHARDS
+
+    ctypedef struct gpuhash_partition_request:
+        size_t struct_size
+        const ArrowSchema *type
+        const ArrowArray *keys
+        uint32_t shards
+        uint32_t threads
+        uint64_t seed
+        const void *values
+        size_t value_bytes
+        int32_t *out_shards
+        int64_t *out_offsets
+        int64_t *out_order
+        void *out_keys
+        void *out_values
+
+    gpuhash_status gpuhash_partition(const gpuhash_partition_request *, gpuhash_error *) nogil
 
 
 cdef extern from *:

@@ -75,6 +75,11 @@ def test_hashes_of_rows_are_the_published_ones(program, most):
     assert " 0 failed" in passes(program("hash_vectors"), vectors, env={"GPUHASH_ISA": most})
 
 
+@pytest.mark.parametrize("most", ["baseline", "avx2", "avx512"])
+def test_rows_are_partitioned_as_the_contract_says(program, most):
+    assert " 0 failed" in passes(program("partition"), env={"GPUHASH_ISA": most})
+
+
 @pytest.mark.parametrize("group", REFUSALS)
 def test_bad_arguments_are_refused(program, toy, echo, slab_echo, group):
     assert " 0 failed" in passes(program("refusals"), group, toy, echo, slab_echo)

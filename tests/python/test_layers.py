@@ -19,14 +19,15 @@ LAYERS = {
     "words": "gpuhash errors _arguments _typing _tensors identifiers manifest plugins",
     "columns": "columns columns._buffers columns._direct columns._objects columns._reduce columns._utf8 columns.arrow"
     " columns.column columns.flat columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading"
-    " columns.structs",
+    " columns.rows columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "_core.",
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table backend slab",
-    "verbs": "_device_groups _table_verbs _number_verbs _keywords verbs hashing index text_table",
+    "verbs": "_device_groups _table_verbs _number_verbs _keywords verbs hashing index text_table shards partial",
     "files": "saved.",
+    "parts": "dask sharded",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore commands. cli"
     " __main__",

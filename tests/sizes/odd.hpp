@@ -41,5 +41,6 @@
   {"walks", 13}, {"short_chunks", 2}, {"chunks_ahead", 3}, {"chunks_of_part", 3}, {"range_parts", 11}, {"long_range", 47}, \
   {"pairs_per_cut", 3}, {"built_pieces", 61}, {"built_piece", 17}, {"elements_ahead", 3}, {"least_built", 31}, \
   {"looks_left_out", 3}, {"sideways", 2}, \
-  {"hash.block", 7}, {"hash.piece", 19}, {"hash.alone", 29}
+  {"hash.block", 7}, {"hash.piece", 19}, {"hash.alone", 29}, {"partition.slice", 31}, \
+  {"partition.far", 13}
 // clang-format on

@@ -42,5 +42,6 @@
   {"walks", 1}, {"short_chunks", 1}, {"chunks_ahead", 1}, {"chunks_of_part", 1}, {"range_parts", 1}, {"long_range", 1}, \
   {"pairs_per_cut", 1}, {"built_pieces", 64}, {"built_piece", 1}, {"elements_ahead", 1}, {"least_built", 1}, \
   {"looks_left_out", 1}, {"sideways", 1}, \
-  {"hash.block", 1}, {"hash.piece", 1}, {"hash.alone", 0}
+  {"hash.block", 1}, {"hash.piece", 1}, {"hash.alone", 0}, {"partition.slice", 1}, \
+  {"partition.far", 1}
 // clang-format on

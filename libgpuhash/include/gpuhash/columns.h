@@ -150,6 +150,39 @@ GPUHASH_API gpuhash_status gpuhash_hash_rows(const struct ArrowSchema *type, con
 GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint64_t size, int64_t *offsets,
                                               int64_t *rows, gpuhash_error *err);
 
+/* Rows by the shard that they belong to: what sends rows to other tables, files, devices and machines.
+ *
+ * The shard of a row is a published contract, as its hash is: with h the hash of 64 bits of the row for the seed
+ * seed ^ GPUHASH_PARTITION_SALT, it is the upper half of the product of 64 bits of h >> 32 and shards. So equal rows are of one
+ * shard in any type that holds them, in every process and on every machine. No table and no index places keys by this hash,
+ * whatever its seed: keys of one shard are as good as any.
+ *
+ * All results may be NULL. Rows are grouped by shard and, in each shard, keep their order: rows out_offsets[s] to
+ * out_offsets[s + 1] - 1 of the grouped arrays are those of shard s. Keys and type as of gpuhash_hash_rows. Copies of keys are
+ * made where they are one column of cells of fixed width without nulls, others are UNSUPPORTED: take them by out_order. */
+#define GPUHASH_PARTITION_SALT 0x452821e638d01377u
+#define GPUHASH_MOST_SHARDS 65536u
+
+typedef struct gpuhash_partition_request {
+  size_t struct_size;
+  const struct ArrowSchema *type;
+  const struct ArrowArray *keys;
+  uint32_t shards;  /* 1 to GPUHASH_MOST_SHARDS */
+  uint32_t threads; /* 0: one for each CPU that this process may use */
+  uint64_t seed;
+  const void *values;   /* value_bytes for each row */
+  size_t value_bytes;   /* at least 1 where values are given */
+  int32_t *out_shards;  /* of each row, in the order in which the rows come */
+  int64_t *out_offsets; /* shards + 1 */
+  int64_t *out_order;   /* the numbers of the rows, grouped */
+  void *out_keys;       /* grouped */
+  void *out_values;     /* grouped */
+} gpuhash_partition_request;
+#define GPUHASH_PARTITION_REQUEST_INIT \
+  {sizeof(gpuhash_partition_request), NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL}
+
+GPUHASH_API gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err);
+
 /* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the number
  * of each row's group. Elements are equal if their bits are. Nothing comes back to the host, and nothing is allocated:
  * everything is queued on the stream, which may be one that is being captured into a graph, and temporaries lie in memory of

@@ -1,0 +1,173 @@
+"""Verbs on Dask beside dask's own and one process: processor seconds of client, scheduler and workers together.
+
+    python -m asv_bench.dask_verbs                      2*10^7 rows in 20 files, two workers of one thread
+    python -m asv_bench.dask_verbs --n 200000 --parts 4
+
+The rows are Parquet files of a temporary folder, which every side reads. Results are compared. Needs distributed and
+pyarrow. Memory is the largest that a worker had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pygpuhash as gh
+
+from .harness.arguments import one_sentence, whole
+from .harness.results import circumstances, markdown_table
+
+KEYS = ("uniform", "zipf", "words")
+HEADER = ("verb", "keys", "side", "processor s", "wall s", "MiB of a worker")
+
+
+def write(folder: Path, n: int, parts: int, names: Sequence[str]) -> dict[str, list[Path]]:
+    """Files of uniform and Zipf keys, and of words."""
+    pandas = __import__("pandas")
+    random, files = np.random.default_rng(1), {}
+    for name in names:
+        files[name] = [folder / f"{name}-{i:03}.parquet" for i in range(parts)]
+        for path in files[name]:
+            rows = n // parts
+            keys: Any = random.integers(0, n // 10, rows)
+            if name != "uniform":
+                keys = random.zipf(1.1, 2 * rows)
+                keys = keys[keys < n // 10][:rows]
+            if name == "words":
+                keys = pandas.array([f"word-{key:x}" for key in keys.tolist()], dtype="string[pyarrow]")
+            pandas.DataFrame({"k": keys, "v": np.arange(len(keys))}).to_parquet(path, index=False)
+    return files
+
+
+def spent() -> float:
+    """Processor seconds of this process so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def peak() -> float:
+    """MiB that this process had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@contextlib.contextmanager
+def cluster(workers: int) -> Iterator[Any]:
+    """A client of a fresh cluster, whose scheduler is in this process."""
+    distributed = __import__("distributed")
+    with (
+        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as made,
+        distributed.Client(made) as client,
+    ):
+        for module in ("pygpuhash.dask", "dask.dataframe", "pyarrow.parquet"):
+            client.run(__import__, module)
+        yield client
+
+
+def on_dask(workers: int, work: Callable[[], Any]) -> tuple[Any, float, float, float]:
+    """(result, processor seconds, wall seconds, MiB)."""
+    with cluster(workers) as client:
+        before, start = sum(client.run(spent).values()) + spent(), time.perf_counter()
+        result = work()
+        wall = time.perf_counter() - start
+        return result, sum(client.run(spent).values()) + spent() - before, wall, max(client.run(peak).values())
+
+
+def in_one_process(work: Callable[[], Any]) -> tuple[Any, float, float, float]:
+    """The same of a forked child, so that its memory is its own."""
+    read, to = os.pipe()
+    child = os.fork()
+    if child == 0:
+        before, start = spent(), time.perf_counter()
+        result = work()
+        line = f"{result} {spent() - before} {time.perf_counter() - start} {peak()}"
+        os.write(to, line.encode())
+        os._exit(0)
+    os.close(to)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as pipe:
+        result, *numbers = pipe.read().split()
+    return int(result), *map(float, numbers)
+
+
+def verbs(paths: list[Path]) -> Iterator[tuple[str, dict[str, Callable[[], int]]]]:
+    """(verb, {side: work that gives a number that all sides agree on})."""
+    dd, ghd = __import__("dask.dataframe").dataframe, __import__("pygpuhash.dask").dask
+    partial = gh.partial
+
+    def frame() -> Any:
+        return dd.read_parquet(paths)
+
+    def one(aggregates: Callable[[Any], dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
+        parts = (dd.read_parquet(path).compute(scheduler="synchronous") for path in paths)
+        whole = None
+        for part in parts:
+            own = partial.start(part["k"], aggregates(part))
+            whole = own if whole is None else partial.merge([whole, own])
+        assert whole is not None
+        return partial.finish(whole)
+
+    yield (
+        "value_counts",
+        {
+            "one process": lambda: int(one(lambda part: {"n": "count"})[1]["n"].max()),
+            "pygpuhash.dask": lambda: int(ghd.value_counts(frame()["k"])["count"].max().compute()),
+            "dask": lambda: int(frame()["k"].value_counts(split_out=8).max().compute()),
+        },
+    )
+    yield (
+        "nunique",
+        {
+            "one process": lambda: len(one(lambda part: {})[0]),
+            "pygpuhash.dask": lambda: int(ghd.nunique(frame()["k"]).compute()),
+            "dask": lambda: int(frame()["k"].nunique().compute()),
+        },
+    )
+    yield (
+        "group sum",
+        {
+            "one process": lambda: int(one(lambda part: {"s": ("sum", part["v"])})[1]["s"].max()),
+            "pygpuhash.dask": lambda: int(ghd.group_reduce(frame()["k"], frame()["v"])["sum"].max().compute()),
+            "dask": lambda: int(frame().groupby("k")["v"].sum(split_out=8).max().compute()),
+        },
+    )
+
+
+@one_sentence
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m asv_bench.dask_verbs", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--n", type=whole(1000), default=2 * 10**7, help="rows; default: 2*10^7")
+    parser.add_argument("--parts", type=whole(1), default=20, help="files; default: 20")
+    parser.add_argument("--workers", type=whole(1), default=2)
+    parser.add_argument("--keys", choices=KEYS, action="append", help="may be repeated; default: all")
+    args = parser.parse_args(arguments)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for keys, paths in write(Path(folder), args.n, args.parts, args.keys or KEYS).items():
+            for verb, sides in verbs(paths):
+                results = set()
+                for side, work in sides.items():
+                    how = in_one_process if side == "one process" else lambda work: on_dask(args.workers, work)
+                    result, *numbers = how(work)
+                    results.add(result)
+                    rows.append((verb, keys, side, *numbers))
+                    print(*rows[-1], file=sys.stderr, flush=True)
+                assert len(results) == 1, f"{verb} of {keys}: {results}"
+    about = circumstances({})
+    print(f"{args.n:,} rows, {args.parts} files, {args.workers} workers; {about['date']}, {about['commit'][:8]}\n")
+    print(markdown_table(HEADER, [(*row[:3], *(f"{x:,.1f}" for x in row[3:5]), f"{row[5]:,.0f}") for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

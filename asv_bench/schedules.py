@@ -1,0 +1,220 @@
+"""A simulation of group-bys in parts on many workers: what stragglers and losses cost, and that results stay exact.
+
+    python -m asv_bench.schedules                       1 to 1,000 workers, a table
+    python -m asv_bench.schedules --seeds 1000          so many schedules of losses, each compared with no loss
+
+Time is simulated, the work is not: every run of a task calls `gh.partial.start`, `split` or `merge` on sampled rows, so
+that what comes out is compared with what one process gives. Results lie in the memory of the worker that made them, and
+are lost with it; a task that runs too long is started again elsewhere, and either of its results is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import random
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import pygpuhash as gh
+
+from .harness.arguments import one_sentence, whole
+from .harness.results import markdown_table
+
+Task = tuple[str, int]  # ("start" | "split" | "merge", number of the part or shard)
+
+SCHEDULER = 1.5e-3  # seconds of the scheduler and the client for a task and for each of its inputs' moves
+NETWORK = 1e9  # bytes per second of a worker
+ROWS = 2e7  # per second, aggregated by a worker
+HEADER = ("workers", "losses", "slow", "seconds", "runs of tasks", "MB moved", "MB of a worker")
+
+
+@dataclass
+class Worker:
+    """A worker of some speed, and the bytes of the results that it holds."""
+
+    speed: float
+    alive: bool = True
+    running: Task | None = None
+    held: dict[Task, int] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of results."""
+        return sum(self.held.values())
+
+
+@dataclass
+class Simulation:
+    """One run. rows: of each part there are scale times as many as are sampled."""
+
+    parts: list[tuple[np.ndarray, np.ndarray]]
+    shards: int
+    workers: int
+    seed: int
+    losses: int = 0
+    slow: float = 0.0  # the share of workers that have a tenth of the speed
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        self.now, self.scheduler = 0.0, 0.0
+        self.values: dict[Task, Any] = {}
+        self.places: dict[Task, list[Worker]] = {}  # who has, or had, its result
+        self.finished: dict[int, gh.partial.Partial] = {}
+        self.runs, self.moved, self.peak = 0, 0.0, 0
+        self.events: list[tuple[float, int, str, Any]] = []
+        self.number = 0
+        self.all = [self._worker() for _ in range(self.workers)]
+
+    def _worker(self) -> Worker:
+        return Worker(0.1 if self.random.random() < self.slow else 1.0)
+
+    def _at(self, time: float, kind: str, what: Any) -> None:
+        self.number += 1
+        heapq.heappush(self.events, (time, self.number, kind, what))
+
+    def _inputs(self, task: Task) -> list[Task]:
+        kind, i = task
+        return {"start": [], "split": [("start", i)], "merge": [("split", j) for j in range(len(self.parts))]}[kind]
+
+    def _there(self, task: Task) -> bool:
+        return any(worker.alive for worker in self.places.get(task, ()))
+
+    def _wanted(self) -> list[Task]:
+        """Tasks that can run now and whose results are missing, in a fixed order."""
+        missing = [("merge", s) for s in range(self.shards) if s not in self.finished]
+        splits = [("split", i) for i in range(len(self.parts)) if not self._there(("split", i))] if missing else []
+        starts = [("start", i) for _, i in splits if not self._there(("start", i))]
+        ready = starts + [task for task in splits if self._there(("start", task[1]))]
+        return ready + (missing if not splits else [])
+
+    def _compute(self, task: Task) -> Any:
+        kind, i = task
+        if kind == "start":
+            keys, values = self.parts[i]
+            return gh.partial.start(keys, {"n": "count", "s": ("sum", values), "f": ("first", values)}, threads=1)
+        if kind == "split":
+            return gh.partial.split(self.values["start", i], self.shards)
+        return gh.partial.merge([self.values["split", j][i] for j in range(len(self.parts))])
+
+    def _dispatch(self) -> None:
+        running = Counter(worker.running for worker in self.all if worker.alive)
+        idle = [worker for worker in self.all if worker.alive and worker.running is None]
+        self.random.shuffle(idle)
+        tasks = [task for task in self._wanted() if task not in running]
+        if self.slow and not tasks:  # what runs on a slow worker is started again
+            slow = {w.running for w in self.all if w.alive and w.running is not None and w.speed < 1}
+            tasks = sorted(task for task in slow if running[task] == 1)
+            idle = [worker for worker in idle if worker.speed == 1]
+        for task, worker in zip(tasks, idle, strict=False):
+            worker.running = task
+            self.runs += 1
+            inputs = self._inputs(task)
+            self.scheduler = max(self.scheduler, self.now) + SCHEDULER * (1 + len(inputs))
+            share = self.shards if task[0] == "merge" else 1
+            size = sum(self._size(one) for one in inputs if one not in worker.held) / share
+            self.moved += size
+            work = len(self.parts[task[1]][0]) * self.scale / ROWS if task[0] == "start" else size / 16 / ROWS
+            self._at(self.scheduler + size / NETWORK + work / worker.speed, "done", (worker, task))
+
+    def _size(self, task: Task) -> int:
+        held = (worker.held[task] for worker in self.places.get(task, ()) if worker.alive)
+        return next(held, 0)
+
+    def _done(self, worker: Worker, task: Task) -> None:
+        if not worker.alive:
+            return
+        worker.running = None
+        if any(not self._there(one) for one in self._inputs(task)):
+            return  # an input was lost while the task ran
+        value = self._compute(task)
+        if task not in self.values or self.random.random() < 0.5:  # of two results either is kept
+            self.values[task] = value
+        if task[0] == "merge":
+            self.finished.setdefault(task[1], self.values[task])
+            return
+        groups = len(value) if task[0] == "start" else sum(map(len, value))
+        worker.held[task] = int(groups * 24 * self.scale)
+        self.places.setdefault(task, []).append(worker)
+        self.peak = max(self.peak, worker.memory)
+
+    def run(self) -> dict[Any, tuple[int, int, int]]:
+        """{key: (count, sum, first)}; afterwards `now`, `runs`, `moved` and `peak` are those of the run."""
+        expected = sum(len(keys) for keys, _ in self.parts) * self.scale / ROWS / self.workers
+        span = expected + SCHEDULER * len(self.parts) * (2 + self.shards)
+        for _ in range(self.losses):
+            self._at(self.random.uniform(0, span), "loss", None)
+        self._dispatch()
+        while len(self.finished) < self.shards:
+            self.now, _, kind, what = heapq.heappop(self.events)
+            if kind == "done":
+                self._done(*what)
+            else:  # another worker comes for one that is lost
+                alive = [i for i, worker in enumerate(self.all) if worker.alive]
+                i = self.random.choice(alive)
+                self.all[i].alive = False
+                self.all[i] = self._worker()
+            self._dispatch()
+        return as_dict([self.finished[s] for s in range(self.shards)])
+
+
+def as_dict(partials: Sequence[gh.partial.Partial]) -> dict[Any, tuple[int, int, int]]:
+    """Finished groups as one dict. Raises AssertionError for a key in two shards."""
+    found: dict[Any, tuple[int, int, int]] = {}
+    for part in partials:
+        keys, results = gh.partial.finish(part)
+        rows = zip(*(results[name].tolist() for name in ("n", "s", "f")), strict=True)
+        for key, row in zip(keys.tolist(), rows, strict=True):
+            assert key not in found, f"{key} is in two shards"
+            found[key] = row
+    return found
+
+
+def sampled(parts: int, rows: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows of Zipf keys, in parts of uneven sizes, of which some are empty."""
+    draws = np.random.default_rng(seed)
+    sizes = draws.integers(0, 2 * rows, parts)
+    return [(np.minimum(draws.zipf(1.3, n), 10**6), draws.integers(-9, 9, n)) for n in sizes.tolist()]
+
+
+def in_one_process(parts: list[tuple[np.ndarray, np.ndarray]]) -> dict[Any, tuple[int, int, int]]:
+    """What every schedule has to give."""
+    keys, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return as_dict([gh.partial.start(keys, {"n": "count", "s": ("sum", values), "f": ("first", values)})])
+
+
+@one_sentence
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulate and print."""
+    parser = argparse.ArgumentParser(prog="python -m asv_bench.schedules", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--seeds", type=whole(0), default=0, help="schedules of losses to run; default: the table")
+    args = parser.parse_args(arguments)
+    for seed in range(args.seeds):
+        parts = sampled(1 + seed % 7, 20, seed)
+        how = {"losses": seed % 9, "slow": seed % 3 / 4}
+        found = Simulation(parts, 1 + seed % 5, 1 + seed % 4, seed, **how).run()
+        assert found == in_one_process(parts), f"seed {seed}: another result"
+    if args.seeds:
+        print(f"{args.seeds} schedules, all exact")
+        return 0
+    rows, parts = [], sampled(64, 200, 1)
+    wanted = in_one_process(parts)
+    for workers in (1, 10, 100, 1000):
+        for losses, slow in ((0, 0.0), (workers // 10 + 1, 0.0), (0, 0.1)):
+            one = Simulation(parts, 16, workers, 1, losses, slow, scale=1e5)
+            assert one.run() == wanted, f"{workers} workers: another result"
+            figures = (f"{one.now:,.1f}", f"{one.runs:,}", f"{one.moved / 1e6:,.0f}", f"{one.peak / 1e6:,.0f}")
+            rows.append((str(workers), str(losses), f"{slow:.0%}", *figures))
+    total = sum(len(keys) for keys, _ in parts) * 1e5
+    print(f"{total:.2g} rows of Zipf keys in 64 parts, 16 shards, seed 1\n\n{markdown_table(HEADER, rows)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+/* Rows by shard: gpuhash_partition gives what gpuhash_hash_rows and its contract say, any result may be NULL, and every bad
+ * argument is refused. */
+#include <stdlib.h>
+
+#include "expect.h"
+#include "gpuhash/columns.h"
+
+enum { N = 200003, SHARDS = 257 };
+
+static void keep_schema(struct ArrowSchema *s) { s->release = NULL; }
+static void keep_array(struct ArrowArray *a) { a->release = NULL; }
+
+static int64_t keys[N], out_keys[N], order[N], offsets[SHARDS + 1];
+static uint64_t hashes[N];
+static int32_t shards[N];
+static char values[N][3], out_values[N][3];
+static const void *buffers[3] = {NULL, keys, NULL};
+static struct ArrowSchema type;
+static struct ArrowArray rows;
+
+static gpuhash_partition_request whole(void) {
+  gpuhash_partition_request r = GPUHASH_PARTITION_REQUEST_INIT;
+  type = (struct ArrowSchema){.format = "l", .name = "", .flags = ARROW_FLAG_NULLABLE, .release = keep_schema};
+  rows = (struct ArrowArray){.length = N, .n_buffers = 2, .buffers = buffers, .release = keep_array};
+  buffers[0] = NULL;
+  buffers[1] = keys;
+  r.type = &type;
+  r.keys = &rows;
+  r.shards = SHARDS;
+  r.seed = 7;
+  return r;
+}
+
+static void uses(uint32_t threads) {
+  gpuhash_partition_request r = whole();
+  r.threads = threads;
+  r.out_shards = shards;
+  OK(gpuhash_partition(&r, &err));
+  OK(gpuhash_hash_rows(&type, &rows, 64, 7 ^ GPUHASH_PARTITION_SALT, 1, hashes, &err));
+  int contract = 1, stable = 1, grouped = 1;
+  for (int i = 0; i < N; ++i) contract &= shards[i] == (int32_t)((hashes[i] >> 32) * SHARDS >> 32);
+  EXPECT(contract);
+
+  r = whole();
+  r.threads = threads;
+  r.values = values;
+  r.value_bytes = sizeof values[0];
+  r.out_offsets = offsets;
+  r.out_order = order;
+  r.out_keys = out_keys;
+  r.out_values = out_values;
+  OK(gpuhash_partition(&r, &err));
+  EXPECT(offsets[0] == 0 && offsets[SHARDS] == N);
+  for (int s = 0; s < SHARDS; ++s)
+    for (int64_t i = offsets[s]; i < offsets[s + 1]; ++i) {
+      stable &= shards[order[i]] == s && (i == offsets[s] || order[i - 1] < order[i]);
+      grouped &= out_keys[i] == keys[order[i]] && !memcmp(out_values[i], values[order[i]], 3);
+    }
+  EXPECT(stable);
+  EXPECT(grouped);
+}
+
+/* Each result alone, from row 5 on, and none. */
+static void parts(void) {
+  gpuhash_partition_request r = whole();
+  OK(gpuhash_partition(&r, &err));
+  OK(gpuhash_partition(&r, NULL));
+  rows.offset = 5;
+  rows.length = 100;
+  r.out_keys = out_keys;
+  OK(gpuhash_partition(&r, &err));
+  r.out_keys = NULL;
+  r.out_order = order;
+  OK(gpuhash_partition(&r, &err));
+  int same = 1;
+  for (int i = 0; i < 100; ++i) same &= out_keys[i] == keys[5 + order[i]];
+  EXPECT(same);
+  r.out_order = NULL;
+  r.out_offsets = offsets;
+  rows.length = 0;
+  offsets[SHARDS] = 77;
+  OK(gpuhash_partition(&r, &err));
+  EXPECT(offsets[0] == 0 && offsets[SHARDS] == 0);
+}
+
+static void refusals(void) {
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request is NULL", gpuhash_partition(NULL, &err));
+  gpuhash_partition_request r = whole();
+  r.struct_size = 8;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "GPUHASH_PARTITION_REQUEST_INIT", gpuhash_partition(&r, &err));
+  r = whole();
+  r.shards = 0;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shards is 0; pass 1 to 65536", gpuhash_partition(&r, &err));
+  r.shards = GPUHASH_MOST_SHARDS + 1;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.shards is 65537", gpuhash_partition(&r, &err));
+  r = whole();
+  r.values = values;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.value_bytes is 0", gpuhash_partition(&r, &err));
+  r = whole();
+  r.out_values = out_values;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "request.out_values is set, and values is NULL", gpuhash_partition(&r, &err));
+  r = whole();
+  r.type = NULL;
+  EXPECT(gpuhash_partition(&r, &err) == GPUHASH_INVALID_ARGUMENT);
+  r = whole();
+  r.keys = NULL;
+  EXPECT(gpuhash_partition(&r, &err) == GPUHASH_INVALID_ARGUMENT);
+  r = whole();
+  type.format = "+l";
+  EXPECT(gpuhash_partition(&r, &err) == GPUHASH_UNSUPPORTED);
+  const uint8_t validity = 0xfb;
+  r = whole();
+  rows.length = 8;
+  rows.null_count = 1;
+  buffers[0] = &validity;
+  r.out_keys = out_keys;
+  REFUSED(GPUHASH_UNSUPPORTED, "row 2 is null; take keys by out_order", gpuhash_partition(&r, &err));
+  rows.length = 2;
+  OK(gpuhash_partition(&r, &err));
+  const int32_t ends[3] = {0, 1, 2};
+  r = whole();
+  type.format = "u";
+  rows.length = 2;
+  rows.n_buffers = 3;
+  buffers[1] = ends;
+  buffers[2] = "ab";
+  r.out_order = order;
+  OK(gpuhash_partition(&r, &err));
+  r.out_keys = out_keys;
+  REFUSED(GPUHASH_UNSUPPORTED, "keys are text, not cells of fixed width", gpuhash_partition(&r, &err));
+}
+
+int main(void) {
+  for (int i = 0; i < N; ++i) {
+    keys[i] = (int64_t)i * i % 1000003 - 5;
+    memcpy(values[i], &i, 3);
+  }
+  uses(1);
+  uses(3);
+  uses(0);
+  parts();
+  refusals();
+  return finish();
+}

@@ -1,0 +1,328 @@
+"""Tables in shards: every operation against a dict, snapshots, and what is lost."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import sharded
+
+TRANSPORTS = {"local": lambda: sharded.Local(["cpu", "cpu"])}  # one suite for all
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request):
+    return TRANSPORTS[request.param]
+
+
+def contents(table):
+    keys, values = table.export()
+    assert len(set(keys.tolist())) == len(keys) == len(table)
+    return dict(zip(keys.tolist(), values.tolist(), strict=True)) if values is not None else set(keys.tolist())
+
+
+def filled(n=1000, **how):
+    table = sharded.Table(**({"shards": 3} | how))
+    table.insert(np.arange(n), np.arange(n) * 2)
+    return table
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 129, 257])
+@pytest.mark.parametrize("structure", ["linear_probe", "hive"])
+def test_operations_are_those_of_a_dict(transport, shards, structure):
+    random_ = np.random.default_rng(shards)
+    model = {}
+    with sharded.Table(structure, shards=shards, transport=transport()) as table:
+        for _ in range(6):
+            keys = random_.integers(0, 60, 20).astype("u8")
+            values = random_.integers(-9, 9, 20)
+            pairs = list(zip(keys.tolist(), values.tolist(), strict=True))
+            assert table.contains(keys).tolist() == [k in model for k in keys.tolist()]
+            found_values, found = table.find(keys)
+            assert found.tolist() == [k in model for k in keys.tolist()]
+            assert found_values.tolist() == [model.get(k, 0) for k in keys.tolist()]
+            table.accumulate(keys, values)
+            for k, v in pairs:
+                model[k] = model.get(k, 0) + v
+            few = np.unique(random_.integers(0, 60, 10)).astype("u8")
+            assert table.erase(few).tolist() == [model.pop(k, None) is not None for k in few.tolist()]
+            mask = table.insert_or_assign(keys, values)
+            assert mask.sum() == len(set(keys.tolist()) - model.keys())
+            model.update(pairs)
+            fresh = np.unique(random_.integers(0, 60, 10)).astype("u8")
+            assert table.insert(fresh, 7).tolist() == [k not in model for k in fresh.tolist()]
+            model |= {k: 7 for k in fresh.tolist() if k not in model}
+            assert contents(table) == model
+        table.check()
+        assert 5 in table or 5 not in model
+        stats = table.stats
+        assert stats["size"] == len(model)
+        assert len(stats["shards"]) == table.shards == shards
+        assert sum(s["size"] for s in stats["shards"]) == len(model)
+
+
+def test_batches_keep_their_shape_and_dtype(transport):
+    with sharded.Table(key_dtype="i4", value_dtype="f8", shards=4, transport=transport()) as table:
+        keys = np.arange(12).reshape(3, 4)
+        assert table.insert(keys, keys * 0.5).tolist() == np.ones((3, 4), bool).tolist()
+        values, found = table.find(keys[:, ::2])
+        assert values.dtype == np.float64
+        assert values.tolist() == (keys[:, ::2] * 0.5).tolist()
+        assert found.all()
+        assert table.find([])[0].shape == (0,)
+        assert table.accumulate(keys, 1.0, op="max").sum() == 0
+        assert table.export()[0].dtype == np.int32
+        assert 3 in table
+        assert 99 not in table
+
+
+def test_sets_text_of_fixed_width_and_rows(transport):
+    with sharded.Table(key_dtype="S8", value_dtype=None, shards=3, transport=transport()) as table:
+        assert table.insert([b"a", b"b", b"a"]).sum() == 2
+        assert contents(table) == {b"a", b"b"}
+        assert table.find([b"b", b"c"])[1].tolist() == [True, False]
+        assert table.find([b"b"])[0] is None
+        for call in (lambda: table.accumulate([b"a"]), lambda: table.insert([b"a"], [1])):
+            with pytest.raises(TypeError, match="values are given, and this table is a set"):
+                call()
+    with sharded.Table(value_dtype=("f4", 2), shards=3, transport=transport()) as table:
+        table.insert([1, 2], [[1, 2], [3, 4]])
+        assert table.find([2, 1])[0].tolist() == [[3, 4], [1, 2]]
+
+
+def test_threads_share_a_table(transport):
+    with sharded.Table(shards=4, transport=transport()) as table:
+        each = [threading.Thread(target=table.accumulate, args=(np.arange(500),)) for _ in range(6)]
+        for thread in each:
+            thread.start()
+        for thread in each:
+            thread.join()
+        assert contents(table) == dict.fromkeys(range(500), 6)
+
+
+def test_keys_of_other_dtypes_are_refused_by_name(transport):
+    with filled(transport=transport()) as table:
+        before = contents(table)
+        for keys in (np.array([0.5]), np.array(["a"]), np.array([-1])):
+            with pytest.raises((TypeError, OverflowError, ValueError), match="keys"):
+                table.insert(keys, 1)
+        assert table.contains(np.array([5], "i2")).all()
+        with pytest.raises(ValueError, match=r"values have shape \(2,\), keys \(1,\)"):
+            table.insert([1], [1, 2])
+        with pytest.raises(TypeError, match="values"):
+            table.insert_or_assign(np.arange(9), np.array(["a"] * 9))
+        assert contents(table) == before
+
+
+def test_a_batch_is_atomic_for_each_shard(transport):
+    """A shard that has no room refuses its part, the others carry theirs out, and the status says which is which."""
+    with sharded.Table("linear_probe", shards=4, capacity=400, grow=False, transport=transport()) as table:
+        keys = np.arange(100_000)
+        with pytest.raises(gh.TableFull) as refused:
+            table.insert(keys, 1)
+        failed = refused.value.failed
+        assert failed.shape == keys.shape
+        assert set(table.export()[0].tolist()) == set(keys[~failed].tolist())
+        assert "shard" in refused.value.__notes__[0]
+
+
+# ---- what is done once -----------------------------------------------------------------------------------------------
+
+
+def test_a_batch_with_a_tag_is_carried_out_once(transport, tmp_path):
+    with sharded.Table(shards=3, transport=transport()) as table:
+        for _ in range(3):
+            table.accumulate(np.arange(50), 1, tag="monday")
+        assert table.accumulate([7], 1, tag="tuesday").tolist() == [False]
+        table.save(tmp_path / "t")
+    with sharded.load(tmp_path / "t", transport=transport()) as table:
+        table.accumulate(np.arange(50), 1, tag="monday")
+        assert contents(table) == dict.fromkeys(range(50), 1) | {7: 2}
+        with pytest.raises(TypeError, match="tag=7 is a int: pass a text"):
+            table.insert([1], 1, tag=7)
+    with pytest.raises(gh.Unsupported, match="has tags of batches, which are of its shards: load it with shards=3"):
+        sharded.load(tmp_path / "t", shards=5)
+
+
+def test_a_part_that_was_refused_is_repeated(transport):
+    """The tag stays with the shards that carried their part out: the others do so the next time."""
+    with sharded.Table("linear_probe", shards=2, capacity=64, grow=False, transport=transport()) as table:
+        mine = np.arange(4000)[gh.shard_of(np.arange(4000), 2) == 0]
+        batch = np.concatenate([mine, np.arange(4000)[gh.shard_of(np.arange(4000), 2) == 1][:5]])
+        with pytest.raises(gh.TableFull):
+            table.accumulate(batch, 1, tag="x")
+        table.erase(mine)
+        table.accumulate(np.concatenate([mine[:5], batch[-5:]]), 1, tag="x")
+        assert contents(table) == dict.fromkeys([*mine[:5].tolist(), *batch[-5:].tolist()], 1)
+
+
+# ---- what is lost ----------------------------------------------------------------------------------------------------
+
+
+def test_every_call_after_a_loss_names_the_shard_and_the_snapshot(tmp_path):
+    local = sharded.Local(["cpu"] * 3)
+    table = filled(transport=local, shards=None)
+    table.save(tmp_path / "t")
+    local.lose(1)
+    calls = {
+        "insert": lambda: table.insert(np.arange(10), 1),
+        "insert_or_assign": lambda: table.insert_or_assign([1], 1),
+        "accumulate": lambda: table.accumulate([1]),
+        "find": lambda: table.find([1]),
+        "contains": lambda: table.contains([1]),
+        "erase": lambda: table.erase([1]),
+        "export": table.export,
+        "len": lambda: len(table),
+        "stats": lambda: table.stats,
+        "check": table.check,
+        "save": lambda: table.save(tmp_path / "t", overwrite=True),
+    }
+    for name in ["export", *random.Random(3).sample(sorted(calls), len(calls))]:
+        with pytest.raises(gh.ShardLost, match=r"shard 1 is lost, with its keys; the last snapshot is .*t \("):
+            calls[name]()
+    with sharded.load(tmp_path / "t") as again:
+        assert len(again) == 1000
+    assert sorted(p.name for p in (tmp_path / "t").glob("*.arrow")) == sorted(
+        p.name for p in (tmp_path / "t").glob("s*w")
+    )
+
+
+def test_a_loss_that_a_batch_does_not_meet_is_met_by_the_next():
+    local = sharded.Local(["cpu"] * 2)
+    table = filled(transport=local, shards=2)
+    mine = np.arange(1000)[gh.shard_of(np.arange(1000), 2) == 0]
+    local.lose(1)
+    assert table.contains(mine).all()
+    with pytest.raises(gh.ShardLost, match="there is no snapshot: load one"):
+        table.contains(np.arange(1000))
+    with pytest.raises(gh.ShardLost):
+        table.contains(mine)
+
+
+def test_a_device_that_fails_loses_its_shard_only(monkeypatch):
+    local = sharded.Local(["cpu"] * 2)
+    table = filled(transport=local, shards=2)
+
+    def fails(table, keys):
+        raise gh.Poisoned("the device reported an error")
+
+    monkeypatch.setattr(sharded, "_SERVED", dict(sharded._SERVED) | {"contains": fails})
+    mine = np.arange(1000)[gh.shard_of(np.arange(1000), 2) == 0]
+    with pytest.raises(gh.ShardLost, match="shard 0 is lost: the device reported an error"):
+        table.contains(mine)
+    assert [own is None for own in local._tables] == [True, False]
+
+
+# ---- snapshots -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shards", [None, 1, 3, 5, 129])
+def test_a_snapshot_is_loaded_onto_any_number_of_shards(transport, tmp_path, shards):
+    with filled(shards=2, transport=transport(), key_dtype="i4", seed=9) as table:
+        table.save(tmp_path / "t")
+        before = contents(table)
+    with sharded.load(tmp_path / "t", shards=shards, transport=transport()) as table:
+        assert table.shards == (shards or 2)
+        assert contents(table) == before
+        assert table.export()[0].dtype == np.int32
+        table.check()
+        assert str(tmp_path / "t") in table.stats["snapshot"]
+
+
+def test_a_snapshot_takes_the_place_of_another_as_a_whole(tmp_path, monkeypatch):
+    with filled(100) as table:
+        table.save(tmp_path / "t")
+        with pytest.raises(FileExistsError, match="pass overwrite=True"):
+            table.save(tmp_path / "t")
+        first = {p.name for p in (tmp_path / "t").iterdir()}
+        table.insert([12345], 1)
+        with monkeypatch.context() as failing:
+            failing.setattr(sharded.disk, "replaced", lambda *given: (_ for _ in ()).throw(OSError("full")))
+            with pytest.raises((OSError, TypeError, AttributeError)):
+                table.save(tmp_path / "t", overwrite=True)
+        assert {p.name for p in (tmp_path / "t").iterdir()} == first
+        table.save(tmp_path / "t", overwrite=True)
+        assert len(list((tmp_path / "t").iterdir())) == 4
+    with sharded.load(tmp_path / "t") as table:
+        assert len(table) == 101
+
+
+def test_files_that_are_missing_or_mixed_are_named(tmp_path):
+    for name in ("a", "b"):
+        with filled(100 if name == "a" else 101) as table:
+            table.save(tmp_path / name)
+    one, other = (sorted((tmp_path / name).glob("*.arrow")) for name in ("a", "b"))
+    whole = one[1].read_bytes()
+    one[1].write_bytes(other[1].read_bytes())
+    with pytest.raises(gh.Corrupt, match=r"is not the file of shard 1 that was saved: it is of another snapshot"):
+        sharded.load(tmp_path / "a")
+    one[1].write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(gh.Corrupt, match="of shard 1"):
+        sharded.load(tmp_path / "a")
+    one[1].write_bytes(whole)
+    one[2].unlink()
+    with pytest.raises(gh.Corrupt, match=r"the file of shard 2, shard-00002-.*, is missing"):
+        sharded.load(tmp_path / "a")
+    with pytest.raises(gh.InvalidArgument, match=r"has no shards.json: pass the folder"):
+        sharded.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"format": 2}, gh.Unsupported, "has format 2 and hash 1"),
+        ({"hash": 7}, gh.Unsupported, "hash 7, this gpuhash 1 and 1: update"),
+        ({"seed": "x"}, gh.Corrupt, "has no seed of type int"),
+        ({"shards": []}, gh.Corrupt, "has 0 shards"),
+        ({"tags": []}, gh.Corrupt, "tags of 0"),
+        (
+            {"shards": [{"file": "../x", "bytes": 1, "digest": ""}] * 3},
+            gh.Corrupt,
+            "shard 0 has no file of this folder",
+        ),
+        ({"shards": [7, 7, 7]}, gh.Corrupt, "shard 0 has no file"),
+    ],
+)
+def test_records_that_are_wrong(tmp_path, change, error, message):
+    with filled(10) as table:
+        table.save(tmp_path / "t")
+    path = tmp_path / "t" / "shards.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(error, match=message):
+        sharded.load(tmp_path / "t")
+    path.write_text("{")
+    with pytest.raises(gh.Corrupt, match="is no JSON"):
+        sharded.load(tmp_path / "t")
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_refused():
+    for make, error, message in [
+        (lambda: sharded.Table(shards=0), gh.InvalidArgument, "shards=0 is out of range"),
+        (lambda: sharded.Table(seed=-1), gh.InvalidArgument, "seed=-1"),
+        (lambda: sharded.Table(device="cpu"), TypeError, "device= is decided by the transport"),
+        (lambda: sharded.Table("nope"), gh.BackendNotFound, "nope"),
+        (lambda: sharded.Local([]), gh.InvalidArgument, "devices is empty"),
+        (lambda: sharded.Local([3]), TypeError, "devices has 3, a int"),
+        (lambda: sharded.Local(["cuda:0", "cuda:0"]), gh.InvalidArgument, "has 'cuda:0' 2 times: pass each GPU once"),
+    ]:
+        with pytest.raises(error, match=message):
+            make()
+    local = sharded.Local()
+    sharded.Table(transport=local)
+    with pytest.raises(gh.InvalidArgument, match="has a table already"):
+        sharded.Table(transport=local)
+
+
+def test_shards_have_seeds_of_their_own():
+    with filled(shards=2, seed=3) as table:
+        seeds = {own.seed for own in table._transport._tables}
+    assert len(seeds) == 2
+    assert not seeds & {3, 3 ^ 0x452821E638D01377}
