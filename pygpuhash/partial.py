@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pygpuhash import _number_verbs, verbs
 from pygpuhash import shards as _shards
-from pygpuhash import verbs
 from pygpuhash.columns import rows
 from pygpuhash.errors import InvalidArgument
 
@@ -177,9 +177,9 @@ def _started(op: str, values: Any, codes: Codes, groups: int, name: str) -> Stat
     amounts, given = verbs._values(values, codes.shape, False)
     stored = verbs._stored(given, op, None)
     if op == "mean":
-        sums = verbs._reduce(codes, groups, amounts.astype(_FLOAT), "sum", _FLOAT)
+        sums = _number_verbs.reduce(codes, groups, amounts.astype(_FLOAT), "sum", _FLOAT)
         return State(op, (sums, np.bincount(codes[codes >= 0], minlength=groups)))
-    return State(op, (verbs._reduce(codes, groups, amounts, op, stored),))
+    return State(op, (_number_verbs.reduce(codes, groups, amounts, op, stored),))
 
 
 def _merged(
@@ -193,7 +193,7 @@ def _merged(
     if op == "first":
         return State(op, (rows.take(columns[0], _first_rows(codes)),))
     how = op if op in ("min", "max") else "sum"
-    return State(op, tuple(verbs._reduce(codes, groups, column, how, column.dtype) for column in columns))
+    return State(op, tuple(_number_verbs.reduce(codes, groups, column, how, column.dtype) for column in columns))
 
 
 def _split_state(state: State, parts: _shards.Partition, bounds: list[tuple[int, int]]) -> list[State]:
