@@ -6,6 +6,7 @@
 // views, indices.
 #include "gpuhash/columns.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -195,7 +196,7 @@ void drop(array* a) {
 // Rows are grouped by shard, in their order, or refused.
 void partition(array* a, const gpuhash_index_config& config, uint32_t shards) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
-  const auto n = size_t(a->data.length);
+  const auto n = size_t(std::max<int64_t>(a->data.length, 0));
   std::vector<int32_t> ids(n);
   std::vector<int64_t> offsets(shards + 1), order(n);
   std::vector<uint8_t> keys(16 * n);
