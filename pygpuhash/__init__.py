@@ -11,6 +11,7 @@
 
 import importlib as _importlib
 import inspect as _inspect  # noqa: F401  what Cython made asks it first, and crashes where a file shadows what it imports
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 try:
     from pygpuhash._core import version as _library_version
@@ -21,7 +22,6 @@ except ModuleNotFoundError as _error:
         f"{__file__} is source code that was not built. Start Python in another directory to use an installed "
         "gpuhash, or build this one in place with `pip install -e .`"
     ) from None
-from pygpuhash import partial
 from pygpuhash._cuda import DeviceArray
 from pygpuhash._devices import Device, devices, measure_ceiling
 from pygpuhash._progress import progress
@@ -65,9 +65,13 @@ from pygpuhash.verbs import factorize, group_reduce, isin, join_indexer, unique,
 __version__: str = _library_version()
 
 
+if _TYPE_CHECKING:
+    from pygpuhash import partial, sharded
+
+
 def __getattr__(name: str) -> object:  # imported on first use: most programs have one table
-    if name == "sharded":
-        return _importlib.import_module("pygpuhash.sharded")
+    if name in ("partial", "sharded"):
+        return _importlib.import_module(f"pygpuhash.{name}")
     raise AttributeError(f"module 'pygpuhash' has no attribute {name!r}")
 
 

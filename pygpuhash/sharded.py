@@ -455,7 +455,7 @@ def load(
     """The sharded table that `Table.save` has written to a folder.
 
     shards : None for as many as were saved; any other number: keys are divided anew, one file after the other.
-    transport, backend, arguments : as for `Table`; backend None for the one that was saved.
+    transport, backend, arguments : as for `Table`; backend None for the one that was saved, with options given anew.
 
     Raises InvalidArgument for a folder without a snapshot, Corrupt for a snapshot of which a file is missing, is of
     another snapshot or was changed, Unsupported for one of a newer format or another version of the hash.
@@ -473,15 +473,19 @@ def load(
                 f"{folder}: {file.name} is not the file of shard {i} that was saved: it is of another snapshot"
             )
     made: Table | None = None
-    for file in files:
-        with saved.load(file, backend, "cpu") as part:
-            if made is None:
-                made = Table(
-                    part.backend, key_dtype=part.key_dtype, value_dtype=part.value_dtype, seed=record["seed"],
-                    shards=len(files) if shards is None else shards, transport=transport, **arguments,
-                )  # fmt: skip
-            keys, values = part.export()
-            made.insert(keys, values)
+    try:
+        for file in files:
+            with saved.load(file, backend, "cpu") as part:
+                if made is None:
+                    made = Table(
+                        part.backend, key_dtype=part.key_dtype, value_dtype=part.value_dtype, seed=record["seed"],
+                        shards=len(files) if shards is None else shards, transport=transport, **arguments,
+                    )  # fmt: skip
+                made.insert(*part.export())
+    except BaseException:
+        if made is not None:
+            made.close()
+        raise
     assert made is not None
     if made.shards == len(files):
         made._tags = [set(tags) for tags in record["tags"]]

@@ -11,7 +11,7 @@
 namespace gpuhash::columns {
 namespace {
 
-// Rows that are worth a thread of their own, as each has counters of all shards.
+// Rows that are worth a thread of their own, which has counters of all shards.
 constexpr int64_t rows_of_slice = tunable("partition.slice", int64_t{1} << 16);
 // Rows of a slice from which on lines are written past the caches, and shards that have a line each: 256 KiB.
 constexpr int64_t rows_beyond_caches = tunable("partition.far", int64_t{1} << 16);
@@ -194,7 +194,8 @@ void shards_of_rows(const row_type& type, const rows& given, uint32_t shards, ui
 
 void group_by_shard(const int32_t* ids, int64_t n, uint32_t shards, uint32_t threads, int64_t* offsets,
                     const grouped_array* arrays, size_t count) {
-  const auto most = size_t(std::max<int64_t>(n / rows_of_slice, 1));
+  const int64_t least = std::max(rows_of_slice, int64_t{4} * shards);  // so that counters are fewer than rows
+  const auto most = size_t(std::max<int64_t>(n / least, 1));
   const size_t used = std::min(most, size_t(std::max(threads, 1u)));
   const bool far = n / int64_t(used) >= rows_beyond_caches && shards <= most_lines && count > 0;
   slices all{ids,

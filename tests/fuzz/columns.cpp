@@ -6,6 +6,7 @@
 // views, indices.
 #include "gpuhash/columns.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -192,6 +193,36 @@ void drop(array* a) {
   if (a->dictionary) drop(a->dictionary.get());
 }
 
+// Rows are grouped by shard, in their order, or refused.
+void partition(array* a, const gpuhash_index_config& config, uint32_t shards) {
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  const auto n = size_t(std::max<int64_t>(a->data.length, 0));
+  std::vector<int32_t> ids(n);
+  std::vector<int64_t> offsets(shards + 1), order(n);
+  std::vector<uint8_t> keys(16 * n);
+  gpuhash_partition_request r = GPUHASH_PARTITION_REQUEST_INIT;
+  r.type = &a->schema;
+  r.keys = &a->data;
+  r.shards = shards;
+  r.seed = config.seed;
+  r.threads = config.threads;
+  r.out_keys = keys.data();
+  expect_explained(gpuhash_partition(&r, &err), err);
+  r.out_keys = nullptr;
+  r.out_shards = ids.data();
+  r.out_offsets = offsets.data();
+  r.out_order = order.data();
+  const gpuhash_status s = gpuhash_partition(&r, &err);
+  expect_explained(s, err);
+  if (s != GPUHASH_OK) return;
+  if (offsets[shards] != a->data.length) wrong("%zu rows, and %lld in shards", n, (long long)offsets[shards]);
+  for (uint32_t shard = 0; shard < shards; ++shard)
+    for (int64_t i = offsets[shard]; i < offsets[shard + 1]; ++i)
+      if (ids[size_t(order[size_t(i)])] != int32_t(shard) ||
+          (i > offsets[shard] && order[size_t(i - 1)] >= order[size_t(i)]))
+        wrong("row %lld is out of place", (long long)order[size_t(i)]);
+}
+
 // Rows have one published hash if they have one id, and others if they have others.
 void hash(array* a, const gpuhash_index_config& config, const std::vector<int64_t>& ids) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
@@ -268,6 +299,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   gpuhash_error err = GPUHASH_ERROR_INIT;
   std::vector<uint64_t> hashes(2 * size_t(length));
   expect_explained(gpuhash_hash_rows(&a->schema, &a->data, 128, 0, config.threads, hashes.data(), &err), err);
+  partition(a.get(), config, 1 + in.byte() % 7u);
   // Rows of one type looked up among those of another.
   auto b = make(in, formats[in.byte() % 32], length, sound, 0);
   gpuhash_index* index = nullptr;
