@@ -67,7 +67,7 @@ class resize_in_place {
   }
 
  private:
-  // Segments that a stretch works on at a time, on CUDA: no more than it has to.
+  // CUDA: segments that are worked on at a time, no more than have to be.
   static uint64_t at_once(uint64_t now, uint64_t wanted) {
     const uint64_t n = wanted > now ? wanted - now : wanted < now ? now - wanted : now;
     return n < segments_at_once ? n : segments_at_once;
