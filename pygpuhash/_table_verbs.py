@@ -335,9 +335,9 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
         return None
     if others.ordinal not in (None, column.ordinal):
         return None
+    _refuse_capture(column.array, column.ordinal, given.get("stream"))
     among = others.array
     if others.ordinal is None:
-        _refuse_capture(column.array, column.ordinal, given.get("stream"))
         stream = given.get("stream")
         stream = _device.stream_keeper(column.array, column.ordinal) if stream is None else stream
         keeper, _ = _device.usable_stream(stream, column.ordinal)
@@ -363,8 +363,9 @@ def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
     with _cuda.current(ordinal):
         if _cuda.is_capturing(_device.usable_stream(s, ordinal)[1]):
             raise InvalidArgument(
-                "the stream is being captured into a graph, and a verb gives results of a size known at its end: "
-                "call it outside of the capture, or capture batches of a Table that was made with grow=False before"
+                "the stream is being captured into a graph, and a verb gives results of a size known at its end, or "
+                "has temporaries that end with the call: call it outside of the capture, or capture batches of a Table "
+                "that was made with grow=False before"
             )
 
 

@@ -403,3 +403,21 @@ def test_isin(put: Any, dtype: str) -> None:
         assert (host(mask).dtype, host(mask).shape) == (np.bool_, (6, 10))
         assert np.array_equal(host(mask), keys % 7 == 0)
     assert [call[:4] for call in calls] == [(60, 9, keys.itemsize, 3)] * 3
+
+
+def test_captures_are_refused(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory of a call goes back to the library when the call ends, and a graph would write it later."""
+    array, calls = put
+    keys = array(np.arange(10))
+    monkeypatch.setattr(_cuda, "is_capturing", lambda stream: True)
+    for verb in (
+        lambda: gh.unique(keys),
+        lambda: gh.factorize(keys),
+        lambda: gh.group_reduce(keys, keys, ("sum", "max")),
+        lambda: gh.isin(keys, keys),
+        lambda: gh.isin(keys, [1]),
+        lambda: gh.join_indexer(keys, keys),
+    ):
+        with pytest.raises(gh.InvalidArgument, match="the stream is being captured into a graph"):
+            verb()
+    assert calls == []

@@ -52,9 +52,8 @@ MUTANTS = [
     Mutant("nan-has-a-place", TOTALS, "!is_nan(bits)", "true"),
     Mutant("carry", TOTALS, "(before + low < low)", "0"),
     Mutant("rows-of-one-lane", TOTALS, "other.many = __shfl_sync(whole_warp, many, lane)", "other.many = 1"),
-    Mutant("pairs-of-odd-lanes", TOTALS, "__ballot_sync(whole_warp, rank % 2 == 0)", "__ballot_sync(whole_warp, true)"),
+    Mutant("one-step-of-pairs", TOTALS, "__ballot_sync(whole_warp, rank % 2 == 0)", "__ballot_sync(whole_warp, false)"),
     Mutant("all-lead", TOTALS, "live && leads", "live"),
-    Mutant("lanes-without-a-row", TOTALS, "live ? place : none - lane", "place"),
     Mutant("held-by-another-key", TOTALS, "if (first != held_place) flush();", ";"),
     Mutant(
         "high-is-low",
