@@ -12,6 +12,7 @@ of a pipe's processes, by GNU time. Programs that are not installed are left out
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import subprocess
@@ -163,7 +164,9 @@ def usage(command: str) -> tuple[float, float, float]:
     """
     with tempfile.NamedTemporaryFile() as report:
         line = ["/usr/bin/time", "-o", report.name, "-f", "%e %U %S %M", "bash", "-o", "pipefail", "-c", command]
-        done = subprocess.run(line, stderr=subprocess.PIPE)
+        # Modules are compiled once, as pip does when it installs them.
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        done = subprocess.run(line, stderr=subprocess.PIPE, env=env)
         if done.returncode:
             words = done.stderr.decode(errors="replace")[-400:]
             raise RuntimeError(f"{command}: status {done.returncode}: {words}")

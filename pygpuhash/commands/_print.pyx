@@ -85,8 +85,11 @@ def digits(ndarray numbers not None, int width):
     return offsets, data[:at]
 
 
-def quoted(ndarray offsets not None, ndarray data not None, uint8_t separator):
-    """Text as cells of CSV: in quotes, which are doubled inside, where a cell has a separator, a quote, CR or LF."""
+def quoted(ndarray offsets not None, ndarray data not None, uint8_t separator, bint alone):
+    """Text as cells of CSV: in quotes, which are doubled inside, where a cell has a separator, a quote, CR or LF.
+
+    alone : it is the only column, whose empty cells need quotes, too: an empty line is no row.
+    """
     cdef int64_t n = offsets.size - 1, i, j, at = 0
     cdef const int64_t *p = <const int64_t *>PyArray_BYTES(offsets)
     cdef const uint8_t *d = <const uint8_t *>PyArray_BYTES(data)
@@ -95,6 +98,9 @@ def quoted(ndarray offsets not None, ndarray data not None, uint8_t separator):
     with nogil:
         for j in range(p[0], p[n]):
             plain &= d[j] != 34 and d[j] != separator and d[j] != 10 and d[j] != 13
+        if alone:
+            for i in range(n):
+                plain &= p[i] != p[i + 1]
     if plain:
         return offsets, data
     out, ends = numpy.empty(2 * (p[n] - p[0]) + 2 * n, numpy.uint8), numpy.empty(n + 1, numpy.int64)
@@ -103,7 +109,7 @@ def quoted(ndarray offsets not None, ndarray data not None, uint8_t separator):
     end[0] = 0
     with nogil:
         for i in range(n):
-            plain = True
+            plain = not alone or p[i] != p[i + 1]
             for j in range(p[i], p[i + 1]):
                 plain &= d[j] != 34 and d[j] != separator and d[j] != 10 and d[j] != 13
             if not plain:

@@ -43,7 +43,7 @@ def _print(out: Output, kind: Kind, keys: Any, counts: Any) -> None:
 def unique(options: Any) -> int:
     """Each key once, printed when it is met first."""
     kind, memory = _begun(options), memory_of(options)
-    tally, bar, shown = Tally(memory), Bar(), 0
+    tally, bar, shown = Tally(memory), Bar(options.output is None), 0
     with printing(options, kind.names) as out:
         try:
             for file, (schema, arrays, _) in chunks_of(options.files, kind, bar):

@@ -54,7 +54,9 @@ class Output:
         self._write, self.format, self.names, self._errors, self.marked = write, format, list(names), errors, marked
         self._parquet: Any = None
         if format in ("csv", "tsv"):
-            header = [_quoted(_utf8.texts([name.encode()], None, "name"), _SEPARATORS[format]) for name in names]
+            header = [
+                _quoted(_utf8.texts([name.encode()], None, "name"), _SEPARATORS[format], len(names)) for name in names
+            ]
             self._rows(1, header, _SEPARATORS[format], b"\n")
 
     def rows(self, cells: Sequence[Cells]) -> None:
@@ -74,7 +76,7 @@ class Output:
         columns: list[Any] = [cell.text for cell in cells]
         between = _SEPARATORS[self.format]
         if self.format != "text":
-            columns = [cell.text if cell.number else _quoted(cell.text, between) for cell in cells]
+            columns = [cell.text if cell.number else _quoted(cell.text, between, len(cells)) for cell in cells]
         elif self.marked:  # as uniq -c and diff do: a number or a mark, a blank, the key
             parts = [columns[0], b" ", *_between(columns[1:], between), b"\n"]
             self._write(joined(n, tuple(parts)))
@@ -132,9 +134,9 @@ def _between(columns: Sequence[Any], between: bytes) -> list[Any]:
     return parts
 
 
-def _quoted(text: Text | None, separator: bytes) -> Text:
+def _quoted(text: Text | None, separator: bytes, columns: int) -> Text:
     assert text is not None
-    return quoted(text[0], text[1], separator[0])
+    return quoted(text[0], text[1], separator[0], columns == 1)
 
 
 def _of_binary(pa: Any, array: Any) -> Text:

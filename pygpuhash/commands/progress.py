@@ -11,10 +11,13 @@ _STEP = 0.1  # seconds between two pictures of one thing
 
 
 class Bar:
-    """Shows how far something is."""
+    """Shows how far something is.
 
-    def __init__(self) -> None:
-        self.shown = sys.stderr.isatty()
+    beside_rows : rows are printed meanwhile, so that there is no bar where they go to a terminal, too.
+    """
+
+    def __init__(self, beside_rows: bool = False) -> None:
+        self.shown = sys.stderr.isatty() and not (beside_rows and sys.stdout.isatty())
         self._what, self._next = "", 0.0
 
     def __call__(self, what: str, done: float) -> None:

@@ -55,7 +55,7 @@ class _Dedup:
 
     def run(self) -> int:
         """Read, print."""
-        bar, options = Bar(), self._options
+        bar, options = Bar(self._options.output is None), self._options
         with self._opened(options.files[0]) as first:
             columns = [""] if self._format == "jsonl" else first.columns
             with printing(options, columns) as out:
@@ -135,7 +135,7 @@ def join(options: Any) -> int:
     names_of(options.files)
     if options.to is None and options.output is None:
         options.to = formats[0] if formats[0] == "tsv" else "csv"
-    memory, bar = memory_of(options), Bar()
+    memory, bar = memory_of(options), Bar(options.output is None)
     try:
         with tables.open_rows(options.files[1], formats[1]) as other:
             right_names = other.chosen(options.on)

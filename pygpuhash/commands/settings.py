@@ -16,7 +16,7 @@ from pygpuhash.keyfile import InputError
 __all__ = ["add_counted", "add_output", "memory_of"]
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_LEAST = 1 << 20
+_LEAST = 16 << 20  # what a block of input may need
 
 WORDS = """Words are what `tr -s '[:space:]' '\\n'` makes of a file: runs of bytes other than white space (blank, \\t,
 \\n, \\v, \\f, \\r), compared byte by byte, so that keys and counts are those of `| LC_ALL=C sort | uniq -c`. The empty
@@ -28,7 +28,7 @@ def bytes_of(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if size < _LEAST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size of at least 1M: pass one like 500M or 2G")
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of at least 16M: pass one like 500M or 2G")
     return size
 
 
@@ -96,5 +96,6 @@ def memory_of(options: Any) -> Memory:
 
 def say(words: str) -> None:
     """A line for the user."""
-    sys.stderr.write(f"pygpuhash: {words}\n")
+    over = "\r" + " " * 80 + "\r" if sys.stderr.isatty() else ""  # a bar
+    sys.stderr.write(f"{over}pygpuhash: {words}\n")
     sys.stderr.flush()

@@ -142,3 +142,12 @@ def test_joblib(tmp_path, pairs):
         joblib.dump({"table": table}, tmp_path / "kept")
         with joblib.load(tmp_path / "kept")["table"] as other:
             assert pairs(other) == pairs(table)
+
+
+def test_torch(tmp_path, pairs):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    with gh.Table("hive", device="cpu") as table:
+        table[7] = 8
+        torch.save({"table": table}, tmp_path / "kept")
+        with torch.load(tmp_path / "kept", weights_only=False)["table"] as other:
+            assert pairs(other) == pairs(table)

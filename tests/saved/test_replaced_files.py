@@ -3,6 +3,7 @@
 import errno
 import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -309,13 +310,16 @@ def killed(path, value, how, patience):
 
 
 @pytest.mark.slow
-def test_kills(path, say):
+@pytest.mark.parametrize("run", range(8))
+def test_kills(path, say, run):
+    """25 in each run, after times that are drawn from those that a save takes."""
+    rng = random.Random(run)
     with gh.Table("hive", device="cpu") as table:
         table.insert(np.arange(200_000), 0)
         table.save(path)
     beside = 0
-    for value, patience in zip(range(1, 26), itertools.cycle([0.0, 0.01, 0.03, 0.07, 0.002]), strict=False):
-        killed(path, value, signal.SIGKILL, patience)
+    for value in range(1, 26):
+        killed(path, value, signal.SIGKILL, rng.choice([0.002, 0.03, 0.1]) * rng.random())
         with gh.load(path) as table:
             assert len(table) == 200_000
             assert set(table.values().tolist()) <= {*range(value + 1)}
@@ -323,7 +327,7 @@ def test_kills(path, say):
         left = [one for one in path.parent.iterdir() if one != path]
         assert all(one.name.startswith(".gpuhash-") for one in left)
         beside = len(left)
-    say("saved files", f"25 kills, of which {beside} left a file beside")
+    say("saved files", f"run {run}: 25 kills, of which {beside} left a file beside")
 
 
 @pytest.mark.slow

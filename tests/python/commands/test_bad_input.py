@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import gzip
+import io
 import os
 import signal
 import subprocess
@@ -137,8 +138,8 @@ def test_columns_of_two_types(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["count", "--memory", "lots"], "'lots' is no size of at least 1M"),
-        (["count", "--memory", "3k"], "'3k' is no size of at least 1M"),
+        (["count", "--memory", "lots"], "'lots' is no size of at least 16M"),
+        (["count", "--memory", "3M"], "'3M' is no size of at least 16M"),
         (["top", "0"], "'0' is no whole number from 1 on"),
         (["count", "--k", "-1"], "--k"),
         (["diff", "a"], "required: FILE"),
@@ -225,8 +226,8 @@ def test_a_full_disk_behind_temporary_files(run, written, little_memory, monkeyp
 
 
 def test_the_second_table_of_a_join_is_too_large(run, written):
-    table = written("some.csv", "a\n" + "x" * 800_000 + "\n")
-    refused(run("join", table, table, "--on", "a", "--memory", "1M"), "is larger than half of --memory 1M: pass the")
+    table = written("some.csv", "a\n" + ("x" * 1_000_000 + "\n") * 9)
+    refused(run("join", table, table, "--on", "a", "--memory", "16M"), "is larger than half of --memory 16M: pass the")
 
 
 # ---- how a process ends ----------------------------------------------------------------------------------------------
@@ -292,3 +293,18 @@ def test_the_command_line_knows_the_commands(capfdbinary, written):
     with pytest.raises(SystemExit):
         cli.main(["count", "--help"])
     assert b"LC_ALL=C sort | uniq -c" in capfdbinary.readouterr().out
+
+
+def test_a_bar_is_for_terminals_and_gives_way(run, written, monkeypatch, little_memory):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    path = written("some", MANY)
+    for command, shown in ((["count"], True), (["unique"], False)):
+        monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+        monkeypatch.setattr(sys, "stdout", Terminal())
+        assert run(*command, path).status == 0
+        assert ("reading " in terminal.getvalue()) == shown
+        assert "\r" + " " * 80 + "\rpygpuhash: " in terminal.getvalue()
+        assert terminal.getvalue().endswith("\r" if shown else "\n")

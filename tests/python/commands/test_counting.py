@@ -164,6 +164,7 @@ def test_csv_json_lines_and_parquet(run, written, tmp_path):
     import pyarrow.parquet as pq
 
     assert pq.read_table(tmp_path / "out.parquet").to_pylist() == found
+    assert run("unique", "--lines", written("blank", "a\n\nb"), "--to", "csv").lines == ["line", "a", '""', "b"]
     assert run("unique", written("empty", b""), "--output", tmp_path / "empty.csv").status == 0
     assert (tmp_path / "empty.csv").read_text() == "word\n"
 
