@@ -110,7 +110,7 @@ WAYS: dict[str, tuple[Callable[[Path, int], Counter[bytes]], int, dict[str, Way]
         words,
         12_000_000,
         {
-            "sort | uniq -c": ("sort", f"{WORDS} LC_ALL=C sort | uniq -c > {{out}}", counted_first),
+            "sort, uniq -c": ("sort", f"{WORDS} LC_ALL=C sort | uniq -c > {{out}}", counted_first),
             "pygpuhash count": ("", f"{OURS} count --threads 2 {{file}} > {{out}}", counted_first),
             "pygpuhash count --memory 16M": ("", f"{OURS} count --memory 16M {{file}} > {{out}}", counted_first),
             "awk": ("awk", f"{WORDS} awk {AWK} > {{out}}", counted_first),
@@ -127,7 +127,7 @@ WAYS: dict[str, tuple[Callable[[Path, int], Counter[bytes]], int, dict[str, Way]
         cells,
         4_000_000,
         {
-            "cut | sort | uniq -c": (
+            "cut, sort, uniq -c": (
                 "sort", "tail -n +2 {file} | cut -d, -f2 | LC_ALL=C sort | uniq -c > {out}", counted_first
             ),
             "pygpuhash count": (

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pygpuhash.commands import _words
+from pygpuhash.commands import _words, sources
 
 WHITE = b" \t\n\v\f\r"
 
@@ -194,3 +194,17 @@ def test_arguments_of_the_splitter_are_checked():
         _words.words(np.zeros(8, np.uint8), 9, True)
     with pytest.raises(ValueError, match="the block is int64"):
         _words.lines(np.zeros(8, np.int64), 8, True)
+
+
+def test_input_that_comes_in_a_few_bytes_at_a_time(run, written, monkeypatch):
+    whole = sources.Source.readinto
+    monkeypatch.setattr(sources.Source, "readinto", lambda self, room: whole(self, room[:5]))
+    data = text(11, 700)
+    assert run("count", written("some", data)).out == as_uniq(Counter(words(data)))
+
+
+def test_two_words_that_are_text_only_together(run, written):
+    path = written("some", b"x \xc3 \xa9")
+    done = run("unique", path, "--to", "jsonl")
+    assert (done.status, done.out) == (2, b"")
+    assert run("unique", path, "--to", "jsonl", "--errors", "replace").out.count("\ufffd".encode()) == 2
