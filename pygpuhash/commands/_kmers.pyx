@@ -74,7 +74,9 @@ cdef class Kmers:
 
     cdef object broken(self):
         if self.line == 3:
-            return ValueError(f"line {self.number}: a record of FASTQ has {self.bases} bases and {self.qualities} qualities")
+            return ValueError(
+                f"line {self.number}: a record of FASTQ has {self.bases} bases and {self.qualities} qualities"
+            )
         mark = "+" if self.line == 2 else "@"
         return ValueError(f"line {self.number} does not begin with {mark!r}, as records of FASTQ in four lines do")
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""Rows as lines of text. A column of text is (offsets of int64, bytes of uint8), one more offset than there are rows."""
+"""Rows as lines of text. A column of text is (offsets of int64, bytes of uint8), with one more offset than rows."""
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
@@ -34,7 +34,7 @@ def joined(int64_t rows, tuple parts not None):
             else:
                 offsets, data = parts[j]
                 if offsets.dtype != numpy.int64 or offsets.size != rows + 1:
-                    raise ValueError(f"part {j} has {offsets.size} offsets of {offsets.dtype}, and there are {rows} rows")
+                    raise ValueError(f"part {j} has {offsets.size} offsets of {offsets.dtype} for {rows} rows")
                 p[j].offsets = <const int64_t *>PyArray_BYTES(<ndarray?>offsets)
                 p[j].data = PyArray_BYTES(<ndarray?>data)
                 total += p[j].offsets[rows] - p[j].offsets[0]
