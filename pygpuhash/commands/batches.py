@@ -129,6 +129,9 @@ def text_of(view: View) -> tuple[Text, NDArray[np.bool_] | None]:
     nulls = view.nulls()
     if view.format in ("U", "Z", "u", "z"):
         return view.text(), nulls
+    if view.format == "+s":  # of parquet and Arrow alone, so that pyarrow is here
+        rows = importlib.import_module("pyarrow").array(view).to_pylist()
+        return _utf8.texts([None if row is None else str(row) for row in rows], nulls, "keys"), nulls
     values = np.ma.getdata(plain.in_numpy(view))
     cells = [str(x) for x in (values if values.dtype.kind in "mM" else values.tolist())]
     return _utf8.texts(cells, nulls, "keys"), nulls

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pygpuhash.commands import sources
 from pygpuhash.commands.batches import Arrow, Batch, Lists
 from pygpuhash.commands.sources import BLOCK, Source
 from pygpuhash.keyfile import InputError
@@ -30,7 +31,7 @@ _SUFFIXES = {
     **{"tab": "tsv", "ndjson": "jsonl", "feather": "arrow", "ipc": "arrow"},
     **{"fa": "fasta", "fna": "fasta", "fq": "fastq"},
 }
-_ROWS = 1 << 14  # of a batch of the standard library's
+_ROWS = 1 << 14  # of a batch
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
@@ -142,7 +143,7 @@ def _separated_by_arrow(module: Any, stream: Any, name: str, header: list[str], 
     try:
         reader = module.open_csv(
             source,
-            read_options=module.ReadOptions(column_names=names, block_size=4 * BLOCK),
+            read_options=module.ReadOptions(column_names=names, block_size=4 * sources.BLOCK),
             parse_options=module.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=module.ConvertOptions(
                 column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
@@ -184,7 +185,7 @@ def _json_lines(source: Source, only: list[str]) -> Iterator[Batch]:
     known: dict[str, None] = {}
     met = dict.fromkeys(only, False)
     number = 0
-    while lines := stream.readlines(1 << 20):
+    while lines := stream.readlines(sources.BLOCK):
         columns: list[list[bytes | None]] = [[] for _ in range(len(only) + 1)]
         for line in lines:
             number += 1
@@ -252,7 +253,7 @@ def _parquet(file: Any, shown: str, only: list[str] | None) -> Rows:
 
     def batches() -> Iterator[Batch]:
         wanted = None if only is None else rows.chosen(only)
-        for batch in file.iter_batches(1 << 16, columns=wanted):
+        for batch in file.iter_batches(4 * _ROWS, columns=wanted):
             at[0] += batch.num_rows
             yield Arrow(batch.schema.names, batch.columns)
 

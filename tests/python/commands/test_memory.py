@@ -25,7 +25,7 @@ def in_both(run, monkeypatch, *arguments):
     monkeypatch.setattr(tally.Memory, "index", 40_000)
     monkeypatch.setattr(tally.Memory, "part", 200_000)
     monkeypatch.setattr(tally, "_FILES", 3)
-    monkeypatch.setattr("pygpuhash.commands.sources.BLOCK", 20_000)
+    monkeypatch.setattr("pygpuhash.commands.sources.BLOCK", 7_000)
     other = run(*arguments)
     assert not one.err
     assert re.search(r"fill their share of --memory \d+M: others go through temporary files in /", other.err)

@@ -120,3 +120,11 @@ def test_differences(run, written):
         "count_1,count_2,line", "1,0,a", "2,1,b", "0,1,d",
     ]  # fmt: skip
     assert run("diff", written("empty", ""), other, "--to", "jsonl").lines[0] == '{"only_in": 2, "line": "b"}'
+
+
+def test_a_struct_as_a_key(run, tmp_path):
+    rows = [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 1, "b": "x"}]
+    pq.write_table(pa.table({"s": rows}), path := tmp_path / "some.parquet")
+    assert run("count", "--column", "s", path).lines == [f"      2 {rows[0]}", f"      1 {rows[1]}"]
+    assert run("count", "--column", "s", path, "--output", tmp_path / "out.parquet").status == 0
+    assert pq.read_table(tmp_path / "out.parquet").column("s").to_pylist() == rows[:2]
