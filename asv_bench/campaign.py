@@ -81,10 +81,12 @@ def build_one(commit: Path) -> bool:
         return True
     shutil.rmtree(commit / "build", ignore_errors=True)
     start = time.monotonic()
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with (commit / "build.log").open("w") as log:
-        setup = ["meson", "setup", "build", "-Dcuda=disabled", "-Dbuildtype=release"]
-        for command in (setup, ["ninja", "-C", "build", "-j", str(JOBS)]):
-            if subprocess.run(command, cwd=commit, stdout=log, stderr=log, check=False).returncode:
+        setup = ["setup", "build", "-Dcuda=disabled", "-Dbuildtype=release"]
+        for given in (setup, ["compile", "-C", "build", "-j", str(JOBS)]):
+            command = [sys.executable, "-m", "mesonbuild.mesonmain", *given]
+            if subprocess.run(command, cwd=commit, env=environment, stdout=log, stderr=log, check=False).returncode:
                 print(f"{commit.name} cannot be built: see {commit / 'build.log'}", file=sys.stderr)
                 return False
     (commit / "built").touch()

@@ -306,7 +306,8 @@ class machine {
 
 #define threadIdx (emulated::machine::the().now->index)
 #define blockIdx (emulated::machine::the().now->block)
-#define gridDim (emulated::machine::the().grid)
+inline const emulated::dim& gridDim =
+    emulated::machine::the().grid;  // no macro: CUDA's structs have members of this name
 
 // ---- what CUDA C++ has and kernels of this repository use -----------------------------------------------------------
 
