@@ -47,8 +47,13 @@ def git(*arguments: str) -> bytes:
 
 
 def fetch(folder: Path, commits: Sequence[str]) -> None:
+    line = git("rev-list", "--first-parent", "HEAD").decode().split()
     for given in commits:
         commit, date = git("show", "-s", "--format=%H %at", f"{given}^{{commit}}").decode().split()
+        if commit not in line:
+            raise ValueError(
+                f"{given} came with a merge, and asv shows first parents only: name the merge that brought it"
+            )
         into = folder / commit
         if into.exists():
             continue
