@@ -51,9 +51,7 @@ def fetch(folder: Path, commits: Sequence[str]) -> None:
     for given in commits:
         commit, date = git("show", "-s", "--format=%H %at", f"{given}^{{commit}}").decode().split()
         if commit not in line:
-            raise ValueError(
-                f"{given} came with a merge, asv shows first parents only: name the merge"
-            )
+            raise ValueError(f"{given} came with a merge, asv shows first parents only: name the merge")
         into = folder / commit
         if into.exists():
             continue
