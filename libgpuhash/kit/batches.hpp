@@ -4,8 +4,8 @@
 // first (room.hpp), and no element of it is lost:
 //
 //   CPU    A part is looked at when it ends. Elements that found no room are tried again after the table has grown.
-//   CUDA   A part that fits surely is queued, and nobody waits for it. Any other waits until nothing runs, has the
-//          table to itself, and is looked at and retried like one on the CPU.
+//   CUDA   A part that fits surely is queued, and the call returns without waiting for it. Any other part waits until no
+//          batch runs, has the table to itself, and is looked at and retried like one on the CPU.
 //
 // Where the table cannot grow for lack of memory, the rest of the batch runs with the room there is up to its limit, and says
 // what failed (full_table.hpp). The next call asks for memory again first.

@@ -21,7 +21,7 @@ inline constexpr size_t few_elements = 1024;
 struct header {
   alignas(side_bytes / 2) unsigned char side[side_bytes];  // words of 16 bytes are read as such
   totals sum[total_stripes];                               // the CPU uses the first
-  // CUDA, for whoever has the table to itself, so that looking at a batch never fails for lack of memory:
+  // CUDA, of the call that has the table to itself, so that looking at a batch never fails for lack of memory:
   totals batch[total_stripes];
   uint8_t status[few_elements];
 };
@@ -67,7 +67,7 @@ class table_context {
   // that is alive at that moment, and on which everything that used it is done or waited for.
   void* take_memory(size_t bytes, void* stream);
   void give_memory(void* p, size_t bytes, void* stream);
-  struct block {  // whoever holds it gives it back
+  struct block {  // its holder gives it back by give_memory()
     void* p = nullptr;
     size_t bytes = 0;
   };

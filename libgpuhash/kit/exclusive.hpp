@@ -8,7 +8,7 @@
   if (const gpuhash_status captured = refuse_capture(stream_, err)) return captured; \
   exclusive hold(*this, stream_);                                                    \
   if (hold.error) return fault(err, hold.error, "waiting for running batches")
-// The same for operations that wait for what runs: they say what happened to batches that nobody waited for.
+// The same for operations that wait for running batches: they report failed elements of queued batches (tell_untold).
 #define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \
   GPUHASH_EXCLUSIVE(stream_);               \
   if (const gpuhash_status untold = tell_untold(stream_, err)) return untold

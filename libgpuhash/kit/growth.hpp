@@ -62,7 +62,7 @@ inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_
 // CUDA: by the room that is left the batch would go in many parts, each of which is waited for. Few of its keys may be new.
 inline bool table::many_parts(size_t n) const { return on_cuda() && n / most_parts > room_.left(); }
 
-// CPU: a large batch, of which somebody looks how much it has used when it ends.
+// CPU: a large batch, whose call looks how much room it has used when it ends.
 inline bool table::may_estimate(const part& p) const {
   return !on_cuda() && p.q.n >= estimate_least && p.q.kind != GPUHASH_OP_INSERT_MULTI && config_.key_bytes <= 8;
 }

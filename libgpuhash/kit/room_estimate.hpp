@@ -1,5 +1,5 @@
-// CUDA: will elements find their places, whatever their keys are? A batch for which that is sure is queued, and nobody waits
-// for it; any other has the table to itself, is waited for, and retried (batches.hpp).
+// CUDA: will elements find their places, whatever their keys are? A batch for which that is sure is queued, and its call
+// returns at once; any other batch has the table to itself, is waited for, and retried (batches.hpp).
 //
 // This one is of tables whose slots are all that may run out, which the ledger counts (room.hpp): their storage says once
 // whether a key finds one of them. A structure with something else to run out (units of a heap, chunks of a pool) derives

@@ -308,7 +308,7 @@ class table : public table_context {
   bulk_builder* builder_ = nullptr;
   uint64_t growths_ = 0;            // written exclusively
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
-  // CUDA: batches that nobody waited for may have failed elements, which the next call that waits reports.
+  // CUDA: queued batches, whose calls have returned, may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
   totals told_{};           // the header's sums when it was last reported; exclusively
   // CUDA: elements that were added since the table was empty, at most; under launch_. A graph may add at any time.

@@ -7,7 +7,7 @@
 
 namespace gpuhash {
 
-// CUDA: elements of batches that nobody waited for, and that found no room. Reported once.
+// CUDA: elements that found no room, of queued batches whose calls have returned. Reported once.
 inline gpuhash_status table::tell_untold(void* stream, gpuhash_error* err) {
   if (!unwatched_) return GPUHASH_OK;
   totals now{};

@@ -42,8 +42,8 @@ static_assert(least_segments > 1);  // a table of one segment is whole: its buck
 // Fewer would take more memory on CUDA than they need: each region of address space gets it in pieces of 2 MiB.
 inline constexpr uint64_t least_on_cuda = 4 * least_segments;
 inline constexpr double first_share = 0.875;  // of max_load_factor, at which splitting begins
-// A step splits at least one in so many segments. On CUDA, where nobody wants to wait often, and a step that keeps all of the
-// device busy takes as long as one of a single segment, it is more of them.
+// A step splits at least one in so many segments. On CUDA a step that keeps all of the device busy takes as long as a step of
+// a single segment, and each step is waited for: there it splits more of them.
 inline constexpr uint64_t least_step = 128, least_step_on_cuda = 16;
 inline constexpr uint64_t segments_at_once = GPUHASH_HIVE_STEP;  // CUDA: for which there is work memory
 // Address space that is reserved, by what the table takes at first; but no more than most_reserved, or 16 times as much.

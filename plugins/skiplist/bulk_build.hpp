@@ -71,7 +71,7 @@ class skip_builder final : public bulk_builder {
     return true;
   }
   void saw_one_behind() { looks_left_out_ = leave_out_ = 0; }
-  // Pairs that there may be; on CUDA, without waiting for anybody.
+  // Pairs that there may be; on CUDA, without waiting for batches that run.
   uint64_t most_there() { return table_.on_cuda() ? uint64_t(offered_) : table_.used_on_host(); }
   // A layout in which keys stay as they are.
   static layout_type encoded(layout_type t) {

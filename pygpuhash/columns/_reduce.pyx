@@ -11,7 +11,7 @@ import numpy
 
 import_array()
 
-__all__ = ["counts", "extremes", "sums"]
+__all__ = ["counts", "extremes", "piece", "sums"]
 
 cdef int64_t PIECE = 1 << 22  # rows between two looks at signals
 cdef int64_t NAT = -0x7fffffffffffffff - 1
@@ -20,6 +20,15 @@ cdef fused number:
     int64_t
     uint64_t
     double
+
+
+def piece(int64_t rows=0):
+    """Rows per piece; a number above 0 changes it, for tests. Returns what it was."""
+    global PIECE
+    was = PIECE
+    if rows:
+        PIECE = rows
+    return was
 
 
 # ---- loops over rows -------------------------------------------------------------------------------------------------

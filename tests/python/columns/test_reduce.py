@@ -87,6 +87,24 @@ def test_many_rows_and_more_threads_than_columns_need_no_other_answer():
         assert distinct.size == 600
 
 
+@pytest.mark.parametrize("rows", [1, 3, 64])
+def test_pieces(rows):
+    """A column longer than a piece, of every kind of loop."""
+    random = np.random.default_rng(rows)
+    ids = random.integers(-1, 5, 200)
+    was = _reduce.piece(rows)
+    try:
+        for dtype in ("i8", "u8", "f8"):
+            values = random.integers(1, 1000, 200).astype(dtype)
+            parts = [values[ids == group] for group in range(5)]
+            assert _reduce.sums(ids, 5, values).tolist() == [part.sum() for part in parts]
+            assert _reduce.extremes(ids, 5, values, True).tolist() == [part.max() for part in parts]
+            assert _reduce.extremes(ids, 5, values, False).tolist() == [part.min() for part in parts]
+        assert _reduce.counts(ids, 5).tolist() == [part.size for part in parts]
+    finally:
+        _reduce.piece(was)
+
+
 def test_what_is_no_array_of_the_module():
     ids, values = np.array([0, 1]), np.array([1.0, 2.0])
     for bad_ids, bad_values in ((ids.astype("i4"), values), (ids, values[:1]), (np.array([0, 1, 2, 3])[::2], values)):
