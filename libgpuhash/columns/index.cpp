@@ -41,6 +41,8 @@ template <class Key>
 class index_of final : public index {
   using item_type = item<Key>;
   using parts_type = std::vector<partition<Key>>;
+  using entry = typename partition<Key>::entry;
+  using first_slot = typename partition<Key>::first_slot;
 
  public:
   index_of(row_type type, const settings& s) : index(std::move(type), s), parts_(partitions(s.threads)) {
@@ -170,8 +172,10 @@ class index_of final : public index {
   // ---- finding ----------------------------------------------------------------------------------------------------
 
   // What a row comes to: an id, or whether there is one.
-  static int64_t answer(int64_t id, int64_t*) { return id; }
-  static uint8_t answer(int64_t id, uint8_t*) { return uint8_t(id >= 0); }
+  static int64_t answer(const entry& e, bool here, int64_t*) { return int64_t(e.id) | -int64_t(!here); }
+  static uint8_t answer(const entry&, bool here, uint8_t*) { return uint8_t(here); }
+  static int64_t absent(int64_t*) { return absent_id; }
+  static uint8_t absent(uint8_t*) { return 0; }
 
   // The answer to each row, for_null to nulls of a dictionary's indices.
   template <class Answer>
@@ -219,13 +223,38 @@ class index_of final : public index {
       const int64_t n = std::min(block, end - begin);
       bytes.clear();
       const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
-      if (found < size_t(n)) std::fill_n(out + begin, n, answer(absent_id, out));
+      if (found < size_t(n)) std::fill_n(out + begin, n, absent(out));
       in_groups(items.data(), found,
-                [&](const item_type& i, const partition<Key>& p) { out[begin + i.row] = answer(p.find_id(i), out); });
+                [&](const item_type* first, const item_type* last) { find_group(first, last, out + begin); });
     }
   }
 
-  // serve(item, its partition) for all of them, with slots, entries and bytes fetched ahead where they may be far.
+  // First slots of all items, and then those that are neither there nor absent.
+  template <class Answer>
+  void find_group(const item_type* first, const item_type* last, Answer* out) const {
+    const partition<Key>* const parts = parts_.data();
+    const uint64_t most = parts_.size() - 1;
+    std::array<const item_type*, size_t(group)> left;
+    size_t n = 0;
+    for (const item_type* i = first; i < last; ++i) {
+      const partition<Key>& p = parts[i->hash & most];
+      if (p.size() == 0) {
+        left[n++] = i;
+        continue;
+      }
+      const first_slot s = p.at_first_slot(*i);
+      out[i->row] = answer(p.at(s.number), s.here, out);
+      left[n] = i;
+      n += size_t(!(s.here | s.absent));
+    }
+    for (size_t k = 0; k < n; ++k) {
+      const partition<Key>& p = parts_[part_of(*left[k])];
+      const uint32_t number = p.find(*left[k]);
+      out[left[k]->row] = number == partition<Key>::nothing ? absent(out) : answer(p.at(number), true, out);
+    }
+  }
+
+  // serve(first, last) for groups of them, with slots, entries and bytes fetched ahead where they may be far.
   template <class Serve>
   void in_groups(const item_type* items, size_t n, Serve serve) const {
     for (size_t at = 0; at < n; at += size_t(group)) {
@@ -235,8 +264,13 @@ class index_of final : public index {
         for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_entry(*j);
         for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_bytes(*j);
       }
-      for (; i < last; ++i) serve(*i, parts_[part_of(*i)]);
+      serve(i, last);
     }
+  }
+
+  template <class Serve>
+  void each_item(const item_type* items, size_t n, Serve serve) const {
+    in_groups(items, n, [&](const item_type* first, const item_type* last) { std::for_each(first, last, serve); });
   }
 
   // ---- adding -----------------------------------------------------------------------------------------------------
@@ -301,7 +335,7 @@ class index_of final : public index {
       const bool room = room_for_ids(n);
       all &= room && g.absent < 0;
       if (ids) std::fill_n(ids + (at - begin), n, g.absent < 0 ? absent_id : not_added);
-      in_groups(items.data(), g.items, [&](const item_type& i, const partition<Key>&) {
+      each_item(items.data(), g.items, [&](const item_type& i) {
         int64_t id = not_added;
         try {
           if (room) id = add_one(i, weight(b, begin, i));
@@ -424,7 +458,7 @@ class index_of final : public index {
     rows.clear();
     w.m.known[part] = uint32_t(p.size());
     each_piece(w, part, [&](const item_type* items, size_t n) {
-      in_groups(items, n, [&](const item_type& i, const partition<Key>&) {
+      each_item(items, n, [&](const item_type& i) {
         int64_t id = not_added;
         try {
           bool fresh = false;

@@ -220,15 +220,18 @@ class partition {
     }
   }
 
-  /// The id of the key, -1: it is absent. Most keys are found, or are absent, at the first slot: no branch tells which.
-  int64_t find_id(const item<Key>& i) const {
-    if (entries_.empty()) return -1;
+  /// What the first slot says of a key. Most keys are there, or it is free: no branch tells which.
+  struct first_slot {
+    uint32_t number;  // of the key's entry, or of some other
+    bool here, absent;
+  };
+  /// The partition has an entry.
+  first_slot at_first_slot(const item<Key>& i) const {
     const uint64_t slot = slots_[i.hash >> 32 & mask_];
-    const entry* const e = at_slot(slot);
-    const bool here = (slot != 0) & (slot >> 32 == i.hash >> 32) & e->key.same_words(i.key);
-    if (!i.null && (here | (slot == 0))) return int64_t(e->id) | -int64_t(!here);
-    const uint32_t number = find(i);
-    return number == nothing ? -1 : int64_t(entries_[number].id);
+    const bool key = i.null == 0, used = slot != 0;
+    const uint32_t number = uint32_t(slot) - uint32_t(used);
+    const bool same = (slot >> 32 == i.hash >> 32) & entries_[number].key.same_words(i.key);
+    return {number, key & used & same, key & !used};
   }
 
   /// The number of the entry, which is made with this id if it is not there. Throws bad_alloc, and nothing has changed.
