@@ -132,9 +132,12 @@ def from_store(stored: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray
     return stored.astype(dtype)
 
 
+_ON_HOST = frozenset(("pandas", "polars"))  # whose objects take microseconds to say that they have no such attribute
+
+
 def on_device(array: Any) -> bool:
     """Does this object offer memory of a CUDA device?"""
-    if isinstance(array, _NEVER_ON_DEVICE):
+    if isinstance(array, _NEVER_ON_DEVICE) or type(array).__module__.partition(".")[0] in _ON_HOST:
         return False
     device = getattr(array, "__dlpack_device__", None)
     if device is not None:

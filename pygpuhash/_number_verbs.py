@@ -75,14 +75,18 @@ def group_reduce(
 
 def reduce(ids: Array, groups: int, values: Any, op: str, stored: np.dtype[Any]) -> Array:
     """What the values of each id come to; rows with an id below 0 are left out. values: one for each id, or for all."""
-    given = np.broadcast_to(np.asarray(values).reshape(-1) if np.ndim(values) else values, ids.shape)
+    given = np.asarray(values)
+    if given.shape != ids.shape:
+        given = np.broadcast_to(given.reshape(-1) if given.ndim else given, ids.shape)
     if op == "mean":
         return _reduce.sums(ids, groups, np.ascontiguousarray(given, _FLOAT)) / _reduce.counts(ids, groups)
     if op == "sum":
         given = _arrays.to_base(given, stored, "values") if stored.kind in "iu" else given.astype(stored, copy=False)
+        sums = _reduce.sums(ids, groups, _widened(given), stored.kind == "m")
+        if stored.kind == "m" or sums.dtype == stored:
+            return sums.view(stored)
         with np.errstate(over="ignore"):  # sums of floats may be infinite
-            sums = _reduce.sums(ids, groups, _widened(given), stored.kind == "m")
-            return sums.view(stored) if stored.kind == "m" else sums.astype(stored)
+            return sums.astype(stored)
     extremes = _reduce.extremes(ids, groups, _widened(given), op == "max", given.dtype.kind in "mM")
     return extremes.view(stored) if stored.kind in "mM" else extremes.astype(stored)
 

@@ -108,6 +108,9 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     if _arrays.on_device(keys):
         return _table_verbs.unique(_on_device(keys, "keys", floats), order, table)
     column = _codes(_read(keys, "keys"), nulls)
+    found = _number_verbs.unique(column.numbers, floats, table, _FEW)
+    if found is not None:
+        return column.give(found)
     array = _plain(column, floats, table)
     if array is not None:
         found = _number_verbs.unique(array, floats, table, 0)
@@ -152,8 +155,11 @@ def value_counts(
     if _arrays.on_device(keys):
         return _table_verbs.value_counts(_on_device(keys, "keys", floats), order, table)
     column = _codes(_read(keys, "keys"), nulls)
-    array = _plain(column, floats, table)
-    if array is not None:
+    pair = _number_verbs.value_counts(column.numbers, floats, table, _FEW)
+    array = None if pair else _plain(column, floats, table)
+    if pair is not None:
+        distinct, counts = pair
+    elif array is not None:
         pair = _number_verbs.value_counts(array, floats, table, 0)
         distinct, counts = pair or _table_verbs.value_counts(_table_verbs.on_host(array), order, table)
     else:
@@ -194,8 +200,11 @@ def factorize(
     if _arrays.on_device(keys):
         return _table_verbs.factorize(_on_device(keys, "keys", floats), order, table)
     column = _codes(_read(keys, "keys"), nulls)
-    array = _plain(column, floats, table)
-    if array is not None:
+    pair = _number_verbs.factorize(column.numbers, floats, table, _FEW)
+    array = None if pair else _plain(column, floats, table)
+    if pair is not None:
+        codes, distinct = pair
+    elif array is not None:
         pair = _number_verbs.factorize(array, floats, table, 0)
         codes, distinct = pair or _table_verbs.factorize(_table_verbs.on_host(array), order, table)
     else:
@@ -237,8 +246,11 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     if _is_element(keys):
         return isin(_of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
     column, others = _read(keys, "keys"), _read(among, "among")
-    arrays = _two_plain(column, others, floats, table)
-    if arrays is not None:
+    mask = _number_verbs.isin(column.numbers, others.numbers, floats, table, _FEW)
+    arrays = None if mask is not None else _two_plain(column, others, floats, table)
+    if mask is not None:
+        pass
+    elif arrays is not None:
         mask = _number_verbs.isin(*arrays, floats, table, 0)
         if mask is None:
             mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
@@ -339,8 +351,11 @@ def group_reduce(
         if pair is not None:
             return pair
         column = _codes(_read(keys, "keys"), nulls)
-    array = _plain(column, floats, table)
-    if array is not None:
+    pair = _number_verbs.group_reduce(column.numbers, amounts, op, stored, floats, table, _FEW)
+    array = None if pair else _plain(column, floats, table)
+    if pair is not None:
+        distinct, results = pair
+    elif array is not None:
         pair = _number_verbs.group_reduce(array, amounts, op, stored, floats, table, 0)
         distinct, results = pair or _table_verbs.group_reduce(
             _table_verbs.on_host(array), amounts, given, op, stored, order, table

@@ -34,6 +34,8 @@ class Column:
     coded : of a categorical whose values are known to be distinct: makes the column of its codes, -1 for null, with the
         same ways back.
     stored : the dtype of the elements in Arrow's memory, where `give` takes numpy arrays.
+    numbers : of numbers that numpy has without nulls in one piece of memory: these, one-dimensional. `give` takes such
+        arrays.
     """
 
     schema: object
@@ -45,6 +47,7 @@ class Column:
     give_numbers: Callable[[Array, bool], Any]
     stored: np.dtype[Any] | None = None
     coded: Callable[[], Column] | None = None
+    numbers: Array | None = None
 
 
 def in_shape(shape: tuple[int, ...]) -> Callable[[Array, bool], Any]:

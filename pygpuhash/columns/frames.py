@@ -93,31 +93,42 @@ def _pandas(given: Any, what: str) -> Column:
     elif isinstance(given, pd.MultiIndex):
         column = _levels(pd, given, what)
     else:
-        array = getattr(given, "array", given)
-        column, back = _column(pd, array, what)
-        column.give = _whole(pd, given, back)
-        if isinstance(array.dtype, pd.CategoricalDtype) and array.categories.inferred_type in _DISTINCT:
+        dtype = given.dtype
+        if isinstance(dtype, np.dtype) and isinstance(given, (pd.Series, pd.Index)):
+            column = _of_values(given.values, what)
+            back = column.give
+        else:
+            array = getattr(given, "array", given)
+            column, back = _column(pd, array, what)
+        column.give = _whole(pd, given, dtype, back)
+        if isinstance(dtype, pd.CategoricalDtype) and array.categories.inferred_type in _DISTINCT:
             column.coded = lambda: _coded(pd, given, array, what)
     index = given.index if isinstance(given, (pd.Series, pd.DataFrame)) else None
     column.give_numbers = _numbers(pd, index, getattr(given, "name", None))
     return column
 
 
-def _whole(pd: Any, given: Any, back: Back) -> Give:
+def _whole(pd: Any, given: Any, dtype: Any, back: Back) -> Give:
     """Keys as `given`: a Series, an Index, or an array."""
     name = getattr(given, "name", None)
     if isinstance(given, pd.Series):
-        return lambda keys: pd.Series(back(keys), name=name, dtype=given.dtype, copy=False)
+
+        def give(keys: Any) -> Any:
+            array = back(keys)  # a Series looks through its elements where it is asked for a dtype
+            same = array.dtype == dtype and dtype != object
+            return pd.Series(array, name=name, dtype=None if same else dtype, copy=False)
+
+        return give
     if isinstance(given, pd.Index):
-        return lambda keys: pd.Index(back(keys), name=name, dtype=given.dtype)
-    return lambda keys: pd.array(back(keys), dtype=given.dtype)
+        return lambda keys: pd.Index(back(keys), name=name, dtype=dtype)
+    return lambda keys: pd.array(back(keys), dtype=dtype)
 
 
 def _coded(pd: Any, given: Any, array: Any, what: str) -> Column:
     """The codes of a categorical, of which -1 is null."""
     column = numpy_arrays.column(np.asarray(array.codes), what)
     codes = column.give
-    column.give = _whole(pd, given, lambda keys: pd.Categorical.from_codes(codes(keys), dtype=array.dtype))
+    column.give = _whole(pd, given, array.dtype, lambda keys: pd.Categorical.from_codes(codes(keys), dtype=array.dtype))
     column.give_numbers = _numbers(
         pd, given.index if isinstance(given, pd.Series) else None, getattr(given, "name", None)
     )
@@ -167,8 +178,7 @@ def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Col
     """An array of pandas, `whole`: in one chunk. Those over numpy's memory are read as numpy's."""
     dtype = array.dtype
     if isinstance(dtype, np.dtype) or isinstance(array, pd.arrays.NumpyExtensionArray):
-        values = np.asarray(array)
-        column = lists.read_objects(values, what) if values.dtype == object else numpy_arrays.read(values, what)
+        column = _of_values(np.asarray(array), what)
         return column, column.give
     if isinstance(dtype, pd.CategoricalDtype):
         _check_categories(dtype, what)
@@ -185,6 +195,10 @@ def _column(pd: Any, array: Any, what: str, *, whole: bool = False) -> tuple[Col
         return _masked(array, what)
     way_out = _REFUSED.get(type(dtype).__name__, "pass {}.to_numpy(), or text").format(what)
     raise TypeError(f"{what} has dtype {dtype} of pandas, which has no equality here: {way_out}")
+
+
+def _of_values(values: Array, what: str) -> Column:
+    return lists.read_objects(values, what) if values.dtype == object else numpy_arrays.read(values, what)
 
 
 def _check_categories(dtype: Any, what: str) -> None:
