@@ -155,6 +155,7 @@ def value_counts(
     if _arrays.on_device(keys):
         return _table_verbs.value_counts(_on_device(keys, "keys", floats), order, table)
     column = _codes(_read(keys, "keys"), nulls)
+    distinct: Any
     pair = _number_verbs.value_counts(column.numbers, floats, table, _FEW)
     array = None if pair else _plain(column, floats, table)
     if pair is not None:
@@ -200,6 +201,7 @@ def factorize(
     if _arrays.on_device(keys):
         return _table_verbs.factorize(_on_device(keys, "keys", floats), order, table)
     column = _codes(_read(keys, "keys"), nulls)
+    distinct: Any
     pair = _number_verbs.factorize(column.numbers, floats, table, _FEW)
     array = None if pair else _plain(column, floats, table)
     if pair is not None:
@@ -351,6 +353,7 @@ def group_reduce(
         if pair is not None:
             return pair
         column = _codes(_read(keys, "keys"), nulls)
+    distinct: Any
     pair = _number_verbs.group_reduce(column.numbers, amounts, op, stored, floats, table, _FEW)
     array = None if pair else _plain(column, floats, table)
     if pair is not None:

@@ -115,7 +115,7 @@ def _whole(pd: Any, given: Any, dtype: Any, back: Back) -> Give:
 
         def give(keys: Any) -> Any:
             array = back(keys)  # a Series looks through its elements where it is asked for a dtype
-            same = array.dtype == dtype and dtype != object
+            same = dtype.kind != "O" and array.dtype == dtype
             return pd.Series(array, name=name, dtype=None if same else dtype, copy=False)
 
         return give
