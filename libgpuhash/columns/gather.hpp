@@ -41,6 +41,12 @@ class gatherer {
           default: break;
         }
       }
+    } else if (same_words()) {
+      const column_type& own = own_.columns[0];
+      if (own.width == 4 && own.is_signed) return words<int32_t>(begin, end, from, out);
+      if (own.width == 4 && own.kind != family::floating) return words<uint32_t>(begin, end, from, out);
+      if (own.width == 8 && own.kind == family::floating && !bits_) return words<double>(begin, end, from, out);
+      if (own.width == 8) return words<uint64_t>(begin, end, from, out);
     }
     gathered g;
     for (int64_t i = begin; i < end; ++i) {
@@ -63,6 +69,31 @@ class gatherer {
   bool plain() const {
     return own_.single() && own_.columns[0].variable() && own_.columns[0].how != layout::fixed_bytes &&
            b_.selection == nullptr && b_.column->validity == nullptr && b_.column->type->kind != family::null;
+  }
+
+  // Are these rows of one column of numbers or times without nulls, of the index's own type?
+  bool same_words() const {
+    const column_type &own = own_.columns[0], &given = *b_.column->type;
+    return b_.selection == nullptr && b_.column->validity == nullptr && own.how == layout::fixed &&
+           own.kind == given.kind && own.width == given.width && own.is_signed == given.is_signed &&
+           own.nanoseconds == given.nanoseconds;
+  }
+  template <class T>
+  gathered words(int64_t begin, int64_t end, int64_t from, item<Key>* out) const {
+    for (int64_t i = begin; i < end; ++i) {
+      item<Key>& o = out[i - begin];
+      const T cell = b_.column->cell<T>(i);
+      if constexpr (std::is_floating_point_v<T>)
+        o.key.word = word_of(cell);
+      else
+        o.key.word = uint64_t(cell);
+      o.hash = o.key.hash(seed_);
+      o.row = uint32_t(i - from);
+      o.null = 0;
+    }
+    gathered g;
+    g.items = size_t(end - begin);
+    return g;
   }
 
   // A few rows at a time: first the keys, then the hashes of long ones. No branch depends on a length, as lengths are
