@@ -34,8 +34,7 @@ class Column:
     coded : of a categorical whose values are known to be distinct: makes the column of its codes, -1 for null, with the
         same ways back.
     stored : the dtype of the elements in Arrow's memory, where `give` takes numpy arrays.
-    numbers : of numbers that numpy has without nulls in one piece of memory: these, one-dimensional. `give` takes such
-        arrays.
+    memory : of numbers without nulls that numpy has in one piece of memory, these, one-dimensional.
     """
 
     schema: object
@@ -47,7 +46,12 @@ class Column:
     give_numbers: Callable[[Array, bool], Any]
     stored: np.dtype[Any] | None = None
     coded: Callable[[], Column] | None = None
-    numbers: Array | None = None
+    memory: Array | None = None
+
+    @property
+    def numbers(self) -> Array | None:
+        """The elements as an array, of whose dtype `give` takes keys; None where they are no plain numbers."""
+        return self.memory if self.stored is not None else None
 
 
 def in_shape(shape: tuple[int, ...]) -> Callable[[Array, bool], Any]:

@@ -105,7 +105,7 @@ def column(array: Array, what: str, nulls: Array | None = None) -> Column:
     if format is not None:
         out = fixed(format, array, what, lambda keys: _values(keys, dtype), nulls)
         out.stored = dtype
-        out.numbers = array if nulls is None else None
+        out.memory = array if nulls is None else None
         return out
     if dtype.kind == "b":
         bits = np.packbits(array, bitorder="little")

@@ -121,6 +121,23 @@ def test_verbs_agree_with_python(library, data):
             check_two(left, right, one, oracle.python(pa.array(rights, kind)), nulls, more)
 
 
+OBJECTS = {
+    "objects": lambda elements, kind: np.array(elements, object),
+    "objects in pandas": lambda elements, kind: pytest.importorskip("pandas").Series(elements, dtype=object),
+    "masked objects": lambda elements, kind: np.ma.MaskedArray(np.array(elements, object), False),
+}
+
+
+@pytest.mark.parametrize("library", [*LIBRARIES, *OBJECTS])
+@pytest.mark.parametrize("elements", [[3, 1, 3, -7], [0.5, 2.0, 0.5, -1.5]], ids=["integers", "floats"])
+def test_a_few_numbers(library, elements):
+    kind = COLUMNS["int64" if isinstance(elements[0], int) else "doubles"][1]
+    with contextlib.suppress(Lacks):
+        given = {**LIBRARIES, **OBJECTS}[library](elements, kind)
+        check_one(given, elements, [5, -1, 2, 9], "group", {})
+        check_two(given, given, elements, elements, "group", {})
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 @settings(max_examples=10, deadline=None)
 @for_all(data=st.data())
