@@ -34,7 +34,7 @@ from pygpuhash._numbers import (
     objects,
     to_base,
 )
-from pygpuhash.columns import flat
+from pygpuhash.columns import _buffers, flat
 from pygpuhash.errors import InvalidArgument
 
 __all__ = [
@@ -145,7 +145,17 @@ def on_device(array: Any) -> bool:
             return device()[0] in _DLPACK_CUDA
         except Exception:  # a tensor of no memory, or of a device that DLPack does not know
             return False
-    return hasattr(array, "__cuda_array_interface__")
+    return hasattr(array, "__cuda_array_interface__") or is_arrow_on_device(array)
+
+
+def is_arrow_on_device(array: Any) -> bool:
+    """Is this a column with Arrow's device interface on a CUDA device?"""
+    if not hasattr(array, "__arrow_c_device_array__"):
+        return False
+    on_host = getattr(array, "is_cpu", None)  # pyarrow's
+    if on_host is not None:
+        return not on_host
+    return _buffers.device_of(array.__arrow_c_device_array__()[1])[0] in _DLPACK_CUDA
 
 
 def output(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _device_joins, _tensors
+from pygpuhash import _arrays, _arrow_devices, _core, _cuda, _device, _device_groups, _device_joins, _tensors
 from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
 
@@ -218,6 +218,7 @@ def as_others(given: Any, dtype: np.dtype[Any], what: str) -> KeyColumn:
 
 def on_device(given: Any, what: str) -> KeyColumn:
     """An array on a GPU. Elements of 1 and 2 bytes are made 4 wide by their library, and narrow again."""
+    given = _arrow_devices.numbers(given, what)
     ordinal = _ordinal(given)
     seen = _seen(given, ordinal, what)
     dtype = _arrays.table_dtype(seen.dtype, f"the dtype of {what}")

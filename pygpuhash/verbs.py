@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _arrays, _number_verbs, _table_verbs, _tensors
+from pygpuhash import _arrays, _arrow_devices, _number_verbs, _table_verbs, _tensors
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
@@ -662,6 +662,7 @@ def _join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[st
 def _values(values: Any, shape: tuple[int, ...], on_device: bool) -> tuple[Any, np.dtype[Any]]:
     """Values for the elements of a column of this shape, and the dtype in which they were given."""
     if _arrays.on_device(values):
+        values = _arrow_devices.numbers(values, "values")
         given, own = _table_verbs.seen(values, "values")
     else:
         values = _arrays.column(values, "values")

@@ -7,14 +7,14 @@ has a struct without a release function.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 from numpy cimport (
     NPY_UINT8, PyArray_BYTES, PyArray_SetBaseObject, PyArray_SimpleNewFromData, import_array, ndarray, npy_intp
 )
 
-from pygpuhash.columns.structs cimport ArrowArray, ArrowArrayStream, ArrowSchema
+from pygpuhash.columns.structs cimport ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowSchema
 
 cdef extern from "Python.h":
     int Py_IsInitialized() nogil
@@ -244,6 +244,34 @@ def sliced(capsule, int64_t start, int64_t length):
 def length(capsule):
     """How many elements the array of a capsule has."""
     return array_at(capsule).length
+
+
+def device_of(capsule):
+    """(type, number) of the device of a capsule "arrow_device_array", whose types are those of DLPack."""
+    cdef ArrowDeviceArray *there = <ArrowDeviceArray *>PyCapsule_GetPointer(capsule, "arrow_device_array")
+    return there.device_type, there.device_id
+
+
+def of_device(capsule):
+    """(capsule "arrow_array", address of the event after which its memory is written, 0: none): moved out of a device's.
+
+    The event lives as long as the array.
+    """
+    cdef ArrowDeviceArray *there = <ArrowDeviceArray *>PyCapsule_GetPointer(capsule, "arrow_device_array")
+    cdef ArrowArray *array
+    if there.array.release == NULL:
+        raise ValueError("the array was moved or released before: read the column again")
+    out = array_capsule(&array)
+    array[0] = there.array
+    there.array.release = NULL
+    return out, 0 if there.sync_event == NULL else <uintptr_t>(<void **>there.sync_event)[0]
+
+
+def addresses(capsule):
+    """(elements, nulls or -1 where they were not counted, first element, addresses of the buffers) of an array."""
+    cdef ArrowArray *array = array_at(capsule)
+    cdef int64_t i
+    return array.length, array.null_count, array.offset, [<uintptr_t>array.buffers[i] for i in range(array.n_buffers)]
 
 
 def read_stream(capsule, str what not None):

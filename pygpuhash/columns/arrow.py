@@ -1,4 +1,5 @@
-"""Everything with Arrow's capsules: `__arrow_c_array__` is one chunk, `__arrow_c_stream__` has as many as it has.
+"""Everything with Arrow's capsules: `__arrow_c_array__` is one chunk, `__arrow_c_stream__` has as many as it has;
+`__arrow_c_device_array__` may be in memory of the host, too (those on a GPU: _arrow_devices.py).
 
 No library is imported here. Keys of pyarrow's arrays come back as pyarrow's arrays of the type, those of nanoarrow's as
 nanoarrow's (text and bytes with offsets of 64 bits, dictionaries as values), those of others as a `View`.
@@ -55,11 +56,21 @@ def read_capsules(given: Any, what: str) -> Column:
     if hasattr(given, "__arrow_c_stream__"):  # also of objects with both, as several chunks are no array
         schema, chunks = _buffers.read_stream(given.__arrow_c_stream__(), what)
     else:
-        schema, array = given.__arrow_c_array__()
+        schema, array = _array(given, what)
         chunks = [array] if _buffers.length(array) else []
     _check(_buffers.describe(schema), what)
     length = sum(map(_buffers.length, chunks))
     return Column(schema, chunks, length, (length,), what, lambda keys: keys, in_shape((length,)))
+
+
+def _array(given: Any, what: str) -> tuple[object, object]:
+    if hasattr(given, "__arrow_c_array__"):
+        return given.__arrow_c_array__()  # type: ignore[no-any-return]
+    schema, there = given.__arrow_c_device_array__()
+    kind, number = _buffers.device_of(there)
+    if kind not in (1, 3, 11):  # of the CPU, and of the host for CUDA and ROCm
+        raise TypeError(f"{what} lies on device {number} of type {kind} of Arrow's: copy it to the host")
+    return schema, _buffers.of_device(there)[0]
 
 
 def _check(described: tuple[str, str, tuple[Any, ...], Any], what: str) -> None:

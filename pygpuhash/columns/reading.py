@@ -42,7 +42,7 @@ def read(given: Any, what: str) -> Column:
     tensor = _tensors.array_library(given)
     if tensor is not None:
         return _tensor(given, tensor, what)
-    if hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__"):
+    if any(hasattr(given, f"__arrow_c_{form}__") for form in ("array", "stream", "device_array")):
         return arrow.read(given, what)
     return _other(given, what)
 

@@ -100,6 +100,26 @@ cdef extern from "gpuhash/columns.h":
 
 cdef extern from *:
     """
+    #ifndef ARROW_C_DEVICE_DATA_INTERFACE
+    #define ARROW_C_DEVICE_DATA_INTERFACE
+    struct ArrowDeviceArray {
+      struct ArrowArray array;
+      int64_t device_id;
+      int32_t device_type;
+      void *sync_event;
+      int64_t reserved[3];
+    };
+    #endif
+    """
+    struct ArrowDeviceArray:
+        ArrowArray array
+        int64_t device_id
+        int32_t device_type
+        void *sync_event
+
+
+cdef extern from *:
+    """
     #ifndef ARROW_C_STREAM_INTERFACE
     #define ARROW_C_STREAM_INTERFACE
     struct ArrowArrayStream {

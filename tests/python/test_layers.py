@@ -22,7 +22,7 @@ LAYERS = {
     " columns.rows columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "_core.",
-    "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
+    "devices": "_views _cuda _arrow_devices _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table backend slab",
     "verbs": "_device_groups _device_joins _table_verbs _number_verbs _keywords verbs hashing index"

@@ -1,0 +1,159 @@
+"""Columns of Arrow's device interface: on the host they are read, on a GPU their numbers are seen where they lie.
+
+`Column` makes the structs by hand; its "GPU" is memory of the host, as nothing here reads it. A card runs the verbs
+over such columns in tests/gpu/test_arrow_devices.py.
+"""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _arrays, _arrow_devices, _cuda
+from pygpuhash.columns import _buffers
+
+CPU, CUDA, CUDA_HOST, MANAGED, METAL = 1, 2, 3, 13, 8
+
+
+class ArrowArray(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("length", "null_count", "offset", "n_buffers", "n_children")] + [
+        (name, ctypes.c_void_p) for name in ("buffers", "children", "dictionary", "release", "private_data")
+    ]
+
+
+class ArrowDeviceArray(ctypes.Structure):
+    _fields_ = [
+        ("array", ArrowArray),
+        ("device_id", ctypes.c_int64),
+        ("device_type", ctypes.c_int32),
+        ("sync_event", ctypes.c_void_p),
+        ("reserved", ctypes.c_int64 * 3),
+    ]
+
+
+RELEASE = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowArray))
+capsule = ctypes.pythonapi.PyCapsule_New
+capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+
+
+class Column:
+    """A column of fixed width on a device, which counts its releases."""
+
+    def __init__(self, values, device, format=None, first=0, nulls=0, validity=None, event=None, dictionary=None):
+        self.values, self.released = values, 0
+        self.format = format or {"int32": "i", "int64": "l", "float64": "g"}[values.dtype.name]
+        self.dictionary = dictionary
+
+        def release(array):
+            self.released += 1
+            array.contents.release = None
+
+        self._release = RELEASE(release)
+        self._buffers = (ctypes.c_void_p * 2)(None if validity is None else validity.ctypes.data, values.ctypes.data)
+        self._event = ctypes.c_void_p(event)
+        array = ArrowArray(
+            length=len(values) - first,
+            null_count=nulls,
+            offset=first,
+            n_buffers=2,
+            buffers=ctypes.addressof(self._buffers),
+            release=ctypes.cast(self._release, ctypes.c_void_p).value,
+        )
+        self.struct = ArrowDeviceArray(array, 5, device, event and ctypes.addressof(self._event))
+
+    def __arrow_c_device_array__(self, requested_schema=None):
+        schema = _buffers.schema(self.format, dictionary=self.dictionary)
+        return schema, capsule(ctypes.addressof(self.struct), b"arrow_device_array", None)
+
+
+@pytest.mark.parametrize("device", [CPU, CUDA_HOST])
+def test_memory_of_the_host_is_a_column(device):
+    column = Column(np.array([7, 5, 5, -1]), device, first=1)
+    assert not _arrays.on_device(column)
+    codes, distinct = gh.factorize(column)
+    assert np.asarray(codes).tolist() == [0, 0, 1]
+    assert _buffers.View(distinct).values("i8").tolist() == [5, -1]
+    del distinct, codes
+    assert column.released == 1
+
+
+def test_a_device_of_another_kind_is_named():
+    with pytest.raises(TypeError, match="keys lies on device 5 of type 8 of Arrow's: copy it to the host"):
+        gh.unique(Column(np.arange(3), METAL))
+
+
+@pytest.mark.parametrize("device", [CUDA, MANAGED])
+@pytest.mark.parametrize("validity", [None, np.array([255], "u1")])
+def test_numbers_on_a_gpu_are_seen_where_they_lie(device, validity):
+    values = np.array([1.5, 2.5, 3.5])
+    column = Column(values, device, first=1, nulls=0 if validity is not None else -1, validity=validity)
+    assert _arrays.on_device(column)
+    seen = _arrow_devices.numbers(column, "keys")
+    interface = seen.__cuda_array_interface__
+    assert interface["data"] == (values.ctypes.data + 8, True)
+    assert (interface["shape"], interface["typestr"], interface["strides"]) == ((2,), "<f8", None)
+    assert column.released == 0
+    del seen
+    assert column.released == 1
+
+
+def test_no_element_has_no_address():
+    seen = _arrow_devices.numbers(Column(np.arange(0), CUDA), "keys")
+    assert seen.__cuda_array_interface__["data"][0] == 0
+
+
+def test_its_event_is_waited_for(monkeypatch):
+    calls = []
+    monkeypatch.setattr(_cuda, "call", lambda *arguments: calls.append(arguments))
+    _arrow_devices.numbers(Column(np.arange(3), CUDA, event=0x1234), "keys")
+    assert calls == [("cuEventSynchronize", 0x1234)]
+    _arrow_devices.numbers(Column(np.arange(3), CUDA), "keys")
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"nulls": 1, "validity": np.array([5], "u1")}, "keys has nulls: drop or fill them"),
+        ({"nulls": -1, "validity": np.array([5], "u1")}, "keys may have nulls, which its library did not count"),
+        (
+            {"format": "u"},
+            "keys is a column of type 'u' of Arrow on a GPU, where keys are numbers: copy it to the host",
+        ),
+        ({"format": "tss:"}, "type 'tss:' of Arrow on a GPU"),
+        ({"dictionary": _buffers.schema("u")}, "keys is a column of a dictionary on a GPU"),
+    ],
+)
+def test_other_columns_on_a_gpu_are_refused_by_name(given, message):
+    column = Column(np.arange(3), CUDA, **given)
+    with pytest.raises(TypeError, match=message):
+        _arrow_devices.numbers(column, "keys")
+
+
+def test_what_says_that_it_is_on_the_host_is_not_asked_for_its_structs():
+    class Array:
+        is_cpu = True
+
+        def __arrow_c_device_array__(self, requested_schema=None):
+            raise AssertionError("asked")
+
+    assert not _arrays.on_device(Array())
+
+
+def test_arrays_of_numba_and_the_like_stay_as_they_are():
+    class Array:
+        def __init__(self):
+            self.__cuda_array_interface__ = {}
+
+    array = Array()
+    assert _arrow_devices.numbers(array, "keys") is array
+    assert _arrow_devices.numbers(3, "keys") == 3
+
+
+def test_a_capsule_is_taken_once():
+    column = Column(np.arange(3), CPU)
+    _, there = column.__arrow_c_device_array__()
+    _buffers.of_device(there)
+    with pytest.raises(ValueError, match="moved or released before"):
+        _buffers.of_device(there)
