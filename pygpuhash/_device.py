@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -497,46 +498,44 @@ def with_default(table: Any, values: Any, found: Any, default: Any, stream: Any)
 # ---- the batch -------------------------------------------------------------------------------------------------------
 
 
-def batch(
-    table: Any,
-    op: int,
-    keys: Any,
-    values: Any,
-    ops: Any,
-    out: Any,
-    mask: Any,
-    stream: Any,
-    out_dtype: np.dtype[Any] | None,
-    flags: int,
-    combine: int,
-) -> tuple[Any, Any]:
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One batch as the caller has given it.
+
+    out, mask : arrays for values and for statuses, or None; mask may be False: no statuses.
+    out_dtype : of the values that come back, None where none do.
+    """
+
+    op: int
+    keys: Any
+    values: Any
+    ops: Any
+    out: Any
+    mask: Any
+    stream: Any
+    out_dtype: np.dtype[Any] | None
+    flags: int
+    combine: int
+
+
+def batch(table: Any, call: Call) -> tuple[Any, Any]:
     """`CoreTable._batch` for every case but host arrays on a CPU table."""
+    keys = call.keys
     if not _arrays.on_device(keys):
-        return _host_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
+        return _host_batch(table, call)
     if table._kind != _core.CUDA:
         raise InvalidArgument(
             f"keys are a {type(keys).__name__} on a CUDA device, the table is on the CPU: copy the keys to the host, "
             "or create the table with device='cuda'"
         )
     with _cuda.current(table._ordinal):
-        return _device_batch(table, op, keys, values, ops, out, mask, stream, out_dtype, flags, combine)
+        return _device_batch(table, call)
 
 
-def _device_batch(
-    table: Any,
-    op: int,
-    keys: Any,
-    values: Any,
-    ops: Any,
-    out: Any,
-    mask: Any,
-    stream: Any,
-    out_dtype: np.dtype[Any] | None,
-    flags: int,
-    combine: int,
-) -> tuple[Any, Any]:
+def _device_batch(table: Any, call: Call) -> tuple[Any, Any]:
     device = table._ordinal
-    owner, s = stream_of_call(table, stream, keys)
+    keys, values, ops, out, mask, out_dtype = call.keys, call.values, call.ops, call.out, call.mask, call.out_dtype
+    owner, s = stream_of_call(table, call.stream, keys)
     check_results(keys, out_dtype)
     k = _stored_view(keys, table.key_dtype, table._key_store, device, s, "keys")
     v = None
@@ -574,8 +573,8 @@ def _device_batch(
         status = mask if mask is not None else empty_like(keys, k.shape, np.dtype(bool), device, owner)
         m = _output(status, np.dtype(bool), k.shape, device, s, "the mask")
     # Only what adds keys can find no room, and only where the table does not grow; nothing else has to be waited for.
-    wait = not table._grow and op in _core.ADDING and not _cuda.is_capturing(s)
-    failure = _raw(table, op, k, v, o, r, m, flags, combine, s, wait=wait)
+    wait = not table._grow and call.op in _core.ADDING and not _cuda.is_capturing(s)
+    failure = _raw(table, call.op, k, v, o, r, m, call.flags, call.combine, s, wait=wait)
     if failure is not None:
         fail(table, failure, status, mask is not None, s)
     for given in (out, mask):
@@ -604,21 +603,10 @@ def fail(table: Any, failure: Exception, status: Any, given: bool, stream: int) 
     raise failure
 
 
-def _host_batch(
-    table: Any,
-    op: int,
-    keys: Any,
-    values: Any,
-    ops: Any,
-    out: Any,
-    mask: Any,
-    stream: Any,
-    out_dtype: np.dtype[Any] | None,
-    flags: int,
-    combine: int,
-) -> tuple[Any, Any]:
+def _host_batch(table: Any, call: Call) -> tuple[Any, Any]:
     """Host arrays on a CUDA table: returns when the results are on the host."""
-    s = stream_of_call(table, stream)[1]
+    keys, values, ops, out, mask, out_dtype = call.keys, call.values, call.ops, call.out, call.mask, call.out_dtype
+    s = stream_of_call(table, call.stream)[1]
     if s and _cuda.is_capturing(s):
         raise InvalidArgument(
             "the stream is being captured into a graph, and host arrays are copied now: pass device arrays, or call "
@@ -652,7 +640,7 @@ def _host_batch(
     statuses = status.view(np.uint8).reshape(-1)
     inputs = host.reshape(-1), _flat(given), _flat(codes)
     try:
-        failure = _host.run(table, op, inputs, (_flat(results), statuses), (flags, combine), s)
+        failure = _host.run(table, call.op, inputs, (_flat(results), statuses), (call.flags, call.combine), s)
     except BaseException:
         statuses[...] = statuses == 1  # the mask may be the caller's: leave booleans in it
         raise

@@ -563,7 +563,7 @@ class Table(_core.CoreTable):
     # The core's methods end up here when their key is not one plain number, or arrays are not plain and ready.
 
     def _slow_batch(self, *batch: Any) -> Any:
-        return _device.batch(self, *batch)
+        return _device.batch(self, _device.Call(*batch))
 
     def _fail(self, failure: Exception, status: Any, given: bool, stream: int) -> None:
         _device.fail(self, failure, status, given, stream)

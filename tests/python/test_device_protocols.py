@@ -356,7 +356,7 @@ def test_what_is_done_on_a_device_is_done_in_its_context(cuda, monkeypatch):
     assert stage.room(3, "u8").device == 1
     monkeypatch.setattr(_device, "_device_batch", lambda *arguments: cuda.contexts[-1])
     on_gpu = SimpleNamespace(_kind=_core.CUDA, _ordinal=1)
-    assert _device.batch(on_gpu, _core.OP_FIND, torch.Tensor(KEYS), *[None] * 6, 0, 0) == 1
+    assert _device.batch(on_gpu, _device.Call(_core.OP_FIND, torch.Tensor(KEYS), *[None] * 6, 0, 0)) == 1
     assert len(pushed) > 6
     assert (set(pushed), set(pools)) == ({1}, {1})
     assert not cuda.contexts
