@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from pygpuhash import _arguments, _arrays, _tensors
+from pygpuhash._verb_inputs import is_element, of_one
 from pygpuhash.columns import read
 from pygpuhash.columns._engine import HASH_VERSION, hash_rows
 from pygpuhash.errors import InvalidArgument, Unsupported
-from pygpuhash.verbs import _is_element, _of_one
 
 __all__ = ["HASH_VERSION", "hash_array"]
 
@@ -50,8 +50,8 @@ def hash_array(columns: Any, bits: Literal[64, 128] = 64, seed: int = 0, *, thre
     key = _arguments.whole("seed", seed, 2**64 - 1)
     limit = None if threads is None else _arguments.whole("threads", threads, 4096, least=1)
     _refuse_device(columns)
-    if _is_element(columns):
-        first, *second = _hashes(_of_one(columns), number, key, limit)[1].tolist()
+    if is_element(columns):
+        first, *second = _hashes(of_one(columns), number, key, limit)[1].tolist()
         return first | second[0] << 64 if second else first
     if number == 64:
         _tensors.check_results(_tensors.array_library(_first(columns)), _WORD, "")

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pygpuhash import _number_verbs, verbs
+from pygpuhash import _number_verbs, _verb_inputs, verbs
 from pygpuhash import shards as _shards
 from pygpuhash.columns import rows
 from pygpuhash.errors import InvalidArgument
@@ -174,8 +174,8 @@ def _started(op: str, values: Any, codes: Codes, groups: int, name: str) -> Stat
         if op == "first":
             return State(op, (rows.take(values, _first_rows(codes)),))
         return State(op, _distinct_pairs(codes, values))
-    amounts, given = verbs._values(values, codes.shape, False)
-    stored = verbs._stored(given, op, None)
+    amounts, given = _verb_inputs.values_of(values, codes.shape, False)
+    stored = _verb_inputs.dtype_of_results(given, op, None)
     if op == "mean":
         sums = _number_verbs.reduce(codes, groups, amounts.astype(_FLOAT), "sum", _FLOAT)
         return State(op, (sums, np.bincount(codes[codes >= 0], minlength=groups)))

@@ -26,21 +26,36 @@ number, or less, are looked up in an array over the range.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import date, time, timedelta
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _arrays, _arrow_devices, _number_verbs, _table_verbs, _tensors
+from pygpuhash import _arrays, _number_verbs, _table_verbs, _verb_inputs
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
-from pygpuhash.columns import Column, View, frames, read
-from pygpuhash.columns._buffers import describe, sliced
-from pygpuhash.columns._engine import CoreIndex, Keys, canonical, pairs, rows_by_id
-from pygpuhash.errors import InvalidArgument, Unsupported
+from pygpuhash._verb_inputs import (
+    add,
+    alike_on_device,
+    both_for_table,
+    by_codes,
+    check,
+    dtype_of_results,
+    find,
+    for_table,
+    ids_of,
+    index_for,
+    is_element,
+    join_on_device,
+    named,
+    narrower,
+    numbers_of,
+    of_one,
+    on_device,
+    read_on_host,
+    refuse_cut,
+    values_of,
+)
+from pygpuhash.columns._engine import pairs, rows_by_id
+from pygpuhash.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,13 +84,7 @@ Floats = Literal["numbers", "bits"]
 Reduction = Literal["sum", "min", "max", "count", "mean"]
 Array = np.ndarray[Any, Any]
 
-_FLOAT = np.dtype(np.float64)
 _INDEX = np.dtype(np.int64)
-_OURS = ("key_dtype", "value_dtype", "grow", "needs")  # arguments of Table that a verb decides
-_FEW = 1 << 14  # elements below which making a table takes longer than the index takes for all of them
-_FEW_FOR_THREADS = 1 << 12  # elements below which not even the number of processors is asked for
-_ELEMENTS = (str, bytes, int, float, complex, np.generic, date, time, timedelta, Decimal)
-_INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
 
 
@@ -101,24 +110,24 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     """
     if table:
         _refuse_unknown(unique, table)
-    _check(table, nulls, floats, order)
-    found = _number_verbs.unique(keys, floats, table, _FEW)
+    check(table, nulls, floats, order)
+    found = _number_verbs.unique(keys, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
     if _arrays.on_device(keys):
-        return _table_verbs.unique(_on_device(keys, "keys", floats), order, table)
-    column = _codes(_read(keys, "keys"), nulls)
-    found = _number_verbs.unique(column.numbers, floats, table, _FEW)
+        return _table_verbs.unique(on_device(keys, "keys", floats), order, table)
+    column = by_codes(read_on_host(keys, "keys"), nulls)
+    found = _number_verbs.unique(column.numbers, floats, table, _verb_inputs.FEW)
     if found is not None:
         return column.give(found)
-    array = _plain(column, floats, table)
+    array = for_table(column, floats, table)
     if array is not None:
         found = _number_verbs.unique(array, floats, table, 0)
         if found is None:
             found = _table_verbs.unique(_table_verbs.on_host(array), order, table)
         return column.give(found)
-    index = _index(column, nulls, floats, table)
-    _add(index, column)
+    index = index_for(column, nulls, floats, table)
+    add(index, column)
     return column.give(index.keys(0, index.size))
 
 
@@ -147,25 +156,25 @@ def value_counts(
     """
     if table:
         _refuse_unknown(value_counts, table)
-    _check(table, nulls, floats, order)
-    pair: tuple[Any, Any] | None = _number_verbs.value_counts(keys, floats, table, _FEW)
+    check(table, nulls, floats, order)
+    pair: tuple[Any, Any] | None = _number_verbs.value_counts(keys, floats, table, _verb_inputs.FEW)
     if pair is not None:
         return pair
-    _refuse_cut(keys, _INDEX)
+    refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
-        return _table_verbs.value_counts(_on_device(keys, "keys", floats), order, table)
-    column = _codes(_read(keys, "keys"), nulls)
+        return _table_verbs.value_counts(on_device(keys, "keys", floats), order, table)
+    column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
-    pair = _number_verbs.value_counts(column.numbers, floats, table, _FEW)
-    array = None if pair else _plain(column, floats, table)
+    pair = _number_verbs.value_counts(column.numbers, floats, table, _verb_inputs.FEW)
+    array = None if pair else for_table(column, floats, table)
     if pair is not None:
         distinct, counts = pair
     elif array is not None:
         pair = _number_verbs.value_counts(array, floats, table, 0)
         distinct, counts = pair or _table_verbs.value_counts(_table_verbs.on_host(array), order, table)
     else:
-        index = _index(column, nulls, floats, table, counts=True)
-        _add(index, column)
+        index = index_for(column, nulls, floats, table, counts=True)
+        add(index, column)
         distinct, counts = index.keys(0, index.size), index.counts()
     return column.give(distinct), column.give_numbers(counts, False)
 
@@ -193,25 +202,25 @@ def factorize(
     """
     if table:
         _refuse_unknown(factorize, table)
-    _check(table, nulls, floats, order)
-    pair: tuple[Any, Any] | None = _number_verbs.factorize(keys, floats, table, _FEW)
+    check(table, nulls, floats, order)
+    pair: tuple[Any, Any] | None = _number_verbs.factorize(keys, floats, table, _verb_inputs.FEW)
     if pair is not None:
         return pair
-    _refuse_cut(keys, _INDEX)
+    refuse_cut(keys, _INDEX)
     if _arrays.on_device(keys):
-        return _table_verbs.factorize(_on_device(keys, "keys", floats), order, table)
-    column = _codes(_read(keys, "keys"), nulls)
+        return _table_verbs.factorize(on_device(keys, "keys", floats), order, table)
+    column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
-    pair = _number_verbs.factorize(column.numbers, floats, table, _FEW)
-    array = None if pair else _plain(column, floats, table)
+    pair = _number_verbs.factorize(column.numbers, floats, table, _verb_inputs.FEW)
+    array = None if pair else for_table(column, floats, table)
     if pair is not None:
         codes, distinct = pair
     elif array is not None:
         pair = _number_verbs.factorize(array, floats, table, 0)
         codes, distinct = pair or _table_verbs.factorize(_table_verbs.on_host(array), order, table)
     else:
-        index = _index(column, nulls, floats, table)
-        codes = _ids(index, column)
+        index = index_for(column, nulls, floats, table)
+        codes = ids_of(index, column)
         distinct = index.keys(0, index.size)
     return column.give_numbers(codes, True), column.give(distinct)
 
@@ -236,20 +245,20 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     """
     if table:
         _refuse_unknown(isin, table)
-    _check(table, nulls, floats)
-    found = _number_verbs.isin(keys, among, floats, table, _FEW)
+    check(table, nulls, floats)
+    found = _number_verbs.isin(keys, among, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
     if _arrays.on_device(keys) or _arrays.on_device(among):
-        one, other = _alike_on_device(keys, among, floats)
+        one, other = alike_on_device(keys, among, floats)
         return _table_verbs.isin(one, other, table)
-    if _is_element(among):
-        among = _of_one(among)
-    if _is_element(keys):
-        return isin(_of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
-    column, others = _read(keys, "keys"), _read(among, "among")
-    mask = _number_verbs.isin(column.numbers, others.numbers, floats, table, _FEW)
-    arrays = None if mask is not None else _two_plain(column, others, floats, table)
+    if is_element(among):
+        among = of_one(among)
+    if is_element(keys):
+        return isin(of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
+    column, others = read_on_host(keys, "keys"), read_on_host(among, "among")
+    mask = _number_verbs.isin(column.numbers, others.numbers, floats, table, _verb_inputs.FEW)
+    arrays = None if mask is not None else both_for_table(column, others, floats, table)
     if mask is not None:
         pass
     elif arrays is not None:
@@ -257,10 +266,10 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
         if mask is None:
             mask = _table_verbs.isin(_table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1]), table)
     else:
-        index = _index(others, nulls, floats, table, rows=column.length)
-        _add(index, others)
+        index = index_for(others, nulls, floats, table, rows=column.length)
+        add(index, others)
         mask = np.empty(column.length, np.bool_)
-        with _named(column, others):
+        with named(column, others):
             index.contains(column.schema, column.chunks, mask)
     return column.give_numbers(mask, True)
 
@@ -329,33 +338,33 @@ def group_reduce(
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
         raise InvalidArgument(f"dtype={dtype!r} is for op='sum': leave it out with op={op!r}, and convert the results")
-    _check(table, nulls, floats, order)
+    check(table, nulls, floats, order)
     if _arrays.on_device(keys):
-        there = _on_device(keys, "keys", floats)
-        amounts, given = _values(values, there.shape, True)
+        there = on_device(keys, "keys", floats)
+        amounts, given = values_of(values, there.shape, True)
         if op == "count":
-            _refuse_cut(keys, _INDEX)
+            refuse_cut(keys, _INDEX)
             return _table_verbs.value_counts(there, order, table)
-        stored = _stored(given, op, dtype)
-        _refuse_cut(keys, stored, _narrower(given, op))
+        stored = dtype_of_results(given, op, dtype)
+        refuse_cut(keys, stored, narrower(given, op))
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
     of_numpy = type(keys) is np.ndarray
-    column = None if of_numpy and keys.size < _FEW else _codes(_read(keys, "keys"), nulls)
-    amounts, given = _values(values, keys.shape if column is None else column.shape, False)
+    column = None if of_numpy and keys.size < _verb_inputs.FEW else by_codes(read_on_host(keys, "keys"), nulls)
+    amounts, given = values_of(values, keys.shape if column is None else column.shape, False)
     if op == "count":
         return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
-    stored = _stored(given, op, dtype)
+    stored = dtype_of_results(given, op, dtype)
     if not of_numpy:
-        _refuse_cut(keys, stored, _narrower(given, op))
+        refuse_cut(keys, stored, narrower(given, op))
     amounts = amounts.reshape(-1) if np.ndim(amounts) else amounts
     if column is None:
-        pair = _number_verbs.group_reduce(keys, amounts, op, stored, floats, table, _FEW)
+        pair = _number_verbs.group_reduce(keys, amounts, op, stored, floats, table, _verb_inputs.FEW)
         if pair is not None:
             return pair
-        column = _codes(_read(keys, "keys"), nulls)
+        column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
-    pair = _number_verbs.group_reduce(column.numbers, amounts, op, stored, floats, table, _FEW)
-    array = None if pair else _plain(column, floats, table)
+    pair = _number_verbs.group_reduce(column.numbers, amounts, op, stored, floats, table, _verb_inputs.FEW)
+    array = None if pair else for_table(column, floats, table)
     if pair is not None:
         distinct, results = pair
     elif array is not None:
@@ -364,10 +373,10 @@ def group_reduce(
             _table_verbs.on_host(array), amounts, given, op, stored, order, table
         )
     else:
-        index = _index(column, nulls, floats, table)
-        ids = _ids(index, column)
+        index = index_for(column, nulls, floats, table)
+        ids = ids_of(index, column)
         distinct, results = index.keys(0, index.size), _number_verbs.reduce(ids, index.size, amounts, op, stored)
-    return column.give(distinct), _numbers_of(column, results, op)
+    return column.give(distinct), numbers_of(column, results, op)
 
 
 def _reduce_by_all(
@@ -381,13 +390,15 @@ def _reduce_by_all(
         raise InvalidArgument("op=() asks for nothing: name one aggregate or more, or use unique")
     if dtype is not None and "sum" not in ops:
         raise InvalidArgument(f"dtype={dtype!r} is for 'sum', which op={ops!r} does not have: leave it out")
-    _check(table, nulls, floats, order)
+    check(table, nulls, floats, order)
     if _arrays.on_device(keys):
-        there = _on_device(keys, "keys", floats)
-        amounts, given = _values(values, there.shape, True)
-        stored = {op: _INDEX if op == "count" else _stored(given, op, dtype if op == "sum" else None) for op in ops}
+        there = on_device(keys, "keys", floats)
+        amounts, given = values_of(values, there.shape, True)
+        stored = {
+            op: _INDEX if op == "count" else dtype_of_results(given, op, dtype if op == "sum" else None) for op in ops
+        }
         for op in ops:
-            _refuse_cut(keys, stored[op], _narrower(given, op))
+            refuse_cut(keys, stored[op], narrower(given, op))
         found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
         if found is not None:
             return found
@@ -441,263 +452,28 @@ def join_indexer(
         _refuse_unknown(join_indexer, table)
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
-    _check(table, nulls, floats)
+    check(table, nulls, floats)
     if _arrays.on_device(left) or _arrays.on_device(right):
-        return _join_on_device(left, right, how, floats, table)
-    _refuse_cut(left, _INDEX)
+        return join_on_device(left, right, how, floats, table)
+    refuse_cut(left, _INDEX)
     numbers = _number_verbs.join(left, right, table)
     if numbers is not None:
         return _partners(*numbers, _groups(numbers[1]), how)
-    one, other = _read(left, "left"), _read(right, "right")
+    one, other = read_on_host(left, "left"), read_on_host(right, "right")
     for column in (one, other):
         if len(column.shape) != 1:
             raise ValueError(f"{column.what} has shape {column.shape}: pass a one-dimensional column")
-    arrays = _two_plain(one, other, floats, table)
+    arrays = both_for_table(one, other, floats, table)
     if arrays is not None:
         hosts = _table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1])
         at, codes = _number_verbs.join(*arrays, table) or _table_verbs.join_indexer(*hosts, table)
         groups = _groups(codes)
     else:
-        index = _index(other, nulls, floats, table, rows=one.length)
-        codes = _ids(index, other)
-        at, groups = _find(index, one, other), index.size
+        index = index_for(other, nulls, floats, table, rows=one.length)
+        codes = ids_of(index, other)
+        at, groups = find(index, one, other), index.size
     met = _partners(at, codes, groups, how)
-    return _numbers_of(one, met[0], "left"), _numbers_of(one, met[1], "right")
-
-
-# ---- arguments -------------------------------------------------------------------------------------------------------
-
-
-def _check(table: dict[str, Any], nulls: str, floats: str, order: str = "any") -> None:
-    """Refuse arguments before anything is done."""
-    if order not in ("any", "first"):
-        raise InvalidArgument(f"order={order!r} is neither 'any' nor 'first'")
-    if nulls not in ("group", "drop", "refuse"):
-        raise InvalidArgument(f"nulls={nulls!r} is none of 'group', 'drop', 'refuse'")
-    if floats not in ("numbers", "bits"):
-        raise InvalidArgument(f"floats={floats!r} is neither 'numbers' nor 'bits'")
-    for name in _OURS:
-        if name in table:
-            raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
-
-
-def _refuse_cut(keys: Any, dtype: np.dtype[Any], narrow: str = "") -> None:
-    """Refuse results of this dtype, before anything is done, which JAX would cut to 32 bits."""
-    library = _tensors.library_of(keys) if _arrays.on_device(keys) else _tensors.array_library(keys)
-    _tensors.check_results(library, dtype, narrow)
-
-
-def _narrower(given: np.dtype[Any], op: str) -> str:
-    return f"pass dtype='{given}' or another of 4 bytes, " if op == "sum" else ""
-
-
-def _is_element(given: Any) -> bool:
-    """A single number, text or time, not a column."""
-    return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0 or _is_arrow_scalar(given)
-
-
-def _is_arrow_scalar(given: Any) -> bool:
-    pa = sys.modules.get("pyarrow")
-    return pa is not None and isinstance(given, pa.Scalar)
-
-
-def _of_one(element: Any) -> Any:
-    """A column of a single element; of an array or tensor without a dimension, of its library."""
-    if _is_arrow_scalar(element):
-        return sys.modules["pyarrow"].repeat(element, 1)
-    return [element] if isinstance(element, _ELEMENTS) and not isinstance(element, np.void) else element.reshape(1)
-
-
-def _read(given: Any, what: str) -> Column:
-    if isinstance(given, tuple):
-        for i, part in enumerate(given):
-            if _arrays.on_device(part):
-                raise Unsupported(f"{what}[{i}] is on a GPU: pass host columns, or make one 8-byte key of them there")
-    return read(given, what)
-
-
-def _codes(column: Column, nulls: str) -> Column:
-    """A column that is equal where this one is, for verbs of one column: of a categorical, its codes."""
-    return column if column.coded is None or nulls != "group" else column.coded()
-
-
-# ---- an index, or a table of numbers ---------------------------------------------------------------------------------
-
-
-def _index(
-    column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False, rows: int = 0
-) -> CoreIndex:
-    """An empty index for the keys of a column, in which so many rows are looked up."""
-    for name, value in table.items():
-        if name not in _number_verbs.OF_INDEX or (name == "device" and value not in ("auto", "cpu")):
-            raise Unsupported(
-                f"{name}={value!r} is for keys that are single numbers or times without nulls: leave it out, "
-                f"{column.what} is kept by an index of its own, which takes threads, seed and capacity"
-            )
-    threads, capacity, seed = _number_verbs.of_index(table)
-    if max(column.length, rows) < _FEW_FOR_THREADS:
-        threads = 1  # which gives the same ids
-    try:
-        return CoreIndex(column.schema, nulls, floats, threads, counts, min(capacity, column.length), seed)
-    except TypeError as error:
-        raise TypeError(f"{column.what}: {error}") from None
-
-
-def _add(index: CoreIndex, column: Column, ids: Array | None = None) -> None:
-    try:
-        index.add(column.schema, column.chunks, ids)
-    except TypeError as error:
-        raise TypeError(f"{column.what}: {error}") from None
-
-
-def _ids(index: CoreIndex, column: Column) -> Array:
-    ids = np.empty(column.length, _INDEX)
-    _add(index, column, ids)
-    return ids
-
-
-def _find(index: CoreIndex, column: Column, others: Column) -> Array:
-    ids = np.empty(column.length, _INDEX)
-    with _named(column, others):
-        index.find(column.schema, column.chunks, ids)
-    return ids
-
-
-@contextmanager
-def _named(column: Column, others: Column) -> Iterator[None]:
-    try:
-        yield
-    except TypeError as error:
-        raise TypeError(f"{column.what} beside {others.what}: {error}") from None
-
-
-def _wants_table(column: Column, table: dict[str, Any]) -> bool:
-    """Can a table have these keys, and is it asked for, or faster?"""
-    if column.stored is None or len(column.chunks) != 1:
-        return False
-    return column.length >= _FEW or any(
-        name not in ("threads", "seed", "capacity") for name in table if table[name] != "cpu"
-    )
-
-
-def _plain(column: Column, floats: str, table: dict[str, Any]) -> Array | None:
-    """The keys as numpy has them, if a table is to take them."""
-    if not _wants_table(column, table):
-        return None
-    view = View(Keys(column.schema, sliced(column.chunks[0], 0, column.length)))
-    if view.nulls() is not None:
-        return None
-    assert column.stored is not None
-    array = view.values(column.stored)
-    return canonical(array) if floats == "numbers" and array.dtype.kind == "f" else array
-
-
-def _two_plain(one: Column, other: Column, floats: str, table: dict[str, Any]) -> tuple[Array, Array] | None:
-    """The same of two columns, in one dtype."""
-    a, b = one.stored, other.stored
-    formats = {describe(one.schema)[0], describe(other.schema)[0]}
-    if a is None or b is None or (len(formats) > 1 and not formats <= _INTEGERS):
-        return None
-    wide = np.promote_types(a, b)
-    if a != b and wide.kind not in "iu":  # int64 and uint64 have no such dtype
-        return None
-    if not (_wants_table(one, table) or _wants_table(other, table)):
-        return None
-    force = {**table, "backend": table.get("backend")}
-    left, right = _plain(one, floats, force), _plain(other, floats, force)
-    if left is None or right is None:
-        return None
-    return left.astype(wide, copy=False), right.astype(wide, copy=False)
-
-
-# ---- arrays of a device ----------------------------------------------------------------------------------------------
-
-
-def _on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColumn:
-    column = _table_verbs.on_device(given, what)
-    return _table_verbs.equal_numbers(column) if floats == "numbers" else column
-
-
-def _alike_on_device(keys: Any, among: Any, floats: str) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
-    """Two columns of keys for one table, of which one or both are on a GPU."""
-    if _arrays.on_device(keys) and _arrays.on_device(among):
-        one, other = _on_device(keys, "keys", floats), _on_device(among, "among", floats)
-        if one.dtype != other.dtype:
-            raise TypeError(f"keys have dtype {one.dtype}, among {other.dtype}: convert one of them")
-        return one, other
-    if _arrays.on_device(keys):
-        one = _on_device(keys, "keys", floats)
-        return one, _table_verbs.as_others(among, one.dtype, "among")
-    other = _on_device(among, "among", floats)
-    return _table_verbs.as_others(keys, other.dtype, "keys"), other
-
-
-def _join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str, Any]) -> tuple[Any, Any]:
-    columns = []
-    for given, what in ((left, "left"), (right, "right")):
-        if not _arrays.on_device(given):
-            there = "right" if what == "left" else "left"
-            raise TypeError(f"{what} is on the host and {there} on a GPU: copy one of them to where the other one is")
-        if _tensors.library_of(given) not in ("cupy", "torch"):
-            raise Unsupported(
-                f"{what} is a {type(given).__name__} on a GPU, which cannot be asked for pairs of rows: pass CuPy's or "
-                f"PyTorch's, or use Table.find and Table.find_all"
-            )
-        columns.append(_on_device(given, what, floats))
-        if len(columns[-1].shape) != 1:
-            raise ValueError(f"{what} has shape {columns[-1].shape}: pass a one-dimensional column")
-    one, other = columns
-    if _tensors.library_of(left) != _tensors.library_of(right):
-        raise TypeError(f"left is a {type(left).__name__}, right a {type(right).__name__}: pass two of one library")
-    if one.dtype != other.dtype:
-        raise TypeError(f"left has dtype {one.dtype}, right {other.dtype}: convert one of them")
-    if one.ordinal != other.ordinal:
-        raise TypeError(f"left is on cuda:{one.ordinal}, right on cuda:{other.ordinal}: copy one of them")
-    return _table_verbs.join_on_device(one, other, how, table)
-
-
-# ---- aggregates ------------------------------------------------------------------------------------------------------
-
-
-def _values(values: Any, shape: tuple[int, ...], on_device: bool) -> tuple[Any, np.dtype[Any]]:
-    """Values for the elements of a column of this shape, and the dtype in which they were given."""
-    if _arrays.on_device(values):
-        values = _arrow_devices.numbers(values, "values")
-        given, own = _table_verbs.seen(values, "values")
-    else:
-        values = _arrays.column(values, "values")
-        if not values.dtype.isnative:
-            values = values.astype(values.dtype.newbyteorder("="))
-        given, own = values.dtype, values.shape
-    if own not in ((), shape):
-        raise ValueError(f"values have shape {own}, keys {shape}: pass one value per key, or a number for all")
-    if given.kind not in "biufmM":
-        raise TypeError(f"values have dtype {given}: pass single numbers or times")
-    if own and on_device != _arrays.on_device(values):
-        places = ("a GPU", "the host") if on_device else ("the host", "a GPU")
-        raise TypeError(f"keys are on {places[0]} and values on {places[1]}: copy them to one place")
-    return values, given
-
-
-def _stored(given: np.dtype[Any], op: str, dtype: Any) -> np.dtype[Any]:
-    """The dtype of results."""
-    if dtype is not None:
-        return _arrays.table_dtype(dtype, "dtype")
-    if op in ("min", "max"):
-        return given
-    if given.kind == "M" or (given.kind == "m" and op == "mean"):
-        raise TypeError(f"values of dtype {given} have no {op}: use 'min' or 'max', or numbers")
-    if op == "mean":
-        return _FLOAT
-    return {"u": np.dtype(np.uint64), "f": _FLOAT, "m": given}.get(given.kind, _INDEX)
-
-
-def _numbers_of(column: Column, results: Array, name: str) -> Any:
-    """Results as the column's library has them, but for times, which some lack; a Series has the name."""
-    if results.dtype.kind in "mM":
-        return results
-    given = column.give_numbers(results, False)
-    return given if isinstance(given, np.ndarray) or frames.library(given) is None else given.rename(name)
+    return numbers_of(one, met[0], "left"), numbers_of(one, met[1], "right")
 
 
 # ---- joins -----------------------------------------------------------------------------------------------------------

@@ -156,10 +156,9 @@ SIZES = {"usual": None, "smallest": (100, 1), "odd": (997, 3)}[os.environ.get("G
 
 
 def use_sizes(piece, few):
-    from pygpuhash import _core, _host, verbs
+    from pygpuhash import _core, _host
 
     _core.piece(piece, few)
-    verbs._FIRST_PIECE, verbs._PIECE = few, piece
     _host.CHUNK_BYTES, _host.FAR_BYTES = 4096 * few, 8192 * few
     _host.LEAST_KEYS, _host.FIRST_KEYS, _host.FAR_KEYS = few, few, piece
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pygpuhash as gh
-from pygpuhash import _number_verbs, verbs
+from pygpuhash import _number_verbs, _verb_inputs, verbs
 from pygpuhash.columns import _direct
 
 INTEGERS = [np.dtype(f"{kind}{width}") for kind in "iu" for width in (1, 2, 4, 8)]
@@ -164,7 +164,7 @@ def test_few_elements_of_narrow_types_have_no_array_for_all_integers_of_the_type
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8", "u4"])
 def test_few_numbers_need_no_column(dtype, monkeypatch):
-    monkeypatch.setattr(verbs, "_read", None)
+    monkeypatch.setattr(verbs, "read_on_host", None)
     wide = np.array([0, 3, 0, 60_000, 60_000, 7], dtype)
     assert gh.unique(wide).tolist() == [0, 3, 60_000, 7]
     distinct, counts = gh.value_counts(wide)
@@ -181,12 +181,12 @@ def test_few_numbers_need_no_column(dtype, monkeypatch):
 def test_only_where_both_columns_are_few_is_one_thread_enough(few, many, monkeypatch):
     threads = []
 
-    class Recorded(verbs.CoreIndex):
+    class Recorded(_verb_inputs.CoreIndex):
         def __init__(self, schema, nulls, floats, threads_of_it, *rest):
             threads.append(threads_of_it)
             super().__init__(schema, nulls, floats, threads_of_it, *rest)
 
-    monkeypatch.setattr(verbs, "CoreIndex", Recorded)
+    monkeypatch.setattr(_verb_inputs, "CoreIndex", Recorded)
     keys, others = [str(i) for i in range(many)], [str(i) for i in range(few)]
     assert gh.isin(keys, others, threads=3).sum() == 5
     assert len(gh.join_indexer(keys, others, threads=3)[0]) == 5

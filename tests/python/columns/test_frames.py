@@ -12,7 +12,7 @@ import pytest
 from oracle import chunks, engine_keys, kind, values
 
 import pygpuhash as gh
-from pygpuhash import verbs
+from pygpuhash import _verb_inputs, verbs
 from pygpuhash.columns import _engine, read
 
 
@@ -375,7 +375,7 @@ def test_categoricals_whose_values_differ_are_their_codes(pd, categories, coded,
 
 def test_a_long_categorical_has_an_array_over_its_codes(pd, monkeypatch):
     given = pd.Series(pd.Categorical.from_codes(np.arange(40_000) % 7 - 1, categories=list("abcdef")))
-    monkeypatch.setattr(verbs, "CoreIndex", None)
+    monkeypatch.setattr(_verb_inputs, "CoreIndex", None)
     monkeypatch.setattr(verbs._table_verbs, "Table", None)
     distinct, counts = gh.value_counts(given)
     assert distinct.isna().tolist() == [True] + [False] * 6
