@@ -61,6 +61,7 @@ def of_text(words: list[str]) -> dict[str, int]:
     table.insert("a", 1)
     assert_type("the" in table, bool)
     same: gh.Table = gh.TextTable(key_dtype=bytes)
+    del same
     index = gh.Index(str, nulls="drop", capacity=100)
     ids, new = index.add(words, new=True)
     assert_type(index.keys, gh.IndexKeys)
@@ -190,7 +191,7 @@ MISTAKES = {
     'gh.Table(capacity="5")': "capacity",
     "gh.Table(key_dtype=5)": "key_dtype",
     'table.info["rebuild"]': "rebuild|TypedDict",
-    "table.capacity = 5": "read-only",
+    "table.capacity = 5": "read-only|Cannot assign to attribute \"capacity\"",
     'gh.Index(nulls="keep")': "nulls",
     "gh.Index(int).ad([1])": "ad",
     "gh.Index().merge([1])": "merge",
