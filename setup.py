@@ -206,6 +206,13 @@ class BuildExt(build_ext):
             self.meson_run.result()
         self.stage(meson.prefix)
 
+    def build_extensions(self) -> None:
+        """Link without the run-time paths of Python's own flags, which lead to a libpython of this machine alone."""
+        for name in ("linker_so", "linker_so_cxx"):
+            if line := getattr(self.compiler, name, None):
+                setattr(self.compiler, name, [word for word in line if not word.startswith("-Wl,-rpath")])
+        super().build_extensions()
+
     def get_libraries(self, ext: Extension) -> list[str]:
         """What the extension is linked with; asked for when it is compiled, and answered when meson has built it."""
         self.meson_run.result()
