@@ -36,6 +36,8 @@ HEADER = ROOT / "libgpuhash" / "include" / "gpuhash" / "gpuhash.h"
 CUDA_TOOLKIT = "cuda-toolkit[nvcc,cudart,cccl]==13.0.*"
 CUDA_MODES = ("auto", "wheel", "system", "off")
 ABI3 = "0x030B0000"  # Python 3.11
+# Such a Python (3.13t, 3.14t) has no stable ABI before 3.15: the extensions are for its version alone.
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def read_version() -> str:
@@ -206,6 +208,13 @@ class BuildExt(build_ext):
             self.meson_run.result()
         self.stage(meson.prefix)
 
+    def build_extensions(self) -> None:
+        """Link without the run-time paths of Python's own flags, which lead to a libpython of this machine alone."""
+        for name in ("linker_so", "linker_so_cxx"):
+            if line := getattr(self.compiler, name, None):
+                setattr(self.compiler, name, [word for word in line if not word.startswith("-Wl,-rpath")])
+        super().build_extensions()
+
     def get_libraries(self, ext: Extension) -> list[str]:
         """What the extension is linked with; asked for when it is compiled, and answered when meson has built it."""
         self.meson_run.result()
@@ -247,21 +256,22 @@ class BuildExt(build_ext):
 
 
 def extension(name: str, *, linked: bool = True) -> Extension:
-    """An extension module for all Pythons from 3.11 on, by the name of its .pyx file in a folder of pygpuhash.
+    """An extension module by the name of its .pyx file in a folder of pygpuhash, for all Pythons from 3.11 on.
 
     linked : with libgpuhash, which is in the package's folder. All read its headers.
     """
+    limited = [] if FREE_THREADED else [("Py_LIMITED_API", ABI3)]
     link = {"libraries": ["gpuhash"], "library_dirs": [], "runtime_library_dirs": ["$ORIGIN/.."]}
     return Extension(
         f"pygpuhash.{name}",
         [f"pygpuhash/{name.replace('.', '/')}.pyx"],
         include_dirs=[str(HEADER.parent.parent), numpy.get_include()],
         depends=[str(path) for path in (*HEADER.parent.glob("*.h"), *ROOT.glob("pygpuhash/**/*.pxd"))],
-        define_macros=[("Py_LIMITED_API", ABI3), ("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION"), *limited],
         # -O3: tables read every status and op code, with vectors. -g0: Python's flags ask for -g, which takes long.
         extra_compile_args=["-O3", "-g0"],
         extra_link_args=["-s"],  # a tenth of the size is names of static functions
-        py_limited_api=True,
+        py_limited_api=not FREE_THREADED,
         **(link if linked else {}),
     )
 
@@ -281,6 +291,6 @@ setup(
     version=read_version(),
     ext_modules=extensions,
     cmdclass={"build_ext": BuildExt},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one wheel for all later Pythons
+    options={} if FREE_THREADED else {"bdist_wheel": {"py_limited_api": "cp311"}},  # one wheel for all later Pythons
     setup_requires=[CUDA_TOOLKIT] if cuda_mode() == "wheel" and installed_wheel_nvcc() is None else [],
 )

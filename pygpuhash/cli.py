@@ -201,6 +201,7 @@ def _backends(options: argparse.Namespace) -> int:
         print(json.dumps([_row(r) for r in rows], indent=2))
     else:
         _print_backends(rows)
+        print(f"CUDA driver: {config.driver_needed()}")
     return 0
 
 

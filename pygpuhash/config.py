@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pygpuhash import _core, _cuda
+from pygpuhash.errors import GpuHashError
 
-__all__ = ["get_cmake_dir", "get_include", "get_libraries", "get_library_dirs", "get_pkgconfig_dir", "show_config"]
+__all__ = [
+    "driver_needed",
+    "get_cmake_dir",
+    "get_include",
+    "get_libraries",
+    "get_library_dirs",
+    "get_pkgconfig_dir",
+    "show_config",
+]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -55,6 +65,29 @@ def _cuda_python() -> str:
     return ", ".join(found) + (f": {_cuda.install()}" if wanted else "")
 
 
+def driver_needed() -> str:
+    """Which CUDA driver this build needs, and which one is there.
+
+    Machine code that a toolkit has made runs with drivers from the first one of the toolkit's major version on.
+    """
+    built = re.search(r"CUDA: (\d+)\.(\d+)", _core.build_info())
+    if built is None:
+        return "none is needed: this build is without CUDA (GPUHASH_CUDA in setup.py says how to build with it)"
+    major = int(built[1])
+    needed = f"for CUDA {major}.0 or newer (built with {built[1]}.{built[2]})"
+    count, reason = _core.device_count(_core.CUDA)
+    if not count:
+        return f"{needed}; {reason or 'no device is here'}"
+    try:
+        version = _core.device_info(_core.CUDA, 0)["driver_version"]
+    except GpuHashError as error:
+        return f"{needed}; {error}"
+    present = f"here is one for CUDA {version // 1000}.{version % 1000 // 10}"
+    if version // 1000 >= major:
+        return f"{needed}; {present}"
+    return f"{needed}; {present}, which is older: update it, or build gpuhash with a toolkit of CUDA {version // 1000}"
+
+
 def show_config(mode: str = "print") -> dict[str, Any] | None:
     """Print versions, build, paths and devices; with mode="dict", return them instead."""
     if mode not in ("print", "dict"):
@@ -67,6 +100,7 @@ def show_config(mode: str = "print") -> dict[str, Any] | None:
         "headers": get_include(),
         "plugin path": os.environ.get("GPUHASH_PLUGIN_PATH", ""),
         "cuda": f"{cuda_devices} device{'s' * (cuda_devices != 1)}" if cuda_devices else reason or "no device",
+        "cuda driver": driver_needed(),
         "cuda-python": _cuda_python(),
         "python": platform.python_version(),
         "numpy": np.__version__,

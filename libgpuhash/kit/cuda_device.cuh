@@ -277,7 +277,8 @@ inline int captured_by(void* s, void** graph, const char** forbids) {
   if (is_outside_captures(s)) return *graph = nullptr, *forbids = nullptr, 0;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaGraph_t into = nullptr;
-  const cudaError_t e = cudaStreamGetCaptureInfo(cudaStream_t(s), &status, nullptr, &into, nullptr, nullptr, nullptr);
+  // CUDA 12 and 13 differ in the parameters that follow, all of which may be left out.
+  const cudaError_t e = cudaStreamGetCaptureInfo(cudaStream_t(s), &status, nullptr, &into);
   *graph = status == cudaStreamCaptureStatusActive ? into : nullptr;
   const bool of_captures = e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorStreamCaptureWrongThread;
   if (of_captures) cudaGetLastError();

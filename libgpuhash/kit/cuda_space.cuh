@@ -13,7 +13,12 @@ template <class Function>
 bool find_driver_function(const char* name, unsigned version, Function* out) {
   void* p = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
   const cudaError_t e = cudaGetDriverEntryPointByVersion(name, &p, version, cudaEnableDefault, &found);
+#else  // older toolkits have the functions of their own version only, which their cuda.h declares
+  (void)version;
+  const cudaError_t e = cudaGetDriverEntryPoint(name, &p, cudaEnableDefault, &found);
+#endif
   if (e != cudaSuccess) cudaGetLastError();
   const bool there = e == cudaSuccess && found == cudaDriverEntryPointSuccess && p;
   *out = there ? reinterpret_cast<Function>(p) : nullptr;

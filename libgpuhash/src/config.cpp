@@ -148,3 +148,11 @@ gpuhash_status check_config(const gpuhash_config& config, const backend& b, gpuh
 }
 
 }  // namespace gpuhash
+
+void gpuhash_config_init(gpuhash_config* config, size_t struct_size) {
+  gpuhash::init_struct(config, struct_size, gpuhash_config GPUHASH_CONFIG_INIT);
+}
+
+void gpuhash_slab_config_init(gpuhash_slab_config* config, size_t struct_size) {
+  gpuhash::init_struct(config, struct_size, gpuhash_slab_config GPUHASH_SLAB_CONFIG_INIT);
+}

@@ -57,4 +57,12 @@ void write_struct(Struct* out, const Struct& from) {
   std::memset(bytes + common, 0, size - common);
 }
 
+/// Write defaults to a caller's struct of struct_size bytes, whatever was in it.
+template <class Struct>
+void init_struct(Struct* out, size_t struct_size, const Struct& defaults) {
+  if (out == nullptr || struct_size < sizeof(out->struct_size) || struct_size > longest_struct) return;
+  out->struct_size = struct_size;
+  write_struct(out, defaults);
+}
+
 }  // namespace gpuhash

@@ -40,6 +40,10 @@ def test_installed_backend_is_found_by_name(program, backend):
     assert " 0 failed" in passes(program("use_table"), backend)
 
 
+def test_defaults_for_languages_without_macros(program):
+    assert " 0 failed" in passes(program("defaults"))
+
+
 def test_the_program_of_the_readme(prefix, tmp_path):
     text = (ROOT / "README.md").read_text().partition("```c\n")[2].partition("```")[0]
     source, binary = tmp_path / "numbers.c", tmp_path / "numbers"

@@ -1,5 +1,7 @@
 """Programs of others, which find the library by CMake or pkg-config: in a prefix, and in the package of Python."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +100,56 @@ def test_what_python_says_of_the_library(tmp_path):
     paths = [f"-I{pygpuhash.get_include()}", f"-L{folder}", f"-l{name}", f"-Wl,-rpath,{folder}"]
     must("cc", "-std=c11", source, "-o", tmp_path / "numbers", *paths)
     assert subprocess.run([tmp_path / "numbers"], capture_output=True).returncode == 0
+
+
+# ---- examples/ -------------------------------------------------------------------------------------------------------
+
+EXAMPLES = ROOT / "examples"
+# What every example prints first, whatever its language.
+SAID = """5: found 3
+7: absent 0
+7 distinct
+backend 'linear_prob' is not known; did you mean 'linear_probe'?"""
+
+
+def built(prefix, tmp_path, where: str, language: str) -> tuple[Path, dict[str, str]]:
+    """A copy of an example, as no build may write into the sources, and the variables that find the library."""
+    if where not in places(prefix):
+        pytest.skip("the package pygpuhash is not installed")
+    shutil.copytree(EXAMPLES / language, tmp_path / language)
+    env = {"PKG_CONFIG_PATH": str(places(prefix)[where][1])}
+    folder = must("pkg-config", "--variable=libdir", "gpuhash", env=env).strip()
+    return tmp_path / language, env | {"LD_LIBRARY_PATH": folder}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["prefix", "package"])
+def test_the_example_in_cpp(prefix, tmp_path, where):
+    require("cmake")
+    folder, env = built(prefix, tmp_path, where, "cmake")
+    must("cmake", "-S", folder, "-B", tmp_path / "build", f"-Dgpuhash_DIR={places(prefix)[where][0]}")
+    must("cmake", "--build", tmp_path / "build")
+    assert must(tmp_path / "build" / "numbers", env=env).startswith(SAID)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["prefix", "package"])
+def test_the_example_in_rust(prefix, tmp_path, where):
+    cargo = require("cargo")
+    folder, env = built(prefix, tmp_path, where, "rust")
+    env |= {"CARGO_TARGET_DIR": str(tmp_path / "target"), "RUSTFLAGS": "-D warnings"}
+    must(cargo, "build", "--offline", "--manifest-path", folder / "Cargo.toml", env=env)
+    assert must(tmp_path / "target" / "debug" / "numbers").startswith(SAID)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["prefix", "package"])
+def test_the_example_in_go(prefix, tmp_path, where):
+    go = require("go")
+    folder, env = built(prefix, tmp_path, where, "go")
+    # GODEBUG: pointers that Go hands to C are checked.
+    env |= {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOCACHE": str(tmp_path / "cache"), "GODEBUG": "cgocheck=1"}
+    command, variables = [go, "build", "-o", tmp_path / "numbers", "."], os.environ | env
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert must(tmp_path / "numbers", env=env).startswith(SAID)

@@ -48,6 +48,15 @@ def test_only_system_libraries_are_needed(prefix, backends):
         assert [name for name in needed(path) if not ALLOWED.fullmatch(name)] == [], path
 
 
+def test_no_path_of_the_machine_that_built_it_is_searched():
+    """Flags of the Python that builds may have such a path, as pyenv's do."""
+    modules = [path for path in Path(pygpuhash.__file__).parent.rglob("*.so*") if path.is_file()]
+    assert len(modules) > 20
+    for path in modules:
+        searched = re.findall(r"\(R(?:UN)?PATH\).*\[(.*)\]", must("readelf", "-d", path))
+        assert set(":".join(searched).split(":")) <= {"", "$ORIGIN/.."}, path
+
+
 def test_soname_and_development_link(prefix):
     assert re.findall(r"SONAME.*\[(.*)\]", must("readelf", "-d", prefix.shared_object)) == ["libgpuhash.so.0"]
     assert (prefix.libdir / "libgpuhash.so").resolve() == prefix.shared_object.resolve()

@@ -94,7 +94,11 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   return e;
 }
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus* status, unsigned long long*,
-                                     cudaGraph_t* graph, const void*, const void*, size_t*) {
+                                     cudaGraph_t* graph, const void*,
+#if CUDART_VERSION >= 13000
+                                     const void*,
+#endif
+                                     size_t*) {
   *status = it.capture;
   *graph = cudaGraph_t(handle(77));
   return NOTED("%lld", number(s));
@@ -239,8 +243,14 @@ CUresult cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   *value = which == CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED ? it.virtual_memory : 1;
   return NOTED_BY_DRIVER("%d, %d", which, device);
 }
+#if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** p, unsigned version, unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* found) {
+#else
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** p, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* found) {
+  const unsigned version = CUDART_VERSION;
+#endif
   // Since which version of CUDA each is what it is declared as.
   struct entry {
     void* function;

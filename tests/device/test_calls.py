@@ -122,13 +122,11 @@ MISTAKES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(root: Path, *options: str) -> Path:
     """All mistakes are in it, one of which the variable GPUHASH_MISTAKE switches on."""
     compiler = shlex.split(os.environ.get("CXX", "g++"))
     if shutil.which(compiler[0]) is None:
         pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
-    root = tmp_path_factory.mktemp("calls")
     texts = {name: (ROOT / name).read_text() for name in (DEVICE, SPACE, MEMORY)}
     for number, m in enumerate(MISTAKES, 1):
         assert texts[m.file].count(m.right) == 1, f"{m.file} has {texts[m.file].count(m.right)} times {m.right!r}"
@@ -140,10 +138,16 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).write_text(text.replace("#pragma once\n", '#pragma once\n#include "mistake.hpp"\n', 1))
     includes = [f"-I{path}" for path in (HERE / "include", root, ROOT, ROOT / "libgpuhash" / "include")]
     target = root / "calls"
-    command = [*compiler, "-std=c++20", "-O0", "-w", *includes, str(HERE / "calls_test.cpp"), "-o", str(target)]
+    options = ("-std=c++20", "-O0", "-w", *options, *includes)
+    command = [*compiler, *options, str(HERE / "calls_test.cpp"), "-o", str(target)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:4000]
     return target
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("calls"))
 
 
 def run(program: Path, *arguments: str, mistake: int = 0) -> subprocess.CompletedProcess[str]:
@@ -163,3 +167,13 @@ def test_mistakes_are_noticed(program: Path) -> None:
         for n in range(1, len(MISTAKES) + 1)
     ]
     assert [m.right for m, seen in zip(MISTAKES, noticed, strict=True) if not seen] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("toolkit", [12040, 12090])
+def test_calls_of_older_toolkits(tmp_path: Path, toolkit: int) -> None:
+    """Which have fewer functions, and others of the same names."""
+    older = build(tmp_path, f"-DCUDART_VERSION={toolkit}")
+    for driver in ("new", "old", "cuMemMap"):
+        done = run(older, driver)
+        assert (done.returncode, done.stderr) == (0, "")

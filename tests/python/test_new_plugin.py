@@ -169,6 +169,19 @@ def install_and_use(released, tmp_path, folder, kind, name):
     must(use, "-m", "pip", "uninstall", "--quiet", "-y", distribution)
 
 
+@pytest.mark.parametrize("kind", ["kit", "c"])
+def test_an_older_setuptools_is_named(tmp_path, kind):
+    """As with --no-build-isolation in an environment that Python 3.11 has made, whose setuptools is 65.5."""
+    pytest.importorskip("setuptools", reason="setuptools is not installed")
+    new_plugin.write(tmp_path / "new", kind, "made")
+    older = "import sys; sys.modules['setuptools.command.bdist_wheel'] = None; sys.argv = ['setup.py', '--version']"
+    program = f"{older}; exec(open('setup.py').read(), {{'__file__': 'setup.py'}})"
+    done = subprocess.run([sys.executable, "-P", "-c", program], cwd=tmp_path / "new", capture_output=True, text=True)
+    assert done.returncode == 1
+    said = r"this build needs setuptools 77 or newer, and [\d.]+ is installed: pip install -U setuptools\n"
+    assert re.fullmatch(said, done.stderr)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_builds_and_works_from_the_wheel_alone(released, tmp_path, kind):

@@ -488,3 +488,35 @@ def test_entry_points_that_cannot_be_read_hide_nothing(monkeypatch):
     assert rows["?"].state == "broken"
     assert rows["?"].error == "entry points could not be read: metadata"
     assert rows["linear_probe"].state == "usable"
+
+
+BUILT = "gcc 12.2.0; instruction sets: baseline; CUDA: 13.2.51 for sm_80 sm_90"
+
+
+@pytest.mark.parametrize(
+    ("build", "present", "says"),
+    [
+        ("gcc 12.2.0; instruction sets: baseline; CUDA: off", None, "none is needed: this build is without CUDA"),
+        (BUILT, None, "for CUDA 13.0 or newer (built with 13.2); no driver is installed"),
+        (BUILT, 13000, "for CUDA 13.0 or newer (built with 13.2); here is one for CUDA 13.0"),
+        (BUILT, 14010, "for CUDA 13.0 or newer (built with 13.2); here is one for CUDA 14.1"),
+        (
+            BUILT,
+            12040,
+            "for CUDA 13.0 or newer (built with 13.2); here is one for CUDA 12.4, which is older: update it, "
+            "or build gpuhash with a toolkit of CUDA 12",
+        ),
+    ],
+)
+def test_the_driver_that_a_build_needs(monkeypatch, capsys, build, present, says):
+    monkeypatch.setattr(config._core, "build_info", lambda: build)
+    monkeypatch.setattr(
+        config._core, "device_count", lambda kind: (1, "") if present else (0, "no driver is installed")
+    )
+    monkeypatch.setattr(config._core, "device_info", lambda kind, ordinal: {"driver_version": present})
+    assert gh.show_config(mode="dict")["cuda driver"].startswith(says)
+    monkeypatch.setattr(cli.probe, "backends", list)
+    assert cli.main(["backends"]) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert said.startswith(f"CUDA driver: {says}")
+    assert present is None or said.endswith(says)

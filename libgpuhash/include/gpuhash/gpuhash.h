@@ -200,6 +200,9 @@ typedef struct gpuhash_config {
 } gpuhash_config;
 #define GPUHASH_CONFIG_INIT \
   {sizeof(gpuhash_config), "linear_probe", {GPUHASH_CPU, 0}, 8, 8, 0, 0.0, 0, 1, 0, NULL, NULL, 0, NULL}
+/* The same defaults for languages without C's macros. struct_size: the caller's sizeof(gpuhash_config). gpuhash_error and
+ * gpuhash_batch need no such function: their defaults are zeros after struct_size. */
+GPUHASH_API void gpuhash_config_init(gpuhash_config *config, size_t struct_size);
 
 typedef struct gpuhash_table gpuhash_table;
 
@@ -481,6 +484,7 @@ typedef struct gpuhash_slab_config {
 } gpuhash_slab_config;
 #define GPUHASH_SLAB_CONFIG_INIT \
   {sizeof(gpuhash_slab_config), "slab_alloc", {GPUHASH_CPU, 0}, 128, 0, 0, 0, 0, 0, 0, NULL, NULL}
+GPUHASH_API void gpuhash_slab_config_init(gpuhash_slab_config *config, size_t struct_size);
 
 typedef struct gpuhash_slab_stats {
   size_t struct_size;

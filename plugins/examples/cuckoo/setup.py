@@ -16,11 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
+from setuptools import __version__ as setuptools_version
 from setuptools import setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.dist import Distribution
 from setuptools.errors import ExecError, SetupError
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # as in the environments of Python 3.11, with --no-build-isolation
+    raise SystemExit(
+        f"this build needs setuptools 77 or newer, and {setuptools_version} is installed: pip install -U setuptools"
+    ) from None
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = "gpuhash_cuckoo"

@@ -6,6 +6,10 @@
 #include "cuda.h"
 #include "tests/warp/emulator.hpp"
 
+#if !defined(CUDART_VERSION)
+#define CUDART_VERSION 13000
+#endif
+
 enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
@@ -75,8 +79,12 @@ cudaError_t cudaDeviceGetAttribute(int*, cudaDeviceAttr, int);
 cudaError_t cudaGetDevice(int*);
 cudaError_t cudaSetDevice(int);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*);
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus*, unsigned long long*, cudaGraph_t*,
-                                     const void*, const void*, size_t*);
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus*, unsigned long long* = nullptr,
+                                     cudaGraph_t* = nullptr, const void* = nullptr,
+#if CUDART_VERSION >= 13000
+                                     const void* = nullptr,
+#endif
+                                     size_t* = nullptr);
 cudaError_t cudaUserObjectCreate(cudaUserObject_t*, void*, void (*)(void*), unsigned, unsigned);
 cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned);
 cudaError_t cudaMemPoolCreate(cudaMemPool_t*, const cudaMemPoolProps*);
@@ -124,8 +132,12 @@ template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute which, int value) {
   return cuda_func_set_attribute(reinterpret_cast<const void*>(kernel), which, value);
 }
+#if CUDART_VERSION >= 12050
 cudaError_t cudaGetDriverEntryPointByVersion(const char*, void**, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult*);
+#else
+cudaError_t cudaGetDriverEntryPoint(const char*, void**, unsigned long long, cudaDriverEntryPointQueryResult*);
+#endif
 
 // What tile/cuda_mem.cuh has in code that is not compiled here.
 #define __shared__

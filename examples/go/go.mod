@@ -1,0 +1,3 @@
+module example.org/numbers
+
+go 1.19
