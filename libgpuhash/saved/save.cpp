@@ -154,7 +154,7 @@ std::string record_of(const gpuhash_table& table, const gpuhash_table_info& info
   gpuhash_version(&v[0], &v[1], &v[2]);
   std::snprintf(text, sizeof text,
                 "\"seed\": %" PRIu64
-                ", \"options\": {%s}, \"max_load_factor\": %.17g, \"grow\": %s, "
+                ", \"options\": {%s}, \"max_load_factor\": %#.17g, \"grow\": %s, "
                 "\"device\": \"cpu\", \"order\": %s, \"gpuhash\": \"%u.%u.%u\"}",
                 info.seed, info.traits & GPUHASH_TRAIT_MULTI ? "\"duplicates\": \"1\"" : "",
                 std::clamp(info.max_load_factor, 0.0, 1.0), table.grows ? "true" : "false",
