@@ -253,6 +253,13 @@ class Backend:
             keys, values = keys.copy(), None if values is None else values.copy()
             return self._decoded(keys, self._key_store, self.key_dtype), self._values(values, keys.shape, None)
 
+    def export_parts(self, size: int = 1 << 20, *, stream: Any = None) -> Any:
+        """All pairs of one export, `size` at a time at most."""
+        room = _arguments.whole("size", size, 2**40, least=1)
+        keys, values = self.export(stream=stream)
+        ends = (slice(first, first + room) for first in range(0, len(keys), room))
+        return ((keys[rows], None if values is None else values[rows]) for rows in ends)
+
     def clear(self) -> None:
         """Remove all keys."""
         with self._entered():

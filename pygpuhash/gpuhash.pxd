@@ -231,6 +231,19 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
     # ---- exclusive operations
     gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,
                                   gpuhash_error *err)
+
+    ctypedef struct gpuhash_export_cursor:
+        size_t struct_size
+        uint32_t state
+        uint64_t pairs
+        uint64_t given
+
+    enum:
+        GPUHASH_EXPORT_DONE
+        GPUHASH_EXPORT_CHANGED
+
+    gpuhash_status gpuhash_export_part(gpuhash_table *table, gpuhash_export_cursor *cursor, size_t *n, void *keys,
+                                       void *out_values, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_size(gpuhash_table *table, uint64_t *size, gpuhash_error *err)
     gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpuhash_error *err)
     gpuhash_status gpuhash_reserve(gpuhash_table *table, uint64_t keys, void *stream, gpuhash_error *err)

@@ -488,6 +488,36 @@ class Table(_core.CoreTable):
                 return self._export_like(got, like, s)  # another thread has erased in between
             return _device.give(like, keys), _device.give(like, values), got, failure
 
+    def export_parts(
+        self, size: int = 1 << 20, *, stream: Stream = None
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
+        """All pairs, `size` at a time at most: tuples (keys, values) of numpy arrays, as `export` gives them at once.
+
+        The arrays of a part are all that is needed beside the table. They often have fewer pairs than `size`; of a
+        bucket of slab_hash that has more, all pairs come at once.
+
+        Raises InvalidArgument where the table was changed since the first part: the parts belong to one moment.
+        """
+        room, cursor = _arguments.whole("size", size, 2**40, least=1), _core.ExportCursor()
+        return self._parts(room, cursor, self._stream_of(None, stream))
+
+    def _parts(self, size: int, cursor: _core.ExportCursor, s: int) -> Iterator[tuple[Any, Any]]:
+        room = size
+        while not cursor.done:
+            stage = Stage(self._kind, self._ordinal, s)
+            keys = stage.room(room, self._key_store)
+            values = None if self._value_store is None else stage.room(room, self._value_store)
+            n, failure = self._export_part(cursor, room, keys.ptr, 0 if values is None else values.ptr, s)
+            if failure is not None:
+                if cursor.changed or not isinstance(failure, InvalidArgument) or n <= room:
+                    raise failure
+                room = n  # of a bucket
+                continue
+            room = size
+            if n:
+                out = None if values is None else _arrays.from_store(values.get()[:n], self.value_dtype)
+                yield _arrays.from_store(keys.get()[:n], self.key_dtype), out
+
     def keys(self) -> NDArray[Any]:
         """All keys, as a numpy array."""
         return self.export()[0]
@@ -509,7 +539,8 @@ class Table(_core.CoreTable):
 
         The file is Arrow IPC with the columns "key" and "value": pyarrow, polars and duckdb read it. It is written
         under another name, and takes its own when it is complete and on the disk: a crash, Ctrl-C or a full disk leave
-        what was there before. The pairs are exported at once, and written in blocks. `gh.progress` hears of the rows.
+        what was there before. Some blocks of 16 MiB are in memory beside the table; where other threads write to it
+        meanwhile, all pairs. `gh.progress` hears of the rows.
 
         Raises OSError with what the system says: `FileExistsError`, `PermissionError`, a full disk.
         """

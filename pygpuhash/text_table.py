@@ -351,6 +351,13 @@ class TextTable(Table):
             raise TypeError(f"like is a {type(like).__name__} whose type does not hold all keys: leave it out")
         return given, values
 
+    def export_parts(self, size: int = 1 << 20, *, stream: Any = None) -> Any:
+        """All pairs, `size` at a time at most: tuples (keys, values), as `export` gives them at once. See `Table`."""
+        _refuse_stream(stream)
+        state = self._open()
+        parts = state.table.export_parts(size)
+        return ((object_array(state.keys(ids).objects()), values) for ids, values in parts)
+
     def values(self) -> Any:
         """All values, in the order of a simultaneous `export`; None for a set."""
         return self._open().table.values()

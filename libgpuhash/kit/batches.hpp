@@ -137,6 +137,7 @@ inline gpuhash_status table::run_by_building(const request& q, totals* sum, bool
   exclusive hold(*this, q.stream);
   if (hold.error) return fault(err, hold.error, "waiting for running batches");
   if (graphs_.any()) return GPUHASH_OK;  // C1, C2
+  changes();
   const gpuhash_status s = without_throwing(err, [&] { return builder_->build(q, sum, done, err); });
   if (*done) added_ += q.n;
   return s == GPUHASH_NO_MEMORY && !*done ? gpuhash_status(GPUHASH_OK) : s;
@@ -200,6 +201,7 @@ inline void table::serve_in_order(const request& q, totals* sum) {
 }
 
 inline void table::serve(part& p, bool alone) {
+  if (may_write(p.q.kind)) changes();
   p.q.alone = alone;
   if (alone && p.q.n > alone_part) p.q.n = alone_part;  // others may have come
   p.slots = slots();
@@ -388,6 +390,7 @@ inline int table::queue_by_parts(const request& q, bool held, bool* queued) {
 // Under launch_. held: and the table is held exclusively.
 inline gpuhash_status table::queue(part& p, totals* counters, bool held, gpuhash_error* err) {
   const bool writes = may_write(p.q.kind);
+  if (writes) changes();
   p.slots = slots();
   p.growths = growths_;
   request q = p.q;
@@ -430,6 +433,7 @@ inline gpuhash_status table::capture(request q, void* graph, bool growing, bool 
                       kind_rows[q.kind].name);
   const bool writes = may_write(q.kind);
   std::lock_guard<kit_mutex> lock(launch_);
+  if (writes) changes();
   int e = graphs_.add(api_, graph, writes);
   if (!e) e = gate_.before_capture(q.stream, writes);
   if (!e) e = engine_->run(layout(), q, head()->sum);

@@ -324,6 +324,7 @@ inline gpuhash_status table::count_present(const request& batch, uint8_t* there,
 
 // Make room for p.need more slots, unless another thread has done it meanwhile. Exclusively.
 inline gpuhash_status table::grow_for(part& p, gpuhash_error* err) {
+  changes();
   totals now{};
   if (const gpuhash_status s = read_totals(&now, p.q.stream, err)) return s;
   const uint64_t live = uint64_t(now.live);
@@ -358,6 +359,7 @@ inline gpuhash_status table::grow_for(part& p, gpuhash_error* err) {
 // Elements of p found no room. Make some, unless another thread has since p ran. Exclusively.
 inline gpuhash_status table::grow_after(const part& p, gpuhash_error* err) {
   if (growths_ != p.growths) return GPUHASH_OK;
+  changes();
   if (const gpuhash_status s = refuse_to_move(GPUHASH_FULL, err)) return s;
   const gpuhash_status s = more_room(p.q.stream, err);
   if (s == GPUHASH_OK) ++growths_;

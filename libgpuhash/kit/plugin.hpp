@@ -154,6 +154,9 @@ struct vtable {
     b.export_pairs = [](void* t, size_t* n, void* k, void* v, void* s, gpuhash_error* e) {
       return guarded(e, [&] { return of(t).export_pairs(n, k, v, s, e); });
     };
+    b.export_part = [](void* t, gpuhash_export_cursor* c, size_t* n, void* k, void* v, void* s, gpuhash_error* e) {
+      return guarded(e, [&] { return of(t).export_part(c, n, k, v, s, e); });
+    };
     b.clear = [](void* t, void* s, gpuhash_error* e) { return guarded(e, [&] { return of(t).clear(s, e); }); };
     b.reserve = [](void* t, uint64_t k, void* s, gpuhash_error* e) {
       return guarded(e, [&] { return of(t).reserve(k, s, e); });

@@ -10,6 +10,7 @@
 //   moving.hpp         rebuilding: every pair of one storage into another
 //   full_table.hpp     the rest of a batch where there is no memory to grow
 //   whole_table.hpp    exclusive operations: export, clear, reserve, ...
+//   export_part.hpp    the same in parts, with a cursor
 //   exclusive.hpp      how those begin
 //   statistics.hpp     check, stats, histogram
 //   inspector.hpp      a structure at rest, as host memory sees it
@@ -55,6 +56,7 @@ struct table_facts {
   const char* refusal = "";      // the message for those
   bool exact_widths = false;     // pairs are moved with the sizes of the caller's arrays, rather than of words
   bool sets_as_pairs = false;    // slots of a set are pairs, too
+  bool chains = false;           // a cell has any number of pairs, rather than one at most
   // Of a call of which elements found no room: "3 of 8 elements found no %s 64 %s".
   struct {
     gpuhash_status status = GPUHASH_FULL;
@@ -71,6 +73,8 @@ class table : public table_context {
   gpuhash_status run(const gpuhash_batch& b, gpuhash_error* err);
   gpuhash_status info(gpuhash_table_info* out, gpuhash_error* err);
   gpuhash_status export_pairs(size_t* n, void* keys, void* values, void* stream, gpuhash_error* err);
+  gpuhash_status export_part(gpuhash_export_cursor* c, size_t* n, void* keys, void* values, void* stream,
+                             gpuhash_error* err);
   gpuhash_status clear(void* stream, gpuhash_error* err);
   gpuhash_status reserve(uint64_t keys, void* stream, gpuhash_error* err);
   gpuhash_status shrink(void* stream, gpuhash_error* err);
@@ -142,6 +146,10 @@ class table : public table_context {
 
   // ---- services ---------------------------------------------------------------------------------------------------
   gpuhash_status refuse_to_move(gpuhash_status status, gpuhash_error* err) const;  // whole_table.hpp
+  // Cells or pairs are about to change, with the table held, or by a batch that has its turn (export_part.hpp).
+  void changes() {
+    if (stamp_.load(std::memory_order_relaxed)) stamp_.store(0, std::memory_order_relaxed);
+  }
   // After a rebuild: what is there now takes so many slots.
   gpuhash_status write_used(const totals& before, uint64_t used, void* stream, gpuhash_error* err);
   gpuhash_status write_totals(const totals& now, void* stream, gpuhash_error* err);
@@ -296,6 +304,15 @@ class table : public table_context {
   void complete(ordered_request& q) const;  // what follows from the table
   gpuhash_status ask_ordered(ordered_request& q, int (*serve)(const void*, const ordered_request&), gpuhash_error* err);
 
+  // export_part.hpp
+  gpuhash_status changed_since(gpuhash_export_cursor* c, gpuhash_error* err) const;
+  gpuhash_status collect_cells(gpuhash_export_cursor* c, size_t* n, void* keys, void* values, void* stream,
+                               gpuhash_error* err);
+  gpuhash_status collect_next(const cell_order& order, const gpuhash_export_cursor& c, uint64_t* taken, size_t room,
+                              size_t* found, void* keys, void* values, void* stream, gpuhash_error* err);
+  gpuhash_status collect_in_order(gpuhash_export_cursor* c, size_t* n, void* keys, void* values, void* stream,
+                                  gpuhash_error* err);
+
   friend class exclusive;
   friend struct table_under_test;  // tests/kit
   host_gate host_gate_;            // CPU
@@ -306,7 +323,10 @@ class table : public table_context {
   room_estimate of_slots_;
   room_estimate* estimate_ = &of_slots_;  // CUDA
   bulk_builder* builder_ = nullptr;
-  uint64_t growths_ = 0;            // written exclusively
+  uint64_t growths_ = 0;  // written exclusively
+  // Not 0: nothing has changed since an export in parts was given it. Set exclusively; batches that write set it to 0.
+  kit_atomic<uint64_t> stamp_{0};
+  uint64_t last_stamp_ = 0;         // exclusively
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
   // CUDA: queued batches, whose calls have returned, may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
@@ -337,6 +357,7 @@ inline void table::dismantle(FreeAll free_all) {
 }  // namespace gpuhash
 
 #include "libgpuhash/kit/batches.hpp"
+#include "libgpuhash/kit/export_part.hpp"
 #include "libgpuhash/kit/growth.hpp"
 #include "libgpuhash/kit/moving.hpp"
 #include "libgpuhash/kit/statistics.hpp"

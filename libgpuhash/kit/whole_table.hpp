@@ -140,6 +140,7 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
 
 inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE(stream);
+  changes();
   if (const gpuhash_status s = empty_storage(stream, err)) return s;
   int e = api_.fill(head()->side, 0xff, side_bytes, stream);
   if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
@@ -153,6 +154,7 @@ inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
 inline gpuhash_status table::reserve(uint64_t keys, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
   if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
+  changes();
   if (const gpuhash_status s = make_room(keys, stream, err)) return s;
   ++growths_;
   return GPUHASH_OK;
@@ -162,6 +164,7 @@ inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
   if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
   totals now{};
+  changes();
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
   return resize_down(uint64_t(now.live), stream, err);
 }
@@ -169,6 +172,7 @@ inline gpuhash_status table::shrink(void* stream, gpuhash_error* err) {
 inline gpuhash_status table::flush(uint64_t first, uint64_t count, void* stream, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(stream);
   if (const gpuhash_status s = refuse_to_move(GPUHASH_INVALID_ARGUMENT, err)) return s;
+  changes();
   return compact(first, count, stream, err);
 }
 

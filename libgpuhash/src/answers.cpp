@@ -193,6 +193,31 @@ gpuhash_status ask_export(const gpuhash_table& table, size_t* n, void* keys, voi
   return status;
 }
 
+gpuhash_status ask_export_part(const gpuhash_table& table, gpuhash_export_cursor& cursor, size_t* n, void* keys,
+                               void* values, void* stream, gpuhash_error* err) {
+  const size_t room = *n;
+  size_t answer = room;
+  const auto status = ask(*table.type, "export_part", err, [&](gpuhash_error* said) {
+    return table.type->api.export_part(table.impl, &cursor, &answer, keys, values, stream, said);
+  });
+  *n = answer;
+  if (status != GPUHASH_OK) return status;
+  cursor.struct_size = sizeof cursor;
+  cursor.table = const_cast<gpuhash_table*>(&table);
+  *n = 0;
+  if (answer > room)
+    return wrong_answer(*table.type, "export_part", err, "answered OK with %zu pairs, but the arrays have room for %zu",
+                        answer, room);
+  if (cursor.state != GPUHASH_EXPORT_GOES_ON && cursor.state != GPUHASH_EXPORT_DONE)
+    return wrong_answer(*table.type, "export_part", err, "answered OK, and set the cursor's state to %u",
+                        unsigned(cursor.state));
+  if (cursor.state == GPUHASH_EXPORT_GOES_ON && answer == 0)
+    return wrong_answer(*table.type, "export_part", err,
+                        "answered OK without a pair, though it says that there are more");
+  *n = answer;
+  return GPUHASH_OK;
+}
+
 gpuhash_status ask_stats(const gpuhash_table& table, size_t* n, gpuhash_stat* out, gpuhash_error* err) {
   const size_t room = *n;
   const size_t looked_at = std::min(room, most_stats);

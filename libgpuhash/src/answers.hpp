@@ -50,6 +50,8 @@ gpuhash_status ask_run(const gpuhash_table& table, const gpuhash_batch& batch, c
 gpuhash_status ask_info(const gpuhash_table& table, gpuhash_table_info& info, gpuhash_error* err);
 gpuhash_status ask_export(const gpuhash_table& table, size_t* n, void* keys, void* values, void* stream,
                           gpuhash_error* err);
+gpuhash_status ask_export_part(const gpuhash_table& table, gpuhash_export_cursor& cursor, size_t* n, void* keys,
+                               void* values, void* stream, gpuhash_error* err);
 gpuhash_status ask_stats(const gpuhash_table& table, size_t* n, gpuhash_stat* out, gpuhash_error* err);
 gpuhash_status ask_find_all(const gpuhash_table& table, size_t n, const void* keys, uint64_t* offsets, void* values,
                             size_t max_values, void* stream, gpuhash_error* err);

@@ -31,6 +31,39 @@ extern "C" gpuhash_status gpuhash_export(gpuhash_table* table, size_t* n, void* 
   return ask_export(*table, n, keys, out_values, stream, err);
 }
 
+extern "C" gpuhash_status gpuhash_export_part(gpuhash_table* table, gpuhash_export_cursor* cursor, size_t* n,
+                                              void* keys, void* out_values, void* stream, gpuhash_error* err) {
+  if (const auto status = check_call(table, stream, err)) return status;
+  if (table->type->api.export_part == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "backend '%s' does not have export_part, but export",
+                table->type->name.c_str());
+  if (cursor == nullptr || cursor->struct_size != sizeof *cursor || cursor->state > GPUHASH_EXPORT_CHANGED)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "cursor is %s; begin with GPUHASH_EXPORT_CURSOR_INIT",
+                cursor == nullptr ? "NULL" : "none of this version");
+  const bool begins = cursor->state == GPUHASH_EXPORT_BEGINS;
+  if (!begins && cursor->table != table)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "cursor is of another table; begin with GPUHASH_EXPORT_CURSOR_INIT");
+  if (cursor->state == GPUHASH_EXPORT_CHANGED)
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "the table has changed since the export's first part; begin with GPUHASH_EXPORT_CURSOR_INIT");
+  if (n == nullptr || *n == 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%s; it says for how many pairs there is room",
+                n == nullptr ? "n is NULL" : "*n is 0");
+  array_check check(table->device, err);
+  check.need({"keys", keys, *n, table->key_bytes, true});
+  check.take({"out_values", out_values, *n, table->value_bytes, true});
+  if (const auto status = check.result()) return status;
+  if (cursor->state == GPUHASH_EXPORT_DONE) {
+    *n = 0;
+    return GPUHASH_OK;
+  }
+  gpuhash_export_cursor next = *cursor;
+  if (begins) next = {sizeof next, table, GPUHASH_EXPORT_BEGINS, 0, 0, 0, 0, 0};
+  const auto status = ask_export_part(*table, next, n, keys, out_values, stream, err);
+  if (status == GPUHASH_OK || next.state == GPUHASH_EXPORT_CHANGED) *cursor = next;
+  return status;
+}
+
 extern "C" gpuhash_status gpuhash_size(gpuhash_table* table, uint64_t* size, gpuhash_error* err) {
   if (const auto status = begin_call(table, err)) return status;
   if (size == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "size is NULL");

@@ -290,6 +290,7 @@ class hive final : public table {
     if (refuse_to_move(GPUHASH_FULL, nullptr)) return GPUHASH_OK;
     if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
     gpuhash_status s = GPUHASH_OK;
+    changes();
     if (double(now.live) < contract_below() * double(slots()))
       s = without_throwing(err, [&] { return contract(now, stream, err); });
     count_erased_from(uint64_t(now.live));

@@ -67,6 +67,7 @@ class slab_hash_table final : public table {
  private:
   static table_facts facts(const slab_options& o) {
     table_facts f;
+    f.chains = true;
     f.traits = o.duplicates ? slab_traits : slab_traits & ~uint64_t{GPUHASH_TRAIT_MULTI};
     f.refused_kinds = o.duplicates ? 0 : 1u << insert_multi;
     f.refusal = "insert_multi needs a table that takes duplicates; create it with the option duplicates=1";

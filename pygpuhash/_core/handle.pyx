@@ -23,7 +23,7 @@ import numpy
 from pygpuhash import _arguments, errors
 from pygpuhash._core.library import TRAITS
 
-__all__ = ["TableHandle", "stats_raw"]
+__all__ = ["ExportCursor", "TableHandle", "stats_raw"]
 
 cdef object UINT64 = numpy.dtype(numpy.uint64)
 cdef dict VALUE_TYPE = {"u": GPUHASH_UINT, "i": GPUHASH_INT, "f": GPUHASH_FLOAT}  # by the kind of the stored dtype
@@ -36,6 +36,29 @@ cdef tuple number_kind(object dtype):
     if dtype is None or not dtype.isnative:
         return NOT_PLAIN, None
     return PLAIN.get(f"{dtype.kind}{dtype.itemsize}", NOT_PLAIN), dtype.type
+
+
+cdef class ExportCursor:
+    """Where an export in parts is."""
+    cdef gpuhash_export_cursor cursor
+
+    def __cinit__(self):
+        memset(&self.cursor, 0, sizeof(self.cursor))
+        self.cursor.struct_size = sizeof(self.cursor)
+
+    @property
+    def done(self):
+        return self.cursor.state == GPUHASH_EXPORT_DONE
+
+    @property
+    def changed(self):
+        """The table has changed since the first part."""
+        return self.cursor.state == GPUHASH_EXPORT_CHANGED
+
+    @property
+    def pairs(self):
+        """Of the table, since the first part."""
+        return self.cursor.pairs
 
 
 cdef class TableHandle:
@@ -274,6 +297,20 @@ cdef class TableHandle:
         self._enter()
         with nogil:
             status = gpuhash_export(self.handle, &n, <void *>keys, <void *>values, <void *>stream, &err)
+        self._leave()
+        return n, None if status == GPUHASH_OK else exception(status, &err, self._driver())
+
+    def _export_part(self, ExportCursor cursor not None, size_t room, uintptr_t keys, uintptr_t values,
+                     uintptr_t stream=0):
+        """(pairs of this part, or how many it needs room for; None or the exception)."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        cdef size_t n = room
+        start_error(&err)
+        self._enter()
+        with nogil:
+            status = gpuhash_export_part(self.handle, &cursor.cursor, &n, <void *>keys, <void *>values, <void *>stream,
+                                         &err)
         self._leave()
         return n, None if status == GPUHASH_OK else exception(status, &err, self._driver())
 

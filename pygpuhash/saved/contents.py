@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from pygpuhash import _progress
+from pygpuhash import _core, _progress
 from pygpuhash.columns import View
+from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.index import Index
 from pygpuhash.saved import columns, elements
 from pygpuhash.saved.chunk import Chunk
@@ -15,7 +17,7 @@ from pygpuhash.saved.types import Type
 from pygpuhash.table import Table
 from pygpuhash.text_table import TextTable
 
-__all__ = ["Contents", "contents_of"]
+__all__ = ["Contents", "contents_of", "written"]
 
 BLOCK_BYTES = 16 << 20  # of the rows of a block
 BLOCK_ROWS = 1 << 20
@@ -24,45 +26,88 @@ BLOCK_ROWS = 1 << 20
 class Contents:
     """Types, record, and blocks of what is saved, all as it was at one moment."""
 
-    def __init__(
-        self, types: Sequence[Type], record: Record, row_bytes: float, chunk: Callable[[int, int], Chunk]
-    ) -> None:
-        """chunk(first, end) gives these rows; row_bytes is what one takes."""
+    def __init__(self, types: Sequence[Type], record: Record, chunks: Iterable[Chunk]) -> None:
         self.types, self.record = tuple(types), record
-        self._step = max(min(int(BLOCK_BYTES / max(row_bytes, 1)), BLOCK_ROWS), 1)
-        self._chunk = chunk
+        self._chunks = chunks
 
     def chunks(self) -> Iterator[Chunk]:
-        """All rows."""
-        report, rows = _progress.current(), self.record.rows
-        for first in range(0, rows, self._step):
-            end = min(first + self._step, rows)
-            yield self._chunk(first, end)
+        """All rows, once. Raises `Changed`."""
+        report, rows, done = _progress.current(), self.record.rows, 0
+        for chunk in self._chunks:
+            yield chunk
+            done += chunk.rows
             if report is not None:
-                report(end, rows)
+                report(done, rows)
 
 
-def contents_of(given: Any) -> Contents:
-    """What is saved of a table, a table of text or an index."""
+class Changed(Exception):
+    """A table was written to while it was read in parts."""
+
+
+def written(given: Any, write: Callable[[Contents], None]) -> None:
+    """write(what is saved), a block at a time; once more, of all pairs at once, where other threads write meanwhile."""
+    try:
+        write(contents_of(given))
+        return
+    except Changed:
+        pass
+    write(contents_of(given, at_once=True))
+
+
+def contents_of(given: Any, *, at_once: bool = False) -> Contents:
+    """What is saved of a table, a table of text or an index; at_once: its pairs come from one export."""
     if isinstance(given, Index):
         return _of_index(given)
-    return _of_text(given) if isinstance(given, TextTable) else _of_numbers(given)
+    return _of_text(given, at_once) if isinstance(given, TextTable) else _of_numbers(given, at_once)
 
 
-def _of_numbers(table: Table) -> Contents:
+def _rows_of_a_block(row_bytes: float) -> int:
+    return max(min(int(BLOCK_BYTES / max(row_bytes, 1)), BLOCK_ROWS), 1)
+
+
+def _pairs(table: Table, step: int, at_once: bool) -> tuple[int, Iterator[tuple[Any, Any]]]:
+    """(how many, (keys, values) of so many rows at most), all of one moment."""
+    if not at_once and isinstance(table, Table):  # not a backend that is a class of Python
+        cursor = _core.ExportCursor()
+        parts = table._parts(step, cursor, table._stream_of(None, None))
+        try:
+            first = list(_until_changed(parts, cursor, 1))
+            return cursor.pairs, chain(first, _until_changed(parts, cursor))
+        except Unsupported:  # by a backend that has no exports in parts
+            pass
     keys, values = table.export()
+    ends = (slice(first, first + step) for first in range(0, len(keys), step))
+    return len(keys), ((keys[rows], None if values is None else values[rows]) for rows in ends)
+
+
+def _until_changed(parts: Iterator[Any], cursor: _core.ExportCursor, most: int = -1) -> Iterator[Any]:
+    """Parts, `most` of them if it is not negative."""
+    while most:
+        most -= 1
+        try:
+            yield next(parts)
+        except StopIteration:
+            return
+        except InvalidArgument:
+            if cursor.changed:
+                raise Changed from None
+            raise
+
+
+def _of_numbers(table: Table, at_once: bool) -> Contents:
     key, value = table.key_dtype, table.value_dtype
     types = [elements.type_of(key, "key")] + ([] if value is None else [elements.type_of(value, "value")])
+    step = _rows_of_a_block(key.itemsize + (0 if value is None else value.itemsize))
+    rows, pairs = _pairs(table, step, at_once)
 
-    def chunk(first: int, end: int) -> Chunk:
-        made = Chunk(end - first)
-        elements.add(made, keys[first:end], key)
+    def chunk(keys: Any, values: Any) -> Chunk:
+        made = Chunk(len(keys))
+        elements.add(made, keys, key)
         if value is not None:
-            elements.add(made, values[first:end], value)
+            elements.add(made, values, value)
         return made
 
-    record = _record("table", table, len(keys), elements.described(key))
-    return Contents(types, record, key.itemsize + (0 if value is None else value.itemsize), chunk)
+    return Contents(types, _record("table", table, rows, elements.described(key)), (chunk(*pair) for pair in pairs))
 
 
 def _record(kind: str, table: Table, rows: int, key: Any) -> Record:
@@ -82,23 +127,25 @@ def _record(kind: str, table: Table, rows: int, key: Any) -> Record:
     )
 
 
-def _of_text(table: TextTable) -> Contents:
+def _of_text(table: TextTable, at_once: bool) -> Contents:
     state = table._open()
-    ids, values = state.table.export()
     value = table.value_dtype
     key = Type("U" if table.key_dtype is str else "Z", "key")
     types = [key] + ([] if value is None else [elements.type_of(value, "value")])
 
-    def chunk(first: int, end: int) -> Chunk:
-        made = Chunk(end - first)
-        columns.add(made, state.keys(ids[first:end]), key)
+    text_bytes = 8 + state.index.nbytes / max(state.index.size, 1)
+    step = _rows_of_a_block(text_bytes + (0 if value is None else value.itemsize))
+    rows, pairs = _pairs(state.table, step, at_once)
+
+    def chunk(ids: Any, values: Any) -> Chunk:
+        made = Chunk(len(ids))
+        columns.add(made, state.keys(ids), key)
         if value is not None:
-            elements.add(made, values[first:end], value)
+            elements.add(made, values, value)
         return made
 
-    record = _record("text", state.table, len(ids), table.key_dtype.__name__)
-    text_bytes = 8 + state.index.nbytes / max(state.index.size, 1)
-    return Contents(types, record, text_bytes + (0 if value is None else value.itemsize), chunk)
+    record = _record("text", state.table, rows, table.key_dtype.__name__)
+    return Contents(types, record, (chunk(*pair) for pair in pairs))
 
 
 def _of_index(index: Index) -> Contents:
@@ -107,12 +154,15 @@ def _of_index(index: Index) -> Contents:
     rows = 0 if core is None else core.size
     record = Record("index", rows, seed=seed, options={"nulls": nulls, "floats": floats}, order="id")
     if core is None:
-        return Contents([], record, 1, lambda first, end: Chunk(0))
+        return Contents([], record, ())
     key = columns.type_of(core.keys(0, 0).__arrow_c_schema__(), "key")
 
-    def chunk(first: int, end: int) -> Chunk:
-        made = Chunk(end - first)
-        columns.add(made, View(core.keys(first, end - first)), key)
+    step = _rows_of_a_block(core.nbytes / max(rows, 1))
+
+    def chunk(first: int) -> Chunk:
+        count = min(step, rows - first)
+        made = Chunk(count)
+        columns.add(made, View(core.keys(first, count)), key)
         return made
 
-    return Contents([key], record, core.nbytes / max(rows, 1), chunk)
+    return Contents([key], record, map(chunk, range(0, rows, step)))

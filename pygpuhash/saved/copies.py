@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash.saved.container import Reader, Writer
-from pygpuhash.saved.contents import contents_of
+from pygpuhash.saved.contents import Contents, written
 from pygpuhash.saved.made import made_of
 
 __all__ = ["reduce"]
@@ -17,11 +17,15 @@ __all__ = ["reduce"]
 def reduce(given: Any, arguments: dict[str, Any], protocol: int) -> tuple[Any, ...]:
     """What `__reduce_ex__` returns: from protocol 5 on, the container is a buffer that a pickle may leave outside."""
     parts: list[Any] = []
-    contents = contents_of(given)
-    writer = Writer(parts.append, contents.types, contents.record.given(), None)
-    for chunk in contents.chunks():
-        writer.block(chunk)
-    writer.finish()
+
+    def to_memory(contents: Contents) -> None:
+        parts.clear()
+        writer = Writer(parts.append, contents.types, contents.record.given(), None)
+        for chunk in contents.chunks():
+            writer.block(chunk)
+        writer.finish()
+
+    written(given, to_memory)
     whole = np.frombuffer(b"".join(parts), np.uint8)
     data = pickle.PickleBuffer(whole.data) if protocol >= 5 else whole.tobytes()
     return _rebuilt, (type(given), arguments, data), getattr(given, "__dict__", None) or None

@@ -16,7 +16,7 @@ from pygpuhash.errors import Corrupt
 from pygpuhash.saved import codecs, disk
 from pygpuhash.saved.chunk import Array
 from pygpuhash.saved.container import Reader, Writer
-from pygpuhash.saved.contents import contents_of
+from pygpuhash.saved.contents import Contents, written
 from pygpuhash.saved.flatbuffers import Malformed
 from pygpuhash.saved.made import made_of
 
@@ -29,15 +29,18 @@ def save(given: Any, path: Any, overwrite: bool = False, compression: str | None
     replaces = _arguments.flag("overwrite", overwrite)
     codec = codecs.codec_of(compression)
     disk.existing(target, replaces)  # before the work
-    contents = contents_of(given)
-    with disk.replaced(target, replaces) as write:
-        writer = Writer(write, contents.types, contents.record.given(), codec)
-        try:
-            for chunk in contents.chunks():
-                writer.block(chunk)
-        except Malformed as error:  # text that came as Arrow's, and is none
-            raise ValueError(f"{error}: nothing was saved") from None
-        writer.finish()
+
+    def to_disk(contents: Contents) -> None:
+        with disk.replaced(target, replaces) as write:
+            writer = Writer(write, contents.types, contents.record.given(), codec)
+            try:
+                for chunk in contents.chunks():
+                    writer.block(chunk)
+            except Malformed as error:  # text that came as Arrow's, and is none
+                raise ValueError(f"{error}: nothing was saved") from None
+            writer.finish()
+
+    written(given, to_disk)
 
 
 def load(path: Any, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:

@@ -94,6 +94,11 @@ def test_op_codes_that_execute_does_not_have(program, backends, backend):
     assert " 0 failed" in passes(program("ops"), backend, backends[backend])
 
 
+@pytest.mark.parametrize("backend", PLUGINS)
+def test_a_table_is_exported_in_parts(program, backends, backend):
+    assert " 0 failed" in passes(program("export_parts"), backend, backends[backend])
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_failing_allocation_of_a_table(program, backends, backend):
     assert " 0 failed" in passes(program("faults"), backend, backends[backend])

@@ -64,7 +64,7 @@ def test_no_other_header_is_installed(prefix):
     include = prefix.path / "include" / "gpuhash"
     names = {str(h.relative_to(include / "kit")) for h in (include / "kit").rglob("*.[hc]*")}
     assert names == set(HEADERS) | SOURCES
-    assert {h.name for h in include.glob("*.*")} == {"columns.h", "gpuhash.h", "gpuhash.hpp", "plugin.h"}
+    assert {h.name for h in include.glob("*.*")} == {"columns.h", "gpuhash.h", "gpuhash.hpp", "plugin.h", "saved.h"}
 
 
 def test_the_package_brings_what_a_prefix_has(prefix):

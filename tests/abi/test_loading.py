@@ -9,8 +9,8 @@ import pytest
 from .conftest import must
 
 BROKEN = {
-    "REFUSES": "refuses this host (plugin ABI 1.5): needs ABI 2.7",
-    "REFUSES_SILENTLY": "refuses this host (plugin ABI 1.5): it gives no reason",
+    "REFUSES": "refuses this host (plugin ABI 1.6): needs ABI 2.7",
+    "REFUSES_SILENTLY": "refuses this host (plugin ABI 1.6): it gives no reason",
     "UNDEFINED_SYMBOL": "needs the symbol 'gpuhash_symbol_that_nobody_defines', which no library that it links defines",
     "NO_ENTRY": "is not a gpuhash plugin: it exports no 'gpuhash_plugin_init_v1'",
     "WRONG_NAME": "contains the backend 'other'; its file must be named gpuhash_other.so",

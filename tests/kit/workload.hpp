@@ -902,6 +902,62 @@ class workload {
   void export_some(void* s) {
     size_t n = 0;
     must(call("export", [&](gpuhash_error* e) { return table_->export_pairs(&n, nullptr, nullptr, s, e); }), "export");
+    export_a_part(s);
+  }
+  // A part while others write. That its pairs belong to one moment is looked at where nothing runs (pairs_in_parts).
+  void export_a_part(void* s) {
+    if (over()) return;
+    gpuhash_export_cursor c = GPUHASH_EXPORT_CURSOR_INIT;
+    const size_t room = 1 + the_world.below(200);
+    const uint32_t vb = o_.config.value_bytes;
+    void* const keys = the_device.user_memory(room * o_.config.key_bytes);
+    void* const values = vb ? the_device.user_memory(room * vb) : nullptr;
+    for (int part = 0; part < 3 && c.state < GPUHASH_EXPORT_DONE && !over(); ++part) {
+      size_t n = room;
+      const gpuhash_status said =
+          call("export_part", [&](gpuhash_error* e) { return table_->export_part(&c, &n, keys, values, s, e); });
+      if (over() || c.state == GPUHASH_EXPORT_CHANGED) break;
+      if (said == GPUHASH_INVALID_ARGUMENT && n > room) break;  // a bucket of slab_hash
+      must(said, "export_part");
+      if (over()) break;
+      if (n > room || (n == 0 && c.state != GPUHASH_EXPORT_DONE))
+        the_world.violation("a part has %zu pairs, and there is room for %zu", n, room);
+    }
+    the_device.free_user(keys);
+    if (values) the_device.free_user(values);
+  }
+  // W6, in parts: all pairs, when nothing runs.
+  void pairs_in_parts(void* stream, const std::vector<std::pair<uint64_t, uint64_t>>& want) {
+    std::vector<std::pair<uint64_t, uint64_t>> have;
+    gpuhash_export_cursor c = GPUHASH_EXPORT_CURSOR_INIT;
+    const uint32_t kb = o_.config.key_bytes, vb = o_.config.value_bytes;
+    size_t room = 1 + want.size() / (1 + the_world.below(6));
+    while (c.state != GPUHASH_EXPORT_DONE && !over()) {
+      size_t n = room;
+      void* const keys = the_device.user_memory(n * kb);
+      void* const values = vb ? the_device.user_memory(n * vb) : nullptr;
+      const uint64_t before = the_device.injected_memory;
+      const gpuhash_status s =
+          call("export_part", [&](gpuhash_error* e) { return table_->export_part(&c, &n, keys, values, stream, e); });
+      if (run_.cuda && !over()) the_device.drain(the_device.of(stream, "the test"));
+      if (s == GPUHASH_OK && !over()) {
+        the_device.touch_host(keys, 1, access::read, "the caller");
+        for (size_t k = 0; k < n; ++k) have.push_back({get(keys, kb, k), vb ? get(values, vb, k) : 0});
+      }
+      the_device.free_user(keys);
+      if (values) the_device.free_user(values);
+      if (over()) return;
+      if (s == GPUHASH_INVALID_ARGUMENT && c.state < GPUHASH_EXPORT_DONE && n > room) {
+        room = n;
+        continue;
+      }
+      if (s == GPUHASH_NO_MEMORY && the_device.injected_memory != before) return;
+      if (s) return the_world.violation("export_part says %d: %s", int(s), err().message);
+    }
+    if (over()) return;
+    std::sort(have.begin(), have.end());
+    if (want != have)
+      the_world.violation("W6: the parts have other pairs than the table (%zu, %zu)", have.size(), want.size());
   }
   void end_stream(owner& o) {
     if (!o.stream || !the_device.may_make_stream()) return;
@@ -974,6 +1030,7 @@ class workload {
     }
     the_device.free_user(keys);
     if (values) the_device.free_user(values);
+    if (s == GPUHASH_OK && !over()) pairs_in_parts(o.stream, want);
   }
 
   // W11

@@ -16,7 +16,7 @@ LAYERS = {
     "hash": (["public", "tile"], "libgpuhash/hash"),
     "kit": (["public", "tile", "hash"], "libgpuhash/kit libgpuhash/alloc"),
     "drive": (["public", "tile", "hash", "kit"], "libgpuhash/drive"),
-    "core": (["public", "tile", "hash"], "libgpuhash/src libgpuhash/columns"),
+    "core": (["public", "tile", "hash"], "libgpuhash/src libgpuhash/columns libgpuhash/saved"),
     "explorer": (["public", "tile", "hash", "kit", "drive", "plugins"], "libgpuhash/sched"),
     "plugins": (["public", "tile", "hash", "kit", "drive"], "plugins"),
 }

@@ -402,6 +402,36 @@ GPUHASH_API gpuhash_status gpuhash_range_all(gpuhash_table *table, size_t n, con
  * keys NULL only *n is set. keys and out_values are of the table's device; out_values may be NULL. Waits. */
 GPUHASH_API gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,
                                           gpuhash_error *err);
+
+/* Where an export in parts is: zero but for struct_size before the first part, and then the library's. */
+typedef struct gpuhash_export_cursor {
+  size_t struct_size;
+  gpuhash_table *table; /* whose pairs are exported */
+  uint32_t state;       /* GPUHASH_EXPORT_BEGINS, _GOES_ON, _DONE or _CHANGED */
+  uint32_t reserved;
+  uint64_t pairs; /* of the table, since the first part */
+  uint64_t given; /* pairs of all parts so far */
+  uint64_t at;    /* where the next part begins: a cell or a key, as the backend has it */
+  uint64_t stamp; /* of the table's contents when the first part was made */
+} gpuhash_export_cursor;
+#define GPUHASH_EXPORT_CURSOR_INIT {sizeof(gpuhash_export_cursor), NULL, 0, 0, 0, 0, 0, 0}
+
+enum {
+  GPUHASH_EXPORT_BEGINS = 0,
+  GPUHASH_EXPORT_GOES_ON = 1,
+  GPUHASH_EXPORT_DONE = 2,   /* all parts were made; further calls give no pairs */
+  GPUHASH_EXPORT_CHANGED = 3 /* the table has changed meanwhile: begin anew */
+};
+
+/* The next pairs of an export in parts, which needs no memory but its arrays (plugins since 1.6; older ones are UNSUPPORTED).
+ * *n: in, room in pairs, 1 or more; out, pairs of this part, at least 1 unless it is the last one and often less than the
+ * room. Call until cursor->state is GPUHASH_EXPORT_DONE: the parts together are what gpuhash_export gives at once, in order
+ * if the backend is ORDERED. If anything was written to the table since the first part, or it was rebuilt, the call answers
+ * INVALID_ARGUMENT and sets the state to GPUHASH_EXPORT_CHANGED; writes of CUDA graphs are not seen, as above. Where all
+ * pairs of a bucket have to come at once (chaining backends) and there is less room: INVALID_ARGUMENT, *n is the need, and
+ * the cursor stays where it is. Finds, and other exports, may come between. Waits. */
+GPUHASH_API gpuhash_status gpuhash_export_part(gpuhash_table *table, gpuhash_export_cursor *cursor, size_t *n,
+                                               void *keys, void *out_values, void *stream, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_size(gpuhash_table *table, uint64_t *size, gpuhash_error *err); /* waits */
 GPUHASH_API gpuhash_status gpuhash_clear(gpuhash_table *table, void *stream, gpuhash_error *err);
 /* Make room for keys keys in all; never shrinks. With grow 0, what erased keys have left behind is dropped if that is enough. */

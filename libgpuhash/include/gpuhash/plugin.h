@@ -21,7 +21,7 @@
 #include "gpuhash/gpuhash.h"
 
 #define GPUHASH_PLUGIN_ABI_MAJOR 1u
-#define GPUHASH_PLUGIN_ABI_MINOR 5u
+#define GPUHASH_PLUGIN_ABI_MINOR 6u
 
 #ifdef __cplusplus
 extern "C" {
@@ -123,6 +123,13 @@ typedef struct gpuhash_backend_v1 {
   /* Trait ORDERED, or NULL: gpuhash_range_all. offsets: n + 1 ascending numbers from 0 on. */
   gpuhash_status (*range_all)(void *table, size_t n, const void *low, const void *high, uint64_t *offsets,
                               size_t max_pairs, void *out_keys, void *out_values, void *stream, gpuhash_error *err);
+
+  /* Since 1.6. */
+
+  /* gpuhash_export_part, or NULL. The state is BEGINS or GOES_ON. OK with at most *n pairs, and with at least 1 unless it
+   * sets the state to DONE; it changes the fields behind reserved as it likes. */
+  gpuhash_status (*export_part)(void *table, gpuhash_export_cursor *cursor, size_t *n, void *keys, void *values,
+                                void *stream, gpuhash_error *err);
 } gpuhash_backend_v1;
 
 /* The stand-alone allocator of gpuhash.h, as a plugin provides it. */

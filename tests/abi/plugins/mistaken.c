@@ -76,6 +76,17 @@ static gpuhash_status bad_export(void *table, size_t *n, void *keys, void *value
   return GPUHASH_OK;
 }
 
+static gpuhash_status bad_part(void *table, gpuhash_export_cursor *cursor, size_t *n, void *keys, void *values,
+                               void *stream, gpuhash_error *err) {
+  UNUSED(table, keys, values, stream, err);
+  cursor->state = is("part_state") ? 7 : GPUHASH_EXPORT_GOES_ON;
+  cursor->table = NULL;
+  cursor->struct_size = 0;
+  if (is("part_none")) *n = 0;
+  if (is("part_more")) ++*n;
+  return GPUHASH_OK;
+}
+
 static gpuhash_status bad_stats(void *table, size_t *n, gpuhash_stat *out, gpuhash_error *err) {
   UNUSED(table, err);
   const size_t room = *n;
@@ -241,6 +252,7 @@ GPUHASH_API gpuhash_status gpuhash_plugin_init_v1(uint32_t major, uint32_t minor
   out->run = bad_run;
   out->info = bad_info;
   out->export_pairs = bad_export;
+  out->export_part = bad_part;
   out->clear = out->shrink = out->flush = bad_whole;
   out->reserve = bad_reserve;
   out->check = bad_check;

@@ -31,6 +31,7 @@ static gpuhash_status run(gpuhash_table *t, size_t elements, int counting) {
 static gpuhash_status call(gpuhash_table *t, const char *name) {
   gpuhash_table_info info = {.struct_size = sizeof info};
   gpuhash_stat stat[4];
+  gpuhash_export_cursor cursor = GPUHASH_EXPORT_CURSOR_INIT;
   size_t room = strcmp(name, "stats") == 0 ? 4 : n;
   uint64_t size;
   if (strcmp(name, "run") == 0) return run(t, n, 0);
@@ -39,6 +40,7 @@ static gpuhash_status call(gpuhash_table *t, const char *name) {
   if (strcmp(name, "info") == 0) return gpuhash_table_get_info(t, &info, &err);
   if (strcmp(name, "size") == 0) return gpuhash_size(t, &size, &err);
   if (strcmp(name, "export") == 0) return gpuhash_export(t, &room, keys, values, NULL, &err);
+  if (strcmp(name, "part") == 0) return gpuhash_export_part(t, &cursor, &room, keys, values, NULL, &err);
   if (strcmp(name, "pairs") == 0) return gpuhash_export(t, &room, NULL, NULL, NULL, &err);
   if (strcmp(name, "stats") == 0) return gpuhash_stats(t, &room, stat, &err);
   if (strcmp(name, "find_all") == 0) return gpuhash_find_all(t, n, keys, offsets, outputs, n, NULL, &err);

@@ -337,6 +337,10 @@ static void whole_table(void) {
   REFUSED(INVALID, "is not aligned", gpuhash_export(t, &count, off(keys, 1), NULL, NULL, &err));
   REFUSED(INVALID, "overlaps keys", gpuhash_export(t, &count, keys, keys + 1, NULL, &err));
   REFUSED(INVALID, "has no streams", gpuhash_export(t, &count, keys, NULL, a_stream, &err));
+  gpuhash_export_cursor cursor = GPUHASH_EXPORT_CURSOR_INIT;
+  REFUSED(INVALID, "table is NULL", gpuhash_export_part(NULL, &cursor, &count, keys, NULL, NULL, &err));
+  REFUSED(GPUHASH_UNSUPPORTED, "does not have export_part, but export",
+          gpuhash_export_part(t, &cursor, &count, keys, NULL, NULL, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_size(NULL, &size, &err));
   REFUSED(INVALID, "size is NULL", gpuhash_size(t, NULL, &err));
   REFUSED(INVALID, "table is NULL", gpuhash_table_get_info(NULL, &no_info, &err));

@@ -1,0 +1,152 @@
+"""Exports in parts, and what is saved by them: one moment, without a second copy of the table."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+
+KEYS = np.concatenate([np.arange(3000, dtype="u8"), [2**64 - 1, 2**64 - 2]]).astype("u8")
+
+
+@pytest.mark.parametrize("size", [1, 100, 3001, 3002, 10**6])
+@pytest.mark.parametrize("value", ["i4", None], ids=["map", "set"])
+def test_all_parts_are_the_table(backend, value, size):
+    with gh.Table(backend, value_dtype=value, device="cpu") as table:
+        assert list(table.export_parts(size)) == []
+        table.insert(KEYS, None if value is None else np.arange(len(KEYS)))
+        parts = list(table.export_parts(size))
+        assert all(0 < len(keys) <= size or (size == 1 and backend == "slab_hash") for keys, _ in parts)
+        keys = np.concatenate([keys for keys, _ in parts])
+        order = np.argsort(keys)
+        assert np.array_equal(keys[order], KEYS[np.argsort(KEYS)])
+        if value is None:
+            assert all(values is None for _, values in parts)
+        else:
+            values = np.concatenate([values for _, values in parts])
+            assert np.array_equal(values[order], np.arange(len(KEYS))[np.argsort(KEYS)])
+        if "ordered" in table.traits:
+            assert (order == np.arange(len(KEYS))).all()
+
+
+def test_keys_of_a_signed_skiplist_are_in_their_order():
+    with gh.Table("skiplist", key_dtype="i8", device="cpu") as table:
+        table.insert(np.arange(-500, 500), 1)
+        keys = np.concatenate([keys for keys, _ in table.export_parts(37)])
+        assert np.array_equal(keys, np.arange(-500, 500))
+
+
+def test_a_bucket_comes_at_once():
+    with gh.Table("slab_hash", duplicates=1, device="cpu") as table:
+        table.insert_multi(np.full(1000, 7), np.arange(1000))
+        table.insert_multi(np.arange(100), np.arange(100))
+        parts = [len(keys) for keys, _ in table.export_parts(50)]
+        assert sum(parts) == 1100
+        assert max(parts) >= 1000
+
+
+@pytest.mark.parametrize("change", [lambda t: t.insert(1, 1), lambda t: t.reserve(10**5), lambda t: t.erase([4])])
+def test_a_change_is_refused(backend, change):
+    with gh.Table(backend, device="cpu") as table:
+        table.insert(KEYS, 1)
+        parts = table.export_parts(1000)
+        next(parts)
+        table.find(KEYS)
+        assert len(table) == len(KEYS)
+        next(parts)
+        change(table)
+        with pytest.raises(gh.InvalidArgument, match="the table has changed since the export's first part"):
+            next(parts)
+
+
+def test_texts_in_parts():
+    with gh.Table("hive", key_dtype=str, value_dtype="i4") as table:
+        table.insert([f"word {i}" for i in range(100)], np.arange(100))
+        parts = list(table.export_parts(30))
+        assert all(len(keys) <= 30 for keys, _ in parts)
+        pairs = {key: int(value) for keys, values in parts for key, value in zip(keys, values, strict=True)}
+        assert pairs == {f"word {i}": i for i in range(100)}
+
+
+def test_wrong_arguments():
+    with gh.Table("hive", device="cpu") as table:
+        with pytest.raises(gh.InvalidArgument, match="size=0 is out of range"):
+            next(table.export_parts(0))
+        with pytest.raises(TypeError, match="size='x'"):
+            next(table.export_parts("x"))
+
+
+def test_a_table_that_changes_is_saved_as_it_is_at_one_moment(tmp_path, blocks, monkeypatch):
+    """The parts are given up for one export, which holds writers back."""
+    from pygpuhash.saved import contents
+
+    blocks(100)
+    path, given = tmp_path / "table.arrow", contents._of_numbers
+
+    def changing(table, at_once):
+        made = given(table, at_once)
+        table.accumulate(np.arange(1000), 1)
+        return made
+
+    monkeypatch.setattr(contents, "_of_numbers", changing)
+    with gh.Table("hive", device="cpu") as table:
+        table.insert(np.arange(1000), 0)
+        table.save(path)
+        assert set(table.values().tolist()) == {2}
+    assert [one.name for one in tmp_path.iterdir()] == ["table.arrow"]
+    with gh.load(path) as loaded:
+        assert len(loaded) == 1000
+        assert set(loaded.values().tolist()) == {1}
+
+
+PEAK = """
+import sys
+import numpy as np, pygpuhash as gh
+
+def peak():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) // 1024
+
+def after(call):
+    with open("/proc/self/status") as file:
+        before = next(int(line.split()[1]) for line in file if line.startswith("VmRSS")) // 1024
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    made = call()
+    return made, peak() - before
+
+path, n, backend = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+gh.Table("hive", device="cpu").save(path)
+gh.load(path).close()
+table = gh.Table(backend, device="cpu", capacity=n)
+for first in range(0, n, 1 << 20):
+    table.insert(np.arange(first, min(first + (1 << 20), n)), 1)
+_, saving = after(lambda: table.save(path, overwrite=True))
+held = table.nbytes >> 20
+table.close()
+table, loading = after(lambda: gh.load(path))
+print(held, saving, loading - (table.nbytes >> 20), len(table))
+"""
+
+
+def beside(path, n, backend):
+    """(MiB of the table, MiB beside it while it is saved, and while it is loaded)."""
+    ran = subprocess.run([sys.executable, "-P", "-c", PEAK, path, str(n), backend], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    *figures, rows = map(int, ran.stdout.split())
+    assert rows == n
+    return figures
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [12_000_000, 40_000_000])
+def test_memory_beside_a_table(backend, n, tmp_path, say):
+    table, saving, loading = beside(tmp_path / "table.arrow", n, backend)
+    say("saved files", f"{backend} of {table} MiB: {saving} MiB beside it while it is saved, {loading} while loaded")
+    assert table >= 180
+    assert saving <= 64
+    # Batches into a skiplist are built at once, with arrays of their own.
+    assert loading <= (64 if backend != "skiplist" else table // 2)
