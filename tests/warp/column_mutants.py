@@ -2,9 +2,9 @@
 
 from .mutants import Mutant
 
-BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
-    for name in ("bins.cuh", "isin.cu", "order.cuh", "partition.cuh", "sample.cuh", "totals.cuh", "work.cuh")
+    for name in ("back.cuh", "bins.cuh", "isin.cu", "order.cuh", "partition.cuh", "sample.cuh", "totals.cuh", "work.cuh")
 )
 PLAN, GROUPS = "libgpuhash/columns/cuda/plan.hpp", "libgpuhash/src/groups.cpp"
 
@@ -16,8 +16,7 @@ MUTANTS = [
     Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
     Mutant("side-not-numbered", SAMPLE, "w.facts->side != 0", "false"),
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
-    Mutant("held-back-twice", PARTITION, "if (held) continue;", ";"),
-    Mutant("code-of-a-frequent-row", PARTITION, "-1 - (long long)place", "(long long)place"),
+    Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition
     Mutant("rows-past-the-end", PARTITION, "min(tile, w.n - from)", "tile"),
     Mutant("last-tile-of-a-bin", PARTITION, "min(tile, w.coarse_end[low] - from)", "tile"),
@@ -70,7 +69,22 @@ MUTANTS = [
         "w.frequent[place & (w.plan.frequent_slots - 1)]",
     ),
     # order
-    Mutant("prefix-with-itself", ORDER, "before + up_to - __popc(mine)", "before + up_to"),
+    Mutant("word-counts-itself", ORDER, "w.ranked[word] = {mine, before};", "w.ranked[word] = {mine, before + 1};"),
+    Mutant("words-at-once", ORDER, "word - lane + from + i", "word - lane + i"),
+    Mutant("groups-of-all-words", ORDER, "*w.groups = before + __popc(mine);", "*w.groups = before;"),
+    # codes
+    Mutant("codes-before-the-order", PARTITION, "total == 0 && !w.wants.first", "total == 0"),
+    Mutant("code-at-once", PARTITION, "w.frequent_code[rank[i] & ~held_back]", "w.frequent_code[0]"),
+    Mutant("place-in-the-bin", PARTITION, "u16(count[own_bin(h[i])] + rank[i])", "u16(rank[i])"),
+    Mutant("runs-of-one-tile", PARTITION, "size_t(g) * (bins + 1)", "size_t(0)"),
+    Mutant("end-of-a-tile", PARTITION, "runs[bins].from = s.all;", "runs[bins].from = s.all - (s.all > 0);"),
+    Mutant("place-of-another-row", BACK, "x < rows.many ? from[x] : 0", "x < rows.many ? from[x / 2] : 0"),
+    Mutant("one-piece-of-a-run", BACK, "at += lanes * at_once", "at = end"),
+    Mutant("run-without-its-shift", BACK, "from[u32(r.shift + at + i * lanes)]", "from[at + i * lanes]"),
+    Mutant("codes-of-the-bins", BACK, "Second || !w.two_passes() ? w.bin_code() : w.coarse_code()", "w.bin_code()"),
+    Mutant("frequent-code-is-first", BACK, "w.wants.first ? w.frequent_first : w.frequent_code", "w.frequent_code"),
+    Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, c) : c", "c"),
+    Mutant("tiles-with-their-codes", BACK, "!Second && !w.wants.first && runs[bins].from == 0", "false"),
     Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),

@@ -235,13 +235,13 @@ class grouping_block {
     });
   }
 
-  // Rows get the code of their group, or its first row where codes are not known yet. some_wait: those that are served
-  // are marked, so that the next round leaves them out.
+  // Rows of the bin get the code of their group, or its first row where codes are not known yet. some_wait: those that are
+  // served are marked, so that the next round leaves them out.
   GH_FN void give_back(bool some_wait) const {
     for (u32 x = me; x < many; x += bin_threads) {
       const u32 slot = many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
       if (slot == slots) continue;
-      if (Codes) w.out_codes[w.bin_row()[from + x]] = first[slot];
+      if (Codes) w.bin_code()[from + x] = first[slot];
       if (some_wait) w.bin_key[from + x] = no_hash<K>;
     }
   }

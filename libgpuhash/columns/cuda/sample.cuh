@@ -10,6 +10,8 @@ namespace gpuhash::columns {
 
 constexpr u32 frequent_times = 3;
 constexpr u32 frequent_share = 20;
+constexpr u32 of_frequent = 1u << 15;  // marks the place of a frequent key among places of rows in a tile
+static_assert(most_frequent_slots < of_frequent && 16 * divide_threads <= of_frequent);
 constexpr u32 frequent_probes = 8, sample_probes = 16;
 
 template <class K>
