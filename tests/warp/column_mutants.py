@@ -4,7 +4,16 @@ from .mutants import Mutant
 
 BACK, BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
-    for name in ("back.cuh", "bins.cuh", "isin.cu", "order.cuh", "partition.cuh", "sample.cuh", "totals.cuh", "work.cuh")
+    for name in (
+        "back.cuh",
+        "bins.cuh",
+        "isin.cu",
+        "order.cuh",
+        "partition.cuh",
+        "sample.cuh",
+        "totals.cuh",
+        "work.cuh",
+    )
 )
 PLAN, GROUPS = "libgpuhash/columns/cuda/plan.hpp", "libgpuhash/src/groups.cpp"
 
@@ -40,9 +49,9 @@ MUTANTS = [
     Mutant("served-twice", BINS, "if (some_wait) w.bin_key[from + x] = no_hash<K>;", ";"),
     Mutant("one-round", BINS, "some_wait |= failed;", ";"),
     Mutant("table-not-cleared", BINS, "key[i] = no_hash<K>;", "key[i] = i ? no_hash<K> : key[i];"),
-    Mutant("first-row-not-noted", BINS, "row < static_cast<volatile u32*>(first)[slot]", "false"),
-    Mutant("values-of-one-chunk", BINS, "note_values(at, here);", "if (!at) note_values(at, here);"),
-    Mutant("value-of-the-row", BINS, "First ? w.bin_row()[from + at + x] : from + at + x", "from + at + x"),
+    Mutant("first-row-not-noted", BINS, "row[i] < static_cast<volatile u32*>(first)[slot]", "false"),
+    Mutant("values-of-one-chunk", BINS, "note_values(here, value);", "if (!at) note_values(here, value);"),
+    Mutant("value-of-the-row", BINS, "First ? row[First ? i : 0] : from + at + x", "from + at + x"),
     # aggregates
     Mutant("sign-of-order", TOTALS, "bits & sign_bit<V> ? V(~bits) : V(bits | sign_bit<V>)", "bits"),
     Mutant("order-of-integers", TOTALS, "if (type == GPUHASH_INT) return bits ^ sign_bit<V>;", ";"),
@@ -79,6 +88,7 @@ MUTANTS = [
     Mutant("runs-of-one-tile", PARTITION, "size_t(g) * (bins + 1)", "size_t(0)"),
     Mutant("end-of-a-tile", PARTITION, "runs[bins].from = s.all;", "runs[bins].from = s.all - (s.all > 0);"),
     Mutant("place-of-another-row", BACK, "x < rows.many ? from[x] : 0", "x < rows.many ? from[x / 2] : 0"),
+    Mutant("warps-where-runs-are-long", BACK, "bin += divide_threads / lanes", "bin += divide_threads / 8"),
     Mutant("one-piece-of-a-run", BACK, "at += lanes * at_once", "at = end"),
     Mutant("run-without-its-shift", BACK, "from[u32(r.shift + at + i * lanes)]", "from[at + i * lanes]"),
     Mutant("codes-of-the-bins", BACK, "Second || !w.two_passes() ? w.bin_code() : w.coarse_code()", "w.bin_code()"),

@@ -8,6 +8,8 @@
 
 namespace gpuhash::columns {
 
+constexpr u32 back_blocks = 3;  // of one multiprocessor
+
 template <class K, class C, bool Second>
 size_t back_bytes(const group_plan& p) {
   const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits);
@@ -19,13 +21,14 @@ size_t back_bytes(const group_plan& p) {
 template <class K, class C, bool Second>
 class returning_block {
   static constexpr u32 each = divide_each<K, C, nothing>, tile = divide_tile<K, C, nothing>;
-  static constexpr u32 lanes = 8, at_once = 4;  // of a run
+  static constexpr u32 at_once = 4;  // rows of a lane
 
  public:
   GH_FN returning_block(const group_work<K>& work, unsigned char* at, u32* sums)
       : w(work),
         me(threadIdx.x),
         bins(1u << (Second ? work.plan.second_bits : work.plan.first_bits)),
+        lanes(tile >= long_run * bins ? 32 : 8),
         memory(at),
         code(memory.take<u32>(tile)),
         run_of(memory.take<tile_run>(bins + 1)),
@@ -59,7 +62,7 @@ class returning_block {
     }
   }
 
-  // A few lanes take a run, as most have no more than some tens of rows.
+  // A warp takes a run, or a part of it where runs are short, so that many are on their way.
   GH_FN void fetch() const {
     const u32* const from = Second || !w.two_passes() ? w.bin_code() : w.coarse_code();
     for (u32 bin = me / lanes; bin < bins; bin += divide_threads / lanes) {
@@ -91,7 +94,7 @@ class returning_block {
   }
 
   const group_work<K>& w;
-  const u32 me, bins;
+  const u32 me, bins, lanes;
   carver memory;
   u32* const code;
   tile_run* const run_of;
@@ -99,7 +102,7 @@ class returning_block {
 };
 
 template <class K, class C, bool Second>
-__global__ void __launch_bounds__(divide_threads) bring_back(const __grid_constant__ group_work<K> w) {
+__global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   returning_block<K, C, Second>(w, memory, some.of).run();

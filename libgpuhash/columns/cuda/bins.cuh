@@ -84,23 +84,33 @@ class grouping_block {
     bool some_wait = false;
     for (u32 at = 0; at < many; at += chunk) {
       const u32 here = min(chunk, many - at);
-      stage(at, here);
+      u32 row[First ? each : 1];
+      value_word value[values ? each : 1];
+      stage(at, here, row, value);
       bool failed = insert_chunk(here);
       if (may_be_full && __syncthreads_or(failed)) failed = look_again(at, here);
       some_wait |= failed;
-      if (First) note_rows(at, here);
-      if constexpr (values) note_values(at, here);
+      if constexpr (First) note_rows(here, row);
+      if constexpr (values) note_values(here, value);
     }
     if constexpr (values) of_keys.flush();
     return some_wait;
   }
   // A thread stages, inserts and looks up rows of its own: those at its number, and every bin_threads-th from there on.
-  GH_FN void stage(u32 at, u32 here) const {
+  // What travels along is on its way meanwhile.
+  GH_FN void stage(u32 at, u32 here, u32* row, value_word* value) const {
+    const value_word* const along = static_cast<const value_word*>(First ? w.values : w.bin_carried);
     K h[each];
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
       h[i] = x < here ? w.bin_key[from + at + x] : 0;
+      if constexpr (First) row[i] = x < here ? w.bin_row()[from + at + x] : 0;
+    }
+#pragma unroll
+    for (u32 i = 0; values && i < each; ++i) {
+      const u32 x = i * bin_threads + me;
+      value[values ? i : 0] = x < here ? along[First ? row[First ? i : 0] : from + at + x] : 0;
     }
 #pragma unroll
     for (u32 i = 0; i < each; ++i) staged[i * bin_threads + me] = h[i];
@@ -161,23 +171,22 @@ class grouping_block {
     return failed;
   }
 
-  GH_FN void note_rows(u32 at, u32 here) const {
-    for (u32 x = me; x < here; x += bin_threads) {
-      const u32 slot = u32(staged[x]), row = w.bin_row()[from + at + x];
-      if (slot != slots && row < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row);
-    }
-  }
-
-  // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
-  GH_FN void note_values(u32 at, u32 here) {
-    const value_word* const along = static_cast<const value_word*>(First ? w.values : w.bin_carried);
+  GH_FN void note_rows(u32 here, const u32* row) const {
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
       const u32 slot = x < here ? u32(staged[x]) : slots;
-      const bool live = slot != slots;
-      const value_word v = live ? along[First ? w.bin_row()[from + at + x] : from + at + x] : 0;
-      if (i * bin_threads < here) of_keys.add(live, slot, v);
+      if (slot != slots && row[i] < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row[i]);
+    }
+  }
+
+  // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
+  GH_FN void note_values(u32 here, const value_word* value) {
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * bin_threads + me;
+      const u32 slot = x < here ? u32(staged[x]) : slots;
+      if (i * bin_threads < here) of_keys.add(slot != slots, slot, value[i]);
     }
   }
 

@@ -1,9 +1,9 @@
 // Groups of a column on a CUDA device: the kernels of a call, one after the other on the caller's stream. Nothing comes
 // back to the host; so a call can be captured into a graph, too.
 #pragma once
+#include "libgpuhash/columns/cuda/back.cuh"
 #include "libgpuhash/columns/cuda/group.hpp"
 #include "libgpuhash/columns/cuda/launch.cuh"
-#include "libgpuhash/columns/cuda/back.cuh"
 
 namespace gpuhash::columns {
 
@@ -138,8 +138,9 @@ void give_codes(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
   if (p.second_bits)
-    launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, 4), divide_threads, back_bytes<K, C, true>(p), w);
-  launch(bring_back<K, C, false>, launch.blocks(tiles, 4), divide_threads, back_bytes<K, C, false>(p), w);
+    launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
+           back_bytes<K, C, true>(p), w);
+  launch(bring_back<K, C, false>, launch.blocks(tiles, back_blocks), divide_threads, back_bytes<K, C, false>(p), w);
 }
 
 // All of a call without values.

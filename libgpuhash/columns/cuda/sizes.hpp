@@ -32,6 +32,9 @@ namespace gpuhash::columns {
 #ifndef GPUHASH_GROUP_SAMPLE
 #define GPUHASH_GROUP_SAMPLE 16384
 #endif
+#ifndef GPUHASH_GROUP_LONG_RUN
+#define GPUHASH_GROUP_LONG_RUN 48
+#endif
 
 // Threads of blocks that count, scan, divide rows, and make groups of bins.
 constexpr uint32_t count_threads = GPUHASH_GROUP_THREADS, scan_threads = GPUHASH_GROUP_THREADS;
@@ -61,6 +64,8 @@ constexpr uint64_t sampled_from = 4 * small_sample, large_from = 256 * uint64_t{
 constexpr uint32_t rows_of_divider(uint32_t key_bytes, uint32_t carried, bool values) {
   return values || key_bytes + carried > 8 ? 8 : 16;
 }
+// Runs of a tile that have so many rows on average are long enough for a warp each.
+constexpr uint32_t long_run = GPUHASH_GROUP_LONG_RUN;
 
 // Words of 32 rows each whose first appearances one block numbers: one for each thread.
 constexpr uint32_t words_per_strip = order_threads;
