@@ -96,13 +96,13 @@ def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("key_bytes", [4, 8])
 @pytest.mark.parametrize("rows", [1, 2048, 2049, 10**6, 2**20, 2**20 + 1, 2**24, 2**25 + 1, 2**28 + 7, 2**31])
 def test_temporaries_are_bounded(key_bytes: int, rows: int) -> None:
-    """Twice the column, row numbers twice where they travel along, codes of bins and two places for each row, and a few
-    bytes per bin, sample, run and word of bits."""
+    """Twice the column, row numbers twice where they travel along, codes of bins, two places for each row and at most
+    4 bytes for runs, and a few bytes per bin, sample and word of bits."""
     for first in (False, True):
         for counts in (False, True):
             for codes in (False, True):
                 nbytes = _core.group_scratch(rows, key_bytes, first, counts, codes)
-                numbers = (8 if first else 4 if codes else 0) + (4 if codes else 0)
+                numbers = (8 if first else 4 if codes else 0) + (8 if codes else 0)
                 assert key_bytes * rows <= nbytes <= (2 * key_bytes + numbers) * rows * 1.05 + 6_000_000
                 assert nbytes % 256 == 0
 
