@@ -92,8 +92,10 @@ MUTANTS = [
     Mutant("one-piece-of-a-run", BACK, "at += lanes * at_once", "at = end"),
     Mutant("run-without-its-shift", BACK, "from[u32(r.shift + at + i * lanes)]", "from[at + i * lanes]"),
     Mutant("codes-of-the-bins", BACK, "Second || !w.two_passes() ? w.bin_code() : w.coarse_code()", "w.bin_code()"),
-    Mutant("frequent-code-is-first", BACK, "w.wants.first ? w.frequent_first : w.frequent_code", "w.frequent_code"),
-    Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, c) : c", "c"),
+    Mutant("frequent-code-is-first", BACK, "if (!w.wants.first) return w.frequent_code[key];", ";"),
+    Mutant("frequent-count-of-each-row", BACK, "row == first ? w.frequent_count[key] : 0", "w.frequent_count[key]"),
+    Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, word) : word", "word"),
+    Mutant("count-of-another-row", BINS, "w.bin_row()[from + x] == first[slot] ? count[slot] : 0", "count[slot]"),
     Mutant("tiles-with-their-codes", BACK, "!Second && !w.wants.first && runs[bins].from == 0", "false"),
     Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
     # isin

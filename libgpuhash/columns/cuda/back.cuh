@@ -1,4 +1,4 @@
-// Groups of a column on a CUDA device: codes go back to the rows that they are of.
+// Groups of a column on a CUDA device: codes go back to the rows that they are of, or counts to the first row of each group.
 //
 // The passes of a partition have noted a place for each row in its tile, and where the tile's rows of each bin went. So a
 // block copies what has become of a tile's rows, run by run, into its own memory, and takes it from there by the places:
@@ -80,17 +80,27 @@ class returning_block {
   }
 
   GH_FN void give(some_rows rows, const u32 (&place)[each]) const {
-    const u32* const of_key = w.wants.first ? w.frequent_first : w.frequent_code;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      const u32 x = i * divide_threads + me;
+      const u32 x = i * divide_threads + me, row = rows.from + x;
       if (x >= rows.many) continue;
-      const u32 c = place[i] & of_frequent ? of_key[place[i] & ~of_frequent] : code[place[i]];
+      const u32 word = place[i] & of_frequent ? word_of(place[i] & ~of_frequent, row) : code[place[i]];
       if (Second)
-        w.coarse_code()[rows.from + x] = c;
+        w.coarse_code()[row] = word;
+      else if (!w.wants.codes)
+        give_count(row, word);
       else
-        w.out_codes[rows.from + x] = w.wants.first ? group_of(w, c) : c;
+        w.out_codes[row] = w.wants.first ? group_of(w, word) : word;
     }
+  }
+  // What a row of a frequent key gets.
+  GH_FN u32 word_of(u32 key, u32 row) const {
+    if (!w.wants.first) return w.frequent_code[key];
+    const u32 first = w.frequent_first[key];
+    return w.wants.codes ? first : row == first ? w.frequent_count[key] : 0;
+  }
+  GH_FN void give_count(u32 row, u32 count) const {
+    if (count) w.out_counts[group_of(w, row)] = count;
   }
 
   const group_work<K>& w;

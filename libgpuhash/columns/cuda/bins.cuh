@@ -12,7 +12,7 @@ namespace gpuhash::columns {
 // V: the word of values, whose totals each group has. First: groups get their first rows; Codes: rows get their groups.
 template <class K, class V, bool Counts, bool First, bool Codes>
 class grouping_block {
-  static constexpr bool values = is_there<V>;
+  static constexpr bool values = is_there<V>, counts_go_back = First && Counts && !Codes && !values;
   static constexpr u32 slots = slots_of_bin(values), each = rows_of_thread(values), chunk = bin_threads * each;
   // Keys that a table takes; then each thread may have one more on its way, and there is an empty slot after that.
   static constexpr u32 most_keys = slots - 2 * bin_threads;
@@ -55,7 +55,7 @@ class grouping_block {
         give_firsts();
       else
         give_groups();
-      if (Codes || some_wait) {
+      if (Codes || counts_go_back || some_wait) {
         __syncthreads();
         give_back(some_wait);
       }
@@ -235,7 +235,7 @@ class grouping_block {
   GH_FN void give_firsts() const {
     for (u32 slot = me; slot < slots; slot += bin_threads)
       if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
-    if (!Counts) return;
+    if (!Counts || counts_go_back) return;
     number(&w.facts->listed);
     for_each_key([&](u32 slot, K, u32 at) {
       w.listed_first[at] = first[slot];
@@ -244,13 +244,15 @@ class grouping_block {
     });
   }
 
-  // Rows of the bin get the code of their group, or its first row where codes are not known yet. some_wait: those that are
+  // Rows of the bin get the code of their group, or its first row where codes are not known yet; or the first row of each
+  // group gets its count, and others 0. some_wait: those that are
   // served are marked, so that the next round leaves them out.
   GH_FN void give_back(bool some_wait) const {
     for (u32 x = me; x < many; x += bin_threads) {
       const u32 slot = many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
       if (slot == slots) continue;
       if (Codes) w.bin_code()[from + x] = first[slot];
+      if (counts_go_back) w.bin_code()[from + x] = w.bin_row()[from + x] == first[slot] ? count[slot] : 0;
       if (some_wait) w.bin_key[from + x] = no_hash<K>;
     }
   }

@@ -129,12 +129,12 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
   launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
   launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
   launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
-  if (w.wants.counts || is_there<V>) launch(give_listed_in_order<K, V>, blocks, order_threads, 0, w);
+  if (w.wants.listed()) launch(give_listed_in_order<K, V>, blocks, order_threads, 0, w);
 }
 
 // C: the word that traveled along with keys.
 template <class K, class C>
-void give_codes(const launcher& launch, const group_work<K>& w) {
+void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
   if (p.second_bits)
@@ -155,7 +155,7 @@ void find_groups(const group_request& r) {
     launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
     put_in_order<K, nothing>(launch, w);
   }
-  if (r.wants.codes) r.wants.first ? give_codes<K, u32>(launch, w) : give_codes<K, nothing>(launch, w);
+  if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
 
 // All of a call with values, whose word is V.

@@ -229,7 +229,7 @@ class dividing_block {
       const u32 total = reserve(rows, g);
       stage(rows, h, along, rank);
       if constexpr (!values)
-        if (w.wants.codes) note_places(rows, total, h, rank);
+        if (w.wants.way_back()) note_places(rows, total, h, rank);
       __syncthreads();
       write_out(total);
       __syncthreads();
@@ -289,10 +289,10 @@ class dividing_block {
       const u32 own = count[i];
       base[i] = (own ? atomicAdd(ends + i, own) : 0) - at;
       count[i] = at;
-      if (w.wants.codes) runs[i] = {at, base[i]};
+      if (w.wants.way_back()) runs[i] = {at, base[i]};
       at += own;
     }
-    if (w.wants.codes && me == 0) runs[bins].from = s.all;
+    if (w.wants.way_back() && me == 0) runs[bins].from = s.all;
     __syncthreads();
     return s.all;
   }
@@ -308,7 +308,7 @@ class dividing_block {
     }
   }
 
-  // Where the code of each row will be found (back.cuh). In any order a frequent key has its code by now: rows of a tile
+  // Where the code or count of each row will be found (back.cuh). In any order a frequent key has its code by now: rows of a tile
   // that has no others get theirs at once.
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
     const bool at_once = !Second && total == 0 && !w.wants.first;

@@ -30,6 +30,12 @@ struct group_wants {
 
   // In the order of first appearance row numbers travel along with the keys, or else values if there are any.
   constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
+  // Counts alone, in the order of first appearance, go back to the first row of each group.
+  constexpr bool counts_go_back() const { return first && counts && !codes && !value_bytes; }
+  // Does anything go back to the rows?
+  constexpr bool way_back() const { return codes || counts_go_back(); }
+  // What else is in that order, but for keys, is listed until the order is known.
+  constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
   // Bytes of the totals of one group.
   constexpr uint32_t total_bytes() const {
     return (totals.whole ? 8 : 0) + (totals.real ? 8 : 0) +
@@ -51,7 +57,7 @@ struct group_plan {
   uint32_t sample_slots;    // a power of two
   uint32_t frequent_slots;  // a power of two, of which at most half are taken
   uint32_t strips;
-  uint32_t tile;  // rows of a tile, where rows get codes
+  uint32_t tile;  // rows of a tile, where something goes back to them
   bool counted_at_once;
 
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
@@ -95,10 +101,10 @@ inline void plan_passes(group_plan& p, uint64_t n, uint32_t key_bytes, const gro
   while (p.frequent_slots * of_one > most_frequent_bytes) p.frequent_slots /= 2;
 }
 
-// How codes find their rows: a place for each row and the runs of each tile, in each pass.
+// How codes or counts find their rows: a place for each row and the runs of each tile, in each pass.
 inline void plan_way_back(group_plan& p, uint64_t n, uint32_t key_bytes, const group_wants& wants) {
   p.tile = divide_threads * rows_of_divider(key_bytes, wants.carried_bytes(), wants.value_bytes != 0);
-  const uint64_t rows = wants.codes ? n : 0, tiles = (rows + p.tile - 1) / p.tile;
+  const uint64_t rows = wants.way_back() ? n : 0, tiles = (rows + p.tile - 1) / p.tile;
   const uint64_t coarse = rows ? uint64_t{1} << p.first_bits : 0, fine = uint64_t{1} << p.second_bits;
   const bool two = p.second_bits > 0;
   p.coarse_place = take(&p.bytes, 2 * rows);
@@ -140,7 +146,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.prefix = take(&end, 8 * words);
   p.strip_total = take(&end, size_t{4} * p.strips);
   // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were.
-  const bool listed = wants.first && (wants.counts || wants.value_bytes);
+  const bool listed = wants.listed();
   p.coarse_key = take(&end, two || listed ? key_bytes * n : 0);
   p.coarse_carried = take(&end, listed ? 4 * n : two ? wants.carried_bytes() * n : 0);
   p.bin_key = take(&end, key_bytes * n);

@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(sample_threads) list_frequent(const __grid_con
   const u32 first = w.frequent_first[place];
   if (first == no_row) return;
   atomicOr(w.first_bit + first / 32, 1u << first % 32);
-  if (!w.wants.counts) return;
+  if (!w.wants.listed()) return;
   const u32 at = atomicAdd(&w.facts->listed, 1u);
   w.listed_first[at] = first;
   w.listed_count[at] = w.frequent_count[place];
