@@ -82,7 +82,7 @@ MUTANTS = [
     Mutant("words-at-once", ORDER, "word - lane + from + i", "word - lane + i"),
     Mutant("groups-of-all-words", ORDER, "*w.groups = before + __popc(mine);", "*w.groups = before;"),
     # codes
-    Mutant("codes-before-the-order", PARTITION, "total == 0 && !w.wants.first", "total == 0"),
+    Mutant("codes-before-the-order", PARTITION, "total == 0 && !w.wants.way_back_of_frequent()", "total == 0"),
     Mutant("code-at-once", PARTITION, "w.frequent_code[rank[i] & ~held_back]", "w.frequent_code[0]"),
     Mutant("place-in-the-bin", PARTITION, "u16(count[own_bin(h[i])] + rank[i])", "u16(rank[i])"),
     Mutant("runs-of-one-tile", PARTITION, "size_t(g) * (bins + 1)", "size_t(0)"),
@@ -93,10 +93,11 @@ MUTANTS = [
     Mutant("run-without-its-shift", BACK, "from[u32(r.shift + at + i * lanes)]", "from[at + i * lanes]"),
     Mutant("codes-of-the-bins", BACK, "Second || !w.two_passes() ? w.bin_code() : w.coarse_code()", "w.bin_code()"),
     Mutant("frequent-code-is-first", BACK, "if (!w.wants.first) return w.frequent_code[key];", ";"),
-    Mutant("frequent-count-of-each-row", BACK, "row == first ? w.frequent_count[key] : 0", "w.frequent_count[key]"),
+    Mutant("frequent-rows-have-counts", BACK, "w.wants.codes ? w.frequent_first[key] : 0", "w.frequent_first[key]"),
+    Mutant("frequent-counts", BACK, "group_of(w, w.frequent_first[key])", "group_of(w, 0)"),
     Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, word) : word", "word"),
     Mutant("count-of-another-row", BINS, "w.bin_row()[from + x] == first[slot] ? count[slot] : 0", "count[slot]"),
-    Mutant("tiles-with-their-codes", BACK, "!Second && !w.wants.first && runs[bins].from == 0", "false"),
+    Mutant("tiles-with-their-codes", BACK, "!w.wants.way_back_of_frequent() && runs[bins].from == 0", "false"),
     Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),

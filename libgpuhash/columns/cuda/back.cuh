@@ -39,7 +39,7 @@ class returning_block {
     const tiles<K> all(w, tile, Second, tiles_before, of_warp);
     for (u32 g = blockIdx.x; g < all.many(); g += gridDim.x) {
       const tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
-      if (!Second && !w.wants.first && runs[bins].from == 0) continue;  // its rows have their codes
+      if (!Second && !w.wants.way_back_of_frequent() && runs[bins].from == 0) continue;  // nothing is left to do
       const some_rows rows = all.at(g);
       u32 place[each];
       load(rows, place);
@@ -84,7 +84,7 @@ class returning_block {
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me, row = rows.from + x;
       if (x >= rows.many) continue;
-      const u32 word = place[i] & of_frequent ? word_of(place[i] & ~of_frequent, row) : code[place[i]];
+      const u32 word = place[i] & of_frequent ? word_of(place[i] & ~of_frequent) : code[place[i]];
       if (Second)
         w.coarse_code()[row] = word;
       else if (!w.wants.codes)
@@ -94,10 +94,9 @@ class returning_block {
     }
   }
   // What a row of a frequent key gets.
-  GH_FN u32 word_of(u32 key, u32 row) const {
+  GH_FN u32 word_of(u32 key) const {
     if (!w.wants.first) return w.frequent_code[key];
-    const u32 first = w.frequent_first[key];
-    return w.wants.codes ? first : row == first ? w.frequent_count[key] : 0;
+    return w.wants.codes ? w.frequent_first[key] : 0;
   }
   GH_FN void give_count(u32 row, u32 count) const {
     if (count) w.out_counts[group_of(w, row)] = count;
@@ -116,6 +115,14 @@ __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const 
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   returning_block<K, C, Second>(w, memory, some.of).run();
+}
+
+// Where counts go back: those of frequent keys.
+template <class K>
+__global__ void __launch_bounds__(sample_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
+  const u32 key = blockIdx.x * sample_threads + threadIdx.x;
+  if (key >= w.plan.frequent_places() || w.frequent_first[key] == no_row) return;
+  w.out_counts[group_of(w, w.frequent_first[key])] = w.frequent_count[key];
 }
 
 }  // namespace gpuhash::columns

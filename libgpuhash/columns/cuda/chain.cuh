@@ -154,6 +154,7 @@ void find_groups(const group_request& r) {
   if (r.wants.first) {
     launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
     put_in_order<K, nothing>(launch, w);
+    if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), sample_threads, 0, w);
   }
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }

@@ -308,16 +308,17 @@ class dividing_block {
     }
   }
 
-  // Where the code or count of each row will be found (back.cuh). In any order a frequent key has its code by now: rows of a tile
-  // that has no others get theirs at once.
+  // Where the code or count of each row will be found (back.cuh). A tile of frequent keys alone needs no places where these
+  // have their codes by now, which its rows get at once, or where counts go back, which frequent keys have of their own.
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
-    const bool at_once = !Second && total == 0 && !w.wants.first;
+    const bool done = !Second && total == 0 && !w.wants.way_back_of_frequent();
     u16* const place = (Second ? w.bin_place : w.coarse_place) + rows.from;
+    if (done && !w.wants.codes) return;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
       if (x >= rows.many) continue;
-      if (at_once)
+      if (done)
         w.out_codes[rows.from + x] = w.frequent_code[rank[i] & ~held_back];
       else
         place[x] = rank[i] & held_back ? u16(of_frequent | rank[i]) : u16(count[own_bin(h[i])] + rank[i]);

@@ -32,8 +32,9 @@ struct group_wants {
   constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
   // Counts alone, in the order of first appearance, go back to the first row of each group.
   constexpr bool counts_go_back() const { return first && counts && !codes && !value_bytes; }
-  // Does anything go back to the rows?
+  // Does anything go back to the rows? And to those of frequent keys, too?
   constexpr bool way_back() const { return codes || counts_go_back(); }
+  constexpr bool way_back_of_frequent() const { return codes && first; }
   // What else is in that order, but for keys, is listed until the order is known.
   constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
   // Bytes of the totals of one group.
