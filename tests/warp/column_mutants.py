@@ -51,7 +51,12 @@ MUTANTS = [
     Mutant("table-not-cleared", BINS, "key[i] = no_hash<K>;", "key[i] = i ? no_hash<K> : key[i];"),
     Mutant("first-row-not-noted", BINS, "row[i] < static_cast<volatile u32*>(first)[slot]", "false"),
     Mutant("values-of-one-chunk", BINS, "note_values(here, value);", "if (!at) note_values(here, value);"),
-    Mutant("value-of-the-row", BINS, "First ? row[First ? i : 0] : from + at + x", "from + at + x"),
+    Mutant(
+        "value-of-the-row",
+        BINS,
+        "static_cast<const value_word*>(w.values)[row[i]]",
+        "static_cast<const value_word*>(w.values)[i]",
+    ),
     # aggregates
     Mutant("sign-of-order", TOTALS, "bits & sign_bit<V> ? V(~bits) : V(bits | sign_bit<V>)", "bits"),
     Mutant("order-of-integers", TOTALS, "if (type == GPUHASH_INT) return bits ^ sign_bit<V>;", ";"),

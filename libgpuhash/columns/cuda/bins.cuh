@@ -91,6 +91,7 @@ class grouping_block {
       if (may_be_full && __syncthreads_or(failed)) failed = look_again(at, here);
       some_wait |= failed;
       if constexpr (First) note_rows(here, row);
+      if constexpr (values && First) fetch_values(here, row, value);
       if constexpr (values) note_values(here, value);
     }
     if constexpr (values) of_keys.flush();
@@ -99,7 +100,7 @@ class grouping_block {
   // A thread stages, inserts and looks up rows of its own: those at its number, and every bin_threads-th from there on.
   // What travels along is on its way meanwhile.
   GH_FN void stage(u32 at, u32 here, u32* row, value_word* value) const {
-    const value_word* const along = static_cast<const value_word*>(First ? w.values : w.bin_carried);
+    const value_word* const along = static_cast<const value_word*>(w.bin_carried);
     K h[each];
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
@@ -108,9 +109,9 @@ class grouping_block {
       if constexpr (First) row[i] = x < here ? w.bin_row()[from + at + x] : 0;
     }
 #pragma unroll
-    for (u32 i = 0; values && i < each; ++i) {
+    for (u32 i = 0; values && !First && i < each; ++i) {
       const u32 x = i * bin_threads + me;
-      value[values ? i : 0] = x < here ? along[First ? row[First ? i : 0] : from + at + x] : 0;
+      value[values ? i : 0] = x < here ? along[from + at + x] : 0;
     }
 #pragma unroll
     for (u32 i = 0; i < each; ++i) staged[i * bin_threads + me] = h[i];
@@ -180,6 +181,12 @@ class grouping_block {
     }
   }
 
+  // Values that stayed where they were, by the numbers of their rows.
+  GH_FN void fetch_values(u32 here, const u32* row, value_word* value) const {
+#pragma unroll
+    for (u32 i = 0; i < each; ++i)
+      value[i] = i * bin_threads + me < here ? static_cast<const value_word*>(w.values)[row[i]] : 0;
+  }
   // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
   GH_FN void note_values(u32 here, const value_word* value) {
 #pragma unroll

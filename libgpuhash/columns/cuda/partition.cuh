@@ -228,7 +228,7 @@ class dividing_block {
       __syncthreads();
       const u32 total = reserve(rows, g);
       stage(rows, h, along, rank);
-      if constexpr (!values)
+      if constexpr (!values && !Second)
         if (w.wants.way_back()) note_places(rows, total, h, rank);
       __syncthreads();
       write_out(total);
@@ -304,6 +304,8 @@ class dividing_block {
       if (rank[i] & held_back) continue;
       const u32 at = count[own_bin(h[i])] + rank[i];
       staged[at] = h[i];
+      if constexpr (!values && Second)
+        if (w.wants.way_back()) w.bin_place[rows.from + i * divide_threads + me] = u16(at);
       if constexpr (carries) staged_word[at] = there ? along[loads ? i : 0] : word(rows.from + i * divide_threads + me);
     }
   }
@@ -311,8 +313,8 @@ class dividing_block {
   // Where the code or count of each row will be found (back.cuh). A tile of frequent keys alone needs no places where these
   // have their codes by now, which its rows get at once, or where counts go back, which frequent keys have of their own.
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
-    const bool done = !Second && total == 0 && !w.wants.way_back_of_frequent();
-    u16* const place = (Second ? w.bin_place : w.coarse_place) + rows.from;
+    const bool done = total == 0 && !w.wants.way_back_of_frequent();
+    u16* const place = w.coarse_place + rows.from;
     if (done && !w.wants.codes) return;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
