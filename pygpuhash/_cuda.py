@@ -490,6 +490,14 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
             stream_at(stream).sync()
 
 
+def number_at(address: int, stream: int) -> int:
+    """An int64 of the current device, when the stream has come to it."""
+    found = np.empty(1, np.int64)
+    call("cuMemcpyAsync", found.ctypes.data, address, found.nbytes, stream)
+    call("cuStreamSynchronize", stream or _LEGACY_DEFAULT_STREAM)
+    return int(found[0])
+
+
 def copy_from_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
     """Fill device memory from a C-contiguous host array; returns when it is there."""
     if host.nbytes:

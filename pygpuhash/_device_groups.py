@@ -6,6 +6,9 @@ are arrays of the column's library.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +19,7 @@ import numpy as np
 
 from pygpuhash import _arguments, _core, _cuda, _device, _tensors
 
-__all__ = ["Groups", "Values", "group", "isin", "serves", "serves_isin", "serves_values"]
+__all__ = ["Groups", "Place", "Values", "group", "isin", "serves", "serves_isin", "serves_values"]
 
 MOST = 2**31  # rows of one call
 KERNELS = not _core.build_info().endswith("CUDA: off")  # that this build of the library has
@@ -81,73 +84,91 @@ def serves_isin(library: str | None, dtype: np.dtype[Any], others: int, ordinal:
     return serves(library, dtype, 0, ordinal, table) and others * dtype.itemsize <= _IN_CACHE
 
 
+class Place:
+    """Where a call works: on which device and stream, by whose library."""
+
+    def __init__(self, ordinal: int, array: Any, ready: tuple[int, int] | None, table: dict[str, Any]) -> None:
+        """ready: where the array lies, and its library's current stream, for which it is ready; None: not known."""
+        self.ordinal, self.array = ordinal, array
+        self.seed = _arguments.seed(table.get("seed")) or int.from_bytes(os.urandom(8), "little")
+        self._given = table.get("stream")
+        if ready is not None and self._given is None:
+            self._at, self.stream = ready
+            self.is_current = True
+        else:
+            self.stream = _device.usable_stream(self.keeper(), ordinal)[1]
+            self.is_current = False
+
+    def keeper(self) -> Any:
+        """What keeps the stream."""
+        return _device.stream_keeper(self.array, self.ordinal) if self._given is None else self._given
+
+    def address(self) -> int:
+        """Of the array, when it is ready for the stream."""
+        return self._at if self.is_current else self.address_of(self.array, "keys")
+
+    def address_of(self, array: Any, what: str) -> int:
+        """The same of another array of the call."""
+        if self.is_current:
+            plain = _core.ready(array)
+            if plain is not None and plain[3:] == (self.ordinal, self.stream):
+                return plain[0]
+        return _device.view(array, self.ordinal, self.stream, what).ptr
+
+    def allocating(self) -> Any:
+        """A context in which the library allocates and works on the stream."""
+        if self.is_current:
+            return contextlib.nullcontext()
+        return _device.working_on(self.array, self.ordinal, self.stream)
+
+
 def group(
-    array: Any,
-    dtype: np.dtype[Any],
-    ordinal: int,
-    table: dict[str, Any],
-    first: bool,
-    *,
-    counts: bool,
-    codes: bool,
-    values: Values | None = None,
+    where: Place, dtype: np.dtype[Any], first: bool, *, counts: bool, codes: bool, values: Values | None = None
 ) -> Groups:
-    """The groups of an array, which `serves` has allowed, in the order of first appearance or in any."""
+    """The groups of an array, which `serves` has allowed, in the order of first appearance or in any. Its device is
+    current."""
     ops = () if values is None else values.ops
-    seed, stream = _seed(table), _stream(array, ordinal, table)
-    with _cuda.current(ordinal):
-        keys = _device.view(array, ordinal, stream, "keys")
-        amounts = 0 if values is None else _device.view(values.array, ordinal, stream, "values").ptr
-        kind = (0, 0) if values is None else (values.dtype.itemsize, _TYPES[values.dtype.kind])
-        wanted = [op in ops for op in ("sum", "mean", "min", "max")]
-        n, nbytes = keys.size, _core.group_scratch(keys.size, dtype.itemsize, first, counts, codes, *kind, *wanted)
-        with _device.working_on(array, ordinal, stream):
-            empty = _maker(array, ordinal)
-            distinct = empty((n,), dtype)
-            many = empty((n,), _INDEX) if counts else None
-            numbers = empty(keys.shape, _INDEX) if codes else None
-            results = {op: empty((n,), values.result(op)) for op in ops} if values is not None else {}
-            if n == 0:
-                return Groups(distinct, many, numbers, results)
-            scratch = empty((nbytes + _INDEX.itemsize,), _BYTE)  # the number of groups is behind the temporaries
-            size = _pointer(scratch) + nbytes
-            _core.group(
-                ordinal, n, keys.ptr, dtype.itemsize, first, seed, _pointer(distinct), _pointer(many),
-                _pointer(numbers), size, _pointer(scratch), nbytes, stream, amounts, *kind,
-                *(_pointer(results.get(op)) for op in ("sum", "mean", "min", "max")),
-            )  # fmt: skip
-            found = np.empty(1, _INDEX)
-            _cuda.copy_to_host(found, size, ordinal, stream)
-            groups = int(found[0])
-            parts = {op: _part(result, groups) for op, result in results.items()}
-            return Groups(_part(distinct, groups), _part(many, groups), numbers, parts)
+    kind = (0, 0) if values is None else (values.dtype.itemsize, _TYPES[values.dtype.kind])
+    wanted = [op in ops for op in ("sum", "mean", "min", "max")]
+    shape = tuple(where.array.shape)
+    n = math.prod(shape)
+    nbytes = _core.group_scratch(n, dtype.itemsize, first, counts, codes, *kind, *wanted)
+    keys, amounts = where.address(), 0 if values is None else where.address_of(values.array, "values")
+    with where.allocating():
+        empty = _maker(where.array, where.ordinal)
+        distinct = empty((n,), dtype)
+        many = empty((n,), _INDEX) if counts else None
+        numbers = empty(shape, _INDEX) if codes else None
+        results = {op: empty((n,), values.result(op)) for op in ops} if values is not None else {}
+        if n == 0:
+            return Groups(distinct, many, numbers, results)
+        scratch = empty((nbytes + _INDEX.itemsize,), _BYTE)  # the number of groups is behind the temporaries
+        at = _pointer(scratch)
+        size = at + nbytes
+        _core.group(
+            where.ordinal, n, keys, dtype.itemsize, first, where.seed, _pointer(distinct), _pointer(many),
+            _pointer(numbers), size, at, nbytes, where.stream, amounts, *kind,
+            *(_pointer(results.get(op)) for op in ("sum", "mean", "min", "max")),
+        )  # fmt: skip
+        groups = _cuda.number_at(size, where.stream)
+        parts = {op: _part(result, groups) for op, result in results.items()}
+        return Groups(_part(distinct, groups), _part(many, groups), numbers, parts)
 
 
-def isin(array: Any, others: Any, dtype: np.dtype[Any], ordinal: int, table: dict[str, Any]) -> Any:
-    """Which elements of an array, which `serves_isin` has allowed, are among those of another one on the device."""
-    seed, stream = _seed(table), _stream(array, ordinal, table)
-    with _cuda.current(ordinal):
-        keys, among = _device.view(array, ordinal, stream, "keys"), _device.view(others, ordinal, stream, "among")
-        nbytes = _core.isin_scratch(among.size, dtype.itemsize)
-        with _device.working_on(array, ordinal, stream):
-            empty = _maker(array, ordinal)
-            mask = empty(keys.shape, np.dtype(np.bool_))
-            scratch = empty((nbytes,), _BYTE) if nbytes else None
-            _core.isin(
-                ordinal, keys.size, keys.ptr, among.size, among.ptr, dtype.itemsize, seed, _pointer(mask),
-                _pointer(scratch), nbytes, stream,
-            )  # fmt: skip
-            return mask
-
-
-def _seed(table: dict[str, Any]) -> int:
-    return _arguments.seed(table.get("seed")) or int.from_bytes(os.urandom(8), "little")
-
-
-def _stream(array: Any, ordinal: int, table: dict[str, Any]) -> int:
-    """The handle of the stream of the call."""
-    given = table.get("stream")
-    return _device.usable_stream(_device.stream_keeper(array, ordinal) if given is None else given, ordinal)[1]
+def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
+    """Which elements of an array, which `serves_isin` has allowed, are among another one's. Its device is current."""
+    shape, others = tuple(where.array.shape), math.prod(among.shape)
+    nbytes = _core.isin_scratch(others, dtype.itemsize)
+    keys, there = where.address(), where.address_of(among, "among")
+    with where.allocating():
+        empty = _maker(where.array, where.ordinal)
+        mask = empty(shape, np.dtype(np.bool_))
+        scratch = empty((nbytes,), _BYTE) if nbytes else None
+        _core.isin(
+            where.ordinal, math.prod(shape), keys, others, there, dtype.itemsize, where.seed, _pointer(mask),
+            _pointer(scratch), nbytes, where.stream,
+        )  # fmt: skip
+        return mask
 
 
 def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
@@ -155,7 +176,13 @@ def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]
     library = sys.modules[_tensors.library_of(array) or ""]
     if library.__name__ == "cupy":
         return library.empty  # type: ignore[no-any-return]
-    return lambda shape, dtype: library.empty(shape, dtype=getattr(library, dtype.name), device=f"cuda:{ordinal}")
+    device = f"cuda:{ordinal}"
+    return lambda shape, dtype: library.empty(shape, dtype=_torch_dtype(library, dtype), device=device)
+
+
+@functools.cache
+def _torch_dtype(torch: Any, dtype: np.dtype[Any]) -> Any:
+    return getattr(torch, dtype.name)
 
 
 def _pointer(array: Any) -> int:

@@ -1,16 +1,18 @@
 """Joins of two columns on a GPU: the pairs of rows with equal keys, in arrays of the columns' library.
 
-A table of the right column says which group of its rows each left row meets. What follows is arithmetic on whole arrays
-by CuPy or PyTorch, on the stream of the call; pairs are written piece by piece, so that many repeats take memory for
-the results alone.
+Codes of the right column, with the left one behind it, say which group of its rows each left row meets; a table does
+where the columns are none that codes are found of without one. What follows is arithmetic on whole arrays by CuPy or
+PyTorch, on the stream of the call; many pairs are written piece by piece, so that repeats take memory for the results
+alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["Pairs", "operations", "pairs"]
+__all__ = ["Pairs", "meet", "operations", "pairs"]
 
 Pairs = tuple[Any, Any]
 _PIECE = 1 << 26  # pairs that are found at a time
@@ -28,7 +30,17 @@ def operations(library: Any, device: str = "") -> Any:
             counts=lambda codes, groups: library.bincount(codes, minlength=groups),
             order=lambda codes: library.argsort(codes, kind="stable"),
             after=lambda ends, places: library.searchsorted(ends, places, side="right"),
+            spread=None,  # CuPy's would take the counts to the host
+            both=lambda one, other: library.concatenate((one, other)),
+            narrow=lambda codes: codes.astype(library.int32),
         )
+
+    def both(one: Any, other: Any) -> Any:
+        if not one.dtype.is_signed:  # which PyTorch has few operations for
+            signed = library.int32 if one.element_size() == 4 else library.int64
+            one, other = one.view(signed), other.view(signed)
+        return library.cat((one, other))
+
     return SimpleNamespace(
         arange=lambda *ends: library.arange(*ends, device=device),
         empty=lambda n: library.empty(n, dtype=library.int64, device=device),
@@ -38,7 +50,23 @@ def operations(library: Any, device: str = "") -> Any:
         counts=lambda codes, groups: library.bincount(codes, minlength=groups),
         order=lambda codes: library.argsort(codes, stable=True),
         after=lambda ends, places: library.searchsorted(ends, places, right=True),
+        spread=lambda many, total: library.repeat_interleave(many, output_size=total),
+        both=both,
+        narrow=lambda codes: codes.to(library.int32),
     )
+
+
+def meet(xp: Any, left: Any, right: Any, codes_of: Callable[[Any], Any], keep: bool) -> Pairs:
+    """The pairs of rows of two columns with equal keys, by the first, then by the second; `keep` as in `pairs`.
+
+    codes_of : codes of an array, numbered in the order of their first appearance. So a right row that is the first of
+        its key has its own number as the code, if no right row before it is equal to another one.
+    """
+    m = len(right)
+    codes = codes_of(xp.both(right, left))
+    groups = int(codes[:m].max()) + 1 if m else 0
+    at = xp.where(codes[m:] < groups, codes[m:], -1)
+    return pairs(xp, at, None if groups == m else codes[:m], groups, keep)
 
 
 def pairs(xp: Any, at: Any, codes: Any, groups: int, keep: bool, piece: int = _PIECE) -> Pairs:
@@ -56,13 +84,18 @@ def pairs(xp: Any, at: Any, codes: Any, groups: int, keep: bool, piece: int = _P
     if groups == 0:
         left = xp.arange(len(at) if keep else 0)
         return left, left * 0 - 1
-    many, rows, group = xp.counts(codes, groups), xp.order(codes), xp.where(known, at, 0)
+    rows = xp.order(xp.narrow(codes) if groups < 2**31 else codes)
+    many, group = xp.counts(codes, groups), xp.where(known, at, 0)
     starts = xp.sums(many) - many
     each = xp.where(known, many[group], 1 if keep else 0)
     ends = xp.sums(each)
     total = int(ends[-1]) if len(at) else 0
     # Of a left row: what is added to the number of a pair to find the place of its right row.
     shift = starts[group] - (ends - each)
+    if xp.spread is not None and total <= piece:
+        left = xp.spread(each, total)
+        right = rows[xp.arange(total) + shift[left]]
+        return left, xp.where(known[left], right, -1) if keep else right
     left, right = xp.empty(total), xp.empty(total)
     for begin in range(0, total, piece):
         end = min(begin + piece, total)

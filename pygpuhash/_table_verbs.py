@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -161,6 +162,12 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
     library = sys.modules[_tensors.library_of(one.array) or ""]
     xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
     with _cuda.current(one.ordinal), _device.working_on(one.array, one.ordinal, stream):
+        try:
+            if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
+                codes_of = partial(_codes_on_device, one.dtype, one.ordinal, given)
+                return _device_joins.meet(xp, one.array, other.array, codes_of, how == "left")
+        except Unsupported:  # by a device with little shared memory
+            pass
         codes, groups = None, other.size
         with _table(other, _INDEX, given) as t:
             fresh = t.insert(other.array, xp.arange(other.size))
@@ -175,6 +182,12 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
         return _device_joins.pairs(xp, xp.where(found, at, -1), codes, groups, how == "left")
 
 
+def _codes_on_device(dtype: np.dtype[Any], ordinal: int, given: dict[str, Any], array: Any) -> Any:
+    """Codes of an array on the current device, in the order of first appearance."""
+    where = _device_groups.Place(ordinal, array, None, given)
+    return _device_groups.group(where, dtype, True, counts=False, codes=True).codes
+
+
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
@@ -187,6 +200,7 @@ class KeyColumn:
     shape: tuple[int, ...]
     give: Callable[[Any], Any]  # keys of the table, as the user has them
     ordinal: int | None = None  # of the GPU
+    ready: tuple[int, int] | None = None  # where the array lies, and its library's current stream, if that is all
 
     @property
     def size(self) -> int:
@@ -218,6 +232,10 @@ def as_others(given: Any, dtype: np.dtype[Any], what: str) -> KeyColumn:
 
 def on_device(given: Any, what: str) -> KeyColumn:
     """An array on a GPU. Elements of 1 and 2 bytes are made 4 wide by their library, and narrow again."""
+    plain = _core.ready(given)
+    if plain is not None and plain[2].itemsize >= 4:
+        at, shape, dtype, ordinal, stream = plain
+        return KeyColumn(given, dtype, shape, lambda keys: keys, ordinal=ordinal, ready=(at, stream))
     given = _arrow_devices.numbers(given, what)
     ordinal = _ordinal(given)
     seen = _seen(given, ordinal, what)
@@ -240,11 +258,14 @@ def equal_numbers(column: KeyColumn) -> KeyColumn:
         return column
     array = column.array + 0
     array[array != array] = math.nan
-    return replace(column, array=array)
+    return replace(column, array=array, ready=None)
 
 
 def seen(array: Any, what: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """The dtype and the shape of an array on a GPU."""
+    plain = _core.ready(array)
+    if plain is not None:
+        return plain[2], plain[1]
     view = _seen(array, _ordinal(array), what)
     return view.dtype, view.shape
 
@@ -286,18 +307,13 @@ def _groups(
     library = None if column.ordinal is None else _tensors.library_of(column.array)
     if column.ordinal is None or not _device_groups.serves(library, column.dtype, column.size, column.ordinal, given):
         return None
-    _refuse_capture(column.array, column.ordinal, given.get("stream"))
+    where = _device_groups.Place(column.ordinal, column.array, column.ready, given)
     try:
-        return _device_groups.group(
-            column.array,
-            column.dtype,
-            column.ordinal,
-            given,
-            order == "first",
-            counts=counts,
-            codes=codes,
-            values=values,
-        )
+        with _cuda.current(column.ordinal):
+            _refuse_captured(where.stream)
+            return _device_groups.group(
+                where, column.dtype, order == "first", counts=counts, codes=codes, values=values
+            )
     except Unsupported:  # by a device with little shared memory
         return None
 
@@ -336,15 +352,14 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
         return None
     if others.ordinal not in (None, column.ordinal):
         return None
-    _refuse_capture(column.array, column.ordinal, given.get("stream"))
-    among = others.array
-    if others.ordinal is None:
-        stream = given.get("stream")
-        stream = _device.stream_keeper(column.array, column.ordinal) if stream is None else stream
-        keeper, _ = _device.usable_stream(stream, column.ordinal)
-        among = _cuda.from_host(np.ascontiguousarray(among), column.ordinal, keeper)
+    where = _device_groups.Place(column.ordinal, column.array, column.ready, given)
     try:
-        return _device_groups.isin(column.array, among, column.dtype, column.ordinal, given)
+        with _cuda.current(column.ordinal):
+            _refuse_captured(where.stream)
+            among = others.array
+            if others.ordinal is None:
+                among = _cuda.from_host(np.ascontiguousarray(among), column.ordinal, where.keeper())
+            return _device_groups.isin(where, among, column.dtype)
     except Unsupported:  # by a device with little shared memory
         return None
 
@@ -362,12 +377,16 @@ def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str
 def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
     s = _device.stream_keeper(array, ordinal) if stream is None else stream
     with _cuda.current(ordinal):
-        if _cuda.is_capturing(_device.usable_stream(s, ordinal)[1]):
-            raise InvalidArgument(
-                "the stream is being captured into a graph, and a verb gives results of a size known at its end, or "
-                "has temporaries that end with the call: call it outside of the capture, or capture batches of a Table "
-                "that was made with grow=False before"
-            )
+        _refuse_captured(_device.usable_stream(s, ordinal)[1])
+
+
+def _refuse_captured(stream: int) -> None:
+    if _cuda.is_capturing(stream):
+        raise InvalidArgument(
+            "the stream is being captured into a graph, and a verb gives results of a size known at its end, or "
+            "has temporaries that end with the call: call it outside of the capture, or capture batches of a Table "
+            "that was made with grow=False before"
+        )
 
 
 def _settle(column: KeyColumn, given: dict[str, Any]) -> None:

@@ -3,8 +3,44 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
+from cpython.exc cimport PyErr_Clear
+
+import numpy
+
 from pygpuhash.gpuhash cimport *
+from pygpuhash._core.device_arrays cimport *
+from pygpuhash._core.dlpack cimport *
 from pygpuhash._core.status cimport check, start_error
+
+cdef dict DTYPES = {dlpack_code(dtype): dtype for dtype in map(numpy.dtype, ("b1", "i1", "i2", "i4", "i8", "u1", "u2",
+                                                                            "u4", "u8", "f2", "f4", "f8"))}
+
+
+def ready(array):
+    """(address, shape, dtype, device, stream) of a C-contiguous array of CuPy or PyTorch, on whose current stream it is
+    ready; None for every other one, which is left to `_device.py`."""
+    cdef Library library = library_of(type(array))
+    cdef gh_dl_tensor t
+    cdef Seen seen
+    cdef uintptr_t stream = 0
+    cdef int i
+    cdef object dtype
+    if library is None or library.way == OWN or not library.writable:
+        return None
+    if library.way == EXCHANGE:
+        if library.exchange.describe(<void *>array, &t) != 0:
+            PyErr_Clear()
+            return None
+        dtype = DTYPES.get(<int>t.dtype.code << 8 | t.dtype.bits)
+    else:
+        dtype = array.dtype
+        if dtype is not DTYPES.get(dlpack_code(dtype)):
+            return None
+    if dtype is None or not library.look(array, dtype, dlpack_code(dtype), 0, &seen):
+        return None
+    if not library.current_stream(seen.device, &stream):
+        return None
+    return <uintptr_t>seen.at, tuple([seen.shape[i] for i in range(seen.dimensions)]), dtype, seen.device, stream
 
 
 cdef void fill(gpuhash_group_request *r, size_t n, uint32_t key_bytes, bint first, uintptr_t counts, uintptr_t codes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,7 @@ def test_isin_of_many_sizes(put: Callable[[np.ndarray[Any, Any]], Any], others: 
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64", "float32"])
 def test_joins(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any) -> None:
     """As on the host: with rows that repeat or do not, empty sides, and many partners for one key."""
     rng = np.random.default_rng(6)
@@ -205,6 +206,49 @@ def test_joins(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any)
         for result, wanted in zip(found, gh.join_indexer(one, other, how), strict=True):
             assert type(result) is type(put(one))
             assert np.array_equal(get(result), wanted), (len(one), len(other))
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize("rows", [1, 1000, N])
+def test_all_nan(put: Callable[[np.ndarray[Any, Any]], Any], rows: int, order: Any) -> None:
+    """A column of nulls, as floats have them, is one group; an aggregate of nothing else is null, too."""
+    nulls, whole = np.full(rows, np.nan, "f4"), np.arange(rows)
+    codes, distinct = gh.factorize(put(nulls), order=order)
+    assert np.array_equal(get(distinct), [np.nan], equal_nan=True)
+    assert not get(codes).any()
+    found, counts = gh.value_counts(put(nulls), order=order)
+    assert (len(found), get(counts).tolist()) == (1, [rows])
+    _, lows = gh.group_reduce(put(whole // 2), put(nulls), "min", order=order)
+    assert len(lows) == (rows + 1) // 2
+    assert np.isnan(get(lows)).all()
+    left, right = min(rows, 50), min(rows, 3)
+    pairs = [get(found) for found in gh.join_indexer(put(nulls[:50]), put(nulls[:3]))]
+    assert np.array_equal(pairs, [np.repeat(np.arange(left), right), np.tile(np.arange(right), left)])
+
+
+def test_two_streams() -> None:
+    """Calls of two threads, each on a stream of its own, whose results are read on another one."""
+    torch = pytest.importorskip("torch")
+    reader = torch.cuda.Stream()
+
+    def work(number: int) -> list[bool]:
+        rng, held = np.random.default_rng(number), []
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for n in rng.integers(1, 300_000, 12):
+                host = rng.integers(0, n // 2 + 1, n) * (number + 1)
+                keys = torch.from_numpy(host).cuda()
+                codes, distinct = gh.factorize(keys, order=("any", "first")[n % 2])
+                found, counts = gh.value_counts(keys, order="first")
+                reader.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(reader):
+                    wanted, first, many = np.unique(host, return_index=True, return_counts=True)
+                    held.append(np.array_equal(distinct.cpu()[codes.cpu()].numpy(), host))
+                    held.append(np.array_equal(found.cpu().numpy(), wanted[np.argsort(first)]))
+                    held.append(np.array_equal(counts.cpu().numpy(), many[np.argsort(first)]))
+        return held
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(all(held) for held in pool.map(work, range(2)))
 
 
 def test_of_no_rows(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:

@@ -220,6 +220,7 @@ class Cuda:
             cuCtxPushCurrent=push,
             cuCtxPopCurrent=lambda: (ok, self.contexts.pop()),
             cuMemcpyAsync=copy,
+            cuStreamSynchronize=lambda stream: (ok, self.bring(self.read(stream)))[:1],
             cuGetErrorString=lambda code: (ok, b"an error"),
             CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=RELAXED),
             cuThreadExchangeStreamCaptureMode=exchange,

@@ -96,12 +96,13 @@ def test_rule_for_isin(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("key_bytes", [4, 8])
 @pytest.mark.parametrize("rows", [1, 2048, 2049, 10**6, 2**20, 2**20 + 1, 2**24, 2**25 + 1, 2**28 + 7, 2**31])
 def test_temporaries_are_bounded(key_bytes: int, rows: int) -> None:
-    """Twice the column, row numbers twice where they travel along, and a few bytes per bin, sample and word of bits."""
+    """Twice the column, row numbers twice where they travel along, codes of bins, two places for each row and at most
+    4 bytes for runs, and a few bytes per bin, sample and word of bits."""
     for first in (False, True):
         for counts in (False, True):
             for codes in (False, True):
                 nbytes = _core.group_scratch(rows, key_bytes, first, counts, codes)
-                numbers = 8 if first or codes else 0
+                numbers = (8 if first else 4 if codes else 0) + (8 if codes or (first and counts) else 0)
                 assert key_bytes * rows <= nbytes <= (2 * key_bytes + numbers) * rows * 1.05 + 6_000_000
                 assert nbytes % 256 == 0
 
@@ -392,6 +393,26 @@ def test_several_aggregates_of_host_columns() -> None:
     distinct, (sums,) = gh.group_reduce(np.arange(40_000) % 3, np.ones(40_000, "i4"), ("sum",), dtype="i4")
     assert sums.dtype == np.int32
     assert sums.tolist() == [13334, 13333, 13333]
+
+
+def test_what_a_call_asks_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an array that is plain and ready neither an export nor anything that the driver would have to say twice."""
+    array, _ = put
+    keys, driver, names = array(np.arange(100)), _cuda.call, list[str]()
+    gh.unique(keys)  # the first call finds the device
+
+    def call(name: str, *arguments: Any) -> Any:
+        names.append(name)
+        return driver(name, *arguments)
+
+    monkeypatch.setattr(_cuda, "call", call)
+    gh.factorize(keys, order="first")
+    assert fake_libraries.asked == []
+    assert names == [
+        "cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize", "cuCtxPopCurrent",
+    ]  # fmt: skip
+    gh.unique(array(np.arange(8, dtype="i2")))  # which its library makes wider
+    assert fake_libraries.asked
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])

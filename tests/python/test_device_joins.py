@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 from pygpuhash import _device_joins
 
 XP = _device_joins.operations(np)
+# PyTorch can repeat each row without taking the counts to the host.
+SPREADING = SimpleNamespace(**{**vars(XP), "spread": lambda many, total: np.repeat(np.arange(len(many)), many)})
 
 
 def wanted(at: Any, codes: Any, keep: bool) -> list[tuple[int, int]]:
@@ -30,9 +33,10 @@ def test_pairs(n: int, m: int, groups: int, keep: bool, piece: int) -> None:
     codes = np.concatenate([np.arange(groups), rng.integers(0, max(groups, 1), max(m - groups, 0))])
     rng.shuffle(codes)
     at = rng.integers(-1, groups, n) if groups else np.full(n, -1)
-    left, right = _device_joins.pairs(XP, at, codes, groups, keep, piece)
-    assert list(zip(left.tolist(), right.tolist(), strict=True)) == wanted(at, codes, keep)
-    assert (left.dtype, right.dtype) == (np.int64, np.int64)
+    for xp in (XP, SPREADING):
+        left, right = _device_joins.pairs(xp, at, codes, groups, keep, piece)
+        assert list(zip(left.tolist(), right.tolist(), strict=True)) == wanted(at, codes, keep)
+        assert (left.dtype, right.dtype) == (np.int64, np.int64)
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -42,3 +46,31 @@ def test_pairs_with_rows_that_do_not_repeat(keep: bool) -> None:
     assert list(zip(left.tolist(), right.tolist(), strict=True)) == wanted(at, range(4), keep)
     left, right = _device_joins.pairs(XP, np.array([], np.int64), None, 0, keep)
     assert (len(left), len(right)) == (0, 0)
+
+
+def codes_of(array: Any) -> Any:
+    """Codes in the order of first appearance."""
+    _, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("repeats", [1, 3])  # of right rows
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (7, 0), (0, 6), (1, 1), (60, 30), (30, 60)])
+def test_columns_meet(n: int, m: int, repeats: int, keep: bool) -> None:
+    rng = np.random.default_rng(n + m + repeats)
+    right = np.arange(m) // repeats * 7
+    rng.shuffle(right)
+    left = rng.integers(0, 7 * m + 8, n) if n < m else np.resize(np.arange(7 * m + 8), n)
+    for xp in (XP, SPREADING):
+        met = _device_joins.meet(xp, left, right, codes_of, keep)
+        assert list(zip(*(found.tolist() for found in met), strict=True)) == wanted(left, right, keep)
+
+
+def test_rows_that_do_not_repeat_are_not_sorted() -> None:
+    def order(codes: Any) -> Any:
+        raise AssertionError("the codes of the right column were sorted")
+
+    xp = SimpleNamespace(**{**vars(XP), "order": order})
+    left, right = _device_joins.meet(xp, np.array([5, 3, 9, 3]), np.array([3, 5, 8]), codes_of, False)
+    assert (left.tolist(), right.tolist()) == ([0, 1, 3], [1, 0, 0])

@@ -2,9 +2,18 @@
 
 from .mutants import Mutant
 
-BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
-    for name in ("bins.cuh", "isin.cu", "order.cuh", "partition.cuh", "sample.cuh", "totals.cuh", "work.cuh")
+    for name in (
+        "back.cuh",
+        "bins.cuh",
+        "isin.cu",
+        "order.cuh",
+        "partition.cuh",
+        "sample.cuh",
+        "totals.cuh",
+        "work.cuh",
+    )
 )
 PLAN, GROUPS = "libgpuhash/columns/cuda/plan.hpp", "libgpuhash/src/groups.cpp"
 
@@ -16,8 +25,7 @@ MUTANTS = [
     Mutant("frequent-not-probed", SAMPLE, "if (there == h) return at;", "return at;"),
     Mutant("side-not-numbered", SAMPLE, "w.facts->side != 0", "false"),
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
-    Mutant("held-back-twice", PARTITION, "if (held) continue;", ";"),
-    Mutant("code-of-a-frequent-row", PARTITION, "-1 - (long long)place", "(long long)place"),
+    Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition
     Mutant("rows-past-the-end", PARTITION, "min(tile, w.n - from)", "tile"),
     Mutant("last-tile-of-a-bin", PARTITION, "min(tile, w.coarse_end[low] - from)", "tile"),
@@ -41,9 +49,14 @@ MUTANTS = [
     Mutant("served-twice", BINS, "if (some_wait) w.bin_key[from + x] = no_hash<K>;", ";"),
     Mutant("one-round", BINS, "some_wait |= failed;", ";"),
     Mutant("table-not-cleared", BINS, "key[i] = no_hash<K>;", "key[i] = i ? no_hash<K> : key[i];"),
-    Mutant("first-row-not-noted", BINS, "row < static_cast<volatile u32*>(first)[slot]", "false"),
-    Mutant("values-of-one-chunk", BINS, "note_values(at, here);", "if (!at) note_values(at, here);"),
-    Mutant("value-of-the-row", BINS, "First ? w.bin_row()[from + at + x] : from + at + x", "from + at + x"),
+    Mutant("first-row-not-noted", BINS, "row[i] < static_cast<volatile u32*>(first)[slot]", "false"),
+    Mutant("values-of-one-chunk", BINS, "note_values(here, value);", "if (!at) note_values(here, value);"),
+    Mutant(
+        "value-of-the-row",
+        BINS,
+        "static_cast<const value_word*>(w.values)[row[i]]",
+        "static_cast<const value_word*>(w.values)[i]",
+    ),
     # aggregates
     Mutant("sign-of-order", TOTALS, "bits & sign_bit<V> ? V(~bits) : V(bits | sign_bit<V>)", "bits"),
     Mutant("order-of-integers", TOTALS, "if (type == GPUHASH_INT) return bits ^ sign_bit<V>;", ";"),
@@ -70,7 +83,26 @@ MUTANTS = [
         "w.frequent[place & (w.plan.frequent_slots - 1)]",
     ),
     # order
-    Mutant("prefix-with-itself", ORDER, "before + up_to - __popc(mine)", "before + up_to"),
+    Mutant("word-counts-itself", ORDER, "w.ranked[word] = {mine, before};", "w.ranked[word] = {mine, before + 1};"),
+    Mutant("words-at-once", ORDER, "word - lane + from + i", "word - lane + i"),
+    Mutant("groups-of-all-words", ORDER, "*w.groups = before + __popc(mine);", "*w.groups = before;"),
+    # codes
+    Mutant("codes-before-the-order", PARTITION, "total == 0 && !w.wants.way_back_of_frequent()", "total == 0"),
+    Mutant("code-at-once", PARTITION, "w.frequent_code[rank[i] & ~held_back]", "w.frequent_code[0]"),
+    Mutant("place-in-the-bin", PARTITION, "u16(count[own_bin(h[i])] + rank[i])", "u16(rank[i])"),
+    Mutant("runs-of-one-tile", PARTITION, "size_t(g) * (bins + 1)", "size_t(0)"),
+    Mutant("end-of-a-tile", PARTITION, "runs[bins].from = s.all;", "runs[bins].from = s.all - (s.all > 0);"),
+    Mutant("place-of-another-row", BACK, "x < rows.many ? from[x] : 0", "x < rows.many ? from[x / 2] : 0"),
+    Mutant("warps-where-runs-are-long", BACK, "bin += divide_threads / lanes", "bin += divide_threads / 8"),
+    Mutant("one-piece-of-a-run", BACK, "at += lanes * at_once", "at = end"),
+    Mutant("run-without-its-shift", BACK, "from[u32(r.shift + at + i * lanes)]", "from[at + i * lanes]"),
+    Mutant("codes-of-the-bins", BACK, "Second || !w.two_passes() ? w.bin_code() : w.coarse_code()", "w.bin_code()"),
+    Mutant("frequent-code-is-first", BACK, "if (!w.wants.first) return w.frequent_code[key];", ";"),
+    Mutant("frequent-rows-have-counts", BACK, "w.wants.codes ? w.frequent_first[key] : 0", "w.frequent_first[key]"),
+    Mutant("frequent-counts", BACK, "group_of(w, w.frequent_first[key])", "group_of(w, 0)"),
+    Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, word) : word", "word"),
+    Mutant("count-of-another-row", BINS, "w.bin_row()[from + x] == first[slot] ? count[slot] : 0", "count[slot]"),
+    Mutant("tiles-with-their-codes", BACK, "!w.wants.way_back_of_frequent() && runs[bins].from == 0", "false"),
     Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),

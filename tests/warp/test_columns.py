@@ -34,6 +34,7 @@ FLAGS += [
     "-DGPUHASH_GROUP_COUNTED_BITS=4",
     "-DGPUHASH_GROUP_FREQUENT=64",
     "-DGPUHASH_GROUP_SAMPLE=64",
+    "-DGPUHASH_GROUP_LONG_RUN=100",
 ]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
 

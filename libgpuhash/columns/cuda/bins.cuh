@@ -12,7 +12,7 @@ namespace gpuhash::columns {
 // V: the word of values, whose totals each group has. First: groups get their first rows; Codes: rows get their groups.
 template <class K, class V, bool Counts, bool First, bool Codes>
 class grouping_block {
-  static constexpr bool values = is_there<V>;
+  static constexpr bool values = is_there<V>, counts_go_back = First && Counts && !Codes && !values;
   static constexpr u32 slots = slots_of_bin(values), each = rows_of_thread(values), chunk = bin_threads * each;
   // Keys that a table takes; then each thread may have one more on its way, and there is an empty slot after that.
   static constexpr u32 most_keys = slots - 2 * bin_threads;
@@ -55,7 +55,7 @@ class grouping_block {
         give_firsts();
       else
         give_groups();
-      if (Codes || some_wait) {
+      if (Codes || counts_go_back || some_wait) {
         __syncthreads();
         give_back(some_wait);
       }
@@ -84,23 +84,34 @@ class grouping_block {
     bool some_wait = false;
     for (u32 at = 0; at < many; at += chunk) {
       const u32 here = min(chunk, many - at);
-      stage(at, here);
+      u32 row[First ? each : 1];
+      value_word value[values ? each : 1];
+      stage(at, here, row, value);
       bool failed = insert_chunk(here);
       if (may_be_full && __syncthreads_or(failed)) failed = look_again(at, here);
       some_wait |= failed;
-      if (First) note_rows(at, here);
-      if constexpr (values) note_values(at, here);
+      if constexpr (First) note_rows(here, row);
+      if constexpr (values && First) fetch_values(here, row, value);
+      if constexpr (values) note_values(here, value);
     }
     if constexpr (values) of_keys.flush();
     return some_wait;
   }
   // A thread stages, inserts and looks up rows of its own: those at its number, and every bin_threads-th from there on.
-  GH_FN void stage(u32 at, u32 here) const {
+  // What travels along is on its way meanwhile.
+  GH_FN void stage(u32 at, u32 here, u32* row, value_word* value) const {
+    const value_word* const along = static_cast<const value_word*>(w.bin_carried);
     K h[each];
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
       h[i] = x < here ? w.bin_key[from + at + x] : 0;
+      if constexpr (First) row[i] = x < here ? w.bin_row()[from + at + x] : 0;
+    }
+#pragma unroll
+    for (u32 i = 0; values && !First && i < each; ++i) {
+      const u32 x = i * bin_threads + me;
+      value[values ? i : 0] = x < here ? along[from + at + x] : 0;
     }
 #pragma unroll
     for (u32 i = 0; i < each; ++i) staged[i * bin_threads + me] = h[i];
@@ -161,23 +172,28 @@ class grouping_block {
     return failed;
   }
 
-  GH_FN void note_rows(u32 at, u32 here) const {
-    for (u32 x = me; x < here; x += bin_threads) {
-      const u32 slot = u32(staged[x]), row = w.bin_row()[from + at + x];
-      if (slot != slots && row < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row);
-    }
-  }
-
-  // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
-  GH_FN void note_values(u32 at, u32 here) {
-    const value_word* const along = static_cast<const value_word*>(First ? w.values : w.bin_carried);
+  GH_FN void note_rows(u32 here, const u32* row) const {
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
       const u32 slot = x < here ? u32(staged[x]) : slots;
-      const bool live = slot != slots;
-      const value_word v = live ? along[First ? w.bin_row()[from + at + x] : from + at + x] : 0;
-      if (i * bin_threads < here) of_keys.add(live, slot, v);
+      if (slot != slots && row[i] < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row[i]);
+    }
+  }
+
+  // Values that stayed where they were, by the numbers of their rows.
+  GH_FN void fetch_values(u32 here, const u32* row, value_word* value) const {
+#pragma unroll
+    for (u32 i = 0; i < each; ++i)
+      value[i] = i * bin_threads + me < here ? static_cast<const value_word*>(w.values)[row[i]] : 0;
+  }
+  // Rows are of this thread, as in insert_chunk; all lanes of a warp stay together.
+  GH_FN void note_values(u32 here, const value_word* value) {
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * bin_threads + me;
+      const u32 slot = x < here ? u32(staged[x]) : slots;
+      if (i * bin_threads < here) of_keys.add(slot != slots, slot, value[i]);
     }
   }
 
@@ -226,7 +242,7 @@ class grouping_block {
   GH_FN void give_firsts() const {
     for (u32 slot = me; slot < slots; slot += bin_threads)
       if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
-    if (!Counts) return;
+    if (!Counts || counts_go_back) return;
     number(&w.facts->listed);
     for_each_key([&](u32 slot, K, u32 at) {
       w.listed_first[at] = first[slot];
@@ -235,13 +251,15 @@ class grouping_block {
     });
   }
 
-  // Rows get the code of their group, or its first row where codes are not known yet. some_wait: those that are served
-  // are marked, so that the next round leaves them out.
+  // Rows of the bin get the code of their group, or its first row where codes are not known yet; or the first row of each
+  // group gets its count, and others 0. some_wait: those that are
+  // served are marked, so that the next round leaves them out.
   GH_FN void give_back(bool some_wait) const {
     for (u32 x = me; x < many; x += bin_threads) {
       const u32 slot = many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
       if (slot == slots) continue;
-      if (Codes) w.out_codes[w.bin_row()[from + x]] = first[slot];
+      if (Codes) w.bin_code()[from + x] = first[slot];
+      if (counts_go_back) w.bin_code()[from + x] = w.bin_row()[from + x] == first[slot] ? count[slot] : 0;
       if (some_wait) w.bin_key[from + x] = no_hash<K>;
     }
   }

@@ -1,9 +1,9 @@
 // Groups of a column on a CUDA device: the kernels of a call, one after the other on the caller's stream. Nothing comes
 // back to the host; so a call can be captured into a graph, too.
 #pragma once
+#include "libgpuhash/columns/cuda/back.cuh"
 #include "libgpuhash/columns/cuda/group.hpp"
 #include "libgpuhash/columns/cuda/launch.cuh"
-#include "libgpuhash/columns/cuda/order.cuh"
 
 namespace gpuhash::columns {
 
@@ -36,6 +36,10 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.coarse_carried = s + p.coarse_carried;
   w.bin_key = hashes(p.bin_key);
   w.bin_carried = s + p.bin_carried;
+  w.coarse_place = reinterpret_cast<u16*>(s + p.coarse_place);
+  w.bin_place = reinterpret_cast<u16*>(s + p.bin_place);
+  w.coarse_run = reinterpret_cast<tile_run*>(s + p.coarse_run);
+  w.bin_run = reinterpret_cast<tile_run*>(s + p.bin_run);
   w.frequent_whole = reinterpret_cast<u64*>(s + p.frequent_whole);
   w.frequent_real = reinterpret_cast<double*>(s + p.frequent_real);
   w.frequent_low = s + p.frequent_low;
@@ -44,7 +48,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
               s + p.listed_low, s + p.listed_high};
   w.results = {static_cast<u64*>(r.out_sums), r.out_means, r.out_low, r.out_high};
   w.first_bit = words(p.first_bits_at);
-  w.prefix = words(p.prefix);
+  w.ranked = reinterpret_cast<ranked_word*>(s + p.prefix);
   w.strip_total = words(p.strip_total);
   w.listed_first = words(p.coarse_carried);
   w.listed_count = words(p.coarse_key);
@@ -125,8 +129,18 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
   launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
   launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
   launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
-  if (w.wants.codes) launch(number_rows<K>, blocks, order_threads, 0, w);
-  if (w.wants.counts || is_there<V>) launch(give_listed_in_order<K, V>, blocks, order_threads, 0, w);
+  if (w.wants.listed()) launch(give_listed_in_order<K, V>, blocks, order_threads, 0, w);
+}
+
+// C: the word that traveled along with keys.
+template <class K, class C>
+void go_back(const launcher& launch, const group_work<K>& w) {
+  const group_plan& p = w.plan;
+  const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
+  if (p.second_bits)
+    launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
+           back_bytes<K, C, true>(p), w);
+  launch(bring_back<K, C, false>, launch.blocks(tiles, back_blocks), divide_threads, back_bytes<K, C, false>(p), w);
 }
 
 // All of a call without values.
@@ -135,11 +149,14 @@ void find_groups(const group_request& r) {
   const launcher launch(r.stream);
   const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
   prepare(launch, r, w);
-  r.wants.rows() ? divide_rows<K, u32, nothing>(launch, w) : divide_rows<K, nothing, nothing>(launch, w);
+  r.wants.first ? divide_rows<K, u32, nothing>(launch, w) : divide_rows<K, nothing, nothing>(launch, w);
   group_all(launch, w);
-  if (!r.wants.first) return;
-  launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
-  put_in_order<K, nothing>(launch, w);
+  if (r.wants.first) {
+    launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
+    put_in_order<K, nothing>(launch, w);
+    if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), sample_threads, 0, w);
+  }
+  if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
 
 // All of a call with values, whose word is V.

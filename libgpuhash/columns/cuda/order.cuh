@@ -7,63 +7,50 @@
 
 namespace gpuhash::columns {
 
-constexpr u32 words_per_warp = words_per_strip / (order_threads / 32);
-
 template <class K>
 GH_FN u32 words_of(const group_work<K>& w) {
   return (w.n - 1) / 32 + 1;
 }
 template <class K>
 GH_FN u32 group_of(const group_work<K>& w, u32 first_row) {
-  const u32 word = first_row / 32;
-  return w.prefix[word] + __popc(w.first_bit[word] & ((1u << first_row % 32) - 1));
+  const ranked_word word = w.ranked[first_row / 32];
+  return word.before + __popc(word.bits & ((1u << first_row % 32) - 1));
 }
 
 // The bits of each strip; a block for each.
 template <class K>
 __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_constant__ group_work<K> w) {
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
-  const u32 from = blockIdx.x * words_per_strip, words = words_of(w);
-  u32 own = 0;
-  for (u32 i = threadIdx.x; i < words_per_strip && from + i < words; i += order_threads)
-    own += __popc(w.first_bit[from + i]);
-  const block_sum s = sum_before<order_threads>(own, some.of);
+  const u32 word = blockIdx.x * words_per_strip + threadIdx.x;
+  const block_sum s = sum_before<order_threads>(word < words_of(w) ? __popc(w.first_bit[word]) : 0, some.of);
   if (threadIdx.x == 0) w.strip_total[blockIdx.x] = s.all;
 }
 
-// strip_total is now what is before each strip. Gives the keys of the groups, in order.
+// strip_total is now what is before each strip. Gives the keys of the groups, in order: the lanes of a warp take the 32
+// rows of each of its words, several words at a time, so that many keys are on their way.
 template <class K>
 __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_constant__ group_work<K> w) {
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
-  const u32 lane = threadIdx.x % 32, words = words_of(w);
-  const u32 from = blockIdx.x * words_per_strip + threadIdx.x / 32 * words_per_warp;
-  const auto bits_of = [&](u32 word) { return word < words ? w.first_bit[word] : 0; };
-  u32 own = 0;
-  for (u32 i = lane; i < words_per_warp; i += 32) own += __popc(bits_of(from + i));
-  // Of the lanes of a warp, the first one's sum has nothing of its own warp.
-  const block_sum s = sum_before<order_threads>(own, some.of);
-  u32 before = w.strip_total[blockIdx.x] + __shfl_sync(whole_warp, s.before, 0);
-  for (u32 i = 0; i < words_per_warp && from + i < words; i += 32) {
-    const u32 word = from + i + lane, mine = bits_of(word), up_to = sum_up_to(__popc(mine));
-    const u32 prefix = before + up_to - __popc(mine);
-    if (word < words) w.prefix[word] = prefix;
-    if (word == words - 1) *w.groups = prefix + __popc(mine);
-    before += __shfl_sync(whole_warp, up_to, 31);
-    for (u32 left = __ballot_sync(whole_warp, mine != 0); left; left &= left - 1) {
-      const u32 other = __ffs(left) - 1;
-      const u32 bits = __shfl_sync(whole_warp, mine, other), at = __shfl_sync(whole_warp, prefix, other);
-      if (bits >> lane & 1)
-        w.out_keys[at + __popc(bits & ((1u << lane) - 1))] = w.keys[size_t(from + i + other) * 32 + lane];
+  constexpr u32 at_once = 8;
+  const u32 lane = threadIdx.x % 32, words = words_of(w), word = blockIdx.x * words_per_strip + threadIdx.x;
+  const u32 mine = word < words ? w.first_bit[word] : 0;
+  const u32 before = w.strip_total[blockIdx.x] + sum_before<order_threads>(__popc(mine), some.of).before;
+  if (word < words) w.ranked[word] = {mine, before};
+  if (word == words - 1) *w.groups = before + __popc(mine);
+#pragma unroll 1
+  for (u32 from = 0; from < 32; from += at_once) {
+    K key[at_once];
+    u32 at[at_once];
+#pragma unroll
+    for (u32 i = 0; i < at_once; ++i) {
+      const u32 bits = __shfl_sync(whole_warp, mine, from + i), first = __shfl_sync(whole_warp, before, from + i);
+      const bool there = bits >> lane & 1;
+      at[i] = there ? first + __popc(bits & ((1u << lane) - 1)) : no_row;
+      if (there) key[i] = w.keys[size_t(word - lane + from + i) * 32 + lane];
     }
-  }
-}
-
-// Each row has the first row of its group, or the place of a frequent key below 0.
-template <class K>
-__global__ void __launch_bounds__(order_threads) number_rows(const __grid_constant__ group_work<K> w) {
-  for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < w.n; i += gridDim.x * order_threads) {
-    const long long is = w.out_codes[i];
-    w.out_codes[i] = group_of(w, is < 0 ? w.frequent_first[-1 - is] : u32(is));
+#pragma unroll
+    for (u32 i = 0; i < at_once; ++i)
+      if (at[i] != no_row) w.out_keys[at[i]] = key[i];
   }
 }
 

@@ -14,7 +14,7 @@ constexpr u32 count_each = 8;
 // What travels along with a key, C, is nothing, a word of 4 bytes, which is a row number or a value, or a value of 8 bytes.
 // Rows of a thread in a tile:
 template <class K, class C, class V>
-constexpr u32 divide_each = is_there<V> || sizeof(K) + bytes_of<C> > 8 ? 8 : 16;
+constexpr u32 divide_each = rows_of_divider(sizeof(K), bytes_of<C>, is_there<V>);
 template <class K, class C, class V>
 constexpr u32 divide_tile = divide_threads * divide_each<K, C, V>;
 
@@ -184,7 +184,7 @@ template <class K, class C, class V, bool Second>
 class dividing_block {
   static constexpr bool carries = is_there<C>, values = is_there<V>;
   static constexpr u32 each = divide_each<K, C, V>, tile = divide_memory<K, C, V, Second>::tile;
-  static constexpr u32 held_back = 1u << 31;  // a row of a frequent key
+  static constexpr u32 held_back = 1u << 31;  // a row of a frequent key, whose place follows; or none
   static constexpr bool loads = carries && (Second || values);
   using word = std::conditional_t<carries, C, u32>;
   using value_word = std::conditional_t<values, V, u32>;
@@ -226,8 +226,10 @@ class dividing_block {
       __syncthreads();
       choose_bins(rows, h, along, rank);
       __syncthreads();
-      const u32 total = reserve(rows);
+      const u32 total = reserve(rows, g);
       stage(rows, h, along, rank);
+      if constexpr (!values && !Second)
+        if (w.wants.way_back()) note_places(rows, total, h, rank);
       __syncthreads();
       write_out(total);
       __syncthreads();
@@ -239,7 +241,7 @@ class dividing_block {
   GH_FN u32 own_bin(K h) const { return bin_of(h, bits) & ((1u << own_bits) - 1); }
 
   // Do values travel in this call? Where row numbers do, values stay where they are.
-  GH_FN bool values_travel() const { return values && !w.wants.rows(); }
+  GH_FN bool values_travel() const { return values && !w.wants.first; }
 
   GH_FN void load(some_rows rows, K (&h)[each], word* along) const {
     const K* const from = (Second ? w.coarse_key : w.keys) + rows.from;
@@ -253,7 +255,7 @@ class dividing_block {
     }
   }
 
-  // rank: of a row in its bin, among those of the tile; or held_back.
+  // rank: of a row in its bin, among those of the tile; or held_back with the place of its key.
   GH_FN void choose_bins(some_rows rows, K (&h)[each], const word* along, u32 (&rank)[each]) {
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
@@ -264,16 +266,20 @@ class dividing_block {
         const u32 place = place_of(h[i]);
         const bool held = x < rows.many && place < places;
         hold_back(held, place, rows.from + x, loads ? along[loads ? i : 0] : 0);
-        if (held) continue;
+        if (held) {
+          rank[i] |= place;
+          continue;
+        }
       }
       if (x < rows.many) rank[i] = atomicAdd(count + own_bin(h[i]), 1u);
     }
   }
 
   // Where each bin begins in this block's memory, and in its room. Returns how many rows are staged.
-  GH_FN u32 reserve(some_rows rows) const {
+  GH_FN u32 reserve(some_rows rows, u32 g) const {
     const u32 bins = 1u << own_bits, per_thread = (bins + divide_threads - 1) / divide_threads;
     const u32 from = min(me * per_thread, bins), to = min(from + per_thread, bins);
+    tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
     u32* const ends = (to_bins ? w.bin_end : w.coarse_end) + (Second ? rows.bin * bins : 0);
     u32 sum = 0;
     for (u32 i = from; i < to; ++i) sum += count[i];
@@ -283,8 +289,10 @@ class dividing_block {
       const u32 own = count[i];
       base[i] = (own ? atomicAdd(ends + i, own) : 0) - at;
       count[i] = at;
+      if (w.wants.way_back()) runs[i] = {at, base[i]};
       at += own;
     }
+    if (w.wants.way_back() && me == 0) runs[bins].from = s.all;
     __syncthreads();
     return s.all;
   }
@@ -293,10 +301,29 @@ class dividing_block {
     const bool there = loads && (Second || values_travel());
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
-      if (rank[i] == held_back) continue;
+      if (rank[i] & held_back) continue;
       const u32 at = count[own_bin(h[i])] + rank[i];
       staged[at] = h[i];
+      if constexpr (!values && Second)
+        if (w.wants.way_back()) w.bin_place[rows.from + i * divide_threads + me] = u16(at);
       if constexpr (carries) staged_word[at] = there ? along[loads ? i : 0] : word(rows.from + i * divide_threads + me);
+    }
+  }
+
+  // Where the code or count of each row will be found (back.cuh). A tile of frequent keys alone needs no places where these
+  // have their codes by now, which its rows get at once, or where counts go back, which frequent keys have of their own.
+  GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
+    const bool done = total == 0 && !w.wants.way_back_of_frequent();
+    u16* const place = w.coarse_place + rows.from;
+    if (done && !w.wants.codes) return;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * divide_threads + me;
+      if (x >= rows.many) continue;
+      if (done)
+        w.out_codes[rows.from + x] = w.frequent_code[rank[i] & ~held_back];
+      else
+        place[x] = rank[i] & held_back ? u16(of_frequent | rank[i]) : u16(count[own_bin(h[i])] + rank[i]);
     }
   }
 
@@ -339,8 +366,6 @@ class dividing_block {
       count_one(seen, place, held);
     if (!held) return;
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, row);
-    // In the order of first appearance the code is known when all rows have been seen: until then it is a place.
-    if (w.wants.codes) w.out_codes[row] = w.wants.first ? -1 - (long long)place : (long long)w.frequent_code[place];
   }
   GH_FN value_word value_of(u32 row) const { return static_cast<const value_word*>(w.values)[row]; }
 

@@ -28,14 +28,26 @@ struct group_wants {
   bool sums = false, means = false;
   group_totals totals{};
 
-  // Row numbers, or else values if there are any, travel along with the keys.
-  constexpr bool rows() const { return first || codes; }
-  constexpr uint32_t carried_bytes() const { return rows() ? 4 : value_bytes; }
+  // In the order of first appearance row numbers travel along with the keys, or else values if there are any.
+  constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
+  // Counts alone, in the order of first appearance, go back to the first row of each group.
+  constexpr bool counts_go_back() const { return first && counts && !codes && !value_bytes; }
+  // Does anything go back to the rows? And to those of frequent keys, too?
+  constexpr bool way_back() const { return codes || counts_go_back(); }
+  constexpr bool way_back_of_frequent() const { return codes && first; }
+  // What else is in that order, but for keys, is listed until the order is known.
+  constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
   // Bytes of the totals of one group.
   constexpr uint32_t total_bytes() const {
     return (totals.whole ? 8 : 0) + (totals.real ? 8 : 0) +
            ((totals.low ? 1 : 0) + (totals.high ? 1 : 0)) * value_bytes;
   }
+};
+
+// A run: the rows of one tile that are of one bin. They lie from place `from` of the tile on, and `shift` further on in the
+// bins.
+struct tile_run {
+  uint32_t from, shift;
 };
 
 struct group_plan {
@@ -46,6 +58,7 @@ struct group_plan {
   uint32_t sample_slots;    // a power of two
   uint32_t frequent_slots;  // a power of two, of which at most half are taken
   uint32_t strips;
+  uint32_t tile;  // rows of a tile, where something goes back to them
   bool counted_at_once;
 
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
@@ -57,6 +70,7 @@ struct group_plan {
   size_t ones, sampled_keys, frequent, frequent_first, frequent_low;
   size_t rest, frequent_code, coarse_start, coarse_end, bin_start, bin_end, prefix, strip_total;
   size_t coarse_key, coarse_carried, bin_key, bin_carried;
+  size_t coarse_place, coarse_run, bin_place, bin_run;
   size_t listed_sums, listed_means, listed_low, listed_high;
   size_t bytes;
 };
@@ -86,6 +100,18 @@ inline void plan_passes(group_plan& p, uint64_t n, uint32_t key_bytes, const gro
   if (!wants.value_bytes) return;
   const uint32_t of_one = key_bytes + 4 + (wants.first ? 4 : 0) + wants.total_bytes();
   while (p.frequent_slots * of_one > most_frequent_bytes) p.frequent_slots /= 2;
+}
+
+// How codes or counts find their rows: a place for each row and the runs of each tile, in each pass.
+inline void plan_way_back(group_plan& p, uint64_t n, uint32_t key_bytes, const group_wants& wants) {
+  p.tile = divide_threads * rows_of_divider(key_bytes, wants.carried_bytes(), wants.value_bytes != 0);
+  const uint64_t rows = wants.way_back() ? n : 0, tiles = (rows + p.tile - 1) / p.tile;
+  const uint64_t coarse = rows ? uint64_t{1} << p.first_bits : 0, fine = uint64_t{1} << p.second_bits;
+  const bool two = p.second_bits > 0;
+  p.coarse_place = take(&p.bytes, 2 * rows);
+  p.coarse_run = take(&p.bytes, sizeof(tile_run) * tiles * (coarse + 1));
+  p.bin_place = take(&p.bytes, two ? 2 * rows : 0);
+  p.bin_run = take(&p.bytes, two ? sizeof(tile_run) * (tiles + coarse) * (fine + 1) : 0);  // bins begin new tiles
 }
 }  // namespace plan_detail
 
@@ -118,14 +144,15 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.coarse_end = take(&end, 4 * coarse);
   p.bin_start = take(&end, 4 * bins);
   p.bin_end = take(&end, 4 * bins);
-  p.prefix = take(&end, 4 * words);
+  p.prefix = take(&end, 8 * words);
   p.strip_total = take(&end, size_t{4} * p.strips);
   // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were.
-  const bool listed = wants.first && (wants.counts || wants.value_bytes);
+  const bool listed = wants.listed();
   p.coarse_key = take(&end, two || listed ? key_bytes * n : 0);
   p.coarse_carried = take(&end, listed ? 4 * n : two ? wants.carried_bytes() * n : 0);
   p.bin_key = take(&end, key_bytes * n);
-  p.bin_carried = take(&end, wants.carried_bytes() * n);
+  p.bin_carried = take(&end, (wants.codes ? 4 : wants.carried_bytes()) * n);
+  plan_detail::plan_way_back(p, n, key_bytes, wants);
   p.listed_sums = take(&end, listed && wants.sums ? 8 * n : 0);
   p.listed_means = take(&end, listed && wants.means ? 8 * n : 0);
   p.listed_low = take(&end, listed && totals.low ? amount * n : 0);

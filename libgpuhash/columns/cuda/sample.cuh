@@ -10,6 +10,8 @@ namespace gpuhash::columns {
 
 constexpr u32 frequent_times = 3;
 constexpr u32 frequent_share = 20;
+constexpr u32 of_frequent = 1u << 15;  // marks the place of a frequent key among places of rows in a tile
+static_assert(most_frequent_slots < of_frequent && 16 * divide_threads <= of_frequent);
 constexpr u32 frequent_probes = 8, sample_probes = 16;
 
 template <class K>
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(sample_threads) list_frequent(const __grid_con
   const u32 first = w.frequent_first[place];
   if (first == no_row) return;
   atomicOr(w.first_bit + first / 32, 1u << first % 32);
-  if (!w.wants.counts) return;
+  if (!w.wants.listed()) return;
   const u32 at = atomicAdd(&w.facts->listed, 1u);
   w.listed_first[at] = first;
   w.listed_count[at] = w.frequent_count[place];

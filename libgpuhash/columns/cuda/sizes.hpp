@@ -32,6 +32,9 @@ namespace gpuhash::columns {
 #ifndef GPUHASH_GROUP_SAMPLE
 #define GPUHASH_GROUP_SAMPLE 16384
 #endif
+#ifndef GPUHASH_GROUP_LONG_RUN
+#define GPUHASH_GROUP_LONG_RUN 48
+#endif
 
 // Threads of blocks that count, scan, divide rows, and make groups of bins.
 constexpr uint32_t count_threads = GPUHASH_GROUP_THREADS, scan_threads = GPUHASH_GROUP_THREADS;
@@ -57,8 +60,15 @@ constexpr uint32_t most_frequent_bytes = 12 * most_frequent_slots;
 constexpr uint32_t small_sample = GPUHASH_GROUP_SAMPLE, large_sample = 4 * small_sample;
 constexpr uint64_t sampled_from = 4 * small_sample, large_from = 256 * uint64_t{small_sample};  // rows
 
-// Words of 32 rows each whose first appearances one block numbers.
-constexpr uint32_t words_per_strip = 16 * order_threads;
+// A block that divides rows takes a tile of so many for each thread. What travels along with a key has `carried` bytes.
+constexpr uint32_t rows_of_divider(uint32_t key_bytes, uint32_t carried, bool values) {
+  return values || key_bytes + carried > 8 ? 8 : 16;
+}
+// Runs of a tile that have so many rows on average are long enough for a warp each.
+constexpr uint32_t long_run = GPUHASH_GROUP_LONG_RUN;
+
+// Words of 32 rows each whose first appearances one block numbers: one for each thread.
+constexpr uint32_t words_per_strip = order_threads;
 
 // More rows than these are refused: row numbers have 32 bits, and one of them says that a row is of a frequent key.
 constexpr uint64_t most_rows = uint64_t{1} << 31;

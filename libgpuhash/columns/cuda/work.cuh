@@ -4,6 +4,7 @@
 //   count   counts the rows of each bin, so that bins have exactly the room that they need           partition.cuh
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
+//   back    brings the codes of groups to the rows that they are of                                   back.cuh
 //   order   the order of first appearance: a bit for the first row of each group, and prefix sums    order.cuh
 //   totals  sums, means, and the smallest and largest value of each group                            totals.cuh
 //
@@ -16,6 +17,7 @@
 
 namespace gpuhash::columns {
 
+using u16 = uint16_t;
 constexpr u32 whole_warp = 0xffffffffu;
 template <class K>
 constexpr K no_hash = K(~K(0));
@@ -61,6 +63,11 @@ struct group_results {
   void *low, *high;  // as values are
 };
 
+// Of 32 rows: which are the first ones of groups, and how many such rows there are before them.
+struct ranked_word {
+  u32 bits, before;
+};
+
 template <class K>
 struct group_work {
   const K* keys;
@@ -79,11 +86,14 @@ struct group_work {
   K* coarse_key;
   K* bin_key;
   void *coarse_carried, *bin_carried;  // row numbers, or values
+  u16 *coarse_place, *bin_place;       // of each row of a pass, in its tile; or that of its frequent key
+  tile_run *coarse_run, *bin_run;      // of each tile: one for each bin, and then where its places end
   u64* frequent_whole;                 // totals of the frequent keys
   double* frequent_real;
   void *frequent_low, *frequent_high;
   group_results listed, results;
-  u32 *first_bit, *prefix, *strip_total;
+  u32 *first_bit, *strip_total;
+  ranked_word* ranked;
   u32 *listed_first, *listed_count;
   K* out_keys;
   long long *out_counts, *out_codes;
@@ -93,6 +103,10 @@ struct group_work {
   GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }
   GH_FN bool two_passes() const { return plan.second_bits > 0; }
   GH_FN const u32* bin_row() const { return static_cast<const u32*>(bin_carried); }
+  // Codes of the rows in bins, or the first rows of their groups, and then of those in the bins of the first pass. They lie
+  // where row numbers and hashes were that are not read any more.
+  GH_FN u32* bin_code() const { return static_cast<u32*>(bin_carried); }
+  GH_FN u32* coarse_code() const { return reinterpret_cast<u32*>(coarse_key); }
 };
 
 // Takes pieces of a block's memory. Each begins at a multiple of 8 bytes.

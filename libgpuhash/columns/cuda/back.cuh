@@ -1,0 +1,128 @@
+// Groups of a column on a CUDA device: codes go back to the rows that they are of, or counts to the first row of each group.
+//
+// The passes of a partition have noted a place for each row in its tile, and where the tile's rows of each bin went. So a
+// block copies what has become of a tile's rows, run by run, into its own memory, and takes it from there by the places:
+// first to the rows in the bins of the first pass, then to those of the column. Nothing is read or written at random.
+#pragma once
+#include "libgpuhash/columns/cuda/order.cuh"
+
+namespace gpuhash::columns {
+
+constexpr u32 back_blocks = 3;  // of one multiprocessor
+
+template <class K, class C, bool Second>
+size_t back_bytes(const group_plan& p) {
+  const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits);
+  return room_of(divide_tile<K, C, nothing>, 4) + room_of(bins + 1, sizeof(tile_run)) +
+         (Second ? room_of((size_t{1} << p.first_bits) + 1, 4) : 0);
+}
+
+// C: the word that traveled along with keys, which says how long tiles are.
+template <class K, class C, bool Second>
+class returning_block {
+  static constexpr u32 each = divide_each<K, C, nothing>, tile = divide_tile<K, C, nothing>;
+  static constexpr u32 at_once = 4;  // rows of a lane
+
+ public:
+  GH_FN returning_block(const group_work<K>& work, unsigned char* at, u32* sums)
+      : w(work),
+        me(threadIdx.x),
+        bins(1u << (Second ? work.plan.second_bits : work.plan.first_bits)),
+        lanes(tile >= long_run * bins ? 32 : 8),
+        memory(at),
+        code(memory.take<u32>(tile)),
+        run_of(memory.take<tile_run>(bins + 1)),
+        tiles_before(memory.take<u32>(Second ? (1u << work.plan.first_bits) + 1 : 0)),
+        of_warp(sums) {}
+
+  GH_FN void run() {
+    const tiles<K> all(w, tile, Second, tiles_before, of_warp);
+    for (u32 g = blockIdx.x; g < all.many(); g += gridDim.x) {
+      const tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
+      if (!Second && !w.wants.way_back_of_frequent() && runs[bins].from == 0) continue;  // nothing is left to do
+      const some_rows rows = all.at(g);
+      u32 place[each];
+      load(rows, place);
+      for (u32 i = me; i <= bins; i += divide_threads) run_of[i] = runs[i];
+      __syncthreads();
+      fetch();
+      __syncthreads();
+      give(rows, place);
+      __syncthreads();
+    }
+  }
+
+ private:
+  GH_FN void load(some_rows rows, u32 (&place)[each]) const {
+    const u16* const from = (Second ? w.bin_place : w.coarse_place) + rows.from;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * divide_threads + me;
+      place[i] = x < rows.many ? from[x] : 0;
+    }
+  }
+
+  // A warp takes a run, or a part of it where runs are short, so that many are on their way.
+  GH_FN void fetch() const {
+    const u32* const from = Second || !w.two_passes() ? w.bin_code() : w.coarse_code();
+    for (u32 bin = me / lanes; bin < bins; bin += divide_threads / lanes) {
+      const tile_run r = run_of[bin];
+      const u32 end = run_of[bin + 1].from;
+      for (u32 at = r.from + me % lanes; at < end; at += lanes * at_once) {
+        u32 c[at_once];
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i) c[i] = at + i * lanes < end ? from[u32(r.shift + at + i * lanes)] : 0;
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i)
+          if (at + i * lanes < end) code[at + i * lanes] = c[i];
+      }
+    }
+  }
+
+  GH_FN void give(some_rows rows, const u32 (&place)[each]) const {
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * divide_threads + me, row = rows.from + x;
+      if (x >= rows.many) continue;
+      const u32 word = place[i] & of_frequent ? word_of(place[i] & ~of_frequent) : code[place[i]];
+      if (Second)
+        w.coarse_code()[row] = word;
+      else if (!w.wants.codes)
+        give_count(row, word);
+      else
+        w.out_codes[row] = w.wants.first ? group_of(w, word) : word;
+    }
+  }
+  // What a row of a frequent key gets.
+  GH_FN u32 word_of(u32 key) const {
+    if (!w.wants.first) return w.frequent_code[key];
+    return w.wants.codes ? w.frequent_first[key] : 0;
+  }
+  GH_FN void give_count(u32 row, u32 count) const {
+    if (count) w.out_counts[group_of(w, row)] = count;
+  }
+
+  const group_work<K>& w;
+  const u32 me, bins, lanes;
+  carver memory;
+  u32* const code;
+  tile_run* const run_of;
+  u32 *const tiles_before, *const of_warp;
+};
+
+template <class K, class C, bool Second>
+__global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
+  GH_DYNAMIC_MEMORY(unsigned char, memory);
+  GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
+  returning_block<K, C, Second>(w, memory, some.of).run();
+}
+
+// Where counts go back: those of frequent keys.
+template <class K>
+__global__ void __launch_bounds__(sample_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
+  const u32 key = blockIdx.x * sample_threads + threadIdx.x;
+  if (key >= w.plan.frequent_places() || w.frequent_first[key] == no_row) return;
+  w.out_counts[group_of(w, w.frequent_first[key])] = w.frequent_count[key];
+}
+
+}  // namespace gpuhash::columns

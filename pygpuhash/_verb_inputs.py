@@ -1,0 +1,268 @@
+"""What the verbs on columns share: their arguments, and where the keys of a column are kept.
+
+A column of the host goes into an index (`index_for`, `add`, `ids_of`, `find`), or as an array of numbers into a table
+(`for_table`, `both_for_table`), if it is long or a table is asked for; an array of a GPU becomes a `KeyColumn`
+(`on_device`). `values_of` and `dtype_of_results` are of aggregates.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _arrays, _arrow_devices, _number_verbs, _table_verbs, _tensors
+from pygpuhash.columns import Column, View, frames, read
+from pygpuhash.columns._buffers import describe, sliced
+from pygpuhash.columns._engine import CoreIndex, Keys, canonical
+from pygpuhash.errors import InvalidArgument, Unsupported
+
+Array = np.ndarray[Any, Any]
+
+FEW = 1 << 14  # elements below which making a table takes longer than the index takes for all of them
+_FEW_FOR_THREADS = 1 << 12  # elements below which not even the number of processors is asked for
+_FLOAT = np.dtype(np.float64)
+_INDEX = np.dtype(np.int64)
+_OURS = ("key_dtype", "value_dtype", "grow", "needs")  # arguments of Table that a verb decides
+_ELEMENTS = (str, bytes, int, float, complex, np.generic, date, time, timedelta, Decimal)
+_INTEGERS = frozenset("cCsSiIlL")  # Arrow's formats
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+def check(table: dict[str, Any], nulls: str, floats: str, order: str = "any") -> None:
+    """Refuse arguments before anything is done."""
+    if order not in ("any", "first"):
+        raise InvalidArgument(f"order={order!r} is neither 'any' nor 'first'")
+    if nulls not in ("group", "drop", "refuse"):
+        raise InvalidArgument(f"nulls={nulls!r} is none of 'group', 'drop', 'refuse'")
+    if floats not in ("numbers", "bits"):
+        raise InvalidArgument(f"floats={floats!r} is neither 'numbers' nor 'bits'")
+    for name in _OURS:
+        if name in table:
+            raise TypeError(f"{name}= is decided by the verb: leave it out, or use Table")
+
+
+def refuse_cut(keys: Any, dtype: np.dtype[Any], narrow: str = "") -> None:
+    """Refuse results of this dtype, before anything is done, which JAX would cut to 32 bits."""
+    library = _tensors.library_of(keys) if _arrays.on_device(keys) else _tensors.array_library(keys)
+    _tensors.check_results(library, dtype, narrow)
+
+
+def narrower(given: np.dtype[Any], op: str) -> str:
+    return f"pass dtype='{given}' or another of 4 bytes, " if op == "sum" else ""
+
+
+def is_element(given: Any) -> bool:
+    """A single number, text or time, not a column."""
+    return isinstance(given, _ELEMENTS) or getattr(given, "ndim", 1) == 0 or _is_arrow_scalar(given)
+
+
+def _is_arrow_scalar(given: Any) -> bool:
+    pa = sys.modules.get("pyarrow")
+    return pa is not None and isinstance(given, pa.Scalar)
+
+
+def of_one(element: Any) -> Any:
+    """A column of a single element; of an array or tensor without a dimension, of its library."""
+    if _is_arrow_scalar(element):
+        return sys.modules["pyarrow"].repeat(element, 1)
+    return [element] if isinstance(element, _ELEMENTS) and not isinstance(element, np.void) else element.reshape(1)
+
+
+def read_on_host(given: Any, what: str) -> Column:
+    if isinstance(given, tuple):
+        for i, part in enumerate(given):
+            if _arrays.on_device(part):
+                raise Unsupported(f"{what}[{i}] is on a GPU: pass host columns, or make one 8-byte key of them there")
+    return read(given, what)
+
+
+def by_codes(column: Column, nulls: str) -> Column:
+    """A column that is equal where this one is, for verbs of one column: of a categorical, its codes."""
+    return column if column.coded is None or nulls != "group" else column.coded()
+
+
+# ---- an index, or a table of numbers ---------------------------------------------------------------------------------
+
+
+def index_for(
+    column: Column, nulls: str, floats: str, table: dict[str, Any], counts: bool = False, rows: int = 0
+) -> CoreIndex:
+    """An empty index for the keys of a column, in which so many rows are looked up."""
+    for name, value in table.items():
+        if name not in _number_verbs.OF_INDEX or (name == "device" and value not in ("auto", "cpu")):
+            raise Unsupported(
+                f"{name}={value!r} is for keys that are single numbers or times without nulls: leave it out, "
+                f"{column.what} is kept by an index of its own, which takes threads, seed and capacity"
+            )
+    threads, capacity, seed = _number_verbs.of_index(table)
+    if max(column.length, rows) < _FEW_FOR_THREADS:
+        threads = 1  # which gives the same ids
+    try:
+        return CoreIndex(column.schema, nulls, floats, threads, counts, min(capacity, column.length), seed)
+    except TypeError as error:
+        raise TypeError(f"{column.what}: {error}") from None
+
+
+def add(index: CoreIndex, column: Column, ids: Array | None = None) -> None:
+    try:
+        index.add(column.schema, column.chunks, ids)
+    except TypeError as error:
+        raise TypeError(f"{column.what}: {error}") from None
+
+
+def ids_of(index: CoreIndex, column: Column) -> Array:
+    ids = np.empty(column.length, _INDEX)
+    add(index, column, ids)
+    return ids
+
+
+def find(index: CoreIndex, column: Column, others: Column) -> Array:
+    ids = np.empty(column.length, _INDEX)
+    with named(column, others):
+        index.find(column.schema, column.chunks, ids)
+    return ids
+
+
+@contextmanager
+def named(column: Column, others: Column) -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{column.what} beside {others.what}: {error}") from None
+
+
+def _wants_table(column: Column, table: dict[str, Any]) -> bool:
+    """Can a table have these keys, and is it asked for, or faster?"""
+    if column.stored is None or len(column.chunks) != 1:
+        return False
+    return column.length >= FEW or any(
+        name not in ("threads", "seed", "capacity") for name in table if table[name] != "cpu"
+    )
+
+
+def for_table(column: Column, floats: str, table: dict[str, Any]) -> Array | None:
+    """The keys as numpy has them, if a table is to take them."""
+    if not _wants_table(column, table):
+        return None
+    view = View(Keys(column.schema, sliced(column.chunks[0], 0, column.length)))
+    if view.nulls() is not None:
+        return None
+    assert column.stored is not None
+    array = view.values(column.stored)
+    return canonical(array) if floats == "numbers" and array.dtype.kind == "f" else array
+
+
+def both_for_table(one: Column, other: Column, floats: str, table: dict[str, Any]) -> tuple[Array, Array] | None:
+    """The same of two columns, in one dtype."""
+    a, b = one.stored, other.stored
+    formats = {describe(one.schema)[0], describe(other.schema)[0]}
+    if a is None or b is None or (len(formats) > 1 and not formats <= _INTEGERS):
+        return None
+    wide = np.promote_types(a, b)
+    if a != b and wide.kind not in "iu":  # int64 and uint64 have no such dtype
+        return None
+    if not (_wants_table(one, table) or _wants_table(other, table)):
+        return None
+    force = {**table, "backend": table.get("backend")}
+    left, right = for_table(one, floats, force), for_table(other, floats, force)
+    if left is None or right is None:
+        return None
+    return left.astype(wide, copy=False), right.astype(wide, copy=False)
+
+
+# ---- arrays of a device ----------------------------------------------------------------------------------------------
+
+
+def on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColumn:
+    column = _table_verbs.on_device(given, what)
+    return _table_verbs.equal_numbers(column) if floats == "numbers" else column
+
+
+def alike_on_device(keys: Any, among: Any, floats: str) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
+    """Two columns of keys for one table, of which one or both are on a GPU."""
+    if _arrays.on_device(keys) and _arrays.on_device(among):
+        one, other = on_device(keys, "keys", floats), on_device(among, "among", floats)
+        if one.dtype != other.dtype:
+            raise TypeError(f"keys have dtype {one.dtype}, among {other.dtype}: convert one of them")
+        return one, other
+    if _arrays.on_device(keys):
+        one = on_device(keys, "keys", floats)
+        return one, _table_verbs.as_others(among, one.dtype, "among")
+    other = on_device(among, "among", floats)
+    return _table_verbs.as_others(keys, other.dtype, "keys"), other
+
+
+def join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str, Any]) -> tuple[Any, Any]:
+    columns = []
+    for given, what in ((left, "left"), (right, "right")):
+        if not _arrays.on_device(given):
+            there = "right" if what == "left" else "left"
+            raise TypeError(f"{what} is on the host and {there} on a GPU: copy one of them to where the other one is")
+        if _tensors.library_of(given) not in ("cupy", "torch"):
+            raise Unsupported(
+                f"{what} is a {type(given).__name__} on a GPU, which cannot be asked for pairs of rows: pass CuPy's or "
+                f"PyTorch's, or use Table.find and Table.find_all"
+            )
+        columns.append(on_device(given, what, floats))
+        if len(columns[-1].shape) != 1:
+            raise ValueError(f"{what} has shape {columns[-1].shape}: pass a one-dimensional column")
+    one, other = columns
+    if _tensors.library_of(left) != _tensors.library_of(right):
+        raise TypeError(f"left is a {type(left).__name__}, right a {type(right).__name__}: pass two of one library")
+    if one.dtype != other.dtype:
+        raise TypeError(f"left has dtype {one.dtype}, right {other.dtype}: convert one of them")
+    if one.ordinal != other.ordinal:
+        raise TypeError(f"left is on cuda:{one.ordinal}, right on cuda:{other.ordinal}: copy one of them")
+    return _table_verbs.join_on_device(one, other, how, table)
+
+
+# ---- aggregates ------------------------------------------------------------------------------------------------------
+
+
+def values_of(values: Any, shape: tuple[int, ...], on_device: bool) -> tuple[Any, np.dtype[Any]]:
+    """Values for the elements of a column of this shape, and the dtype in which they were given."""
+    if _arrays.on_device(values):
+        values = _arrow_devices.numbers(values, "values")
+        given, own = _table_verbs.seen(values, "values")
+    else:
+        values = _arrays.column(values, "values")
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
+        given, own = values.dtype, values.shape
+    if own not in ((), shape):
+        raise ValueError(f"values have shape {own}, keys {shape}: pass one value per key, or a number for all")
+    if given.kind not in "biufmM":
+        raise TypeError(f"values have dtype {given}: pass single numbers or times")
+    if own and on_device != _arrays.on_device(values):
+        places = ("a GPU", "the host") if on_device else ("the host", "a GPU")
+        raise TypeError(f"keys are on {places[0]} and values on {places[1]}: copy them to one place")
+    return values, given
+
+
+def dtype_of_results(given: np.dtype[Any], op: str, dtype: Any) -> np.dtype[Any]:
+    """The dtype of results."""
+    if dtype is not None:
+        return _arrays.table_dtype(dtype, "dtype")
+    if op in ("min", "max"):
+        return given
+    if given.kind == "M" or (given.kind == "m" and op == "mean"):
+        raise TypeError(f"values of dtype {given} have no {op}: use 'min' or 'max', or numbers")
+    if op == "mean":
+        return _FLOAT
+    return {"u": np.dtype(np.uint64), "f": _FLOAT, "m": given}.get(given.kind, _INDEX)
+
+
+def numbers_of(column: Column, results: Array, name: str) -> Any:
+    """Results as the column's library has them, but for times, which some lack; a Series has the name."""
+    if results.dtype.kind in "mM":
+        return results
+    given = column.give_numbers(results, False)
+    return given if isinstance(given, np.ndarray) or frames.library(given) is None else given.rename(name)
