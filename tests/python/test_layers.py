@@ -25,7 +25,7 @@ LAYERS = {
     "devices": "_views _cuda _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table backend slab",
-    "verbs": "_device_groups _device_joins _table_verbs _number_verbs _keywords verbs hashing index"
+    "verbs": "_device_groups _device_joins _device_shards _table_verbs _number_verbs _keywords verbs hashing index"
     " text_table shards partial",
     "files": "saved.",
     "parts": "dask sharded",
