@@ -28,7 +28,7 @@ LAYERS = {
     "verbs": "_device_groups _device_joins _device_shards _table_verbs _number_verbs _keywords verbs hashing index"
     " text_table shards partial",
     "files": "saved.",
-    "parts": "dask sharded",
+    "parts": "dask transports sharded",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore commands. cli"
     " __main__",

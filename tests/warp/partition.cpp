@@ -159,7 +159,8 @@ void all_of(random_numbers& r) {
     const wanted_results wants = {bool(some & 1), bool(some & 2), bool(some & 4), bool(some & 8), bool(some & 16)};
     compare(wide, 600, some % 3 ? 7 : 50, 8, wants, false, r);
   }
-  compare(wide, 11'000 + r.below(300), 11, 8, all, false, r);  // more strips than a warp has lanes, of several tiles
+  compare(wide, 11'000 + r.below(300), 11, 8, all, false, r);  // several tiles of a strip
+  compare(wide, 9'600 + r.below(600), 11, 8, all, false, r);   // more strips than a warp has lanes
 }
 
 gpuhash_status asked(const gpuhash_partition_request& q, gpuhash_error* err) { return gpuhash_partition(&q, err); }
