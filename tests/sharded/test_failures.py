@@ -54,7 +54,7 @@ def verbs():
 def test_a_worker_is_lost_at_every_boundary_of_tasks():
     """After each task that ends, one after the other: a schedule has one kill, at its place. All results are exact."""
     distributed_test = pytest.importorskip("distributed.utils_test")
-    wanted = dask.compute(*verbs(), scheduler="synchronous")
+    wanted = [verb.compute(scheduler="synchronous") for verb in verbs()]
     schedules = exact = 0
     boundary = 1
     while True:
@@ -78,8 +78,7 @@ def test_a_worker_is_lost_at_every_boundary_of_tasks():
                             killed.append(loop.create_task(victim.close(nanny=False, reason="lost")))
 
             scheduler.add_plugin(Kills())
-            futures = client.compute(verbs())
-            found = await client.gather(futures)
+            found = await client.gather([client.compute(verb) for verb in verbs()])
             for task in killed:
                 await task
             for one, other in zip(found, wanted, strict=True):
@@ -141,7 +140,7 @@ def test_batches_with_tags_are_carried_out_once(tmp_path, monkeypatch, seed):
         while done < len(batches):
             try:
                 table.accumulate(batches[done], 1, tag=f"batch {done}")
-                table.accumulate(batches[done], 1, tag=f"batch {done}")  # whoever does not know repeats it
+                table.accumulate(batches[done], 1, tag=f"batch {done}")  # a caller that does not know repeats it
                 if done % 3 == 2:
                     table.save(tmp_path / "t", overwrite=True)
                 time.sleep(0.05)
