@@ -23,7 +23,7 @@ except ModuleNotFoundError as _error:
         "gpuhash, or build this one in place with `pip install -e .`"
     ) from None
 from pygpuhash._cuda import DeviceArray
-from pygpuhash._devices import Device, devices, measure_ceiling
+from pygpuhash._devices import Device, devices, measure_ceiling, set_threads
 from pygpuhash._progress import progress
 from pygpuhash.backend import Backend
 from pygpuhash.config import (
@@ -122,6 +122,7 @@ __all__ = [
     "partial",
     "partition",
     "progress",
+    "set_threads",
     "shard_of",
     "sharded",
     "show_config",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _core, _cuda
+from pygpuhash import _arguments, _core, _cuda
 from pygpuhash.errors import DeviceError, GpuHashError, InvalidArgument
 
-__all__ = ["Device", "best_device", "device_name", "devices", "measure_ceiling", "parse_device"]
+__all__ = ["Device", "best_device", "device_name", "devices", "measure_ceiling", "parse_device", "set_threads"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,18 @@ def best_device(backend: str) -> tuple[int, int]:
             warnings.warn(f"cuda:{ordinal} is left out, and the CPU is used: {why}", RuntimeWarning, stacklevel=2)
             break
     return _core.CPU, 0
+
+
+def set_threads(threads: int | None) -> None:
+    """How many threads a call on the CPU uses at most where it has no `threads` of its own, in the whole process.
+
+    threads : 1 to 4096, for tables made and calls begun from then on. None: the number in GPUHASH_THREADS, or else one
+        for each CPU that the process may use, or fewer where OMP_NUM_THREADS says so, as for workers of Dask. The
+        environment is read once.
+
+    `gh.devices()[0].units` is the number that is used.
+    """
+    _core.set_threads(0 if threads is None else _arguments.whole("threads", threads, 4096, least=1))
 
 
 def devices() -> list[Device]:

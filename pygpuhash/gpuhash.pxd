@@ -35,6 +35,7 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
     const char *gpuhash_status_name(gpuhash_status status)
     void gpuhash_version(uint32_t *major, uint32_t *minor, uint32_t *patch)
     const char *gpuhash_build_info()
+    gpuhash_status gpuhash_set_threads(uint32_t threads, gpuhash_error *err)
 
     # ---- devices
     enum:
@@ -359,3 +360,37 @@ cdef extern from "gpuhash/columns.h" nogil:
 
     gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err)
+
+    # ---- rows by shard on a device
+    struct ArrowSchema:
+        const char *format
+        const char *name
+        void (*release)(ArrowSchema *) noexcept nogil
+
+    struct ArrowArray:
+        int64_t length
+        int64_t n_buffers
+        const void **buffers
+        void (*release)(ArrowArray *) noexcept nogil
+
+    ctypedef struct gpuhash_partition_request:
+        size_t struct_size
+        const ArrowSchema *type
+        const ArrowArray *keys
+        uint32_t shards
+        uint64_t seed
+        const void *values
+        size_t value_bytes
+        int32_t *out_shards
+        int64_t *out_offsets
+        int64_t *out_order
+        void *out_keys
+        void *out_values
+        gpuhash_device device
+        void *stream
+        void *scratch
+        size_t scratch_bytes
+
+    gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_request *request, size_t *bytes,
+                                             gpuhash_error *err)
+    gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err)

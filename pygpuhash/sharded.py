@@ -17,133 +17,38 @@ What is promised of failures:
   `ShardLost`, which names the shard and the last snapshot. Nothing resumes by itself, and nothing answers for a part
   of the keys.
 - A batch with a tag is carried out once: a shard that has the tag leaves the part out. So a caller who does not know
-  whether a batch was carried out repeats it. Tags are saved with the table.
+  whether a batch was carried out repeats it. Tags are kept by the shards, and saved with the table.
+
+Shards are reached by a transport: `Local` in this process, `Torch` in the processes of torch.distributed, `Dask` in its
+workers. Where keys travel to other processes, equal keys of `accumulate` are combined first.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from pygpuhash import _arguments, _arrays, saved
 from pygpuhash import table as _table
 from pygpuhash.columns._engine import HASH_VERSION, MOST_SHARDS
-from pygpuhash.errors import Corrupt, InvalidArgument, Poisoned, ShardLost, TableFull, Unsupported
+from pygpuhash.errors import Corrupt, InvalidArgument, ShardLost, TableFull, Unsupported
 from pygpuhash.saved import disk
 from pygpuhash.shards import Partition, partition
+from pygpuhash.transports import Call, Dask, Local, Maker, Repeated, Torch, Transport, digest
 
-__all__ = ["Local", "Table", "Transport", "load"]
+__all__ = ["Dask", "Local", "Replica", "Table", "Torch", "Transport", "load"]
 
 Array = np.ndarray[Any, Any]
-Call = tuple[int, str, tuple[Any, ...], dict[str, Any]]  # shard, method of the shard's table, arguments
 
 _FORMAT = 1
 _NAME = "shards.json"
-_TAIL = 1 << 16  # bytes at the end of a shard's file, with the checksums of all others, that its digest is of
-
-
-class Transport(Protocol):
-    """How shards are reached. A shard is whatever the transport has made; calls name it by its number."""
-
-    def open(self, shards: int, make: Callable[[int, str], Any]) -> None:
-        """Make all shards: make(shard, device) is a table."""
-
-    def call(self, calls: Sequence[Call]) -> list[Any]:
-        """Have shards carry out calls, side by side; results, or the exception of each, in the order of the calls.
-
-        A shard that cannot be reached any more gives `ShardLost`.
-        """
-
-    def close(self) -> None:
-        """End; all shards are released."""
-
-
-class Local:
-    """Shards in this process, on one device after the other, each served by a thread of its own.
-
-    devices : "cpu" as often as wanted, and GPUs, "cuda:0", each of them once: two shards on one GPU share its memory
-        and gain nothing.
-    """
-
-    def __init__(self, devices: Sequence[str] = ("cpu",)) -> None:
-        self.devices = [devices] if isinstance(devices, str) else list(devices)
-        if not self.devices:
-            raise InvalidArgument("devices is empty: pass 'cpu', or GPUs, as in ['cuda:0', 'cuda:1']")
-        for device in self.devices:
-            if not isinstance(device, str):
-                raise TypeError(f"devices has {device!r}, a {type(device).__name__}: pass names, as 'cpu' and 'cuda:1'")
-            if device != "cpu" and self.devices.count(device) > 1:
-                raise InvalidArgument(f"devices has {device!r} {self.devices.count(device)} times: pass each GPU once")
-        self._tables: list[Any] = []
-        self._locks: list[threading.Lock] = []
-        self._pool: ThreadPoolExecutor | None = None
-
-    def open(self, shards: int, make: Callable[[int, str], Any]) -> None:
-        """See `Transport`."""
-        if self._tables:
-            raise InvalidArgument("this transport has a table already: make one for each table")
-        self._tables = [make(i, self.devices[i % len(self.devices)]) for i in range(shards)]
-        self._locks = [threading.Lock() for _ in self._tables]
-        workers = min(shards, max(len(self.devices), os.cpu_count() or 1))
-        self._pool = ThreadPoolExecutor(workers, "gpuhash-shard") if workers > 1 else None
-
-    def call(self, calls: Sequence[Call]) -> list[Any]:
-        """See `Transport`."""
-        if self._pool is None or len(calls) < 2:
-            return [self._one(call) for call in calls]
-        return list(self._pool.map(self._one, calls))
-
-    def lose(self, shard: int) -> None:
-        """Forget a shard, as if its device had failed: for tests of what follows."""
-        self._tables[shard] = None
-
-    def close(self) -> None:
-        """See `Transport`."""
-        if self._pool is not None:
-            self._pool.shutdown()
-        for table in self._tables:
-            if table is not None:
-                table.close()
-        self._tables = []
-
-    def _one(self, call: Call) -> Any:
-        shard, method, given, keywords = call
-        with self._locks[shard]:
-            table = self._tables[shard]
-            if table is None:
-                return ShardLost(f"shard {shard} is lost")
-            try:
-                return _SERVED[method](table, *given, **keywords)
-            except Poisoned as error:
-                self._tables[shard] = None
-                return ShardLost(f"shard {shard} is lost: {error}")
-            except Exception as error:
-                return error
-
-
-# What a shard serves.
-_SERVED: Mapping[str, Callable[..., Any]] = {
-    "insert": lambda table, *given: table.insert(*given),
-    "insert_or_assign": lambda table, *given: table.insert_or_assign(*given, dedup="last"),
-    "accumulate": lambda table, *given, op: table.accumulate(*given, op=op),
-    "find": lambda table, keys: table.find(keys),
-    "contains": lambda table, keys: table.contains(keys),
-    "erase": lambda table, keys: table.erase(keys),
-    "export": lambda table: table.export(),
-    "save": lambda table, path, compression: table.save(path, False, compression),
-    "info": lambda table: {**table.info, "device": table.device},
-    "check": lambda table: table.check(),
-}
 
 
 class Table:
@@ -177,7 +82,7 @@ class Table:
             if name in arguments:
                 raise TypeError(f"{name}= is decided by the transport: pass transport=Local(['cuda:0', 'cuda:1'])")
         self._transport: Any = Local() if transport is None else transport
-        least = len(getattr(self._transport, "devices", "1"))
+        least = len(self._transport.devices)
         self._shards = least if shards is None else _arguments.whole("shards", shards, MOST_SHARDS, least=1)
         self._seed = _arguments.whole("seed", seed, 2**64 - 1)
         self._keys = _arrays.table_dtype(key_dtype, "key_dtype")
@@ -187,17 +92,9 @@ class Table:
         capacity = _arguments.whole("capacity", arguments.pop("capacity", 0), 2**64 - 1)
         self._made_with = {"backend": backend, **arguments}
         self._snapshot: str | None = None
-        self._tags: list[set[str]] = [set() for _ in range(self._shards)]
-        self._tagging = threading.Lock()
         self._lost: str | None = None
-
-        def make(shard: int, device: str) -> Any:
-            room = -(-capacity // self._shards)
-            return _table.Table(
-                backend, key_dtype=key_dtype, value_dtype=value_dtype, device=device, capacity=room, **arguments
-            )
-
-        self._transport.open(self._shards, make)
+        room = -(-capacity // self._shards)
+        self._transport.open(self._shards, Maker(backend, self._keys, self._values, room, arguments))
 
     # ---- batches
 
@@ -211,7 +108,9 @@ class Table:
 
     def accumulate(self, keys: Any, values: Any = 1, *, op: str = "add", tag: str | None = None) -> Array:
         """Add each pair, or combine the value with the one that is there. Mask as of `insert`."""
-        return self._batch("accumulate", keys, values, tag, op=op)
+        if not self._transport.travels or self._values is None:
+            return self._batch("accumulate", keys, values, tag, op=op)
+        return self._combined(keys, values, op, tag)
 
     def erase(self, keys: Any, *, tag: str | None = None) -> Array:
         """Remove keys. Returns a bool mask: was there; False where the tag was there."""
@@ -245,6 +144,10 @@ class Table:
         parts = self._every("export")
         keys = np.concatenate([own for own, _ in parts])
         return keys, None if self._values is None else np.concatenate([values for _, values in parts])
+
+    def replicate(self) -> Replica:
+        """A copy of all keys on each device of the transport, for tables that are mostly read: see `Replica`."""
+        return Replica(self)
 
     # ---- the whole table
 
@@ -314,34 +217,43 @@ class Table:
         replaces = _arguments.flag("overwrite", overwrite)
         folder.mkdir(exist_ok=True)
         manifest = folder / _NAME
-        disk.existing(manifest, replaces)
+        if refused := self._transport.agreed(_refusal(manifest, replaces)):
+            raise FileExistsError(refused)
         old = _files_of(manifest) if manifest.exists() else []
-        snapshot = secrets.token_hex(8)
+        snapshot = self._transport.agreed(secrets.token_hex(8))
         names = [f"shard-{i:05}-{snapshot}.arrow" for i in range(self._shards)]
         try:
-            self._every("save", [(str(folder / name), compression) for name in names])
-            record = {
-                "format": _FORMAT,
-                "snapshot": snapshot,
-                "hash": HASH_VERSION,
-                "seed": self._seed,
-                "key": str(self._keys),
-                "value": None if self._values is None else str(self._values),
-                "shards": [
-                    {"file": name, "bytes": (folder / name).stat().st_size, "digest": _digest(folder / name)}
-                    for name in names
-                ],
-                "tags": [sorted(tags) for tags in self._tags],
-            }
-            with disk.replaced(manifest, replaces) as write:
-                write(json.dumps(record, indent=1).encode())
+            tags = self._every("tags")
+            leads = self._transport.leads
+            calls = (
+                [Call(s, "save", (str(folder / name), compression)) for s, name in enumerate(names)] if leads else []
+            )
+            written = self._call(calls)
+            self._raise(list(range(len(calls))), written, [], 0)
+            if leads:
+                record = {
+                    "format": _FORMAT,
+                    "snapshot": snapshot,
+                    "hash": HASH_VERSION,
+                    "seed": self._seed,
+                    "key": str(self._keys),
+                    "value": None if self._values is None else str(self._values),
+                    "shards": [
+                        {"file": name, "bytes": size, "digest": own}
+                        for name, (size, own) in zip(names, written, strict=True)
+                    ],
+                    "tags": tags,
+                }
+                with disk.replaced(manifest, replaces) as write:
+                    write(json.dumps(record, indent=1).encode())
         except BaseException:
             for name in names:
                 (folder / name).unlink(missing_ok=True)
             raise
         self._snapshot = f"{folder} ({snapshot})"
-        for name in old:
+        for name in old if leads else []:
             (folder / name).unlink(missing_ok=True)
+        self._transport.agreed("written")
 
     # ---- one call
 
@@ -357,25 +269,53 @@ class Table:
         if values is None:
             parts = partition(hashed, self._shards, self._seed)
             return replace(parts, keys=own[parts.order]), stored.shape
+        given, one_for_all = self._amounts(values, stored.shape)
+        if one_for_all:
+            parts = partition(hashed, self._shards, self._seed)
+            return replace(parts, keys=own[parts.order], values=given), stored.shape
+        parts = partition(hashed, self._shards, self._seed, np.ascontiguousarray(given))
+        return (parts if own is hashed else replace(parts, keys=own[parts.order])), stored.shape
+
+    def _amounts(self, values: Any, shape: tuple[int, ...]) -> tuple[Array, bool]:
+        """Values in the dtype of the table, and whether there is one for all keys."""
         if self._values is None or self._value_store is None:
             raise TypeError("values are given, and this table is a set (value_dtype=None): leave them out")
         amounts = _arrays.to_store(values, self._values, self._value_store, "values")
-        if amounts.shape not in ((), stored.shape):
-            raise ValueError(f"values have shape {amounts.shape}, keys {stored.shape}: pass one value per key, or one")
-        given = _arrays.from_store(amounts.reshape(-1), self._values)
-        if not amounts.shape:  # one for all keys
-            parts = partition(hashed, self._shards, self._seed)
-            return replace(parts, keys=own[parts.order], values=given[:1]), stored.shape
-        parts = partition(hashed, self._shards, self._seed, np.ascontiguousarray(given))
-        return (parts if own is hashed else replace(parts, keys=own[parts.order])), stored.shape
+        if amounts.shape not in ((), shape):
+            raise ValueError(f"values have shape {amounts.shape}, keys {shape}: pass one value per key, or one")
+        return _arrays.from_store(amounts.reshape(-1), self._values), not amounts.shape
+
+    def _combined(self, keys: Any, values: Any, op: Any, tag: str | None) -> Array:
+        """`accumulate`, of which each key travels once: what its values come to is found here."""
+        stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
+        own = _arrays.from_store(stored.reshape(-1), self._keys)
+        given, one_for_all = self._amounts(values, stored.shape)
+        amounts = np.broadcast_to(given, (stored.size, *given.shape[1:])) if one_for_all else given
+        kinds: dict[str, Any] = {"key_dtype": self._keys, "device": "cpu"}
+        with _table.Table(self._made_with["backend"], value_dtype=self._values, **kinds) as sums:
+            first = np.flatnonzero(sums.accumulate(own, amounts, op=op))
+            totals = sums.find(own[first])[0]
+        mask = np.zeros(stored.size, bool)
+        try:
+            mask[first] = self._batch("accumulate", own[first], totals, tag, op=op)
+        except TableFull as error:
+            with _table.Table(self._made_with["backend"], value_dtype=np.int64, **kinds) as numbers:
+                numbers.insert(own[first], np.arange(len(first)))
+                error.status = error.status[numbers.find(own)[0]].reshape(stored.shape)
+            raise
+        return mask.reshape(stored.shape)
 
     def _batch(self, method: str, keys: Any, values: Any, tag: str | None, **keywords: Any) -> Array:
         if tag is not None and not isinstance(tag, str):
             raise TypeError(f"tag={tag!r} is a {type(tag).__name__}: pass a text")
         parts, shape = self._grouped(keys, values)
         mask = np.zeros(len(parts.order), bool)
-        for rows, own in self._served(method, parts, tag, **keywords):
-            mask[rows] = own
+        try:
+            for rows, own in self._served(method, parts, tag, **keywords):
+                mask[rows] = own
+        except TableFull as error:
+            error.status = error.status.reshape(shape)
+            raise
         return mask.reshape(shape)
 
     def _served(
@@ -383,24 +323,17 @@ class Table:
     ) -> list[tuple[Array, Any]]:
         """(rows of the batch, the shard's result) of every shard that has some. All end before an error is raised."""
         begins, ends = parts.offsets[:-1], parts.offsets[1:]
-        with self._tagging:
-            chosen = [s for s in np.flatnonzero(ends > begins).tolist() if tag is None or tag not in self._tags[s]]
-        calls: list[Call] = []
-        for s in chosen:
-            calls.append((s, method, _of_shard(parts, slice(int(begins[s]), int(ends[s]))), keywords))
+        chosen = np.flatnonzero(ends > begins).tolist()
+        calls = [
+            Call(s, method, _of_shard(parts, slice(int(begins[s]), int(ends[s]))), dict(keywords), tag) for s in chosen
+        ]
         results = self._call(calls)
         rows = [parts.order[begins[s] : ends[s]] for s in chosen]
-        if tag is not None:
-            with self._tagging:
-                for s, result in zip(chosen, results, strict=True):
-                    if not isinstance(result, BaseException):
-                        self._tags[s].add(tag)
         self._raise(chosen, results, rows, len(parts.order))
-        return list(zip(rows, results, strict=True))
+        return [(own, result) for own, result in zip(rows, results, strict=True) if not isinstance(result, Repeated)]
 
     def _every(self, method: str, given: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        calls: list[Call] = [(s, method, () if given is None else given[s], {}) for s in range(self._shards)]
-        results = self._call(calls)
+        results = self._call([Call(s, method, () if given is None else given[s]) for s in range(self._shards)])
         self._raise(list(range(self._shards)), results, [], 0)
         return results
 
@@ -445,6 +378,73 @@ def _of_shard(parts: Partition, own: slice) -> tuple[Any, ...]:
     )
 
 
+class Replica:
+    """All keys of a table on each device of its transport: what is asked is divided among them, whatever the keys are.
+
+    It is of the moment at which it was made: what the table is told later is not in it. Each device holds all keys.
+    With `Torch` each process has one of its own, and asks it alone.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._keys, self._key_store, self._values = table._keys, table._key_store, table._values
+        self._transport = table._transport.another()
+        parts = table._every("export")
+        size = sum(len(own) for own, _ in parts)
+        made = dict(table._made_with)
+        self._transport.open(
+            len(self._transport.devices), Maker(made.pop("backend"), self._keys, self._values, size, made)
+        )
+        for own, values in parts:
+            self._ask("insert", [(own,) if values is None else (own, values)] * self.copies)
+
+    def find(self, keys: Any) -> tuple[Array | None, Array]:
+        """(values, found) of each key; values None for a set."""
+        found, shape = self._divided("find", keys)
+        mask = np.concatenate([own for _, own in found])
+        if self._values is None:
+            return None, mask.reshape(shape)
+        values = np.concatenate([own for own, _ in found])
+        return values.reshape(*shape, *values.shape[1:]), mask.reshape(shape)
+
+    def contains(self, keys: Any) -> Array:
+        """Which keys are there."""
+        found, shape = self._divided("contains", keys)
+        return np.concatenate(found).reshape(shape)
+
+    def __len__(self) -> int:
+        return int(self._ask("info", [()])[0]["size"])
+
+    def __contains__(self, key: object) -> bool:
+        return bool(self.contains(key))
+
+    @property
+    def copies(self) -> int:
+        """How many there are."""
+        return len(self._transport.devices)
+
+    def close(self) -> None:
+        """Release all copies."""
+        self._transport.close()
+
+    def __enter__(self) -> Replica:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _divided(self, method: str, keys: Any) -> tuple[list[Any], tuple[int, ...]]:
+        stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
+        own = _arrays.from_store(stored.reshape(-1), self._keys)
+        return self._ask(method, [(part,) for part in np.array_split(own, self.copies)]), stored.shape
+
+    def _ask(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
+        results = self._transport.call([Call(i, method, own) for i, own in enumerate(given)])
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return list(results)
+
+
 # ---- snapshots -------------------------------------------------------------------------------------------------------
 
 
@@ -468,7 +468,7 @@ def load(
             raise Corrupt(
                 f"{folder}: the file of shard {i}, {file.name}, is missing: take it from where the others are"
             )
-        if file.stat().st_size != entry["bytes"] or _digest(file) != entry["digest"]:
+        if file.stat().st_size != entry["bytes"] or digest(file) != entry["digest"]:
             raise Corrupt(
                 f"{folder}: {file.name} is not the file of shard {i} that was saved: it is of another snapshot"
             )
@@ -481,19 +481,30 @@ def load(
                         part.backend, key_dtype=part.key_dtype, value_dtype=part.value_dtype, seed=record["seed"],
                         shards=len(files) if shards is None else shards, transport=transport, **arguments,
                     )  # fmt: skip
-                made.insert(*part.export())
+                all_pairs = part.export()
+                leads = made._transport.leads  # of processes that load together, one inserts
+                made.insert(*(all_pairs if leads else [None if own is None else own[:0] for own in all_pairs]))
     except BaseException:
         if made is not None:
             made.close()
         raise
     assert made is not None
     if made.shards == len(files):
-        made._tags = [set(tags) for tags in record["tags"]]
+        made._every("set_tags", [(tags,) for tags in record["tags"]])
     elif any(record["tags"]):
         made.close()
         raise Unsupported(f"{folder} has tags of batches, which are of its shards: load it with shards={len(files)}")
     made._snapshot = f"{folder} ({record['snapshot']})"
     return made
+
+
+def _refusal(manifest: Path, replaces: bool) -> str:
+    """Why nothing may be written here; "" where something may."""
+    try:
+        disk.existing(manifest, replaces)
+    except FileExistsError as error:
+        return str(error)
+    return ""
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -527,10 +538,3 @@ def _files_of(manifest: Path) -> list[str]:
         return [str(entry["file"]) for entry in _read(manifest.parent)["shards"]]
     except (Corrupt, InvalidArgument, Unsupported):
         return []
-
-
-def _digest(file: Path) -> str:
-    """Of the end of a file of Arrow with checksums, which names the whole."""
-    with file.open("rb") as data:
-        data.seek(max(file.stat().st_size - _TAIL, 0))
-        return hashlib.sha256(data.read()).hexdigest()

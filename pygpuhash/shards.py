@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pygpuhash import _arguments, _arrays, _tensors
+from pygpuhash import _arguments, _arrays, _device_shards, _tensors
 from pygpuhash.columns import Column, View, read
 from pygpuhash.columns import rows as _rows
 from pygpuhash.columns._buffers import describe, sliced
@@ -32,12 +32,14 @@ class Partition:
 
     keys, values : what was given, grouped; values None where none were given.
     order : int64, the number that each row had: `keys` is the given keys at `order`.
+
+    Of keys on a GPU, all four are arrays of their library there.
     """
 
     keys: Any
     values: Any
-    offsets: NDArray[np.int64]
-    order: NDArray[np.int64]
+    offsets: Any
+    order: Any
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -47,9 +49,12 @@ def shard_of(keys: Any, shards: int, seed: int = 0, *, threads: int | None = Non
     """The shard of each key, 0 to shards - 1: int32 of the shape and library of the column, as codes of `factorize`.
 
     With h = hash_array(key, seed=seed ^ 0x452821e638d01377) it is (h >> 32) * shards >> 32: equal for keys that are
-    equal, whatever their type, library and machine. shards : 1 to 65,536. Raises what `hash_array` raises.
+    equal, whatever their type, library and machine. shards : 1 to 65,536. keys : as for `partition`, of any shape.
+    Raises what `hash_array` and `partition` raise.
     """
     number, own_seed, limit = _checked(shards, seed, threads)
+    if _arrays.on_device(keys):
+        return _device_shards.shard_of(keys, number, own_seed)
     _refuse_device(keys, "keys")
     _tensors.check_results(_tensors.array_library(keys), _SHARD)
     column = read(keys, "keys")
@@ -59,18 +64,23 @@ def shard_of(keys: Any, shards: int, seed: int = 0, *, threads: int | None = Non
 def partition(keys: Any, shards: int, seed: int = 0, values: Any = None, *, threads: int | None = None) -> Partition:
     """Keys, and a value of each, grouped by shard; in each shard they keep their order.
 
-    keys : one-dimensional, a host column as the verbs take it, a tuple of such, or a frame, whose rows are keys.
+    keys : one-dimensional, a host column as the verbs take it, a tuple of such, or a frame, whose rows are keys. Or
+        integers or floats of CuPy or PyTorch on a GPU: everything is then queued on the stream that is current in their
+        library, and nothing comes back to the host.
     shards : 1 to 65,536. A shard may get no row. seed : from 0 to 2^64 - 1; with another one rows go elsewhere.
-    values : None, an array (rows of any number of dimensions), or any column or frame of as many rows.
+    values : None, an array (rows of any number of dimensions), or any column or frame of as many rows; on the GPU of
+        the keys an array of it.
     threads : at most so many; None for one for each CPU that the process may use.
 
     A key's shard is that of `shard_of`: a contract that never changes, as the hash. Arrays of numbers are grouped by
     the library; columns of text and others are taken by their library, once `order` is known.
 
-    Raises Unsupported for arrays of a device, ValueError for columns that are not one-dimensional and values of another
-    length, InvalidArgument for other shards, seeds or threads, and TypeError for what the verbs refuse.
+    Raises Unsupported for other arrays of a device, ValueError for columns that are not one-dimensional and values of
+    another length, InvalidArgument for other shards, seeds or threads, and TypeError for what the verbs refuse.
     """
     number, own_seed, limit = _checked(shards, seed, threads)
+    if _arrays.on_device(keys):
+        return Partition(*_device_shards.partition(keys, number, own_seed, values))
     _refuse_device(keys, "keys")
     _refuse_device(values, "values")
     column = read(keys, "keys")
@@ -105,8 +115,8 @@ def _refuse_device(given: Any, what: str) -> None:
     for part in given if isinstance(given, tuple) else (given,):
         if _arrays.on_device(part):
             raise Unsupported(
-                f"{what} are on a GPU, where rows are not partitioned: copy them to the host, as with .cpu() of "
-                "PyTorch or cupy.asnumpy"
+                f"{what} are on a GPU, but not all of the call, or in a tuple: pass one column of CuPy or PyTorch and "
+                "its values there, or copy them to the host, as with .cpu() of PyTorch or cupy.asnumpy"
             )
 
 

@@ -69,24 +69,6 @@ void integers(const column_view& c, int64_t begin, int64_t n, uint64_t key, uint
 
 // ---- cells of one column ---------------------------------------------------------------------------------------------
 
-contract::kind kind_of(family f) {
-  switch (f) {
-    case family::null: return contract::null;
-    case family::boolean: return contract::boolean;
-    case family::integer:
-    case family::floating: return contract::integer;
-    case family::instant: return contract::instant;
-    case family::zoned_instant: return contract::zoned_instant;
-    case family::time_of_day: return contract::time_of_day;
-    case family::duration: return contract::duration;
-    case family::decimal: return contract::decimal;
-    case family::text: return contract::text;
-    case family::bytes: return contract::bytes;
-    case family::structure: return contract::row;
-  }
-  return contract::null;
-}
-
 // The hash of n bytes, up to 16, where 16 may be read: without a branch on n, which is another one for most words.
 uint64_t of_few_bytes(const contract::bytes_keys& keys, const uint8_t* p, size_t n) {
   const uint64_t low = n < 8 ? (uint64_t(1) << 8 * n) - 1 : ~uint64_t(0);
@@ -245,6 +227,24 @@ size_t scratch_of(const row_type& type) {
 }
 
 }  // namespace
+
+contract::kind kind_of(family f) {
+  switch (f) {
+    case family::null: return contract::null;
+    case family::boolean: return contract::boolean;
+    case family::integer:
+    case family::floating: return contract::integer;
+    case family::instant: return contract::instant;
+    case family::zoned_instant: return contract::zoned_instant;
+    case family::time_of_day: return contract::time_of_day;
+    case family::duration: return contract::duration;
+    case family::decimal: return contract::decimal;
+    case family::text: return contract::text;
+    case family::bytes: return contract::bytes;
+    case family::structure: return contract::row;
+  }
+  return contract::null;
+}
 
 // As plugins choose theirs (kit/plugin.hpp).
 bool has_avx2() {

@@ -1,12 +1,16 @@
 // The published hash (contract.hpp) of the rows of an array.
 #pragma once
 
+#include "libgpuhash/columns/contract.hpp"
 #include "libgpuhash/columns/rows.hpp"
 
 namespace gpuhash::columns {
 
 /// May instructions of AVX2 be used? The processor has them, and GPUHASH_ISA does not leave them out.
 bool has_avx2();
+
+/// What the hash calls the cells of a family.
+contract::kind kind_of(family f);
 
 /// bits: 64, one word for each row, or 128, two. May throw bad_alloc.
 void hash_rows(const row_type& type, const rows& given, uint32_t bits, uint64_t seed, uint32_t threads, uint64_t* out);

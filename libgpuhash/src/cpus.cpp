@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 
@@ -50,6 +51,17 @@ uint32_t recent_cgroup_cpus() {
   return cpus.load(std::memory_order_relaxed);
 }
 
+constinit std::atomic<uint32_t> chosen_threads{0};
+
+// A number of threads in the environment; 0: there is none.
+uint32_t threads_of(const char* variable) {
+  const char* const given = std::getenv(variable);
+  if (given == nullptr) return 0;
+  char* end = nullptr;
+  const unsigned long threads = std::strtoul(given, &end, 10);
+  return end != given && *end == 0 && threads <= most_threads ? uint32_t(threads) : 0;
+}
+
 }  // namespace
 
 cpu_mask::cpu_mask() {
@@ -67,8 +79,14 @@ uint32_t cgroup_cpus(const std::string& membership, const std::string& root) {
   return std::isfinite(least) ? uint32_t(std::clamp(std::ceil(least - 1e-9), 1.0, 1e6)) : 0;
 }
 
+void set_default_threads(uint32_t threads) { chosen_threads.store(threads, std::memory_order_relaxed); }
+
 uint32_t default_threads() {
+  static const uint32_t own = threads_of("GPUHASH_THREADS"), of_openmp = threads_of("OMP_NUM_THREADS");
+  if (const uint32_t chosen = chosen_threads.load(std::memory_order_relaxed)) return chosen;
+  if (own != 0) return own;
   uint32_t cpus = cpus_of_affinity();
+  if (of_openmp != 0) cpus = std::min(cpus, of_openmp);
   try {
     if (const uint32_t granted = recent_cgroup_cpus()) cpus = std::min(cpus, granted);
   } catch (const std::bad_alloc&) {  // no memory for a path: then the affinity decides

@@ -35,6 +35,13 @@ class cpu_mask {
 
 /// The CPUs that this process may use: those that the calling thread may run on, or fewer if its cgroup has a quota.
 /// Containers see all CPUs of their machine; what they may use is less. A quota that changes is noticed within a second.
+/// Where a default was set, for the process or in its environment, it is that instead: GPUHASH_THREADS, or fewer where
+/// OMP_NUM_THREADS says so, by which schedulers share a machine among processes.
 uint32_t default_threads();
+
+constexpr uint32_t most_threads = 4096;
+
+/// The default of the process; 0: what the environment and the CPUs say.
+void set_default_threads(uint32_t threads);
 
 }  // namespace gpuhash

@@ -1,7 +1,13 @@
 // gpuhash_partition of <gpuhash/columns.h>: arguments are checked here.
 #include "libgpuhash/columns/partition.hpp"
 
+#include <cstddef>
+
+#include "libgpuhash/columns/contract.hpp"
+#include "libgpuhash/columns/partition_cuda.hpp"
+#include "libgpuhash/columns/row_hash.hpp"
 #include "libgpuhash/src/cpus.hpp"
+#include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/structs.hpp"
 
 using namespace gpuhash;
@@ -10,7 +16,9 @@ using namespace gpuhash::columns;
 namespace {
 
 gpuhash_status read_request(const gpuhash_partition_request* given, gpuhash_partition_request* r, gpuhash_error* err) {
-  if (const auto s = read_struct(given, *r, "request", "GPUHASH_PARTITION_REQUEST_INIT", sizeof(*r), err)) return s;
+  if (const auto s = read_struct(given, *r, "request", "GPUHASH_PARTITION_REQUEST_INIT",
+                                 offsetof(gpuhash_partition_request, device), err))
+    return s;
   if (r->shards == 0 || r->shards > GPUHASH_MOST_SHARDS)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.shards is %u; pass 1 to %u", r->shards, GPUHASH_MOST_SHARDS);
   if (r->values != nullptr && r->value_bytes == 0)
@@ -32,24 +40,99 @@ gpuhash_status check_copies(const row_type& type, const rows& given, gpuhash_err
   return GPUHASH_OK;
 }
 
-gpuhash_status partition(const gpuhash_partition_request& r, gpuhash_error* err) {
-  row_type t;
-  rows given;
-  if (const auto s = read_type(r.type, &t, err)) return s;
-  if (const auto s = read_rows(r.keys, t, &given, err)) return s;
-  if (r.out_keys != nullptr)
-    if (const auto s = check_copies(t, given, err)) return s;
-  if (r.out_values != nullptr && r.values == nullptr && given.length > 0)
-    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.out_values is set, and values is NULL");
-  grouped_array arrays[3];
-  size_t count = 0;
-  if (r.out_keys) {
-    const column_view& c = given.columns[0];
-    const size_t width = t.columns[0].width;
-    arrays[count++] = {static_cast<const char*>(c.data) + size_t(c.first) * width, r.out_keys, width};
-  }
+const void* first_cell(const row_type& type, const rows& given) {
+  const column_view& c = given.columns[0];
+  return static_cast<const char*>(c.data) + size_t(c.first) * type.columns[0].width;
+}
+
+// The arrays that are grouped, and how many there are.
+uint32_t arrays_of(const gpuhash_partition_request& r, const row_type& type, const rows& given,
+                   grouped_array (&arrays)[3]) {
+  uint32_t count = 0;
+  if (r.out_keys) arrays[count++] = {first_cell(type, given), r.out_keys, type.columns[0].width};
   if (r.out_values) arrays[count++] = {r.values, r.out_values, r.value_bytes};
   if (r.out_order) arrays[count++] = {nullptr, r.out_order, sizeof(int64_t)};
+  return count;
+}
+
+// ---- on a CUDA device ------------------------------------------------------------------------------------------------
+
+size_t scratch_of(const gpuhash_partition_request& r, uint64_t n) {
+  const bool groups = r.out_offsets || r.out_order || r.out_keys || r.out_values;
+  return groups && n > 0 ? partition_plan(n, r.shards).bytes : 0;
+}
+
+// Are these keys hashed on a device, where no byte of them is read here?
+gpuhash_status check_keys_of_device(const row_type& type, const rows& given, gpuhash_error* err) {
+  const column_type& t = type.columns[0];
+  const bool number = t.kind == family::integer || t.kind == family::floating || t.nanoseconds != 0;
+  if (!type.single() || t.dictionary || t.how != layout::fixed || t.width > 8 || !number)
+    return fail(err, GPUHASH_UNSUPPORTED,
+                "keys on a CUDA device are %s; they are one column of integers, floats or times of up to 8 bytes",
+                type.single() ? describe(t).c_str() : "rows of several columns");
+  if (given.columns[0].validity != nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED, "keys on a CUDA device may have nulls: pass null_count 0, or no validity");
+  return GPUHASH_OK;
+}
+
+gpuhash_status check_memory_of(const gpuhash_partition_request& r, const row_type& type, const rows& given,
+                               gpuhash_error* err) {
+  if (given.length == 0) return GPUHASH_OK;
+  const void* const keys = first_cell(type, given);
+  const uint32_t width = type.columns[0].width;
+  if (uintptr_t(keys) % width != 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "the keys are at %p; they are aligned to %u bytes", keys, width);
+  const size_t bytes = scratch_of(r, uint64_t(given.length));
+  if (bytes == 0) return GPUHASH_OK;
+  if (r.scratch_bytes < bytes)
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "request.scratch_bytes is %zu, and the call takes %zu: ask gpuhash_partition_scratch", r.scratch_bytes,
+                bytes);
+  if (r.scratch == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "request.scratch is NULL");
+  if (uintptr_t(r.scratch) % 256 != 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.scratch is %p, which is not aligned to 256 bytes", r.scratch);
+  return GPUHASH_OK;
+}
+
+void set_hash(const column_type& t, uint64_t seed, partition_on_device* d) {
+  const uint64_t root = contract::root(seed_of_shards(seed), 0);
+  const bool floating = t.kind == family::floating, ticks = t.nanoseconds > 1;
+  d->kind = floating      ? cell_kind::floating
+            : ticks       ? cell_kind::ticks
+            : t.is_signed ? cell_kind::signed_integer
+                          : cell_kind::unsigned_integer;
+  d->key = contract::key_of(root, kind_of(t.kind));
+  d->fraction = contract::key_of(root, contract::fraction);
+  d->nanoseconds = t.nanoseconds;
+}
+
+gpuhash_status partition_there(const gpuhash_partition_request& r, const row_type& type, const rows& given,
+                               gpuhash_error* err) {
+  if (const auto s = check_keys_of_device(type, given, err)) return s;
+  if (const auto s = check_memory_of(r, type, given, err)) return s;
+  gpuhash_device device = r.device;
+  if (const auto s = resolve_device(device, err)) return s;
+  if (partition_on_cuda == nullptr)
+    return fail(err, GPUHASH_UNSUPPORTED,
+                "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
+  partition_on_device d{};
+  d.ordinal = device.ordinal, d.stream = r.stream, d.scratch = static_cast<char*>(r.scratch);
+  d.keys = first_cell(type, given), d.width = type.columns[0].width, d.n = uint64_t(given.length);
+  d.shards = r.shards, d.ids = r.out_shards, d.offsets = r.out_offsets;
+  d.count = arrays_of(r, type, given, d.arrays);
+  set_hash(type.columns[0], r.seed, &d);
+  if (!d.groups() && d.ids == nullptr) return GPUHASH_OK;
+  return partition_on_cuda(d, err);
+}
+
+// ---- on the CPU ------------------------------------------------------------------------------------------------------
+
+gpuhash_status partition_here(const gpuhash_partition_request& r, const row_type& t, const rows& given,
+                              gpuhash_error* err) {
+  if (r.out_keys != nullptr)
+    if (const auto s = check_copies(t, given, err)) return s;
+  grouped_array arrays[3];
+  const uint32_t count = arrays_of(r, t, given, arrays);
   const bool groups = count > 0 || r.out_offsets != nullptr;
   if (!groups && r.out_shards == nullptr) return GPUHASH_OK;
   const uint32_t threads = r.threads ? r.threads : default_threads();
@@ -61,7 +144,33 @@ gpuhash_status partition(const gpuhash_partition_request& r, gpuhash_error* err)
   return GPUHASH_OK;
 }
 
+gpuhash_status partition(const gpuhash_partition_request& r, gpuhash_error* err) {
+  row_type t;
+  rows given;
+  if (const auto s = read_type(r.type, &t, err)) return s;
+  if (const auto s = read_rows(r.keys, t, &given, err)) return s;
+  if (r.out_values != nullptr && r.values == nullptr && given.length > 0)
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "request.out_values is set, and values is NULL");
+  if (r.device.kind == GPUHASH_CUDA) return partition_there(r, t, given, err);
+  gpuhash_device device = r.device;
+  if (const auto s = resolve_device(device, err)) return s;
+  return partition_here(r, t, given, err);
+}
+
 }  // namespace
+
+extern "C" gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_request* request, size_t* bytes,
+                                                    gpuhash_error* err) {
+  return guarded(err, [&]() -> gpuhash_status {
+    if (bytes == nullptr) return fail(err, GPUHASH_INVALID_ARGUMENT, "bytes is NULL");
+    gpuhash_partition_request r = GPUHASH_PARTITION_REQUEST_INIT;
+    if (const auto s = read_request(request, &r, err)) return s;
+    if (r.keys == nullptr || r.keys->length < 0)
+      return fail(err, GPUHASH_INVALID_ARGUMENT, "request.keys is NULL or has a negative length");
+    *bytes = scratch_of(r, uint64_t(r.keys->length));
+    return GPUHASH_OK;
+  });
+}
 
 extern "C" gpuhash_status gpuhash_partition(const gpuhash_partition_request* request, gpuhash_error* err) {
   return guarded(err, [&]() -> gpuhash_status {

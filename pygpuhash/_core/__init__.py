@@ -13,6 +13,7 @@
 `table`             batches of a table
 `slab`              SlabAlloc
 `groups`            verbs on a column on a CUDA device
+`shards`            rows by shard on a CUDA device
 ==================  ====================================================================================
 
 A module uses those above it in this list. The modules above `_core` hand in what these call back:
@@ -52,9 +53,11 @@ from pygpuhash._core.library import (
     device_info,
     measure_ceiling,
     pointer_device,
+    set_threads,
     version,
 )
 from pygpuhash._core.process import abandoned, forks, keep
+from pygpuhash._core.shards import partition
 from pygpuhash._core.slab import CoreSlabAllocator
 from pygpuhash._core.status import exception_of, explain_no_memory
 from pygpuhash._core.table import CoreTable, piece, run_counted, tell_progress_to, watched
@@ -102,11 +105,13 @@ __all__ = [
     "keep",
     "measure_ceiling",
     "own_arrays",
+    "partition",
     "piece",
     "pointer_device",
     "ready",
     "refuse_overlaps",
     "run_counted",
+    "set_threads",
     "stats_raw",
     "stream_handle",
     "tell_progress_to",

@@ -79,6 +79,13 @@ def version():
     return f"{major}.{minor}.{patch}"
 
 
+def set_threads(uint32_t threads):
+    """The default of the process; 0: none."""
+    cdef gpuhash_error err
+    start_error(&err)
+    check(gpuhash_set_threads(threads, &err), &err)
+
+
 def build_info():
     """Compiler, instruction sets and CUDA architectures of the loaded libgpuhash: one line."""
     return text(gpuhash_build_info())

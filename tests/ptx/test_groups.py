@@ -12,7 +12,10 @@ FOLDER = lint.ROOT / "libgpuhash" / "columns" / "cuda"
 # frame: bytes of a pass of `divide`, which has as many registers as two blocks on a multiprocessor leave. With values
 # the first pass has a tile's keys, values and ranks, and what a lane has added up, at the same time.
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "least", "frame"), [("group.cu", 40, 24), ("reduce.cu", 40, 128), ("isin.cu", 6, 0)])
+@pytest.mark.parametrize(
+    ("name", "least", "frame"),
+    [("group.cu", 40, 24), ("reduce.cu", 40, 128), ("isin.cu", 6, 0), ("../partition.cu", 13, 0)],
+)
 def test_registers(tmp_path, name, least, frame):
     try:
         nvcc = lint.find_nvcc()

@@ -3,21 +3,79 @@
 from __future__ import annotations
 
 import json
+import pickle
 import random
+import sys
 import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import sharded
+from pygpuhash import sharded, transports
 
-TRANSPORTS = {"local": lambda: sharded.Local(["cpu", "cpu"])}  # one suite for all
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import fake_torch
 
 
-@pytest.fixture(params=TRANSPORTS)
-def transport(request):
-    return TRANSPORTS[request.param]
+class Together:
+    """Two ranks of `sharded.Torch`, of which the second one makes the calls of the first with batches of no keys."""
+
+    travels = leads = True
+
+    def __init__(self):
+        self.group = fake_torch.Group(2)
+        self.ranks = [sharded.Torch(self.group.of(rank)) for rank in range(2)]
+        self.devices = self.ranks[0].devices
+        self.in_order = threading.Lock()  # processes make the same calls in the same order
+
+    def both(self, first, second):
+        with self.in_order, ThreadPoolExecutor(2) as pool:
+            results = [pool.submit(first), pool.submit(second)]
+        return results[0].result(), results[1].result()
+
+    def open(self, shards, make):
+        one, other = self.ranks
+        self.both(lambda: one.open(shards, make), lambda: other.open(shards, make))
+
+    def call(self, calls):
+        one, other = self.ranks
+        results, nothing = self.both(lambda: one.call(calls), lambda: other.call([]))
+        assert nothing == []
+        return results
+
+    def agreed(self, value):
+        found = self.both(lambda: self.ranks[0].agreed(value), lambda: self.ranks[1].agreed("another value"))
+        assert found == (value, value)
+        return value
+
+    def another(self):
+        return self.ranks[0].another()
+
+    def close(self):
+        for rank in self.ranks:
+            rank.close()
+
+
+@pytest.fixture(scope="session")
+def client():
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0") as client:
+        yield client
+
+
+@pytest.fixture(params=["local", "torch", "dask"])  # one suite for all
+def transport(request, monkeypatch):
+    if request.param == "local":
+        return lambda: sharded.Local(["cpu", "cpu"])
+    if request.param == "torch":
+        monkeypatch.setitem(sys.modules, "torch", fake_torch.module())
+        return Together
+    client = request.getfixturevalue("client")
+    return lambda: sharded.Dask(client)
 
 
 def contents(table):
@@ -32,9 +90,18 @@ def filled(n=1000, **how):
     return table
 
 
-@pytest.mark.parametrize("shards", [1, 2, 5, 129, 257])
+@pytest.mark.parametrize("shards", [1, 2, 5])
 @pytest.mark.parametrize("structure", ["linear_probe", "hive"])
 def test_operations_are_those_of_a_dict(transport, shards, structure):
+    compare_with_a_dict(transport, shards, structure)
+
+
+@pytest.mark.parametrize("shards", [129, 257])
+def test_more_shards_than_keys(shards):
+    compare_with_a_dict(lambda: sharded.Local(["cpu", "cpu"]), shards, "linear_probe")
+
+
+def compare_with_a_dict(transport, shards, structure):
     random_ = np.random.default_rng(shards)
     model = {}
     with sharded.Table(structure, shards=shards, transport=transport()) as table:
@@ -131,6 +198,67 @@ def test_a_batch_is_atomic_for_each_shard(transport):
         assert "shard" in refused.value.__notes__[0]
 
 
+def test_equal_keys_of_a_batch(transport):
+    """Each key is new once, whatever travels; what its values come to is what one table says."""
+    keys = np.random.default_rng(4).zipf(1.3, (20, 50)) % 97
+    values = np.random.default_rng(5).integers(-99, 99, keys.shape)
+    for op in ("add", "min", "max"):
+        with sharded.Table(shards=3, transport=transport()) as table, gh.Table() as whole:
+            for _ in range(2):
+                mask = table.accumulate(keys, values, op=op)
+                assert mask.shape == keys.shape
+                assert mask.sum() == whole.accumulate(keys, values, op=op).sum()
+            assert contents(table) == dict(zip(*(part.tolist() for part in whole.export()), strict=True))
+            assert table.accumulate(keys, 3, op=op).sum() == 0
+            assert table.accumulate([], op=op).shape == (0,)
+
+
+def test_equal_keys_that_find_no_room(transport):
+    """The status of a key that was combined is that of all of its rows."""
+    with sharded.Table("linear_probe", shards=2, capacity=64, grow=False, transport=transport()) as table:
+        keys = np.repeat(np.arange(5000), 3).reshape(3, 5000)
+        with pytest.raises(gh.TableFull) as refused:
+            table.accumulate(keys, 1)
+        failed = refused.value.failed
+        assert failed.shape == keys.shape
+        assert contents(table) == Counter(keys[~failed].tolist())
+
+
+def test_replicas_answer_for_the_moment_at_which_they_were_made(transport):
+    with filled(1000, transport=transport()) as table, table.replicate() as copy:
+        table.erase(np.arange(500))
+        for shape in ((0,), (1,), (7, 3), (1500,)):
+            keys = np.random.default_rng(1).integers(0, 2000, shape)
+            values, found = copy.find(keys)
+            assert found.tolist() == (keys < 1000).tolist() == copy.contains(keys).tolist()
+            assert values.tolist() == np.where(keys < 1000, keys * 2, 0).tolist()
+        assert len(copy) == 1000
+        assert 7 in copy
+        assert 7 not in table
+    with sharded.Table(value_dtype=None, shards=2, transport=transport()) as table:
+        table.insert([1, 2])
+        with table.replicate() as copy:
+            assert copy.find([2, 3])[0] is None
+            assert copy.find([2, 3])[1].tolist() == [True, False]
+
+
+def test_keys_travel_once():
+    """Of a batch with a frequent key one pair of it leaves the process."""
+    calls = []
+
+    class Counted(sharded.Local):
+        travels = True
+
+        def call(self, given):
+            calls.extend(given)
+            return super().call(given)
+
+    with sharded.Table(shards=2, transport=Counted(["cpu", "cpu"])) as table:
+        table.accumulate(np.repeat([5, 6, 7], 1000), 1)
+        assert sum(len(call.given[0]) for call in calls) == 3
+        assert contents(table) == {5: 1000, 6: 1000, 7: 1000}
+
+
 # ---- what is done once -----------------------------------------------------------------------------------------------
 
 
@@ -208,14 +336,59 @@ def test_a_device_that_fails_loses_its_shard_only(monkeypatch):
     local = sharded.Local(["cpu"] * 2)
     table = filled(transport=local, shards=2)
 
-    def fails(table, keys):
+    def fails(shard, keys):
         raise gh.Poisoned("the device reported an error")
 
-    monkeypatch.setattr(sharded, "_SERVED", dict(sharded._SERVED) | {"contains": fails})
+    monkeypatch.setattr(transports, "_SERVED", dict(transports._SERVED) | {"contains": fails})
     mine = np.arange(1000)[gh.shard_of(np.arange(1000), 2) == 0]
     with pytest.raises(gh.ShardLost, match="shard 0 is lost: the device reported an error"):
         table.contains(mine)
-    assert [own is None for own in local._tables] == [True, False]
+    assert [own.table is None for own in local._shards] == [True, False]
+
+
+def test_a_process_of_a_group_that_ends(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", fake_torch.module())
+    together = Together()
+    table = filled(transport=together)
+    together.group.fails = "Connection closed by peer"
+    for _ in range(2):
+        with pytest.raises(gh.ShardLost, match=r"shard 0, or another process of the group, is lost: Connection closed"):
+            table.export()
+
+
+def test_a_client_of_dask_that_is_closed(monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    client = distributed.Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    table = filled(transport=sharded.Dask(client))
+    client.close()
+    for call in (lambda: table.contains([1]), lambda: sharded.Dask(client)):
+        with pytest.raises(gh.InvalidArgument, match="the Dask client is closed: pass one that is connected"):
+            call()
+    table.close()
+
+    def none():
+        raise ValueError("No global client found")
+
+    monkeypatch.setattr(distributed, "get_client", none)
+    with pytest.raises(gh.InvalidArgument, match="there is no Dask client: make one"):
+        sharded.Dask()
+
+
+def test_a_worker_of_dask_that_is_gone(client, monkeypatch):
+    """Between the list of workers and the first shard: Dask itself would wait for it."""
+    monkeypatch.setattr(transports, "_PATIENCE", 0.2)
+    transport = sharded.Dask(client)
+    transport._workers = ["inproc://192.0.2.9/1/1"]
+    with pytest.raises(gh.ShardLost, match=r"shard 0 was not made: Dask's worker inproc://192.0.2.9/1/1 did not begin"):
+        sharded.Table(transport=transport)
+
+
+def test_workers_with_another_version_are_refused():
+    make = transports.Maker("auto", "u8", "i8", 0, {})
+    assert pickle.loads(pickle.dumps(make)) == make
+    for other in (("9.9.9", transports.VERSIONS[1]), (transports.VERSIONS[0], 2)):
+        with pytest.raises(gh.Unsupported, match=r"shard 3 is of gpuhash .*: install one version everywhere"):
+            transports.Shard(3, make, "cpu", other)
 
 
 # ---- snapshots -------------------------------------------------------------------------------------------------------
@@ -303,7 +476,8 @@ def test_records_that_are_wrong(tmp_path, change, error, message):
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_refused():
+def test_what_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", fake_torch.module(initialized=False))
     for make, error, message in [
         (lambda: sharded.Table(shards=0), gh.InvalidArgument, "shards=0 is out of range"),
         (lambda: sharded.Table(seed=-1), gh.InvalidArgument, "seed=-1"),
@@ -312,6 +486,7 @@ def test_what_is_refused():
         (lambda: sharded.Local([]), gh.InvalidArgument, "devices is empty"),
         (lambda: sharded.Local([3]), TypeError, "devices has 3, a int"),
         (lambda: sharded.Local(["cuda:0", "cuda:0"]), gh.InvalidArgument, "has 'cuda:0' 2 times: pass each GPU once"),
+        (lambda: sharded.Torch(), gh.InvalidArgument, "torch.distributed is not initialized: call init_process_group"),
     ]:
         with pytest.raises(error, match=message):
             make()
@@ -323,6 +498,6 @@ def test_what_is_refused():
 
 def test_shards_have_seeds_of_their_own():
     with filled(shards=2, seed=3) as table:
-        seeds = {own.seed for own in table._transport._tables}
+        seeds = {own.table.seed for own in table._transport._shards}
     assert len(seeds) == 2
     assert not seeds & {3, 3 ^ 0x452821E638D01377}

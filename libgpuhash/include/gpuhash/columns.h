@@ -159,7 +159,13 @@ GPUHASH_API gpuhash_status gpuhash_rows_by_id(size_t n, const int64_t *ids, uint
  *
  * All results may be NULL. Rows are grouped by shard and, in each shard, keep their order: rows out_offsets[s] to
  * out_offsets[s + 1] - 1 of the grouped arrays are those of shard s. Keys and type as of gpuhash_hash_rows. Copies of keys are
- * made where they are one column of cells of fixed width without nulls, others are UNSUPPORTED: take them by out_order. */
+ * made where they are one column of cells of fixed width without nulls, others are UNSUPPORTED: take them by out_order.
+ *
+ * With a CUDA device in `device` all buffers of the keys, values and results lie there, but for the structs. Keys are then one
+ * column of integers, floats or times of up to 8 bytes without nulls. Everything is queued on the stream, which may be one that is being
+ * captured into a graph; nothing comes back to the host, and nothing is allocated: temporaries lie in memory of the caller, of
+ * gpuhash_partition_scratch bytes and aligned to 256. That is up to 2 MiB, and 20 bytes more for each row with more than 256
+ * shards. Results are those of the CPU, bit for bit. */
 #define GPUHASH_PARTITION_SALT 0x452821e638d01377u
 #define GPUHASH_MOST_SHARDS 65536u
 
@@ -177,10 +183,17 @@ typedef struct gpuhash_partition_request {
   int64_t *out_order;   /* the numbers of the rows, grouped */
   void *out_keys;       /* grouped */
   void *out_values;     /* grouped */
+  gpuhash_device device;
+  void *stream; /* as all below: for a CUDA device */
+  void *scratch;
+  size_t scratch_bytes;
 } gpuhash_partition_request;
 #define GPUHASH_PARTITION_REQUEST_INIT \
-  {sizeof(gpuhash_partition_request), NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL}
+  {sizeof(gpuhash_partition_request), NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, {0, 0}, NULL, NULL, 0}
 
+/* Bytes of scratch for a request on a CUDA device; the length of the keys and shards are read, and which results are not NULL. */
+GPUHASH_API gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_request *request, size_t *bytes,
+                                                     gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err);
 
 /* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the number

@@ -84,6 +84,10 @@ typedef struct gpuhash_error {
 
 GPUHASH_API const char *gpuhash_status_name(gpuhash_status status);
 GPUHASH_API void gpuhash_version(uint32_t *major, uint32_t *minor, uint32_t *patch);
+/* How many threads a call on the CPU uses at most where it is not said: 1 to 4096, for tables and indices made and calls begun
+ * from then on. 0: what the environment says in GPUHASH_THREADS, or else the CPUs that the process may use, or fewer where
+ * OMP_NUM_THREADS says so. The environment is read once. */
+GPUHASH_API gpuhash_status gpuhash_set_threads(uint32_t threads, gpuhash_error *err);
 GPUHASH_API const char *gpuhash_build_info(void); /* compiler, instruction sets, CUDA architectures: one line */
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */

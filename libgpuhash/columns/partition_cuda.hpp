@@ -1,0 +1,86 @@
+// Rows by shard on a CUDA device: what partition.cu is asked for when all is checked, and how much memory it takes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "libgpuhash/columns/partition.hpp"
+
+namespace gpuhash::columns {
+
+// Sizes, which tests make smaller with macros, so that a few thousand rows meet all that many do.
+#ifndef GPUHASH_PARTITION_THREADS
+#define GPUHASH_PARTITION_THREADS 512
+#endif
+#ifndef GPUHASH_PARTITION_EACH
+#define GPUHASH_PARTITION_EACH 8
+#endif
+#ifndef GPUHASH_PARTITION_BLOCKS
+#define GPUHASH_PARTITION_BLOCKS 2
+#endif
+#ifndef GPUHASH_PARTITION_BITS
+#define GPUHASH_PARTITION_BITS 8
+#endif
+
+// A block takes a tile of rows at a time, `each` by each thread, and divides it by one digit of the shards.
+constexpr uint32_t partition_threads = GPUHASH_PARTITION_THREADS, partition_each = GPUHASH_PARTITION_EACH;
+constexpr uint32_t partition_tile = partition_threads * partition_each;
+constexpr uint32_t digit_bits = GPUHASH_PARTITION_BITS, most_digits = 1u << digit_bits;
+constexpr uint32_t most_strips = 1024;  // of rows, each of which a block takes; so many for each multiprocessor:
+constexpr uint32_t partition_blocks = GPUHASH_PARTITION_BLOCKS;
+static_assert(most_digits <= partition_threads && partition_tile <= 1u << 16);
+
+enum class cell_kind : uint32_t { unsigned_integer, signed_integer, floating, ticks };
+
+struct partition_on_device {
+  int ordinal;
+  void* stream;
+  const void* keys;  // cells of `width` bytes
+  uint32_t width;
+  cell_kind kind;
+  uint64_t key;         // of the hash of such cells
+  uint64_t fraction;    // of floats that are no integers
+  int64_t nanoseconds;  // of a tick
+  uint64_t n;
+  uint32_t shards;
+  int32_t* ids;
+  int64_t* offsets;
+  grouped_array arrays[3];
+  uint32_t count;
+  char* scratch;
+
+  bool groups() const { return count > 0 || offsets != nullptr; }
+};
+
+// Where temporaries lie in scratch memory, from its begin on. Shards of more digits than one take two passes: the first has
+// row numbers and shards ordered by the lower digit, the second moves the arrays.
+struct partition_plan {
+  uint64_t strips;
+  size_t counts, totals, ids, order, passed, sorted, bytes;
+
+  partition_plan(uint64_t n, uint32_t shards) : strips(most_of(n)) {
+    const bool two = shards > most_digits;
+    const uint64_t digits = two ? most_digits : shards;
+    size_t at = 0;
+    const auto take = [&at](uint64_t size) {
+      const size_t begin = at;
+      at += (size_t(size) + 255) / 256 * 256;
+      return begin;
+    };
+    counts = take(8 * digits * strips);
+    totals = take(8 * digits);
+    ids = take(two ? 4 * n : 0);
+    order = take(two ? 8 * n : 0);
+    passed = take(two ? 4 * n : 0);
+    sorted = take(two ? 4 * n : 0);
+    bytes = at;
+  }
+  static uint64_t most_of(uint64_t n) {
+    return std::min<uint64_t>((n + partition_tile - 1) / partition_tile, most_strips);
+  }
+};
+
+/// partition.cu. Queues everything on the stream, and waits for nothing. Weak, as group_on_cuda.
+[[gnu::weak]] gpuhash_status partition_on_cuda(const partition_on_device& request, gpuhash_error* err);
+
+}  // namespace gpuhash::columns

@@ -1,0 +1,218 @@
+// Rows by shard on warps that a CPU plays: gpuhash_partition with its kernels, against what it does on the CPU, for keys of
+// every width and kind. Sizes are small (test_partition.py), so that more than 16 shards take two passes.
+#include <stdarg.h>
+
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "gpuhash/columns.h"
+#include "libgpuhash/columns/partition_cuda.hpp"
+#include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/src/cpus.hpp"
+#include "libgpuhash/src/device.hpp"
+#include "libgpuhash/src/team.hpp"
+#include "tests/warp/emulator.hpp"
+
+using gpuhash::u32;
+using gpuhash::u64;
+using gpuhash::u8;
+using std::string;
+using std::vector;
+
+namespace gpuhash {
+// The one device that is there, and the one thread.
+gpuhash_status resolve_device(gpuhash_device&, gpuhash_error*) { return GPUHASH_OK; }
+uint32_t default_threads() { return 1; }
+void parallel(uint32_t, size_t pieces, void (*body)(void*, size_t), void* context) {
+  for (size_t i = 0; i < pieces; ++i) body(context, i);
+}
+}  // namespace gpuhash
+
+namespace {
+
+string where;  // what runs, for messages
+
+[[noreturn, gnu::format(printf, 1, 2)]] void wrong(const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fprintf(stderr, "wrong: %s: ", where.c_str());
+  vfprintf(stderr, format, arguments);
+  fprintf(stderr, "\n");
+  _Exit(1);
+}
+#define HOLDS(condition) (condition) ? void() : wrong("not %s (line %d)", #condition, __LINE__)
+
+struct random_numbers {
+  u64 state;
+  u64 next() { return state = gpuhash::mix(u64(state + 0x9e3779b97f4a7c15u)); }
+  u64 below(u64 n) { return next() % n; }
+};
+
+// Memory with rubbish in it and around it.
+class memory {
+ public:
+  explicit memory(size_t bytes, size_t off = 0) : bytes_(bytes), off_(off), words_((bytes + off) / 8 + 128) { clear(); }
+  ~memory() {
+    for (const char* p : {begin() + off_ - 1, begin() + off_ + bytes_, begin() + off_ + bytes_ + 7})
+      if (u8(*p) != 0xab) wrong("memory beside an array was written");
+  }
+  char* data() { return begin() + off_; }
+  template <class T>
+  T* of() {
+    return reinterpret_cast<T*>(data());
+  }
+  bool same(memory& other) { return memcmp(data(), other.data(), bytes_) == 0; }
+  void clear() { memset(words_.data(), 0xab, words_.size() * 8); }
+
+ private:
+  char* begin() { return reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(words_.data()) + 8 + 255) / 256 * 256); }
+  size_t bytes_, off_;
+  vector<u64> words_;
+};
+
+struct key_type {
+  const char* format;  // Arrow's
+  u32 width;
+};
+constexpr key_type types[] = {{"c", 1},   {"C", 1},    {"s", 2},    {"S", 2},   {"i", 4},   {"I", 4},
+                              {"l", 8},   {"L", 8},    {"e", 2},    {"f", 4},   {"g", 8},   {"tdD", 4},
+                              {"tdm", 8}, {"tsn:", 8}, {"tss:", 8}, {"tDu", 8}, {"ttm", 4}, {"ttn", 8}};
+
+// A cell: small numbers, any bits, and the numbers at which floats and integers differ.
+u64 cell(const key_type& t, random_numbers& r) {
+  const u64 any = r.next(), kind = r.below(8);
+  const double number = kind == 0 ? double(any % 100) - 50 : double(any % 1000) / 8;
+  if (t.format[0] == 'g' && kind < 4) return std::bit_cast<u64>(kind == 3 ? double(any) : number);
+  if (t.format[0] == 'f' && kind < 4) return std::bit_cast<u32>(kind == 3 ? float(any) : float(number));
+  return kind < 2 ? any % 50 : any;
+}
+
+struct wanted_results {
+  bool shards, offsets, order, keys, values;
+};
+
+u64 runs = 0;
+
+// One request on the CPU and on the device. value_off: bytes that values lie beside what their width is aligned to.
+void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted_results wants, bool one_key,
+             random_numbers& r) {
+  const size_t first = r.below(3), value_off = r.below(2) * 3;
+  where = string(t.format) + ", " + std::to_string(n) + " rows, " + std::to_string(shards) + " shards, values of " +
+          std::to_string(value_bytes) + (one_key ? ", one key" : "");
+  memory keys((n + first) * t.width), values(n * value_bytes, value_off);
+  for (size_t i = 0; i < n + first; ++i) {
+    const u64 own = one_key ? 7 : cell(t, r);
+    memcpy(keys.data() + i * t.width, &own, t.width);
+  }
+  for (size_t i = 0; i < n * value_bytes; ++i) values.data()[i] = char(r.next());
+  const void* buffers[2] = {nullptr, keys.data()};
+  ArrowSchema type{};
+  type.format = t.format, type.name = "", type.release = [](ArrowSchema*) {};
+  ArrowArray rows{};
+  rows.length = int64_t(n), rows.offset = int64_t(first), rows.n_buffers = 2, rows.buffers = buffers;
+  rows.release = [](ArrowArray*) {};
+
+  struct results {
+    memory shards, offsets, order, keys, values;
+  };
+  results both[2] = {
+      {memory(n * 4), memory((shards + 1) * 8), memory(n * 8), memory(n * t.width), memory(n * value_bytes, value_off)},
+      {memory(n * 4), memory((shards + 1) * 8), memory(n * 8), memory(n * t.width),
+       memory(n * value_bytes, value_off)}};
+  for (int cuda = 0; cuda < 2; ++cuda) {
+    gpuhash_partition_request q = GPUHASH_PARTITION_REQUEST_INIT;
+    q.type = &type, q.keys = &rows, q.shards = shards, q.threads = 1, q.seed = r.state % 3;
+    q.values = values.data(), q.value_bytes = value_bytes;
+    if (wants.shards) q.out_shards = both[cuda].shards.of<int32_t>();
+    if (wants.offsets) q.out_offsets = both[cuda].offsets.of<int64_t>();
+    if (wants.order) q.out_order = both[cuda].order.of<int64_t>();
+    if (wants.keys) q.out_keys = both[cuda].keys.data();
+    if (wants.values) q.out_values = both[cuda].values.data();
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    if (cuda) q.device.kind = GPUHASH_CUDA;
+    HOLDS(gpuhash_partition_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+    memory scratch(q.scratch_bytes);
+    q.scratch = q.scratch_bytes ? scratch.data() : nullptr;
+    if (gpuhash_partition(&q, &err)) wrong("%s", err.message);
+  }
+  HOLDS(both[0].shards.same(both[1].shards));
+  HOLDS(both[0].offsets.same(both[1].offsets));
+  HOLDS(both[0].order.same(both[1].order));
+  HOLDS(both[0].keys.same(both[1].keys));
+  HOLDS(both[0].values.same(both[1].values));
+  ++runs;
+}
+
+void all_of(random_numbers& r) {
+  constexpr wanted_results all = {true, true, true, true, true};
+  for (const key_type& t : types) {
+    compare(t, 300 + r.below(900), 5, 8, all, false, r);
+    compare(t, 100 + r.below(200), 200, 1, all, false, r);
+  }
+  const key_type& wide = types[6];
+  for (const size_t n : {0, 1, 31, 256, 257, 1000})
+    for (const u32 shards : {1u, 2u, 16u, 17u, 256u}) compare(wide, n, shards, 4, all, r.below(4) == 0, r);
+  for (const size_t bytes : {1, 2, 3, 4, 8, 12, 16, 40})
+    compare(types[4], 500, r.below(2) ? 3 : 77, bytes, all, false, r);
+  for (u32 some = 0; some < 32; ++some) {
+    const wanted_results wants = {bool(some & 1), bool(some & 2), bool(some & 4), bool(some & 8), bool(some & 16)};
+    compare(wide, 600, some % 3 ? 7 : 50, 8, wants, false, r);
+  }
+  compare(wide, 11'000 + r.below(300), 11, 8, all, false, r);  // several tiles of a strip
+  compare(wide, 9'600 + r.below(600), 11, 8, all, false, r);   // more strips than a warp has lanes
+}
+
+gpuhash_status asked(const gpuhash_partition_request& q, gpuhash_error* err) { return gpuhash_partition(&q, err); }
+
+// What a device is not asked for, each by name.
+void refusals() {
+  where = "a refusal";
+  const int64_t some[4] = {};
+  int32_t shards[4];
+  const void* buffers[3] = {nullptr, some, some};
+  ArrowSchema type{};
+  type.format = "l", type.name = "", type.release = [](ArrowSchema*) {};
+  ArrowArray rows{};
+  rows.length = 2, rows.n_buffers = 2, rows.buffers = buffers, rows.release = [](ArrowArray*) {};
+  gpuhash_partition_request q = GPUHASH_PARTITION_REQUEST_INIT;
+  q.type = &type, q.keys = &rows, q.shards = 2, q.device.kind = GPUHASH_CUDA, q.out_shards = shards;
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  HOLDS(asked(q, &err) == GPUHASH_OK);
+  const auto refused = [&](const char* message) {
+    HOLDS(asked(q, &err) != GPUHASH_OK);
+    if (!strstr(err.message, message)) wrong("'%s' is not in '%s'", message, err.message);
+  };
+  for (const char* format : {"u", "b", "d:30,2", "z"}) {
+    type.format = format, rows.n_buffers = format[0] == 'u' || format[0] == 'z' ? 3 : 2;
+    refused("they are one column of integers, floats or times of up to 8 bytes");
+  }
+  type.format = "l", rows.n_buffers = 2, rows.null_count = -1, buffers[0] = some;
+  refused("may have nulls: pass null_count 0");
+  rows.null_count = 0, buffers[1] = reinterpret_cast<const char*>(some) + 4;
+  refused("aligned to 8 bytes");
+  buffers[1] = some, q.out_order = reinterpret_cast<int64_t*>(shards);
+  refused("ask gpuhash_partition_scratch");
+  HOLDS(gpuhash_partition_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK && q.scratch_bytes > 0);
+  refused("request.scratch is NULL");
+  q.scratch = shards + 1;
+  refused("not aligned to 256 bytes");
+  HOLDS(gpuhash_partition_scratch(&q, nullptr, &err) == GPUHASH_INVALID_ARGUMENT);
+  // A caller that was compiled before requests named a device: what lies behind its struct is not read.
+  q.struct_size = offsetof(gpuhash_partition_request, device), q.out_order = nullptr, q.device.kind = 77;
+  HOLDS(asked(q, &err) == GPUHASH_OK);
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  const u64 rounds = count > 1 ? strtoull(given[1], nullptr, 0) : 1;
+  u64 seed = count > 2 ? strtoull(given[2], nullptr, 0) : 1;
+  refusals();
+  for (u64 round = 0; round < rounds; ++round, ++seed) {
+    random_numbers r{seed};
+    emulated::machine::the().seed = seed;
+    all_of(r);
+  }
+  printf("%llu runs, %llu steps, nothing wrong\n", runs, (unsigned long long)emulated::machine::the().steps);
+}

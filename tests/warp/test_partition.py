@@ -1,0 +1,211 @@
+"""Rows by shard on a CUDA device without a GPU: the kernels on warps that a CPU plays, and planted mistakes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from .conftest import BUILD, ROOT, require_compiler
+from .mutants import Mutant
+
+SOURCES = ["libgpuhash/columns/" + name for name in ("partition.cu", "partition.cpp", "row_hash.cpp", "rows.cpp")]
+SOURCES += ["libgpuhash/columns/type.cpp"]
+SOURCES += ["libgpuhash/src/partition.cpp", "libgpuhash/src/error.cpp", "tests/warp/partition.cpp"]
+FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
+FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
+# Tiles of 256 rows, up to 40 strips, and two passes from 17 shards on.
+FLAGS += ["-DGPUHASH_PARTITION_THREADS=64", "-DGPUHASH_PARTITION_EACH=4", "-DGPUHASH_PARTITION_BITS=4"]
+FLAGS += ["-DGPUHASH_PARTITION_BLOCKS=20"]
+PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
+KERNELS, PLAN, CALL = (
+    "libgpuhash/columns/partition.cu",
+    "libgpuhash/columns/partition_cuda.hpp",
+    "libgpuhash/src/partition.cpp",
+)
+
+MUTANTS = [
+    # the hash
+    Mutant("seed-of-shards", CALL, "contract::root(seed_of_shards(seed), 0)", "contract::root(seed, 0)"),
+    Mutant("narrow-signs", KERNELS, "i64(std::make_signed_t<Word>(cell))", "i64(u64(cell))"),
+    Mutant(
+        "upper-half-of-words", KERNELS, "contract::of_integer(key, u64(cell), 0)", "contract::of_word(key, u64(cell))"
+    ),
+    Mutant(
+        "ticks-are-numbers",
+        KERNELS,
+        "contract::of_ticks(key, number, nanoseconds)",
+        "contract::of_word(key, u64(number))",
+    ),
+    Mutant("infinite-halves", KERNELS, "(h >> 10 & 31) != 31", "true"),
+    Mutant("sign-of-halves", KERNELS, "h >> 15 ? -size : size", "size"),
+    Mutant(
+        "lower-half-of-a-hash",
+        KERNELS,
+        "u32((w.hash(cells[i]) >> 32) * w.shards >> 32)",
+        "u32((w.hash(cells[i]) & 0xffffffffu) * w.shards >> 32)",
+    ),
+    # counting
+    Mutant("rows-past-the-strip", KERNELS, "min(n, begin() + strip)", "n"),
+    Mutant("dead-lanes-count", KERNELS, "__ballot_sync(whole_warp, live)", "whole_warp"),
+    Mutant(
+        "one-bit-less", KERNELS, "lanes &= set ? others : ~others;", "lanes &= set || b + 1 == bits ? others : ~others;"
+    ),
+    Mutant(
+        "count-of-one-lane", KERNELS, "atomicAdd(counted + digit, u32(__popc(lanes)))", "atomicAdd(counted + digit, 1u)"
+    ),
+    Mutant(
+        "ids-of-dead-lanes",
+        KERNELS,
+        "if (live && w.ids) w.ids[row] = int32_t(shard[i]);",
+        "if (w.ids) w.ids[row] = int32_t(shard[i]);",
+    ),
+    Mutant(
+        "sum-without-carry", KERNELS, "if (i < n) words[i] = carry + up_to - own;", "if (i < n) words[i] = up_to - own;"
+    ),
+    Mutant("sum-of-all-but-one", KERNELS, "__shfl_sync(whole_warp, up_to, 31)", "__shfl_sync(whole_warp, up_to, 30)"),
+    Mutant("no-last-offset", KERNELS, "if (threadIdx.x == 0) offsets[digits] = int64_t(n);", ";"),
+    Mutant("offset-behind-its-shard", KERNELS, "u32(sorted[middle]) < shard", "u32(sorted[middle]) <= shard"),
+    # moving
+    Mutant("not-stable", KERNELS, "me / 32 * 32 * partition_each + i * 32 + me % 32", "i * partition_threads + me"),
+    Mutant(
+        "rank-of-the-first",
+        KERNELS,
+        "u32(__popc(lanes & ((1u << me % 32) - 1)))",
+        "u32(__popc(lanes & (1u << me % 32)) - 1)",
+    ),
+    Mutant("warps-are-not-added", KERNELS, "at += of_one;", ";"),
+    Mutant("every-tile-from-the-begin", KERNELS, "next[me] += own;", ";"),
+    Mutant("counts-of-the-tile-before", KERNELS, "counts[i] = 0;", "counts[i] = from == w.begin() ? 0 : counts[i];"),
+    Mutant("through-is-forgotten", KERNELS, "w.through ? u64(w.through[row]) : row", "row"),
+    Mutant("elements-of-one-unit", KERNELS, "y % units", "u64(0)"),
+    Mutant(
+        "units-beside-their-place",
+        KERNELS,
+        "u64(uintptr_t(a.from)) | u64(uintptr_t(a.to)) | a.bytes",
+        "u64(a.bytes + 1) & ~u64(1)",
+    ),
+    Mutant(
+        "higher-digit",
+        KERNELS,
+        "set_digit(digit_bits, (r.shards - 1) / most_digits + 1);",
+        "set_digit(digit_bits, r.shards / most_digits);",
+    ),
+    Mutant("room-of-a-pass", PLAN, "passed = take(two ? 4 * n : 0);", "passed = at;"),
+    Mutant(
+        "first-row-of-the-array",
+        CALL,
+        "static_cast<const char*>(c.data) + size_t(c.first) * type.columns[0].width",
+        "static_cast<const char*>(c.data)",
+    ),
+]
+
+
+def sources(root: Path) -> list[Path]:
+    """Everything that the program includes."""
+    folders = ("columns", "src", "hash", "tile", "sched", "include")
+    files = [path for folder in folders for path in (root / "libgpuhash" / folder).rglob("*")]
+    files += (root / "tests" / "warp").rglob("*")
+    return sorted(path for path in files if path.suffix in {".hpp", ".cuh", ".cu", ".cpp", ".h"})
+
+
+def build(root: Path) -> Path:
+    """Compile the kernels and their checks, unless they are there for this state of the sources."""
+    require_compiler()
+    compiler = shlex.split(os.environ.get("CXX", "g++"))
+    digest = hashlib.sha256(" ".join([*compiler, *FLAGS]).encode())
+    for path in sources(root):
+        digest.update(path.read_bytes())
+    target = BUILD / digest.hexdigest()[:16] / "partition"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    objects = [target.with_name(f"{source.replace('/', '-')}.{os.getpid()}.o") for source in SOURCES]
+
+    def compile_one(source: str, to: Path) -> None:
+        command = [*compiler, *FLAGS, *PATHS, "-x", "c++", "-c", source, "-o", str(to)]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(compile_one, SOURCES, objects))
+    fresh = target.with_suffix(f".{os.getpid()}")
+    subprocess.run([*compiler, *map(str, objects), "-o", str(fresh)], check=True)
+    for part in objects:
+        part.unlink()
+    fresh.rename(target)  # in one step, so that two builds at the same time do no harm
+    return target
+
+
+def run(program: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+
+
+@pytest.mark.slow
+def test_kernels_do_what_the_cpu_does() -> None:
+    """Keys of every width and kind, shards of one digit and of two, any result NULL; a failure names the seed."""
+    rounds, seed = os.environ.get("GPUHASH_WARP_ROUNDS", "2"), os.environ.get("GPUHASH_WARP_SEED", "1")
+    done = run(build(ROOT), rounds, seed)
+    print(done.stdout, end="")
+    assert done.returncode == 0, done.stderr
+    runs, steps = re.search(r"(\d+) runs, (\d+) steps, nothing wrong", done.stdout).groups()
+    assert int(runs) >= 100
+    assert int(steps) > 1_000_000
+
+
+def plant(root: Path) -> None:
+    """A copy of the sources with every mistake planted, of which the variable GPUHASH_WARP_MUTANT switches one on."""
+    for path in sources(ROOT):
+        target = root / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    emulator = '#include "tests/warp/emulator.hpp"\n'
+    call = root / CALL
+    call.write_text(emulator + call.read_text())  # which knows the variable
+    plan = root / PLAN
+    plan.write_text(plan.read_text().replace("#include <algorithm>\n", f"#include <algorithm>\n{emulator}", 1))
+    for number, m in enumerate(MUTANTS, 1):
+        path = root / m.file
+        text = path.read_text()
+        assert text.count(m.right) == 1, f"{m.name}: {m.file} has {text.count(m.right)} times {m.right!r}"
+        active = f"emulated::mutant == {number}"
+        if m.right.endswith(";"):
+            mutated = f"if ({active}) {{ {m.wrong} }} else {{ {m.right} }}"
+        else:
+            mutated = f"({active} ? ({m.wrong}) : ({m.right}))"
+        path.write_text(text.replace(m.right, mutated))
+
+
+def test_every_mistake_has_its_place(tmp_path: Path) -> None:
+    plant(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def mutated() -> Path:
+    root = BUILD / "mutated-partition"
+    shutil.rmtree(root, ignore_errors=True)
+    plant(root)
+    return build(root)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("mutated partition")
+def test_without_a_mistake_switched_on(mutated: Path) -> None:
+    done = run(mutated)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("mutated partition")
+@pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name for m in MUTANTS])
+def test_mistake_is_noticed(mutated: Path, number: int) -> None:
+    done = run(mutated, "3", GPUHASH_WARP_MUTANT=str(number))
+    print(done.stderr)
+    assert done.returncode, f"{MUTANTS[number - 1].wrong} instead of {MUTANTS[number - 1].right} passed"
