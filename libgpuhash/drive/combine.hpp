@@ -53,8 +53,6 @@ template <unsigned KeyBytes, unsigned ValueBytes>
 
 #define GH_HAS_A_NARROWER_avx2 1
 #define GH_HAS_A_NARROWER_avx512 1
-#define GH_PASTE2(a, b) a##b
-#define GH_PASTE(a, b) GH_PASTE2(a, b)
 #if !GH_PASTE(GH_HAS_A_NARROWER_, GPUHASH_ISA)
 
 GH_BEGIN
