@@ -12,23 +12,12 @@
 #include <memory>
 #include <new>
 
-#include "libgpuhash/tile/sizes.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 
 namespace gpuhash {
 
 inline constexpr size_t most_estimated = tunable("estimated", size_t(1) << 22);
-// A smaller batch is cheap to look up key by key.
-#ifndef GPUHASH_ESTIMATE_LEAST
-#define GPUHASH_ESTIMATE_LEAST (size_t(1) << 12)
-#endif
-inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
 inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;
-
-// Keys of a batch on CUDA that are looked up, to say how many of them are there.
-#ifndef GPUHASH_PICKED
-#define GPUHASH_PICKED (size_t(1) << 14)
-#endif
-inline constexpr size_t most_picked = GPUHASH_PICKED;
 
 class distinct_map {
  public:

@@ -26,16 +26,6 @@
 
 namespace gpuhash {
 
-// Elements that are divided at a time, for which there has to be memory.
-#ifndef GPUHASH_DIVIDED_CHUNK
-#define GPUHASH_DIVIDED_CHUNK (size_t(1) << 23)
-#endif
-inline constexpr size_t most_divided = GPUHASH_DIVIDED_CHUNK;
-// Elements that one thread takes at a time. Of each part it should have some lines.
-#ifndef GPUHASH_DIVIDED_PIECE
-#define GPUHASH_DIVIDED_PIECE (size_t(1) << 17)
-#endif
-inline constexpr size_t divided_piece = GPUHASH_DIVIDED_PIECE;
 inline constexpr uint32_t most_host_parts = tunable("host_parts", 512u);
 
 // Elements of one array on their way to their parts: a line for each, which leaves when it is full, past the caches. T is

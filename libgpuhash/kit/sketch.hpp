@@ -9,20 +9,14 @@
 #include <stddef.h>
 
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 #include "libgpuhash/tile/types.hpp"
 
 namespace gpuhash {
 
-#ifndef GPUHASH_LOG_RANKS
-#define GPUHASH_LOG_RANKS 10
-#endif
-inline constexpr u32 log_ranks = GPUHASH_LOG_RANKS, ranks_of_sketch = 1u << log_ranks, highest_rank = 65 - log_ranks;
+inline constexpr u32 ranks_of_sketch = 1u << log_ranks, highest_rank = 65 - log_ranks;
 
-// An upper bound of the number, but for chances of one in ten thousands, in standard errors of the estimate.
-#ifndef GPUHASH_SKETCH_MARGIN
-#define GPUHASH_SKETCH_MARGIN 4
-#endif
-inline double sketch_margin() { return GPUHASH_SKETCH_MARGIN * 1.04 / sqrt(double(ranks_of_sketch)); }
+inline double sketch_margin() { return sketch_margins * 1.04 / sqrt(double(ranks_of_sketch)); }
 
 struct sketched_key {
   u32 place, rank;

@@ -36,15 +36,10 @@
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
 #include "libgpuhash/kit/room_estimate.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 #include "libgpuhash/kit/sketch.hpp"
 
 namespace gpuhash {
-
-// Elements that are looked up at a time where growth was refused (full_table.hpp).
-#ifndef GPUHASH_REFUSED_SLICE
-#define GPUHASH_REFUSED_SLICE (size_t(1) << 18)
-#endif
-inline constexpr size_t refused_slice = GPUHASH_REFUSED_SLICE;
 
 // Of a structure and its options, for the life of a table.
 struct table_facts {

@@ -18,15 +18,10 @@
 #include "layout.hpp"
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
+#include "sizes.hpp"
 #include "steps.hpp"
 
 namespace gpuhash {
-
-// How far a pair whose buckets are full pushes others on before packing fails.
-#ifndef GPUHASH_HIVE_WALK
-#define GPUHASH_HIVE_WALK 500
-#endif
-inline constexpr uint32_t longest_walk = GPUHASH_HIVE_WALK;
 
 template <class F>
 class segment_worker {

@@ -11,31 +11,9 @@
 #include "layout.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/parts.hpp"
+#include "sizes.hpp"
 
 GH_BEGIN
-
-// Sizes that tests make smaller.
-#ifndef GPUHASH_MOVED_BYTES
-#define GPUHASH_MOVED_BYTES (32 * 1024)
-#endif
-#ifndef GPUHASH_MOVERS
-#define GPUHASH_MOVERS 256
-#endif
-#ifndef GPUHASH_MOVED_AT_ONCE
-#define GPUHASH_MOVED_AT_ONCE 4
-#endif
-#ifndef GPUHASH_MOVED_LEAST
-#define GPUHASH_MOVED_LEAST (u64(1) << 16)
-#endif
-#ifndef GPUHASH_MOVED_LEFT
-#define GPUHASH_MOVED_LEFT 64
-#endif
-inline constexpr u32 moved_bytes = GPUHASH_MOVED_BYTES;      // of a part, at most
-inline constexpr u32 least_moved_bytes = moved_bytes / 8;    // in a table of few parts
-inline constexpr u32 move_threads = GPUHASH_MOVERS;          // of a block
-inline constexpr u32 moved_at_once = GPUHASH_MOVED_AT_ONCE;  // rows of a thread on their way from memory
-inline constexpr u64 moved_least = GPUHASH_MOVED_LEAST;      // slots of the new table
-inline constexpr u64 left_room_share = GPUHASH_MOVED_LEFT;   // of the new slots, for pairs that leave their parts
 
 // Puts a pair whose key is absent into the first EMPTY slot of its path (I2), of which the first `far` ones are full. Nobody but
 // others like this one writes.

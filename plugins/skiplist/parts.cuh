@@ -11,11 +11,7 @@
 
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "read.cuh"
-
-// As many parts as keep a large GPU busy, in a few waves.
-#ifndef GPUHASH_RANGE_PARTS
-#define GPUHASH_RANGE_PARTS (1u << 18)
-#endif
+#include "sizes.hpp"
 
 GH_BEGIN
 
@@ -99,7 +95,7 @@ __global__ void __launch_bounds__(block_threads)
 // Into how many parts each range is cut.
 template <class Table>
 u32 parts_of_ranges(const Table& t, const ordered_request& q) {
-  const u64 all = GPUHASH_RANGE_PARTS, least_chunks = 4;
+  const u64 all = most_subranges, least_chunks = 4;
   if (!q.alone || q.n == 0 || q.n > all / 2) return 1;
   u64 per = all / q.n;
   if (per > t.capacity / least_chunks) per = t.capacity / least_chunks;

@@ -6,9 +6,11 @@
 #include "dense.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "parts.cuh"
 #include "read.cuh"
+#include "sizes.hpp"
 #include "walk.hpp"
 
 GH_BEGIN
@@ -49,10 +51,7 @@ int run_whole(const void* table, const request& q, totals* sum) {
 
 // In a table of few chunks all tiles want the lock of one of them. So a batch that adds to few pairs is served in pieces, one
 // after the other, each of which finds a quarter of what it will leave.
-#ifndef GPUHASH_FIRST_PIECE
-#define GPUHASH_FIRST_PIECE (1u << 14)
-#endif
-inline constexpr u64 first_piece = GPUHASH_FIRST_PIECE, many_pairs = 64 * first_piece;
+inline constexpr u64 many_pairs = 64 * first_piece;
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
   const bool adds = in_kinds(q.kind, adding_batches);
@@ -309,5 +308,4 @@ static const engine engines[format_count] = {one<pair32>(), one<pair32>(), one<p
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_skiplist_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(skiplist)
