@@ -194,7 +194,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
  private:
   static constexpr u32 log_places = tunable("log_cached", 13u);
   static_assert(step % 4 == 0 && (1u << log_places) % step == 0 && step <= room);  // places are emptied by fours
-  static constexpr uint16_t nobody = 0xffff;
+  static constexpr uint16_t no_leader = 0xffff;
   struct place {
     key k;
     value v;
@@ -220,7 +220,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
         u64 four;
         static_assert(sizeof(four) == 4 * sizeof(holder_[0]));
         __builtin_memcpy(&four, holder_ + i, sizeof(four));
-        if (four == ~u64(0)) continue;  // all are nobody's
+        if (four == ~u64(0)) continue;  // all are no_leader's
         for (u32 j = i; j < i + 4; ++j) out = put_out(j, out);
       }
       if (out > room - step) out = this->leave(q, begin, out, serve);
@@ -234,7 +234,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   // Whoever has the place of number `at` goes to the table, if anybody has it.
   GH_FN u32 put_out(u32 at, u32 out) {
     key_[out] = places_[at].k, value_[out] = places_[at].v, leader_[out] = holder_[at];
-    return out + (holder_[at] != nobody);
+    return out + (holder_[at] != no_leader);
   }
 
   // n elements, of which the first is number `first`, go to the cache, and whom they put out is appended to the batch.
@@ -249,7 +249,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
       const u32 at = place_of(k);
       place& p = places_[at];
       const uint16_t leader = holder_[at];
-      if (__builtin_expect(int(p.k == k) & int(leader != nobody) & int(may(p.v, v)), 1)) {
+      if (__builtin_expect(int(p.k == k) & int(leader != no_leader) & int(may(p.v, v)), 1)) {
         p.v = join_them(p.v, v);
         leads_[j] = leader;
         continue;
@@ -278,7 +278,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
       const key was = host_read_once(p.k);
       const value operand = host_read_once(p.v);
       const u32 leader = holder_[at];
-      const bool full = leader != nobody;
+      const bool full = leader != no_leader;
       bool follows = int(was == k) & int(full) & int(may(operand, v));
       asm("" : "+r"(follows));
       key_[out] = was, value_[out] = operand, leader_[out] = leader;
@@ -292,12 +292,12 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   }
 
   place places_[1u << log_places];
-  uint16_t holder_[1u << log_places];  // the leader whose place it is, counted from `begin`; or nobody
+  uint16_t holder_[1u << log_places];  // the leader whose place it is, counted from `begin`; or no_leader
   // Elements on their way to it.
   key now_key_[step];
   value now_value_[step];
   uint16_t now_place_[step];
-  uint16_t leads_[most];  // whom each element follows, itself if nobody
+  uint16_t leads_[most];  // whom each element follows, itself if no_leader
 };
 
 // Few keys, each of them many times. A key keeps its place, so that it goes to the table once for all of its elements,
@@ -324,7 +324,7 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
 
  private:
   static constexpr u32 log_places = tunable("log_few", 14u);
-  static constexpr u32 nobody = ~u32(0);
+  static constexpr u32 no_leader = ~u32(0);
   static constexpr uint16_t itself = 0xffff;
   struct place {
     key k;
@@ -353,7 +353,7 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
     }
     this->leave(q, begin, out, serve);
     this->tell_followers(q, begin, j, [this](u32 e) { return leads_[e] == itself ? e : holder_[leads_[e]]; });
-    for (u32 i = 0; i < taken_; ++i) holder_[place_[i]] = nobody;
+    for (u32 i = 0; i < taken_; ++i) holder_[place_[i]] = no_leader;
     taken_ = 0;
     return this->sum_;
   }
@@ -386,9 +386,9 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
       const u32 at = place_of(k);
       place& p = places_[at];
       leads_[j] = uint16_t(at);
-      if (__builtin_expect(int(holder_[at] != nobody) & int(may(p.v, v)), 1)) {
+      if (__builtin_expect(int(holder_[at] != no_leader) & int(may(p.v, v)), 1)) {
         p.v = join_them(p.v, v);
-      } else if (int(holder_[at] == nobody) & int(taken_ < most_keys) & int(may(v, v))) {
+      } else if (int(holder_[at] == no_leader) & int(taken_ < most_keys) & int(may(v, v))) {
         p.k = k, p.v = v;
         holder_[at] = j;
         place_[taken_++] = uint16_t(at);
@@ -403,14 +403,14 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
   // The place that k has, or else the one that it may take.
   GH_FN u32 place_of(key k) const {
     u32 at = u32(mixed_for_cache(k) >> (64 - log_places));
-    while (__builtin_expect(int(places_[at].k != k) & int(holder_[at] != nobody), 0))
+    while (__builtin_expect(int(places_[at].k != k) & int(holder_[at] != no_leader), 0))
       at = (at + 1) % (1u << log_places);
     return at;
   }
 
   u32 taken_ = 0;
   place places_[1u << log_places];
-  u32 holder_[1u << log_places];  // the leader who brought the key, counted from `begin`; or nobody
+  u32 holder_[1u << log_places];  // the leader who brought the key, counted from `begin`; or no_leader
   uint16_t place_[most_keys];     // those that are taken
   uint16_t leads_[most];          // the place of the key of each element; or itself
 };

@@ -87,11 +87,11 @@ class divided_batch {
     while (last >> shift_ >= most_host_parts) ++shift_;
     parts_ = uint32_t(last >> shift_) + 1;
     most_ = (n + 63) / 64 * 64;  // whole lines
-    told_ = q.status != nullptr;
+    with_statuses_ = q.status != nullptr;
   }
   uint64_t bytes() const {
     const size_t pieces = (most_ + divided_piece - 1) / divided_piece;
-    return most_ * (key_bytes_ + value_bytes_ + sizeof(uint16_t) + told_) + pieces * parts_ * sizeof(uint32_t);
+    return most_ * (key_bytes_ + value_bytes_ + sizeof(uint16_t) + with_statuses_) + pieces * parts_ * sizeof(uint32_t);
   }
 
   // Carry out q, of at most n elements, by run. `memory` has bytes() bytes and begins with a cache line.
@@ -108,9 +108,9 @@ class divided_batch {
     request all = q;
     all.keys = keys_;
     all.values = value_bytes_ ? values_ : nullptr;
-    all.status = told_ ? status_ : nullptr;
+    all.status = with_statuses_ ? status_ : nullptr;
     const int e = run(table_, all, sum);
-    if (told_) each_piece(q.threads, [&](size_t piece) { answer(q.status, piece); });
+    if (with_statuses_) each_piece(q.threads, [&](size_t piece) { answer(q.status, piece); });
     return e;
   }
 
@@ -207,7 +207,7 @@ class divided_batch {
   uint32_t shift_ = 0;                      // a home's part
   uint32_t parts_ = 0;
   size_t most_ = 0;
-  bool told_ = false;  // are statuses asked for?
+  bool with_statuses_ = false;  // are statuses asked for?
   // Of the elements that are served now:
   size_t n_ = 0;
   char* keys_ = nullptr;

@@ -285,7 +285,7 @@ class table : public table_context {
 
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
-  gpuhash_status tell_untold(void* stream, gpuhash_error* err);
+  gpuhash_status report_failures(void* stream, gpuhash_error* err);
   gpuhash_status inspect(std::unique_ptr<inspector>* out, gpuhash_error* err);
   const unsigned char* side_word(const header& h, uint64_t side) const;
   void complete(ordered_request& q) const;  // what follows from the table
@@ -305,7 +305,7 @@ class table : public table_context {
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
   // CUDA: queued batches, whose calls have returned, may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
-  totals told_{};           // the header's sums when it was last reported; exclusively
+  totals reported_{};           // the header's sums when it was last reported; exclusively
   // CUDA: elements that were added since the table was empty, at most; under launch_. A graph may add at any time.
   static constexpr uint64_t any_number = uint64_t(1) << 63;
   uint64_t added_ = 0;

@@ -267,12 +267,12 @@ class campaign {
     using clock = std::chrono::steady_clock;
     set_report r{"random", a_.memory == "both" ? "mixed" : a_.memory, a_.mode.empty() ? "random+pct" : a_.mode, {}};
     const auto begin = clock::now();
-    auto told = begin;
+    auto printed = begin;
     for (u64 i = a_.shard; r.sum.violations == 0; i += a_.shards) {
       const auto now = clock::now();
       if (a_.seconds > 0 ? std::chrono::duration<double>(now - begin).count() >= a_.seconds : i >= a_.count) break;
-      if (a_.seconds > 0 && !a_.json && std::chrono::duration<double>(now - told).count() > 60)
-        print(a_, r), told = now;
+      if (a_.seconds > 0 && !a_.json && std::chrono::duration<double>(now - printed).count() > 60)
+        print(a_, r), printed = now;
       task t = random_task(s_, a_.how.seed, i, a_.format);
       if (a_.memory != "both") t.weak = a_.memory == "weak";
       for (const char* mode : {"random", "pct"}) {

@@ -317,7 +317,7 @@ class machine {
 
   void relax() {
     if (!scheduling_) {
-      if (++steps > max_steps) fail("hang: waits with nobody else about");
+      if (++steps > max_steps) fail("hang: waits, and no other tile can go on");
       return;
     }
     tile_state& me = tiles_[current];
