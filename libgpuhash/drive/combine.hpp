@@ -7,7 +7,7 @@
 // table, in batches which the driver serves. A follower takes effect right after its leader, so its key was there. Where a
 // leader found no room, nothing of it or its followers has happened, and all of them say so: a retry serves them one by
 // one. Floats are added to each other first, but for those so large that their sum might leave the range where the stored
-// value would have kept it inside: such an element follows nobody.
+// value would have kept it inside: such an element is its own leader.
 //
 // It is long, and wide instructions bring it nothing: skewed batches take as long where it is compiled for AVX-512. So one
 // object of a module has it for all: every one that is not built for a wide instruction set, of which there is one
@@ -22,8 +22,8 @@
 
 namespace gpuhash {
 
-// What carries out a part of a batch, whoever it is. Hidden, or the compiler would make copies of its own; and always
-// inlined, so that no object has a function of it that another could take over.
+// The function that carries out a slice of a batch, of whichever driver. Hidden, or the compiler would make copies of its
+// own; and always inlined, so that no object has a function of it that another could take over.
 class part_server {
   using call = totals (*)(const void* serve, const request& q, size_t begin, size_t end);
   call call_;
@@ -83,7 +83,7 @@ auto by_joining(const request& q, u32 kind, Run run) {
   return how.narrow ? adding(std::true_type{}) : adding(std::false_type{});
 }
 
-// One multiplication is not enough: keys may be numbers that somebody has multiplied to scatter them.
+// One multiplication is not enough: keys may be numbers that the caller has multiplied to scatter them.
 GH_FN u64 mixed_for_cache(u64 k) {
   u64 h = k * 0xbf58476d1ce4e5b9ull;
   h ^= h >> 32;
@@ -171,7 +171,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
  public:
   static constexpr u32 most = most_in_cache;
 
-  // How many of the first ones of begin .. begin + n - 1 repeat a key, as a share of them. Keys are told apart by the bits
+  // How many of the first ones of begin .. begin + n - 1 repeat a key, as a share of them. Keys are distinguished by the bits
   // that they are hashed to.
   static double repeating(const request& q, size_t begin, u32 n) {
     constexpr u32 log_bits = 16;
@@ -220,7 +220,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
         u64 four;
         static_assert(sizeof(four) == 4 * sizeof(holder_[0]));
         __builtin_memcpy(&four, holder_ + i, sizeof(four));
-        if (four == ~u64(0)) continue;  // all are no_leader's
+        if (four == ~u64(0)) continue;  // these places are empty
         for (u32 j = i; j < i + 4; ++j) out = put_out(j, out);
       }
       if (out > room - step) out = this->leave(q, begin, out, serve);
@@ -231,18 +231,18 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   }
 
   GH_FN static u32 place_of(key k) { return u32(mixed_for_cache(k) >> (64 - log_places)); }
-  // Whoever has the place of number `at` goes to the table, if anybody has it.
+  // The key in place number `at` goes to the table, unless the place is empty.
   GH_FN u32 put_out(u32 at, u32 out) {
     key_[out] = places_[at].k, value_[out] = places_[at].v, leader_[out] = holder_[at];
     return out + (holder_[at] != no_leader);
   }
 
-  // n elements, of which the first is number `first`, go to the cache, and whom they put out is appended to the batch.
-  // Here nearly all of them follow others, and the processor foresees it.
+  // n elements, of which the first is number `first`, go to the cache, and the keys whose places they take are appended
+  // to the batch. Here nearly all of them follow others, and the processor foresees it.
   template <class May, class Join>
   [[gnu::noinline]] u32 take_followers(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
                                        Join join_them) {
-    const request q = given;  // the compiler knows that nobody writes to it
+    const request q = given;  // the compiler knows that no other code writes to it
     for (u32 j = first; j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
@@ -260,7 +260,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
     }
     return out;
   }
-  // And here nobody can foresee who follows whom, so that there is no branch on it.
+  // Here it cannot be foreseen which element follows a leader, so that there is no branch on it.
   template <class May, class Join>
   [[gnu::noinline]] u32 take_any(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
                                  Join join_them) {
@@ -297,11 +297,11 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   key now_key_[step];
   value now_value_[step];
   uint16_t now_place_[step];
-  uint16_t leads_[most];  // whom each element follows, itself if no_leader
+  uint16_t leads_[most];  // the leader of each element: the element itself, if it follows none
 };
 
 // Few keys, each of them many times. A key keeps its place, so that it goes to the table once for all of its elements,
-// however many there are, and whoever comes later has a branch that the processor foresees. When as many keys as the cache
+// however many there are, and later elements take a branch that the processor foresees. When as many keys as the cache
 // takes are there, others go by themselves.
 template <class F>
 class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
@@ -379,7 +379,7 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
   // n elements, of which the first is number `first`. Those that go by themselves are appended to the batch.
   template <class May, class Join>
   [[gnu::noinline]] u32 take(const request& given, size_t begin, u32 first, u32 n, u32 out, May may, Join join_them) {
-    const request q = given;  // the compiler knows that nobody writes to it
+    const request q = given;  // the compiler knows that no other code writes to it
     for (u32 j = follow_last(q, begin, first, first + n, may, join_them); j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
@@ -410,7 +410,7 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
 
   u32 taken_ = 0;
   place places_[1u << log_places];
-  u32 holder_[1u << log_places];  // the leader who brought the key, counted from `begin`; or no_leader
+  u32 holder_[1u << log_places];  // the leader that brought the key, counted from `begin`; or no_leader
   uint16_t place_[most_keys];     // those that are taken
   uint16_t leads_[most];          // the place of the key of each element; or itself
 };

@@ -1,5 +1,5 @@
-// How many distinct keys does a batch have, about? For room: a batch that would not fit if all of its keys were different
-// may well fit as it is.
+// An estimate of how many distinct keys a batch has. Growth needs it: a batch that would not fit if all of its keys were
+// distinct may well fit as it is.
 //
 // Linear counting (Whang, Vander-Zanden and Taylor 1990): keys are hashed to the bits of a map, and the share of bits that
 // stay clear says how many keys there are. With 2^20 bits and 2^22 keys at most the standard error is below 0.2 %, and the
@@ -106,7 +106,7 @@ class few_distinct {
   }
   static constexpr uint32_t log_places = 14;
   size_t n_ = 0;
-  uint16_t number_[1u << log_places] = {};  // of the key that has a place, from 1; 0 if nobody has it
+  uint16_t number_[1u << log_places] = {};  // of the key that has a place, from 1; 0: the place is empty
   uint64_t keys_[most];
 };
 

@@ -1,9 +1,9 @@
 // A large batch on the CPU, in the order of the table.
 //
-// As they come, the elements of a batch are random accesses of a table that no cache holds. Here they are divided first, by
-// parts of the table, each of which is a run of homes; then the engine serves them like any batch, and finds the lines of
-// neighbours in its caches. In which order the elements of a batch take effect was never promised, so nothing else changes:
-// not who may touch the table when, nor how.
+// In the caller's order the elements of a batch are random accesses of a table that no cache holds. Here they are divided
+// first, by partitions of the table, each of which is a run of homes; then the engine serves them like any batch, and finds
+// the lines of neighbours in its caches. In which order the elements of a batch take effect was never promised, so neither
+// the gate nor the operations change.
 //
 //   count     Each piece of the batch notes which part an element is of, and how many it has of each.
 //   scatter   Elements go to where their part begins, those of earlier pieces first, through a cache line for each part.

@@ -1,6 +1,6 @@
 // How much room a batch needs, and how a growing table comes to have it.
 //
-// An element needs room only if it adds a key that is absent. Nobody asks while there is room for all elements. Where
+// An element needs room only if it adds a key that is absent. While there is room for all elements, no key is looked up. Where
 // there is not, the keys of a window of the batch are looked up first: updates of keys that are there grow nothing.
 #pragma once
 #include "libgpuhash/kit/table.hpp"

@@ -305,7 +305,7 @@ class table : public table_context {
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
   // CUDA: queued batches, whose calls have returned, may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
-  totals reported_{};           // the header's sums when it was last reported; exclusively
+  totals reported_{};       // the header's sums when it was last reported; exclusively
   // CUDA: elements that were added since the table was empty, at most; under launch_. A graph may add at any time.
   static constexpr uint64_t any_number = uint64_t(1) << 63;
   uint64_t added_ = 0;

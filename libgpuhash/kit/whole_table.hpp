@@ -18,10 +18,11 @@ inline gpuhash_status table::report_failures(void* stream, gpuhash_error* err) {
   const uint64_t unreported = now.failed - reported.failed;
   if (!unreported) return GPUHASH_OK;
   failed_ += unreported;
-  return host->fail(err, GPUHASH_FULL,
-                    "%llu elements of earlier batches, whose calls had returned, found no room: their status is 2 or 3; "
-                    "reserve more and retry those. This call has done nothing; call it again",
-                    (unsigned long long)unreported);
+  return host->fail(
+      err, GPUHASH_FULL,
+      "%llu elements of earlier batches, whose calls had returned, found no room: their status is 2 or 3; "
+      "reserve more and retry those. This call has done nothing; call it again",
+      (unsigned long long)unreported);
 }
 
 inline gpuhash_status table::bad_ops(uint64_t n, gpuhash_error* err) {
@@ -244,7 +245,7 @@ inline gpuhash_status table::ranges(ordered_request q, gpuhash_error* err) {
   return ask_ordered(q, engine_->ordered->ranges, err);
 }
 
-// Nobody writes between the two passes. The second one is bounded by what fits, whatever the caller does to the offsets.
+// No batch writes between the two passes. The second one is bounded by what fits, whatever the caller does to the offsets.
 inline gpuhash_status table::range_all(ordered_request q, uint64_t* offsets, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(q.stream);
   complete(q);

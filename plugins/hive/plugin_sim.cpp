@@ -320,7 +320,7 @@ std::vector<scene> scenes() {
   };
 }
 
-// What pairs of two keys do not reach: a home that fills up and lets a key go while somebody reads it; two evictors that
+// What pairs of two keys do not reach: a home that fills up and lets a key go while another tile reads it; two evictors that
 // want one slot; victims that are looked for, changed and erased; dead slots of other buckets; a stash that is full.
 std::vector<std::pair<std::string, std::string>> programs() {
   return {

@@ -85,7 +85,7 @@ class segment_block {
   GH_FN u32 side_of(index h) const { return splits() && h & index(q.bit) ? 1 : 0; }
   GH_FN word* segment(u64 s) const { return t.slots + s * slots; }
   GH_FN u32* filter_words(u64 s) const { return t.filter + s * (buckets / 4); }
-  // Where the pairs of a side are packed. The new segment is nobody's yet, and is packed where it lies.
+  // Where the pairs of a side are packed. No key has its home in the new segment yet: it is packed where it lies.
   GH_FN word* packed_at(u32 side) const { return side ? segment(at + q.apart) : image; }
   GH_FN word load(const word* p) const { return mem::load<order::relaxed>(p); }
   GH_FN void store(word* p, word w) const { mem::store<order::relaxed>(p, w); }

@@ -208,7 +208,7 @@ class parts_model final : public linear_sim<F> {
     for (u32 i = me; i < size; i += b.n) put(t_.slots + begin + i, get(slots + i));
   }
 
-  // Element x in its part, which is a table that nobody else has: what has a key keeps it, unless the batch erases.
+  // Element x in its part, which is a table that no other block has: what has a key keeps it, unless the batch erases.
   template <u32 Kind>
   void serve_here(batch& b, u32 x, u32 part, u32 size) {
     const op& o = b.element[x];

@@ -73,7 +73,7 @@ class linear_rebuild {
     stream_done();
   }
 
-  // The ordinary insert of a pair whose key is absent, with nobody about.
+  // The ordinary insert of a pair whose key is absent, while no other thread writes.
   void insert_over(const over& rest, totals& sum) const {
     for (u32 i = 0; i < rest.n; ++i) {
       const u64 home = u64(to_.home(F::key_of(rest.all[i]))) << to_.group_bits;
@@ -96,7 +96,7 @@ class linear_rebuild {
 
   // Slots of the new table from the first of a window on, and what its old slots have to do with them.
   struct window {
-    alignas(64) word slot[window_slots + most_over + 1];  // the last one is nobody's
+    alignas(64) word slot[window_slots + most_over + 1];  // the last one is written and never read
     u32 over = 0;              // so many pairs in front have run over from the windows before
     u32 n = 0;                 // old slots that were read
     u32 home[most_read];       // of each of them, in groups of the window; or `outside`

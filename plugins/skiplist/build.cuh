@@ -272,7 +272,7 @@ __global__ void __launch_bounds__(block_threads)
       }
     }
     // A lane joins what is right of it, of its key: after the last step, all of that. From the last lanes on it goes on with
-    // the first ones, which have this key only where all lanes have it: then nobody joins what that gives.
+    // the first ones, which have this key only where all lanes have it: then no lane joins what that gives.
 #pragma unroll
     for (u32 apart = 1; apart < 32; apart *= 2) {
       const u32 from = (lane + apart) % 32;

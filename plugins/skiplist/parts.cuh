@@ -1,4 +1,4 @@
-// skiplist on CUDA: few long ranges, while nobody writes.
+// skiplist on CUDA: few long ranges, while no batch writes.
 //
 // A tile walks a range chunk after chunk. So few ranges would keep few tiles busy, each waiting for memory most of the time:
 // they are cut into parts (skip_walk::cut). A part is a range like any other, which a tile walks twice: to count its pairs, and,

@@ -1,6 +1,6 @@
 // The kernels of skiplist for CUDA.
 //
-// A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while nobody writes read through L1, where the
+// A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while no batch writes read through L1, where the
 // upper levels then stay, and take a miss for what it is. Beside writers neighbours and ranges are served by a thread each.
 #include "build.cuh"
 #include "dense.hpp"
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(block_threads, 3)
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_range(q, i);
 }
-// The same while nobody writes: a warp searches for its elements together.
+// The same while no batch writes: a warp searches for its elements together.
 template <class Tile, class Table>
 __global__ void __launch_bounds__(block_threads, 4)
     serve_neighbors_alone(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {

@@ -55,7 +55,7 @@ int run(const void* table, const request& q, totals* sum) {
   return -1;
 }
 
-// All pairs in order; cells and their order are of no account. Nobody writes meanwhile.
+// All pairs in order; cells and their order are of no account. No batch writes meanwhile.
 template <class F>
 int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
             uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
