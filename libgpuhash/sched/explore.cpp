@@ -26,8 +26,8 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
-  --quick            of what is not pairs, the formats pair32 and set64 only; in weak memory of pairs those two and else
-                     pair32, without what takes a minute
+  --quick            of pairs all formats, in weak memory pair32 and set64; of triples pair32, and none in weak memory; of
+                     all else pair32 and set64, in weak memory pair32, without what takes a minute
   --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
@@ -225,7 +225,9 @@ class campaign {
     if (how.bound < 0) how.bound = weak ? s_.most_preemptions_weak : s_.most_preemptions;
     if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
-    const bool all = !a_.quick || (set == pairs && !weak), two = set == pairs || !weak;
+    const bool of_triples = set == triples, all = !a_.quick || (set == pairs && !weak);
+    if (a_.quick && weak && of_triples) return true;
+    const bool two = set == pairs || (!weak && !of_triples);
     const auto takes = [&](const std::string& format) {
       return all || format == "pair32" || (two && format == "set64");
     };

@@ -11,8 +11,8 @@ from planted import ROOT, SOURCES, Mistake, compiled, left_out, planted, run, sw
 SOURCE, OWN = SOURCES / "parts.cuh", ROOT / "libgpuhash" / "drive" / "bulk" / "own_kernel.cuh"
 FLAGS = ["-DGPUHASH_EMULATED_WARP=1", "-Wno-unknown-pragmas"]
 # The driver in small, as tests/warp has it, with few elements of a thread at a time.
-FLAGS += ['-DGPUHASH_OWN_SIZES={"cuda.own_threads", 32}, {"cuda.segment_window_each", 4},']
-FLAGS += ["-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
+OWN_SIZES = '{"cuda.own_threads", 32}, {"cuda.segment_window_each", 4}, {"cuda.partition_slots_wanted", 256},'
+FLAGS += [f"-DGPUHASH_OWN_SIZES={OWN_SIZES}", "-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
 
 MISTAKES = [
     Mistake("filter not loaded", "filter[i] = cuda", "filter[i] = PLANTED ? ~0u : cuda"),

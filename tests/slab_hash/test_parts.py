@@ -19,6 +19,7 @@ VARIABLE = "GPUHASH_MISTAKE"
 FLAGS = ["-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-Wno-unknown-pragmas"]
 # The driver in small, as tests/warp has it, with parts of few buckets and few elements of a thread at a time.
 OWN_SIZES = '{"cuda.own_threads", 32}, {"cuda.slab_partition_bytes", 512}, {"cuda.slab_window_each", 4},'
+OWN_SIZES += '{"cuda.partition_slots_wanted", 256},'
 FLAGS += [f"-DGPUHASH_OWN_SIZES={OWN_SIZES}", "-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
 
 
