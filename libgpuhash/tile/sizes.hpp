@@ -1,4 +1,4 @@
-// tunable("name", usual): a size that bounds a loop over elements: of a chunk, window or sample, or a number of retries.
+// tunable(name, usual): a size that bounds a loop over elements: of a chunk, window or sample, or a number of retries.
 // Such a size costs time or saves it, and no answer depends on it. A test replaces it by a header of tests/sizes, which
 // defines GPUHASH_SIZES (meson's option `sizes` includes two of them): then batches of a few elements reach the second chunk.
 #pragma once
