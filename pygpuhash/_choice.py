@@ -1,7 +1,7 @@
 """What `Table("auto")` stands for: the first structure of this package that has all that the arguments ask for.
 
-A structure of somebody else is never taken. What the preference rests on is measured: README.md, "Structures and
-plugins".
+A structure that did not come with the package is never taken. What the preference rests on is measured: README.md,
+"Structures and plugins".
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def install(*, upgrade: bool = False) -> str:
     return f"pip install {'-U ' if upgrade else ''}'gpuhash[{extra}]'"
 
 
-class _Told:
+class _TranslateErrors:
     """Errors of cuda-python leave as this package's."""
 
     def __enter__(self) -> None:
@@ -144,7 +144,7 @@ class _Told:
             raise _failure(str(error), out_of_memory, "NOT_INITIALIZED" in str(error)) from error
 
 
-told = _Told()
+translate_errors = _TranslateErrors()
 
 
 def _failure(sentence: str, out_of_memory: bool, not_initialized: bool) -> GpuHashError:
@@ -188,7 +188,7 @@ def _unused_by_cupy(cupy: Any, device: int | None) -> int:
 def call(name: str, *arguments: Any) -> Any:
     """One call of the driver: its result, or an exception with the driver's name for what went wrong."""
     library = driver()
-    with told:
+    with translate_errors:
         code, *results = getattr(library, name)(*arguments)
     if int(code) == 0:
         return results[0] if results else None
@@ -200,7 +200,7 @@ def call(name: str, *arguments: Any) -> Any:
 
 @functools.cache
 def _primary_context(ordinal: int) -> Any:
-    with told:
+    with translate_errors:
         core().Device(ordinal)  # initialises the driver
     return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
 
@@ -243,7 +243,7 @@ def is_capturing(stream: int) -> bool:
 
 
 def stream_at(handle: int) -> Any:
-    """The `cuda.core.Stream` of a handle, which somebody else owns. 0 and 1 are the legacy default stream."""
+    """The `cuda.core.Stream` of a handle, which the caller owns. 0 and 1 are the legacy default stream."""
     return core().Stream.from_handle(handle or _LEGACY_DEFAULT_STREAM)
 
 
@@ -285,7 +285,7 @@ def _current_streams(device: int) -> tuple[Any, ...]:
 @functools.cache
 def memory_of(ordinal: int) -> Any:
     """The memory resource over a device's current memory pool, which CuPy's and the runtime's calls use as well."""
-    with told:
+    with translate_errors:
         return core().DeviceMemoryResource(ordinal)
 
 
@@ -343,7 +343,7 @@ class DeviceArray:
     def __init__(self, shape: tuple[int, ...], dtype: Any, device: int, stream: Any = None) -> None:
         self._adopt(shape, dtype, device, stream)
         if self.nbytes:
-            with current(device), told:
+            with current(device), translate_errors:
                 self.buffer = memory_of(device).allocate(self.nbytes, stream=stream_at(self.stream))
             self.ptr = int(self.buffer.handle)
             self._owned = True
@@ -408,7 +408,8 @@ class DeviceArray:
         if abandoned(self._forks):
             keep(self.buffer)
             return
-        with contextlib.suppress(DeviceError), relaxed(), current(self.device), told:  # of a device that has failed
+        # The device may have failed.
+        with contextlib.suppress(DeviceError), relaxed(), current(self.device), translate_errors:
             self.buffer.close(stream_at(self.stream))
 
     @property
@@ -447,7 +448,7 @@ class DeviceArray:
             )
         written = self.stream
         if stream != -1 and (stream or 1) != (written or 1):
-            with current(self.device), told:
+            with current(self.device), translate_errors:
                 stream_at(stream or 1).wait(stream_at(written))
         code = _DLPACK_CODE[self.dtype.kind]
         return _core.dlpack_write(self, self.ptr, self.shape, code, 8 * self.dtype.itemsize, 2, self.device)
@@ -478,14 +479,14 @@ def copy(to: int, source: int, nbytes: int, stream: int) -> None:
 
 def synchronize(device: int, stream: int = 0) -> None:
     """Wait for all work of a stream."""
-    with current(device), told:
+    with current(device), translate_errors:
         stream_at(stream).sync()
 
 
 def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
     """Fill a C-contiguous host array from device memory; returns when it is there."""
     if host.nbytes:
-        with current(device), told:
+        with current(device), translate_errors:
             copy(host.ctypes.data, address, host.nbytes, stream)
             stream_at(stream).sync()
 
@@ -501,7 +502,7 @@ def number_at(address: int, stream: int) -> int:
 def copy_from_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:
     """Fill device memory from a C-contiguous host array; returns when it is there."""
     if host.nbytes:
-        with current(device), told:
+        with current(device), translate_errors:
             copy(address, host.ctypes.data, host.nbytes, stream)
             stream_at(stream).sync()
 

@@ -109,7 +109,7 @@ def _from_interface(array: Any, device: int, stream: int, what: str) -> tuple[De
         raise TypeError(f"{what} have dtype {dtype.str!r}, which is not in native byte order: convert them")
     producer = interface.get("stream")
     if producer is not None and producer != (stream or 1):
-        with _cuda.current(device), _cuda.told:
+        with _cuda.current(device), _cuda.translate_errors:
             _cuda.stream_at(stream or 1).wait(_cuda.stream_at(producer))
     ptr = interface["data"][0] or 0
     found = DeviceView(ptr, tuple(interface["shape"]), dtype, array)
@@ -624,19 +624,19 @@ def _host_batch(table: Any, call: Call) -> tuple[Any, Any]:
     if out is not None and out_dtype is None:
         raise TypeError("this table is a set (value_dtype=None) and has no values for out=: leave it out")
     target = None if out is None or out_dtype is None else _arrays.output(out, out_dtype, shape, "out")
-    told = None if mask is None else _arrays.output(mask, np.dtype(bool), shape, "the mask")
+    given_mask = None if mask is None else _arrays.output(mask, np.dtype(bool), shape, "the mask")
     codes = None
     if ops is not None:
         codes = _arrays.to_store(ops, np.dtype(np.uint8), np.dtype(np.uint8), "ops")
         if codes.shape != shape:
             raise ValueError(f"ops have shape {codes.shape}, keys {shape}: pass one operation per key")
         _core.check_ops(codes, table._accumulates())
-    _core.refuse_overlaps((host, given, codes), (target, told))
+    _core.refuse_overlaps((host, given, codes), (target, given_mask))
     store = table._value_store if out_dtype is table.value_dtype else out_dtype
     results = None
     if out_dtype is not None:
         results = target if target is not None and store == out_dtype else np.empty(shape, store)
-    status = told if told is not None else np.empty(shape, bool)
+    status = given_mask if given_mask is not None else np.empty(shape, bool)
     statuses = status.view(np.uint8).reshape(-1)
     inputs = host.reshape(-1), _flat(given), _flat(codes)
     try:
@@ -652,7 +652,7 @@ def _host_batch(table: Any, call: Call) -> tuple[Any, Any]:
     found = None
     if results is not None and out_dtype is not None:
         found = results if results is target else _arrays.from_store(results, out_dtype)
-    return _given_or_new(out, target, found, library), _given_or_new(mask, told, status, library)
+    return _given_or_new(out, target, found, library), _given_or_new(mask, given_mask, status, library)
 
 
 def _flat(array: Any) -> Any:

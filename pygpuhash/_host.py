@@ -53,7 +53,7 @@ class _Slot:
     def __init__(self, device: int, nbytes: int, streams: tuple[Any, Any]) -> None:
         self.nbytes = nbytes
         up, down = streams
-        with _cuda.told:
+        with _cuda.translate_errors:
             self.device = _cuda.memory_of(device).allocate(nbytes, stream=up)
             self.uploaded = up.record()  # what uses the memory follows it, and it follows the allocation
             self.downloaded = down.record()
@@ -81,9 +81,9 @@ class _Staging:
     def __init__(self, device: int) -> None:
         self.device, self.forks = device, _core.forks()
         self.slots: list[_Slot] = []
-        with _cuda.told:
+        with _cuda.translate_errors:
             here = _cuda.core().Device(device)
-            here.set_current()  # in the context that is current already; cuda.core wants to be told
+            here.set_current()  # in the context that is current already; cuda.core wants to know
             self.up, self.down = here.create_stream(), here.create_stream()
 
     def provide(self, slots: int, nbytes: int) -> None:
@@ -184,7 +184,7 @@ class _Batch:
         self.received = [0 if self.results is None else self.results.itemsize, 1]
         # Addresses, asked for once: the interpreter's share of a chunk is time in which nothing is copied.
         self.sources = [0 if a is None else a.ctypes.data for a in sent]
-        self.told = self.statuses.ctypes.data
+        self.statuses_at = self.statuses.ctypes.data
         self.out = 0 if self.results is None else self.results.ctypes.data
         self.rows: list[tuple[int, int]] = []
         self.staging: _Staging | None = None
@@ -221,7 +221,7 @@ class _Batch:
                 self.here = _cuda.stream_at(self.stream)
                 if self.one is not None:
                     self.filled = _cuda.full((self.longest(),), self.one, device, _cuda.Address(self.stream))
-                with _cuda.told:
+                with _cuda.translate_errors:
                     self.loop()
                 if self.full and self.failure is None:
                     self.failure = self.no_room()
@@ -291,7 +291,7 @@ class _Batch:
         _, device = slot.at
         keys, values, ops, _ = self.places(self.sent, n)
         results = device + self.results_at
-        out, told, _ = self.places(self.received, n)
+        out, statuses, _ = self.places(self.received, n)
         self.here.wait(slot.uploaded)
         failure = self.table._raw(
             self.op,
@@ -300,7 +300,7 @@ class _Batch:
             values=0 if self.values is None else self.filled.ptr if self.filled is not None else device + values,
             ops=0 if self.ops is None else device + ops,
             out_values=0 if self.results is None else results + out,
-            out_status=results + told,
+            out_status=results + statuses,
             flags=self.how[0],
             combine=self.how[1],
             stream=self.stream,
@@ -333,9 +333,9 @@ class _Batch:
         slot.downloaded.sync()
         n = end - begin
         host = slot.at[0] + self.results_at
-        out, told, _ = self.places(self.received, n)
+        out, statuses, _ = self.places(self.received, n)
         past = _core.COPY_STREAM if self.keys.size >= LONG_KEYS else 0
-        parts = [(self.told + begin, host + told, n, past | _core.COPY_LOOK)]
+        parts = [(self.statuses_at + begin, host + statuses, n, past | _core.COPY_LOOK)]
         if self.results is not None:
             size = self.received[0]
             parts.append((self.out + begin * size, host + out, n * size, past))
@@ -343,7 +343,7 @@ class _Batch:
         self.collected = i + 1
 
     def no_room(self) -> TableFull:
-        """Nobody waited for the chunks of a table that may not grow: their statuses say what became of them."""
+        """No call waited for the chunks of a table that may not grow: their statuses say what became of them."""
         with contextlib.suppress(TableFull):
             len(self.table)  # the library would report them to the next call that waits
         failed = self.statuses[self.statuses > 1]
@@ -365,7 +365,7 @@ class _Batch:
             _give_back(self.staging)
 
     def tell(self) -> None:
-        """How far this batch has come, to whoever asked for it (`progress`)."""
+        """Report how far this batch has come to the function that `progress` was given."""
         report = _progress.current()
         if report is not None and len(self.rows) > 1 and self.collected > self.said:
             self.said = self.collected

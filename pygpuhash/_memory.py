@@ -30,7 +30,7 @@ class CoreMemory(_Held):
     """A `cuda.core.MemoryResource`."""
 
     def allocate(self, nbytes: int, alignment: int, stream: int) -> int | None:
-        with _cuda.current(self.device), _cuda.told:
+        with _cuda.current(self.device), _cuda.translate_errors:
             buffer = self.resource.allocate(nbytes, stream=_cuda.stream_at(stream))
         return self._keep(int(buffer.handle), buffer)
 

@@ -165,8 +165,8 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, out: Any, stream: Any) -
 def pairs(table: Any, low: Any, high: Any, stream: Any, out: Any = None) -> tuple[Any, Any, Any]:
     """(keys, values, offsets) of ranges of any length: those of range i are [offsets[i] : offsets[i + 1]].
 
-    `low` or `high` None: that end is open. The table is read twice, first to count; on a GPU nobody writes in between.
-    One range for which there are arrays is read once.
+    `low` or `high` None: that end is open. The table is read twice, first to count; on a GPU no batch
+    writes in between. One range for which there are arrays is read once.
     """
     refuse_unordered(table.key_dtype)
     sides = {_arrays.on_device(end) for end in (low, high) if end is not None}

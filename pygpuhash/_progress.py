@@ -29,7 +29,7 @@ def progress(report: Report) -> Iterator[None]:
         the thread that made the call; the last time with `done == n`. What it raises ends the batch as Ctrl-C does: the
         pieces that were carried out stay.
 
-    Batches of device arrays tell nothing, since nobody waits for them, nor do other threads and contexts.
+    Batches of device arrays report nothing, since no call waits for them, nor do other threads and contexts.
 
         with tqdm.tqdm(total=len(keys)) as bar, gh.progress(lambda done, n: bar.update(done - bar.n)):
             table.insert(keys, values)

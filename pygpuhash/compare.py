@@ -88,7 +88,7 @@ class Result:
     verified: bool = False
     error: str | None = None
     cpus: int = 0  # that this process may use
-    others: float | None = None  # CPUs that other processes took of them; None where nobody can tell
+    others: float | None = None  # CPUs that other processes took of them; None where the system does not say
     repeats: dict[str, int] = field(default_factory=dict)  # by phase: how often a batch has the keys, if more than once
     short_call: dict[str, float] = field(default_factory=dict)  # on a GPU: seconds until a call of few keys is done
 

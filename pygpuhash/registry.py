@@ -7,7 +7,7 @@ Python class that takes `Table`'s keyword arguments and has its methods.
 
 A plain name stands for the first of
 
-1. the module of this name that came with pygpuhash: nobody else takes a built-in's name,
+1. the module of this name that came with pygpuhash: no other module takes a built-in's name,
 2. the one in the first directory of GPUHASH_PLUGIN_PATH that has it,
 3. the one that a distribution announces; if several do, the name is ambiguous,
 4. the module of this name that was opened by its path first.

@@ -11,16 +11,16 @@
 // slab_alloc reads the address of a unit's super block from a table; slab_alloc_light has one contiguous range, so that
 // the address is a multiplication.
 //
-//   A1  A unit belongs to whoever turned its bit from 0 to 1, until that one turns it back.
+//   A1  A unit belongs to the tile that turned its bit from 0 to 1, until it is released.
 //   A2  A unit that is free holds only 0xff bytes if the heap is wiped: units that were written are freed by exclusive
 //       operations only, which wipe them.
-//   A3  An allocation fails only if it saw every block full, or the note. Whoever gives a unit back sees to it afterwards that
-//       there is no note.
+//   A3  An allocation fails only if it saw every block full, or the note. A tile that releases a unit removes the note
+//       afterwards.
 //
 // A tile looks in blocks drawn by a hash first, so that tiles that allocate at the same time meet rarely, and then in
 // every block once: an allocation fails only if each block was seen full (the paper's retries at random for ever). The
 // first to see that leaves a note, so that the many others of its batch need not look everywhere too, but in one block;
-// whoever gives a unit back takes the note away.
+// a tile that releases a unit removes the note.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/tile/mutant.hpp"

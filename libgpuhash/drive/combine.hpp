@@ -7,7 +7,7 @@
 // table, in batches which the driver serves. A follower takes effect right after its leader, so its key was there. Where a
 // leader found no room, nothing of it or its followers has happened, and all of them say so: a retry serves them one by
 // one. Floats are added to each other first, but for those so large that their sum might leave the range where the stored
-// value would have kept it inside: such an element follows nobody.
+// value would have kept it inside: such an element is its own leader.
 //
 // It is long, and wide instructions bring it nothing: skewed batches take as long where it is compiled for AVX-512. So one
 // object of a module has it for all: every one that is not built for a wide instruction set, of which there is one
@@ -22,8 +22,8 @@
 
 namespace gpuhash {
 
-// What carries out a part of a batch, whoever it is. Hidden, or the compiler would make copies of its own; and always
-// inlined, so that no object has a function of it that another could take over.
+// The function that carries out a slice of a batch, of whichever driver. Hidden, or the compiler would make copies of its
+// own; and always inlined, so that no object has a function of it that another could take over.
 class part_server {
   using call = totals (*)(const void* serve, const request& q, size_t begin, size_t end);
   call call_;
@@ -53,8 +53,6 @@ template <unsigned KeyBytes, unsigned ValueBytes>
 
 #define GH_HAS_A_NARROWER_avx2 1
 #define GH_HAS_A_NARROWER_avx512 1
-#define GH_PASTE2(a, b) a##b
-#define GH_PASTE(a, b) GH_PASTE2(a, b)
 #if !GH_PASTE(GH_HAS_A_NARROWER_, GPUHASH_ISA)
 
 GH_BEGIN
@@ -85,7 +83,7 @@ auto by_joining(const request& q, u32 kind, Run run) {
   return how.narrow ? adding(std::true_type{}) : adding(std::false_type{});
 }
 
-// One multiplication is not enough: keys may be numbers that somebody has multiplied to scatter them.
+// One multiplication is not enough: keys may be numbers that the caller has multiplied to scatter them.
 GH_FN u64 mixed_for_cache(u64 k) {
   u64 h = k * 0xbf58476d1ce4e5b9ull;
   h ^= h >> 32;
@@ -173,7 +171,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
  public:
   static constexpr u32 most = most_in_cache;
 
-  // How many of the first ones of begin .. begin + n - 1 repeat a key, as a share of them. Keys are told apart by the bits
+  // How many of the first ones of begin .. begin + n - 1 repeat a key, as a share of them. Keys are distinguished by the bits
   // that they are hashed to.
   static double repeating(const request& q, size_t begin, u32 n) {
     constexpr u32 log_bits = 16;
@@ -196,7 +194,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
  private:
   static constexpr u32 log_places = tunable("log_cached", 13u);
   static_assert(step % 4 == 0 && (1u << log_places) % step == 0 && step <= room);  // places are emptied by fours
-  static constexpr uint16_t nobody = 0xffff;
+  static constexpr uint16_t no_leader = 0xffff;
   struct place {
     key k;
     value v;
@@ -222,7 +220,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
         u64 four;
         static_assert(sizeof(four) == 4 * sizeof(holder_[0]));
         __builtin_memcpy(&four, holder_ + i, sizeof(four));
-        if (four == ~u64(0)) continue;  // all are nobody's
+        if (four == ~u64(0)) continue;  // these places are empty
         for (u32 j = i; j < i + 4; ++j) out = put_out(j, out);
       }
       if (out > room - step) out = this->leave(q, begin, out, serve);
@@ -233,25 +231,25 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   }
 
   GH_FN static u32 place_of(key k) { return u32(mixed_for_cache(k) >> (64 - log_places)); }
-  // Whoever has the place of number `at` goes to the table, if anybody has it.
+  // The key in place number `at` goes to the table, unless the place is empty.
   GH_FN u32 put_out(u32 at, u32 out) {
     key_[out] = places_[at].k, value_[out] = places_[at].v, leader_[out] = holder_[at];
-    return out + (holder_[at] != nobody);
+    return out + (holder_[at] != no_leader);
   }
 
-  // n elements, of which the first is number `first`, go to the cache, and whom they put out is appended to the batch.
-  // Here nearly all of them follow others, and the processor foresees it.
+  // n elements, of which the first is number `first`, go to the cache, and the keys whose places they take are appended
+  // to the batch. Here nearly all of them follow others, and the processor foresees it.
   template <class May, class Join>
   [[gnu::noinline]] u32 take_followers(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
                                        Join join_them) {
-    const request q = given;  // the compiler knows that nobody writes to it
+    const request q = given;  // the compiler knows that no other code writes to it
     for (u32 j = first; j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
       const u32 at = place_of(k);
       place& p = places_[at];
       const uint16_t leader = holder_[at];
-      if (__builtin_expect(int(p.k == k) & int(leader != nobody) & int(may(p.v, v)), 1)) {
+      if (__builtin_expect(int(p.k == k) & int(leader != no_leader) & int(may(p.v, v)), 1)) {
         p.v = join_them(p.v, v);
         leads_[j] = leader;
         continue;
@@ -262,7 +260,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
     }
     return out;
   }
-  // And here nobody can foresee who follows whom, so that there is no branch on it.
+  // Here it cannot be foreseen which element follows a leader, so that there is no branch on it.
   template <class May, class Join>
   [[gnu::noinline]] u32 take_any(const request& given, size_t begin, u32 first, u32 n, u32 out, May may,
                                  Join join_them) {
@@ -280,7 +278,7 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
       const key was = host_read_once(p.k);
       const value operand = host_read_once(p.v);
       const u32 leader = holder_[at];
-      const bool full = leader != nobody;
+      const bool full = leader != no_leader;
       bool follows = int(was == k) & int(full) & int(may(operand, v));
       asm("" : "+r"(follows));
       key_[out] = was, value_[out] = operand, leader_[out] = leader;
@@ -294,16 +292,16 @@ class cache_of_equals : batch_of_leaders<F, most_in_cache> {
   }
 
   place places_[1u << log_places];
-  uint16_t holder_[1u << log_places];  // the leader whose place it is, counted from `begin`; or nobody
+  uint16_t holder_[1u << log_places];  // the leader whose place it is, counted from `begin`; or no_leader
   // Elements on their way to it.
   key now_key_[step];
   value now_value_[step];
   uint16_t now_place_[step];
-  uint16_t leads_[most];  // whom each element follows, itself if nobody
+  uint16_t leads_[most];  // the leader of each element: the element itself, if it follows none
 };
 
 // Few keys, each of them many times. A key keeps its place, so that it goes to the table once for all of its elements,
-// however many there are, and whoever comes later has a branch that the processor foresees. When as many keys as the cache
+// however many there are, and later elements take a branch that the processor foresees. When as many keys as the cache
 // takes are there, others go by themselves.
 template <class F>
 class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
@@ -326,7 +324,7 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
 
  private:
   static constexpr u32 log_places = tunable("log_few", 14u);
-  static constexpr u32 nobody = ~u32(0);
+  static constexpr u32 no_leader = ~u32(0);
   static constexpr uint16_t itself = 0xffff;
   struct place {
     key k;
@@ -355,7 +353,7 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
     }
     this->leave(q, begin, out, serve);
     this->tell_followers(q, begin, j, [this](u32 e) { return leads_[e] == itself ? e : holder_[leads_[e]]; });
-    for (u32 i = 0; i < taken_; ++i) holder_[place_[i]] = nobody;
+    for (u32 i = 0; i < taken_; ++i) holder_[place_[i]] = no_leader;
     taken_ = 0;
     return this->sum_;
   }
@@ -381,16 +379,16 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
   // n elements, of which the first is number `first`. Those that go by themselves are appended to the batch.
   template <class May, class Join>
   [[gnu::noinline]] u32 take(const request& given, size_t begin, u32 first, u32 n, u32 out, May may, Join join_them) {
-    const request q = given;  // the compiler knows that nobody writes to it
+    const request q = given;  // the compiler knows that no other code writes to it
     for (u32 j = follow_last(q, begin, first, first + n, may, join_them); j < first + n; ++j) {
       const key k = host_read_once(read_key<F>(q, begin + j));
       const value v = host_read_once(read_value<F>(q, begin + j));
       const u32 at = place_of(k);
       place& p = places_[at];
       leads_[j] = uint16_t(at);
-      if (__builtin_expect(int(holder_[at] != nobody) & int(may(p.v, v)), 1)) {
+      if (__builtin_expect(int(holder_[at] != no_leader) & int(may(p.v, v)), 1)) {
         p.v = join_them(p.v, v);
-      } else if (int(holder_[at] == nobody) & int(taken_ < most_keys) & int(may(v, v))) {
+      } else if (int(holder_[at] == no_leader) & int(taken_ < most_keys) & int(may(v, v))) {
         p.k = k, p.v = v;
         holder_[at] = j;
         place_[taken_++] = uint16_t(at);
@@ -405,14 +403,14 @@ class cache_of_few : batch_of_leaders<F, most_in_cache_of_few> {
   // The place that k has, or else the one that it may take.
   GH_FN u32 place_of(key k) const {
     u32 at = u32(mixed_for_cache(k) >> (64 - log_places));
-    while (__builtin_expect(int(places_[at].k != k) & int(holder_[at] != nobody), 0))
+    while (__builtin_expect(int(places_[at].k != k) & int(holder_[at] != no_leader), 0))
       at = (at + 1) % (1u << log_places);
     return at;
   }
 
   u32 taken_ = 0;
   place places_[1u << log_places];
-  u32 holder_[1u << log_places];  // the leader who brought the key, counted from `begin`; or nobody
+  u32 holder_[1u << log_places];  // the leader that brought the key, counted from `begin`; or no_leader
   uint16_t place_[most_keys];     // those that are taken
   uint16_t leads_[most];          // the place of the key of each element; or itself
 };

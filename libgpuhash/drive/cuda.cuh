@@ -1,4 +1,4 @@
-// The CUDA driver: who serves which key.
+// The CUDA driver: which tile serves which element of a batch.
 //
 // A thread reads one element of the batch and hashes it; then the W lanes of a tile serve the tile's W elements, P of them
 // in flight at a time. All tiles of a warp step together (tile/cuda.cuh), one row visit each; a tile that finishes an
@@ -20,7 +20,7 @@ GH_FN void add_sums(totals* sum, totals* batch_sum, int live, int used, int good
   const int mine = lane == 0 ? live : lane == 1 ? used : lane == 2 ? good : lane == 3 ? failed : lane == 4 ? bad : 0;
   if (!mine) return;
   const u32 stripe = blockIdx.x % total_stripes;
-  // What failed in a batch that somebody looks at is that one's to report.
+  // Failures of a batch with a batch_sum are reported by the call that reads it.
   if (lane < 2 || (lane > 2 && !batch_sum))
     atomicAdd(reinterpret_cast<u64*>(sum + stripe) + lane, u64((long long)mine));
   if (batch_sum) atomicAdd(reinterpret_cast<u64*>(batch_sum + stripe) + lane, u64((long long)mine));
@@ -37,7 +37,7 @@ GH_FN void add_totals(totals* sum, totals* batch_sum, int live, int used, u32 go
   add_sums(sum, batch_sum, live_here, used_here, good_here, failed_here, bad_here);
 }
 
-// Join an operand with others, which nobody reads meanwhile.
+// Join an operand with others, which no other thread reads meanwhile.
 template <class V>
 GH_FN void join_into(V* sum, V v, joiner j) {
   if (adds_integers(j)) {
@@ -71,9 +71,9 @@ GH_FN void join_in_block(V* sum, V v, joiner j) {
 }
 
 // Equal keys of a block are joined before they reach the table, or thousands of tiles would compete for the slot, or the lock,
-// of a frequent key. One thread carries on with the key: its value then covers the operands of the others, or is that of the
-// last one who assigns. The elements of the others take effect right after its own: who finds, finds the same, and for
-// everybody else the key is there, or, after an erase, is not. In a mixed batch those of one key and one kind are joined, where
+// of a frequent key. One thread carries on with the key: its operand then combines those of the others, or is that of the
+// last assign. The elements of the others take effect right after its own: a find finds the same, and for all other
+// operations the key is there, or, after an erase, is not. In a mixed batch those of one key and one kind are joined, where
 // operations wait for locks: elsewhere it costs a sixth where keys differ.
 template <class F, u32 Kind>
 struct block_join {
@@ -120,7 +120,7 @@ struct block_join {
     __syncthreads();
     if (!mine || first == me) return;
     const u32 said = status[first];
-    const bool same = in_kinds(kd, answering_kinds & ~erasing_kinds);  // the answer of the first is everybody's
+    const bool same = in_kinds(kd, answering_kinds & ~erasing_kinds);  // the answer of the first is that of all
     res.status = said > yes || kd == find ? said : u32(no);            // and so is a failure
     if constexpr (Kind == mixed)
       if (same) res.value = value[first];

@@ -1,8 +1,8 @@
-// Homes first: the part of the CUDA driver (cuda.cuh) for structures of whose keys most are served by one visit.
+// First probe of all elements: the part of the CUDA driver (cuda.cuh) for structures that serve most keys by one row.
 //
-// A warp visits the homes of all its elements by straight-line code, P rows in flight per tile (one, if a tile has fewer lanes:
-// the compiler would put the operations into memory), and no tile waits for an
-// element that needs more. Those that do are packed onto the tiles afterwards: the first tile takes the first one, and so
+// A warp visits the homes of all its elements by straight-line code, P rows in flight per tile (one, if a tile has fewer
+// lanes: the compiler would put the operations into memory). An element that needs another row does not hold up its tile:
+// such elements are packed onto the tiles afterwards; the first tile takes the first of them, and so
 // on, whichever lanes they belong to.
 //
 // An op that wants it says `static constexpr bool homes_first = true`. It may have

@@ -1,4 +1,4 @@
-// The CPU driver: who serves which key.
+// The CPU driver: which thread serves which element of a batch, and in which order memory is read.
 //
 // A team of threads takes chunks of the batch. A thread goes straight through its chunk, block by block: while it visits
 // the home lines of one block, the processor fetches those of a later one. An operation that needs another line asks for
@@ -293,7 +293,7 @@ class alignas(64) host_driver {
       status[j] = u8(op.res.status);
     }
     if (leads)
-      for (u32 j = 0; j < many; ++j)  // a failure is everybody's
+      for (u32 j = 0; j < many; ++j)  // a leader's failure is that of its followers
         if (leader[j] != j) p.deposit(b + j, {status[leader[j]] > yes ? status[leader[j]] : u32(no), 0, 0, 0});
     finish(p, n);
   }
@@ -413,7 +413,7 @@ class chunk_by_kind {
   static constexpr u32 kinds = erase + 1;
 
   void read(const request& given, size_t begin, u32 n) {
-    const request q = given;  // the compiler knows that nobody writes to it
+    const request q = given;  // the compiler knows that no other code writes to it
     for (u32 j = 0; j < n; ++j) kind_of_[j] = u8(read_op(q, begin + j));
     asm volatile("" : : "r"(this) : "memory");  // R1
     // Where the next element of a kind goes is known when the last one has gone there: so several rows of elements go at
@@ -461,7 +461,7 @@ class chunk_by_kind {
   void answer(const request& given, size_t begin, u32 n) {
     const request q = given;
     if (q.status) {
-      __builtin_memset(status_, no, first_[nop + 1]);  // nobody serves those
+      __builtin_memset(status_, no, first_[nop + 1]);  // no driver serves those
       for (u32 j = 0; j < n; ++j) q.status[begin + j] = status_[place_[j]];
     }
     if (!q.out_values) return;
@@ -627,7 +627,7 @@ struct host_homes {
   }
   static void parts_of(const void* table, const request& given, size_t begin, uint32_t n, uint32_t shift,
                        uint16_t* parts) {
-    const request q = given;  // the compiler knows that nobody writes to them
+    const request q = given;  // the compiler knows that no other code writes to them
     own_copy<Table> t = *static_cast<const Table*>(table);
     typename Table::key keys[block_size];
     typename Table::index homes[block_size];

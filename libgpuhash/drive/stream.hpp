@@ -1,4 +1,4 @@
-// Writing past the caches, on the CPU: memory that nobody reads soon need not be read before it is written.
+// Writing past the caches, on the CPU: memory that is not read soon need not be read before it is written.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 
 GH_BEGIN
 
-// Copy words to memory that nobody will read soon, past the caches. Another thread sees them after stream_done().
+// Copy words to memory that is not read soon, past the caches. Another thread sees them after stream_done().
 template <class Word>
 inline void stream(Word* to, const Word* from, size_t n) {
   const size_t bytes = n * sizeof(Word);

@@ -15,18 +15,6 @@
 
 namespace gpuhash {
 
-// Elements of a growing table's part that has no status array: the library keeps their statuses itself.
-#ifndef GPUHASH_STATUS_PART
-#define GPUHASH_STATUS_PART (size_t(1) << 22)
-#endif
-inline constexpr size_t status_part = GPUHASH_STATUS_PART;
-
-// Elements that a batch serves in one hold of the table.
-#ifndef GPUHASH_ALONE_PART
-#define GPUHASH_ALONE_PART (size_t(1) << 21)
-#endif
-inline constexpr size_t alone_part = GPUHASH_ALONE_PART;
-
 // May a batch of this kind write? Or, beside another one, take a key from its slot? And does it change the values of keys
 // that stay?
 inline bool may_write(uint32_t kind) { return in_kinds(kind, writing_batches); }

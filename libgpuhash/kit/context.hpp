@@ -1,4 +1,4 @@
-// What a table stands on, whatever its structure: configuration, device, memory, counters, and what follows a device error.
+// The base of every table: configuration, device, memory, counters, and what follows a device error.
 // A table derives from it (table.hpp); parts of a structure that are classes of their own get a reference.
 //
 // Counters: every batch adds to `totals` in the header, which lies in the table's own memory. live and used are exact

@@ -1,4 +1,4 @@
-// What a table's host code needs of a device besides its engines: memory, copies, ordering.
+// device_api: what a table's host code needs of a device besides its kernels: memory, copies, streams, events.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// How many distinct keys does a batch have, about? For room: a batch that would not fit if all of its keys were different
-// may well fit as it is.
+// An estimate of how many distinct keys a batch has. Growth needs it: a batch that would not fit if all of its keys were
+// distinct may well fit as it is.
 //
 // Linear counting (Whang, Vander-Zanden and Taylor 1990): keys are hashed to the bits of a map, and the share of bits that
 // stay clear says how many keys there are. With 2^20 bits and 2^22 keys at most the standard error is below 0.2 %, and the
@@ -12,23 +12,12 @@
 #include <memory>
 #include <new>
 
-#include "libgpuhash/tile/sizes.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 
 namespace gpuhash {
 
 inline constexpr size_t most_estimated = tunable("estimated", size_t(1) << 22);
-// A smaller batch is cheap to look up key by key.
-#ifndef GPUHASH_ESTIMATE_LEAST
-#define GPUHASH_ESTIMATE_LEAST (size_t(1) << 12)
-#endif
-inline constexpr size_t estimate_least = GPUHASH_ESTIMATE_LEAST;
 inline constexpr size_t estimate_sample = estimate_least < 4096 ? estimate_least : 4096;
-
-// Keys of a batch on CUDA that are looked up, to say how many of them are there.
-#ifndef GPUHASH_PICKED
-#define GPUHASH_PICKED (size_t(1) << 14)
-#endif
-inline constexpr size_t most_picked = GPUHASH_PICKED;
 
 class distinct_map {
  public:
@@ -117,7 +106,7 @@ class few_distinct {
   }
   static constexpr uint32_t log_places = 14;
   size_t n_ = 0;
-  uint16_t number_[1u << log_places] = {};  // of the key that has a place, from 1; 0 if nobody has it
+  uint16_t number_[1u << log_places] = {};  // of the key that has a place, from 1; 0: the place is empty
   uint64_t keys_[most];
 };
 

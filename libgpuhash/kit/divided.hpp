@@ -1,9 +1,9 @@
 // A large batch on the CPU, in the order of the table.
 //
-// As they come, the elements of a batch are random accesses of a table that no cache holds. Here they are divided first, by
-// parts of the table, each of which is a run of homes; then the engine serves them like any batch, and finds the lines of
-// neighbours in its caches. In which order the elements of a batch take effect was never promised, so nothing else changes:
-// not who may touch the table when, nor how.
+// In the caller's order the elements of a batch are random accesses of a table that no cache holds. Here they are divided
+// first, by partitions of the table, each of which is a run of homes; then the engine serves them like any batch, and finds
+// the lines of neighbours in its caches. In which order the elements of a batch take effect was never promised, so neither
+// the gate nor the operations change.
 //
 //   count     Each piece of the batch notes which part an element is of, and how many it has of each.
 //   scatter   Elements go to where their part begins, those of earlier pieces first, through a cache line for each part.
@@ -26,16 +26,6 @@
 
 namespace gpuhash {
 
-// Elements that are divided at a time, for which there has to be memory.
-#ifndef GPUHASH_DIVIDED_CHUNK
-#define GPUHASH_DIVIDED_CHUNK (size_t(1) << 23)
-#endif
-inline constexpr size_t most_divided = GPUHASH_DIVIDED_CHUNK;
-// Elements that one thread takes at a time. Of each part it should have some lines.
-#ifndef GPUHASH_DIVIDED_PIECE
-#define GPUHASH_DIVIDED_PIECE (size_t(1) << 17)
-#endif
-inline constexpr size_t divided_piece = GPUHASH_DIVIDED_PIECE;
 inline constexpr uint32_t most_host_parts = tunable("host_parts", 512u);
 
 // Elements of one array on their way to their parts: a line for each, which leaves when it is full, past the caches. T is
@@ -97,11 +87,11 @@ class divided_batch {
     while (last >> shift_ >= most_host_parts) ++shift_;
     parts_ = uint32_t(last >> shift_) + 1;
     most_ = (n + 63) / 64 * 64;  // whole lines
-    told_ = q.status != nullptr;
+    with_statuses_ = q.status != nullptr;
   }
   uint64_t bytes() const {
     const size_t pieces = (most_ + divided_piece - 1) / divided_piece;
-    return most_ * (key_bytes_ + value_bytes_ + sizeof(uint16_t) + told_) + pieces * parts_ * sizeof(uint32_t);
+    return most_ * (key_bytes_ + value_bytes_ + sizeof(uint16_t) + with_statuses_) + pieces * parts_ * sizeof(uint32_t);
   }
 
   // Carry out q, of at most n elements, by run. `memory` has bytes() bytes and begins with a cache line.
@@ -118,9 +108,9 @@ class divided_batch {
     request all = q;
     all.keys = keys_;
     all.values = value_bytes_ ? values_ : nullptr;
-    all.status = told_ ? status_ : nullptr;
+    all.status = with_statuses_ ? status_ : nullptr;
     const int e = run(table_, all, sum);
-    if (told_) each_piece(q.threads, [&](size_t piece) { answer(q.status, piece); });
+    if (with_statuses_) each_piece(q.threads, [&](size_t piece) { answer(q.status, piece); });
     return e;
   }
 
@@ -217,7 +207,7 @@ class divided_batch {
   uint32_t shift_ = 0;                      // a home's part
   uint32_t parts_ = 0;
   size_t most_ = 0;
-  bool told_ = false;  // are statuses asked for?
+  bool with_statuses_ = false;  // are statuses asked for?
   // Of the elements that are served now:
   size_t n_ = 0;
   char* keys_ = nullptr;

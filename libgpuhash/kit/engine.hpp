@@ -1,4 +1,4 @@
-// What stands between a table's host code (kit/table.hpp) and its kernels: plain structs and function pointers, so that
+// The seam between a table's host code (kit/table.hpp) and its kernels: plain structs and function pointers, so that
 // one host object drives kernels compiled for several instruction sets and for CUDA.
 #pragma once
 #include <stddef.h>
@@ -46,7 +46,7 @@ struct request {
   uint32_t alone;
   uint32_t parts;          // may elements be rearranged before they reach the table? (kit/parts.hpp)
   uint64_t added;          // CUDA: elements that were added since the table was empty, at most
-  const uint32_t* unless;  // CUDA: if set, and what lies there is not 0, somebody else serves the batch
+  const uint32_t* unless;  // CUDA: if set, and what lies there is not 0, another kernel serves the batch
   // CUDA, accumulate and assign: 1: no batch that erases runs at the same time, so that a slot that has a key keeps it
   uint32_t keys_stay;
 };
@@ -79,7 +79,7 @@ struct cell_order {
 struct engine {
   // Serve a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to
   // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it. So with `failed` and
-  // `bad_ops`, if there is a batch_sum: then the caller looks. What sum says failed is what nobody was told yet.
+  // `bad_ops`, if there is a batch_sum: the call that passed it reads it. So `failed` of *sum counts unreported failures.
   // Returns 0 or a CUDA error code.
   int (*run)(const void* table, const request& q, totals* sum);
   // Append the live pairs of cells lo..hi of `order` to keys/values (either may be NULL) at *n, which counts on (device
@@ -94,7 +94,7 @@ struct engine {
   int (*values_of)(const void* table, const request& q, const uint64_t* offsets) = nullptr;
 
   // CPU, or NULL. Fill the empty table `to` (kit/flat_table.hpp: of which every slot has to be written) with `from`'s pairs,
-  // faster than by inserting. Adds the slots used to sum->used, pairs without a place to sum->failed. Nobody else uses
+  // faster than by inserting. Adds the slots used to sum->used, pairs without a place to sum->failed. No other batch uses
   // either table. False: nothing was done, these two are not for this way.
   bool (*rebuild)(const void* from, const void* to, totals* sum, uint32_t threads) = nullptr;
   // CUDA, or NULL. The same, asynchronously; adds to sum[0 .. total_stripes) in device memory. *moves false: nothing was
@@ -105,7 +105,7 @@ struct engine {
   const struct ordered_engine* ordered = nullptr;
   // CUDA, or NULL: large batches by parts of the table (kit/parts.hpp).
   const struct parts_engine* parts = nullptr;
-  // CUDA: do kernels ask for request::keys_stay? Batches that erase follow those that were told so.
+  // CUDA: do kernels ask for request::keys_stay? Batches that erase follow those that had it set.
   bool in_place = false;
   // CUDA, hive, else NULL: its steps of linear hashing (plugins/hive/steps.hpp).
   const struct segment_engine* segments = nullptr;

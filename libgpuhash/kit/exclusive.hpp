@@ -8,10 +8,10 @@
   if (const gpuhash_status captured = refuse_capture(stream_, err)) return captured; \
   exclusive hold(*this, stream_);                                                    \
   if (hold.error) return fault(err, hold.error, "waiting for running batches")
-// The same for operations that wait for running batches: they report failed elements of queued batches (tell_untold).
+// The same for operations that wait for running batches: they report failed elements of queued batches (report_failures).
 #define GPUHASH_EXCLUSIVE_AND_WAIT(stream_) \
   GPUHASH_EXCLUSIVE(stream_);               \
-  if (const gpuhash_status untold = tell_untold(stream_, err)) return untold
+  if (const gpuhash_status unreported = report_failures(stream_, err)) return unreported
 // The same for operations that are given no stream: on own_stream_.
 #define GPUHASH_EXCLUSIVE_WITHOUT_STREAM                                          \
   if (poisoned_) return poisoned(err);                                            \
@@ -22,4 +22,4 @@
   exclusive hold(*this, own.get());                                               \
   if (hold.error) return fault(err, hold.error, "waiting for running batches");   \
   own_stream_ = own.get();                                                        \
-  if (const gpuhash_status untold = tell_untold(own_stream_, err)) return untold
+  if (const gpuhash_status unreported = report_failures(own_stream_, err)) return unreported

@@ -1,7 +1,7 @@
 // A growing table that gets no memory.
 //
-// Its limit is limit(), not its last slot: in a table of which every slot is taken, the search for a key that is absent goes
-// through all of it. So once growth was refused, the rest of a call's elements go another way, a slice at a time:
+// It is full at limit(), not at its last slot: in a table of which every slot is taken, the search for an absent key reads
+// all of them. So once growth was refused, the remaining elements of the call are served in slices:
 //
 //   F1  All keys of a slice are looked up. Elements whose keys are there are served, and so are operations that add none.
 //   F2  Of the elements whose keys are absent as many are served as the ledger (room.hpp) has room for. Where some of their

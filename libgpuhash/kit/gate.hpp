@@ -1,4 +1,4 @@
-// Who may touch a table's storage, and when.
+// The gate of a table: which batches and calls may use its storage at the same time.
 //
 // host_gate     CPU: batches share, exclusive operations have the table to themselves. A waiting exclusive operation holds
 //               back new batches, so that it gets its turn.
@@ -8,7 +8,7 @@
 //
 //   G1  A stream is used while a call that names it runs, and never after: it may end any time later. What has to follow
 //       its work follows an event.
-//   G2  Streams are told apart by an identity that is never used again. A handle may come back for another stream, which
+//   G2  Streams are distinguished by an identity that is never used again. A handle may come back for another stream, which
 //       is not ordered after the work of the first.
 //   G3  A lane whose event has happened orders nothing any more, and is dropped: streams that come and go leave nothing.
 #pragma once
@@ -36,7 +36,7 @@ class host_gate {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (--sharing_ == 0 && waiting_) turn_.notify_all();
   }
-  // For a batch that would be faster by itself: exclusively, if nobody is there, wants to be, or did lately. Then unlock().
+  // For a batch that would be faster by itself: exclusively, if no other batch runs, waits, or did lately. Then unlock().
   bool try_lock() {
     std::lock_guard<kit_mutex> lock(mutex_);
     if (exclusive_ || sharing_ || waiting_) {
@@ -144,8 +144,8 @@ class stream_gate {
     l.keys_stay |= t.keys_stay;
     return api_.record(l.event, stream);
   }
-  // Before a batch is captured on stream (graphs.hpp). It has no lane: whoever would have to follow its launches waits for
-  // the device. Each launch follows what was exclusive before it, and what reads through L1 now.
+  // Before a batch is captured on stream (graphs.hpp). It has no lane: a batch that would have to follow its launches
+  // waits for the device. Each launch follows what was exclusive before it, and what reads through L1 now.
   int before_capture(void* stream, bool writes) {
     if (!barrier_.event)
       if (const int e = api_.make_event(&barrier_.event)) return e;

@@ -1,10 +1,11 @@
-// CUDA graphs: batches that were captured on a stream, and run whenever somebody launches the graph.
+// CUDA graphs: batches that were captured on a stream, and run whenever the caller launches the graph.
 //
 //   C1  A graph has the addresses of the table's storage. While one lives the storage stays where it is: what would move
 //       it is refused.
-//   C2  Nobody tells the library of a launch, and waiting for all of the device's work would break any capture that goes on
-//       meanwhile. So a launch follows what needed the table to itself before (stream_gate::before_capture); but whoever
-//       needs the table to itself after a launch has to order that, by the stream or by waiting for it, as gpuhash.h says.
+//   C2  The library does not learn of a launch, and waiting for all of the device's work would break any capture that goes on
+//       meanwhile. So a launch follows what needed the table to itself before (stream_gate::before_capture); but a
+//       caller that needs the table to itself after a launch has to order that, by the stream or by waiting for it, as
+//       gpuhash.h says.
 //   C3  Launches of writing batches may run at any time, so that no reading batch is alone while such a graph lives.
 //
 // The device says when a graph and all that was made from it are gone, maybe after the table is.

@@ -1,6 +1,6 @@
 // How much room a batch needs, and how a growing table comes to have it.
 //
-// An element needs room only if it adds a key that is absent. Nobody asks while there is room for all elements. Where
+// An element needs room only if it adds a key that is absent. While there is room for all elements, no key is looked up. Where
 // there is not, the keys of a window of the batch are looked up first: updates of keys that are there grow nothing.
 #pragma once
 #include "libgpuhash/kit/table.hpp"
@@ -9,10 +9,6 @@ namespace gpuhash {
 
 inline constexpr size_t counted_at_once = tunable("counted_at_once", 1u << 16);
 inline constexpr size_t new_keys_sample = tunable("newcomer_sample", 1024u);
-#ifndef GPUHASH_MOST_PARTS
-#define GPUHASH_MOST_PARTS 4
-#endif
-inline constexpr size_t most_parts = GPUHASH_MOST_PARTS;
 // Of a batch's elements: where there is less room, a guess says whether all its keys take no more.
 inline constexpr size_t guessed_share = 2;
 // Nor is a batch guessed of which fewer elements may add their key, which would be hard to find; nor one of fewer keys.
@@ -23,11 +19,6 @@ inline constexpr uint64_t small_table = tunable("small_table", uint64_t(1) << 16
 // Where there is no memory to grow as much as it wants, a table grows by a quarter of that, and so on, and at last by what
 // the batch needs.
 inline constexpr uint64_t least_growth_share = 32;
-// Elements of a batch that are looked up at least, however small the table is.
-#ifndef GPUHASH_NEWCOMERS
-#define GPUHASH_NEWCOMERS few_elements
-#endif
-inline constexpr size_t least_looked_up = GPUHASH_NEWCOMERS;
 
 // Claim room for as much of p as possible, and cut p to that. With the gate shared, or exclusively.
 inline gpuhash_status table::claim_room(part& p, room_ledger::claim* c, gpuhash_error* err) {

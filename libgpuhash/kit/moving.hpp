@@ -5,12 +5,6 @@
 
 namespace gpuhash {
 
-// Cells that are moved at a time bound the memory that a rebuild takes besides the new storage.
-#ifndef GPUHASH_REBUILD_STEP
-#define GPUHASH_REBUILD_STEP (uint64_t(1) << 24)
-#endif
-inline constexpr uint64_t rebuild_step = GPUHASH_REBUILD_STEP;
-
 inline gpuhash_status table::no_place(uint64_t keys, gpuhash_error* err) {
   return host->fail(err, GPUHASH_FULL, "%llu keys found no place while the table was rebuilt; reserve more",
                     (unsigned long long)keys);

@@ -1,4 +1,4 @@
-// What an ordered structure's engines can do besides: neighbours, ranges, and building from sorted pairs.
+// What the engines of an ordered structure have besides `engine`: neighbours, ranges, and bulk building.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -73,8 +73,8 @@ struct ordered_engine {
   int (*build)(const void* table, size_t n, const void* keys, const void* values, uint32_t key_bytes,
                uint32_t value_bytes, uint32_t per, uint32_t threads, void* stream);
 
-  // Building from a batch, nobody else about. Only kinds whose bit is set in built_kinds. sort waits, and changes nothing
-  // outside of `work`; merge writes all pairs in order, the batch's statuses, and the side slots.
+  // Bulk build from a batch; the table is held exclusively. Only kinds whose bit is set in built_kinds. sort waits, and
+  // changes nothing outside of `work`; merge writes all pairs in order, the batch's statuses, and the side slots.
   uint32_t built_kinds;
   size_t (*work_bytes)(const build_request& b);
   int (*sort)(const void* table, build_request& b);
@@ -83,8 +83,8 @@ struct ordered_engine {
   // was written but chunks of the pool.
   bool (*build_ascending)(const void* table, const request& q, uint32_t per);
 
-  // A batch behind the end, nobody else about. Where the table ends, which goes to `end` in memory of its device, whether the
-  // batch comes behind that, and the pairs of the last chunk, as old_keys and old_values are.
+  // A batch behind the end; the table is held exclusively. Where the table ends, which goes to `end` in memory of its
+  // device, whether the batch comes behind that, and the pairs of the last chunk, as old_keys and old_values are.
   int (*look_at_end)(const void* table, const request& q, table_end* end, void* keys, void* values);
   // Instead of those pairs, n pairs whose keys ascend. `end` is a copy in the host's memory. Changes what is behind the end only.
   int (*extend)(const void* table, const table_end& end, size_t n, const void* keys, const void* values,

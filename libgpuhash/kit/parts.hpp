@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 #include "libgpuhash/kit/engine.hpp"
-#include "libgpuhash/tile/sizes.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 
 namespace gpuhash {
 
@@ -17,18 +17,8 @@ namespace gpuhash {
 // drive/README.md names all ways by which a batch is served.
 enum parts_choice : uint32_t { parts_auto = 0, parts_always = 1, parts_never = 2 };
 
-// A smaller batch takes less time than asking it.
-#ifndef GPUHASH_PARTS_LEAST
-#define GPUHASH_PARTS_LEAST (uint64_t(1) << 21)
-#endif
-inline constexpr uint64_t parts_least = GPUHASH_PARTS_LEAST;
 // A batch of fewer elements than this share of the slots does not pay for reading and writing the table.
 inline constexpr uint64_t parts_least_share = 16;
-// From so many elements on dividing pays for keys that are distinct, too, if one after the other takes few accesses.
-#ifndef GPUHASH_PARTS_ALL_LEAST
-#define GPUHASH_PARTS_ALL_LEAST (uint64_t(1) << 24)
-#endif
-inline constexpr uint64_t parts_all_least = GPUHASH_PARTS_ALL_LEAST;
 
 // CPU: where paths begin, for batches in the order of the table (divided.hpp).
 struct homes_engine {

@@ -1,4 +1,4 @@
-// How much room a growing table has left, and who may use it. Counted in whatever runs out: slots, or units of a heap.
+// How much room a growing table has left, and which batches have claimed it: slots, or units of a heap.
 //
 // A batch claims room before it runs and settles when it is known what it used; the rest goes back. When nothing runs, a
 // recount replaces all of this by what the table itself says.
@@ -8,7 +8,7 @@
 //       is known when its call ends, and is tried again after the table has grown.
 //   R3  A recount counts what every claim before it has used. Settling such a claim changes nothing.
 //
-// So on CUDA, where nobody looks at a batch after it was queued, no element can be lost: by R1 and R2 there was room for
+// So on CUDA, where no call looks at a batch after it was queued, no element can be lost: by R1 and R2 there was room for
 // it. It follows that a claim and the queueing of its batch are one step under the table's launch mutex, which a recount
 // holds, too. On the CPU each batch is looked at when it ends, and claims only keep the load factor where it should be; a
 // claim is made, used and settled in one hold of the table's gate, which a recount has exclusively.

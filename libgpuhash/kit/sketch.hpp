@@ -1,4 +1,4 @@
-// How many distinct keys does a batch on a GPU have, about? Each key is looked at once.
+// An estimate of how many distinct keys a batch on a GPU has. Each key is read once.
 //
 // HyperLogLog (Flajolet, Fusy, Gandouet and Meunier 2007): the first bits of a key's hash say which of 2^10 ranks it is
 // for, and a rank is the longest run of zeros that the other bits of its keys begin with, plus one. The standard error is
@@ -9,20 +9,14 @@
 #include <stddef.h>
 
 #include "libgpuhash/hash/hash.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 #include "libgpuhash/tile/types.hpp"
 
 namespace gpuhash {
 
-#ifndef GPUHASH_LOG_RANKS
-#define GPUHASH_LOG_RANKS 10
-#endif
-inline constexpr u32 log_ranks = GPUHASH_LOG_RANKS, ranks_of_sketch = 1u << log_ranks, highest_rank = 65 - log_ranks;
+inline constexpr u32 ranks_of_sketch = 1u << log_ranks, highest_rank = 65 - log_ranks;
 
-// An upper bound of the number, but for chances of one in ten thousands, in standard errors of the estimate.
-#ifndef GPUHASH_SKETCH_MARGIN
-#define GPUHASH_SKETCH_MARGIN 4
-#endif
-inline double sketch_margin() { return GPUHASH_SKETCH_MARGIN * 1.04 / sqrt(double(ranks_of_sketch)); }
+inline double sketch_margin() { return sketch_margins * 1.04 / sqrt(double(ranks_of_sketch)); }
 
 struct sketched_key {
   u32 place, rank;
@@ -36,7 +30,7 @@ GH_FN sketched_key sketch_of(u64 key) {
 #endif
 }
 
-// From the ranks of all keys; 0 where nobody came.
+// From the ranks of all keys; 0 where no key came.
 inline double distinct_by_ranks(const u32* ranks) {
   double count[highest_rank + 1] = {};
   for (u32 i = 0; i < ranks_of_sketch; ++i) ++count[ranks[i] < highest_rank ? ranks[i] : highest_rank];

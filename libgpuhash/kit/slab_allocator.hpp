@@ -109,7 +109,7 @@ class slab_allocator {
   }
 
  private:
-  // Super blocks for so many missing units, unless somebody has added some since the heap had `tried` units. Fails if
+  // Super blocks for so many missing units, unless another call has added some since the heap had `tried` units. Fails if
   // there is none to be had.
   gpuhash_status grow(uint64_t tried, uint64_t missing, uint64_t n, void* stream, gpuhash_error* err) {
     std::lock_guard<std::mutex> lock(grow_);

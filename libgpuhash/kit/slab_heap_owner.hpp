@@ -22,7 +22,7 @@ class slab_heap_owner {
   slab_heap_owner(const device_api& api, const memory& m) : api_(api), memory_(m) {}
   slab_heap_owner(const slab_heap_owner&) = delete;
   slab_heap_owner& operator=(const slab_heap_owner&) = delete;
-  ~slab_heap_owner() = default;  // whoever has it drops what it holds, on a stream that is alive
+  ~slab_heap_owner() = default;  // its table releases what it holds, on a stream that is alive
 
   // light: one contiguous range for max_supers super blocks, made at once.
   void shape(uint32_t unit_bits, uint32_t blocks, bool light, uint32_t max_supers, uint64_t seed) {

@@ -37,15 +37,10 @@
 #include "libgpuhash/kit/parts.hpp"
 #include "libgpuhash/kit/room.hpp"
 #include "libgpuhash/kit/room_estimate.hpp"
+#include "libgpuhash/kit/sizes.hpp"
 #include "libgpuhash/kit/sketch.hpp"
 
 namespace gpuhash {
-
-// Elements that are looked up at a time where growth was refused (full_table.hpp).
-#ifndef GPUHASH_REFUSED_SLICE
-#define GPUHASH_REFUSED_SLICE (size_t(1) << 18)
-#endif
-inline constexpr size_t refused_slice = GPUHASH_REFUSED_SLICE;
 
 // Of a structure and its options, for the life of a table.
 struct table_facts {
@@ -298,7 +293,7 @@ class table : public table_context {
 
   static gpuhash_status bad_ops(uint64_t n, gpuhash_error* err);
   static gpuhash_status no_place(uint64_t keys, gpuhash_error* err);
-  gpuhash_status tell_untold(void* stream, gpuhash_error* err);
+  gpuhash_status report_failures(void* stream, gpuhash_error* err);
   gpuhash_status inspect(std::unique_ptr<inspector>* out, gpuhash_error* err);
   const unsigned char* side_word(const header& h, uint64_t side) const;
   void complete(ordered_request& q) const;  // what follows from the table
@@ -330,7 +325,7 @@ class table : public table_context {
   kit_atomic<uint64_t> failed_{0};  // elements that calls have reported
   // CUDA: queued batches, whose calls have returned, may have failed elements, which the next call that waits reports.
   bool unwatched_ = false;  // some were queued since; under launch_
-  totals told_{};           // the header's sums when it was last reported; exclusively
+  totals reported_{};       // the header's sums when it was last reported; exclusively
   // CUDA: elements that were added since the table was empty, at most; under launch_. A graph may add at any time.
   static constexpr uint64_t any_number = uint64_t(1) << 63;
   uint64_t added_ = 0;

@@ -17,7 +17,7 @@ struct host_services {
 };
 extern host_services host_team;
 
-// How many threads the table may use whose operation the calling thread carries out: for filling memory, which is told of
+// How many threads the table may use whose operation the calling thread carries out: for filling memory, which knows
 // no table.
 extern constinit thread_local uint32_t threads_of_call;
 

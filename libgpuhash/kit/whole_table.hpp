@@ -8,20 +8,21 @@
 namespace gpuhash {
 
 // CUDA: elements that found no room, of queued batches whose calls have returned. Reported once.
-inline gpuhash_status table::tell_untold(void* stream, gpuhash_error* err) {
+inline gpuhash_status table::report_failures(void* stream, gpuhash_error* err) {
   if (!unwatched_) return GPUHASH_OK;
   totals now{};
   if (const gpuhash_status s = read_totals(&now, stream, err)) return s;
   unwatched_ = graphs_.any_that_write();
-  const totals told = std::exchange(told_, now);
-  if (now.bad_ops != told.bad_ops) return bad_ops(now.bad_ops - told.bad_ops, err);
-  const uint64_t untold = now.failed - told.failed;
-  if (!untold) return GPUHASH_OK;
-  failed_ += untold;
-  return host->fail(err, GPUHASH_FULL,
-                    "%llu elements of earlier batches, for which nobody waited, found no room: their status is 2 or 3; "
-                    "reserve more and retry those. This call has done nothing; call it again",
-                    (unsigned long long)untold);
+  const totals reported = std::exchange(reported_, now);
+  if (now.bad_ops != reported.bad_ops) return bad_ops(now.bad_ops - reported.bad_ops, err);
+  const uint64_t unreported = now.failed - reported.failed;
+  if (!unreported) return GPUHASH_OK;
+  failed_ += unreported;
+  return host->fail(
+      err, GPUHASH_FULL,
+      "%llu elements of earlier batches, whose calls had returned, found no room: their status is 2 or 3; "
+      "reserve more and retry those. This call has done nothing; call it again",
+      (unsigned long long)unreported);
 }
 
 inline gpuhash_status table::bad_ops(uint64_t n, gpuhash_error* err) {
@@ -145,7 +146,7 @@ inline gpuhash_status table::clear(void* stream, gpuhash_error* err) {
   int e = api_.fill(head()->side, 0xff, side_bytes, stream);
   if (!e) e = api_.fill(head()->sum, 0, sizeof(head()->sum), stream);
   if (e) return fault(err, e, "clearing the table");
-  told_ = {};
+  reported_ = {};
   added_ = graphs_.any_that_write() ? any_number : 0;
   room_.recount(0, limit());
   return GPUHASH_OK;
@@ -248,7 +249,7 @@ inline gpuhash_status table::ranges(ordered_request q, gpuhash_error* err) {
   return ask_ordered(q, engine_->ordered->ranges, err);
 }
 
-// Nobody writes between the two passes. The second one is bounded by what fits, whatever the caller does to the offsets.
+// No batch writes between the two passes. The second one is bounded by what fits, whatever the caller does to the offsets.
 inline gpuhash_status table::range_all(ordered_request q, uint64_t* offsets, gpuhash_error* err) {
   GPUHASH_EXCLUSIVE_AND_WAIT(q.stream);
   complete(q);

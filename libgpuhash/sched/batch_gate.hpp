@@ -58,7 +58,7 @@ class batch_gate {
   // Asked while no tile runs.
   bool is(const void* p) const { return p == word_; }
   std::string draw() const { return std::to_string(*word_ & (mark - 1)) + (*word_ & mark ? "+mark" : ""); }
-  std::string check() const { return *word_ ? "the gate is left at " + draw() + " although nobody is inside" : ""; }
+  std::string check() const { return *word_ ? "the gate is left at " + draw() + " although no batch is inside" : ""; }
 
  private:
   u32* word_ = nullptr;

@@ -26,8 +26,8 @@ constexpr char usage[] = R"(usage: gpuhash-explore STRUCTURE [options]     explo
   --long SECONDS     random programs until the time is up
   --shard K/N        every N-th program, from the K-th (K = 0..N-1)
   --no-prune         dfs: run behind states that were seen too
-  --quick            of what is not pairs, the formats pair32 and set64 only; in weak memory of pairs those two and else
-                     pair32, without what takes a minute
+  --quick            of pairs all formats, in weak memory pair32 and set64; of triples pair32, and none in weak memory; of
+                     all else pair32 and set64, in weak memory pair32, without what takes a minute
   --watch-all        dfs: ask before every access, also where no answer could matter
   --json             one JSON object per line
 
@@ -225,7 +225,9 @@ class campaign {
     if (how.bound < 0) how.bound = weak ? s_.most_preemptions_weak : s_.most_preemptions;
     if (!how.limit) how.limit = s_.most_runs;
     u64 i = 0;
-    const bool all = !a_.quick || (set == pairs && !weak), two = set == pairs || !weak;
+    const bool of_triples = set == triples, all = !a_.quick || (set == pairs && !weak);
+    if (a_.quick && weak && of_triples) return true;
+    const bool two = set == pairs || (!weak && !of_triples);
     const auto takes = [&](const std::string& format) {
       return all || format == "pair32" || (two && format == "set64");
     };
@@ -267,12 +269,12 @@ class campaign {
     using clock = std::chrono::steady_clock;
     set_report r{"random", a_.memory == "both" ? "mixed" : a_.memory, a_.mode.empty() ? "random+pct" : a_.mode, {}};
     const auto begin = clock::now();
-    auto told = begin;
+    auto printed = begin;
     for (u64 i = a_.shard; r.sum.violations == 0; i += a_.shards) {
       const auto now = clock::now();
       if (a_.seconds > 0 ? std::chrono::duration<double>(now - begin).count() >= a_.seconds : i >= a_.count) break;
-      if (a_.seconds > 0 && !a_.json && std::chrono::duration<double>(now - told).count() > 60)
-        print(a_, r), told = now;
+      if (a_.seconds > 0 && !a_.json && std::chrono::duration<double>(now - printed).count() > 60)
+        print(a_, r), printed = now;
       task t = random_task(s_, a_.how.seed, i, a_.format);
       if (a_.memory != "both") t.weak = a_.memory == "weak";
       for (const char* mode : {"random", "pct"}) {

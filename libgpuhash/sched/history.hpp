@@ -27,8 +27,8 @@ struct event {
 
 // Applies e to the state if its result is right there; otherwise returns false and leaves the state alone.
 inline bool apply(const event& e, key_state& s) {
-  if (e.status == full || e.status == no_memory)  // nothing was done, and nobody may say so who could see the key
-    return !s.present && in_kinds(e.kind, adding_kinds);
+  // Nothing was done. An operation that could see the key may not say so.
+  if (e.status == full || e.status == no_memory) return !s.present && in_kinds(e.kind, adding_kinds);
   const bool yes_ = e.status == yes;
   switch (e.kind) {
     case insert:

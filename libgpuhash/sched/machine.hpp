@@ -18,10 +18,11 @@
 //   fence    acquires and releases: the tile's view takes over the views of all messages that it has read, and every later
 //            store of the tile, relaxed ones included, carries the view that the tile has at the fence
 //
-// Accesses that nobody can disturb: a cell that no run of a program ever writes reads the same at any time, so reading it
-// is no occasion to ask. The machine starts with no cell `watched`, and when a write hits an unwatched one it adds the cell
-// and asks for a fresh start (more_watched); once no run does that, every interleaving of the program is equivalent to one
-// that was explored. The first access of an operation always asks, because it decides what ended before it began.
+// Accesses that no other tile can disturb: a cell that no run of a program ever writes reads the same at any time, so
+// reading it is no occasion to ask. The machine starts with no cell `watched`, and when a write hits an unwatched one it
+// adds the cell and asks for a fresh start (more_watched); once no run does that, every interleaving of the program is
+// equivalent to one that was explored. The first access of an operation always asks, because it decides what ended before
+// it began.
 //
 // Waiting: relax() blocks its tile until another one has written to a cell that the tile has read since its last relax(),
 // because until then it would read the same again; meet() is a barrier of several tiles, as a block's or as that between two
@@ -317,7 +318,7 @@ class machine {
 
   void relax() {
     if (!scheduling_) {
-      if (++steps > max_steps) fail("hang: waits with nobody else about");
+      if (++steps > max_steps) fail("hang: waits, and no other tile can go on");
       return;
     }
     tile_state& me = tiles_[current];
@@ -336,8 +337,8 @@ class machine {
     resume(elect());
   }
 
-  // A barrier: nobody goes on before n tiles have come, and then each of them sees what any of them has done or seen. Who came
-  // last makes no difference.
+  // A barrier: no tile goes on before n tiles have come, and then each of them sees what any of them has done or seen.
+  // Who came last makes no difference.
   void meet(u32 n) {
     if (!scheduling_ || n == 1) return;
     meeting_ |= 1u << current;
@@ -421,7 +422,7 @@ class machine {
       messages_.order(c, wide_value(seen));
       put_over(c, wide_value(next), o);
     }
-    observe(c, wide_value(seen), 0);  // put_over has told which message that was
+    observe(c, wide_value(seen), 0);  // put_over has said which message that was
     write(p, next);
     wrote(c);
     if (watcher) watcher({current, name, p, sizeof(T), wide_value(seen), wide_value(next), true, 0});
@@ -528,7 +529,7 @@ class machine {
     me.fresh_op = none;
   }
 
-  // Before each access: who goes on? An access that nobody can disturb goes on by itself.
+  // Before each access: which tile goes on? An access that no other tile can disturb goes on by itself.
   void point(bool ask) {
     if (!scheduling_) return;
     if (++steps > max_steps) fail("hang: the run does not end (" + std::to_string(max_steps) + " accesses)");

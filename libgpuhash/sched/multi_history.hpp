@@ -2,8 +2,8 @@
 //
 // Which of a key's pairs an erase takes, an assign or accumulate changes and a find shows is not promised, so the search
 // tries each. erase_all is as many erases as it says, one after the other, and then a look that finds no pair. count looks
-// at one pair after the other and is atomic only while nobody writes the key: it is held to bounds, what surely was there
-// throughout its interval and what may have been there at some moment of it.
+// at one pair after the other and is atomic only while no operation writes the key: it is held to bounds, what surely was
+// there throughout its interval and what may have been there at some moment of it.
 //
 // Where nothing orders the operations (weak memory), long histories are puzzles: after `patience` dead ends such a history
 // counts as linearizable.
@@ -137,7 +137,7 @@ class multi_history_checker {
       const event& e = parts_[u32(__builtin_ctzll(rest))].what;
       absence |= wants_none(e), change |= changes(e);
     }
-    // Some parts can be taken at once, since later is no better: what only looks, and while nobody wants absence, what adds.
+    // Some parts can be taken at once, since later is no better: what only looks, and while no part needs absence, what adds.
     for (u64 rest = all_ & ~done; rest; rest &= rest - 1) {
       const u32 i = u32(__builtin_ctzll(rest));
       const event& e = parts_[i].what;

@@ -40,7 +40,7 @@ const cuda_driver& driver();
 /// The driver if driver() or borrow_driver() has found one before, else NULL. Costs one or two loads.
 const cuda_driver* known_driver();
 
-/// known_driver(), or else the driver that somebody else has loaded into this process (a framework, before it handed us
+/// known_driver(), or else the driver that another library has loaded into this process (a framework, before it handed us
 /// an array). Loads and initialises nothing.
 const cuda_driver* borrow_driver();
 

@@ -240,7 +240,7 @@ void parallel(uint32_t threads, size_t pieces, void (*body)(void*, size_t), void
   j->drop();
 }
 
-// Jobs of the parent's other threads are left behind: nobody is there who could end them.
+// Jobs of the parent's other threads are left behind: those threads, which could end them, are not there.
 void forget_team() {
   the_team.open = nullptr;
   the_team.workers = the_team.looking = the_team.asleep = 0;

@@ -1,11 +1,11 @@
 // The team: the threads that serve batches on the CPU.
 //
-// One team serves all tables and all threads that call. A call is cut into pieces; whoever is free claims the next one.
+// One team serves all tables and all threads that call. A call is cut into pieces; a thread that is free claims the next one.
 //
 //   T1  The caller claims pieces from the start, or when its other work is done, and waits only for pieces that a worker has
 //       begun: a worker that sleeps, or that the system does not run, costs nothing.
 //   T2  A piece is claimed once, and a body is not run any more when its call has returned.
-//   T3  Who has nothing to do looks for a few microseconds whether that changes, and then sleeps. Nothing spins longer:
+//   T3  A thread without work looks for a few microseconds whether that changes, and then sleeps. Nothing spins longer:
 //       other processes may want the cores.
 //   T4  Workers are started when a call could use them, and stay. Where no thread is to be had, the call has fewer.
 //   T5  A call made by a body runs on the thread that makes it.

@@ -270,7 +270,7 @@ struct block_mem {
     else
       add_halves(at, v);
   }
-  // Shared memory adds 8 bytes by comparing and swapping; 4 bytes at once. Nobody reads the sum meanwhile.
+  // Shared memory adds 8 bytes by comparing and swapping; 4 bytes at once. No thread reads the sum meanwhile.
   GH_FN static void add_halves(u32 at, u64 v) {
     u32 before;
     asm volatile("atom.relaxed.cta.shared.add.u32 %0,[%1],%2;" : "=r"(before) : "r"(at), "r"(u32(v)) : "memory");
@@ -461,7 +461,7 @@ GH_FN void after_the_one_before() {
 #endif
 }
 
-// Queue a kernel. Returns 0 or a CUDA error code. By a call, since <<<>>> passes what it is told through the runtime twice.
+// Queue a kernel. Returns 0 or a CUDA error code. By a call, since <<<>>> passes its arguments through the runtime twice.
 template <class... P>
 int launch_bytes(void (*kernel)(P...), u64 blocks, u32 threads, size_t bytes, void* stream,
                  const std::type_identity_t<P>&... arguments) {

@@ -6,8 +6,8 @@
 //
 // x86 loads an aligned row of 16, 32 or 64 bytes so that each aligned 8-byte word of it is read at once. Words of 16 bytes
 // are read at once by 16-byte loads of every processor that has AVX (Intel SDM 3, 9.1.1; AMD has stated the same). For
-// wider loads nobody promises it, and all do it: they read a cache line at once, or 16 bytes after 16 bytes. Processors
-// without AVX take the generic form.
+// wider loads no vendor promises it, and all processors do it: they read a cache line at once, or 16 bytes after 16
+// bytes. Processors without AVX take the generic form.
 #pragma once
 #include "libgpuhash/tile/tile.hpp"
 
@@ -334,7 +334,7 @@ struct host_tile {
       typename std::conditional_t<vector, std::type_identity<vector_row<F, R, GH_ROW_BYTES ? GH_ROW_BYTES : 16>>,
                                   std::type_identity<array_row<F, R>>>::type;
 
-  bool alone = false;  // nobody else is at these slots: what was loaded is there still, and a store is enough
+  bool alone = false;  // no other thread is at these slots: what was loaded is there still, and a store is enough
 
   GH_FN row load(const word* line) const {
     row r;

@@ -156,7 +156,7 @@ struct sim_tile {
   void add(bool go, word* line, const row& r, hits h, value v, bool) {
     note(13);
     if (!go) return;
-    if (!h.mask) the_machine.fail("lockstep: add was told to go without a hit");
+    if (!h.mask) the_machine.fail("lockstep: add was called without a hit");
     word* const slot = line + lead(h);
     const auto sum = [v](word seen) { return F::make(F::key_of(seen), value(F::value_of(seen) + v)); };
     if (GH_MUTANT(stale_sum)) return mem::template store<order::relaxed>(slot, sum(r.w[lead(h)]));
@@ -165,14 +165,14 @@ struct sim_tile {
   void replace(bool go, word* line, const row&, hits h, word w) {
     note(14);
     if (!go) return;
-    if (!h.mask) the_machine.fail("lockstep: replace was told to go without a hit");
+    if (!h.mask) the_machine.fail("lockstep: replace was called without a hit");
     mem::template store<order::relaxed>(line + lead(h), w);
   }
   bool cas(bool go, word* line, const row& r, hits h, word desired) {
     note(8);
     if (GH_MUTANT(idle_writes)) go = h.mask != 0;
     if (!go) return false;
-    if (!h.mask) the_machine.fail("lockstep: cas was told to go without a hit");
+    if (!h.mask) the_machine.fail("lockstep: cas was called without a hit");
     u32 i = lead(h);
     if (GH_MUTANT(last_empty) && r.w[i] == empty_word<F>()) i = 31 - u32(__builtin_clz(h.mask));
     word expected = r.w[i];

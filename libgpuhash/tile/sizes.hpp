@@ -1,6 +1,6 @@
-// Sizes that bound loops over elements: of pieces, chunks, windows, samples, and how often something is tried again. They
-// cost time or save it, and no answer depends on them. Meson's option `sizes` replaces those that tests/sizes names, by ones
-// as small as they can be, or odd ones: then batches of a few elements reach the second piece.
+// tunable(name, usual): a size that bounds a loop over elements: of a chunk, window or sample, or a number of retries.
+// Such a size costs time or saves it, and no answer depends on it. A test replaces it by a header of tests/sizes, which
+// defines GPUHASH_SIZES (meson's option `sizes` includes two of them): then batches of a few elements reach the second chunk.
 #pragma once
 
 namespace gpuhash {

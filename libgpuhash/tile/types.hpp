@@ -48,6 +48,10 @@
   }            \
   }
 
+// a and b as one name, both expanded.
+#define GH_PASTE2(a, b) a##b
+#define GH_PASTE(a, b) GH_PASTE2(a, b)
+
 GH_BEGIN
 
 using u8 = uint8_t;

@@ -10,7 +10,7 @@
 // A key has a home, bucket h1, and one or two other buckets, h2 and h3, all different and all in one segment of the table. It
 // lies in its home as long as that has an EMPTY slot; then in any of its buckets, or in the stash.
 //
-// All bytes are 0xff in an empty table. A lock is free while its word is odd; whoever locks it makes it even, and whoever
+// All bytes are 0xff in an empty table. A lock is free while its word is odd; a tile that locks it makes it even, and one that
 // unlocks it makes it odd and another number than before. A bit of the filter is 1 until a key of that home and bit lies
 // outside of its home.
 //
@@ -23,7 +23,7 @@
 //   H4  k is added outside of its home, or to a home without an EMPTY slot, and k is relocated, only by who holds the lock of
 //       k's home. (Not: reviving k's tombstone in its home, changing k's value, erasing k.)
 //   H5  A dead slot of bucket b becomes another key's only by who holds the lock of b.
-//   H6  Where a slot of k's home holds k's tombstone, k is live nowhere. So whoever swaps that for k adds it once.
+//   H6  Where a slot of k's home holds k's tombstone, k is live nowhere. So the tile that swaps that for k adds it once.
 //   H7  k has at most one live slot.
 #pragma once
 #include "libgpuhash/hash/hash.hpp"

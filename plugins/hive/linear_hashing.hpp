@@ -7,7 +7,7 @@
 #include "libgpuhash/kit/context.hpp"
 #include "region.hpp"
 #include "segments.hpp"
-#include "sizes.hpp"
+#include "shape.hpp"
 #include "steps.hpp"
 
 namespace gpuhash {

@@ -24,17 +24,13 @@
 #include "libgpuhash/drive/bulk/bulk.cuh"
 #include "libgpuhash/drive/bulk/own_kernel.cuh"
 #include "ops.hpp"
+#include "sizes.hpp"
 #include "tile.cuh"
 
 GH_BEGIN
 
 // Elements that overflow their homes and are served at a time; with these, three blocks share a multiprocessor.
 inline constexpr u32 overflow_at_most = chained_at_most < 832 ? chained_at_most : 832;
-// Elements of a thread that are served before the next ones.
-#ifndef GPUHASH_HIVE_ELEMENTS
-#define GPUHASH_HIVE_ELEMENTS 32
-#endif
-inline constexpr u32 segment_window_each = GPUHASH_HIVE_ELEMENTS;
 // An element that has met equal keys in its chain so often is left. One that meets them once finds the key when it
 // tries again.
 inline constexpr u32 most_meetings = 4;

@@ -2,7 +2,7 @@
 // home is full: a dead slot, an eviction, or the stash. Rare, and never on the way of a hit.
 //
 // After the third and fourth step of the paper's insert, corrected: README.md says how. The invariants H1-H7 are in
-// layout.hpp. None of these functions waits for a lock: whoever holds one takes others only if they are free.
+// layout.hpp. None of these functions waits for a lock: a tile that holds one takes others only if they are free.
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/meaning.hpp"
@@ -87,7 +87,7 @@ struct hive_hand {
 
   // ---- locks and filter ------------------------------------------------------------------------------------------------
 
-  // The lock's version, which is odd; or an even number: somebody else holds it.
+  // The lock's version, which is odd; or an even number: another tile holds it.
   GH_FN u32 try_lock(u32* lock) const {
 #if !defined(__CUDACC__)  // who waits must not write; on CUDA another round trip would cost more
     const u32 seen = Mem::template load<order::relaxed>(lock);
@@ -95,7 +95,7 @@ struct hive_hand {
 #endif
     return Mem::template fetch_and<order::acquire>(lock, ~1u);
   }
-  // The same, after a wait if somebody holds it.
+  // The same, after a wait if another tile holds it.
   GH_FN u32 lock(u32* lock) const {
     const u32 seen = try_lock(lock);
     if (!(seen & 1)) Mem::relax(turns_of_a_placing);
@@ -106,7 +106,7 @@ struct hive_hand {
     HIVE_EVENT(unlocked);
     Mem::template store<order::release>(lock, version + 2);
   }
-  // The lock's version as it was, after a wait if somebody holds it.
+  // The lock's version as it was, after a wait if another tile holds it.
   GH_FN u32 version(u32* lock) const {
     const u32 seen = Mem::template load<order::acquire>(lock);
     if (!(seen & 1)) Mem::relax();
@@ -194,7 +194,7 @@ struct hive_hand {
       if (round == evictions() || may_be_open(busy)) break;
       HIVE_EVENT(evicting);
       if (evict(home, pair, used, busy)) return placed{placed::done, used}.packed();
-      // Not for nobody: what it makes vacant is for the next round.
+      // This is of use: the slot that it makes vacant is for the next round.
       if (round + 1 < evictions()) evict_second(k, home, round, used, busy);
     }
     return placed{u32(busy ? placed::retry : placed::no_room), used}.packed();
@@ -242,7 +242,7 @@ struct hive_hand {
       index v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
       word* free = likely_free_slot(to);
       const bool last = free;
-      if (!last) {  // H2: nobody leaves a home that is not full
+      if (!last) {  // H2: no key is placed outside a home that is not full
         b = to, slot = who_may_leave(b, victim);
         if (!slot) continue;
         v_home = t.home(F::key_of(victim)), to = way_out(F::key_of(victim), v_home, b);
@@ -257,7 +257,8 @@ struct hive_hand {
 
  private:
   GH_FN u32 evictions() const { return GH_MUTANT(unasked_eviction) ? 1 : t.evictions; }
-  // Slots that are claimed first: a bucket whose lock somebody else held may have EMPTY ones, and nobody leaves it then (H2).
+  // Slots that are claimed first: a bucket whose lock another tile held may have EMPTY ones, and no key is placed outside
+  // it then (H2).
   GH_FN bool may_be_open(bool busy) const { return t.commits && busy && !GH_MUTANT(open_victim); }
   // One of v's buckets other than b, which is one.
   GH_FN index way_out(key v, index v_home, index b) const {
@@ -306,8 +307,8 @@ struct hive_hand {
   GH_FN static bool swap(word* slot, word seen, word to) {
     return Mem::template cas<order::acq_rel>(slot, seen, to) == seen;
   }
-  // Make a free slot the caller's, who holds its bucket's lock: a vacant slot of a locked bucket is nobody else's (H5). A
-  // dead one may be taken back meanwhile, by the key whose tombstone it is (H6).
+  // Make a free slot the caller's, who holds its bucket's lock: a vacant slot of a locked bucket belongs to the lock's
+  // holder (H5). A dead one may be taken back meanwhile, by the key whose tombstone it is (H6).
   GH_FN static bool claim(word* slot, word seen) {
     if (GH_MUTANT(stored_claim)) return is_free(seen) && (Mem::template store<order::relaxed>(slot, vacant<F>()), true);
     return is_free(seen) && swap(slot, seen, vacant<F>());
@@ -393,7 +394,7 @@ struct hive_hand {
       for (u32 way = 0; way < t.ways; ++way) {
         const index c = t.bucket_of(v, v_home, way);
         if (c == b) continue;
-        if (free_slot(c) && !GH_MUTANT(early_second)) return;  // H2: nobody leaves a home that is not full
+        if (free_slot(c) && !GH_MUTANT(early_second)) return;  // H2: no key is placed outside a home that is not full
         HIVE_NO_UNROLL
         for (u32 i = 0; i < bucket_slots(); ++i)
           if (move_victim(t.lock_of(home), c, t.bucket(c) + i, vacant<F>(), used, busy)) return;
@@ -417,8 +418,8 @@ struct hive_hand {
     return false;
   }
 
-  // The relocation protocol. The victim is nowhere between the two writes: whoever misses it then finds its filter bit
-  // cleared and its home's lock taken, and looks again.
+  // The relocation protocol. The victim is nowhere between the two writes: an operation that misses it then finds its
+  // filter bit cleared and its home's lock taken, and looks again.
   GH_FN bool relocate(u32* held, word* slot, word victim, index v_home, index to, word* free, word instead, u32& used,
                       bool& busy) const {
     u32* const own = t.lock_of(v_home);
@@ -430,7 +431,7 @@ struct hive_hand {
     const u32 other_version = take_other ? try_lock(other) : 1;  // H5
     bool won = false;
     if (other_version & 1) {
-      // Reserved: a vacant slot of a locked bucket is nobody else's.
+      // Reserved: a vacant slot of a locked bucket belongs to the lock's holder.
       word seen = Mem::template cas<order::acq_rel>(free, empty_word<F>(), vacant<F>());
       bool reserved = is_empty<F>(seen) || seen == vacant<F>();
       if (!reserved && is_dead<F>(seen)) {

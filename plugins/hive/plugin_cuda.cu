@@ -4,6 +4,7 @@
 // so) need no second looks.
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "parts.cuh"
 #include "steps.cuh"
@@ -44,10 +45,8 @@ constexpr engine engine_of() {
   e.parts = &bulk_engine_of<hive_partitions<F>>;
   return e;
 }
-static const engine engines[format_count] = {engine_of<set32>(), engine_of<pair32>(), engine_of<set64>(),
-                                             engine_of<pair64>()};
+static const engine engines[format_count] = GPUHASH_OF_FORMATS(engine_of);
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_hive_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_hive_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(hive)

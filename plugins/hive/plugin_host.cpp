@@ -1,6 +1,7 @@
 // The kernels of hive for the CPU. Compiled once per instruction set, with GPUHASH_ISA naming it.
 #include "host_tile.hpp"
 #include "libgpuhash/drive/host.hpp"
+#include "libgpuhash/kit/kernels.hpp"
 
 GH_BEGIN
 
@@ -57,16 +58,8 @@ template <class F>
 constexpr engine of_hive() {
   return host_homes<hive_table<F>>::added_to({run<F>, collect_on_host<hive_table<F>>});
 }
-// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
-static constinit const engine engines[format_count] = {
-    of_hive<set32>(),
-    of_hive<pair32>(),
-    of_hive<set64>(),
-    of_hive<pair64>(),
-};
+static constinit const engine engines[format_count] = GPUHASH_OF_FORMATS(of_hive);
 
 GH_END
 
-#define JOIN2(a, b) a##b
-#define JOIN(a, b) JOIN2(a, b)
-extern "C" const gpuhash::engine* JOIN(gpuhash_hive_engines_, GPUHASH_ISA)() { return gpuhash::engines; }
+GPUHASH_HOST_KERNELS(hive)

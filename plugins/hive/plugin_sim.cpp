@@ -224,7 +224,7 @@ class hive_model final : public model {
       const word was = narrow_value<word>(old), is = *static_cast<const word*>(p);
       if (is_empty<F>(is) && !is_empty<F>(was)) broken_ = "H1: " + where(p) + " became EMPTY again";
       const bool gone = is_live<F>(was) && F::key_of(is) != F::key_of(was) && is != tombstone<F>(F::key_of(was));
-      if (gone && t_.evictions == 0) broken_ = "a key had to make room, and nobody asked for evictions";
+      if (gone && t_.evictions == 0) broken_ = "a key was evicted although evictions are off";
     }
     if (p == t_.filter && *t_.filter & ~u32(old.lo)) broken_ = "H3: a bit of the filter was set again";
   }
@@ -320,7 +320,7 @@ std::vector<scene> scenes() {
   };
 }
 
-// What pairs of two keys do not reach: a home that fills up and lets a key go while somebody reads it; two evictors that
+// What pairs of two keys do not reach: a home that fills up and lets a key go while another tile reads it; two evictors that
 // want one slot; victims that are looked for, changed and erased; dead slots of other buckets; a stash that is full.
 std::vector<std::pair<std::string, std::string>> programs() {
   return {

@@ -21,7 +21,7 @@ class region {
   virtual ~region() = default;
 
   virtual bool reserve(size_t bytes) = 0;
-  // Have memory for so many bytes; what is there stays. Nobody uses what goes. Fails only if there is more to be had, and
+  // Have memory for so many bytes; what is there stays. No batch uses what goes. Fails only if there is more to be had, and
   // then it is as before.
   virtual bool resize(size_t bytes) = 0;
 

@@ -1,10 +1,11 @@
-// hive on the CPU (on CUDA: steps.cuh): one segment becomes two, two become one, or one is packed. With the table held exclusively.
+// hive on the CPU (on CUDA: steps.cuh): a segment is split into two, two are merged, or one is packed. The table is held
+// exclusively.
 //
 // All buckets of a key lie in its segment (layout.hpp), and where in it does not depend on the segment's number. So pairs
 // of other segments have nothing to do with any of this, and segments are worked on in parallel.
 //
 //   P1  The pairs of a segment are packed anew: each to its home while that has room, then to others of its buckets, with
-//       evictions. A bucket that is full stays full, so that who lies outside of its home has a full home (H2); the filter
+//       evictions. A bucket that is full stays full, so that a pair outside of its home has a full home (H2); the filter
 //       starts from nothing and knows all that lie outside (H3). Dead slots are gone.
 //   P2  Nothing is written before all pairs have found a place. Where packing fails, or has no memory to do it in, a segment
 //       is split slot by slot: each pair stays in its slot, or goes to the same one of the new segment, and leaves a dead
@@ -18,15 +19,10 @@
 #include "layout.hpp"
 #include "libgpuhash/kit/team.hpp"
 #include "libgpuhash/tile/host.hpp"
+#include "sizes.hpp"
 #include "steps.hpp"
 
 namespace gpuhash {
-
-// How far a pair whose buckets are full pushes others on before packing fails.
-#ifndef GPUHASH_HIVE_WALK
-#define GPUHASH_HIVE_WALK 500
-#endif
-inline constexpr uint32_t longest_walk = GPUHASH_HIVE_WALK;
 
 template <class F>
 class segment_worker {
@@ -185,7 +181,7 @@ class segment_worker {
       b.pairs[goes ? go - 1 : stay] = w;
       go -= goes, stay += !goes;
     }
-    // The new segment is nobody's yet, and is packed where it lies.
+    // No key has its home in the new segment yet: it is packed where it lies.
     if (!pack(b.pairs + go, uint32_t(slots_ - go), slots_of(to), filter_of(to), b.taken)) return false;
     if (!pack(b.pairs, uint32_t(stay), b.image, b.filter, b.taken)) return false;
     write(from, b);

@@ -11,18 +11,10 @@
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/drive/cuda.cuh"
+#include "sizes.hpp"
 #include "steps.hpp"
 
 GH_BEGIN
-
-// How far a pair whose buckets are full pushes others on before packing fails.
-#ifndef GPUHASH_HIVE_WALK
-#define GPUHASH_HIVE_WALK 500
-#endif
-// Of a segment's slots, one in so many pairs may find its home full.
-#ifndef GPUHASH_HIVE_LISTED
-#define GPUHASH_HIVE_LISTED 2
-#endif
 
 template <class F>
 class segment_block {
@@ -40,7 +32,7 @@ class segment_block {
 
   // In the work memory of a segment: what it will be, and the two lists.
   static constexpr u64 slots_of(const table& t) { return u64(t.segment_buckets) << t.slot_bits; }
-  static constexpr u64 list_slots(const table& t) { return slots_of(t) / GPUHASH_HIVE_LISTED; }
+  static constexpr u64 list_slots(const table& t) { return slots_of(t) / listed_share; }
   static constexpr u64 work_words(const table& t) { return slots_of(t) + 2 * list_slots(t); }
   // In the block's memory: a counter for each bucket and a filter, of two segments.
   static constexpr u32 block_bytes(const table& t) { return 2 * u32(t.segment_buckets) * 5; }
@@ -93,7 +85,7 @@ class segment_block {
   GH_FN u32 side_of(index h) const { return splits() && h & index(q.bit) ? 1 : 0; }
   GH_FN word* segment(u64 s) const { return t.slots + s * slots; }
   GH_FN u32* filter_words(u64 s) const { return t.filter + s * (buckets / 4); }
-  // Where the pairs of a side are packed. The new segment is nobody's yet, and is packed where it lies.
+  // Where the pairs of a side are packed. No key has its home in the new segment yet: it is packed where it lies.
   GH_FN word* packed_at(u32 side) const { return side ? segment(at + q.apart) : image; }
   GH_FN word load(const word* p) const { return mem::load<order::relaxed>(p); }
   GH_FN void store(word* p, word w) const { mem::store<order::relaxed>(p, w); }
@@ -159,7 +151,7 @@ class segment_block {
   GH_FN bool push(word w) const {
     u32 drawn = mix(u32(F::key_of(w)));
     index left = ~index(0);  // the bucket that w was pushed out of
-    for (u32 step = 0; step <= GPUHASH_HIVE_WALK; ++step) {
+    for (u32 step = 0; step <= longest_walk; ++step) {
       const key k = F::key_of(w);
       const index h = t.first_hash(k), own = t.place_of(h);
       const u32 side = side_of(h);

@@ -1,4 +1,4 @@
-// hive for the kit: its storage, growth and contraction (sizes.hpp: how large; linear_hashing.hpp: how segments are split).
+// hive for the kit: its storage, growth and contraction (shape.hpp: how large; linear_hashing.hpp: how segments are split).
 //
 // The table is one block of memory: buckets, stash, locks, filter, note. It grows by a rebuild into another block. But from
 // 16 segments on, on CUDA from 64, a growing table lies in reserved address space (region.hpp), and grows and shrinks by
@@ -26,7 +26,7 @@
 #include "layout.hpp"
 #include "libgpuhash/kit/table.hpp"
 #include "linear_hashing.hpp"
-#include "sizes.hpp"
+#include "shape.hpp"
 
 namespace gpuhash {
 

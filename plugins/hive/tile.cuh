@@ -4,7 +4,7 @@
 
 GH_BEGIN
 
-// A tile of whose rows only those are read that somebody needs, and whose lanes look for a place together.
+// A tile that reads only the rows that one of its lanes needs, and whose lanes look for a place together.
 template <class F, int R, order Rows>
 struct hive_cuda_tile : cuda_tile<F, R> {
   using base = cuda_tile<F, R>;

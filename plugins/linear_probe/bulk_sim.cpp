@@ -24,7 +24,7 @@ namespace gpuhash::sim {
 namespace {
 
 constexpr u32 group_bits = 1, part_bits = 2, line = 1 << group_bits, n_keys = 12;
-constexpr u32 most_joined = 3, nobody = ~0u;  // keys whose elements are joined: 0 and the side keys
+constexpr u32 most_joined = 3, no_leader = ~0u;  // keys whose elements are joined: 0 and the side keys
 
 // A tile of one lane in the memory of a block.
 template <class F, u32 R>
@@ -161,12 +161,12 @@ class parts_model final : public linear_sim<F> {
       if (!GH_MUTANT(kept_bins)) put(in_bin_ + p, 0);
     put(n_left_, 0);
     for (u32 j = 0; j < most_joined; ++j)
-      put(leader_ + j, nobody), put(last_ + j, nobody), put(failed_ + j, 0), put(sum_ + j, 0);
+      put(leader_ + j, no_leader), put(last_ + j, no_leader), put(failed_ + j, 0), put(sum_ + j, 0);
   }
 
   void divide(batch& b, u32 me) {
     const op& o = b.element[me];
-    if (joined_as(o) != nobody) return join(b, me);
+    if (joined_as(o) != no_leader) return join(b, me);
     const u32 part = part_of(o), place = mem::fetch_add<order::relaxed>(in_bin_ + part, 1u);
     if (place < room_ + GH_MUTANT(bin_one_longer))
       put(bin_ + part * room_ + place, me);
@@ -178,8 +178,8 @@ class parts_model final : public linear_sim<F> {
     const op& o = b.element[me];
     const u32 j = joined_as(o);
     b.answer[me] = {GH_MUTANT(all_inserted) ? yes : no};
-    const u32 leads = mem::cas<order::relaxed>(leader_ + j, nobody, me);
-    if (leads != nobody && o.kind == assign) put(last_ + j, me);
+    const u32 leads = mem::cas<order::relaxed>(leader_ + j, no_leader, me);
+    if (leads != no_leader && o.kind == assign) put(last_ + j, me);
     if (o.kind != accumulate) return;
     if (GH_MUTANT(lost_operand))
       put(sum_ + j, get(sum_ + j) + o.value);
@@ -208,7 +208,7 @@ class parts_model final : public linear_sim<F> {
     for (u32 i = me; i < size; i += b.n) put(t_.slots + begin + i, get(slots + i));
   }
 
-  // Element x in its part, which is a table that nobody else has: what has a key keeps it, unless the batch erases.
+  // Element x in its part, which is a table that no other block has: what has a key keeps it, unless the batch erases.
   template <u32 Kind>
   void serve_here(batch& b, u32 x, u32 part, u32 size) {
     const op& o = b.element[x];
@@ -230,10 +230,10 @@ class parts_model final : public linear_sim<F> {
   void serve_joined(batch& b, u32 me) {
     for (u32 j = me; j < most_joined; j += b.n) {
       const u32 leads = get(leader_ + j), last = get(last_ + j);
-      if (leads == nobody) continue;
+      if (leads == no_leader) continue;
       op o = b.element[leads];
       if (o.kind == accumulate) o.value = get(sum_ + j);
-      if (last != nobody && !GH_MUTANT(first_assigned)) o.value = b.element[last].value;
+      if (last != no_leader && !GH_MUTANT(first_assigned)) o.value = b.element[last].value;
       b.answer[leads] = serve_op<table_op>(t_, o, keys_[o.key]);
       if (b.answer[leads].status > yes) put(failed_ + j, b.answer[leads].status);
     }
@@ -241,7 +241,7 @@ class parts_model final : public linear_sim<F> {
   // So say all whose operation found no room.
   void tell_failed(batch& b, u32 me) {
     const u32 j = joined_as(b.element[me]);
-    if (j == nobody || GH_MUTANT(failed_alone)) return;
+    if (j == no_leader || GH_MUTANT(failed_alone)) return;
     if (const u32 status = get(failed_ + j)) b.answer[me].status = status;
   }
 
@@ -265,7 +265,7 @@ class parts_model final : public linear_sim<F> {
   // ---- what an element belongs to ----
 
   u32 joined_as(const op& o) const {
-    return o.key >= dead_pattern ? o.key - dead_pattern + 1 : frequent_ && o.key == 0 ? 0 : nobody;
+    return o.key >= dead_pattern ? o.key - dead_pattern + 1 : frequent_ && o.key == 0 ? 0 : no_leader;
   }
   u32 part_of(const op& o) const {
     constexpr u32 shift = part_bits - group_bits;

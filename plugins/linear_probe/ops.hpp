@@ -105,7 +105,7 @@ struct linear_op {
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
     const word want = wanted<F>(kd, j, alive, seen, k, v);
-    if constexpr (updates_in_place<Tile, Kind>) {  // I1: a slot that nobody erases stays its key's
+    if constexpr (updates_in_place<Tile, Kind>) {  // I1: a slot that no batch erases stays its key's
       const bool in_place = alive && changes_in_place<Tile, Kind>(j);
       update<Kind>(tile, go && in_place, line(t), row, live, k, v, j.narrow);
       won = in_place || (Kind == accumulate && alive && F::value_of(want) == seen);  // or nothing is to be written

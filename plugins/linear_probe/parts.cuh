@@ -1,4 +1,4 @@
-// linear_probe: what the driver of large batches has to know (drive/bulk). How a partition is a table of its
+// linear_probe: what the driver of bulk batches (drive/bulk) asks of a structure. How a partition is a table of its
 // own is in parts.hpp.
 #pragma once
 #include "libgpuhash/drive/bulk/bulk.cuh"

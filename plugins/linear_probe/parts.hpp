@@ -1,8 +1,8 @@
-// linear_probe: a part of the table as a table of its own. What serves parts goes by these rules: the driver of large batches
-// (parts.cuh) and the explorer (plugins/linear_probe/bulk_sim.cpp).
+// linear_probe: a partition of the table as a table of its own. Two drivers follow these rules: that of bulk batches
+// (parts.cuh) and the explorer's (bulk_sim.cpp).
 //
-// A path goes from its home upwards. So the slots from a multiple of 2^part_bits on are a table of their own, until a path
-// comes to their end.
+// A path goes from its home upwards. So the 2^part_bits slots from a multiple of that number on are a table of their own,
+// for all keys whose path does not reach the end of these slots.
 #pragma once
 #include "ops.hpp"
 

@@ -6,6 +6,7 @@
 // defaults.
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "parts.cuh"
 #include "rebuild.cuh"
@@ -42,14 +43,8 @@ constexpr engine one() {
   e.in_place = true;
   return e;
 }
-static const engine engines[format_count] = {
-    one<set32>(),
-    one<pair32>(),
-    one<set64>(),
-    one<pair64>(),
-};
+static const engine engines[format_count] = GPUHASH_OF_FORMATS(one);
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_linear_probe_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_linear_probe_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(linear_probe)

@@ -1,5 +1,6 @@
 // The kernels of linear_probe for the CPU. Compiled once per instruction set, with GPUHASH_ISA naming it.
 #include "libgpuhash/drive/host.hpp"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "rebuild.hpp"
 
@@ -22,16 +23,8 @@ constexpr engine of_linear() {
   return host_homes<linear_table<F>>::added_to(
       {run<F>, collect_on_host<linear_table<F>>, nullptr, nullptr, linear_rebuild<F>::run});
 }
-// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
-static constinit const engine engines[format_count] = {
-    of_linear<set32>(),
-    of_linear<pair32>(),
-    of_linear<set64>(),
-    of_linear<pair64>(),
-};
+static constinit const engine engines[format_count] = GPUHASH_OF_FORMATS(of_linear);
 
 GH_END
 
-#define JOIN2(a, b) a##b
-#define JOIN(a, b) JOIN2(a, b)
-extern "C" const gpuhash::engine* JOIN(gpuhash_linear_probe_engines_, GPUHASH_ISA)() { return gpuhash::engines; }
+GPUHASH_HOST_KERNELS(linear_probe)

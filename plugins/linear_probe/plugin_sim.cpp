@@ -32,7 +32,7 @@ class linear_model final : public linear_sim<F> {
   using linear_sim<F>::keys_;
 
  public:
-  // g1, g2, g4: slots per group. A trailing c: counters are kept in memory, as kernels do. s: nobody erases, so that values
+  // g1, g2, g4: slots per group. A trailing c: counters are kept in memory, as kernels do. s: no batch erases, so that values
   // change in place.
   void build(const std::string& layout, u64 seed) override {
     const u32 bits = layout[1] == '4' ? 2 : layout[1] == '2' ? 1 : 0;

@@ -1,44 +1,22 @@
 // linear_probe on CUDA: moving a table into a larger or smaller one.
 //
 // Homes ascend with the hash in both tables. So the pairs of a run of new groups lie together in the old table, from the home
-// of their least hash to the first EMPTY slot behind the home of the greatest one (I2). A block puts such a run, a part,
-// together in its memory, and writes it out, EMPTY slots and all: both tables are accessed in long runs, and the new one need
-// not be emptied before. What finds no slot in its part is placed when all parts are there.
+// of their least hash to the first EMPTY slot behind the home of the greatest one (I2). A block makes such a run, a
+// partition, in its memory, and writes it out, EMPTY slots and all: both tables are accessed in long runs, and the new one
+// need not be emptied before. A pair that finds no slot in its partition is placed when all partitions are there.
 //
-// Where homes do not ascend, or the table is small, or so many pairs leave their parts that they cannot be kept: a thread for
-// each slot of the old table, and an empty new one. Threads of a warp write near each other, too.
+// The other way, where homes do not ascend, where the table is small, and where more pairs leave their partitions than can
+// be kept: a thread for each slot of the old table inserts its pair into an empty new one.
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/parts.hpp"
+#include "sizes.hpp"
 
 GH_BEGIN
 
-// Sizes that tests make smaller.
-#ifndef GPUHASH_MOVED_BYTES
-#define GPUHASH_MOVED_BYTES (32 * 1024)
-#endif
-#ifndef GPUHASH_MOVERS
-#define GPUHASH_MOVERS 256
-#endif
-#ifndef GPUHASH_MOVED_AT_ONCE
-#define GPUHASH_MOVED_AT_ONCE 4
-#endif
-#ifndef GPUHASH_MOVED_LEAST
-#define GPUHASH_MOVED_LEAST (u64(1) << 16)
-#endif
-#ifndef GPUHASH_MOVED_LEFT
-#define GPUHASH_MOVED_LEFT 64
-#endif
-inline constexpr u32 moved_bytes = GPUHASH_MOVED_BYTES;      // of a part, at most
-inline constexpr u32 least_moved_bytes = moved_bytes / 8;    // in a table of few parts
-inline constexpr u32 move_threads = GPUHASH_MOVERS;          // of a block
-inline constexpr u32 moved_at_once = GPUHASH_MOVED_AT_ONCE;  // rows of a thread on their way from memory
-inline constexpr u64 moved_least = GPUHASH_MOVED_LEAST;      // slots of the new table
-inline constexpr u64 left_room_share = GPUHASH_MOVED_LEFT;   // of the new slots, for pairs that leave their parts
-
-// Puts a pair whose key is absent into the first EMPTY slot of its path (I2), of which the first `far` ones are full. Nobody but
-// others like this one writes.
+// Puts a pair whose key is absent into the first EMPTY slot of its path (I2), of which the first `far` ones are full. Only
+// calls of this function write meanwhile.
 template <class F>
 GH_FN bool place(const linear_table<F>& t, typename F::word w, u64 home, u64 far) {
   const u64 most = t.probe_limit - (home & (t.widest - 1));  // I4

@@ -73,7 +73,7 @@ class linear_rebuild {
     stream_done();
   }
 
-  // The ordinary insert of a pair whose key is absent, with nobody about.
+  // The ordinary insert of a pair whose key is absent, while no other thread writes.
   void insert_over(const over& rest, totals& sum) const {
     for (u32 i = 0; i < rest.n; ++i) {
       const u64 home = u64(to_.home(F::key_of(rest.all[i]))) << to_.group_bits;
@@ -96,38 +96,38 @@ class linear_rebuild {
 
   // Slots of the new table from the first of a window on, and what its old slots have to do with them.
   struct window {
-    alignas(64) word slot[window_slots + most_over + 1];  // the last one is nobody's
+    alignas(64) word slot[window_slots + most_over + 1];  // the last one is written and never read
     u32 over = 0;              // so many pairs in front have run over from the windows before
     u32 n = 0;                 // old slots that were read
-    u32 home[most_read];       // of each of them, in groups of the window; or `nobody`
+    u32 home[most_read];       // of each of them, in groups of the window; or `outside`
     word after[most_read];     // those behind the last home
-    u32 at[window_slots + 1];  // where each group's next pair goes; `nobody` is the last
+    u32 at[window_slots + 1];  // where each group's next pair goes; `outside` is the last
   };
 
   // Pairs whose new home is one of groups a .. b-1.
   void move_window(u64 a, u64 b, window& w, over& rest, totals& sum) const {
     constexpr u32 last = window_slots + most_over;
-    const u32 nobody = u32(b - a);
-    const u32 slots = nobody << to_.group_bits;
+    const u32 outside = u32(b - a);
+    const u32 slots = outside << to_.group_bits;
     memset(static_cast<void*>(w.slot + w.over), 0xff, sizeof(word) * (slots > w.over ? slots - w.over : 0));
-    memset(w.at, 0, sizeof(w.at[0]) * (nobody + 1));
+    memset(w.at, 0, sizeof(w.at[0]) * (outside + 1));
     const word* const first = from_.slots + read_homes(a, b, w);
     const u32 straight = w.n;
     read_after(a, b, w, rest, sum);
     for (u32 i = 0; i < w.n; ++i) ++w.at[w.home[i]];
     u32 filled = w.over;
-    for (u32 g = 0; g < nobody; ++g) {
+    for (u32 g = 0; g < outside; ++g) {
       const u32 begin = g << to_.group_bits;
       const u32 here = w.at[g];
       if (filled < begin) filled = begin;
       w.at[g] = filled;
       filled += here;
     }
-    sum.used += w.n - w.at[nobody];
-    w.at[nobody] = last;
+    sum.used += w.n - w.at[outside];
+    w.at[outside] = last;
     const auto place = [&](u32 home, word pair) __attribute__((always_inline)) {
       const u32 slot = w.at[home];
-      w.at[home] = slot + (home != nobody);
+      w.at[home] = slot + (home != outside);
       w.slot[slot < last ? slot : last] = pair;
     };
     for (u32 i = 0; i < straight; ++i) place(w.home[i], first[i]);
@@ -161,25 +161,25 @@ class linear_rebuild {
     for (u32 i = 0; i < w.n; ++i) w.home[i] = home_in(t, slots[i], index(a), u32(b - a));
     return begin;
   }
-  GH_FN static u32 home_in(const table& t, word w, index a, u32 nobody) {
+  GH_FN static u32 home_in(const table& t, word w, index a, u32 outside) {
     const key k = F::key_of(w);
     const index g = reduce(index(hash(k, t.seed)), t.groups) - a;
-    const bool stays = int(k < dead_key<key>) & int(g < nobody);  // no branch
-    return stays ? u32(g) : nobody;
+    const bool stays = int(k < dead_key<key>) & int(g < outside);  // no branch
+    return stays ? u32(g) : outside;
   }
 
   // Behind the last home, and around the end of the table.
   void read_after(u64 a, u64 b, window& w, over& rest, totals& sum) const {
     const u32 straight = w.n;
-    const u32 nobody = u32(b - a);
+    const u32 outside = u32(b - a);
     const key high = b == u64(to_.groups) ? ~key(0) : key(first_hash(b, to_.groups) - 1);
     u64 i = (u64(reduce(index(high), from_.groups)) + 1) << from_.group_bits;
     for (u64 left = from_.n_slots - straight; left; --left, ++i) {
       if (i == from_.n_slots) i = 0;
       const word pair = from_.slots[i];
       if (F::key_of(pair) == empty_key<key>) break;
-      const u32 home = home_in(to_, pair, index(a), nobody);
-      if (home == nobody) continue;
+      const u32 home = home_in(to_, pair, index(a), outside);
+      if (home == outside) continue;
       if (__builtin_expect(w.n == most_read, 0)) {
         keep(pair, rest, sum);
         continue;

@@ -10,11 +10,7 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/meaning.hpp"
 #include "libgpuhash/kit/ordered.hpp"
-
-// Elements per lane at least whose operands are joined before they reach a pair. Defined as small by tests.
-#ifndef GPUHASH_JOIN_ROUNDS
-#define GPUHASH_JOIN_ROUNDS 16
-#endif
+#include "sizes.hpp"
 
 GH_BEGIN
 
@@ -203,8 +199,7 @@ __global__ void __launch_bounds__(block_threads)
 // one key are joined by the warp that has them, of as many elements as it can take, before they reach the pair: so a frequent
 // key is changed seldom.
 inline constexpr u32 joined_at_most = 1u << 16;  // operands of a block: may_join_first of kit/meaning.hpp
-inline constexpr u32 join_rounds_least = GPUHASH_JOIN_ROUNDS, join_warps = 4096,
-                     join_rounds_most = joined_at_most / block_threads;
+inline constexpr u32 join_warps = 4096, join_rounds_most = joined_at_most / block_threads;
 // As many as leave a GPU enough warps, and no more operands to a block than may be joined.
 inline u32 join_rounds_of(u64 n) {
   const u64 rounds = n / (32 * join_warps);
@@ -277,7 +272,7 @@ __global__ void __launch_bounds__(block_threads)
       }
     }
     // A lane joins what is right of it, of its key: after the last step, all of that. From the last lanes on it goes on with
-    // the first ones, which have this key only where all lanes have it: then nobody joins what that gives.
+    // the first ones, which have this key only where all lanes have it: then no lane joins what that gives.
 #pragma unroll
     for (u32 apart = 1; apart < 32; apart *= 2) {
       const u32 from = (lane + apart) % 32;

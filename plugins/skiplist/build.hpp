@@ -415,7 +415,7 @@ class batch_builder {
     }
     return begin;
   }
-  void cut_by_keys() {  // B2; the keys of the side slots are nobody's
+  void cut_by_keys() {  // B2; the keys of the side slots are in no subrange
     const u64 n = side_begin();
     u64 begin = 0, old_begin = 0;
     for (u32 p = 0; p < s_.pieces; ++p) {

@@ -8,6 +8,7 @@
 #include "libgpuhash/kit/bulk_builder.hpp"
 #include "libgpuhash/kit/ordered.hpp"
 #include "pool.hpp"
+#include "sizes.hpp"
 
 namespace gpuhash {
 
@@ -20,14 +21,6 @@ enum build_choice : uint32_t { build_auto, build_always, build_never };
 inline constexpr uint64_t least_built = tunable("least_built", 1u << 12);
 inline constexpr uint64_t least_built_on_cuda = 1 << 18;
 inline constexpr uint64_t most_merged = 4;  // pairs of the table per element
-// A batch behind the end is built without the other pairs, however many they are. Defined as small by tests.
-#ifndef GPUHASH_LEAST_BEHIND
-#define GPUHASH_LEAST_BEHIND (1 << 8)
-#endif
-#ifndef GPUHASH_LEAST_BEHIND_ON_CUDA
-#define GPUHASH_LEAST_BEHIND_ON_CUDA (1 << 12)
-#endif
-inline constexpr uint64_t least_behind = GPUHASH_LEAST_BEHIND, least_behind_on_cuda = GPUHASH_LEAST_BEHIND_ON_CUDA;
 inline constexpr uint32_t most_looks_left_out = tunable("looks_left_out", 63u);
 
 template <class F>

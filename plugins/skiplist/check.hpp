@@ -1,4 +1,4 @@
-// The invariants of layout.hpp, tested on a table in plain memory that nobody else uses.
+// The invariants of layout.hpp, tested on a table in plain memory that no batch uses.
 #pragma once
 #include <string.h>
 

@@ -1,8 +1,8 @@
-// skiplist: chunks that are written at once, from pairs in the order of their keys: all of a table's, or those behind its end.
+// skiplist: bulk building from pairs in the order of their keys, of all chunks of a table or of those behind its end.
 //
-// On each level they follow a chunk that is there, number 0, which they fill up: the head of an empty table, or the last chunk
-// of one that has pairs. The pairs of number 0 of level 0 are among those that are given; above level 0 its entries stay, and the
-// names of new chunks follow them. New chunks lie one behind the other in the pool, level by level.
+// On each level new chunks follow one that is there, number 0, which is filled up first: the head of an empty table, or the
+// last chunk of one that has pairs. The pairs of number 0 of level 0 are among the given ones; above level 0 its entries stay,
+// and separator keys of new chunks follow them. New chunks lie one behind the other in the pool, level by level.
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/drive/io.hpp"

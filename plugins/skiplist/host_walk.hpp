@@ -1,8 +1,8 @@
 // skiplist on the CPU: many walks at a time, and neighbours.
 //
-// A walk waits for memory at each chunk. So the walks of a group go down together: while one looks at its chunk, those of the
-// others are on their way. Most walks look once at each level, so that a level is a loop with nothing to foresee; where one
-// has to go to the right, it does so at once.
+// A walk waits for memory at each chunk. So the walks of a group descend together: while one reads its chunk, the chunks of
+// the others are on their way. Most walks read one chunk of each level, so that a level is a loop without branches that are
+// hard to predict; a walk that has to go to the right does so at once.
 //
 //   W1  An element of the caller's arrays is read once, before its walk begins.
 //   W2  Above level 0 a row may be torn or stale, as in ops.hpp: a name whose key is not above the one that is sought leads
@@ -78,7 +78,8 @@ class walk_group {
   }
 
   // The nearest entry in the chunk where walk i is: at least the key, or at most. `none`: it has none, and *next is its NEXT.
-  // `elsewhere`: it does not enclose the key any more, or somebody writes; the walk may have moved, and is to look again.
+  // `elsewhere`: it does not enclose the key any more, or another thread writes; the walk may have moved, and is to look
+  // again.
   template <bool Up>
   GH_FN seen look(u32 i, word* entry, word* next) {
     const key k = sought[i];

@@ -5,13 +5,13 @@
 //   entry    (key, value); above level 0 (key, handle of a chunk one level down). Sorted; EMPTY words follow the last one
 //   NEXT     (max, link): the largest key that may be here, and the handle of the chunk to the right, or `none`.
 //            A link with the bit `gone`: this chunk is a zombie, and the link names the chunk that took its entries over
-//   LOCK     (version, level). The version is odd while somebody writes the chunk; in a zombie it stays so
+//   LOCK     (version, level). The version is odd while a tile writes the chunk; in a zombie it stays so
 //
 //   level 2  | 0 -> . |-----------------------------------------| k -> . |---
 //   level 1  | 0 -> . | c -> . | f -> . |-----------------------| k -> . |---
 //   level 0  | a b    | c d e  | f g h  | ...                   | k l    |---
 //
-// Memory filled with 0xff is a pool of chunks that nobody has linked yet: entries EMPTY, NEXT gone to `none`, LOCK odd.
+// Memory filled with 0xff is a pool of chunks that are not linked yet: entries EMPTY, NEXT gone to `none`, LOCK odd.
 // Chunk i is the head of level i. Keys ~0 and ~0-1 live in the side slots (kit/side.hpp), which sort behind all others.
 //
 // low of a chunk: the least key that may be here. It is written down nowhere but follows from its left neighbour:
@@ -105,7 +105,7 @@ struct skip_table {
   }
   GH_FN index home(key) const { return 0; }
 
-  // A chunk of the pool that is nobody else's, or none.
+  // A chunk of the pool for this tile alone, or none.
   template <class Mem>
   GH_FN u32 allocate() const {
     if (Mem::allocation_fails() || Mem::template load<::gpuhash::order::relaxed>(taken) >= capacity) return none;

@@ -140,8 +140,9 @@ struct locked_chunk {
     if (pos == n && !stays) store(to + filled++, w);
     store(to + n_slots - 2, GH_MUTANT(lost_next) ? Table::next_word(F::key_of(next), none) : next);
     store(to + n_slots - 1, Table::fresh_lock(Table::level_of(before)));
-    // Before the link. Once it is there somebody may change a moved entry in its new chunk, and a merge may take NEXT back:
-    // who loads the entry that was left here before, and NEXT after that, would take it for a hit. Who misses it waits.
+    // Before the link. Once it is there another tile may change a moved entry in its new chunk, and a merge may take NEXT
+    // back: who loads the entry that was left here before, and NEXT after that, would take it for a hit. Who misses it
+    // waits.
     if (!GH_MUTANT(moved_kept) && !GH_MUTANT(late_clear)) clear_from(half);
     if (!GH_MUTANT(early_link)) Mem::fence();  // who follows the link sees a whole chunk
     store(next_slot(), Table::next_word(GH_MUTANT(kept_max) ? F::key_of(next) : key(low - 1), fresh));
@@ -163,7 +164,7 @@ struct locked_chunk {
       return {deed::yes};
     }
     locked_chunk other(t, right);
-    if (!other.try_lock()) {  // rather than wait; somebody else's removal will do it
+    if (!other.try_lock()) {  // rather than wait; another tile's removal will do it
       unlock();
       return {deed::yes};
     }
@@ -185,7 +186,7 @@ struct locked_chunk {
   }
 };
 
-// Alone: nobody writes at the same time, so that a miss is a miss at once.
+// Alone: no batch writes at the same time, so that a miss is a miss at once.
 template <class Tile, u32 Kind, class Table = skip_table<typename Tile::format>, bool Alone = false>
 struct skip_op {
   using F = typename Tile::format;

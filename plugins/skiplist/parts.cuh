@@ -1,4 +1,4 @@
-// skiplist on CUDA: few long ranges, while nobody writes.
+// skiplist on CUDA: few long ranges, while no batch writes.
 //
 // A tile walks a range chunk after chunk. So few ranges would keep few tiles busy, each waiting for memory most of the time:
 // they are cut into parts (skip_walk::cut). A part is a range like any other, which a tile walks twice: to count its pairs, and,
@@ -11,11 +11,7 @@
 
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "read.cuh"
-
-// As many parts as keep a large GPU busy, in a few waves.
-#ifndef GPUHASH_RANGE_PARTS
-#define GPUHASH_RANGE_PARTS (1u << 18)
-#endif
+#include "sizes.hpp"
 
 GH_BEGIN
 
@@ -99,7 +95,7 @@ __global__ void __launch_bounds__(block_threads)
 // Into how many parts each range is cut.
 template <class Table>
 u32 parts_of_ranges(const Table& t, const ordered_request& q) {
-  const u64 all = GPUHASH_RANGE_PARTS, least_chunks = 4;
+  const u64 all = most_subranges, least_chunks = 4;
   if (!q.alone || q.n == 0 || q.n > all / 2) return 1;
   u64 per = all / q.n;
   if (per > t.capacity / least_chunks) per = t.capacity / least_chunks;

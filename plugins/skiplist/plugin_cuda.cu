@@ -1,14 +1,16 @@
 // The kernels of skiplist for CUDA.
 //
-// A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while nobody writes read through L1, where the
+// A tile is as many lanes as read a chunk by 16 bytes each. Finds that run while no batch writes read through L1, where the
 // upper levels then stay, and take a miss for what it is. Beside writers neighbours and ranges are served by a thread each.
 #include "build.cuh"
 #include "dense.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "parts.cuh"
 #include "read.cuh"
+#include "sizes.hpp"
 #include "walk.hpp"
 
 GH_BEGIN
@@ -49,10 +51,7 @@ int run_whole(const void* table, const request& q, totals* sum) {
 
 // In a table of few chunks all tiles want the lock of one of them. So a batch that adds to few pairs is served in pieces, one
 // after the other, each of which finds a quarter of what it will leave.
-#ifndef GPUHASH_FIRST_PIECE
-#define GPUHASH_FIRST_PIECE (1u << 14)
-#endif
-inline constexpr u64 first_piece = GPUHASH_FIRST_PIECE, many_pairs = 64 * first_piece;
+inline constexpr u64 many_pairs = 64 * first_piece;
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
   const bool adds = in_kinds(q.kind, adding_batches);
@@ -170,7 +169,7 @@ __global__ void __launch_bounds__(block_threads, 3)
   const size_t i = blockIdx.x * size_t(block_threads) + threadIdx.x;
   if (i < q.n) skip_walk<cuda_mem, Table>{t}.write_range(q, i);
 }
-// The same while nobody writes: a warp searches for its elements together.
+// The same while no batch writes: a warp searches for its elements together.
 template <class Tile, class Table>
 __global__ void __launch_bounds__(block_threads, 4)
     serve_neighbors_alone(const __grid_constant__ Table t, const __grid_constant__ ordered_request q) {
@@ -309,5 +308,4 @@ static const engine engines[format_count] = {one<pair32>(), one<pair32>(), one<p
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_skiplist_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_skiplist_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(skiplist)

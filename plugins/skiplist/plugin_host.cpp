@@ -8,6 +8,7 @@
 #include "host_range.hpp"
 #include "host_walk.hpp"
 #include "libgpuhash/drive/host.hpp"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "walk.hpp"
 
@@ -54,7 +55,7 @@ int run(const void* table, const request& q, totals* sum) {
   return -1;
 }
 
-// All pairs in order; cells and their order are of no account. Nobody writes meanwhile.
+// All pairs in order; cells and their order are of no account. No batch writes meanwhile.
 template <class F>
 int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
             uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
@@ -154,11 +155,8 @@ template <class F>
 constexpr engine one() {
   return {run<F>, collect<F>, nullptr, nullptr, nullptr, nullptr, &ordered_of<F>};
 }
-// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
 static constinit const engine engines[format_count] = {one<pair32>(), one<pair32>(), one<pair64>(), one<pair64>()};
 
 GH_END
 
-#define JOIN2(a, b) a##b
-#define JOIN(a, b) JOIN2(a, b)
-extern "C" const gpuhash::engine* JOIN(gpuhash_skiplist_engines_, GPUHASH_ISA)() { return gpuhash::engines; }
+GPUHASH_HOST_KERNELS(skiplist)

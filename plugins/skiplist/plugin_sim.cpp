@@ -257,7 +257,7 @@ std::vector<scene> scenes() {
 }
 
 std::vector<std::pair<std::string, std::string>> programs() {
-  // A split, and then merges, beside whoever looks on.
+  // A split, and then merges, beside operations that read.
   std::vector<std::pair<std::string, std::string>> all;
   for (const std::string a : {"f2", "f4", "f6", "e6", "i5=3", "s4=3"}) {
     all.push_back({"p4", "i2=9,i4=9:i6=1,e2,e4+" + a});

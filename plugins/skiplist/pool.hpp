@@ -209,7 +209,7 @@ class chunk_pools {
 
  private:
   static constexpr size_t shared_bytes = 128;
-  static constexpr size_t taken_at = 64;  // apart from top, which everybody reads
+  static constexpr size_t taken_at = 64;  // apart from top, which every operation reads
 
   table_context& table_;
   const skip_options options_;

@@ -130,7 +130,7 @@ struct skip_reader {
   }
 };
 
-// find and count. Alone: nobody writes at the same time, so that a miss is a miss at once.
+// find and count. Alone: no batch writes at the same time, so that a miss is a miss at once.
 template <class Tile, u32 Kind, class Table, bool Alone>
 struct skip_find {
   using F = typename Table::format;
@@ -245,7 +245,7 @@ struct skip_update : skip_op<Tile, Kind, Table> {
   GH_FN void start(const Table&, u32 kd, key k, value v, index chunk) { this->start_at(kd, k, v, u32(chunk)); }
 };
 
-// Neighbours and ranges while nobody writes.
+// Neighbours and ranges while no batch writes.
 template <class Tile, class Table>
 struct skip_asker : skip_reader<Tile, Table> {
   using base = skip_reader<Tile, Table>;

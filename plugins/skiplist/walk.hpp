@@ -63,7 +63,7 @@ struct skip_walk {
     }
   }
 
-  // Call look(entry) for the entries of chunk `at` in order, again and again until nobody has written it meanwhile; start()
+  // Call look(entry) for the entries of chunk `at` in order, again and again until no writer has changed it meanwhile; start()
   // comes before each time. Returns NEXT; a zombie's is returned at once.
   template <class Start, class Look>
   GH_FN word snapshot(u32 at, Start start, Look look) const {
@@ -99,7 +99,7 @@ struct skip_walk {
   // Where part number i of an interval begins, if it is cut into so many: at the lower end of a chunk of level 0 as a rule. The
   // parts are as long as the names above are even. Each is found on its own, in time that its length does not matter to.
   //   P1  cut(of, i, parts) is in the interval, or its low.
-  //   P2  cut(of, 0, parts) is its low, and while nobody writes cut(of, i, parts) does not fall as i rises.
+  //   P2  cut(of, 0, parts) is its low, and while no batch writes cut(of, i, parts) does not fall as i rises.
   // Any ascending keys would do: what is read here only decides how long the parts are.
   GH_FN key cut(const interval& of, u32 i, u32 parts) const {
     key low = of.low;
@@ -122,7 +122,7 @@ struct skip_walk {
         first += e > 0 && k <= low;
         end += k <= last;
       }
-      if (end <= first) break;  // somebody writes; as below
+      if (end <= first) break;  // another thread writes; as below
       const u32 place = i * (end - first), e = first + place / parts;
       const word down = load(c + e);
       if (F::key_of(down) > last) break;
@@ -232,7 +232,7 @@ struct skip_walk {
     return k == 0 ? pair{false, 0, 0} : greatest(key(k - 1));
   }
 
-  // The end of the table, and the pairs of its last chunk, while nobody writes. What has merged chunks away may have left
+  // The end of the table, and the pairs of its last chunk, while no batch writes. What has merged chunks away may have left
   // names behind that lie right of the last chunk's low (G4, G5): `from` is not below them either.
   GH_FN void write_end(table_end* end, key* keys, value* values) const {
     const u32 top = load_word(t.top);

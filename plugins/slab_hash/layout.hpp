@@ -17,10 +17,10 @@
 //       another key's, until a FLUSH or a rebuild, which are exclusive. (In a set: EMPTY -> k -> DEAD.)
 //   S2  When a slot became k's, every slot before it on its chain was not EMPTY: the EMPTY slots of a chain are its suffix.
 //   S3  Without duplicates, a key has at most one slot that is not DEAD to it. With duplicates no tombstone is revived.
-//   S4  A link goes from none to a slab once. The slab was wiped, and nobody else's, when it was linked.
+//   S4  A link goes from none to a slab once. The slab was wiped, and in no other chain, when it was linked.
 //   S5  Every slab of the heap that is taken is on exactly one chain, when no operation runs.
 //   S6  A tail is no_unit, or the handle of a slab that was linked to its chain before. The slots before a linked slab are
-//       not EMPTY, so whoever looks for the chain's first EMPTY slot may begin there. A tail may lag behind the chain's end.
+//       not EMPTY, so a search for the chain's first EMPTY slot may begin there. A tail may lag behind the chain's end.
 #pragma once
 #include "libgpuhash/alloc/slab_heap.hpp"
 #include "libgpuhash/tile/kinds.hpp"

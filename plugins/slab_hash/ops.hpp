@@ -14,7 +14,7 @@
 //             that was loaded already. There a miss counts when a second look at the row ends at the same EMPTY slot or
 //             link.
 //   erase_all, count: where keys may have several pairs, each slot at its own load or swap; as a whole they are atomic
-//             only while nobody writes k.
+//             only while no operation writes k.
 //
 // Slots and links are also written by the following, which hold the table exclusively:
 //   parts.cuh                 chains of a run of buckets in a block's memory, for large batches on CUDA. Keys of a chain come
@@ -122,7 +122,7 @@ struct slab_op {
     const bool writing = ends && kd != nop && writes(kd, alive);
     bool won = false;
     const word want = wanted<F>(kd, j, alive, seen, k, v);
-    if constexpr (updates_in_place<Tile, Kind>) {  // S1: a slot that nobody erases stays its key's
+    if constexpr (updates_in_place<Tile, Kind>) {  // S1: a slot that no batch erases stays its key's
       const bool in_place = alive && changes_in_place<Tile, Kind>(j);
       update<Kind>(tile, go && in_place, at, row, live, k, v, j.narrow);
       won = in_place || (Kind == accumulate && alive && F::value_of(want) == seen);  // or nothing is to be written
@@ -211,10 +211,10 @@ struct slab_op {
       return table::next_of(Mem::template load<order::relaxed>(at + R - 1));  // another tile's slab will do
     if constexpr (Kind == insert_multi)
       if (GH_MUTANT(early_tail)) Mem::template store<order::relaxed>(tail.where, mine);
-    // S4. The unit is wiped (A2), so whoever follows the link reads EMPTY slots, however late other writes arrive.
+    // S4. The unit is wiped (A2), so a tile that follows the link reads EMPTY slots, however late other writes arrive.
     const word before = Mem::template cas<order::relaxed>(at + R - 1, empty_word<F>(), table::link_to(mine));
     if (!(before == empty_word<F>())) {
-      t.heap.template release<Mem>(mine);  // somebody was first, and nobody has seen ours
+      t.heap.template release<Mem>(mine);  // another tile was first, and none has seen this slab
       return table::next_of(before);
     }
     // S6. Only insert_multi looks at the tail, so only it moves it. A late store may set it back: then the next elements

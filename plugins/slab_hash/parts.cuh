@@ -21,20 +21,11 @@
 #include "libgpuhash/drive/bulk/bulk.cuh"
 #include "libgpuhash/drive/bulk/own_kernel.cuh"
 #include "ops.hpp"
+#include "sizes.hpp"
 
 GH_BEGIN
 
-// Bytes of the base slabs of a partition. As many again are for the slabs behind them, or more where chains are long.
-#ifndef GPUHASH_SLAB_PART
-#define GPUHASH_SLAB_PART (32 * 1024)
-#endif
-inline constexpr u32 slab_partition_bytes = GPUHASH_SLAB_PART;
 inline constexpr u32 least_partition_bits = 3;  // log2 of its buckets, unless slabs are large
-// Elements of a thread that are served before the next ones.
-#ifndef GPUHASH_SLAB_ELEMENTS
-#define GPUHASH_SLAB_ELEMENTS 32
-#endif
-inline constexpr u32 slab_window_each = GPUHASH_SLAB_ELEMENTS;
 static_assert(slab_window_each <= 32 && slab_window_each % loads_at_once == 0);
 static_assert(slab_window_each * own_threads <= 0x7fff);
 inline constexpr u32 place_tries = 4;     // of an element, before it is left

@@ -5,6 +5,7 @@
 #include "libgpuhash/alloc/slab_batch.cuh"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "parts.cuh"
 #include "rebuild.cuh"
@@ -80,10 +81,9 @@ constexpr engine one() {
           &bulk_engine_of<slab_partitions<F>>,
           true};
 }
-static const engine engines[format_count] = {one<set32>(), one<pair32>(), one<set64>(), one<pair64>()};
+static const engine engines[format_count] = GPUHASH_OF_FORMATS(one);
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_slab_hash_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_slab_hash_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(slab_hash)
 extern "C" const gpuhash::slab_engine* gpuhash_slab_hash_slab_engine_cuda() { return gpuhash::cuda_slab_engine(); }

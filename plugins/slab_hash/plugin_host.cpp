@@ -2,6 +2,7 @@
 // GPUHASH_ISA naming it.
 #include "libgpuhash/alloc/slab_batch_host.hpp"
 #include "libgpuhash/drive/host.hpp"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "rebuild.hpp"
 #include "walk.hpp"
@@ -52,15 +53,11 @@ constexpr engine with_walks() {
   return host_homes<slab_table<F>>::added_to(
       {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run});
 }
-// constinit: an initialiser would run when the module is loaded, on processors that cannot run this file's code, too.
-static constinit const engine engines[format_count] = {with_walks<set32>(), with_walks<pair32>(), with_walks<set64>(),
-                                                       with_walks<pair64>()};
+static constinit const engine engines[format_count] = GPUHASH_OF_FORMATS(with_walks);
 
 GH_END
 
-#define JOIN2(a, b) a##b
-#define JOIN(a, b) JOIN2(a, b)
-extern "C" const gpuhash::engine* JOIN(gpuhash_slab_hash_engines_, GPUHASH_ISA)() { return gpuhash::engines; }
-extern "C" const gpuhash::slab_engine* JOIN(gpuhash_slab_hash_slab_engine_, GPUHASH_ISA)() {
+GPUHASH_HOST_KERNELS(slab_hash)
+extern "C" const gpuhash::slab_engine* GH_PASTE(gpuhash_slab_hash_slab_engine_, GPUHASH_ISA)() {
   return gpuhash::host_slab_engine();
 }

@@ -272,7 +272,7 @@ class slab_model final : public model {
   std::string draw() const override {
     std::string s;
     for (u32 b = 0; b < n_chains; ++b) {
-      if (b >= n_buckets && *t_.bucket(b) == empty) continue;  // a side chain that nobody uses
+      if (b >= n_buckets && *t_.bucket(b) == empty) continue;  // a side chain without keys
       s += (s.empty() ? "" : "  ") + bucket_name(b);
       each_slab(b, [&](const word* at, u32) {
         for (u32 i = 0; i < slab_words; ++i) s += ' ' + show(at + i, wide_value(at[i]));

@@ -1,14 +1,14 @@
 // slab_hash on CUDA: moving a table into one of another size, a thread for each new bucket.
 //
 // Buckets ascend with the hash in both tables, so that the pairs of a new bucket lie in one or a few old ones. The thread
-// reads those, and appends what belongs to it (S2). Nobody else writes to its chain, so that only the heap is shared.
+// reads those, and appends what belongs to it (S2). No other tile writes to its chain, so that only the heap is shared.
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 #include "walk.hpp"
 
 GH_BEGIN
 
-// The pairs of new bucket b, which nobody else writes to.
+// The pairs of new bucket b, which no other tile writes to.
 template <class Table>
 GH_FN void fill_chain(const Table& from, const Table& to, u64 b, u32& used, u32& failed) {
   using F = typename Table::format;

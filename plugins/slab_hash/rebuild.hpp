@@ -2,7 +2,7 @@
 //
 // Buckets ascend with the hash, in the old table as in the new one. So the pairs of a run of new buckets lie in a run of
 // old ones; threads take runs of new buckets, and append what belongs there, slab after slab (S2). Keys are not compared:
-// what is there has been told apart before.
+// pairs that are there are distinct already.
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/drive/host.hpp"

@@ -41,7 +41,7 @@ GH_FN u32 flush_bucket(const Table& t, typename Table::index b) {
   return dropped;
 }
 
-// The end of a chain that a rebuild fills, with nobody else about.
+// The end of a chain that a rebuild fills, which no other tile writes to.
 template <class Mem, class Table>
 struct chain_end {
   using word = typename Table::format::word;

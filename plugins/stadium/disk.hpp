@@ -71,7 +71,7 @@ inline void boot(disk_api::boot_id& id) {
   ::close(fd);
 }
 
-// A slot's neighbours are nobody's next slot. Tickets stay in memory as far as the process may lock it (RLIMIT_MEMLOCK);
+// After a slot no operation reads its neighbours. Tickets stay in memory as far as the process may lock it (RLIMIT_MEMLOCK);
 // they are touched so often that they stay there without, as a rule.
 inline void advise(void* tickets, uint64_t ticket_bytes, void* slots, uint64_t slot_bytes) {
   madvise(slots, slot_bytes, MADV_RANDOM);

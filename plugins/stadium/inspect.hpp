@@ -74,7 +74,7 @@ class stadium_inspector final : public inspector {
     const u64 mine = t.tickets[group] >> t.shift_of(i) & ticket;
     if (state == never) return mine ? "a ticket that was never booked has info bits (I1)" : nullptr;
     if (state == dead && mine == dead) return nullptr;  // its insert may have been killed (table_file.hpp)
-    if (state == busy) return "a ticket is booked, but nobody is writing its pair (I1)";
+    if (state == busy) return "a ticket is booked, but no insert is writing its pair (I1)";
     const unsigned char* const slot = t.slot(group, i);
     const u64 h = hash_of_slot(t, slot);
     if ((t.live_ticket(h) & ticket) >> state_bits != mine >> state_bits)

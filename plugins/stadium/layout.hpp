@@ -24,7 +24,7 @@
 //       booked, until an exclusive rebuild. The slot's key is written while it is busy and never again.
 //   I2  When a slot became k's, every group before its own on k's path had no ticket that was never booked. By I1 they
 //       still have none.
-//   I3  A key has at most one slot that is busy or live: whoever books one has seen, in the word that its booking
+//   I3  A key has at most one slot that is busy or live: an insert that books one has seen, in the word that its booking
 //       replaced and in the full groups before it, that no live slot is k's and no busy one has k's info bits.
 //   I4  A path ends after path_limit groups, which are whole lines. path_limit == groups makes every path meet every slot.
 #pragma once

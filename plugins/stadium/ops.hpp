@@ -4,17 +4,17 @@
 // more than whether a slot is taken. The invariants I1-I4 are in layout.hpp.
 //
 // How an insert proceeds: it books a ticket, state and info bits at once, by a compare-and-swap of the whole group's word;
-// writes key and value; and publishes the ticket as live, with release. Whoever reads a live ticket with acquire may read
-// the key, and the value or a later one.
+// writes key and value; and publishes the ticket as live, with release. A thread that reads a live ticket with acquire
+// may read the key, and the value or a later one.
 //
 // Linearization points:
 //   insert of an absent key   the publishing of its ticket
 //   erase                     its fetch_and, if that found the ticket live
 //   find                      the read of the value, while the ticket is live; if the key is erased between the two reads,
 //                             the moment before it is
-//   assign, accumulate        the write of the value; if the key is erased before that, the moment before it is. Nobody can
-//                             tell: a dead slot stays dead (I1), and a key that comes back gets another slot with a value
-//                             of its own
+//   assign, accumulate        the write of the value; if the key is erased before that, the moment before it is. No operation
+//                             sees a difference: a dead slot stays dead (I1), and a key that comes back gets another slot
+//                             with a value of its own
 //   find_or_insert            that of insert, or of find
 //   pop                       its fetch_and, as erase. It reads the value after that, which is then as it was: nothing that
 //                             writes values runs at the same time (exclusive_kinds), since a late assign could not tell
@@ -22,7 +22,7 @@
 //   absent                    the load of the word whose `never` ends the path, or of a word in which the key's ticket was
 //                             busy: its insert had not taken effect yet
 // An insert waits for a busy ticket with its own info bits, which might be its own key's. Its owner writes one pair and
-// publishes, and waits for nobody.
+// publishes, and waits for no other thread.
 //
 // Tickets and slots are also written by
 //   rows.hpp, serve_rows.cuh, serve_stack.cuh   slots in host memory: the same steps by several lanes, with I1 to I4 and the rules B1

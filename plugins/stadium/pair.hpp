@@ -9,7 +9,7 @@
 
 GH_BEGIN
 
-// Words of a slot, one after another: a key, which nobody writes any more, or a value that may be torn.
+// Words of a slot, one after another: a key, which is not written any more, or a value that may be torn.
 template <class Mem>
 GH_FN void load_words(const void* slot, void* to, u32 bytes) {
   const u32* const from = static_cast<const u32*>(slot);

@@ -6,6 +6,7 @@
 #include "engines.hpp"
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 #include "serve_lines.cuh"
 #include "serve_rows.cuh"
@@ -115,5 +116,4 @@ static const engine engines[stadium_engines] = {
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_stadium_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_stadium_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(stadium)

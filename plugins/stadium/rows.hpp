@@ -6,8 +6,8 @@
 // points.
 //
 //   B1  Host memory is read and written, never changed by an atomic operation: over a bus that is not atomic for all, or
-//       not possible. What has to be exchanged is in the tickets; a value of 4 or 8 bytes is written by whoever has its
-//       lock, which lies in the device's memory: its owner reads one value, writes one, and waits for nobody.
+//       not possible. What has to be exchanged is in the tickets; a value of 4 or 8 bytes is written by the holder of its
+//       lock, which lies in the device's memory: its owner reads one value, writes one, and waits for no other thread.
 //   B2  All accesses of slots, and the releases and acquires that order them, are of system scope (Mem).
 //   B3  The driver writes a row between `look` and `publish`, and orders what its lanes wrote before the call of
 //       `publish`; it never waits for another operation in between.

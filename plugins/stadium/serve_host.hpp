@@ -1,4 +1,4 @@
-// stadium on the CPU: who serves which key.
+// stadium on the CPU: which thread serves which element of a batch, and in which order memory is read.
 //
 // An operation touches two places that depend on its key: a word of the ticket-board, and then, unless the tickets settle
 // it, one slot. Threads take chunks of a batch and go through them in blocks, in three steps that lie a block apart: hash
@@ -144,7 +144,7 @@ class alignas(64) stadium_driver {
         host_mem::prefetch<!reads>(static_cast<const char*>(slot) + (at < t_.stride ? at : t_.stride - 1));
   }
 
-  // Would it book a slot in another page than was foreseen? Somebody has taken the one that was meant.
+  // Would it book a slot in another page than was foreseen? Another thread has taken the one that was meant.
   bool put_off(const op& o, size_t i) {
     if (!order_.puts_off || !o.adding()) return false;
     const void* const slot = o.slot_ahead(t_);

@@ -22,26 +22,10 @@
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
 #include "rows.hpp"
+#include "sizes.hpp"
 
 GH_BEGIN
 
-// Tests reach what happens at larger sizes by smaller ones.
-#ifndef GPUHASH_LIST_CHUNK
-#define GPUHASH_LIST_CHUNK (1u << 27)
-#endif
-#ifndef GPUHASH_WINDOWS_AT_ONCE
-#define GPUHASH_WINDOWS_AT_ONCE (1u << 16)
-#define GPUHASH_WINDOW_PART (1u << 12)
-#endif
-inline constexpr u32 list_chunk = GPUHASH_LIST_CHUNK;            // elements that are put into order at a time
-inline constexpr u32 windows_at_once = GPUHASH_WINDOWS_AT_ONCE;  // that one block adds up
-inline constexpr u32 window_part = GPUHASH_WINDOW_PART;          // if there are more, they are added up by parts
-#ifndef GPUHASH_ROWS_AT_LEAST
-#define GPUHASH_ROWS_AT_LEAST (1u << 11)
-#define GPUHASH_ROWS_AT_MOST (1u << 14)
-#endif
-inline constexpr u32 rows_at_least = GPUHASH_ROWS_AT_LEAST;  // elements of a list that are under way
-inline constexpr u32 rows_at_most = GPUHASH_ROWS_AT_MOST;
 inline constexpr u32 row_threads = 64;  // of a block that serves elements: they are spread over all multiprocessors
 inline constexpr u32 least_window_shift = 8;
 inline constexpr u32 settled = ~0u;    // in place of a window: nothing is left to do

@@ -4,8 +4,8 @@
 // in shared memory. All lanes visit the first groups of 32 elements; what is not done then goes on the stack. As soon as
 // the stack has a job for every lane, all lanes visit the next groups of those. At the end the stack is emptied.
 //
-// A job on the stack has booked nothing: a visit that books a ticket publishes it, too. So nobody waits for a job that
-// nobody is serving.
+// A job on the stack has booked nothing: a visit that books a ticket publishes it, too. So no lane waits for a job that
+// no lane is serving.
 #pragma once
 #include "libgpuhash/drive/cuda.cuh"
 #include "ops.hpp"
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(block_threads, S::wide ? 4 : 5)
     add(&to->live, all_added);
     add(&to->used, all_added);
     if (of_batch) add(&to->yes, all_added);
-    if (of_batch || !q.batch_sum) add(&to->failed, all_failed);  // what somebody looks at is that one's to report
+    if (of_batch || !q.batch_sum) add(&to->failed, all_failed);  // batch_sum is reported by the call that reads it
   }
 }
 

@@ -172,7 +172,7 @@ class stadium final : public table {
     scratch slots(*this, t.cells() * t.stride, stream);
     if (!tickets || !slots) return no_memory(err, bytes);
     int e = api_.fill(tickets.get(), 0, tickets.bytes(), stream);
-    // Nobody reads a slot that was not written. But on the CPU memory comes into being when it is touched, which the team
+    // A slot that was not written is not read. But on the CPU memory comes into being when it is touched, which the team
     // does faster than a batch of inserts.
     if (!e && !on_cuda()) e = api_.fill(slots.get(), 0, slots.bytes(), stream);
     if (e) return fault(err, e, "initialising the table");
@@ -254,7 +254,7 @@ class stadium final : public table {
       if (const gpuhash_status s = resize(limit(), nullptr, err)) return s;
     return config_.capacity > limit() ? resize(config_.capacity, nullptr, err) : gpuhash_status(GPUHASH_OK);
   }
-  // An insert that was killed has left a busy ticket. Nobody has seen its key: the slot is dead, and no key's (I1).
+  // An insert that was killed has left a busy ticket. No operation has seen its key: the slot is dead, and no key's (I1).
   static void bury(stadium_table& t, u64 group, u32 i) {
     const u64 ticket = (u64(1) << (1u << t.log_bits)) - 1;
     t.tickets[group] = (t.tickets[group] & ~(ticket << t.shift_of(i))) | u64(dead) << t.shift_of(i);

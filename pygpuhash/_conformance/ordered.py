@@ -178,7 +178,7 @@ def ordered_runs(target: Target) -> None:
 
 @check("insert", "ordered")
 def ordered_beside_writers(target: Target) -> None:
-    """Neighbours and ranges beside writers of other keys: what nobody touches is seen, in order, once."""
+    """Neighbours and ranges beside writers of other keys: keys that no batch touches are seen, in order, once."""
     n = target.pick(4000, 40_000, 400_000)
     key, value = target.pair
     fixed = (np.arange(n) * 8).astype(key)
@@ -205,7 +205,7 @@ def ordered_beside_writers(target: Target) -> None:
             for _ in range(target.pick(10, 30, 100)):
                 starts = rng.integers(0, n - 40, 200)
                 found, values, there = t.lower_bound(fixed[starts])
-                expect(there.all(), "lower_bound lost keys that nobody erased")
+                expect(there.all(), "lower_bound lost keys that were not erased")
                 same("lower_bound of keys that are there", found, fixed[starts])
                 keys, values, offsets = t.range(fixed[starts], fixed[starts + 32])
                 for i, start in enumerate(starts):

@@ -242,7 +242,7 @@ cdef class CoreTable(TableHandle):
                 return None
             batch.ops = <uint8_t *>other.at
         cdef object result = out
-        cdef object told = mask
+        cdef object statuses = mask
         if (out is not None or (mask is not None and mask is not False)) and not library.writable:
             return None
         if out_dtype is not None:
@@ -257,11 +257,11 @@ cdef class CoreTable(TableHandle):
         elif out is not None:
             return None
         if mask is False:
-            told = None
+            statuses = None
         else:
             if mask is None:
-                told = library.like(keys, BOOL, self._ordinal)
-            if (type(told) is not kind or not library.look(told, BOOL, CODE_OF_BOOL, s, &other)
+                statuses = library.like(keys, BOOL, self._ordinal)
+            if (type(statuses) is not kind or not library.look(statuses, BOOL, CODE_OF_BOOL, s, &other)
                     or not same_size(&k, &other)):
                 return None
             batch.out_status = <uint8_t *>other.at
@@ -285,8 +285,8 @@ cdef class CoreTable(TableHandle):
         self._leave()
         if status != GPUHASH_OK or counts.failed:
             failure = batch_exception(status, &err, self._driver() if self._grow else -1)
-            self._fail(failure, told, mask is not None, s)
-        return result, told
+            self._fail(failure, statuses, mask is not None, s)
+        return result, statuses
 
     cdef Array _repeated(self, void *cell, size_t n):
         """One value for all keys: a piece's worth of copies, used again and again. None for a single key."""

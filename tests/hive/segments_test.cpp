@@ -1,6 +1,6 @@
 // The segments of hive by themselves: split, merged and packed over and over, against the pairs that went in.
 //   segments_test            says what is wrong, or nothing
-// GPUHASH_HIVE_WALK bounds how far packing pushes pairs; 0 makes it fail often.
+// The size "hive_walk" bounds how far packing pushes pairs; 0 makes it fail often.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -11,28 +11,8 @@ from planted import ROOT, SOURCES, Mistake, compiled, left_out, planted, run, sw
 SOURCE, OWN = SOURCES / "parts.cuh", ROOT / "libgpuhash" / "drive" / "bulk" / "own_kernel.cuh"
 FLAGS = ["-DGPUHASH_EMULATED_WARP=1", "-Wno-unknown-pragmas"]
 # The driver in small, as tests/warp has it, with few elements of a thread at a time.
-FLAGS += [
-    "-DGPUHASH_PART_THREADS=64",
-    "-DGPUHASH_PART_SAMPLES=128",
-    "-DGPUHASH_PART_SAMPLERS=64",
-    "-DGPUHASH_PART_SLACK=0",
-    "-DGPUHASH_PART_CHUNK=900",
-    "-DGPUHASH_PART_CACHE=64",
-    "-DGPUHASH_PART_JOINERS=32",
-    "-DGPUHASH_PART_JOINED=1024",
-    "-DGPUHASH_PART_EACH=4",
-    "-DGPUHASH_PART_CHAINED=16",
-    "-DGPUHASH_PART_BINS=8",
-    "-DGPUHASH_OWN_SERVERS=32",
-    "-DGPUHASH_PART_AT_ONCE=2",
-    "-DGPUHASH_PART_REST=20",
-    "-DGPUHASH_PART_SINGLE=0",
-    "-DGPUHASH_PARTS_LEAST=1",
-    "-DGPUHASH_PARTS_ALL_LEAST=1",
-    "-DGPUHASH_JOIN_ROUNDS=2",
-    "-DGPUHASH_PART_REPEATS=40",  # a small batch is sampled twice in places
-    "-DGPUHASH_HIVE_ELEMENTS=4",
-]
+OWN_SIZES = '{"cuda.own_threads", 32}, {"cuda.segment_window_each", 4}, {"cuda.partition_slots_wanted", 256},'
+FLAGS += [f"-DGPUHASH_OWN_SIZES={OWN_SIZES}", "-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
 
 MISTAKES = [
     Mistake("filter not loaded", "filter[i] = cuda", "filter[i] = PLANTED ? ~0u : cuda"),

@@ -63,7 +63,7 @@ MISTAKES = [
 
 def program(target: Path, walk: str, *includes: Path) -> Path:
     wide_swaps = ["-mcx16"] if os.uname().machine == "x86_64" else []
-    flags = ["-Wall", "-Wextra", f"-DGPUHASH_HIVE_WALK={walk}", *wide_swaps]
+    flags = ["-Wall", "-Wextra", f'-DGPUHASH_SIZES={{"hive_walk", {walk}}}', *wide_swaps]
     return compiled("segments_test.cpp", target, flags, [*includes, SOURCES])
 
 

@@ -9,7 +9,7 @@ from planted import ROOT, SOURCES, Mistake, compiled, left_out, planted, run, sw
 
 SOURCE = SOURCES / "steps.cuh"
 # Packing gives up soon, so that tests see that.
-FLAGS = ["-DGPUHASH_EMULATED_WARP=1", "-DGPUHASH_HIVE_WALK=12", "-DGPUHASH_HIVE_LISTED=8"]
+FLAGS = ["-DGPUHASH_EMULATED_WARP=1", '-DGPUHASH_SIZES={"hive_walk", 12}, {"cuda.listed_share", 8}']
 
 
 MISTAKES = [
@@ -101,7 +101,7 @@ MISTAKES = [
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All mistakes are in it, one of which the variable GPUHASH_MISTAKE switches on."""
     root = tmp_path_factory.mktemp("mutated")
-    for name in ("layout.hpp", "steps.hpp"):  # what it includes from its own folder
+    for name in ("layout.hpp", "sizes.hpp", "steps.hpp"):  # what it includes from its own folder
         write(root, name, (SOURCES / name).read_text())
     write(root, SOURCE.name, planted(SOURCE, MISTAKES))
     return compiled("steps_test.cpp", root / "steps", FLAGS, [ROOT / "tests" / "warp" / "include", root])

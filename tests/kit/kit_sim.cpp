@@ -20,11 +20,6 @@
 #include "libgpuhash/kit/team.hpp"
 #include "plugins/linear_probe/structure.hpp"
 #include "tests/kit/workload.hpp"
-// Of tables of few keys, after it: it sorts
-#define GPUHASH_HIVE_SEGMENT 2048
-#define GPUHASH_HIVE_SEGMENTS 2
-#define GPUHASH_HIVE_RESERVE 16
-#define GPUHASH_HIVE_STEP 3
 #include "plugins/hive/table.hpp"
 #include "plugins/skiplist/table.hpp"
 #include "plugins/slab_hash/table.hpp"

@@ -23,22 +23,8 @@ if os.uname().machine == "x86_64":
     FLAGS.append("-mcx16")
 STRUCTURES = ("hive", "linear_probe", "skiplist", "slab_hash", "stadium")
 
-# Constants at their extremes: rebuilds of many steps, batches of many parts that run beside others, estimates of
-# distinct keys for small ones.
-EXTREMES = (
-    "-DGPUHASH_REBUILD_STEP=64",
-    "-DGPUHASH_STATUS_PART=200",
-    "-DGPUHASH_ALONE_PART=50",
-    "-DGPUHASH_ESTIMATE_LEAST=64",
-    "-DGPUHASH_NEWCOMERS=16",
-    "-DGPUHASH_REFUSED_SLICE=24",
-    "-DGPUHASH_PICKED=64",
-    "-DGPUHASH_LOG_RANKS=2",  # half of the estimates are too low, some by half
-    "-DGPUHASH_SKETCH_MARGIN=0",
-    "-DGPUHASH_MOST_PARTS=1024",
-    "-DGPUHASH_LEAST_BEHIND=1",
-    "-DGPUHASH_LEAST_BEHIND_ON_CUDA=1",
-)
+# Constants at their extremes (tests/sizes/kit.hpp).
+EXTREMES = ("-DGPUHASH_AT_EXTREMES",)
 
 
 def compiler() -> list[str]:
@@ -78,7 +64,7 @@ def build(definitions: tuple[str, ...] = (), root: Path = ROOT) -> Path:
         return compile_once(command, f"{name}.o", digest_of(command, root), root)
 
     def harness() -> Path:
-        own = ["-DGPUHASH_SIM_KIT", "-Wall", "-Wextra", *definitions]
+        own = ["-DGPUHASH_SIM_KIT", "-include", str(ROOT / "tests/sizes/kit.hpp"), "-Wall", "-Wextra", *definitions]
         command = [*common, *own, "-c", str(ROOT / "tests/kit/kit_sim.cpp")]
         return compile_once(command, "kit_sim.o", digest_of(command, root), root)
 

@@ -16,7 +16,8 @@ def test_batches_are_divided(more: tuple[str, ...], tmp_path: Path) -> None:
     program = tmp_path / "divided_test"
     source = Path(__file__).with_name("divided_test.cpp")
     flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", *more]
-    command = [*compiler(), *flags, "-DGPUHASH_DIVIDED_PIECE=256", f"-I{ROOT}", str(source), "-o", str(program)]
+    flags.append('-DGPUHASH_SIZES={"divided_piece", 256}')
+    command = [*compiler(), *flags, f"-I{ROOT}", str(source), "-o", str(program)]
     subprocess.run(command, check=True)
     done = subprocess.run([str(program)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

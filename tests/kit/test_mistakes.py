@@ -14,7 +14,8 @@ pytestmark = pytest.mark.xdist_group("planted")
 
 PLANS = (("cuda", "plain"), ("cpu", "plain"), ("cpu", "memory"), ("cuda", "memory"), ("cuda", "faults"))
 RUNS = [(structure, *plan) for plan in PLANS for structure in STRUCTURES]
-SEEDS = (("1", "120"), ("121", "2500"))  # the first ones find most
+SEEDS = (("1", "6"), ("7", "120"), ("121", "2500"))  # the first ones find most, in another run than the first
+ALL_RUN = ("1", "120")
 
 
 @pytest.fixture(scope="session")
@@ -44,5 +45,5 @@ def test_mistake_is_found(planted: Path, number: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=" ".join)
 def test_without_a_mistake_there_is_no_violation(planted: Path, run: tuple[str, str, str]) -> None:
-    done = subprocess.run([str(planted), *run, *SEEDS[0]], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run([str(planted), *run, *ALL_RUN], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]

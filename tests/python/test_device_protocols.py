@@ -306,7 +306,7 @@ def test_memory_that_python_lacks_is_no_memory():
         (ValueError("odd"), gh.DeviceError),
         (TypeError("a mistake of the caller"), TypeError),
     ):
-        with pytest.raises(kind) as caught, _cuda.told:
+        with pytest.raises(kind) as caught, _cuda.translate_errors:
             raise error
         assert type(caught.value) is kind
 

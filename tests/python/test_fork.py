@@ -214,7 +214,7 @@ def test_a_driver_that_the_parent_has_initialised(cuda) -> None:
         pass
 
     def fail() -> None:
-        with _cuda.told:
+        with _cuda.translate_errors:
             raise NotInitialized("CUDA_ERROR_NOT_INITIALIZED: ...")
 
     assert said_by_child(fail).startswith("Forked")

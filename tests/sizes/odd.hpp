@@ -1,31 +1,18 @@
 // -Dsizes=odd: sizes that bound loops over elements, as primes, where they may be such. See smallest.hpp.
 #pragma once
 
-#define GPUHASH_DIVIDED_CHUNK (size_t(509))
-#define GPUHASH_DIVIDED_PIECE (size_t(61))
-#define GPUHASH_ESTIMATE_LEAST (size_t(67))
-#define GPUHASH_PICKED (size_t(53))
-#define GPUHASH_REBUILD_STEP (uint64_t(101))
-#define GPUHASH_MOST_PARTS 3
-#define GPUHASH_NEWCOMERS 11
-#define GPUHASH_STATUS_PART (size_t(97))
-#define GPUHASH_ALONE_PART (size_t(89))
-#define GPUHASH_PARTS_LEAST (uint64_t(131))
-#define GPUHASH_PARTS_ALL_LEAST (uint64_t(257))
-#define GPUHASH_HIVE_STEP 3
-#define GPUHASH_HIVE_SEGMENTS 3
-#define GPUHASH_HIVE_WALK 7
-#define GPUHASH_LEAST_BEHIND 13
-#define GPUHASH_LEAST_BEHIND_ON_CUDA 13
 #define GPUHASH_COLUMNS_BLOCK 7
 #define GPUHASH_COLUMNS_GROUP 3
 #define GPUHASH_COLUMNS_PIECE 11
 #define GPUHASH_COLUMNS_SLICE 37
 #define GPUHASH_COLUMNS_ALONE 31
-#define GPUHASH_REFUSED_SLICE (size_t(83))
 
 // clang-format off
 #define GPUHASH_SIZES \
+  {"divided_chunk", 509}, {"divided_piece", 61}, {"estimate_least", 67}, {"picked", 53}, {"rebuild_step", 101}, \
+  {"most_parts", 3}, {"looked_up_least", 11}, {"status_part", 97}, {"alone_part", 89}, {"parts_least", 131}, \
+  {"parts_all_least", 257}, {"hive_step", 3}, {"hive_segments", 3}, {"hive_walk", 7}, {"least_behind", 13}, \
+  {"least_behind_on_cuda", 13}, {"refused_slice", 83}, \
   {"lone_batch", 17}, {"cut.alone", 17}, {"cut.least", 7}, {"cut.most", 23}, \
   {"block_size", 13}, {"blocks_ahead", 3}, {"blocks_joined", 3}, {"combined_least", 19}, {"sorted_least", 5}, \
   {"chunk_by_kind", 37}, {"leaving_pairs", 29}, \

@@ -2,31 +2,18 @@
 // names with the sources.
 #pragma once
 
-#define GPUHASH_DIVIDED_CHUNK (size_t(64))
-#define GPUHASH_DIVIDED_PIECE (size_t(1))
-#define GPUHASH_ESTIMATE_LEAST (size_t(2))
-#define GPUHASH_PICKED (size_t(1))
-#define GPUHASH_REBUILD_STEP (uint64_t(1))
-#define GPUHASH_MOST_PARTS 1
-#define GPUHASH_NEWCOMERS 1
-#define GPUHASH_STATUS_PART (size_t(1))
-#define GPUHASH_ALONE_PART (size_t(1))
-#define GPUHASH_PARTS_LEAST (uint64_t(1))
-#define GPUHASH_PARTS_ALL_LEAST (uint64_t(1))
-#define GPUHASH_HIVE_STEP 1
-#define GPUHASH_HIVE_SEGMENTS 2
-#define GPUHASH_HIVE_WALK 1
-#define GPUHASH_LEAST_BEHIND 1
-#define GPUHASH_LEAST_BEHIND_ON_CUDA 1
 #define GPUHASH_COLUMNS_BLOCK 1
 #define GPUHASH_COLUMNS_GROUP 1
 #define GPUHASH_COLUMNS_PIECE 1
 #define GPUHASH_COLUMNS_SLICE 1
 #define GPUHASH_COLUMNS_ALONE 1
-#define GPUHASH_REFUSED_SLICE (size_t(1))
 
 // clang-format off
 #define GPUHASH_SIZES \
+  {"divided_chunk", 64}, {"divided_piece", 1}, {"estimate_least", 2}, {"picked", 1}, {"rebuild_step", 1}, \
+  {"most_parts", 1}, {"looked_up_least", 1}, {"status_part", 1}, {"alone_part", 1}, {"parts_least", 1}, \
+  {"parts_all_least", 1}, {"hive_step", 1}, {"hive_segments", 2}, {"hive_walk", 1}, {"least_behind", 1}, \
+  {"least_behind_on_cuda", 1}, {"refused_slice", 1}, \
   {"lone_batch", 0}, {"cut.alone", 0}, {"cut.least", 1}, {"cut.most", 1}, \
   {"block_size", 1}, {"blocks_ahead", 1}, {"blocks_joined", 1}, {"combined_least", 1}, {"sorted_least", 1}, \
   {"chunk_by_kind", 1}, {"leaving_pairs", 16}, \

@@ -1,4 +1,4 @@
-"""The sizes that meson's option `sizes` replaces: every one that bounds a loop on the host is in both files, once."""
+"""The sizes that tests replace: each has its value where tests are said to have one, and no other name stands there."""
 
 import re
 from pathlib import Path
@@ -6,48 +6,76 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OF_KERNELS = [
-    ROOT / "libgpuhash" / of / "sizes.hpp" for of in ("drive/bulk", "columns/cuda")
-]  # tests/warp replaces those
-SOURCES = [
-    p
-    for folder in ("libgpuhash", "plugins")
-    for p in (ROOT / folder).rglob("*.[hc]pp")
-    if "sim" not in p.name and p not in OF_KERNELS
-]
+SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu"}
+SOURCES = [p for folder in ("libgpuhash", "plugins") for p in (ROOT / folder).rglob("*") if p.suffix in SUFFIXES]
+HOST = [p for p in SOURCES if "sim" not in p.name and p != ROOT / "libgpuhash/columns/cuda/sizes.hpp"]  # see tests/warp
 
-# Macros of the host's headers that are no such sizes: shapes of what is stored or reported, and choices of a build.
+# Sizes of the host that `smallest` and `odd` leave: shapes of what is stored or reported, and choices of a build.
 OTHERS = {
-    "GPUHASH_HIVE_SEGMENT": "bytes of a segment, what a table's figures are computed from",
-    "GPUHASH_HIVE_RESERVE": "address space that is reserved",
+    "hive_segment": "bytes of a segment, what a table's figures are computed from",
+    "hive_reserve": "address space that is reserved",
+    "log_ranks": "the sketch's precision",
+    "sketch_margins": "the sketch's precision",
     "GPUHASH_MEMORY_CHECKED": "bytes from which memory of the host is compared; tests/memory has its own",
     "GPUHASH_MEMORY_STEP": "bytes of the host that come into being at a time; tests/memory has its own",
-    "GPUHASH_LOG_RANKS": "the sketch's precision",
-    "GPUHASH_SKETCH_MARGIN": "the sketch's precision",
 }
+# Sizes of kernels that tests/sizes/kernels.hpp leaves; a test of its own may replace them.
+KERNELS_LEFT = {
+    "cuda.partition_bytes": "bytes of a partition: those of small tables are smaller anyhow",
+    "cuda.listed_share": "tests/hive/test_steps.py",
+    "cuda.segment_window_each": "tests/hive/test_parts.py",
+    "cuda.slab_partition_bytes": "tests/slab_hash/test_parts.py",
+    "cuda.slab_window_each": "tests/slab_hash/test_parts.py",
+}
+
+
+def values_in(text):
+    return re.findall(r'\{+"([a-z_.]+)", ([^}]+)\}', text)
 
 
 def sizes_of(file):
     text = (ROOT / "tests" / "sizes" / file).read_text()
-    named = re.findall(r'\{"([a-z_.]+)", ([^}]+)\}', text)
-    macros = re.findall(r"^#define (GPUHASH_\w+) (?!\\)(.+)$", text, re.MULTILINE)
+    named, macros = values_in(text), re.findall(r"^#define (GPUHASH_\w+) (?!\\)(.+)$", text, re.MULTILINE)
     assert len(dict(named)) == len(named), "a size has two values"
     return dict(named), dict(macros)
 
 
-def in_sources(pattern):
+def in_sources(pattern, sources):
     found = {}
-    for path in SOURCES:
+    for path in sources:
         for name in re.findall(pattern, path.read_text(), re.MULTILINE):
-            found.setdefault(name, set()).add(path.name)
+            found.setdefault(name, []).append(path.name)
     return found
 
 
+@pytest.fixture(scope="module")
+def asked():
+    """Names of sizes, each of one place."""
+    found = in_sources(r'tunable\("([^"]+)"', SOURCES)
+    assert [name for name, paths in found.items() if len(paths) > 1] == [], "two sizes have one name"
+    return set(found)
+
+
 @pytest.mark.parametrize("file", ["smallest.hpp", "odd.hpp"])
-def test_every_size_has_another_value(file):
+def test_every_size_of_the_host_has_another_value(file, asked):
     named, macros = sizes_of(file)
-    asked = in_sources(r'tunable\("([^"]+)"')
-    assert set(named) == set(asked)
-    assert all(len(paths) == 1 for paths in asked.values()), "two sizes have one name"
-    assert set(macros) | set(OTHERS) == set(in_sources(r"^#ifndef (GPUHASH_(?!ISA|WITH)\w+)$"))
-    assert not set(macros) & set(OTHERS)
+    others = {name for name in OTHERS if not name.startswith("GPUHASH_")}
+    assert set(named) | others == {name for name in asked if not name.startswith("cuda.")}
+    of_headers = in_sources(r"^#ifndef (GPUHASH_(?!ISA|WITH)\w+)$", [p for p in HOST if p.suffix in (".hpp", ".cpp")])
+    assert set(macros) | set(OTHERS) - others == set(of_headers)
+    assert not (set(named) | set(macros)) & set(OTHERS)
+
+
+def test_every_size_of_a_kernel_is_small_on_emulated_warps(asked):
+    named, _ = sizes_of("kernels.hpp")
+    of_kernels = {name for name in asked if name.startswith("cuda.")}
+    assert {name for name in named if name.startswith("cuda.")} == of_kernels - set(KERNELS_LEFT)
+
+
+def test_tests_replace_no_size_that_is_not_there(asked):
+    files = [*(ROOT / "tests/sizes").glob("*.hpp"), *(ROOT / "tests").rglob("test_*.py")]
+    texts = {p: p.read_text() for p in files if p != Path(__file__)}
+    given = {(file, name) for file, text in texts.items() if "_SIZES" in text for name, _ in values_in(text)}
+    assert [one for one in sorted(given) if one[1] not in asked] == []
+    places = {name for _, name in given}
+    assert {name for name, where in KERNELS_LEFT.items() if where.startswith("tests/")} <= places

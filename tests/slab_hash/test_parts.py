@@ -18,29 +18,9 @@ OWN = BULK / "own_kernel.cuh"  # what slab_hash and hive share
 VARIABLE = "GPUHASH_MISTAKE"
 FLAGS = ["-std=c++20", "-O1", "-DGPUHASH_EMULATED_WARP=1", "-Wno-unknown-pragmas"]
 # The driver in small, as tests/warp has it, with parts of few buckets and few elements of a thread at a time.
-FLAGS += [
-    "-DGPUHASH_PART_THREADS=64",
-    "-DGPUHASH_PART_SAMPLES=128",
-    "-DGPUHASH_PART_SAMPLERS=64",
-    "-DGPUHASH_PART_SLACK=0",
-    "-DGPUHASH_PART_CHUNK=900",
-    "-DGPUHASH_PART_CACHE=64",
-    "-DGPUHASH_PART_JOINERS=32",
-    "-DGPUHASH_PART_JOINED=1024",
-    "-DGPUHASH_PART_EACH=4",
-    "-DGPUHASH_PART_CHAINED=16",
-    "-DGPUHASH_PART_BINS=8",
-    "-DGPUHASH_OWN_SERVERS=32",
-    "-DGPUHASH_PART_AT_ONCE=2",
-    "-DGPUHASH_PART_REST=20",
-    "-DGPUHASH_PART_SINGLE=0",
-    "-DGPUHASH_PARTS_LEAST=1",
-    "-DGPUHASH_PARTS_ALL_LEAST=1",
-    "-DGPUHASH_JOIN_ROUNDS=2",
-    "-DGPUHASH_PART_REPEATS=40",  # a small batch is sampled twice in places
-    "-DGPUHASH_SLAB_PART=512",
-    "-DGPUHASH_SLAB_ELEMENTS=4",
-]
+OWN_SIZES = '{"cuda.own_threads", 32}, {"cuda.slab_partition_bytes", 512}, {"cuda.slab_window_each", 4},'
+OWN_SIZES += '{"cuda.partition_slots_wanted", 256},'
+FLAGS += [f"-DGPUHASH_OWN_SIZES={OWN_SIZES}", "-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
 
 
 class Mistake(NamedTuple):

@@ -55,7 +55,7 @@ def test_tickets_of_no_key(table):
         with changed(tickets, at, NEVER | 4):
             refuses(t, f"slot {at} breaks an invariant: a ticket that was never booked has info bits")
         with changed(tickets, at, BUSY):
-            refuses(t, f"slot {at} breaks .*a ticket is booked, but nobody is writing its pair")
+            refuses(t, f"slot {at} breaks .*a ticket is booked, but no insert is writing its pair")
         with changed(tickets, at, DEAD):
             refuses(t, "the counters say 600 live and 600 used, the tickets 600 and 601")
     t.check()

@@ -18,43 +18,13 @@ STRUCTURES = ["hive", "linear_probe", "skiplist", "slab_hash", "stadium"]
 FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 # Pragmas are nvcc's; lanes beyond a row carry words that nobody reads.
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
-# Sizes at which stadium puts batches into order piece by piece, and joins windows.
-FLAGS += ["-DGPUHASH_LIST_CHUNK=300", "-DGPUHASH_WINDOWS_AT_ONCE=16", "-DGPUHASH_WINDOW_PART=48"]
-FLAGS += ["-DGPUHASH_ROWS_AT_LEAST=64", "-DGPUHASH_ROWS_AT_MOST=128"]
-# The driver of large batches in small.
-FLAGS += [
-    "-DGPUHASH_PART_THREADS=64",
-    "-DGPUHASH_PART_SAMPLES=128",
-    "-DGPUHASH_PART_SAMPLERS=64",
-    "-DGPUHASH_PART_SLACK=0",
-    "-DGPUHASH_PART_CHUNK=900",
-    "-DGPUHASH_PART_CACHE=64",
-    "-DGPUHASH_PART_EACH=4",
-    "-DGPUHASH_PART_CHAINED=16",
-    "-DGPUHASH_PART_BINS=8",
-    "-DGPUHASH_PART_SERVERS=64",
-    "-DGPUHASH_OWN_SERVERS=64",
-    "-DGPUHASH_PART_AT_ONCE=2",
-    "-DGPUHASH_PART_JOINERS=32",
-    "-DGPUHASH_PART_JOINED=1024",
-]
-FLAGS += [
-    "-DGPUHASH_PART_REST=20",
-    "-DGPUHASH_PART_SINGLE=0",
-    "-DGPUHASH_PARTS_LEAST=1",
-    "-DGPUHASH_PARTS_ALL_LEAST=1",
-    "-DGPUHASH_PART_SLOTS=128",
-    "-DGPUHASH_PART_REPEATS=40",  # a small batch is sampled twice in places
-]
-FLAGS += ["-DGPUHASH_MOVED_BYTES=1024", "-DGPUHASH_MOVERS=32", "-DGPUHASH_MOVED_AT_ONCE=2"]
-FLAGS += ["-DGPUHASH_MOVED_LEAST=128", "-DGPUHASH_MOVED_LEFT=16"]
-FLAGS += ["-DGPUHASH_JOIN_ROUNDS=2", "-DGPUHASH_RANGE_PARTS=400", "-DGPUHASH_FIRST_PIECE=100"]
+FLAGS += ["-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 
 def sources(root: Path) -> list[Path]:
     """Everything that a program can include."""
-    folders = [root / "libgpuhash", root / "plugins", root / "tests" / "warp"]
+    folders = [root / "libgpuhash", root / "plugins", root / "tests" / "warp", ROOT / "tests" / "sizes"]
     return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES)
 
 

@@ -652,7 +652,7 @@ void shrinking(const char* name, format_id format, u32 chunk, u64 seed) {
   if (!zombies) wrong("no chunk is gone");
 }
 
-// Ranges in parts, while nobody writes. -DGPUHASH_RANGE_PARTS says in how many at most (conftest.py).
+// Ranges in parts, while nobody writes. The size "cuda.most_subranges" says in how many at most (tests/sizes/kernels.hpp).
 template <class F>
 class long_ranges {
   static constexpr u32 half = sizeof(typename F::key);

@@ -10,7 +10,7 @@
 
 GH_BEGIN
 
-inline constexpr u32 cache_bytes = GPUHASH_PART_CACHE;
+inline constexpr u32 cache_bytes = tunable("cuda.cache_bytes", 64u * 1024);
 template <class F>
 inline constexpr u32 cache_slots = cache_bytes / (sizeof(typename F::key) + sizeof(typename F::value));
 // Elements of a thread on their way from memory.

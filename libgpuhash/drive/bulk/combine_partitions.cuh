@@ -9,7 +9,8 @@
 
 GH_BEGIN
 
-inline constexpr u32 combine_threads = GPUHASH_PART_JOINERS, combine_bytes = GPUHASH_PART_JOINED;
+inline constexpr u32 combine_threads = tunable("cuda.combine_threads", 1024u);
+inline constexpr u32 combine_bytes = tunable("cuda.combine_bytes", 96u * 1024);
 inline constexpr u32 trial_slots = 4 * combine_threads;
 template <class F>  // with statuses a slot also has the element that answers for its key
 constexpr u32 combine_slots(bool with_statuses) {

@@ -14,7 +14,7 @@ GH_BEGIN
 
 // Elements that overflow their groups are compared by chains, one for each group, if they are no more than these: more
 // of them are mostly equal keys.
-inline constexpr u32 chained_at_most = GPUHASH_PART_CHAINED;
+inline constexpr u32 chained_at_most = tunable("cuda.chained_at_most", 1023u);
 
 // What became of an element that overflows its group.
 enum overflow_end : u32 { overflow_placed, overflow_left, overflow_unclear };

@@ -10,7 +10,7 @@
 
 GH_BEGIN
 
-inline constexpr u32 own_threads = GPUHASH_OWN_SERVERS;  // of a block
+inline constexpr u32 own_threads = tunable("cuda.own_threads", 384u);  // of a block
 
 // Self is the structure's block, and has
 //   blocks, window_each                 blocks of a multiprocessor; elements of a thread in a window

@@ -15,7 +15,7 @@ GH_BEGIN
 
 template <class F>
 inline constexpr u32 divided_each =  // elements of a thread; with more keys of 8 bytes registers would be spilled
-    GPUHASH_PART_EACH *
+    partition_each *
     (sizeof(typename F::word) == 16 ? 4
      : sizeof(typename F::key) == 8 ? 6
                                     : 8) /

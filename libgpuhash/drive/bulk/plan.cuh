@@ -31,7 +31,7 @@ inline u32 room_for(u64 n, u64 bins) {
   const u64 mean = (n + bins - 1) / bins;
   u64 root = 1;
   while (root * root < mean) root *= 2;
-  return u32(mean + mean / 16 + 4 * root + u64(GPUHASH_PART_SLACK));
+  return u32(mean + mean / 16 + 4 * root + bin_slack);
 }
 
 // A plan for batches of which `slice` elements are divided at a time.
@@ -122,12 +122,12 @@ class bulk_plan {
   bool size_bins() {
     const u64 partitions = w.partitions;
     // Two passes with about as many bins each.
-    while (partitions > GPUHASH_PART_BINS && ((partitions - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
+    while (partitions > most_bins && ((partitions - 1) >> w.bin_bits) + 1 > u64(1) << w.bin_bits) ++w.bin_bits;
     w.bins = u32(((partitions - 1) >> w.bin_bits) + 1);
     u64 bin_shares = shares == partitions ? w.bins : shares >> w.bin_bits ? shares >> w.bin_bits : 1;
     // Where there are few partitions several blocks combine the elements of each, or few blocks would combine all of
     // them.
-    while (w.may_combine_partitions && !w.bin_bits && w.bins * 2 <= GPUHASH_PART_BINS) {
+    while (w.may_combine_partitions && !w.bin_bits && w.bins * 2 <= most_bins) {
       ++w.sub_bits;
       w.bins *= 2;
       bin_shares *= 2;

@@ -10,8 +10,8 @@
 
 GH_BEGIN
 
-inline constexpr u32 serve_threads = GPUHASH_PART_SERVERS;  // of a block
-template <class F, u32 Kind>                                // with more of them registers would be spilled
+inline constexpr u32 serve_threads = tunable("cuda.serve_threads", 256u);  // of a block
+template <class F, u32 Kind>  // with more of them registers would be spilled
 inline constexpr int serve_blocks = sizeof(typename F::word) == 16                                   ? 3
                                     : F::has_value && sizeof(typename F::key) == 4 && Kind != insert ? 5
                                                                                                      : 4;

@@ -163,7 +163,7 @@ typedef struct gpuhash_backend_info {
 } gpuhash_backend_info;
 
 /* Backends are modules gpuhash_<name>.so. An absolute path always names its module. A name stands for the first of:
- *   1. the module in <directory of libgpuhash>/gpuhash/plugins-v1, so that nobody else takes a built-in's name
+ *   1. the module in <directory of libgpuhash>/gpuhash/plugins-v1, so that no other module takes a built-in's name
  *   2. the one in the first directory of GPUHASH_PLUGIN_PATH that has it (colon separated, absolute; ignored in
  *      set-user-id programs)
  *   3. the module of that name that was opened by its path first
@@ -476,7 +476,7 @@ GPUHASH_API gpuhash_status gpuhash_measure_ceiling(gpuhash_device device, const 
 
 enum {
   GPUHASH_COPY_LOOK = 1,  /* the bytes are looked at on the way */
-  GPUHASH_COPY_STREAM = 2 /* nobody reads them soon: they are written past the caches, where the processor can */
+  GPUHASH_COPY_STREAM = 2 /* they are not read soon, and written past the caches, where the processor can */
 };
 
 typedef struct gpuhash_copy {

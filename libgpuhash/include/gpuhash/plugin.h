@@ -13,7 +13,7 @@
  *
  * Answers are checked. A module that lacks something is refused when it is loaded; a call that answers what the comments
  * below rule out fails with GPUHASH_PLUGIN_ERROR. Both errors name the module. What no host can contain is up to the
- * plugin: entries must not crash, must come back, and must write no further than they are told.
+ * plugin: entries must not crash, must come back, and must write no further than the given sizes.
  */
 #ifndef GPUHASH_PLUGIN_H
 #define GPUHASH_PLUGIN_H

@@ -9,12 +9,13 @@
 //   - it moves further on its own path only, to a row that has an EMPTY slot: one move for an insert, which makes most
 //     of the difference (Kirsch and Mitzenmacher, "The power of one move", 2008).
 //
-// While key x moves from slot s to slot d, both hold it, and only s counts. Nobody takes d for x's: a path is walked in its
-// order, and walkers of x that come to s find x there, or else have come too early. A walker that had passed s's row before
-// x was there has seen an EMPTY slot in it (I2), where it ended. So the insert that has s's lock may write d until the
-// compare-and-swap that overwrites s, by which d counts. If an update or an erase of x came first, that fails, and the word
-// that they have left, a tombstone too, goes to d. Hence there are no sets: their tombstones do not remember a key.
-// A key that is put into a row without EMPTY slots is put into the last row of its path, which it does not leave.
+// While key x moves from slot s to slot d, both hold it, and only s counts. No operation takes d for the slot of x: a
+// path is walked in its order, and walkers of x that come to s find x there, or else have come too early. A walker that
+// had passed s's row before x was there has seen an EMPTY slot in it (I2), where it ended. So the insert that has s's
+// lock may write d until the compare-and-swap that overwrites s, by which d counts. If an update or an erase of x came
+// first, that fails, and the word that they have left, a tombstone too, goes to d. Hence there are no sets: their
+// tombstones do not remember a key. A key that is put into a row without EMPTY slots is put into the last row of its
+// path, which it does not leave.
 //
 // One call of `step` is one visit of one row. The driver loads the row, loops, and keeps many operations in flight. What a
 // Tile offers, and the rules that an ops.hpp keeps, are in libgpuhash/tile/tile.hpp. The invariants are in layout.hpp.

@@ -1,6 +1,7 @@
 // The kernels of cuckoo for CUDA: a tile is as many lanes as read a row of 64 bytes, 16 bytes each.
 #include "libgpuhash/drive/cuda.cuh"
 #include "libgpuhash/kit/cuda_device.cuh"
+#include "libgpuhash/kit/kernels.hpp"
 #include "ops.hpp"
 
 GH_BEGIN
@@ -30,5 +31,4 @@ static const engine engines[format_count] = {{}, one<pair32>(), {}, one<pair64>(
 
 GH_END
 
-extern "C" const gpuhash::engine* gpuhash_cuckoo_engines_cuda() { return gpuhash::engines; }
-extern "C" const gpuhash::device_api* gpuhash_cuckoo_device_cuda() { return &gpuhash::cuda_device; }
+GPUHASH_CUDA_KERNELS(cuckoo)

@@ -2,8 +2,6 @@
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 
-#define JOIN2(a, b) a##b
-#define JOIN(a, b) JOIN2(a, b)
-extern "C" const gpuhash::engine* JOIN(gpuhash_cuckoo_engines_, GPUHASH_ISA)() {
+extern "C" const gpuhash::engine* GH_PASTE(gpuhash_cuckoo_engines_, GPUHASH_ISA)() {
   return gpuhash::host_engines<gpuhash::cuckoo_table, gpuhash::cuckoo_op>::all();
 }

@@ -1,0 +1,26 @@
+// Sizes of kernels in small, for emulated warps (tests/warp, tests/hive, tests/slab_hash): batches of a few hundred
+// elements meet all that large ones do. A test that needs another size defines GPUHASH_OWN_SIZES, which come first.
+#pragma once
+
+#ifndef GPUHASH_OWN_SIZES
+#define GPUHASH_OWN_SIZES
+#endif
+
+// clang-format off
+#define GPUHASH_SIZES GPUHASH_OWN_SIZES \
+  /* bulk batches */ \
+  {"cuda.partition_threads", 64}, {"cuda.sample_size", 128}, {"cuda.sample_threads", 64}, {"cuda.bin_slack", 0}, \
+  {"cuda.slice_at_most", 900}, {"cuda.cache_bytes", 64}, {"cuda.partition_each", 4}, {"cuda.chained_at_most", 16}, \
+  {"cuda.most_bins", 8}, {"cuda.serve_threads", 64}, {"cuda.own_threads", 64}, {"cuda.loads_at_once", 2}, \
+  {"cuda.combine_threads", 32}, {"cuda.combine_bytes", 1024}, {"cuda.rest_share", 20}, {"cuda.rest_few", 0}, \
+  {"cuda.partition_slots_wanted", 128}, {"parts_least", 1}, {"parts_all_least", 1}, \
+  {"cuda.few_repeats", 40} /* a small batch is sampled twice in places */, \
+  /* linear_probe: its rebuild */ \
+  {"cuda.moved_bytes", 1024}, {"cuda.move_threads", 32}, {"cuda.moved_at_once", 2}, {"cuda.moved_least", 128}, \
+  {"cuda.left_room_share", 16}, \
+  /* skiplist */ \
+  {"cuda.join_rounds_least", 2}, {"cuda.most_subranges", 400}, {"cuda.first_piece", 100}, \
+  /* stadium: rows are put into order piece by piece, and windows joined */ \
+  {"cuda.list_chunk", 300}, {"cuda.windows_at_once", 16}, {"cuda.window_part", 48}, {"cuda.rows_at_least", 64}, \
+  {"cuda.rows_at_most", 128}
+// clang-format on
