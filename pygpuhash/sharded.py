@@ -381,7 +381,7 @@ def _of_shard(parts: Partition, own: slice) -> tuple[Any, ...]:
 class Replica:
     """All keys of a table on each device of its transport: what is asked is divided among them, whatever the keys are.
 
-    It is of the moment at which it was made: what the table is told later is not in it. Each device holds all keys.
+    It is of the moment at which it was made: later batches of the table are not in it. Each device holds all keys.
     With `Torch` each process has one of its own, and asks it alone.
     """
 

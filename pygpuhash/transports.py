@@ -137,7 +137,7 @@ def digest(file: Path) -> str:
 class Transport(Protocol):
     """How shards are reached. A call names its shard by the number."""
 
-    devices: Sequence[str]  # a table has a shard for each, unless it is told how many
+    devices: Sequence[str]  # a table has a shard for each, unless their number is given
     travels: bool  # do keys leave this process? Then equal ones are combined first
     leads: bool  # of processes that make the same calls together, exactly one does what has to be done once
 

@@ -18,12 +18,12 @@
 #include <new>
 
 #include "libgpuhash/kit/team.hpp"
-#include "plugins/linear_probe/structure.hpp"
-#include "tests/kit/workload.hpp"
 #include "plugins/hive/table.hpp"
+#include "plugins/linear_probe/structure.hpp"
 #include "plugins/skiplist/table.hpp"
 #include "plugins/slab_hash/table.hpp"
 #include "plugins/stadium/structure.hpp"
+#include "tests/kit/workload.hpp"
 
 namespace gpuhash {
 

@@ -25,8 +25,8 @@ LAYERS = {
     "devices": "_views _cuda _arrow_devices _progress _devices _stage _host _device _memory registry _choice config",
     "engine": "columns._engine",
     "tables": "_ordered table backend slab",
-    "verbs": "_device_groups _device_joins _device_shards _table_verbs _number_verbs _verb_inputs _keywords verbs hashing index"
-    " text_table shards partial",
+    "verbs": "_device_groups _device_joins _device_shards _table_verbs _number_verbs _verb_inputs _keywords verbs"
+    " hashing index text_table shards partial",
     "files": "saved.",
     "parts": "dask transports sharded",
     "package": "__init__",

@@ -191,7 +191,7 @@ MISTAKES = {
     'gh.Table(capacity="5")': "capacity",
     "gh.Table(key_dtype=5)": "key_dtype",
     'table.info["rebuild"]': "rebuild|TypedDict",
-    "table.capacity = 5": "read-only|Cannot assign to attribute \"capacity\"",
+    "table.capacity = 5": 'read-only|Cannot assign to attribute "capacity"',
     'gh.Index(nulls="keep")': "nulls",
     "gh.Index(int).ad([1])": "ad",
     "gh.Index().merge([1])": "merge",
