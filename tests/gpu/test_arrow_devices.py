@@ -28,7 +28,7 @@ class OnCard(made.Column):
         host = np.empty(array.shape, array.dtype)
         super().__init__(host, made.CUDA, **more)
         self._buffers[1] = array.data.ptr
-        self.struct.device_id = array.device.id
+        self.number = array.device.id
 
 
 def on_host(array):

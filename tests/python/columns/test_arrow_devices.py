@@ -38,12 +38,13 @@ capsule.restype, capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c
 
 
 class Column:
-    """A column of fixed width on a device, which counts its releases."""
+    """A column of fixed width on a device, which makes a struct for each asking and counts their releases."""
 
     def __init__(self, values, device, format=None, first=0, nulls=0, validity=None, event=None, dictionary=None):
-        self.values, self.released = values, 0
+        self.values, self.validity, self.released = values, validity, 0
         self.format = format or {"int32": "i", "int64": "l", "float64": "g"}[values.dtype.name]
-        self.dictionary = dictionary
+        self.device, self.number, self.dictionary = device, 5, dictionary
+        self.length, self.first, self.nulls = len(values) - first, first, nulls
 
         def release(array):
             self.released += 1
@@ -52,19 +53,21 @@ class Column:
         self._release = RELEASE(release)
         self._buffers = (ctypes.c_void_p * 2)(None if validity is None else validity.ctypes.data, values.ctypes.data)
         self._event = ctypes.c_void_p(event)
+        self._structs = []
+
+    def __arrow_c_device_array__(self, requested_schema=None):
         array = ArrowArray(
-            length=len(values) - first,
-            null_count=nulls,
-            offset=first,
+            length=self.length,
+            null_count=self.nulls,
+            offset=self.first,
             n_buffers=2,
             buffers=ctypes.addressof(self._buffers),
             release=ctypes.cast(self._release, ctypes.c_void_p).value,
         )
-        self.struct = ArrowDeviceArray(array, 5, device, event and ctypes.addressof(self._event))
-
-    def __arrow_c_device_array__(self, requested_schema=None):
+        event = ctypes.addressof(self._event) if self._event.value else None
+        self._structs.append(ArrowDeviceArray(array, self.number, self.device, event))
         schema = _buffers.schema(self.format, dictionary=self.dictionary)
-        return schema, capsule(ctypes.addressof(self.struct), b"arrow_device_array", None)
+        return schema, capsule(ctypes.addressof(self._structs[-1]), b"arrow_device_array", None)
 
 
 @pytest.mark.parametrize("device", [CPU, CUDA_HOST])
