@@ -15,7 +15,7 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -225,6 +225,7 @@ class Torch:
     All processes make the same calls in the same order, from one thread at a time, each with a batch of its own, which
     may be empty: keys travel by all_to_all_single, and results come back to where the keys are from. A call that is
     refused in one process, as for keys of a wrong dtype, leaves the others waiting for it until the group's timeout.
+    A tag is that of the batch of one process: all may pass the same.
 
     group : of torch.distributed, None for the default one. device : of the shards of this process.
     """
@@ -256,6 +257,8 @@ class Torch:
         """See `Transport`."""
         asked: list[list[tuple[int, Call]]] = [[] for _ in range(self._size)]
         for i, call in enumerate(calls):
+            if call.tag is not None:  # each process has a batch of its own under the tag
+                call = replace(call, tag=f"{call.tag} (process {self._rank} of {self._size})")
             asked[call.shard % self._size].append((i, call))
         try:
             answers = [

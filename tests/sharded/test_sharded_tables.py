@@ -346,6 +346,21 @@ def test_a_device_that_fails_loses_its_shard_only(monkeypatch):
     assert [own.table is None for own in local._shards] == [True, False]
 
 
+def test_a_tag_is_of_the_batch_of_one_process(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", fake_torch.module())
+    group = fake_torch.Group(2)
+
+    def process(rank):
+        table = sharded.Table(transport=sharded.Torch(group.of(rank)), shards=3)
+        for _ in range(2):
+            table.accumulate(np.arange(rank * 50, rank * 50 + 100), 1, tag="monday")
+        return table.find(np.arange(150))[0].tolist()
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(process, range(2)))
+    assert found == [[1] * 50 + [2] * 50 + [1] * 50] * 2
+
+
 def test_a_process_of_a_group_that_ends(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", fake_torch.module())
     together = Together()
