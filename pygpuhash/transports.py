@@ -297,7 +297,8 @@ class Torch:
         coming = torch.empty_like(sizes)
         distributed.all_to_all_single(coming, sizes, group=self._group)
         lengths = [int(n) for n in coming.tolist()]
-        given = torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8).to(self._memory)
+        # torch.frombuffer takes no empty buffer.
+        given = torch.from_numpy(np.array(bytearray(b"".join(parts)), np.uint8)).to(self._memory)
         taken = torch.empty(sum(lengths), dtype=torch.uint8, device=self._memory)
         distributed.all_to_all_single(taken, given, lengths, [len(part) for part in parts], group=self._group)
         whole = memoryview(taken.cpu().numpy()).cast("B")

@@ -57,6 +57,13 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
     shared.barrier.wait()  # before the next exchange, nothing that was given changes
 
 
+def frombuffer(memory, dtype):
+    """Of at least one element, as torch's."""
+    if not len(memory):
+        raise ValueError("both buffer length (0) and count (-1) must not be 0")
+    return tensor(np.frombuffer(memory, dtype))
+
+
 def module(initialized=True):
     """What is imported as torch."""
     torch = ModuleType("torch")
@@ -64,7 +71,8 @@ def module(initialized=True):
     torch.tensor = lambda given, dtype, device: tensor(np.array(given, dtype))
     torch.empty = lambda n, dtype, device: tensor(np.empty(n, dtype))
     torch.empty_like = lambda like: tensor(np.empty_like(like))
-    torch.frombuffer = lambda memory, dtype: tensor(np.frombuffer(memory, dtype))
+    torch.frombuffer = frombuffer
+    torch.from_numpy = tensor
     torch.distributed = SimpleNamespace(
         is_available=lambda: True,
         is_initialized=lambda: initialized,
