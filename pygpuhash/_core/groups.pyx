@@ -12,8 +12,8 @@ from pygpuhash._core.device_arrays cimport *
 from pygpuhash._core.dlpack cimport *
 from pygpuhash._core.status cimport check, start_error
 
-cdef dict DTYPES = {dlpack_code(dtype): dtype for dtype in map(numpy.dtype, ("b1", "i1", "i2", "i4", "i8", "u1", "u2",
-                                                                            "u4", "u8", "f2", "f4", "f8"))}
+NAMES = ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
+cdef dict DTYPES = {dlpack_code(dtype): dtype for dtype in map(numpy.dtype, NAMES)}
 
 
 def ready(array):

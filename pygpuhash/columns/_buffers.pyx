@@ -253,7 +253,7 @@ def device_of(capsule):
 
 
 def of_device(capsule):
-    """(capsule "arrow_array", address of the event after which its memory is written, 0: none): moved out of a device's.
+    """(capsule "arrow_array", address of the event after which its memory is written, 0: none), out of a device's.
 
     The event lives as long as the array.
     """
