@@ -231,7 +231,7 @@ class partition {
     const bool key = i.null == 0, used = slot != 0;
     const uint32_t number = uint32_t(slot) - uint32_t(used);
     const bool same = (slot >> 32 == i.hash >> 32) & entries_[number].key.same_words(i.key);
-    return {number, key & used & same, key & !used};
+    return {number, bool(key & used & same), bool(key & !used)};
   }
 
   /// The number of the entry, which is made with this id if it is not there. Throws bad_alloc, and nothing has changed.
