@@ -89,6 +89,11 @@ def by_codes(column: Column, nulls: str) -> Column:
     return column if column.coded is None or nulls != "group" else column.coded()
 
 
+def few_numbers(column: Column) -> Array | None:
+    """The elements of a short column of plain numbers; a long one goes to `for_table`."""
+    return column.numbers if column.length < FEW else None
+
+
 # ---- an index, or a table of numbers ---------------------------------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ from pygpuhash._verb_inputs import (
     by_codes,
     check,
     dtype_of_results,
+    few_numbers,
     find,
     for_table,
     ids_of,
@@ -117,7 +118,7 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     if _arrays.on_device(keys):
         return _table_verbs.unique(on_device(keys, "keys", floats), order, table)
     column = by_codes(read_on_host(keys, "keys"), nulls)
-    found = _number_verbs.unique(column.numbers, floats, table, _verb_inputs.FEW)
+    found = _number_verbs.unique(few_numbers(column), floats, table, _verb_inputs.FEW)
     if found is not None:
         return column.give(found)
     array = for_table(column, floats, table)
@@ -165,7 +166,7 @@ def value_counts(
         return _table_verbs.value_counts(on_device(keys, "keys", floats), order, table)
     column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
-    pair = _number_verbs.value_counts(column.numbers, floats, table, _verb_inputs.FEW)
+    pair = _number_verbs.value_counts(few_numbers(column), floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
     if pair is not None:
         distinct, counts = pair
@@ -211,7 +212,7 @@ def factorize(
         return _table_verbs.factorize(on_device(keys, "keys", floats), order, table)
     column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
-    pair = _number_verbs.factorize(column.numbers, floats, table, _verb_inputs.FEW)
+    pair = _number_verbs.factorize(few_numbers(column), floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
     if pair is not None:
         codes, distinct = pair
@@ -257,7 +258,7 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     if is_element(keys):
         return isin(of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
     column, others = read_on_host(keys, "keys"), read_on_host(among, "among")
-    mask = _number_verbs.isin(column.numbers, others.numbers, floats, table, _verb_inputs.FEW)
+    mask = _number_verbs.isin(few_numbers(column), few_numbers(others), floats, table, _verb_inputs.FEW)
     arrays = None if mask is not None else both_for_table(column, others, floats, table)
     if mask is not None:
         pass
@@ -363,7 +364,7 @@ def group_reduce(
             return pair
         column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
-    pair = _number_verbs.group_reduce(column.numbers, amounts, op, stored, floats, table, _verb_inputs.FEW)
+    pair = _number_verbs.group_reduce(few_numbers(column), amounts, op, stored, floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
     if pair is not None:
         distinct, results = pair

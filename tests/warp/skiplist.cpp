@@ -652,7 +652,7 @@ void shrinking(const char* name, format_id format, u32 chunk, u64 seed) {
   if (!zombies) wrong("no chunk is gone");
 }
 
-// Ranges in parts, while nobody writes. The size "cuda.most_subranges" says in how many at most (tests/sizes/kernels.hpp).
+// Ranges in parts, without a writer beside them, in at most "cuda.most_subranges" parts (tests/sizes/kernels.hpp).
 template <class F>
 class long_ranges {
   static constexpr u32 half = sizeof(typename F::key);
