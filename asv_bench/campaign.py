@@ -3,12 +3,13 @@
     python -m asv_bench.campaign fetch FOLDER COMMIT...      their C and C++ sources, each into FOLDER/COMMIT
     python -m asv_bench.campaign build FOLDER                 all that are not built yet, without CUDA, by meson
     python -m asv_bench.campaign measure FOLDER               all that are not measured yet, one after the other
+    ... build FOLDER --device cuda; ... measure FOLDER --device cuda     with the kernels: `gpu_tables.Tables` on a card
 
 `fetch` needs the repository, the others the folder alone, so that the machine that measures can be another one.
 `measure` writes results/MACHINE/COMMIT-campaign.json (`--output`, and GPUHASH_BENCH_MACHINE names the machine), which
 `asv publish` shows. Each commit is measured in a process of its own, by the code of today's benchmarks: one thread's
-processor time, every result verified. What a commit does not have yet is left out; what it does wrong is printed and
-left out. A command that was stopped goes on where it was.
+processor time, on a card the time between events, every result verified. What a commit does not have yet is left out;
+what it does wrong is printed and left out. A command that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from typing import Any
 
 from .harness.arguments import one_sentence, whole
 from .harness.builds import BadBuild, Build
+from .harness.card_courses import CardCourse, card_sizes, median_times
 from .harness.courses import OPERATIONS, Course, Distinct, Export, TableCourse, Wrong, least_times, sizes
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("libgpuhash", "plugins", "tests/abi", "meson.build", "meson.options", "LICENSE")
 BACKENDS = ("hive", "linear_probe", "skiplist", "slab_hash", "stadium")
 TABLES = 3  # of which the least time is taken, as cpu_tables does
-VERSION = "1"  # of the benchmarks in benchmarks/cpu_tables.py
+VERSION = "1"  # of the benchmarks in benchmarks/cpu_tables.py, and of gpu_tables.Tables
 JOBS = 2  # compilers for each commit; several commits are built at a time
 
 
@@ -73,20 +75,28 @@ def fetched(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (json.loads((path / "commit.json").read_text())["date"], path.name))
 
 
-def build(folder: Path, at_once: int) -> int:
+def build(folder: Path, at_once: int, device: str) -> int:
     """How many could not be built."""
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(build_one, fetched(folder))).count(False)
+        return list(pool.map(lambda commit: build_one(commit, device), fetched(folder))).count(False)
 
 
-def build_one(commit: Path) -> bool:
+def options(commit: Path, device: str) -> list[str]:
+    """What meson is told: a card's campaign needs no instruction sets of processors."""
+    if device == "cpu":
+        return ["-Dcuda=disabled"]
+    has_isas = "option('isas'" in (commit / "meson.options").read_text()
+    return ["-Dcuda=enabled", *["-Disas=[]"] * has_isas]
+
+
+def build_one(commit: Path, device: str) -> bool:
     if (commit / "built").exists():
         return True
     shutil.rmtree(commit / "build", ignore_errors=True)
     start = time.monotonic()
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with (commit / "build.log").open("w") as log:
-        setup = ["setup", "build", "-Dcuda=disabled", "-Dbuildtype=release"]
+        setup = ["setup", "build", "-Dbuildtype=release", *options(commit, device)]
         for given in (setup, ["compile", "-C", "build", "-j", str(JOBS)]):
             command = [sys.executable, "-m", "mesonbuild.mesonmain", *given]
             if subprocess.run(command, cwd=commit, env=environment, stdout=log, stderr=log, check=False).returncode:
@@ -100,7 +110,7 @@ def build_one(commit: Path) -> bool:
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
 
-def measure(folder: Path, output: Path) -> int:
+def measure(folder: Path, output: Path, device: str) -> int:
     """How many commits could not be measured."""
     failed = 0
     for commit in fetched(folder):
@@ -108,7 +118,7 @@ def measure(folder: Path, output: Path) -> int:
             if not (commit / "built").exists():
                 continue
             environment = os.environ | {"GPUHASH_PLUGIN_PATH": str(commit / "build" / "plugins")}
-            module = [*["-P"] * sys.flags.safe_path, "-m", "asv_bench.campaign", "one", str(commit)]
+            module = [*["-P"] * sys.flags.safe_path, "-m", "asv_bench.campaign", "one", str(commit), "--device", device]
             status = subprocess.run([sys.executable, *module], env=environment, check=False).returncode
             if status:
                 print(f"{commit.name} cannot be measured: its process ended with status {status}", file=sys.stderr)
@@ -118,9 +128,12 @@ def measure(folder: Path, output: Path) -> int:
     return failed
 
 
-def courses(library: Build) -> list[tuple[str, tuple[str, ...], Course]]:
+def courses(library: Build, device: str) -> list[tuple[str, tuple[str, ...], Course]]:
     """(benchmark, parameters but the operation, course) of all that this library has."""
     has = [name for name in BACKENDS if name in library.modules]
+    if device == "cuda":
+        cards = [CardCourse(name, *size) for name in has for size in card_sizes()]
+        return [("CardTables", (of.backend, of.label), of) for of in cards]
     tables = [TableCourse(name, *size) for name in has for size in sizes()]
     found: list[tuple[str, tuple[str, ...], Course]] = [("Tables", (of.backend, of.label), of) for of in tables]
     found += [("Exports", (name,), Export(name)) for name in has]
@@ -129,15 +142,16 @@ def courses(library: Build) -> list[tuple[str, tuple[str, ...], Course]]:
     return found
 
 
-def one(commit: Path) -> None:
+def one(commit: Path, device: str) -> None:
     """Nanoseconds by benchmark and parameters, into measured.json."""
     library = Build(commit / "build", commit.name[:8])
     # By name, which builds of every age take; GPUHASH_PLUGIN_PATH says where.
     library.modules = {name: Path(name) for name in library.modules}
     start, found = time.time(), []
-    for benchmark, parameters, course in courses(library):
+    for benchmark, parameters, course in courses(library, device):
         try:
-            times = least_times(course, library, TABLES)
+            measure_course = median_times if isinstance(course, CardCourse) else least_times
+            times = measure_course(course, library, TABLES)
         except (BadBuild, Wrong) as error:
             print(f"{commit.name[:8]} {benchmark} {', '.join(parameters)}: {error}", flush=True)
             continue
@@ -151,7 +165,7 @@ def key_and_ns(
     benchmark: str, parameters: tuple[str, ...], operation: str, course: Any, seconds: float
 ) -> tuple[list[str], float]:
     """The values of the benchmark's parameters, and its figure."""
-    if benchmark == "Tables":
+    if benchmark in ("Tables", "CardTables"):
         backend, label = parameters
         return [backend, operation, label], seconds / course.count(operation) * 1e9
     if benchmark == "Exports":
@@ -163,6 +177,10 @@ AXES: dict[str, tuple[str, list[list[str]]]] = {
     "Tables": (
         "cpu_tables.Tables.track_key_ns",
         [list(BACKENDS), list(OPERATIONS), [TableCourse("", *size).label for size in sizes()]],
+    ),
+    "CardTables": (
+        "gpu_tables.Tables.track_key_ns",
+        [list(BACKENDS), list(OPERATIONS), [TableCourse("", *size).label for size in card_sizes()]],
     ),
     "Exports": ("cpu_tables.Exports.track_pair_ns", [list(BACKENDS)]),
     "Indices": ("cpu_tables.Indices.track_row_ns", [["numbers", "text"]]),
@@ -218,6 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--at-once", type=whole(1), default=max((os.cpu_count() or 1) // JOBS, 1), help="commits that build"
     )
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of build and measure")
     parser.add_argument("--output", type=Path, default=ROOT / "asv_bench" / "results")
     given = parser.parse_args(arguments)
     folder = given.folder.absolute()
@@ -227,9 +246,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.step == "fetch":
             fetch(folder, given.commits)
         elif given.step == "one":
-            one(folder)
+            one(folder, given.device)
         else:
-            failed = build(folder, given.at_once) if given.step == "build" else measure(folder, given.output)
+            if given.step == "build":
+                failed = build(folder, given.at_once, given.device)
+            else:
+                failed = measure(folder, given.output, given.device)
             return 1 if failed else 0
     except (BadBuild, ValueError) as error:
         print(f"campaign: {error}", file=sys.stderr)

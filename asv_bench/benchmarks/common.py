@@ -3,9 +3,14 @@
 import os
 import statistics
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 from harness.allocators import measure_slab_allocator
+from harness.builds import Build
+from harness.courses import TableCourse
 from harness.devices import Device, Unavailable, device
 from harness.runs import TableRun
 
@@ -18,6 +23,45 @@ ACCESSES = ["gather8", "gather16", "gather32", "gather64", "gather128", "cas64"]
 SLABS = 1 << 20
 REPEATS = 5  # of a median on a GPU
 MANY = 15  # of a minimum on the CPU
+
+
+def build_under_test():
+    """The library of the installed package."""
+    return Build(Path(gh.__file__).parent, "this build")
+
+
+class Courses:
+    """The courses of tables. One process measures all, since tables take long to fill."""
+
+    unit = "ns"
+    version = "1"
+    timeout = 1200
+    param_names = ("backend", "operation", "bytes and keys")
+
+    def measure(
+        self, build: Build, courses: Iterable[TableCourse], times: Callable[[TableCourse, Build, int], dict[str, float]]
+    ) -> dict[tuple[str, ...], Any]:
+        """(backend, operation, label) -> nanoseconds; (backend, label) -> the exception of a course that failed."""
+        measured: dict[tuple[str, ...], Any] = {}
+        for course in courses:
+            try:
+                if course.backend not in build.modules:
+                    raise NotImplementedError(f"{course.backend} was not built")
+                for operation, seconds in times(course, build, 3).items():
+                    measured[course.backend, operation, course.label] = seconds / course.count(operation) * 1e9
+            except NotImplementedError as error:
+                measured[course.backend, course.label] = (NotImplementedError, str(error))
+            except Exception:
+                measured[course.backend, course.label] = (AssertionError, traceback.format_exc())
+        return measured
+
+    def setup(self, measured, backend, operation, label):
+        if (backend, label) in measured:
+            kind, words = measured[backend, label]
+            raise kind(words)
+
+    def track_key_ns(self, measured, backend, operation, label):
+        return measured[backend, operation, label]
 
 
 def require(name: str) -> Device:

@@ -2,9 +2,12 @@
 
 import statistics
 
+from harness.card_courses import CardCourse, card_sizes, median_times
+from harness.courses import OPERATIONS
 from harness.runs import TableRun
 
-from .common import BACKENDS, LOADS, REPEATS, WIDTHS, pair, power, require, require_backend
+from . import common
+from .common import BACKENDS, LOADS, REPEATS, WIDTHS, build_under_test, pair, power, require, require_backend
 
 VERY_FULL = 0.95  # of these
 FILLED_SO = ["hive", "linear_probe"]
@@ -61,3 +64,18 @@ class Erase(_Operation):
 
 class Mixed(_Operation):
     operation = "mixed"
+
+
+class Tables(common.Courses):
+    """The five structures alike, through the C library alone: what asv_bench.campaign measures of many commits."""
+
+    params = (BACKENDS, list(OPERATIONS), [CardCourse("", *size).label for size in card_sizes()])
+
+    def setup_cache(self):
+        try:
+            require("cuda")
+        except NotImplementedError as error:  # of each benchmark: one of setup_cache would be a failure
+            why = NotImplementedError, str(error)
+            return {(backend, label): why for backend in BACKENDS for label in self.params[2]}
+        courses = (CardCourse(backend, *size) for backend in BACKENDS for size in card_sizes())
+        return self.measure(build_under_test(), courses, median_times)

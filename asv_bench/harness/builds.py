@@ -18,6 +18,7 @@ LIBRARY = "libgpuhash.so.0"
 LIBRARY_FOLDERS = (".", "lib*", "lib*/*", "pygpuhash")
 MODULE_FOLDERS = ("gpuhash/plugins-v1", "../plugins")  # from the library: installed, and where meson builds
 OK, YES, ADD, UINT = 0, 1, 0, 0
+CPU, CUDA = 1, 2  # as in gpuhash.h
 
 
 class BadBuild(RuntimeError):
@@ -92,9 +93,11 @@ class ArrowArray(ctypes.Structure):
 NO_RELEASE = ctypes.CFUNCTYPE(None, c_void_p)(lambda of: None)  # the arrays belong to numpy
 
 
-def address(array: np.ndarray[Any, Any] | None) -> int:
-    """Where an array's first element is; 0, which is NULL, for none."""
-    return 0 if array is None else int(array.ctypes.data)
+def address(array: Any) -> int:
+    """Where the first element of an array of numpy or CuPy is; 0, which is NULL, for none."""
+    if array is None:
+        return 0
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
 
 
 class Column:
@@ -160,9 +163,11 @@ class Build:
         function.argtypes, function.restype = [c_void_p], None
         function(handle)
 
-    def table(self, backend: str, widths: tuple[int, int], capacity: int, load: float = 0) -> BuildTable:
+    def table(
+        self, backend: str, widths: tuple[int, int], capacity: int, load: float = 0, device: int = CPU
+    ) -> BuildTable:
         """A table of this build for one thread, that so many keys fill to this load (0: the structure's own)."""
-        return BuildTable(self, backend, widths, capacity, load)
+        return BuildTable(self, backend, widths, capacity, load, device)
 
     def index(self, column: Column) -> BuildIndex:
         """An index of this build for one thread, of the type of a column."""
@@ -184,13 +189,16 @@ class Call:
 
 
 class BuildTable:
-    """A table of a build. Its batches are numpy arrays."""
+    """A table of a build. Its batches are arrays of numpy, on CUDA of CuPy, and CUDA's default stream has them."""
 
-    def __init__(self, build: Build, backend: str, widths: tuple[int, int], capacity: int, load: float) -> None:
+    def __init__(
+        self, build: Build, backend: str, widths: tuple[int, int], capacity: int, load: float, device: int
+    ) -> None:
         self.build, handle = build, c_void_p()
         config = Config(
             struct_size=ctypes.sizeof(Config),
             backend=str(build.modules[backend]).encode(),
+            device_kind=device,
             key_bytes=widths[0],
             value_bytes=widths[1],
             capacity=capacity,

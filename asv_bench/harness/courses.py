@@ -6,14 +6,13 @@ every build, all of it by one thread, and `step` returns the processor time of o
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .builds import YES, Build, Column
+from .builds import CPU, YES, Build, Column
 from .keys import dtype_of, random_keys, shuffled
 
 OPERATIONS = ("insert", "find_hit", "find_miss", "accumulate", "erase")
@@ -98,22 +97,36 @@ class TableCourse:
 class TableRunner:
     """A course on the table of one build."""
 
+    device = CPU
+
     def __init__(self, course: TableCourse, build: Build) -> None:
         self.course, self.build = course, build
-        self.table = build.table(course.backend, course.widths, course.n)
-        self.out = np.zeros(course.m, dtype_of(course.widths[1]))
-        self.status = np.zeros(course.m, np.uint8)
+        self.table = build.table(course.backend, course.widths, course.n, device=self.device)
+        self.out = self.there(np.zeros(course.m, dtype_of(course.widths[1])))
+        self.status = self.there(np.zeros(course.m, np.uint8))
         if course.filled:
             index = np.arange(course.filled)
-            values = index.astype(self.out.dtype)
-            build.done(self.table.work("insert", course.keys(index), values, None)())
+            keys, values = self.there(course.keys(index)), self.there(index.astype(self.out.dtype))
+            build.done(self.table.work("insert", keys, values, None)())
+
+    def there(self, array: Any) -> Any:
+        """An array of numpy where the table is."""
+        return array
+
+    def here(self, array: Any) -> Any:
+        """An array that the table's device has written, for numpy."""
+        return array
+
+    def time(self, work: Callable[[], int]) -> tuple[float, int]:
+        """(seconds, result) of a call: processor time."""
+        return processor_time(work)
 
     def close(self) -> None:
         """Free the table."""
         self.table.close()
 
     def step(self, operation: str, turn: int) -> float:
-        """Processor time of one operation, after which each element was what it must be."""
+        """Seconds of one operation, after which each element was what it must be."""
         data, course = self.course.data, self.course
         if operation == "insert" and course.whole:
             self.table.clear()
@@ -126,9 +139,10 @@ class TableRunner:
             values = data["ones"] if call == "accumulate" else self.out
         status = self.status[: len(keys)]
         status.fill(0xA5)
-        seconds, code = processor_time(self.table.work(call, keys, values, status))
+        values = values if values is self.out else self.there(values)
+        seconds, code = self.time(self.table.work(call, self.there(keys), values, status))
         self.build.done(code)
-        self.verify(operation, turn, status)
+        self.verify(operation, turn, self.here(status))
         return seconds
 
     def verify(self, operation: str, turn: int, status: Any) -> None:
@@ -138,7 +152,7 @@ class TableRunner:
         if operation == "find_hit":
             rounds = 0 if self.course.whole else turn
             values = self.course.data["hit_values"] + self.course.data["added_per_round"] * self.out.dtype.type(rounds)
-            right &= self.out == values
+            right &= self.here(self.out) == values
         if not right.all():
             bad = int(right.size - right.sum())
             raise Wrong(f"{self.build.name}: {self.course.name(operation)}: {bad} of {right.size} elements are wrong")
@@ -250,16 +264,21 @@ def all_courses(backends: list[str]) -> list[Course]:
     return [*courses, Distinct("numbers"), Distinct("text")]
 
 
-def least_times(course: Course, build: Build, tables: int) -> dict[str, float]:
-    """Least seconds of each operation over the rounds of several tables."""
-    least = dict.fromkeys(course.operations, math.inf)
+def all_times(course: Course, build: Build, tables: int) -> dict[str, list[float]]:
+    """Seconds of each operation in the rounds of several tables, without the first round of each."""
+    found: dict[str, list[float]] = {operation: [] for operation in course.operations}
     for _ in range(tables):
         runner = course.open(build)
         try:
             for turn in range(ROUNDS):
                 for operation in course.operations:
                     seconds = runner.step(operation, turn)
-                    least[operation] = min(least[operation], seconds) if turn else least[operation]
+                    found[operation] += [seconds] if turn else []
         finally:
             runner.close()
-    return least
+    return found
+
+
+def least_times(course: Course, build: Build, tables: int) -> dict[str, float]:
+    """Least seconds of each operation over the rounds of several tables."""
+    return {operation: min(seconds) for operation, seconds in all_times(course, build, tables).items()}

@@ -72,7 +72,7 @@ def test_a_commit_is_measured_and_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(campaign, "sizes", lambda: [(10, 10, (4, 4))])
     monkeypatch.setattr(campaign, "TABLES", 1)
     monkeypatch.setenv("GPUHASH_PLUGIN_PATH", str(modules))
-    campaign.one(commit)
+    campaign.one(commit, "cpu")
     assert "figures" in capsys.readouterr().out
     label = campaign.TableCourse("", 10, 10, (4, 4)).label
     monkeypatch.setitem(
@@ -81,7 +81,7 @@ def test_a_commit_is_measured_and_written(tmp_path, monkeypatch, capsys):
         (campaign.AXES["Tables"][0], [list(campaign.BACKENDS), list(campaign.OPERATIONS), [label]]),
     )
     monkeypatch.setenv("GPUHASH_BENCH_MACHINE", "here")
-    assert campaign.measure(tmp_path / "commits", tmp_path / "results") == 0
+    assert campaign.measure(tmp_path / "commits", tmp_path / "results", "cpu") == 0
     record = json.loads((tmp_path / "results" / "here" / "aaaaaaaa-campaign.json").read_text())
     assert (record["commit_hash"], record["date"], record["params"]["machine"]) == (commit.name, 5000, "here")
     values, axes, version, started, _ = record["results"]["cpu_tables.Tables.track_key_ns"]
@@ -102,7 +102,7 @@ def test_a_process_that_ends_early_is_named(tmp_path, monkeypatch, capfd):
     (commit / "build").mkdir(parents=True)
     (commit / "commit.json").write_text(json.dumps({"commit": commit.name, "date": 1}))
     (commit / "built").touch()
-    assert campaign.measure(tmp_path / "commits", tmp_path / "results") == 1
+    assert campaign.measure(tmp_path / "commits", tmp_path / "results", "cpu") == 1
     said = capfd.readouterr().err
     assert "has no libgpuhash.so.0" in said
     assert f"{commit.name} cannot be measured: its process ended with status 2" in said
