@@ -229,8 +229,9 @@ struct cuda_mem {
   }
   GH_FN static bool allocation_fails() { return false; }
   GH_FN static void fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-  // Thousands of tiles that look at a line again and again would keep the one that they wait for from reaching it.
-  GH_FN static void relax(u32 turns = 0) { __nanosleep(32u << (turns < 8 ? turns : 8u)); }
+  // Thousands of tiles that look at a line again and again would keep the one that they wait for from reaching it. A tile
+  // waits a microsecond at most: with eight, skewed sums of a skiplist take half as long again.
+  GH_FN static void relax(u32 turns = 0) { __nanosleep(32u << (turns < 5 ? turns : 5u)); }
 };
 
 // A part of a table in the memory of a block, which only the block's threads know of. Rows of 128 bytes begin in the same
@@ -278,7 +279,7 @@ struct block_mem {
     if (high) asm volatile("red.relaxed.cta.shared.add.u32 [%0],%1;" ::"r"(at + 4), "r"(high) : "memory");
   }
   template <order O, class T>
-  GH_FN static void store(T* p, T v) {  // before anybody reads it
+  GH_FN static void store(T* p, T v) {  // before any thread reads it
     static_assert(O == order::relaxed);
     store_at(place(p), v);
   }
