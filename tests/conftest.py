@@ -57,12 +57,66 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(f"of the usual sizes only: {usual.args[0]}"))
         if needed_devices(item):
             item.add_marker(pytest.mark.xdist_group("gpu"))  # one process at a time has a device's memory
+        if is_program(item):
+            item.add_marker(pytest.mark.programs)
+    config.stash[LEFT_OUT] = []
+    leave_out_programs(config, items)
     leave_out_devices(config, items)
+
+
+# ---- tests of programs that are compiled first -----------------------------------------------------------------------
+
+TESTS = Path(__file__).resolve().parent
+# They compile the sources into programs of their own: the explorer, the simulation, warps and devices that a CPU plays.
+# They say nothing of the package that is installed, and take longer than all others together.
+PROGRAMS = [
+    TESTS / path
+    for path in (
+        "bulk",
+        "columns/test_engine.py",
+        "device",
+        "gate",
+        "hive/test_hashes.py",
+        "hive/test_parts.py",
+        "hive/test_segments.py",
+        "hive/test_steps.py",
+        "kit",
+        "memory",
+        "model",
+        "skiplist/test_one_write.py",
+        "slab_hash/test_parts.py",
+        "stadium/test_durability.py",
+        "team",
+        "warp",
+    )
+]
+
+
+def is_program(item):
+    return any(item.path.is_relative_to(path) for path in PROGRAMS)
+
+
+def leave_out_programs(config, items):
+    """Unless -m, or an argument that is a part of tests, asks for them."""
+    if config.option.markexpr != "not slow":
+        return
+    given = [(config.invocation_params.dir / argument.partition("::")[0]).resolve() for argument in config.args]
+    parts = [path for path in given if path != TESTS and path.is_relative_to(TESTS)]
+    candidates = [item for item in items if is_program(item) and not item.get_closest_marker("slow")]
+    left_out = [item for item in candidates if not any(map(item.path.is_relative_to, parts))]
+    if left_out:
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[LEFT_OUT].append(
+            f"{len(left_out)} tests of programs that are compiled first were left out: "
+            "-m 'programs and not slow' runs them, and so do their folders as arguments"
+        )
 
 
 # ---- tests that need a GPU -------------------------------------------------------------------------------------------
 
-LEFT_OUT = pytest.StashKey[str]()
+LEFT_OUT = pytest.StashKey[list[str]]()
 
 
 def needed_devices(item):
@@ -81,18 +135,18 @@ def leave_out_devices(config, items):
         items[:] = [item for item in items if needed_devices(item) <= count]
         config.hook.pytest_deselected(items=left_out)
         why = reason or f"there is {count}"
-        config.stash[LEFT_OUT] = f"{len(left_out)} tests that need more CUDA devices were left out: {why}"
+        config.stash[LEFT_OUT].append(f"{len(left_out)} tests that need more CUDA devices were left out: {why}")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    if line := getattr(node, "workeroutput", {}).get("left out"):  # all workers collect the same
-        node.config.stash[LEFT_OUT] = line
+    if lines := getattr(node, "workeroutput", {}).get("left out"):  # all workers collect the same
+        node.config.stash[LEFT_OUT] = lines
 
 
 def pytest_sessionfinish(session):
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, "")
+        session.config.workeroutput["left out"] = session.config.stash.get(LEFT_OUT, [])
 
 
 # ---- warnings --------------------------------------------------------------------------------------------------------
@@ -140,7 +194,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    if line := config.stash.get(LEFT_OUT, ""):
+    for line in config.stash.get(LEFT_OUT, []):
         terminalreporter.write_line(line)
     for section, lines in sorted(LINES.items()):
         terminalreporter.section(section)
