@@ -168,7 +168,7 @@ class Allowance:
         return int(block.ptr)
 
     def deallocate(self, address: int, nbytes: int, alignment: int, stream: Any) -> None:
-        """Give it back, when nobody uses it any more."""
+        """Give the memory back, which no batch uses any more."""
         self.wait()
         del self.kept[address]
         self.left += nbytes

@@ -42,7 +42,7 @@ FIRST_KEYS = 1 << 19  # in the first and the last chunk of a long batch
 # Chunks of a table whose slots lie in memory of the host: it serves millions of keys at several times the rate of few
 FAR_BYTES = 64 << 20
 FAR_KEYS = 1 << 22
-LONG_KEYS = 1 << 21  # results of such a batch leave the caches before anybody reads them
+LONG_KEYS = 1 << 21  # results of such a batch leave the caches before the caller reads them
 _ALIGNMENT = 256
 _NO_MEMORY = _NOT_CARRIED_OUT = 3  # GPUHASH_ELEMENT_NO_MEMORY
 

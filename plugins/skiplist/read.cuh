@@ -11,7 +11,7 @@
 // strong with their stores, and neither coherence nor their fences order it; it reads one value that was stored all the
 // same. More is not needed:
 //   - each entry and each NEXT that a chunk above level 0 ever had leads to a chunk that is not right of the key (G2, G4), and
-//     chunks are not used again while anybody searches (G8);
+//     chunks are not used again while a search runs (G8);
 //   - a chunk that is not to be seen yet has no entry up to the key, and no max below it. Then, and after a step to the right,
 //     the level goes on with loads of device scope, which see what was written in the end.
 // On level 0 rows are loaded with device scope, and a miss is looked at twice as `step` does it.

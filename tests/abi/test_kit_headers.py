@@ -60,7 +60,7 @@ def test_kit_headers_compile_alone(prefix, tmp_path, name):
 
 
 def test_no_other_header_is_installed(prefix):
-    """A header that nobody compiles alone above."""
+    """A header that no test above compiles alone."""
     include = prefix.path / "include" / "gpuhash"
     names = {str(h.relative_to(include / "kit")) for h in (include / "kit").rglob("*.[hc]*")}
     assert names == set(HEADERS) | SOURCES

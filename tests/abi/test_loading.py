@@ -317,7 +317,7 @@ int access(const char *path, int how) {
   DENY("access");
   return REAL(int (*)(const char *, int), "access")(path, how);
 }
-int open(const char *path, int flags, ...) { /* a mode belongs to O_CREAT, and nobody reads it without */
+int open(const char *path, int flags, ...) { /* a mode belongs to O_CREAT, and is not read without it */
   DENY("open");
   va_list rest;
   va_start(rest, flags);

@@ -2,7 +2,7 @@
 // calls_test [new|old]. With an old driver there are none of the functions that are asked of the driver itself.
 //
 // Every call is noted with what it was given, one that is told to fails, and what has failed is left for cudaGetLastError()
-// to tell, as the runtime leaves it to the next call of whoever uses it.
+// to tell, as the runtime leaves it to the next call of any user of the device.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

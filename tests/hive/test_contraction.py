@@ -158,7 +158,7 @@ def test_many_threads_erase() -> None:
         def look() -> None:
             for _ in range(200):
                 if not t.find(keys[-1000:])[1].all():
-                    wrong.append("a key that nobody erases was not found")
+                    wrong.append("a key that no thread erases was not found")
 
         workers = [threading.Thread(target=erase, args=(mine,)) for mine in np.array_split(keys[:-1000], 4)]
         workers.append(threading.Thread(target=look))

@@ -152,7 +152,7 @@ def test_threads_that_insert_find_and_erase_while_it_grows() -> None:
             while not done.is_set():
                 values, found = t.find(fixed)
                 if not found.all() or (values != fixed).any():
-                    wrong.append("a key that nobody touches was not found")
+                    wrong.append("a key that no thread touches was not found")
 
         def shrink() -> None:
             while not done.wait(0.02):

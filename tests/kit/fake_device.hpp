@@ -197,7 +197,7 @@ class device {
     ++the_world.clock().at[the_world.me()];
   }
   void drain(const stream_ref& s) {
-    if (s->into) the_world.violation("somebody waits for a stream that is captured");
+    if (s->into) the_world.violation("a host thread waits for a stream that is captured");
     the_world.wait_for("a stream", [&] { return s->queue.empty(); });
     the_world.clock().join(s->clock);
   }
@@ -360,8 +360,8 @@ class device {
     }
     memset(real(b), 0xa5, bytes);
     const stream_ref s = of(h, who);
-    // Nobody may touch it before the stream gets here, and nobody who is not ordered after that. Until then it counts as
-    // written by the stream at a time that nobody has seen.
+    // No access may come before the stream gets here, and none that is not ordered after that. Until then it counts as
+    // written by the stream at an unknown time.
     b.in_first[int(access::write)].at[s->actor] = b.in_second[int(access::write)].at[s->actor] = ~0u;
     enqueue(s, [this, index, s, who] {
       block& mine = blocks_[index];

@@ -252,7 +252,8 @@ int simulate(int argc, char** argv) {
   }
   static gpuhash_host_api api{};
   api.fail = fail;
-  static constexpr gpuhash_memory systems{sizeof(gpuhash_memory), nullptr, nullptr, nullptr};  // which nobody uses here
+  static constexpr gpuhash_memory systems{sizeof(gpuhash_memory), nullptr, nullptr,
+                                          nullptr};  // which no batch uses here
   api.host_memory = &systems;
   api.struct_size = sizeof(api);
   api.check_memory = [](uint64_t bytes, uint32_t pinned, gpuhash_error* err) {

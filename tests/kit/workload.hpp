@@ -1,7 +1,7 @@
 // What a run does with a table, and what the table owes.
 //
 // Each stream (each thread, on the CPU) owns keys of its own, so that what every element of its batches has to answer
-// follows from the batches before; some keys are everybody's, and only added to. The model is brought up to date when a
+// follows from the batches before; some keys are shared by all threads, and only added to. The model is brought up to date when a
 // stream's batches are looked at, from what the elements said: whether one found no room is the table's to say, and
 // whether it may say so is checked apart:
 //
@@ -458,7 +458,7 @@ class workload {
   void launch(owner& o, batch b) {
     world& w = the_world;
     if (!o.before.empty()) settle(o);  // nothing orders the new stream after the old one
-    // Without a status array nobody can tell which elements found no room, so that only a run in which none may do so can
+    // Without a status array the model does not know which elements found no room, so that only a run in which none may do so can
     // go on after it.
     const bool sure = o_.config.grow && run_.what == plan::plain, mixes = b.op == GPUHASH_OP_EXECUTE;
     b.misspelt = mixes && run_.cuda && !b.nobody_knows && w.one_in(8);
@@ -829,7 +829,7 @@ class workload {
       }
     drop(q);
   }
-  // Counted, and then read, beside whoever writes between: the offsets are somebody else's.
+  // Counted, and then read, while other threads write in between: the offsets may not fit any more.
   void pairs_of_ranges(owner& o) {
     settle(o);
     if (over()) return;

@@ -5,7 +5,7 @@
 The rules, for every kernel of every plugin:
 
 1. Table memory is accessed by `ld.relaxed` and stronger, `st.relaxed` and stronger, and atomics. Weak accesses of it
-   are for kernels that run while nobody writes: those whose tile says so (cuda_tile<..., true>), and they only load.
+   are for kernels that run while no batch writes: those whose tile says so (cuda_tile<..., true>), and they only load.
 2. Whatever is reached through one pointer of a table is accessed in one size. But `red` may add to half of a slot of 16
    bytes, where the other half stays as it is (request::keys_stay).
 3. No access is `.nc`, or to memory whose origin is unknown; nothing is called.
@@ -13,7 +13,7 @@ The rules, for every kernel of every plugin:
 4. No kernel has a stack frame or spills, but those that allowances.json names, up to the bytes it names.
 5. Over a bus a lane releases what the lanes of its warp have written, and they read what it has acquired: votes and
    shuffles order no memory, so a `bar.warp.sync` is between these, in the order of the text. Kernels that collect run
-   while nobody writes.
+   while no batch writes.
 
 What is table memory follows from where an address comes from. The kernels take their table as a struct by value, and
 everything that belongs to a batch by plain pointers: parameters, or fields of `request` and its like, whose offsets the

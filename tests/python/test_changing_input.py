@@ -1,6 +1,6 @@
 """Arrays that another thread writes to while a batch reads them.
 
-Which elements are taken is anybody's guess, but each is taken as a whole, and the table stays in order.
+Which elements are taken is not defined, but each is taken as a whole, and the table stays in order.
 """
 
 import threading

@@ -54,7 +54,7 @@ def test_a_pair_that_is_gone(backend, memory):
         t.check()
         for words in [block.view("u8") for block in memory.blocks.values()]:
             words[words == 77 << 32 | 77] = NOTHING
-            if backend == "stadium" and np.count_nonzero(words) == 1:  # its ticket, without which a slot is nobody's
+            if backend == "stadium" and np.count_nonzero(words) == 1:  # its ticket, without which a slot has no owner
                 words[:] = 0
         with pytest.raises(gh.Corrupt, match="the counters say 1 live"):
             t.check()

@@ -150,7 +150,7 @@ def test_an_address_of_the_streams_of_a_table_and_an_array(one_device, both):
 
 
 def test_results_keep_the_stream_of_their_keys(one_device):
-    """On which their memory is given back, whoever lets go of the keys and of the stream."""
+    """On which their memory is given back, in whichever order the keys and the stream are let go of."""
     stream = fake_cuda.Stream(8)
     keys = _cuda.from_host(KEYS, 0, stream)
     with Own("linear_probe", value_dtype="uint64", device="cuda") as table:
@@ -575,7 +575,7 @@ def test_streams_of_a_cupy_that_takes_numbers(cuda, monkeypatch):
 
 
 def test_one_value_is_an_array_of_the_library_of_the_keys(cuda, monkeypatch):
-    """Whose memory is captured with the rest, and is not given to anybody else before the call."""
+    """Whose memory is captured with the rest, and is not given to another allocation before the call."""
     cupy = fake_libraries.cupy(monkeypatch)
     found = _device._filled(cupy.asarray(KEYS), (3,), np.array(0.5, "f4"), 0, 9)
     assert not cuda.allocated

@@ -94,7 +94,7 @@ def test_what_a_table_says_of_its_options(structure, option, stated):
     ids=str,
 )
 def test_how_full_a_table_may_be(structure, options, load):
-    """Unless somebody says so, as full as it becomes without trouble (README.md of the structures)."""
+    """Unless the caller sets it, as full as it becomes without trouble (README.md of the structures)."""
     with table(structure, **options) as t:
         assert t.info["max_load_factor"] == load
 

@@ -112,7 +112,7 @@ def test_bad_input(table):
 
 
 class OnDevice:
-    """What tells an array on a device; nobody reads it."""
+    """What tells an array on a device; its elements are not read."""
 
     __cuda_array_interface__: ClassVar[dict] = {}
 
@@ -384,7 +384,7 @@ def test_a_pool_of_any_number_of_small_steps():
 
 
 def test_neighbours_and_ranges_beside_batches_that_rebuild():
-    """Keys that nobody touches are found while all chunks are written anew, in other memory or where they were."""
+    """Keys that no batch touches are found while all chunks are written anew, in other memory or where they were."""
     fixed = np.arange(0, 80_000, 8, dtype="u4")
     moving = np.setdiff1d(np.arange(80_000, dtype="u4"), fixed)
     wrong, stop = [], threading.Event()

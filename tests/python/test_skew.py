@@ -31,7 +31,7 @@ def keys_of(kind: str, n: int, dtype: str) -> np.ndarray:
         "some": lambda: random.integers(0, 5000, n),
         "short runs": lambda: np.arange(n) // 20 % 1000,
         "runs": lambda: np.arange(n) // 1000,
-        "late": lambda: np.where(np.arange(n) < n // 2, np.arange(n), 7),  # skewed where nobody has looked yet
+        "late": lambda: np.where(np.arange(n) < n // 2, np.arange(n), 7),  # skewed after what the sample has seen
     }[kind]().astype(dtype)
     keys = ranks * np.array(0x9E3779B1, dtype)
     keys[ranks == 3] = top  # keys of the side slots are hot as well

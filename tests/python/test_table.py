@@ -626,7 +626,7 @@ def test_a_memory_resource_that_says_it_has_none(backend):
         def deallocate(self, address, nbytes, alignment, stream):
             raise AssertionError("nothing was allocated")
 
-    with pytest.raises(gh.NoMemory):  # and no warning of an exception that nobody hears of
+    with pytest.raises(gh.NoMemory):  # and no warning of an exception that was not raised
         gh.Table(backend, device="cpu", memory=Empty())
 
 

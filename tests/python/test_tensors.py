@@ -287,7 +287,7 @@ def test_dtypes_of_pytorch(monkeypatch):
     dtype = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.float32"})()
     with gh.Table(key_dtype=dtype, device="cpu") as table:
         assert table.key_dtype == np.float32
-    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))  # of somebody else, or not there yet
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))  # not there yet, or another one
     assert _tensors.array_library(np.arange(3)) is None
 
 

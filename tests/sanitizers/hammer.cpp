@@ -85,7 +85,7 @@ int64_t change(uint32_t op, uint8_t status) {
          op == GPUHASH_OP_INSERT_MULTI;
 }
 
-// A found value names its key in its low bits, whoever wrote it.
+// A found value names its key in its low bits, whichever thread wrote it.
 void check_found(const table& t, const arrays& a, size_t n, const uint8_t* ops) {
   for (size_t i = 0; i < n; ++i) {
     if (a.status[i] != GPUHASH_YES || (ops && ops[i] != GPUHASH_OP_FIND)) continue;

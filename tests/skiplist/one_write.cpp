@@ -1,4 +1,4 @@
-// Finds, neighbours and ranges on the CPU beside one write by somebody else: all of the write before each load of the query in turn,
+// Finds, neighbours and ranges on the CPU beside one write by another thread: all of the write before each load of the query in turn,
 // and all of the query before each load and store of the write.
 //
 // Rows are loaded word by word here, and each access first asks whether it is time for the other. What is answered has to be

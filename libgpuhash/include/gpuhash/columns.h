@@ -1,7 +1,8 @@
 /* gpuhash for columns: distinct rows of any type get dense ids that stay.
  *
- * Columns come and go as structs of Arrow's C data interface, a published and stable ABI: whoever has Arrow arrays, in any
- * language, has everything here. The two structs are declared below unless another header has declared them already.
+ * Columns come and go as structs of Arrow's C data interface, a published and stable ABI: a program that has Arrow
+ * arrays, in any language, has everything here. The two structs are declared below unless another header has declared
+ * them already.
  *
  *     gpuhash_index *words;
  *     gpuhash_index_create(&schema, NULL, &words, &error);       // the type of the rows
