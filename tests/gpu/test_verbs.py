@@ -251,6 +251,30 @@ def test_two_streams() -> None:
         assert all(all(held) for held in pool.map(work, range(2)))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [2**31, 2**31 + 12345])  # the most that one call of the kernels takes, and more
+def test_very_many_rows(rows: int) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.mem_get_info()[1] < 70 << 30:
+        pytest.skip("the GPU has less than 70 GiB of memory")
+    period = 1_000_003  # a prime number, so that the products run through all remainders before one comes again
+    keys = torch.empty(rows, dtype=torch.int32, device="cuda")
+    for begin in range(0, rows, 1 << 28):
+        part = torch.arange(begin, min(begin + (1 << 28), rows), device="cuda")
+        keys[begin : begin + len(part)] = part.mul_(2654435761).remainder_(period)
+    distinct = gh.unique(keys, order="first")
+    assert torch.equal(distinct, keys[:period])
+    found, counts = gh.value_counts(keys)
+    wanted = torch.full((period,), rows // period, device="cuda")
+    wanted[keys[: rows % period].long()] += 1
+    assert len(found) == period
+    assert torch.equal(counts, wanted[found.long()])
+    few = keys[:period:1000].contiguous()
+    mask = gh.isin(keys, few)
+    assert int(mask.sum()) == int(wanted[few.long()].sum())
+    assert bool(mask[-period:][gh.isin(keys[-period:].contiguous(), few)].all())
+
+
 def test_of_no_rows(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:
     keys = put(np.empty(0, np.int64))
     assert get(gh.unique(keys)).shape == (0,)

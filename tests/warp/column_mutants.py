@@ -2,12 +2,13 @@
 
 from .mutants import Mutant
 
-BACK, BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, ISIN, JOIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
     for name in (
         "back.cuh",
         "bins.cuh",
         "isin.cu",
+        "join.cu",
         "order.cuh",
         "partition.cuh",
         "sample.cuh",
@@ -108,4 +109,18 @@ MUTANTS = [
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
     Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),
     Mutant("wide-where-it-is-not", ISIN, "w.aligned && many == at_once", "w.aligned"),
+    # joins
+    Mutant("left-rows-not-counted", PARTITION, "column ? w.n - w.split : w.split", "column ? 0 : w.split"),
+    Mutant("tiles-of-one-column", PARTITION, "in_first ? w.split : w.n", "w.n"),
+    Mutant("row-of-the-second-column", WORK, "more + (row - split)", "more + row"),
+    Mutant("first-row-of-frequent", BACK, "w.frequent_first[place[i] & ~of_frequent]", "w.frequent_first[0]"),
+    Mutant("left-row-meets-itself", BACK, "row >= w.split && first < w.split", "row >= w.split"),
+    Mutant("repeats-not-seen", BACK, "row < w.split && first != row", "false"),
+    Mutant("known-of-another-tile", BACK, "atomicAdd(w.known + g, known);", "atomicAdd(w.known, known);"),
+    Mutant("tiles-of-the-right", JOIN, "(r.n_right + tile - 1) / tile", "r.n_right / tile"),
+    Mutant("pair-without-its-warp", JOIN, "known.of[me] = s.before;", ";"),
+    Mutant("pairs-of-one-tile", JOIN, "w.keep ? w.n_left : start + s.all", "w.keep ? w.n_left : s.all"),
+    Mutant("not-kept", JOIN, "!there && (!w.keep || row >= w.n_left)", "!there"),
+    Mutant("number-of-no-row", JOIN, "there ? (long long)first[i] : -1", "(long long)first[i]"),
+    Mutant("repeats-written", JOIN, "if (*w.repeats) return;", ";"),
 ]

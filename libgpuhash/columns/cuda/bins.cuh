@@ -240,6 +240,7 @@ class grouping_block {
     });
   }
   GH_FN void give_firsts() const {
+    if (Codes && w.wants.rows) return;
     for (u32 slot = me; slot < slots; slot += bin_threads)
       if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
     if (!Counts || counts_go_back) return;

@@ -14,8 +14,10 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   const auto hashes = [&](size_t at) { return reinterpret_cast<K*>(s + at); };
   group_work<K> w{};
   w.keys = static_cast<const K*>(r.keys);
+  w.more = static_cast<const K*>(r.more);
   w.values = r.values;
   w.n = u32(r.n);
+  w.split = u32(r.n - r.n_more);
   w.seed = K(r.seed);
   w.wants = r.wants;
   w.plan = p;
@@ -56,6 +58,9 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.out_counts = reinterpret_cast<long long*>(r.out_counts);
   w.out_codes = reinterpret_cast<long long*>(r.out_codes);
   w.groups = reinterpret_cast<u32*>(r.groups);
+  w.first_row = reinterpret_cast<u32*>(r.out_first);
+  w.known = words(p.known);
+  w.repeats = r.repeats;
   return w;
 }
 
@@ -71,7 +76,7 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
   char* const s = static_cast<char*>(r.scratch);
   launch.fill(s, 0, p.ones);
   launch.fill(s + p.ones, 0xff, p.rest - p.ones);
-  launch.fill(r.groups, 0, sizeof(*r.groups));
+  if (r.groups) launch.fill(r.groups, 0, sizeof(*r.groups));
   if (p.sampled) launch(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
   const bool to_bins = p.counted_at_once;
   const uint32_t bits = to_bins ? p.bits : p.first_bits;
