@@ -17,8 +17,8 @@ gpuhash_status read_request(const gpuhash_join_request* given, gpuhash_join_requ
                 "request.keep is %u; it is 0, or 1: left rows that meet no right row are kept", r->keep);
   if (r->n_left > most_rows || r->n_right > most_rows - r->n_left)
     return fail(err, GPUHASH_UNSUPPORTED,
-                "request.n_left is %zu and n_right %zu; one call takes at most 2^31 rows of both: use a table", r->n_left,
-                r->n_right);
+                "request.n_left is %zu and n_right %zu; one call takes at most 2^31 rows of both: use a table",
+                r->n_left, r->n_right);
   return GPUHASH_OK;
 }
 

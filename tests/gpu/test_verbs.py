@@ -208,6 +208,21 @@ def test_joins(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any)
             assert np.array_equal(get(result), wanted), (len(one), len(other))
 
 
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_joins_of_many_rows(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any) -> None:
+    """Which are partitioned in two passes, and left rows of a frequent key."""
+    rng = np.random.default_rng(7)
+    right = rng.permutation(2 * N)[: N + 5000].astype(dtype)
+    left = np.where(rng.random(N + 777) < 0.2, right[3], rng.integers(0, 3 * N, N + 777)).astype(dtype)
+    place = np.full(3 * N, -1)
+    place[right] = np.arange(len(right))
+    i, j = map(get, gh.join_indexer(put(left), put(right), how))
+    rows = np.arange(len(left)) if how == "left" else np.flatnonzero(place[left] >= 0)
+    assert np.array_equal(i, rows)
+    assert np.array_equal(j, place[left][rows])
+
+
 @pytest.mark.parametrize("order", ["any", "first"])
 @pytest.mark.parametrize("rows", [1, 1000, N])
 def test_all_nan(put: Callable[[np.ndarray[Any, Any]], Any], rows: int, order: Any) -> None:

@@ -28,7 +28,7 @@ MUTANTS = [
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
     Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition
-    Mutant("rows-past-the-end", PARTITION, "min(tile, w.n - from)", "tile"),
+    Mutant("rows-past-the-end", PARTITION, "min(tile, (in_first ? w.split : w.n) - from)", "tile"),
     Mutant("last-tile-of-a-bin", PARTITION, "min(tile, w.coarse_end[low] - from)", "tile"),
     Mutant("bin-of-the-first-pass", PARTITION, "w.bin_count + rows.bin * bins + i", "w.bin_count + i"),
     Mutant(
@@ -75,7 +75,7 @@ MUTANTS = [
         "a.high > *static_cast<volatile V*>(high + at)",
         "a.high < *static_cast<volatile V*>(high + at)",
     ),
-    Mutant("mean-is-sum", TOTALS, "to.means[at] = sum / of.many;", "to.means[at] = sum;"),
+    Mutant("mean-is-sum", TOTALS, "a.mean = sum / all.many;", "a.mean = sum;"),
     Mutant("frequent-unseen", TOTALS, "if (!all.many) return;", "if (all.many < 40) return;"),
     Mutant(
         "side-key",
@@ -104,7 +104,10 @@ MUTANTS = [
     Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, word) : word", "word"),
     Mutant("count-of-another-row", BINS, "w.bin_row()[from + x] == first[slot] ? count[slot] : 0", "count[slot]"),
     Mutant("tiles-with-their-codes", BACK, "!w.wants.way_back_of_frequent() && runs[bins].from == 0", "false"),
-    Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
+    Mutant("listed-in-no-order", ORDER, "w.listed_at[group_of(w, w.listed_first[i])] = i;", "w.listed_at[i] = i;"),
+    Mutant("listed-side-by-side", ORDER, "size_t(at) * w.wants.listed_words()", "size_t(group) * w.wants.listed_words()"),
+    Mutant("half-a-word", TOTALS, "u64(at[1]) << 32 | at[0]", "at[0]"),
+    Mutant("mean-not-listed", TOTALS, "if (wants.means) at = put(at, std::bit_cast<u64>(mean));", "at += 2;"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
     Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),

@@ -399,7 +399,13 @@ int main(int count, char** given) {
       group_columns(n, r.next(), r);
       reduce_columns(n, r.next(), r);
     }
-    for (const auto [n, m] : {std::pair<size_t, size_t>(0, 0), {0, 3}, {3, 0}, {1, 1}, {40, 700}, {700, 40}, {900, 1500},
+    for (const auto [n, m] : {std::pair<size_t, size_t>(0, 0),
+                              {0, 3},
+                              {3, 0},
+                              {1, 1},
+                              {40, 700},
+                              {700, 40},
+                              {900, 1500},
                               {4000 + r.below(500), 2000 + r.below(500)}})
       join_columns(n, m, r.next(), r);
     for (const size_t others : {0, 1, 30, 256, 257, 900})

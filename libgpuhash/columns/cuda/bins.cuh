@@ -235,7 +235,7 @@ class grouping_block {
     for_each_key([&](u32 slot, K h, u32 group) {
       w.out_keys[group] = w.unhash(h);
       if (Counts && w.wants.counts) w.out_counts[group] = count[slot];
-      if constexpr (values) give_totals(w.wants, w.results, group, totals.read(w.wants, slot));
+      if constexpr (values) aggregates<V>::of(w.wants, totals.read(w.wants, slot)).give(w.wants, w.results, group);
       if (Codes) first[slot] = group;
     });
   }
@@ -246,9 +246,9 @@ class grouping_block {
     if (!Counts || counts_go_back) return;
     number(&w.facts->listed);
     for_each_key([&](u32 slot, K, u32 at) {
+      if constexpr (values) return list_group(w, at, first[slot], totals.read(w.wants, slot));
       w.listed_first[at] = first[slot];
       w.listed_count[at] = count[slot];
-      if constexpr (values) give_totals(w.wants, w.listed, at, totals.read(w.wants, slot));
     });
   }
 
@@ -278,6 +278,7 @@ class grouping_block {
 
 template <class K, class V, bool Counts, bool First, bool Codes>
 __global__ void __launch_bounds__(bin_threads) group_bins(const __grid_constant__ group_work<K> w) {
+  after_the_one_before();
   using block = grouping_block<K, V, Counts, First, Codes>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);

@@ -75,6 +75,7 @@ class tiles {
 template <class K>
 __global__ void __launch_bounds__(count_threads)
     count_rows(const __grid_constant__ group_work<K> w, u32 bits, u32* counts) {
+  after_the_one_before();
   GH_DYNAMIC_MEMORY(u32, counted);
   const u32 bins = 1u << bits;
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
@@ -109,6 +110,7 @@ __global__ void __launch_bounds__(count_threads)
 // The same of the second pass's bins, where the first pass did not count them.
 template <class K>
 __global__ void __launch_bounds__(divide_threads) count_again(const __grid_constant__ group_work<K> w) {
+  after_the_one_before();
   GH_DYNAMIC_MEMORY(u32, counted);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   const u32 bins = 1u << w.plan.second_bits;
@@ -134,6 +136,7 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
 constexpr u32 scan_each = 4;
 static __global__ void __launch_bounds__(scan_threads)
     find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
+  after_the_one_before();
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   const u64 first = u64(blockIdx.x) * width;
   u32 carry = base ? base[blockIdx.x] : 0;
@@ -164,6 +167,7 @@ static __global__ void __launch_bounds__(scan_threads)
 // Where each bin of the first pass begins, if its parts were counted.
 template <class K>
 __global__ void __launch_bounds__(count_threads) join_starts(const __grid_constant__ group_work<K> w) {
+  after_the_one_before();
   const u32 i = blockIdx.x * count_threads + threadIdx.x;
   if (i < 1u << w.plan.first_bits) w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
 }
@@ -411,6 +415,7 @@ class dividing_block {
 
 template <class K, class C, class V, bool Second>
 __global__ void __launch_bounds__(divide_threads, 2) divide(const __grid_constant__ group_work<K> w) {
+  after_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   dividing_block<K, C, V, Second>(w, memory, some.of).run();

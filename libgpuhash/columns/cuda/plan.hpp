@@ -27,7 +27,8 @@ struct group_wants {
   uint32_t value_type = 0;   // GPUHASH_UINT, _INT, _FLOAT
   bool sums = false, means = false;
   group_totals totals{};
-  bool rows = false;  // a code is the first row of its group (then first and codes are set): groups have no numbers, no keys
+  // A code is the first row of its group, and groups have neither numbers nor keys: first and codes are set, too.
+  bool rows = false;
 
   // In the order of first appearance row numbers travel along with the keys, or else values if there are any.
   constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
@@ -36,9 +37,13 @@ struct group_wants {
   // Does anything go back to the rows? And to those of frequent keys, too?
   constexpr bool way_back() const { return codes || counts_go_back(); }
   constexpr bool way_back_of_frequent() const { return codes && first; }
-  // Have groups numbers in that order? What else is in it, but for keys, is listed until the order is known.
+  // Have groups numbers in that order?
   constexpr bool numbered() const { return first && !rows; }
+  // What else is in that order, but for keys, is listed until the order is known: so many results of each group.
   constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
+  constexpr uint32_t results_listed() const { return counts + sums + means + totals.low + totals.high; }
+  // Words of 4 bytes of the aggregates of one group where these are listed.
+  constexpr uint32_t listed_words() const { return 2 * (sums + means) + (totals.low + totals.high) * value_bytes / 4; }
   // Bytes of the totals of one group.
   constexpr uint32_t total_bytes() const {
     return (totals.whole ? 8 : 0) + (totals.real ? 8 : 0) +
@@ -74,7 +79,7 @@ struct group_plan {
   size_t rest, frequent_code, coarse_start, coarse_end, bin_start, bin_end, prefix, strip_total;
   size_t coarse_key, coarse_carried, bin_key, bin_carried;
   size_t coarse_place, coarse_run, bin_place, bin_run;
-  size_t listed_sums, listed_means, listed_low, listed_high;
+  size_t listed_results;
   size_t bytes;
 };
 
@@ -151,17 +156,15 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.bin_end = take(&end, 4 * bins);
   p.prefix = take(&end, 8 * words);
   p.strip_total = take(&end, size_t{4} * p.strips);
-  // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were.
+  // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were. Which
+  // of them each group has is noted where the rows in bins were.
   const bool listed = wants.listed();
   p.coarse_key = take(&end, two || listed ? key_bytes * n : 0);
   p.coarse_carried = take(&end, listed ? 4 * n : two ? wants.carried_bytes() * n : 0);
   p.bin_key = take(&end, key_bytes * n);
   p.bin_carried = take(&end, (wants.codes ? 4 : wants.carried_bytes()) * n);
   plan_detail::plan_way_back(p, n, key_bytes, wants);
-  p.listed_sums = take(&end, listed && wants.sums ? 8 * n : 0);
-  p.listed_means = take(&end, listed && wants.means ? 8 * n : 0);
-  p.listed_low = take(&end, listed && totals.low ? amount * n : 0);
-  p.listed_high = take(&end, listed && totals.high ? amount * n : 0);
+  p.listed_results = take(&end, listed ? 4 * wants.listed_words() * n : 0);
   return p;
 }
 

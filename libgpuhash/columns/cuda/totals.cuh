@@ -197,23 +197,70 @@ class adder {
   u32 held_place = none;  // the same in all lanes
 };
 
-// Writes the aggregates of a group as its result number `at`.
+// The aggregates of a group.
 template <class V>
-GH_FN void give_totals(const group_wants& wants, const group_results& to, u32 at, const amount<V>& of) {
-  const u32 type = wants.value_type;
-  if (wants.sums) to.sums[at] = type == GPUHASH_FLOAT ? std::bit_cast<u64>(of.real) : of.whole;
-  if (wants.means) {
-    const double sum = wants.totals.real ? of.real : real_of(of.whole, type);
-    to.means[at] = sum / of.many;
+struct aggregates {
+  u64 sum = 0;  // or a double
+  double mean = 0;
+  V low = 0, high = 0;
+
+  GH_FN static aggregates of(const group_wants& wants, const amount<V>& all) {
+    const u32 type = wants.value_type;
+    aggregates a;
+    if (wants.sums) a.sum = type == GPUHASH_FLOAT ? std::bit_cast<u64>(all.real) : all.whole;
+    if (wants.means) {
+      const double sum = wants.totals.real ? all.real : real_of(all.whole, type);
+      a.mean = sum / all.many;
+    }
+    // Of floats, the words of groups that have no number, all ones and 0, are those of NaNs.
+    if (wants.totals.low) a.low = out_of_order(all.low, type);
+    if (wants.totals.high) a.high = out_of_order(all.high, type);
+    return a;
   }
-  // Of floats, the words of groups that have no number, all ones and 0, are those of NaNs.
-  if (wants.totals.low) static_cast<V*>(to.low)[at] = out_of_order(of.low, type);
-  if (wants.totals.high) static_cast<V*>(to.high)[at] = out_of_order(of.high, type);
+  // As result number `at`.
+  GH_FN void give(const group_wants& wants, const group_results& to, u32 at) const {
+    if (wants.sums) to.sums[at] = sum;
+    if (wants.means) to.means[at] = mean;
+    if (wants.totals.low) static_cast<V*>(to.low)[at] = low;
+    if (wants.totals.high) static_cast<V*>(to.high)[at] = high;
+  }
+  // Side by side in the list, from `at` on: what is read at random is one piece then, and not one of each result.
+  GH_FN void list(const group_wants& wants, u32* at) const {
+    if (wants.sums) at = put(at, sum);
+    if (wants.means) at = put(at, std::bit_cast<u64>(mean));
+    if (wants.totals.low) at = put(at, low);
+    if (wants.totals.high) at = put(at, high);
+  }
+  GH_FN static aggregates listed(const group_wants& wants, const u32* at) {
+    aggregates a;
+    u64 bits = 0;
+    if (wants.sums) at = get(at, a.sum);
+    if (wants.means) at = get(at, bits);
+    a.mean = std::bit_cast<double>(bits);
+    if (wants.totals.low) at = get(at, a.low);
+    if (wants.totals.high) at = get(at, a.high);
+    return a;
+  }
+
+ private:
+  GH_FN static u32* put(u32* at, u32 word) { return *at = word, at + 1; }
+  GH_FN static u32* put(u32* at, u64 word) { return put(put(at, u32(word)), u32(word >> 32)); }
+  GH_FN static const u32* get(const u32* at, u32& word) { return word = *at, at + 1; }
+  GH_FN static const u32* get(const u32* at, u64& word) { return word = u64(at[1]) << 32 | at[0], at + 2; }
+};
+
+// Puts a group into the list: its number is not known yet.
+template <class K, class V>
+GH_FN void list_group(const group_work<K>& w, u32 at, u32 first, const amount<V>& all) {
+  w.listed_first[at] = first;
+  w.listed_count[at] = all.many;
+  aggregates<V>::of(w.wants, all).list(w.wants, w.listed_results + size_t(at) * w.wants.listed_words());
 }
 
 // The groups of frequent keys, when all rows have been seen.
 template <class K, class V>
 __global__ void __launch_bounds__(sample_threads) give_frequent(const __grid_constant__ group_work<K> w) {
+  after_the_one_before();
   const u32 place = blockIdx.x * sample_threads + threadIdx.x;
   if (place >= w.plan.frequent_places()) return;
   const amount<V> all = totals_of<V>::frequent(w).read(w.wants, place);
@@ -221,14 +268,12 @@ __global__ void __launch_bounds__(sample_threads) give_frequent(const __grid_con
   if (w.wants.first) {
     const u32 first = w.frequent_first[place], at = atomicAdd(&w.facts->listed, 1u);
     atomicOr(w.first_bit + first / 32, 1u << first % 32);
-    w.listed_first[at] = first;
-    w.listed_count[at] = all.many;
-    return give_totals(w.wants, w.listed, at, all);
+    return list_group(w, at, first, all);
   }
   const u32 group = atomicAdd(w.groups, 1u);
   w.out_keys[group] = w.unhash(place < w.plan.frequent_slots ? w.frequent[place] : no_hash<K>);
   if (w.wants.counts) w.out_counts[group] = all.many;
-  give_totals(w.wants, w.results, group, all);
+  aggregates<V>::of(w.wants, all).give(w.wants, w.results, group);
 }
 
 }  // namespace gpuhash::columns

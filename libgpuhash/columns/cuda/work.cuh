@@ -56,7 +56,7 @@ struct group_facts {
   u32 listed;               // groups in the lists of first rows and counts
 };
 
-// Aggregates of groups: of a result, or of the list of groups whose places are not known yet.
+// Aggregates of groups.
 struct group_results {
   u64* sums;  // or doubles
   double* means;
@@ -92,10 +92,12 @@ struct group_work {
   u64* frequent_whole;                 // totals of the frequent keys
   double* frequent_real;
   void *frequent_low, *frequent_high;
-  group_results listed, results;
+  group_results results;
   u32 *first_bit, *strip_total;
   ranked_word* ranked;
-  u32 *listed_first, *listed_count;
+  // Groups whose numbers are not known yet: first rows, counts, and listed_words() of aggregates side by side. And then where
+  // each group is listed.
+  u32 *listed_first, *listed_count, *listed_results, *listed_at;
   K* out_keys;
   long long *out_counts, *out_codes;
   u32* groups;  // the low half of the caller's number
