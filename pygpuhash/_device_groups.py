@@ -175,8 +175,8 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
 def join(where: Place, right: Any, dtype: np.dtype[Any], keep: bool) -> tuple[tuple[Any, Any] | None, Any]:
     """(pairs of left and right rows, None where right rows repeat; the first rows of the keys of all rows).
 
-    The left column is that of `where`, and its device is current. First rows are those of the right column with the left
-    one behind it, each an int32. Pairs are as `_device_joins.pairs` gives them, `keep`, too.
+    The left column is that of `where`, and its device is current. First rows are those of the right column with the
+    left one behind it, each an int32. Pairs are as `_device_joins.pairs` gives them, `keep`, too.
     """
     n, m = len(where.array), len(right)
     nbytes = _core.join_scratch(n, m, dtype.itemsize)

@@ -233,6 +233,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
             at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
 
         monkeypatch.setattr(_core, "group", group)
+
         def join(
             ordinal: int, n_left: int, left: int, n_right: int, right: int, key_bytes: int, keep: bool, seed: int,
             first: int, left_rows: int, right_rows: int, facts: int, scratch: int, nbytes: int, stream: int,
@@ -489,7 +490,9 @@ def test_refusals_of_joins() -> None:
     assert _core.join_scratch(0, 0, 4) == 0
     assert _core.join_scratch(2**30, 2**30, 8) > 2**31 * 8
     for rows in ((2**31 + 1, 0), (0, 2**31 + 1), (2**30 + 1, 2**30), (2**63, 2**63 + 5)):
-        with pytest.raises(gh.Unsupported, match=rf"n_left is {rows[0]} and n_right {rows[1]}; one call .* use a table"):
+        with pytest.raises(
+            gh.Unsupported, match=rf"n_left is {rows[0]} and n_right {rows[1]}; one call .* use a table"
+        ):
             _core.join_scratch(*rows, 4)
     with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
         _core.join_scratch(1, 1, 2)

@@ -105,7 +105,9 @@ MUTANTS = [
     Mutant("count-of-another-row", BINS, "w.bin_row()[from + x] == first[slot] ? count[slot] : 0", "count[slot]"),
     Mutant("tiles-with-their-codes", BACK, "!w.wants.way_back_of_frequent() && runs[bins].from == 0", "false"),
     Mutant("listed-in-no-order", ORDER, "w.listed_at[group_of(w, w.listed_first[i])] = i;", "w.listed_at[i] = i;"),
-    Mutant("listed-side-by-side", ORDER, "size_t(at) * w.wants.listed_words()", "size_t(group) * w.wants.listed_words()"),
+    Mutant(
+        "listed-side-by-side", ORDER, "size_t(at) * w.wants.listed_words()", "size_t(group) * w.wants.listed_words()"
+    ),
     Mutant("half-a-word", TOTALS, "u64(at[1]) << 32 | at[0]", "at[0]"),
     Mutant("mean-not-listed", TOTALS, "if (wants.means) at = put(at, std::bit_cast<u64>(mean));", "at += 2;"),
     # isin

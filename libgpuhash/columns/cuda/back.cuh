@@ -133,7 +133,6 @@ class returning_block {
 
 template <class K, class C, bool Second>
 __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   returning_block<K, C, Second>(w, memory, some.of).run();
@@ -142,7 +141,6 @@ __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const 
 // Where counts go back: those of frequent keys.
 template <class K>
 __global__ void __launch_bounds__(sample_threads) give_frequent_counts(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 key = blockIdx.x * sample_threads + threadIdx.x;
   if (key >= w.plan.frequent_places() || w.frequent_first[key] == no_row) return;
   w.out_counts[group_of(w, w.frequent_first[key])] = w.frequent_count[key];

@@ -77,17 +77,17 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
   launch.fill(s, 0, p.ones);
   launch.fill(s + p.ones, 0xff, p.rest - p.ones);
   if (r.groups) launch.fill(r.groups, 0, sizeof(*r.groups));
-  if (p.sampled) launch.next(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
+  if (p.sampled) launch(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
   const bool to_bins = p.counted_at_once;
   const uint32_t bits = to_bins ? p.bits : p.first_bits;
   constexpr uint64_t piece = count_threads * count_each;
-  launch.next(count_rows<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << bits, w, bits,
-              to_bins ? w.bin_count : w.coarse_count);
-  launch.next(find_starts, 1, scan_threads, 0, to_bins ? w.bin_count : w.coarse_count, 1u << bits, nullptr,
-              to_bins ? w.bin_start : w.coarse_start, to_bins ? w.bin_end : w.coarse_end);
+  launch(count_rows<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << bits, w, bits,
+         to_bins ? w.bin_count : w.coarse_count);
+  launch(find_starts, 1, scan_threads, 0, to_bins ? w.bin_count : w.coarse_count, 1u << bits, nullptr,
+         to_bins ? w.bin_start : w.coarse_start, to_bins ? w.bin_end : w.coarse_end);
   if (to_bins && p.second_bits)
-    launch.next(join_starts<K>, ((1u << p.first_bits) - 1) / count_threads + 1, count_threads, 0, w);
-  if (!r.wants.first && !r.wants.value_bytes) launch.next(number_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
+    launch(join_starts<K>, ((1u << p.first_bits) - 1) / count_threads + 1, count_threads, 0, w);
+  if (!r.wants.first && !r.wants.value_bytes) launch(number_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
 }
 
 // C: the word that travels along with keys, V: that of values.
@@ -102,8 +102,8 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
   if (!p.counted_at_once) {
     const unsigned blocks = launch.blocks(tiles_of(divide_tile<K, nothing, nothing>) + coarse, 2);
     launch(count_again<K>, blocks, divide_threads, 4 * (fine + coarse + 1), w);
-    launch.next(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
-                w.bin_end);
+    launch(find_starts, unsigned(coarse), scan_threads, 0, w.bin_count, u32(fine), w.coarse_start, w.bin_start,
+           w.bin_end);
   }
   launch(divide<K, C, nothing, true>, launch.blocks(tiles_of(divide_tile<K, C, nothing>) + coarse, 2), divide_threads,
          divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
@@ -111,8 +111,8 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
 
 template <class K, class V, bool Counts, bool First, bool Codes>
 void group(const launcher& launch, const group_work<K>& w) {
-  launch.next(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
-              grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
+  launch(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
+         grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
 }
 template <class K>
 void group_all(const launcher& launch, const group_work<K>& w) {
@@ -131,13 +131,13 @@ void group_all(const launcher& launch, const group_work<K>& w) {
 template <class K, class V>
 void put_in_order(const launcher& launch, const group_work<K>& w) {
   const unsigned blocks = launch.blocks((uint64_t{w.n} + order_threads - 1) / order_threads, 8);
-  launch.next(count_firsts<K>, w.plan.strips, order_threads, 0, w);
-  launch.next(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
-  launch.next(give_in_order<K>, w.plan.strips, order_threads, 0, w);
+  launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
+  launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
+  launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
   if (!w.wants.listed()) return;
-  if (w.wants.results_listed() == 1) return launch.next(give_listed<K, V, false>, blocks, order_threads, 0, w);
-  launch.next(find_listed<K>, blocks, order_threads, 0, w);
-  launch.next(give_listed<K, V, true>, blocks, order_threads, 0, w);
+  if (w.wants.results_listed() == 1) return launch(give_listed<K, V, false>, blocks, order_threads, 0, w);
+  launch(find_listed<K>, blocks, order_threads, 0, w);
+  launch(give_listed<K, V, true>, blocks, order_threads, 0, w);
 }
 
 // C: the word that traveled along with keys.
@@ -146,10 +146,9 @@ void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
   if (p.second_bits)
-    launch.next(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
-                back_bytes<K, C, true>(p), w);
-  launch.next(bring_back<K, C, false>, launch.blocks(tiles, back_blocks), divide_threads, back_bytes<K, C, false>(p),
-              w);
+    launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
+           back_bytes<K, C, true>(p), w);
+  launch(bring_back<K, C, false>, launch.blocks(tiles, back_blocks), divide_threads, back_bytes<K, C, false>(p), w);
 }
 
 // All of a call without values.
@@ -161,9 +160,9 @@ void find_groups(const group_request& r) {
   r.wants.first ? divide_rows<K, u32, nothing>(launch, w) : divide_rows<K, nothing, nothing>(launch, w);
   group_all(launch, w);
   if (r.wants.first) {
-    launch.next(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
+    launch(list_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
     put_in_order<K, nothing>(launch, w);
-    if (r.wants.counts_go_back()) launch.next(give_frequent_counts<K>, frequent_blocks(w), sample_threads, 0, w);
+    if (r.wants.counts_go_back()) launch(give_frequent_counts<K>, frequent_blocks(w), sample_threads, 0, w);
   }
   if (r.wants.way_back()) r.wants.first ? go_back<K, u32>(launch, w) : go_back<K, nothing>(launch, w);
 }
@@ -175,7 +174,7 @@ void reduce_groups(const group_request& r) {
   const group_work<K> w = work_of<K>(r, plan_groups(r.n, r.key_bytes, r.wants));
   prepare(launch, r, w);
   r.wants.first ? divide_rows<K, u32, V>(launch, w) : divide_rows<K, V, V>(launch, w);
-  launch.next(give_frequent<K, V>, frequent_blocks(w), sample_threads, 0, w);
+  launch(give_frequent<K, V>, frequent_blocks(w), sample_threads, 0, w);
   if (!r.wants.first) return group<K, V, true, false, false>(launch, w);
   group<K, V, true, true, false>(launch, w);
   put_in_order<K, V>(launch, w);

@@ -76,7 +76,6 @@ GH_FN void look_up(const isin_work<K>& w, const K* table, u32 side, u64 row) {
 
 template <class K>
 __global__ void __launch_bounds__(count_threads) look_up_in_block(const __grid_constant__ isin_work<K> w) {
-  after_the_one_before();
   GH_DYNAMIC_MEMORY(K, table);
   GH_BLOCK_MEMORY(u32, side);
   for (u32 i = threadIdx.x; i < w.slots; i += count_threads) table[i] = no_hash<K>;
@@ -91,13 +90,11 @@ __global__ void __launch_bounds__(count_threads) look_up_in_block(const __grid_c
 
 template <class K>
 __global__ void __launch_bounds__(look_threads) put_in_table(const __grid_constant__ isin_work<K> w) {
-  after_the_one_before();
   for (u64 i = u64(blockIdx.x) * look_threads + threadIdx.x; i < w.n_among; i += u64(gridDim.x) * look_threads)
     put(w, w.table, w.side, w.hash(w.among[i]));
 }
 template <class K>
 __global__ void __launch_bounds__(look_threads) look_up_in_table(const __grid_constant__ isin_work<K> w) {
-  after_the_one_before();
   const u32 side = *w.side;
   for (u64 row = (u64(blockIdx.x) * look_threads + threadIdx.x) * at_once; row < w.n;
        row += u64(gridDim.x) * look_threads * at_once)

@@ -22,7 +22,6 @@ struct pairs_work {
 // A block for each tile of left rows. Each: rows of a thread.
 template <u32 Each>
 __global__ void __launch_bounds__(divide_threads) give_pairs(const __grid_constant__ pairs_work w) {
-  after_the_one_before();
   constexpr u32 warps = divide_threads / 32, tile = divide_threads * Each, sums = Each * warps;
   static_assert(sums <= divide_threads);
   struct counts {
@@ -76,7 +75,7 @@ void join(const join_request& r) {
   const u32 tiles = u32((r.n_left + tile - 1) / tile);
   if (tiles == 0) return;
   u32* const known = w.known + (r.n_right + tile - 1) / tile;
-  launch.next(find_starts, 1, scan_threads, 0, known, tiles, nullptr, known, nullptr);
+  launch(find_starts, 1, scan_threads, 0, known, tiles, nullptr, known, nullptr);
   const pairs_work pairs{w.first_row,
                          u32(r.n_left),
                          u32(r.n_right),
@@ -86,7 +85,7 @@ void join(const join_request& r) {
                          reinterpret_cast<long long*>(r.out_right),
                          facts,
                          facts + 2};
-  launch.next(give_pairs<each>, tiles, divide_threads, 0, pairs);
+  launch(give_pairs<each>, tiles, divide_threads, 0, pairs);
 }
 
 }  // namespace

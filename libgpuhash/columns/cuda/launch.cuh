@@ -27,21 +27,9 @@ class launcher {
                   const std::type_identity_t<P>&... arguments) const {
     if (shared > most_shared) throw cuda_failure{cudaErrorInvalidValue, "the launch of a kernel"};
     check(launch_with(kernel, blocks, threads, shared, stream_, arguments...), "the launch of a kernel");
-    behind_kernel_ = true;
-  }
-  // The same of a kernel that first of all calls after_the_one_before(): it is set up while the one before it ends. Its blocks
-  // may come to lie unevenly, where multiprocessors have no room for them yet; so it is not for kernels whose blocks share a
-  // long work among them.
-  template <class... P>
-  void next(void (*kernel)(P...), unsigned blocks, unsigned threads, size_t shared,
-            const std::type_identity_t<P>&... arguments) const {
-    if (!behind_kernel_) return (*this)(kernel, blocks, threads, shared, arguments...);
-    if (shared > most_shared) throw cuda_failure{cudaErrorInvalidValue, "the launch of a kernel"};
-    check(launch_next(kernel, blocks, threads, shared, stream_, arguments...), "the launch of a kernel");
   }
   void fill(void* p, int byte, size_t bytes) const {
     if (bytes) check(cudaMemsetAsync(p, byte, bytes, static_cast<cudaStream_t>(stream_)), "cudaMemsetAsync");
-    behind_kernel_ = false;
   }
   // Blocks for so many pieces of work, at most so many for each multiprocessor.
   unsigned blocks(uint64_t pieces, unsigned per_processor) const {
@@ -52,7 +40,6 @@ class launcher {
  private:
   void* const stream_;
   const unsigned processors_;
-  mutable bool behind_kernel_ = false;  // what was queued last is a kernel of this call, and the next one waits for it
 };
 
 // Runs what queues the kernels of a call on a device, and says in a sentence what has failed.

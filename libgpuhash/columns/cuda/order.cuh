@@ -20,7 +20,6 @@ GH_FN u32 group_of(const group_work<K>& w, u32 first_row) {
 // The bits of each strip; a block for each.
 template <class K>
 __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   const u32 word = blockIdx.x * words_per_strip + threadIdx.x;
   const block_sum s = sum_before<order_threads>(word < words_of(w) ? __popc(w.first_bit[word]) : 0, some.of);
@@ -31,7 +30,6 @@ __global__ void __launch_bounds__(order_threads) count_firsts(const __grid_const
 // rows of each of its words, several words at a time, so that many keys are on their way.
 template <class K>
 __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   GH_BLOCK_MEMORY(warp_words<order_threads>, some);
   constexpr u32 at_once = 8;
   const u32 lane = threadIdx.x % 32, words = words_of(w), word = blockIdx.x * words_per_strip + threadIdx.x;
@@ -59,7 +57,6 @@ __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_cons
 // Where each group is listed. These are small words, which the cache of the device holds for the most part.
 template <class K>
 __global__ void __launch_bounds__(order_threads) find_listed(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads)
     w.listed_at[group_of(w, w.listed_first[i])] = i;
@@ -69,7 +66,6 @@ __global__ void __launch_bounds__(order_threads) find_listed(const __grid_consta
 // written at random, which is as fast for one result, and several times slower for each further one. V: the word of values.
 template <class K, class V, bool Found>
 __global__ void __launch_bounds__(order_threads) give_listed(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads) {
     const u32 at = Found ? w.listed_at[i] : i, group = Found ? i : group_of(w, w.listed_first[i]);

@@ -75,7 +75,6 @@ class tiles {
 template <class K>
 __global__ void __launch_bounds__(count_threads)
     count_rows(const __grid_constant__ group_work<K> w, u32 bits, u32* counts) {
-  after_the_one_before();
   GH_DYNAMIC_MEMORY(u32, counted);
   const u32 bins = 1u << bits;
   for (u32 i = threadIdx.x; i < bins; i += count_threads) counted[i] = 0;
@@ -110,7 +109,6 @@ __global__ void __launch_bounds__(count_threads)
 // The same of the second pass's bins, where the first pass did not count them.
 template <class K>
 __global__ void __launch_bounds__(divide_threads) count_again(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   GH_DYNAMIC_MEMORY(u32, counted);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   const u32 bins = 1u << w.plan.second_bits;
@@ -134,30 +132,41 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
 // Where each of `width` bins begins, from counts; a block for each `width` bins. The first begins at base[block], or
 // at 0. end: the same, which rows that are added move on.
 constexpr u32 scan_each = 4;
+struct alignas(16) neighbouring_words {
+  u32 of[scan_each];
+};
 static __global__ void __launch_bounds__(scan_threads)
     find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
-  after_the_one_before();
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   const u64 first = u64(blockIdx.x) * width;
+  // All arrays are temporaries, which begin at a multiple of 16 bytes, but for those of a part of the tiles.
+  const bool aligned = first % scan_each == 0 && uintptr_t(counts) % 16 == 0 && uintptr_t(start) % 16 == 0;
   u32 carry = base ? base[blockIdx.x] : 0;
   for (u32 from = 0; from < width; from += scan_threads * scan_each) {
-    u32 own[scan_each], sum = 0;
+    const u32 x = from + threadIdx.x * scan_each;
+    const bool whole = aligned && x + scan_each <= width;
+    neighbouring_words own{}, at;
+    if (whole)
+      own = *reinterpret_cast<const neighbouring_words*>(counts + first + x);
+    else
+      for (u32 i = 0; i < scan_each; ++i) own.of[i] = x + i < width ? counts[first + x + i] : 0;
+    u32 sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < scan_each; ++i) {
-      const u32 x = from + threadIdx.x * scan_each + i;
-      own[i] = x < width ? counts[first + x] : 0;
-      sum += own[i];
-    }
+    for (u32 i = 0; i < scan_each; ++i) sum += own.of[i];
     const block_sum s = sum_before<scan_threads>(sum, some.of);
-    u32 at = carry + s.before;
+    u32 next = carry + s.before;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) {
-      const u32 x = from + threadIdx.x * scan_each + i;
-      if (x < width) {
-        start[first + x] = at;
-        if (end) end[first + x] = at;
-      }
-      at += own[i];
+      at.of[i] = next;
+      next += own.of[i];
+    }
+    for (u32* const to : {start, end}) {
+      if (!to) continue;
+      if (whole)
+        *reinterpret_cast<neighbouring_words*>(to + first + x) = at;
+      else
+        for (u32 i = 0; i < scan_each; ++i)
+          if (x + i < width) to[first + x + i] = at.of[i];
     }
     carry += s.all;
     __syncthreads();
@@ -167,7 +176,6 @@ static __global__ void __launch_bounds__(scan_threads)
 // Where each bin of the first pass begins, if its parts were counted.
 template <class K>
 __global__ void __launch_bounds__(count_threads) join_starts(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 i = blockIdx.x * count_threads + threadIdx.x;
   if (i < 1u << w.plan.first_bits) w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
 }
@@ -415,7 +423,6 @@ class dividing_block {
 
 template <class K, class C, class V, bool Second>
 __global__ void __launch_bounds__(divide_threads, 2) divide(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
   dividing_block<K, C, V, Second>(w, memory, some.of).run();

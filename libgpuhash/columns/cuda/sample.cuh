@@ -64,7 +64,6 @@ GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
 // A thread for each row of the sample.
 template <class K>
 __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 i = blockIdx.x * sample_threads + threadIdx.x;
   const K h = w.hash(*w.keys_from(reduce(mix(i + 0x9e3779b9u), w.n)));
   const u32 alike = __match_any_sync(whole_warp, h), leader = __ffs(alike) - 1;
@@ -77,7 +76,6 @@ __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_const
 // The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row.
 template <class K>
 __global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 place = blockIdx.x * sample_threads + threadIdx.x;
   const u32 slots = w.plan.frequent_slots;
   if (place > slots) return;
@@ -93,7 +91,6 @@ __global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_c
 // The same for the order of first appearance, when all rows have been seen.
 template <class K>
 __global__ void __launch_bounds__(sample_threads) list_frequent(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 place = blockIdx.x * sample_threads + threadIdx.x;
   if (place >= w.plan.frequent_places()) return;
   const u32 first = w.frequent_first[place];

@@ -260,7 +260,6 @@ GH_FN void list_group(const group_work<K>& w, u32 at, u32 first, const amount<V>
 // The groups of frequent keys, when all rows have been seen.
 template <class K, class V>
 __global__ void __launch_bounds__(sample_threads) give_frequent(const __grid_constant__ group_work<K> w) {
-  after_the_one_before();
   const u32 place = blockIdx.x * sample_threads + threadIdx.x;
   if (place >= w.plan.frequent_places()) return;
   const amount<V> all = totals_of<V>::frequent(w).read(w.wants, place);
