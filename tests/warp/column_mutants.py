@@ -2,11 +2,12 @@
 
 from .mutants import Mutant
 
-BACK, BINS, ISIN, JOIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, CHAIN, ISIN, JOIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
     for name in (
         "back.cuh",
         "bins.cuh",
+        "chain.cuh",
         "isin.cu",
         "join.cu",
         "order.cuh",
@@ -75,7 +76,7 @@ MUTANTS = [
         "a.high > *static_cast<volatile V*>(high + at)",
         "a.high < *static_cast<volatile V*>(high + at)",
     ),
-    Mutant("mean-is-sum", TOTALS, "a.mean = sum / all.many;", "a.mean = sum;"),
+    Mutant("mean-is-sum", TOTALS, "return sum / all.many;", "return sum;"),
     Mutant("frequent-unseen", TOTALS, "if (!all.many) return;", "if (all.many < 40) return;"),
     Mutant(
         "side-key",
@@ -106,10 +107,16 @@ MUTANTS = [
     Mutant("tiles-with-their-codes", BACK, "!w.wants.way_back_of_frequent() && runs[bins].from == 0", "false"),
     Mutant("listed-in-no-order", ORDER, "w.listed_at[group_of(w, w.listed_first[i])] = i;", "w.listed_at[i] = i;"),
     Mutant(
-        "listed-side-by-side", ORDER, "size_t(at) * w.wants.listed_words()", "size_t(group) * w.wants.listed_words()"
+        "listed-side-by-side", ORDER, "give_listed_totals<V>(w, at, group);", "give_listed_totals<V>(w, group, group);"
     ),
     Mutant("half-a-word", TOTALS, "u64(at[1]) << 32 | at[0]", "at[0]"),
-    Mutant("mean-not-listed", TOTALS, "if (wants.means) at = put(at, std::bit_cast<u64>(mean));", "at += 2;"),
+    Mutant(
+        "mean-not-listed",
+        TOTALS,
+        "if (wants.means) put(to + w.listed_mean, std::bit_cast<u64>(mean_of(wants, all)));",
+        ";",
+    ),
+    Mutant("low-is-high", CHAIN, "w.listed_high = r.wants.listed_high();", "w.listed_high = r.wants.listed_low();"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
     Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),

@@ -235,7 +235,7 @@ class grouping_block {
     for_each_key([&](u32 slot, K h, u32 group) {
       w.out_keys[group] = w.unhash(h);
       if (Counts && w.wants.counts) w.out_counts[group] = count[slot];
-      if constexpr (values) aggregates<V>::of(w.wants, totals.read(w.wants, slot)).give(w.wants, w.results, group);
+      if constexpr (values) give_totals(w.wants, w.results, group, totals.read(w.wants, slot));
       if (Codes) first[slot] = group;
     });
   }

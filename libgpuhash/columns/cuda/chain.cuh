@@ -53,6 +53,10 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.listed_first = words(p.coarse_carried);
   w.listed_count = words(p.coarse_key);
   w.listed_results = words(p.listed_results);
+  w.listed_words = r.wants.listed_words();
+  w.listed_mean = r.wants.listed_mean();
+  w.listed_low = r.wants.listed_low();
+  w.listed_high = r.wants.listed_high();
   w.listed_at = words(p.bin_key);
   w.out_keys = static_cast<K*>(r.out_keys);
   w.out_counts = reinterpret_cast<long long*>(r.out_counts);

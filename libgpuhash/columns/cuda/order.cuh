@@ -70,10 +70,7 @@ __global__ void __launch_bounds__(order_threads) give_listed(const __grid_consta
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads) {
     const u32 at = Found ? w.listed_at[i] : i, group = Found ? i : group_of(w, w.listed_first[i]);
     if (w.wants.counts) w.out_counts[group] = w.listed_count[at];
-    if constexpr (is_there<V>) {
-      const u32* const words = w.listed_results + size_t(at) * w.wants.listed_words();
-      aggregates<V>::listed(w.wants, words).give(w.wants, w.results, group);
-    }
+    if constexpr (is_there<V>) give_listed_totals<V>(w, at, group);
   }
 }
 

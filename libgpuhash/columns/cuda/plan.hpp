@@ -42,8 +42,11 @@ struct group_wants {
   // What else is in that order, but for keys, is listed until the order is known: so many results of each group.
   constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
   constexpr uint32_t results_listed() const { return counts + sums + means + totals.low + totals.high; }
-  // Words of 4 bytes of the aggregates of one group where these are listed.
-  constexpr uint32_t listed_words() const { return 2 * (sums + means) + (totals.low + totals.high) * value_bytes / 4; }
+  // The aggregates of one group where these are listed: where each begins, after the sum, and words of 4 bytes in all.
+  constexpr uint32_t listed_mean() const { return 2 * sums; }
+  constexpr uint32_t listed_low() const { return listed_mean() + 2 * means; }
+  constexpr uint32_t listed_high() const { return listed_low() + totals.low * value_bytes / 4; }
+  constexpr uint32_t listed_words() const { return listed_high() + totals.high * value_bytes / 4; }
   // Bytes of the totals of one group.
   constexpr uint32_t total_bytes() const {
     return (totals.whole ? 8 : 0) + (totals.real ? 8 : 0) +
@@ -113,7 +116,7 @@ inline void plan_passes(group_plan& p, uint64_t n, uint32_t key_bytes, const gro
 }
 
 // How codes or counts find their rows: a place for each row and the runs of each tile, in each pass.
-inline void plan_way_back(group_plan& p, uint64_t n, uint32_t key_bytes, const group_wants& wants) {
+inline void plan_way_back(group_plan& p, uint64_t n, const group_wants& wants) {
   const uint64_t rows = wants.way_back() ? n : 0, tiles = p.tiles;
   const uint64_t coarse = rows ? uint64_t{1} << p.first_bits : 0, fine = uint64_t{1} << p.second_bits;
   const bool two = p.second_bits > 0;
@@ -163,7 +166,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.coarse_carried = take(&end, listed ? 4 * n : two ? wants.carried_bytes() * n : 0);
   p.bin_key = take(&end, key_bytes * n);
   p.bin_carried = take(&end, (wants.codes ? 4 : wants.carried_bytes()) * n);
-  plan_detail::plan_way_back(p, n, key_bytes, wants);
+  plan_detail::plan_way_back(p, n, wants);
   p.listed_results = take(&end, listed ? 4 * wants.listed_words() * n : 0);
   return p;
 }

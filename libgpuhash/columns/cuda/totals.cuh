@@ -199,62 +199,63 @@ class adder {
 
 // The aggregates of a group.
 template <class V>
-struct aggregates {
-  u64 sum = 0;  // or a double
-  double mean = 0;
-  V low = 0, high = 0;
+GH_FN u64 sum_of(const group_wants& wants, const amount<V>& all) {
+  return wants.value_type == GPUHASH_FLOAT ? std::bit_cast<u64>(all.real) : all.whole;
+}
+template <class V>
+GH_FN double mean_of(const group_wants& wants, const amount<V>& all) {
+  const double sum = wants.totals.real ? all.real : real_of(all.whole, wants.value_type);
+  return sum / all.many;
+}
+// Of floats, the words of groups that have no number, all ones and 0, are those of NaNs.
+template <class V>
+GH_FN V low_of(const group_wants& wants, const amount<V>& all) {
+  return out_of_order(all.low, wants.value_type);
+}
+template <class V>
+GH_FN V high_of(const group_wants& wants, const amount<V>& all) {
+  return out_of_order(all.high, wants.value_type);
+}
 
-  GH_FN static aggregates of(const group_wants& wants, const amount<V>& all) {
-    const u32 type = wants.value_type;
-    aggregates a;
-    if (wants.sums) a.sum = type == GPUHASH_FLOAT ? std::bit_cast<u64>(all.real) : all.whole;
-    if (wants.means) {
-      const double sum = wants.totals.real ? all.real : real_of(all.whole, type);
-      a.mean = sum / all.many;
-    }
-    // Of floats, the words of groups that have no number, all ones and 0, are those of NaNs.
-    if (wants.totals.low) a.low = out_of_order(all.low, type);
-    if (wants.totals.high) a.high = out_of_order(all.high, type);
-    return a;
-  }
-  // As result number `at`.
-  GH_FN void give(const group_wants& wants, const group_results& to, u32 at) const {
-    if (wants.sums) to.sums[at] = sum;
-    if (wants.means) to.means[at] = mean;
-    if (wants.totals.low) static_cast<V*>(to.low)[at] = low;
-    if (wants.totals.high) static_cast<V*>(to.high)[at] = high;
-  }
-  // Side by side in the list, from `at` on: what is read at random is one piece then, and not one of each result.
-  GH_FN void list(const group_wants& wants, u32* at) const {
-    if (wants.sums) at = put(at, sum);
-    if (wants.means) at = put(at, std::bit_cast<u64>(mean));
-    if (wants.totals.low) at = put(at, low);
-    if (wants.totals.high) at = put(at, high);
-  }
-  GH_FN static aggregates listed(const group_wants& wants, const u32* at) {
-    aggregates a;
-    u64 bits = 0;
-    if (wants.sums) at = get(at, a.sum);
-    if (wants.means) at = get(at, bits);
-    a.mean = std::bit_cast<double>(bits);
-    if (wants.totals.low) at = get(at, a.low);
-    if (wants.totals.high) at = get(at, a.high);
-    return a;
-  }
+// Writes the aggregates of a group as its result number `at`.
+template <class V>
+GH_FN void give_totals(const group_wants& wants, const group_results& to, u32 at, const amount<V>& all) {
+  if (wants.sums) to.sums[at] = sum_of(wants, all);
+  if (wants.means) to.means[at] = mean_of(wants, all);
+  if (wants.totals.low) static_cast<V*>(to.low)[at] = low_of(wants, all);
+  if (wants.totals.high) static_cast<V*>(to.high)[at] = high_of(wants, all);
+}
 
- private:
-  GH_FN static u32* put(u32* at, u32 word) { return *at = word, at + 1; }
-  GH_FN static u32* put(u32* at, u64 word) { return put(put(at, u32(word)), u32(word >> 32)); }
-  GH_FN static const u32* get(const u32* at, u32& word) { return word = *at, at + 1; }
-  GH_FN static const u32* get(const u32* at, u64& word) { return word = u64(at[1]) << 32 | at[0], at + 2; }
-};
-
-// Puts a group into the list: its number is not known yet.
+// Puts a group into the list, since its number is not known yet. Its aggregates lie side by side: what is read at random is one
+// piece then, and not one of each result.
+GH_FN void put(u32* at, u32 word) { *at = word; }
+GH_FN void put(u32* at, u64 word) {
+  at[0] = u32(word);
+  at[1] = u32(word >> 32);
+}
 template <class K, class V>
 GH_FN void list_group(const group_work<K>& w, u32 at, u32 first, const amount<V>& all) {
+  const group_wants& wants = w.wants;
   w.listed_first[at] = first;
   w.listed_count[at] = all.many;
-  aggregates<V>::of(w.wants, all).list(w.wants, w.listed_results + size_t(at) * w.wants.listed_words());
+  u32* const to = w.listed_results + size_t(at) * w.listed_words;
+  if (wants.sums) put(to, sum_of(wants, all));
+  if (wants.means) put(to + w.listed_mean, std::bit_cast<u64>(mean_of(wants, all)));
+  if (wants.totals.low) put(to + w.listed_low, low_of(wants, all));
+  if (wants.totals.high) put(to + w.listed_high, high_of(wants, all));
+}
+GH_FN void get(const u32* at, u32& word) { word = *at; }
+GH_FN void get(const u32* at, u64& word) { word = u64(at[1]) << 32 | at[0]; }
+// The aggregates that are listed at `at` become those of result number `group`.
+template <class V, class K>
+GH_FN void give_listed_totals(const group_work<K>& w, u32 at, u32 group) {
+  const group_wants& wants = w.wants;
+  const u32* const from = w.listed_results + size_t(at) * w.listed_words;
+  u64 mean = 0;
+  if (wants.sums) get(from, w.results.sums[group]);
+  if (wants.means) get(from + w.listed_mean, mean), w.results.means[group] = std::bit_cast<double>(mean);
+  if (wants.totals.low) get(from + w.listed_low, static_cast<V*>(w.results.low)[group]);
+  if (wants.totals.high) get(from + w.listed_high, static_cast<V*>(w.results.high)[group]);
 }
 
 // The groups of frequent keys, when all rows have been seen.
@@ -272,7 +273,7 @@ __global__ void __launch_bounds__(sample_threads) give_frequent(const __grid_con
   const u32 group = atomicAdd(w.groups, 1u);
   w.out_keys[group] = w.unhash(place < w.plan.frequent_slots ? w.frequent[place] : no_hash<K>);
   if (w.wants.counts) w.out_counts[group] = all.many;
-  aggregates<V>::of(w.wants, all).give(w.wants, w.results, group);
+  give_totals(w.wants, w.results, group, all);
 }
 
 }  // namespace gpuhash::columns

@@ -95,8 +95,9 @@ struct group_work {
   group_results results;
   u32 *first_bit, *strip_total;
   ranked_word* ranked;
-  // Groups whose numbers are not known yet: first rows, counts, and listed_words() of aggregates side by side. And then where
+  // Groups whose numbers are not known yet: first rows, counts, and so many words of aggregates side by side. And then where
   // each group is listed.
+  u32 listed_words, listed_mean, listed_low, listed_high;
   u32 *listed_first, *listed_count, *listed_results, *listed_at;
   K* out_keys;
   long long *out_counts, *out_codes;
