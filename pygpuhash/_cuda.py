@@ -493,10 +493,15 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
 
 def number_at(address: int, stream: int) -> int:
     """An int64 of the current device, when the stream has come to it."""
-    found = np.empty(1, np.int64)
+    return numbers_at(address, 1, stream)[0]
+
+
+def numbers_at(address: int, many: int, stream: int) -> list[int]:
+    """Neighbouring int64 of the current device, when the stream has come to them."""
+    found = np.empty(many, np.int64)
     call("cuMemcpyAsync", found.ctypes.data, address, found.nbytes, stream)
     call("cuStreamSynchronize", stream or _LEGACY_DEFAULT_STREAM)
-    return int(found[0])
+    return found.tolist()
 
 
 def copy_from_host(host: np.ndarray[Any, Any], address: int, device: int, stream: int) -> None:

@@ -1,4 +1,5 @@
-"""Verbs on a column on a GPU, from the column as it lies: groups, with counts, codes and aggregates, and isin.
+"""Verbs on a column on a GPU, from the column as it lies: groups, with counts, codes and aggregates, isin, and
+joins.
 
 Everything is queued on one stream; what comes back to the host is the number of groups alone. Results and temporaries
 are arrays of the column's library.
@@ -19,7 +20,7 @@ import numpy as np
 
 from pygpuhash import _arguments, _core, _cuda, _device, _tensors
 
-__all__ = ["Groups", "Place", "Values", "group", "isin", "serves", "serves_isin", "serves_values"]
+__all__ = ["Groups", "Place", "Values", "group", "isin", "join", "serves", "serves_isin", "serves_values"]
 
 MOST = 2**31  # rows of one call
 KERNELS = not _core.build_info().endswith("CUDA: off")  # that this build of the library has
@@ -169,6 +170,29 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
             _pointer(scratch), nbytes, where.stream,
         )  # fmt: skip
         return mask
+
+
+def join(where: Place, right: Any, dtype: np.dtype[Any], keep: bool) -> tuple[tuple[Any, Any] | None, Any]:
+    """(pairs of left and right rows, None where right rows repeat; the first rows of the keys of all rows).
+
+    The left column is that of `where`, and its device is current. First rows are those of the right column with the
+    left one behind it, each an int32. Pairs are as `_device_joins.pairs` gives them, `keep`, too.
+    """
+    n, m = len(where.array), len(right)
+    nbytes = _core.join_scratch(n, m, dtype.itemsize)
+    one, other = where.address(), where.address_of(right, "right")
+    with where.allocating():
+        empty = _maker(where.array, where.ordinal)
+        first = empty((m + n,), np.dtype(np.int32))
+        left_rows, right_rows = empty((n,), _INDEX), empty((n,), _INDEX)
+        scratch = empty((nbytes + 2 * _INDEX.itemsize,), _BYTE)  # what is known of the result is behind the temporaries
+        at = _pointer(scratch)
+        _core.join(
+            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), _pointer(left_rows),
+            _pointer(right_rows), at + nbytes, at, nbytes, where.stream,
+        )  # fmt: skip
+        pairs, repeats = _cuda.numbers_at(at + nbytes, 2, where.stream)
+        return None if repeats else (_part(left_rows, pairs), _part(right_rows, pairs)), first
 
 
 def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:

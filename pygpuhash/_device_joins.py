@@ -1,14 +1,13 @@
 """Joins of two columns on a GPU: the pairs of rows with equal keys, in arrays of the columns' library.
 
-Codes of the right column, with the left one behind it, say which group of its rows each left row meets; a table does
-where the columns are none that codes are found of without one. What follows is arithmetic on whole arrays by CuPy or
+`_device_groups.join` gives the pairs where right rows do not repeat, and else says which group of right rows each left
+row meets; a table does where the columns are none that it takes. What follows is arithmetic on whole arrays by CuPy or
 PyTorch, on the stream of the call; many pairs are written piece by piece, so that repeats take memory for the results
 alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,15 +30,8 @@ def operations(library: Any, device: str = "") -> Any:
             order=lambda codes: library.argsort(codes, kind="stable"),
             after=lambda ends, places: library.searchsorted(ends, places, side="right"),
             spread=None,  # CuPy's would take the counts to the host
-            both=lambda one, other: library.concatenate((one, other)),
             narrow=lambda codes: codes.astype(library.int32),
         )
-
-    def both(one: Any, other: Any) -> Any:
-        if not one.dtype.is_signed:  # which PyTorch has few operations for
-            signed = library.int32 if one.element_size() == 4 else library.int64
-            one, other = one.view(signed), other.view(signed)
-        return library.cat((one, other))
 
     return SimpleNamespace(
         arange=lambda *ends: library.arange(*ends, device=device),
@@ -51,29 +43,24 @@ def operations(library: Any, device: str = "") -> Any:
         order=lambda codes: library.argsort(codes, stable=True),
         after=lambda ends, places: library.searchsorted(ends, places, right=True),
         spread=lambda many, total: library.repeat_interleave(many, output_size=total),
-        both=both,
         narrow=lambda codes: codes.to(library.int32),
     )
 
 
-def meet(xp: Any, left: Any, right: Any, codes_of: Callable[[Any], Any], keep: bool) -> Pairs:
+def meet(xp: Any, first: Any, m: int, keep: bool) -> Pairs:
     """The pairs of rows of two columns with equal keys, by the first, then by the second; `keep` as in `pairs`.
 
-    codes_of : codes of an array, numbered in the order of their first appearance. So a right row that is the first of
-        its key has its own number as the code, if no right row before it is equal to another one.
+    first : the first row of each key, of the m right rows and of the left ones, whose numbers are behind these.
     """
-    m = len(right)
-    codes = codes_of(xp.both(right, left))
-    groups = int(codes[:m].max()) + 1 if m else 0
-    at = xp.where(codes[m:] < groups, codes[m:], -1)
-    return pairs(xp, at, None if groups == m else codes[:m], groups, keep)
+    return pairs(xp, xp.where(first[m:] < m, first[m:], -1), first[:m], m, keep)
 
 
 def pairs(xp: Any, at: Any, codes: Any, groups: int, keep: bool, piece: int = _PIECE) -> Pairs:
     """(left rows, right rows), by the first, then by the second: left row i meets the right rows whose code is at[i].
 
     at : -1 where there is none; with `keep` such a row is there once, with -1.
-    codes : of the right rows, 0 to groups - 1; None where each row is a group of its own, and its number the code.
+    codes : of the right rows, 0 to groups - 1, some of which may be there in no row; None where each row is a group of
+        its own, and its number the code.
     """
     known = at >= 0
     if codes is None:

@@ -10,7 +10,6 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -160,14 +159,18 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
     keeper = _device.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
     _, stream = _device.usable_stream(keeper, one.ordinal)
     library = sys.modules[_tensors.library_of(one.array) or ""]
-    xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
     with _cuda.current(one.ordinal), _device.working_on(one.array, one.ordinal, stream):
         try:
             if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
-                codes_of = partial(_codes_on_device, one.dtype, one.ordinal, given)
-                return _device_joins.meet(xp, one.array, other.array, codes_of, how == "left")
+                where = _device_groups.Place(one.ordinal, one.array, None, given)
+                pairs, first = _device_groups.join(where, other.array, one.dtype, how == "left")
+                if pairs is not None:
+                    return pairs
+                xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
+                return _device_joins.meet(xp, first, other.size, how == "left")
         except Unsupported:  # by a device with little shared memory
             pass
+        xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
         codes, groups = None, other.size
         with _table(other, _INDEX, given) as t:
             fresh = t.insert(other.array, xp.arange(other.size))
@@ -180,12 +183,6 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
                 t.insert(distinct, xp.arange(groups), out=False)
                 at, found = t.find(one.array)
         return _device_joins.pairs(xp, xp.where(found, at, -1), codes, groups, how == "left")
-
-
-def _codes_on_device(dtype: np.dtype[Any], ordinal: int, given: dict[str, Any], array: Any) -> Any:
-    """Codes of an array on the current device, in the order of first appearance."""
-    where = _device_groups.Place(ordinal, array, None, given)
-    return _device_groups.group(where, dtype, True, counts=False, codes=True).codes
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------------

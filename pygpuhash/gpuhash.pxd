@@ -361,6 +361,27 @@ cdef extern from "gpuhash/columns.h" nogil:
     gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err)
 
+    ctypedef struct gpuhash_join_request:
+        size_t struct_size
+        size_t n_left
+        const void *left
+        size_t n_right
+        const void *right
+        uint32_t key_bytes
+        uint32_t keep
+        uint64_t seed
+        int32_t *out_first
+        int64_t *out_left
+        int64_t *out_right
+        uint64_t *out_facts
+        void *scratch
+        size_t scratch_bytes
+        gpuhash_device device
+        void *stream
+
+    gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err)
+    gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpuhash_error *err)
+
     # ---- rows by shard on a device
     struct ArrowSchema:
         const char *format

@@ -140,6 +140,24 @@ def isin(
     nbytes: int,
     stream: int,
 ) -> None: ...
+def join_scratch(left: int, right: int, key_bytes: int) -> int: ...
+def join(
+    ordinal: int,
+    n_left: int,
+    left: int,
+    n_right: int,
+    right: int,
+    key_bytes: int,
+    keep: bool,
+    seed: int,
+    first: int,
+    left_rows: int,
+    right_rows: int,
+    facts: int,
+    scratch: int,
+    nbytes: int,
+    stream: int,
+) -> None: ...
 def dlpack_read(
     capsule: object,
 ) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, int, int, int, int, object]: ...

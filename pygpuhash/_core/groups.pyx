@@ -1,5 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""Verbs on a column on a CUDA device, on addresses: groups with counts, codes and aggregates, and isin."""
+"""Verbs on a column on a CUDA device, on addresses: groups with counts, codes and aggregates, isin, and
+joins."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
@@ -139,4 +140,50 @@ def isin(int32_t ordinal, size_t n, uintptr_t keys, size_t others, uintptr_t amo
     start_error(&err)
     with nogil:
         status = gpuhash_isin(&r, &err)
+    check(status, &err)
+
+
+def join_scratch(size_t left, size_t right, uint32_t key_bytes):
+    """Bytes of temporaries that `join` takes for so many rows."""
+    cdef gpuhash_join_request r
+    cdef gpuhash_error err
+    cdef size_t nbytes
+    memset(&r, 0, sizeof(r))
+    r.struct_size = sizeof(r)
+    r.n_left = left
+    r.n_right = right
+    r.key_bytes = key_bytes
+    start_error(&err)
+    check(gpuhash_join_scratch(&r, &nbytes, &err), &err)
+    return nbytes
+
+
+def join(int32_t ordinal, size_t n_left, uintptr_t left, size_t n_right, uintptr_t right, uint32_t key_bytes,
+         bint keep, uint64_t seed, uintptr_t first, uintptr_t left_rows, uintptr_t right_rows, uintptr_t facts,
+         uintptr_t scratch, size_t nbytes, uintptr_t stream):
+    """Queue everything on the stream: the first row of each key, and pairs where no right row repeats."""
+    cdef gpuhash_join_request r
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    memset(&r, 0, sizeof(r))
+    r.struct_size = sizeof(r)
+    r.n_left = n_left
+    r.left = <void *>left
+    r.n_right = n_right
+    r.right = <void *>right
+    r.key_bytes = key_bytes
+    r.keep = keep
+    r.seed = seed
+    r.out_first = <int32_t *>first
+    r.out_left = <int64_t *>left_rows
+    r.out_right = <int64_t *>right_rows
+    r.out_facts = <uint64_t *>facts
+    r.scratch = <void *>scratch
+    r.scratch_bytes = nbytes
+    r.device.kind = GPUHASH_CUDA
+    r.device.ordinal = ordinal
+    r.stream = <void *>stream
+    start_error(&err)
+    with nogil:
+        status = gpuhash_join(&r, &err)
     check(status, &err)

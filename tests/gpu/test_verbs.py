@@ -208,6 +208,21 @@ def test_joins(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any)
             assert np.array_equal(get(result), wanted), (len(one), len(other))
 
 
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_joins_of_many_rows(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any) -> None:
+    """Which are partitioned in two passes, and left rows of a frequent key."""
+    rng = np.random.default_rng(7)
+    right = rng.permutation(2 * N)[: N + 5000].astype(dtype)
+    left = np.where(rng.random(N + 777) < 0.2, right[3], rng.integers(0, 3 * N, N + 777)).astype(dtype)
+    place = np.full(3 * N, -1)
+    place[right] = np.arange(len(right))
+    i, j = map(get, gh.join_indexer(put(left), put(right), how))
+    rows = np.arange(len(left)) if how == "left" else np.flatnonzero(place[left] >= 0)
+    assert np.array_equal(i, rows)
+    assert np.array_equal(j, place[left][rows])
+
+
 @pytest.mark.parametrize("order", ["any", "first"])
 @pytest.mark.parametrize("rows", [1, 1000, N])
 def test_all_nan(put: Callable[[np.ndarray[Any, Any]], Any], rows: int, order: Any) -> None:
@@ -249,6 +264,30 @@ def test_two_streams() -> None:
 
     with ThreadPoolExecutor(2) as pool:
         assert all(all(held) for held in pool.map(work, range(2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [2**31, 2**31 + 12345])  # the most that one call of the kernels takes, and more
+def test_very_many_rows(rows: int) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.mem_get_info()[1] < 70 << 30:
+        pytest.skip("the GPU has less than 70 GiB of memory")
+    period = 1_000_003  # a prime number, so that the products run through all remainders before one comes again
+    keys = torch.empty(rows, dtype=torch.int32, device="cuda")
+    for begin in range(0, rows, 1 << 28):
+        part = torch.arange(begin, min(begin + (1 << 28), rows), device="cuda")
+        keys[begin : begin + len(part)] = part.mul_(2654435761).remainder_(period)
+    distinct = gh.unique(keys, order="first")
+    assert torch.equal(distinct, keys[:period])
+    found, counts = gh.value_counts(keys)
+    wanted = torch.full((period,), rows // period, device="cuda")
+    wanted[keys[: rows % period].long()] += 1
+    assert len(found) == period
+    assert torch.equal(counts, wanted[found.long()])
+    few = keys[:period:1000].contiguous()
+    mask = gh.isin(keys, few)
+    assert int(mask.sum()) == int(wanted[few.long()].sum())
+    assert bool(mask[-period:][gh.isin(keys[-period:].contiguous(), few)].all())
 
 
 def test_of_no_rows(put: Callable[[np.ndarray[Any, Any]], Any]) -> None:

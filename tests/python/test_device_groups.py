@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _device_joins, _table_verbs
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -233,7 +233,27 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
             at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
 
         monkeypatch.setattr(_core, "group", group)
+
+        def join(
+            ordinal: int, n_left: int, left: int, n_right: int, right: int, key_bytes: int, keep: bool, seed: int,
+            first: int, left_rows: int, right_rows: int, facts: int, scratch: int, nbytes: int, stream: int,
+        ) -> None:  # fmt: skip
+            calls.append((n_left, n_right, key_bytes, keep, seed, stream))
+            assert nbytes == _core.join_scratch(n_left, n_right, key_bytes)
+            cuda.bring(stream)
+            given = [at(right, n_right, key_bytes), at(left, n_left, key_bytes)]
+            _, where, inverse = np.unique(np.concatenate(given), return_index=True, return_inverse=True)
+            at(first, n_right + n_left, 4)[:] = firsts = where[inverse]
+            known = firsts[n_right:] < n_right
+            repeats = int((firsts[:n_right] != np.arange(n_right)).sum())
+            rows = np.arange(n_left) if keep else np.flatnonzero(known)
+            at(facts, 2, 8)[:] = len(rows), repeats
+            if not repeats:
+                at(left_rows, len(rows), 8)[:] = rows
+                at(right_rows, len(rows), 8)[:] = np.where(known, firsts[n_right:], -1)[rows]
+
         monkeypatch.setattr(_core, "isin", isin)
+        monkeypatch.setattr(_core, "join", join)
         monkeypatch.setattr(_device_groups, "KERNELS", True)
         monkeypatch.setattr(_table_verbs, "Table", None)
         yield fake_libraries.cupy(monkeypatch).asarray, calls
@@ -442,3 +462,63 @@ def test_captures_are_refused(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
         with pytest.raises(gh.InvalidArgument, match="the stream is being captured into a graph"):
             verb()
     assert calls == []
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "float32"])
+@pytest.mark.parametrize("repeats", [1, 3])  # of right rows
+def test_joins(put: Any, dtype: str, how: Any, repeats: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where right rows repeat, numpy does the arithmetic on whole arrays that CuPy does on a GPU."""
+    array, calls = put
+    xp, meet = _device_joins.operations(np), _device_joins.meet
+    monkeypatch.setattr(_device_joins, "operations", lambda *library: None)
+    monkeypatch.setattr(
+        _device_joins, "meet", lambda _, first, m, keep: tuple(map(array, meet(xp, host(first), m, keep)))
+    )
+    rng = np.random.default_rng(repeats)
+    left, right = rng.integers(0, 120, 70).astype(dtype), rng.permutation(90).astype(dtype) // repeats
+    for one, other in ((left, right), (left[:0], right), (left, right[:0]), (left[:0], left[:0])):
+        keys = array(one)
+        found = gh.join_indexer(keys, array(other), how, seed=4)
+        for rows, wanted in zip(found, gh.join_indexer(one, other, how), strict=True):
+            assert type(rows) is type(keys)
+            assert np.array_equal(host(rows), wanted)
+        assert calls[-1][:5] == (len(one), len(other), one.itemsize, how == "left", 4)
+
+
+def test_refusals_of_joins() -> None:
+    assert _core.join_scratch(0, 0, 4) == 0
+    assert _core.join_scratch(2**30, 2**30, 8) > 2**31 * 8
+    for rows in ((2**31 + 1, 0), (0, 2**31 + 1), (2**30 + 1, 2**30), (2**63, 2**63 + 5)):
+        with pytest.raises(
+            gh.Unsupported, match=rf"n_left is {rows[0]} and n_right {rows[1]}; one call .* use a table"
+        ):
+            _core.join_scratch(*rows, 4)
+    with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
+        _core.join_scratch(1, 1, 2)
+
+    def join(**changed: int) -> None:
+        names = ("left", "right", "first", "left_rows", "right_rows", "facts", "scratch")
+        given = dict.fromkeys(names, 4096) | {"nbytes": 1 << 20} | changed
+        _core.join(
+            0, 10, given["left"], 10, given["right"], 4, False, 1, given["first"], given["left_rows"],
+            given["right_rows"], given["facts"], given["scratch"], given["nbytes"], 0,
+        )  # fmt: skip
+
+    for name, said in {
+        "facts": "out_facts is NULL",
+        "right": "right, out_first or scratch is NULL",
+        "first": "right, out_first or scratch is NULL",
+        "scratch": "right, out_first or scratch is NULL",
+        "left": "left, out_left or out_right is NULL",
+        "left_rows": "left, out_left or out_right is NULL",
+        "right_rows": "left, out_left or out_right is NULL",
+        "nbytes": r"scratch_bytes is 0, and the call takes \d+: ask gpuhash_join_scratch",
+    }.items():
+        with pytest.raises(gh.InvalidArgument, match=said):
+            join(**{name: 0})
+    with pytest.raises(gh.InvalidArgument, match="scratch is 0x1010, which is not aligned to 256 bytes"):
+        join(scratch=4112)
+    for name in ("left", "right"):
+        with pytest.raises(gh.InvalidArgument, match="keys are aligned to 4 bytes"):
+            join(**{name: 4098})

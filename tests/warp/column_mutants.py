@@ -2,12 +2,14 @@
 
 from .mutants import Mutant
 
-BACK, BINS, ISIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, CHAIN, ISIN, JOIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
     for name in (
         "back.cuh",
         "bins.cuh",
+        "chain.cuh",
         "isin.cu",
+        "join.cu",
         "order.cuh",
         "partition.cuh",
         "sample.cuh",
@@ -27,7 +29,7 @@ MUTANTS = [
     Mutant("side-in-the-table", PARTITION, "if (h == no_hash<K>) return slots;", ";"),
     Mutant("place-of-a-frequent-key", PARTITION, "rank[i] |= place;", ";"),
     # the partition
-    Mutant("rows-past-the-end", PARTITION, "min(tile, w.n - from)", "tile"),
+    Mutant("rows-past-the-end", PARTITION, "min(tile, (in_first ? w.split : w.n) - from)", "tile"),
     Mutant("last-tile-of-a-bin", PARTITION, "min(tile, w.coarse_end[low] - from)", "tile"),
     Mutant("bin-of-the-first-pass", PARTITION, "w.bin_count + rows.bin * bins + i", "w.bin_count + i"),
     Mutant(
@@ -74,7 +76,7 @@ MUTANTS = [
         "a.high > *static_cast<volatile V*>(high + at)",
         "a.high < *static_cast<volatile V*>(high + at)",
     ),
-    Mutant("mean-is-sum", TOTALS, "to.means[at] = sum / of.many;", "to.means[at] = sum;"),
+    Mutant("mean-is-sum", TOTALS, "return sum / all.many;", "return sum;"),
     Mutant("frequent-unseen", TOTALS, "if (!all.many) return;", "if (all.many < 40) return;"),
     Mutant(
         "side-key",
@@ -103,9 +105,34 @@ MUTANTS = [
     Mutant("first-row-is-no-code", BACK, "w.wants.first ? group_of(w, word) : word", "word"),
     Mutant("count-of-another-row", BINS, "w.bin_row()[from + x] == first[slot] ? count[slot] : 0", "count[slot]"),
     Mutant("tiles-with-their-codes", BACK, "!w.wants.way_back_of_frequent() && runs[bins].from == 0", "false"),
-    Mutant("listed-sums", ORDER, "w.results.sums[group] = w.listed.sums[i];", "w.results.sums[i] = w.listed.sums[i];"),
+    Mutant("listed-in-no-order", ORDER, "w.listed_at[group_of(w, w.listed_first[i])] = i;", "w.listed_at[i] = i;"),
+    Mutant(
+        "listed-side-by-side", ORDER, "give_listed_totals<V>(w, at, group);", "give_listed_totals<V>(w, group, group);"
+    ),
+    Mutant("half-a-word", TOTALS, "u64(at[1]) << 32 | at[0]", "at[0]"),
+    Mutant(
+        "mean-not-listed",
+        TOTALS,
+        "if (wants.means) put(to + w.listed_mean, std::bit_cast<u64>(mean_of(wants, all)));",
+        ";",
+    ),
+    Mutant("low-is-high", CHAIN, "w.listed_high = r.wants.listed_high();", "w.listed_high = r.wants.listed_low();"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
     Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),
     Mutant("wide-where-it-is-not", ISIN, "w.aligned && many == at_once", "w.aligned"),
+    # joins
+    Mutant("left-rows-not-counted", PARTITION, "column ? w.n - w.split : w.split", "column ? 0 : w.split"),
+    Mutant("tiles-of-one-column", PARTITION, "in_first ? w.split : w.n", "w.n"),
+    Mutant("row-of-the-second-column", WORK, "more + (row - split)", "more + row"),
+    Mutant("first-row-of-frequent", BACK, "w.frequent_first[place[i] & ~of_frequent]", "w.frequent_first[0]"),
+    Mutant("left-row-meets-itself", BACK, "row >= w.split && first < w.split", "row >= w.split"),
+    Mutant("repeats-not-seen", BACK, "row < w.split && first != row", "false"),
+    Mutant("known-of-another-tile", BACK, "atomicAdd(w.known + g, known);", "atomicAdd(w.known, known);"),
+    Mutant("tiles-of-the-right", JOIN, "(r.n_right + tile - 1) / tile", "r.n_right / tile"),
+    Mutant("pair-without-its-warp", JOIN, "known.of[me] = s.before;", ";"),
+    Mutant("pairs-of-one-tile", JOIN, "w.keep ? w.n_left : start + s.all", "w.keep ? w.n_left : s.all"),
+    Mutant("not-kept", JOIN, "!there && (!w.keep || row >= w.n_left)", "!there"),
+    Mutant("number-of-no-row", JOIN, "there ? (long long)first[i] : -1", "(long long)first[i]"),
+    Mutant("repeats-written", JOIN, "if (*w.repeats) return;", ";"),
 ]

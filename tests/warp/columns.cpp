@@ -1,5 +1,5 @@
-// Verbs on columns of a CUDA device, on warps that a CPU plays: gpuhash_group and gpuhash_isin with their kernels, against
-// what a map says. Sizes are small (test_columns.py), so that columns of a few thousand rows take both passes, sample, and fill
+// Verbs on columns of a CUDA device, on warps that a CPU plays: gpuhash_group, gpuhash_isin and gpuhash_join with their
+// kernels, against what a map says. Sizes are small (test_columns.py), so that columns of a few thousand rows take both passes, sample, and fill
 // tables.
 #include <math.h>
 #include <stdarg.h>
@@ -308,6 +308,72 @@ void look_up(size_t n, size_t others, u64 seed, random_numbers& r) {
     }
 }
 
+// Two columns: the first rows of each key, and pairs where right rows do not repeat.
+struct joining {
+  const vector<u64>&left, &right;
+  const u32 key_bytes;
+  const bool keep;
+
+  void run(u64 seed) const {
+    const size_t n = left.size(), m = right.size();
+    memory one(n * key_bytes), other(m * key_bytes), first((n + m) * 4), of_left(n * 8), of_right(n * 8), facts(16);
+    memcpy(one.data(), packed(left, key_bytes).data(), n * key_bytes);
+    memcpy(other.data(), packed(right, key_bytes).data(), m * key_bytes);
+    gpuhash_join_request q = GPUHASH_JOIN_REQUEST_INIT;
+    q.n_left = n, q.left = one.data(), q.n_right = m, q.right = other.data();
+    q.key_bytes = key_bytes, q.keep = keep, q.seed = seed;
+    q.out_first = reinterpret_cast<int32_t*>(first.data());
+    q.out_left = reinterpret_cast<int64_t*>(of_left.data());
+    q.out_right = reinterpret_cast<int64_t*>(of_right.data());
+    q.out_facts = reinterpret_cast<uint64_t*>(facts.data());
+    q.device.kind = GPUHASH_CUDA;
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    HOLDS(gpuhash_join_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+    memory scratch(q.scratch_bytes);
+    q.scratch = scratch.data();
+    if (gpuhash_join(&q, &err)) wrong("%s", err.message);
+    check(q);
+  }
+
+  void check(const gpuhash_join_request& q) const {
+    std::map<u64, size_t> rows;
+    vector<std::pair<int64_t, int64_t>> pairs;
+    const size_t m = right.size();
+    for (size_t i = 0; i < m; ++i) HOLDS(size_t(q.out_first[i]) == rows.try_emplace(right[i], i).first->second);
+    const size_t repeats = m - rows.size();
+    for (size_t i = 0; i < left.size(); ++i) {
+      const size_t first = rows.try_emplace(left[i], m + i).first->second;
+      HOLDS(size_t(q.out_first[m + i]) == first);
+      if (first < m || keep) pairs.emplace_back(i, first < m ? int64_t(first) : -1);
+    }
+    HOLDS(q.out_facts[0] == pairs.size());
+    HOLDS(q.out_facts[1] == repeats);
+    for (size_t i = 0; repeats == 0 && i < pairs.size(); ++i)
+      HOLDS(q.out_left[i] == pairs[i].first && q.out_right[i] == pairs[i].second);
+    for (size_t i = 0; repeats != 0 && i < left.size(); ++i) HOLDS(u64(q.out_left[i]) == 0xabababababababab);
+  }
+};
+
+void join_columns(size_t n, size_t m, u64 seed, random_numbers& r) {
+  for (const u32 key_bytes : {4u, 8u})
+    for (const column& c : columns(n + m, key_bytes, seed, r)) {
+      const bool keep = r.below(2), repeat = r.below(2);
+      where = c.name + " of keys of " + std::to_string(key_bytes) + " bytes, " + std::to_string(n) + " left and " +
+              std::to_string(m) + " right rows" + (repeat ? ", some of which may repeat" : "") + ", keep " +
+              std::to_string(keep);
+      const vector<u64> left(c.keys.begin() + ptrdiff_t(m), c.keys.end());
+      vector<u64> right(c.keys.begin(), c.keys.begin() + ptrdiff_t(m));
+      for (size_t i = 0; i < right.size() && i < left.size(); i += 2) right[i] = left[left.size() - 1 - i];
+      if (!repeat) {
+        std::sort(right.begin(), right.end());
+        right.erase(std::unique(right.begin(), right.end()), right.end());
+        for (size_t i = right.size(); i > 1; --i) std::swap(right[i - 1], right[r.below(i)]);
+      }
+      joining{left, right, key_bytes, keep}.run(seed);
+      ++runs;
+    }
+}
+
 // A caller that was compiled before requests had values: what lies behind its struct is not read.
 void older_caller() {
   where = "a request without values";
@@ -333,6 +399,15 @@ int main(int count, char** given) {
       group_columns(n, r.next(), r);
       reduce_columns(n, r.next(), r);
     }
+    for (const auto [n, m] : {std::pair<size_t, size_t>(0, 0),
+                              {0, 3},
+                              {3, 0},
+                              {1, 1},
+                              {40, 700},
+                              {700, 40},
+                              {900, 1500},
+                              {4000 + r.below(500), 2000 + r.below(500)}})
+      join_columns(n, m, r.next(), r);
     for (const size_t others : {0, 1, 30, 256, 257, 900})
       for (const size_t n : {0, 1, 7, 1000}) look_up(n, others, r.next(), r);
   }

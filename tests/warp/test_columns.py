@@ -16,9 +16,9 @@ import pytest
 from .column_mutants import MUTANTS
 from .conftest import BUILD, ROOT, require_compiler
 
-KERNELS = ["group.cu", "reduce.cu", "isin.cu"]
+KERNELS = ["group.cu", "reduce.cu", "isin.cu", "join.cu"]
 SOURCES = [*(f"libgpuhash/columns/cuda/{name}" for name in KERNELS), "libgpuhash/src/groups.cpp"]
-SOURCES += ["libgpuhash/src/isin.cpp", "libgpuhash/src/error.cpp", "tests/warp/columns.cpp"]
+SOURCES += [f"libgpuhash/src/{name}.cpp" for name in ("isin", "join", "error")] + ["tests/warp/columns.cpp"]
 INCLUDED = ["libgpuhash/columns/cuda", "libgpuhash/src", "libgpuhash/hash", "libgpuhash/tile", "libgpuhash/sched"]
 INCLUDED += ["libgpuhash/include", "tests/warp"]
 FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
@@ -79,7 +79,7 @@ def run(program: Path, *arguments: str, **env: str) -> subprocess.CompletedProce
 
 @pytest.mark.slow
 def test_kernels() -> None:
-    """Groups, aggregates and isin of columns of every shape against a map; a failure names the seed."""
+    """Groups, aggregates, isin and joins of columns of every shape against a map; a failure names the seed."""
     rounds, seed = os.environ.get("GPUHASH_WARP_ROUNDS", "1"), os.environ.get("GPUHASH_WARP_SEED", "1")
     done = run(build(ROOT), rounds, seed)
     print(done.stdout, end="")

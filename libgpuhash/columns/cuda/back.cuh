@@ -47,7 +47,10 @@ class returning_block {
       __syncthreads();
       fetch();
       __syncthreads();
-      give(rows, place);
+      if (!Second && w.wants.rows)
+        give_first_rows(rows, g, place);
+      else
+        give(rows, place);
       __syncthreads();
     }
   }
@@ -92,6 +95,24 @@ class returning_block {
       else
         w.out_codes[row] = w.wants.first ? group_of(w, word) : word;
     }
+  }
+  // All lanes of a warp call.
+  GH_FN void give_first_rows(some_rows rows, u32 g, const u32 (&place)[each]) const {
+    u32 known = 0, repeats = 0;
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * divide_threads + me, row = rows.from + x;
+      if (x >= rows.many) continue;
+      const u32 first = place[i] & of_frequent ? w.frequent_first[place[i] & ~of_frequent] : code[place[i]];
+      w.first_row[row] = first;
+      known += row >= w.split && first < w.split;
+      repeats += row < w.split && first != row;
+    }
+    known = __reduce_add_sync(whole_warp, known);
+    repeats = __reduce_add_sync(whole_warp, repeats);
+    if (me % 32) return;
+    if (known) atomicAdd(w.known + g, known);
+    if (repeats) atomicAdd(w.repeats, repeats);
   }
   // What a row of a frequent key gets.
   GH_FN u32 word_of(u32 key) const {

@@ -240,14 +240,15 @@ class grouping_block {
     });
   }
   GH_FN void give_firsts() const {
+    if (Codes && w.wants.rows) return;
     for (u32 slot = me; slot < slots; slot += bin_threads)
       if (first[slot] != no_row) atomicOr(w.first_bit + first[slot] / 32, 1u << first[slot] % 32);
     if (!Counts || counts_go_back) return;
     number(&w.facts->listed);
     for_each_key([&](u32 slot, K, u32 at) {
+      if constexpr (values) return list_group(w, at, first[slot], totals.read(w.wants, slot));
       w.listed_first[at] = first[slot];
       w.listed_count[at] = count[slot];
-      if constexpr (values) give_totals(w.wants, w.listed, at, totals.read(w.wants, slot));
     });
   }
 

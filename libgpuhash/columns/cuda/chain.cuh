@@ -14,8 +14,10 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   const auto hashes = [&](size_t at) { return reinterpret_cast<K*>(s + at); };
   group_work<K> w{};
   w.keys = static_cast<const K*>(r.keys);
+  w.more = static_cast<const K*>(r.more);
   w.values = r.values;
   w.n = u32(r.n);
+  w.split = u32(r.n - r.n_more);
   w.seed = K(r.seed);
   w.wants = r.wants;
   w.plan = p;
@@ -44,18 +46,25 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.frequent_real = reinterpret_cast<double*>(s + p.frequent_real);
   w.frequent_low = s + p.frequent_low;
   w.frequent_high = s + p.frequent_high;
-  w.listed = {reinterpret_cast<u64*>(s + p.listed_sums), reinterpret_cast<double*>(s + p.listed_means),
-              s + p.listed_low, s + p.listed_high};
   w.results = {static_cast<u64*>(r.out_sums), r.out_means, r.out_low, r.out_high};
   w.first_bit = words(p.first_bits_at);
   w.ranked = reinterpret_cast<ranked_word*>(s + p.prefix);
   w.strip_total = words(p.strip_total);
   w.listed_first = words(p.coarse_carried);
   w.listed_count = words(p.coarse_key);
+  w.listed_results = words(p.listed_results);
+  w.listed_words = r.wants.listed_words();
+  w.listed_mean = r.wants.listed_mean();
+  w.listed_low = r.wants.listed_low();
+  w.listed_high = r.wants.listed_high();
+  w.listed_at = words(p.bin_key);
   w.out_keys = static_cast<K*>(r.out_keys);
   w.out_counts = reinterpret_cast<long long*>(r.out_counts);
   w.out_codes = reinterpret_cast<long long*>(r.out_codes);
   w.groups = reinterpret_cast<u32*>(r.groups);
+  w.first_row = reinterpret_cast<u32*>(r.out_first);
+  w.known = words(p.known);
+  w.repeats = r.repeats;
   return w;
 }
 
@@ -71,7 +80,7 @@ void prepare(const launcher& launch, const group_request& r, const group_work<K>
   char* const s = static_cast<char*>(r.scratch);
   launch.fill(s, 0, p.ones);
   launch.fill(s + p.ones, 0xff, p.rest - p.ones);
-  launch.fill(r.groups, 0, sizeof(*r.groups));
+  if (r.groups) launch.fill(r.groups, 0, sizeof(*r.groups));
   if (p.sampled) launch(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
   const bool to_bins = p.counted_at_once;
   const uint32_t bits = to_bins ? p.bits : p.first_bits;
@@ -129,7 +138,10 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
   launch(count_firsts<K>, w.plan.strips, order_threads, 0, w);
   launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
   launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
-  if (w.wants.listed()) launch(give_listed_in_order<K, V>, blocks, order_threads, 0, w);
+  if (!w.wants.listed()) return;
+  if (w.wants.results_listed() == 1) return launch(give_listed<K, V, false>, blocks, order_threads, 0, w);
+  launch(find_listed<K>, blocks, order_threads, 0, w);
+  launch(give_listed<K, V, true>, blocks, order_threads, 0, w);
 }
 
 // C: the word that traveled along with keys.

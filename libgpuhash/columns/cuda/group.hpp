@@ -21,6 +21,11 @@ struct group_request {
   uint64_t* groups;
   void* scratch;
   void* stream;
+  // A second column behind the first one, for wants.rows.
+  const void* more;
+  uint64_t n_more;  // n is the sum of both
+  int32_t* out_first;
+  uint32_t* repeats;
 };
 
 /// group.cu. Queues everything on the stream, and waits for nothing. Weak: its address is NULL in a library built without

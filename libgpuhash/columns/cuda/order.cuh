@@ -54,19 +54,23 @@ __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_cons
   }
 }
 
-// What is listed goes to its group's place. V: the word of values.
-template <class K, class V>
-__global__ void __launch_bounds__(order_threads) give_listed_in_order(const __grid_constant__ group_work<K> w) {
+// Where each group is listed. These are small words, which the cache of the device holds for the most part.
+template <class K>
+__global__ void __launch_bounds__(order_threads) find_listed(const __grid_constant__ group_work<K> w) {
+  const u32 listed = w.facts->listed;
+  for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads)
+    w.listed_at[group_of(w, w.listed_first[i])] = i;
+}
+
+// What is listed goes to its group's place. Found: it is read at random, group by group, by what find_listed says; else it is
+// written at random, which is as fast for one result, and several times slower for each further one. V: the word of values.
+template <class K, class V, bool Found>
+__global__ void __launch_bounds__(order_threads) give_listed(const __grid_constant__ group_work<K> w) {
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads) {
-    const u32 group = group_of(w, w.listed_first[i]);
-    if (w.wants.counts) w.out_counts[group] = w.listed_count[i];
-    if constexpr (is_there<V>) {
-      if (w.wants.sums) w.results.sums[group] = w.listed.sums[i];
-      if (w.wants.means) w.results.means[group] = w.listed.means[i];
-      if (w.wants.totals.low) static_cast<V*>(w.results.low)[group] = static_cast<const V*>(w.listed.low)[i];
-      if (w.wants.totals.high) static_cast<V*>(w.results.high)[group] = static_cast<const V*>(w.listed.high)[i];
-    }
+    const u32 at = Found ? w.listed_at[i] : i, group = Found ? i : group_of(w, w.listed_first[i]);
+    if (w.wants.counts) w.out_counts[group] = w.listed_count[at];
+    if constexpr (is_there<V>) give_listed_totals<V>(w, at, group);
   }
 }
 

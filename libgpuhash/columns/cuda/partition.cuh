@@ -18,7 +18,7 @@ constexpr u32 divide_each = rows_of_divider(sizeof(K), bytes_of<C>, is_there<V>)
 template <class K, class C, class V>
 constexpr u32 divide_tile = divide_threads * divide_each<K, C, V>;
 
-// The rows of a pass, tile by tile: of the column, or of the bins of the first pass, each of which begins a new tile.
+// The rows of a pass, tile by tile: of the columns, or of the bins of the first pass, each of which begins a new tile.
 struct some_rows {
   u32 from, many, bin;
 };
@@ -29,7 +29,8 @@ class tiles {
   GH_FN tiles(const group_work<K>& work, u32 a_tile, bool second, u32* a_before, u32* of_warp)
       : w(work), tile(a_tile), before(second ? a_before : nullptr) {
     if (!second) {
-      number = (w.n + tile - 1) / tile;
+      of_first = (u64(w.split) + tile - 1) / tile;
+      number = of_first + u32((u64(w.n - w.split) + tile - 1) / tile);
       return;
     }
     const u32 bins = 1u << w.plan.first_bits;
@@ -48,8 +49,9 @@ class tiles {
   GH_FN u32 many() const { return number; }
   GH_FN some_rows at(u32 g) const {
     if (!before) {
-      const u32 from = g * tile;
-      return {from, min(tile, w.n - from), 0};
+      const bool in_first = g < of_first;
+      const u32 from = in_first ? g * tile : w.split + (g - of_first) * tile;
+      return {from, min(tile, (in_first ? w.split : w.n) - from), 0};
     }
     u32 low = 0, high = 1u << w.plan.first_bits;  // before[low] <= g < before[high]
     while (high - low > 1) {
@@ -64,7 +66,7 @@ class tiles {
   const group_work<K>& w;
   const u32 tile;
   u32* const before;
-  u32 number;
+  u32 number, of_first;  // of_first: tiles of the first column
 };
 
 // ---- counting --------------------------------------------------------------------------------------------------------
@@ -79,19 +81,23 @@ __global__ void __launch_bounds__(count_threads)
   __syncthreads();
   bool side = false;
   constexpr u32 piece = count_threads * count_each;
-  for (u64 from = u64(blockIdx.x) * piece; from < w.n; from += u64(gridDim.x) * piece) {
-    K k[count_each];
+  for (u32 column = 0; column < 2; ++column) {
+    const K* const keys = column ? w.more : w.keys;
+    const u64 n = column ? w.n - w.split : w.split;
+    for (u64 from = u64(blockIdx.x) * piece; from < n; from += u64(gridDim.x) * piece) {
+      K k[count_each];
 #pragma unroll
-    for (u32 i = 0; i < count_each; ++i) {
-      const u64 row = from + i * count_threads + threadIdx.x;
-      k[i] = row < w.n ? w.keys[row] : 0;
-    }
+      for (u32 i = 0; i < count_each; ++i) {
+        const u64 row = from + i * count_threads + threadIdx.x;
+        k[i] = row < n ? keys[row] : 0;
+      }
 #pragma unroll
-    for (u32 i = 0; i < count_each; ++i) {
-      const bool live = from + i * count_threads + threadIdx.x < w.n;
-      const K h = w.hash(k[i]);
-      side |= live && h == no_hash<K>;
-      count_one(counted, bin_of(h, bits), live);
+      for (u32 i = 0; i < count_each; ++i) {
+        const bool live = from + i * count_threads + threadIdx.x < n;
+        const K h = w.hash(k[i]);
+        side |= live && h == no_hash<K>;
+        count_one(counted, bin_of(h, bits), live);
+      }
     }
   }
   if (side) w.facts->side = 1;
@@ -126,29 +132,41 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
 // Where each of `width` bins begins, from counts; a block for each `width` bins. The first begins at base[block], or
 // at 0. end: the same, which rows that are added move on.
 constexpr u32 scan_each = 4;
+struct alignas(16) neighbouring_words {
+  u32 of[scan_each];
+};
 static __global__ void __launch_bounds__(scan_threads)
     find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
   GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
   const u64 first = u64(blockIdx.x) * width;
+  // All arrays are temporaries, which begin at a multiple of 16 bytes, but for those of a part of the tiles.
+  const bool aligned = first % scan_each == 0 && uintptr_t(counts) % 16 == 0 && uintptr_t(start) % 16 == 0;
   u32 carry = base ? base[blockIdx.x] : 0;
   for (u32 from = 0; from < width; from += scan_threads * scan_each) {
-    u32 own[scan_each], sum = 0;
+    const u32 x = from + threadIdx.x * scan_each;
+    const bool whole = aligned && x + scan_each <= width;
+    neighbouring_words own{}, at;
+    if (whole)
+      own = *reinterpret_cast<const neighbouring_words*>(counts + first + x);
+    else
+      for (u32 i = 0; i < scan_each; ++i) own.of[i] = x + i < width ? counts[first + x + i] : 0;
+    u32 sum = 0;
 #pragma unroll
-    for (u32 i = 0; i < scan_each; ++i) {
-      const u32 x = from + threadIdx.x * scan_each + i;
-      own[i] = x < width ? counts[first + x] : 0;
-      sum += own[i];
-    }
+    for (u32 i = 0; i < scan_each; ++i) sum += own.of[i];
     const block_sum s = sum_before<scan_threads>(sum, some.of);
-    u32 at = carry + s.before;
+    u32 next = carry + s.before;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) {
-      const u32 x = from + threadIdx.x * scan_each + i;
-      if (x < width) {
-        start[first + x] = at;
-        if (end) end[first + x] = at;
-      }
-      at += own[i];
+      at.of[i] = next;
+      next += own.of[i];
+    }
+    for (u32* const to : {start, end}) {
+      if (!to) continue;
+      if (whole)
+        *reinterpret_cast<neighbouring_words*>(to + first + x) = at;
+      else
+        for (u32 i = 0; i < scan_each; ++i)
+          if (x + i < width) to[first + x + i] = at.of[i];
     }
     carry += s.all;
     __syncthreads();
@@ -244,7 +262,7 @@ class dividing_block {
   GH_FN bool values_travel() const { return values && !w.wants.first; }
 
   GH_FN void load(some_rows rows, K (&h)[each], word* along) const {
-    const K* const from = (Second ? w.coarse_key : w.keys) + rows.from;
+    const K* const from = Second ? w.coarse_key + rows.from : w.keys_from(rows.from);
     const word* const words = static_cast<const word*>(Second ? w.coarse_carried : w.values) + rows.from;
     const bool there = loads && (Second || values_travel());
 #pragma unroll

@@ -27,6 +27,8 @@ struct group_wants {
   uint32_t value_type = 0;   // GPUHASH_UINT, _INT, _FLOAT
   bool sums = false, means = false;
   group_totals totals{};
+  // A code is the first row of its group, and groups have neither numbers nor keys: first and codes are set, too.
+  bool rows = false;
 
   // In the order of first appearance row numbers travel along with the keys, or else values if there are any.
   constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
@@ -35,8 +37,16 @@ struct group_wants {
   // Does anything go back to the rows? And to those of frequent keys, too?
   constexpr bool way_back() const { return codes || counts_go_back(); }
   constexpr bool way_back_of_frequent() const { return codes && first; }
-  // What else is in that order, but for keys, is listed until the order is known.
+  // Have groups numbers in that order?
+  constexpr bool numbered() const { return first && !rows; }
+  // What else is in that order, but for keys, is listed until the order is known: so many results of each group.
   constexpr bool listed() const { return first && !counts_go_back() && (counts || value_bytes); }
+  constexpr uint32_t results_listed() const { return counts + sums + means + totals.low + totals.high; }
+  // The aggregates of one group where these are listed: where each begins, after the sum, and words of 4 bytes in all.
+  constexpr uint32_t listed_mean() const { return 2 * sums; }
+  constexpr uint32_t listed_low() const { return listed_mean() + 2 * means; }
+  constexpr uint32_t listed_high() const { return listed_low() + totals.low * value_bytes / 4; }
+  constexpr uint32_t listed_words() const { return listed_high() + totals.high * value_bytes / 4; }
   // Bytes of the totals of one group.
   constexpr uint32_t total_bytes() const {
     return (totals.whole ? 8 : 0) + (totals.real ? 8 : 0) +
@@ -59,19 +69,20 @@ struct group_plan {
   uint32_t frequent_slots;  // a power of two, of which at most half are taken
   uint32_t strips;
   uint32_t tile;  // rows of a tile, where something goes back to them
+  uint64_t tiles;
   bool counted_at_once;
 
   // The places of frequent keys: one for each slot, and the last one for the key whose hash marks an empty slot.
   constexpr uint32_t frequent_places() const { return frequent_slots + 1; }
 
   // Offsets of the temporaries. What is zero at first, what has all bits set at first, and the rest.
-  size_t facts, coarse_count, bin_count, sampled_times, frequent_count, first_bits_at;
+  size_t facts, coarse_count, bin_count, sampled_times, frequent_count, first_bits_at, known;
   size_t frequent_whole, frequent_real, frequent_high;
   size_t ones, sampled_keys, frequent, frequent_first, frequent_low;
   size_t rest, frequent_code, coarse_start, coarse_end, bin_start, bin_end, prefix, strip_total;
   size_t coarse_key, coarse_carried, bin_key, bin_carried;
   size_t coarse_place, coarse_run, bin_place, bin_run;
-  size_t listed_sums, listed_means, listed_low, listed_high;
+  size_t listed_results;
   size_t bytes;
 };
 
@@ -97,15 +108,16 @@ inline void plan_passes(group_plan& p, uint64_t n, uint32_t key_bytes, const gro
   p.sampled = n < sampled_from ? 0 : n < large_from ? small_sample : large_sample;
   p.sample_slots = 4 * p.sampled;
   p.frequent_slots = most_frequent_slots;
+  p.tile = divide_threads * rows_of_divider(key_bytes, wants.carried_bytes(), wants.value_bytes != 0);
+  p.tiles = wants.way_back() ? (n + p.tile - 1) / p.tile + wants.rows : 0;  // a second column begins a new tile
   if (!wants.value_bytes) return;
   const uint32_t of_one = key_bytes + 4 + (wants.first ? 4 : 0) + wants.total_bytes();
   while (p.frequent_slots * of_one > most_frequent_bytes) p.frequent_slots /= 2;
 }
 
 // How codes or counts find their rows: a place for each row and the runs of each tile, in each pass.
-inline void plan_way_back(group_plan& p, uint64_t n, uint32_t key_bytes, const group_wants& wants) {
-  p.tile = divide_threads * rows_of_divider(key_bytes, wants.carried_bytes(), wants.value_bytes != 0);
-  const uint64_t rows = wants.way_back() ? n : 0, tiles = (rows + p.tile - 1) / p.tile;
+inline void plan_way_back(group_plan& p, uint64_t n, const group_wants& wants) {
+  const uint64_t rows = wants.way_back() ? n : 0, tiles = p.tiles;
   const uint64_t coarse = rows ? uint64_t{1} << p.first_bits : 0, fine = uint64_t{1} << p.second_bits;
   const bool two = p.second_bits > 0;
   p.coarse_place = take(&p.bytes, 2 * rows);
@@ -123,7 +135,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   const bool two = p.second_bits > 0;
   const group_totals& totals = wants.totals;
   const size_t coarse = size_t{1} << p.first_bits, bins = size_t{1} << p.bits, places = p.frequent_places();
-  const size_t words = wants.first ? (n + 31) / 32 : 0, amount = wants.value_bytes;
+  const size_t words = wants.numbered() ? (n + 31) / 32 : 0, amount = wants.value_bytes;
   p.strips = uint32_t((words + words_per_strip - 1) / words_per_strip);
   size_t& end = p.bytes;
   p.facts = take(&end, 256);
@@ -132,6 +144,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.sampled_times = take(&end, 4 * p.sample_slots);
   p.frequent_count = take(&end, 4 * places);
   p.first_bits_at = take(&end, 4 * words);
+  p.known = take(&end, wants.rows ? 4 * p.tiles : 0);
   p.frequent_whole = take(&end, totals.whole ? 8 * places : 0);
   p.frequent_real = take(&end, totals.real ? 8 * places : 0);
   p.frequent_high = take(&end, totals.high ? amount * places : 0);
@@ -146,17 +159,15 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.bin_end = take(&end, 4 * bins);
   p.prefix = take(&end, 8 * words);
   p.strip_total = take(&end, size_t{4} * p.strips);
-  // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were.
+  // Counts and aggregates in the order of first appearance are listed, counts where the rows of the first pass were. Which
+  // of them each group has is noted where the rows in bins were.
   const bool listed = wants.listed();
   p.coarse_key = take(&end, two || listed ? key_bytes * n : 0);
   p.coarse_carried = take(&end, listed ? 4 * n : two ? wants.carried_bytes() * n : 0);
   p.bin_key = take(&end, key_bytes * n);
   p.bin_carried = take(&end, (wants.codes ? 4 : wants.carried_bytes()) * n);
-  plan_detail::plan_way_back(p, n, key_bytes, wants);
-  p.listed_sums = take(&end, listed && wants.sums ? 8 * n : 0);
-  p.listed_means = take(&end, listed && wants.means ? 8 * n : 0);
-  p.listed_low = take(&end, listed && totals.low ? amount * n : 0);
-  p.listed_high = take(&end, listed && totals.high ? amount * n : 0);
+  plan_detail::plan_way_back(p, n, wants);
+  p.listed_results = take(&end, listed ? 4 * wants.listed_words() * n : 0);
   return p;
 }
 

@@ -197,18 +197,65 @@ class adder {
   u32 held_place = none;  // the same in all lanes
 };
 
+// The aggregates of a group.
+template <class V>
+GH_FN u64 sum_of(const group_wants& wants, const amount<V>& all) {
+  return wants.value_type == GPUHASH_FLOAT ? std::bit_cast<u64>(all.real) : all.whole;
+}
+template <class V>
+GH_FN double mean_of(const group_wants& wants, const amount<V>& all) {
+  const double sum = wants.totals.real ? all.real : real_of(all.whole, wants.value_type);
+  return sum / all.many;
+}
+// Of floats, the words of groups that have no number, all ones and 0, are those of NaNs.
+template <class V>
+GH_FN V low_of(const group_wants& wants, const amount<V>& all) {
+  return out_of_order(all.low, wants.value_type);
+}
+template <class V>
+GH_FN V high_of(const group_wants& wants, const amount<V>& all) {
+  return out_of_order(all.high, wants.value_type);
+}
+
 // Writes the aggregates of a group as its result number `at`.
 template <class V>
-GH_FN void give_totals(const group_wants& wants, const group_results& to, u32 at, const amount<V>& of) {
-  const u32 type = wants.value_type;
-  if (wants.sums) to.sums[at] = type == GPUHASH_FLOAT ? std::bit_cast<u64>(of.real) : of.whole;
-  if (wants.means) {
-    const double sum = wants.totals.real ? of.real : real_of(of.whole, type);
-    to.means[at] = sum / of.many;
-  }
-  // Of floats, the words of groups that have no number, all ones and 0, are those of NaNs.
-  if (wants.totals.low) static_cast<V*>(to.low)[at] = out_of_order(of.low, type);
-  if (wants.totals.high) static_cast<V*>(to.high)[at] = out_of_order(of.high, type);
+GH_FN void give_totals(const group_wants& wants, const group_results& to, u32 at, const amount<V>& all) {
+  if (wants.sums) to.sums[at] = sum_of(wants, all);
+  if (wants.means) to.means[at] = mean_of(wants, all);
+  if (wants.totals.low) static_cast<V*>(to.low)[at] = low_of(wants, all);
+  if (wants.totals.high) static_cast<V*>(to.high)[at] = high_of(wants, all);
+}
+
+// Puts a group into the list, since its number is not known yet. Its aggregates lie side by side: what is read at random is one
+// piece then, and not one of each result.
+GH_FN void put(u32* at, u32 word) { *at = word; }
+GH_FN void put(u32* at, u64 word) {
+  at[0] = u32(word);
+  at[1] = u32(word >> 32);
+}
+template <class K, class V>
+GH_FN void list_group(const group_work<K>& w, u32 at, u32 first, const amount<V>& all) {
+  const group_wants& wants = w.wants;
+  w.listed_first[at] = first;
+  w.listed_count[at] = all.many;
+  u32* const to = w.listed_results + size_t(at) * w.listed_words;
+  if (wants.sums) put(to, sum_of(wants, all));
+  if (wants.means) put(to + w.listed_mean, std::bit_cast<u64>(mean_of(wants, all)));
+  if (wants.totals.low) put(to + w.listed_low, low_of(wants, all));
+  if (wants.totals.high) put(to + w.listed_high, high_of(wants, all));
+}
+GH_FN void get(const u32* at, u32& word) { word = *at; }
+GH_FN void get(const u32* at, u64& word) { word = u64(at[1]) << 32 | at[0]; }
+// The aggregates that are listed at `at` become those of result number `group`.
+template <class V, class K>
+GH_FN void give_listed_totals(const group_work<K>& w, u32 at, u32 group) {
+  const group_wants& wants = w.wants;
+  const u32* const from = w.listed_results + size_t(at) * w.listed_words;
+  u64 mean = 0;
+  if (wants.sums) get(from, w.results.sums[group]);
+  if (wants.means) get(from + w.listed_mean, mean), w.results.means[group] = std::bit_cast<double>(mean);
+  if (wants.totals.low) get(from + w.listed_low, static_cast<V*>(w.results.low)[group]);
+  if (wants.totals.high) get(from + w.listed_high, static_cast<V*>(w.results.high)[group]);
 }
 
 // The groups of frequent keys, when all rows have been seen.
@@ -221,9 +268,7 @@ __global__ void __launch_bounds__(sample_threads) give_frequent(const __grid_con
   if (w.wants.first) {
     const u32 first = w.frequent_first[place], at = atomicAdd(&w.facts->listed, 1u);
     atomicOr(w.first_bit + first / 32, 1u << first % 32);
-    w.listed_first[at] = first;
-    w.listed_count[at] = all.many;
-    return give_totals(w.wants, w.listed, at, all);
+    return list_group(w, at, first, all);
   }
   const u32 group = atomicAdd(w.groups, 1u);
   w.out_keys[group] = w.unhash(place < w.plan.frequent_slots ? w.frequent[place] : no_hash<K>);

@@ -56,7 +56,7 @@ struct group_facts {
   u32 listed;               // groups in the lists of first rows and counts
 };
 
-// Aggregates of groups: of a result, or of the list of groups whose places are not known yet.
+// Aggregates of groups.
 struct group_results {
   u64* sums;  // or doubles
   double* means;
@@ -71,8 +71,9 @@ struct ranked_word {
 template <class K>
 struct group_work {
   const K* keys;
+  const K* more;  // of the rows from `split` on; split is n where there is one column
   const void* values;
-  u32 n;
+  u32 n, split;
   K seed;
   group_wants wants;
   group_plan plan;
@@ -91,16 +92,24 @@ struct group_work {
   u64* frequent_whole;                 // totals of the frequent keys
   double* frequent_real;
   void *frequent_low, *frequent_high;
-  group_results listed, results;
+  group_results results;
   u32 *first_bit, *strip_total;
   ranked_word* ranked;
-  u32 *listed_first, *listed_count;
+  // Groups whose numbers are not known yet: first rows, counts, and so many words of aggregates side by side. And then where
+  // each group is listed.
+  u32 listed_words, listed_mean, listed_low, listed_high;
+  u32 *listed_first, *listed_count, *listed_results, *listed_at;
   K* out_keys;
   long long *out_counts, *out_codes;
   u32* groups;  // the low half of the caller's number
+  // Where codes are first rows: these, how many rows of the second column in each tile meet one of the first, and how many
+  // rows of the first one are not the first of their key.
+  u32 *first_row, *known, *repeats;
 
   GH_FN K hash(K k) const { return mix(K(k ^ seed)); }
   GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }
+  // The keys of rows from `row` on, in one of the columns.
+  GH_FN const K* keys_from(u32 row) const { return row < split ? keys + row : more + (row - split); }
   GH_FN bool two_passes() const { return plan.second_bits > 0; }
   GH_FN const u32* bin_row() const { return static_cast<const u32*>(bin_carried); }
   // Codes of the rows in bins, or the first rows of their groups, and then of those in the bins of the first pass. They lie

@@ -286,6 +286,40 @@ typedef struct gpuhash_isin_request {
 GPUHASH_API gpuhash_status gpuhash_isin_scratch(const gpuhash_isin_request *request, size_t *bytes, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpuhash_error *err);
 
+/* Pairs of equal rows of two columns on a CUDA device, where no right row repeats another one. As for gpuhash_group, everything
+ * is queued on the stream, and elements are equal if their bits are.
+ *
+ * out_first has, for each right row and behind these for each left row, the number of the first row that equals it, where left
+ * rows have the numbers behind those of the right ones. So a left row meets a right row if that is less than n_right.
+ * out_facts[0] is how many left rows do, or n_left with keep; out_facts[1], how many right rows repeat an earlier one. If none
+ * does, pairs of a left row and the right row that it meets are in out_left and out_right, in the order of the left rows. Else
+ * nothing is written there: the pairs are those of equal numbers in out_first. Scratch is about 24 bytes for each row of keys of
+ * 4 bytes. */
+typedef struct gpuhash_join_request {
+  size_t struct_size;
+  size_t n_left; /* rows of both columns are at most 2^31: else UNSUPPORTED */
+  const void *left;
+  size_t n_right;
+  const void *right;
+  uint32_t key_bytes; /* 4 or 8, to which both columns are aligned */
+  uint32_t keep;      /* 1: a left row that meets no right row is there once, with -1; else 0 */
+  uint64_t seed;      /* of the hash; draw it at random */
+  int32_t *out_first; /* with room for n_right + n_left */
+  int64_t *out_left;  /* as out_right, with room for n_left */
+  int64_t *out_right;
+  uint64_t *out_facts; /* two; on the device, as all other arrays */
+  void *scratch;       /* aligned to 256 */
+  size_t scratch_bytes;
+  gpuhash_device device;
+  void *stream;
+} gpuhash_join_request;
+#define GPUHASH_JOIN_REQUEST_INIT \
+  {sizeof(gpuhash_join_request), 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, {0, 0}, NULL}
+
+/* Bytes of scratch for a request; n_left, n_right and key_bytes are read. */
+GPUHASH_API gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err);
+GPUHASH_API gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpuhash_error *err);
+
 #ifdef __cplusplus
 }
 #endif
