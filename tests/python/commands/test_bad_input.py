@@ -225,11 +225,6 @@ def test_a_full_disk_behind_temporary_files(run, written, little_memory, monkeyp
     assert "the disk is full: pass a larger --memory, or --temporary with another folder" in done.err.splitlines()[-1]
 
 
-def test_the_second_table_of_a_join_is_too_large(run, written):
-    table = written("some.csv", "a\n" + ("x" * 1_000_000 + "\n") * 9)
-    refused(run("join", table, table, "--on", "a", "--memory", "16M"), "is larger than half of --memory 16M: pass the")
-
-
 # ---- how a process ends ----------------------------------------------------------------------------------------------
 
 
