@@ -73,7 +73,7 @@ def _write_behind(chunks: Iterable[Chunk], write: Callable[[Chunk], None]) -> No
         raise failed[0]
 
 
-def load(path: Any, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
+def load(path: Any, /, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
     """See `pygpuhash.load`."""
     target = disk.path_of(path)
     with _opened(target) as reader:

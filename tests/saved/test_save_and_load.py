@@ -172,7 +172,7 @@ def test_options_seed_and_load_factor(path):
         loaded.insert(np.arange(2000), 0)
 
 
-def test_a_table_in_a_file_is_loaded_into_memory(path, tmp_path, pairs):
+def test_a_table_in_a_file_is_loaded_into_memory_or_another_file(path, tmp_path, pairs):
     place = tmp_path / "table.stadium"
     with gh.Table("stadium", placement="file", path=place, device="cpu", key_dtype="u4") as table:
         table.insert(np.arange(50), 1)
@@ -180,6 +180,10 @@ def test_a_table_in_a_file_is_loaded_into_memory(path, tmp_path, pairs):
         with gh.load(path) as loaded:
             assert pairs(loaded) == pairs(table)
             assert loaded._options.get("placement") is None
+        with gh.load(path, placement="file", path=tmp_path / "other.stadium") as loaded:
+            assert pairs(loaded) == pairs(table)
+        with gh.Table("stadium", placement="file", path=tmp_path / "other.stadium", key_dtype="u4") as again:
+            assert pairs(again) == pairs(table)
 
 
 INDEXES = {
