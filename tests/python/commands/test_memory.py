@@ -80,7 +80,7 @@ def test_rows(run, written, monkeypatch, tmp_path, format):
 
 @pytest.mark.parametrize("library", ["pyarrow", "the standard library", "parquet"])
 @pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("keys", [3, 400])
+@pytest.mark.parametrize("keys", [20, 400])
 def test_joins(run, tmp_path, monkeypatch, library, how, keys):
     """Pieces of the second table, each of which has some of the rows that a row meets, and blocks of a few rows."""
     rng, files = random.Random(keys), []
