@@ -144,7 +144,7 @@ class _Join:
         right = next(pieces.each(), None)
         for batch in self._read(rows):
             if right is not None:
-                left, met = right.meet(self._key(batch), batch.rows, self._all_of_left)
+                left, met = self._meet(right, batch, self._all_of_left)
                 if left.size:
                     self._print(out, batch.take(left), self._beside(right, met))
             elif self._all_of_left and batch.rows:
@@ -155,9 +155,9 @@ class _Join:
             self._bar(f"joining {rows.name}", rows.done())
             yield batch
 
-    def _key(self, batch: Batch) -> Any:
+    def _meet(self, right: _Right, batch: Batch, all_of_left: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         with named(self._file):
-            return batch.key(self._names)
+            return right.meet(batch.key(self._names), batch.rows, all_of_left)
 
     def _beside(self, right: _Right, met: Any) -> Batch:
         return right.batch.only(self._added).take(met)
@@ -184,7 +184,7 @@ class _Join:
     def _blocks(self, batches: Iterable[Batch], right: _Right, last: bool) -> Iterator[_Block]:
         first = 0
         for i, batch in enumerate(batches):
-            left, met = right.meet(self._key(batch), batch.rows, last and self._all_of_left)
+            left, met = self._meet(right, batch, last and self._all_of_left)
             if self._all_of_left:
                 if i == len(self._met):
                     self._met.append(np.packbits(np.zeros(batch.rows, bool)))

@@ -133,6 +133,8 @@ def test_columns_of_two_types(run, tmp_path):
     for name, values in (("one", [1]), ("two", ["x"])):
         pq.write_table(pa.table({"a": values}), tmp_path / f"{name}.parquet")
     refused(run("count", "--column", "a", tmp_path / "one.parquet", tmp_path / "two.parquet"), "two.parquet: ")
+    done = run("join", tmp_path / "one.parquet", tmp_path / "two.parquet", "--on", "a")
+    refused(done, "one.parquet: ")
 
 
 @pytest.mark.parametrize(
