@@ -1,6 +1,6 @@
 """`join A B --on`: rows of A, each beside the rows of B whose key is equal.
 
-B is in memory if it takes at most half of it. A larger one is cut into pieces of that size, which go to temporary
+B is in memory if it takes, with its index, at most half of --memory. A larger one is cut into pieces, which go to temporary
 files, and so does A. Each piece meets all rows of A, and what it makes of them is kept with the numbers of these rows.
 In the end all of it is merged by these numbers, and of one row in the order of the pieces: so the output is the same,
 in the same order, whatever the memory.
@@ -30,6 +30,7 @@ from pygpuhash.keyfile import InputError
 
 __all__ = ["join"]
 
+_INDEXED = 96  # bytes of a row of B in the index and in the order of its ids
 _ROWS = 1 << 14  # of a block on the disk, which ends with the last pair of a row of A
 
 
@@ -69,6 +70,7 @@ class _Right:
 
     def __init__(self, batches: list[Batch], names: list[str], file: str, threads: int | None) -> None:
         self.batch = _concatenated(batches)
+        batches.clear()
         with named(file):
             key = self.batch.key(names)
             self._index = CoreIndex(key.schema, "drop", "numbers", threads)
@@ -95,7 +97,7 @@ class _Pieces:
         for batch in rows.batches():
             bar(f"reading {rows.name}", rows.done())
             self._there.append(batch)
-            size += _bytes_of(batch)
+            size += _bytes_of(batch) + _INDEXED * batch.rows
             if 2 * size > memory.limit:
                 self._spill()
                 size = 0

@@ -98,7 +98,7 @@ def test_joins(run, tmp_path, monkeypatch, library, how, keys):
     monkeypatch.setattr(joining, "_ROWS", 40)
     one = run("join", *files, "--on", "k", "--how", how)
     monkeypatch.setattr("pygpuhash.commands.settings._LEAST", 1)
-    other = run("join", *files, "--on", "k", "--how", how, "--memory", "4k")
+    other = run("join", *files, "--on", "k", "--how", how, "--memory", "16k")
     assert (one.status, one.err, other.status) == (0, "", 0)
     assert re.search(r"other\.\w+ fills its share of --memory \d+M: the join goes through temporary files", other.err)
     assert other.err.count("\n") == 1
