@@ -1,9 +1,9 @@
 """`join A B --on`: rows of A, each beside the rows of B whose key is equal.
 
-B is in memory if it takes, with its index, at most half of --memory. A larger one is cut into pieces, which go to temporary
-files, and so does A. Each piece meets all rows of A, and what it makes of them is kept with the numbers of these rows.
-In the end all of it is merged by these numbers, and of one row in the order of the pieces: so the output is the same,
-in the same order, whatever the memory.
+B is in memory if it takes, with its index, at most half of --memory. A larger one is cut into pieces, which go to
+temporary files, and so does A. Each piece meets all rows of A, and what it makes of them is kept with the numbers of
+these rows. In the end all of it is merged by these numbers, and of one row in the order of the pieces: so the output is
+the same, in the same order, whatever the memory.
 """
 
 from __future__ import annotations

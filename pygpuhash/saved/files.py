@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from pygpuhash import _arguments
 from pygpuhash.errors import Corrupt
 from pygpuhash.saved import codecs, disk
-from pygpuhash.saved.chunk import Array, Chunk
+from pygpuhash.saved.chunk import Array
 from pygpuhash.saved.container import Reader, Writer
 from pygpuhash.saved.contents import Contents, written
 from pygpuhash.saved.flatbuffers import Malformed
@@ -35,42 +34,13 @@ def save(given: Any, path: Any, overwrite: bool = False, compression: str | None
         with disk.replaced(target, replaces) as write:
             writer = Writer(write, contents.types, contents.record.given(), codec)
             try:
-                _write_behind(contents.chunks(), writer.block)
+                for chunk in contents.chunks():
+                    writer.block(chunk)
             except Malformed as error:  # text that came as Arrow's, and is none
                 raise ValueError(f"{error}: nothing was saved") from None
             writer.finish()
 
     written(given, to_disk)
-
-
-def _write_behind(chunks: Iterable[Chunk], write: Callable[[Chunk], None]) -> None:
-    """write(each of the chunks), in a thread of its own while the next one is made."""
-    failed: list[BaseException] = []
-
-    def attempt(chunk: Chunk) -> None:
-        try:
-            write(chunk)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = None
-    try:
-        for chunk in chunks:
-            if thread is not None:
-                thread.join()
-            if failed:
-                break
-            thread = threading.Thread(target=attempt, args=(chunk,))
-            try:
-                thread.start()
-            except RuntimeError:  # no more threads, or the interpreter is ending
-                thread = None
-                attempt(chunk)
-    finally:
-        if thread is not None:
-            thread.join()
-    if failed:
-        raise failed[0]
 
 
 def load(path: Any, /, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -326,20 +325,6 @@ def test_threads_write_meanwhile(path, in_threads):
         in_threads(work, 3)
 
 
-def test_without_threads(small, path, pairs, blocks, monkeypatch):
-    """As while the interpreter is ending."""
-
-    def start(thread):
-        raise RuntimeError("can't create new thread at interpreter shutdown")
-
-    blocks(6)
-    monkeypatch.setattr(threading.Thread, "start", start)
-    small.save(path)
-    monkeypatch.undo()
-    with gh.load(path) as loaded:
-        assert pairs(loaded) == pairs(small)
-
-
 def test_a_table_is_saved_when_its_process_ends(path):
     program = """
 import atexit, sys
@@ -352,30 +337,6 @@ atexit.register(table.save, sys.argv[1])
     assert (ran.stderr, ran.returncode) == ("", 0)
     with gh.load(path) as loaded:
         assert loaded[1] == 2
-
-
-def test_blocks_are_written_while_the_next_one_is_made(small, path, blocks, monkeypatch):
-    """Neither waits for more than one of the other's."""
-    from pygpuhash.saved.container import Writer
-    from pygpuhash.saved.contents import Contents
-
-    chunks, begun, waited = Contents.chunks, [threading.Event() for _ in range(4)], []
-
-    def slow(contents):
-        for event, chunk in zip(begun, chunks(contents), strict=True):
-            event.set()
-            yield chunk
-
-    def wait(writer, chunk):
-        waited.append(len(waited) == 3 or begun[len(waited) + 1].wait(10))
-        block(writer, chunk)
-
-    block = Writer.block
-    monkeypatch.setattr(Contents, "chunks", slow)
-    monkeypatch.setattr(Writer, "block", wait)
-    blocks(5)
-    small.save(path)
-    assert waited == [True] * 4
 
 
 def test_wrong_arguments(small, path):
