@@ -26,7 +26,10 @@ class Batch(Protocol):
         """The column of this name, or of several as one."""
 
     def take(self, places: NDArray[np.int64]) -> Batch:
-        """Rows by their places."""
+        """Rows by their places; null at -1."""
+
+    def only(self, columns: list[int]) -> Batch:
+        """Some columns, by their places."""
 
     def texts(self) -> list[tuple[Text, NDArray[np.bool_] | None]]:
         """All columns as text, and where they are null."""
@@ -48,9 +51,13 @@ class Lists:
         return parts[0] if len(parts) == 1 else column.struct(parts, names, "keys", lambda keys: keys)
 
     def take(self, places: NDArray[np.int64]) -> Lists:
-        """Rows by their places."""
+        """Rows by their places; null at -1."""
         chosen = places.tolist()
         return Lists(self.names, [[None if i < 0 else cells[i] for i in chosen] for cells in self.columns])
+
+    def only(self, columns: list[int]) -> Lists:
+        """Some columns, by their places."""
+        return Lists([self.names[i] for i in columns], [self.columns[i] for i in columns])
 
     def texts(self) -> list[tuple[Text, NDArray[np.bool_] | None]]:
         """All columns as text, and where they are null."""
@@ -81,6 +88,10 @@ class Arrow:
 
         chosen = pa.array(places, mask=places < 0)
         return Arrow(self.names, [cells.take(chosen) for cells in self.columns])
+
+    def only(self, columns: list[int]) -> Arrow:
+        """Some columns, by their places."""
+        return Arrow([self.names[i] for i in columns], [self.columns[i] for i in columns])
 
     def texts(self) -> list[tuple[Text, NDArray[np.bool_] | None]]:
         """All columns as text, and where they are null."""

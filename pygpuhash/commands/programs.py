@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from pygpuhash.commands import counting, difference, rows, settings
+from pygpuhash.commands import counting, difference, joining, rows, settings
 from pygpuhash.errors import GpuHashError
 from pygpuhash.keyfile import InputError
 
@@ -94,7 +94,7 @@ def _join(parser: argparse.ArgumentParser) -> None:
         "--on", action="append", required=True, metavar="NAME", help="the key's column; may be repeated"
     )
     parser.add_argument("--how", choices=("inner", "left"), default="inner", help="left: also rows that meet none")
-    parser.set_defaults(run=rows.join)
+    parser.set_defaults(run=joining.join)
 
 
 _ARGUMENTS: dict[str, Callable[[argparse.ArgumentParser], Any]] = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from pygpuhash.saved.chunk import Array, Chunk, Cursor
 from pygpuhash.saved.container import Reader, Writer
 from pygpuhash.saved.types import Type
 
-__all__ = ["Columns", "Keep", "temporary"]
+__all__ = ["Columns", "Keep", "Pile", "temporary"]
 
 _INT64 = np.dtype(np.int64)
 
@@ -108,6 +109,34 @@ class Keep:
                 yield keys, chunk.rows, numbers
         finally:
             self.close()
+
+    def close(self) -> None:
+        """Give the disk back."""
+        self._file.close()
+
+
+class Pile:
+    """Batches of rows, or tuples with batches, on the disk in the order in which they came."""
+
+    def __init__(self, folder: str, given: Iterable[Any] = ()) -> None:
+        self._file, self._sizes = temporary(folder), [0]
+        for one in given:
+            self.add(one)
+
+    def add(self, given: Any) -> None:
+        """Append one."""
+        self._file.write(pickle.dumps(given, 5))
+        self._sizes.append(self._file.size)
+
+    def each(self) -> Iterator[Any]:
+        """All of them."""
+        for begin, end in zip(self._sizes[:-1], self._sizes[1:], strict=True):
+            yield pickle.loads(self._file.read(begin, end - begin).data)
+
+    def take(self) -> Iterator[Any]:
+        """All of them. The file is gone afterwards."""
+        yield from self.each()
+        self.close()
 
     def close(self) -> None:
         """Give the disk back."""

@@ -199,14 +199,14 @@ class Tally:
             at += n
 
     def _counts(self, core: CoreIndex) -> Counts:
-        counts = np.zeros((core.size, self._sides), np.int64)
         total = core.counts()
+        counts = total[:, None] if self._sides == 1 else np.zeros((core.size, self._sides), np.int64)
         if self._side:
             first = np.zeros(core.size, np.int64)
             if self._before is not None:
                 first[: len(self._before)] = self._before
             counts[:, 0], counts[:, 1] = first, total - first
-        else:
+        elif self._sides == 2:
             counts[:, 0] = total
         if self._extra is not None:
             counts += self._extra

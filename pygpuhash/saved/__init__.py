@@ -15,7 +15,7 @@ from pygpuhash.table import Table
 __all__ = ["load"]
 
 
-def load(path: Any, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
+def load(path: Any, /, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
     """The table, the table of text or the index that `save` has written to a file.
 
     Parameters
@@ -27,6 +27,8 @@ def load(path: Any, backend: str | None = None, device: Any = None, **arguments:
     arguments : others of `Table`, of an index threads, seed and capacity. A loaded table grows, and has a new seed:
         `seed="saved"` takes that of the file. Options are those of the file where they are a choice among words;
         numbers, and capacity, are passed anew, so that a file does not ask for memory that its rows do not need.
+        A table goes into a file, rather than into memory, by the "stadium" backend, placement="file" and the path of
+        the new file.
 
     One block of the file is in memory at a time. Every byte is checked. `gh.progress` hears of the rows.
 

@@ -43,7 +43,7 @@ def save(given: Any, path: Any, overwrite: bool = False, compression: str | None
     written(given, to_disk)
 
 
-def load(path: Any, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
+def load(path: Any, /, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:
     """See `pygpuhash.load`."""
     target = disk.path_of(path)
     with _opened(target) as reader:

@@ -253,14 +253,15 @@ struct fake_engine {
       }
       return done >= n;
     }
-    // A kernel leaves elements out whose op code the table does not have, and counts them.
+    // A kernel leaves elements out whose op code the table does not have, and counts them: those that it serves, which in a
+    // retry are the elements that found no room (drive/io.hpp, has_work).
     std::vector<uint8_t> legal_codes(const request& some) {
       if (!the_device.cuda || some.kind != GPUHASH_OP_EXECUTE) return {};
       std::vector<uint8_t> codes(some.ops, some.ops + some.n);
       for (size_t i = 0; i < some.n; ++i) {
         if (codes[i] <= GPUHASH_OP_ERASE) continue;
         codes[i] = GPUHASH_OP_NOP;
-        if (some.only_failed && some.status[i] == GPUHASH_ELEMENT_BAD_OP) continue;
+        if (some.only_failed && !lacks_room(some.status[i])) continue;
         ++part.bad_ops;
         bad.push_back(done + i);
       }

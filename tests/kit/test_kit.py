@@ -89,6 +89,12 @@ def test_many_steps_and_many_parts(extreme: Path, structure: str, device: str) -
         assert figures["runs"] == 120
 
 
+def test_a_bad_op_code_is_counted_once(kit: Path) -> None:
+    """In a table that gets no memory, too, which serves a mixed batch in several rounds."""
+    figures = simulate(kit, "stadium", "cuda", "memory", "55", "55")
+    assert figures["faults"] > 10
+
+
 def test_a_run_can_be_repeated(kit: Path) -> None:
     args = ("slab_hash", "cuda", "plain", "7", "9")
     assert simulate(kit, *args) == simulate(kit, *args)

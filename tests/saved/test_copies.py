@@ -151,3 +151,42 @@ def test_torch(tmp_path, pairs):
         torch.save({"table": table}, tmp_path / "kept")
         with torch.load(tmp_path / "kept", weights_only=False)["table"] as other:
             assert pairs(other) == pairs(table)
+
+
+DASK = """
+import os
+import numpy as np, pygpuhash as gh
+import dask
+from distributed import Client
+
+def looked_up(table, keys):
+    found = table.get_indexer(keys) if isinstance(table, gh.Index) else table.find(keys)[0]
+    return os.getpid(), type(table).__name__, np.asarray(found).tolist()
+
+if __name__ == "__main__":
+    table = gh.Table("hive", key_dtype="u4", device="cpu")
+    table.insert(np.arange(50_000), np.arange(50_000) + 7)
+    texts = gh.Table("hive", key_dtype=str, device="cpu")
+    texts.insert(["a", "é"], [1, 2])
+    index = gh.Index(["x", "y"])
+    with dask.config.set({"distributed.worker.daemon": True}), Client(
+        n_workers=1, threads_per_worker=1, dashboard_address=None
+    ) as client:
+        (kept,) = client.scatter([table])
+        there = client.submit(looked_up, kept, [49_999, 3])
+        others = [client.submit(looked_up, texts, ["é"]), client.submit(looked_up, index, ["y", "z"])]
+        back = client.submit(lambda table: table, kept)
+        for pid, *found in client.gather([there, *others]):
+            print(*found, pid != os.getpid())
+        print(dict(back.result().items()) == dict(table.items()))
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_of_dask(tmp_path):
+    """Tables of this process are scattered to another one, used there, and come back."""
+    pytest.importorskip("distributed", reason="dask's distributed is not installed")
+    (tmp_path / "program.py").write_text(DASK)
+    ran = subprocess.run([sys.executable, "-P", tmp_path / "program.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == ["Table [50006, 10] True", "TextTable [2] True", "Index [1, -1] True", "True"]

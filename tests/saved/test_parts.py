@@ -150,3 +150,45 @@ def test_memory_beside_a_table(backend, n, tmp_path, say):
     assert saving <= 64
     # Batches into a skiplist are built at once, with arrays of their own.
     assert loading <= (64 if backend != "skiplist" else table // 2)
+
+
+LARGER = """
+import os, resource, sys
+import numpy as np, pygpuhash as gh
+
+def data():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmData")) << 10
+
+folder, n, room = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]) << 20
+place = dict(placement="file", device="cpu")
+gh.Table("hive", device="cpu").save(folder + "/small.arrow")  # opens the package
+gh.load(folder + "/small.arrow").close()
+resource.setrlimit(resource.RLIMIT_DATA, (data() + room, data() + room))
+with gh.Table("stadium", path=folder + "/one", capacity=n, **place) as table:
+    for first in range(0, n, 1 << 18):
+        table.insert(np.arange(first, min(first + (1 << 18), n)), np.arange(first, min(first + (1 << 18), n)) % 1000)
+    table.save(folder + "/table.arrow")
+try:
+    gh.load(folder + "/table.arrow").close()
+    print("it fits in memory")
+except (MemoryError, gh.NoMemory):
+    pass
+with gh.load(folder + "/table.arrow", path=folder + "/other", **place) as table:
+    some = np.arange(0, n, 1009)
+    print(len(table), (table.find(some)[0] == some % 1000).all(), os.path.getsize(folder + "/other") >> 20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is of Linux")
+@pytest.mark.slow
+def test_a_table_larger_than_memory(tmp_path, say):
+    """A stadium in a file is saved, and loaded into another file, by a process that may not hold it."""
+    n, room = 16_000_000, 128
+    command = [sys.executable, "-P", "-c", LARGER, tmp_path, str(n), str(room)]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    rows, equal, size = ran.stdout.split()
+    assert (int(rows), equal) == (n, "True")
+    say("saved files", f"{n} pairs, in a file of {size} MiB: saved and loaded with {room} MiB of memory")
+    assert int(size) > 2 * room

@@ -331,6 +331,38 @@ def test_kills(path, say, run):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_two_processes_save_to_one_name(path, overwrite):
+    program = f"""
+import sys
+import numpy as np, pygpuhash as gh
+with gh.Table("hive", device="cpu") as table:
+    table.insert(np.arange(300_000), int(sys.argv[2]))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for _ in range(10 if {overwrite} else 1):
+        table.save(sys.argv[1], overwrite={overwrite})
+"""
+    both = [
+        subprocess.Popen([sys.executable, "-P", "-c", program, path, str(i)], stdin=-1, stdout=-1, stderr=-1, text=True)
+        for i in range(2)
+    ]
+    for one in both:
+        assert one.stdout.readline() == "ready\n"
+    for one in both:
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said = [one.communicate()[1] for one in both]
+    assert sorted(one.returncode for one in both) == ([0, 0] if overwrite else [0, 1])
+    assert sum("FileExistsError" in words for words in said) == (not overwrite)
+    with gh.load(path) as table:
+        assert len(table) == 300_000
+        (value,) = set(table.values().tolist())
+    assert overwrite or both[value].returncode == 0
+    assert [one.name for one in path.parent.iterdir()] == ["table.arrow"]
+
+
+@pytest.mark.slow
 def test_interrupts_leave_nothing_behind(path):
     for value, patience in zip(range(1, 9), itertools.cycle([0.01, 0.03, 0.07, 0.002]), strict=False):
         killed(path, value, signal.SIGINT, patience)

@@ -1,6 +1,7 @@
 """What is saved is loaded: every structure into every other one, every dtype, text, indexes."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -170,7 +171,7 @@ def test_options_seed_and_load_factor(path):
         loaded.insert(np.arange(2000), 0)
 
 
-def test_a_table_in_a_file_is_loaded_into_memory(path, tmp_path, pairs):
+def test_a_table_in_a_file_is_loaded_into_memory_or_another_file(path, tmp_path, pairs):
     place = tmp_path / "table.stadium"
     with gh.Table("stadium", placement="file", path=place, device="cpu", key_dtype="u4") as table:
         table.insert(np.arange(50), 1)
@@ -178,6 +179,10 @@ def test_a_table_in_a_file_is_loaded_into_memory(path, tmp_path, pairs):
         with gh.load(path) as loaded:
             assert pairs(loaded) == pairs(table)
             assert loaded._options.get("placement") is None
+        with gh.load(path, placement="file", path=tmp_path / "other.stadium") as loaded:
+            assert pairs(loaded) == pairs(table)
+        with gh.Table("stadium", placement="file", path=tmp_path / "other.stadium", key_dtype="u4") as again:
+            assert pairs(again) == pairs(table)
 
 
 INDEXES = {
@@ -318,6 +323,20 @@ def test_threads_write_meanwhile(path, in_threads):
                     gh.load(path).close()
 
         in_threads(work, 3)
+
+
+def test_a_table_is_saved_when_its_process_ends(path):
+    program = """
+import atexit, sys
+import pygpuhash as gh
+table = gh.Table("hive", device="cpu")
+table[1] = 2
+atexit.register(table.save, sys.argv[1])
+"""
+    ran = subprocess.run([sys.executable, "-P", "-c", program, path], capture_output=True, text=True)
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    with gh.load(path) as loaded:
+        assert loaded[1] == 2
 
 
 def test_wrong_arguments(small, path):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pygpuhash.columns import View
-from pygpuhash.commands import spill, tally
+from pygpuhash.commands import joining, spill, tables, tally
 
 
 def some_words(seed, keys=6000, count=15_000):
@@ -76,6 +76,48 @@ def test_rows(run, written, monkeypatch, tmp_path, format):
     for row in rows:
         first.setdefault(row["k"], row["word"])
     assert len(run("dedup", "--column", "k", path).lines) == len(first) + (format != "jsonl")
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "the standard library", "parquet"])
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("keys", [20, 400])
+def test_joins(run, tmp_path, monkeypatch, library, how, keys):
+    """Pieces of the second table, each of which has some of the rows that a row meets, and blocks of a few rows."""
+    rng, files = random.Random(keys), []
+    for name, count, column in (("one", 300, "a"), ("other", 700, "b")):
+        rows = [{"k": str(rng.randrange(2 * keys)) if rng.random() < 0.9 else None, column: i} for i in range(count)]
+        files.append(tmp_path / f"{name}.{'parquet' if library == 'parquet' else 'csv'}")
+        if library == "parquet":
+            pq.write_table(pa.Table.from_pylist(rows), files[-1], row_group_size=50)
+        else:
+            files[-1].write_text(f"k,{column}\n" + "".join(f"{row['k'] or ''},{row[column]}\n" for row in rows))
+    if library == "the standard library":
+        monkeypatch.setattr(tables, "_found", lambda module: None)
+        monkeypatch.setattr(tables, "_ROWS", 60)
+    monkeypatch.setattr("pygpuhash.commands.sources.BLOCK", 256)
+    monkeypatch.setattr(joining, "_ROWS", 40)
+    one = run("join", *files, "--on", "k", "--how", how)
+    monkeypatch.setattr("pygpuhash.commands.settings._LEAST", 1)
+    other = run("join", *files, "--on", "k", "--how", how, "--memory", "16k")
+    assert (one.status, one.err, other.status) == (0, "", 0)
+    assert re.search(r"other\.\w+ fills its share of --memory \d+M: the join goes through temporary files", other.err)
+    assert other.err.count("\n") == 1
+    assert other.lines == one.lines
+    assert len(one.lines) > 200
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("column", ["", ",b"])
+def test_joins_of_few_rows(run, written, monkeypatch, how, column):
+    """A second table without a further column, a first one without rows, and keys that nothing meets."""
+    monkeypatch.setattr("pygpuhash.commands.settings._LEAST", 1)
+    others = [written("other.csv", f"k{column}\n" + f"1{column}\n" * 30), written("none.csv", "k\n9\n" + "8\n" * 30)]
+    for one in (written("empty.csv", "k,a\n"), written("some.csv", "k,a\n1,x\n2,y\n")):
+        for other in others:
+            wanted = run("join", one, other, "--on", "k", "--how", how)
+            found = run("join", one, other, "--on", "k", "--how", how, "--memory", "64")
+            assert (found.status, found.lines, wanted.err) == (0, wanted.lines, "")
+            assert "temporary files" in found.err
 
 
 def test_what_a_file_keeps_comes_back():
