@@ -1,6 +1,7 @@
 """Many Python threads, closing under way, and Ctrl-C."""
 
 import _thread
+import contextlib
 import os
 import subprocess
 import sys
@@ -239,10 +240,8 @@ def test_allocators_that_are_closed_at_once():
 
         def work(i, slabs=slabs):
             if i % 2:
-                try:
+                with contextlib.suppress(gh.ClosedTable, gh.NoMemory):
                     forever(slabs.allocate, len(units))
-                except (gh.ClosedTable, gh.NoMemory):
-                    pass
             slabs.close()
 
         in_threads(4, work)
