@@ -9,6 +9,8 @@
 #include <set>
 #include <vector>
 
+#define CUDART_VERSION 13000
+
 enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
