@@ -1,5 +1,5 @@
-# Calls that are inside a handle, and whether it is closed, in one word: exactly one of `close`, the last call that
-# leaves, and the object's end is told to free the handle. Where Python has no global lock, the word changes atomically.
+# Calls that are inside a handle, and whether it is closed, in one word: either `close` or the last call that leaves is
+# told to free the handle. Where Python has no global lock, the word changes atomically.
 from libc.stdint cimport uint64_t
 
 

@@ -133,8 +133,7 @@ cdef class TableHandle:
             raise exception(status, &err, self._driver())
 
     def __dealloc__(self):
-        if close_calls(&self.calls):
-            self._destroy()
+        self._destroy()
 
     cdef void _destroy(self) noexcept:
         cdef gpuhash_table *handle = self.handle

@@ -61,8 +61,7 @@ cdef class CoreSlabAllocator:
             raise exception(status, &err)
 
     def __dealloc__(self):
-        if close_calls(&self.calls):
-            self._destroy()
+        self._destroy()
 
     cdef void _destroy(self) noexcept:
         cdef gpuhash_slab_allocator *handle = self.handle
