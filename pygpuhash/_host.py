@@ -123,7 +123,10 @@ def _close_all() -> None:
 def _take(device: int, slots: int, nbytes: int) -> _Staging:
     """A staging area with so many slots of so many bytes."""
     kept = _idle.get(device)
-    staging = kept.pop() if kept else _Staging(device)
+    try:
+        staging = kept.pop() if kept else _Staging(device)
+    except IndexError:  # another thread was faster
+        staging = _Staging(device)
     try:
         staging.provide(slots, nbytes)
     except NoMemory:

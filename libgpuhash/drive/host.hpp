@@ -664,7 +664,7 @@ struct host_engines {
     using tile = host_tile<F, Bytes / sizeof(typename F::word)>;
     if (q.kind == mixed && q.n >= sorted_least && !q.only_failed && q.parts != parts_never)
       return run_by_kind<F>(t, q, sum, run<F>);
-    return for_kind<F, Table<F>::kinds>(q.kind, -1, [&]<u32 Kind> { return one<tile, Kind>(t, q, sum); });
+    return for_kind<F, Table<F>::kinds>(q.kind, -1, [&]<u32 Kind>() { return one<tile, Kind>(t, q, sum); });
   }
   // Kind is the kernel's. The kernel of mixed batches gets the kind of the batch as data.
   template <class Tile, u32 Kind>

@@ -190,7 +190,7 @@ template <template <class, u32> class Op, class Tile, class Table>
 reply serve_kind(const Table& t, const op& o, typename Table::key k, joiner j = {}) {
   if (o.by_mixed) return serve_op<Op<Tile, mixed>>(t, o, k);
   // As of pairs: here each kind goes through its own kernel in a set, too.
-  return for_kind<pair64, Table::kinds>(o.kind, reply{}, [&]<u32 Kind> {
+  return for_kind<pair64, Table::kinds>(o.kind, reply{}, [&]<u32 Kind>() {
     return serve_op<Op<Tile, Kind>>(t, o, k, in_kinds(Kind, changing_kinds) ? j : joiner{});
   });
 }

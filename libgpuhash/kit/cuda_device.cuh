@@ -24,6 +24,13 @@ namespace cuda_detail {
 inline int probe(int ordinal, char* why, size_t size) {
   int n = 0;
   const cudaError_t e = cudaGetDeviceCount(&n);
+  if (e == cudaErrorInsufficientDriver)
+    return snprintf(
+               why, size,
+               "the CUDA driver here is for an older CUDA than %d.%d, with which this backend was built: update the "
+               "driver, or build the backend with the driver's CUDA",
+               CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10),
+           cudaGetLastError(), int(e);
   if (e != cudaSuccess)
     return snprintf(why, size, "no CUDA device: %s", cudaGetErrorString(e)), cudaGetLastError(), int(e);
   if (ordinal < 0 || ordinal >= n)

@@ -22,7 +22,7 @@ int serve(const void* t, const request& q, totals* sum) {
 
 template <class F, int R>
 int run_buckets(const void* t, const request& q, totals* sum) {
-  return for_kind<F, hive_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind> {
+  return for_kind<F, hive_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind>() {
     if constexpr (!in_kinds(Kind, writing_batches))
       if (q.alone) return serve<F, Kind, R, true>(t, q, sum);
     return serve<F, Kind, R>(t, q, sum);

@@ -22,7 +22,7 @@ template <class F, int Bytes, bool Aligned>
 int run_lines(const void* t, const request& q, totals* sum) {
   if (q.kind == insert && q.in_flight == 2) return serve<F, insert, Bytes, Aligned, 2>(t, q, sum);
   return for_kind<F, linear_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue),
-                                             [&]<u32 Kind> { return serve<F, Kind, Bytes, Aligned, 1>(t, q, sum); });
+                                             [&]<u32 Kind>() { return serve<F, Kind, Bytes, Aligned, 1>(t, q, sum); });
 }
 
 template <class F>

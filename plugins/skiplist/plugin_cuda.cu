@@ -30,7 +30,7 @@ int look(const void* t, const request& q, totals* sum) {
 
 template <class F, int N>
 int run_chunks(const void* t, const request& q, totals* sum) {
-  return for_kind<F, skip_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind> {
+  return for_kind<F, skip_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind>() {
     if constexpr (in_kinds(Kind, writing_batches))
       return serve<F, N, Kind>(t, q, sum);
     else

@@ -25,7 +25,7 @@ template <class F, int Bytes>
 int run_slabs(const void* t, const request& q, totals* sum) {
   constexpr int W = Bytes / 16;
   const bool whole_warp = q.tile == 32;
-  return for_kind<F, slab_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind> {
+  return for_kind<F, slab_table<F>::kinds>(q.kind, int(cudaErrorInvalidValue), [&]<u32 Kind>() {
     if constexpr (in_kinds(Kind, whole_warp_kinds))
       if (whole_warp && q.kind != accumulate) return serve<F, Kind, Bytes, 32, 1>(t, q, sum);
     return serve<F, Kind, Bytes, W, 1>(t, q, sum);

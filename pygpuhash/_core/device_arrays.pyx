@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Streams, and the short path of device arrays.
 
 An array of CuPy or PyTorch, or of our own, that is on the table's device, of the stored dtype, C-contiguous, and

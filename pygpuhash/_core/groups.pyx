@@ -1,6 +1,5 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
-"""Verbs on a column on a CUDA device, on addresses: groups with counts, codes and aggregates, isin, and
-joins."""
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
+"""Verbs on a column on a CUDA device, on addresses: groups with counts, codes and aggregates, isin, and joins."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 

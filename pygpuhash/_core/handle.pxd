@@ -8,8 +8,7 @@ cdef class TableHandle:
     cdef gpuhash_table *handle
     cdef gpuhash_memory memory
     cdef uint64_t forks         # before it was made
-    cdef int calls              # threads inside the library with this handle; changes under the GIL only
-    cdef readonly bint closed
+    cdef uint64_t calls         # threads inside the library with this handle, and whether it is closed: calls.pxd
     cdef readonly object key_dtype, value_dtype      # what the user asked for
     cdef readonly object _key_store, _value_store    # what the library sees: 4 or 8 bytes
     cdef readonly object _stream                     # default stream of the calls, and its owner

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """One table of the library: made, asked, called on addresses, destroyed.
 
 Rules that hold for every call:
@@ -11,6 +11,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from pygpuhash.gpuhash cimport *
+from pygpuhash._core.calls cimport close_calls, enter, is_closed, leave
 from pygpuhash._core.device_arrays cimport dlpack_code
 from pygpuhash._core.host_arrays cimport address
 from pygpuhash._core.memory cimport end_memory, start_memory
@@ -143,15 +144,13 @@ cdef class TableHandle:
         end_memory(&self.memory, self.forks)
 
     cdef int _enter(self) except -1:
-        if self.closed or self.handle == NULL:
+        if self.handle == NULL or not enter(&self.calls):
             self._want_made()
             raise errors.ClosedTable("this table is closed: create a new one")
-        self.calls += 1
         return 0
 
     cdef int _leave(self) except -1:
-        self.calls -= 1
-        if self.closed and self.calls == 0:
+        if leave(&self.calls):
             self._destroy()
         return 0
 
@@ -177,9 +176,12 @@ cdef class TableHandle:
 
         A table in a file is written to the disk. This cannot report what the disk refuses: call `flush` before it.
         """
-        self.closed = True
-        if self.calls == 0:
+        if close_calls(&self.calls):
             self._destroy()
+
+    @property
+    def closed(self):
+        return is_closed(&self.calls)
 
     # ---- calls on addresses; `_device.py` and `table.py` wrap them
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """numpy's arrays for the library: which are passed on as they are, where they lie, which overlap.
 
 What else is an acceptable array is decided in `_arrays.py`.

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Memory resources: where the storage of tables and allocators is taken from.
 
 A Python object with allocate(nbytes, alignment, stream) -> address (0 or None: no memory) and

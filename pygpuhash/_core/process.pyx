@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """The end of the process, and forks.
 
 What a library of the device holds for this package is given back neither in the child of a fork, where the driver of

@@ -1,9 +1,10 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """SlabAlloc: one allocator of the library."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from pygpuhash.gpuhash cimport *
+from pygpuhash._core.calls cimport close_calls, enter, is_closed, leave
 from pygpuhash._core.memory cimport end_memory, start_memory
 from pygpuhash._core.process cimport fork_count, refuse_forked
 from pygpuhash._core.status cimport check, encode, exception, start_error, text
@@ -19,8 +20,7 @@ cdef class CoreSlabAllocator:
     cdef gpuhash_slab_allocator *handle
     cdef gpuhash_memory memory
     cdef uint64_t forks
-    cdef int calls
-    cdef readonly bint closed
+    cdef uint64_t calls
 
     def __cinit__(self):
         self.forks = fork_count()
@@ -72,22 +72,23 @@ cdef class CoreSlabAllocator:
         end_memory(&self.memory, self.forks)
 
     cdef int _enter(self) except -1:
-        if self.closed or self.handle == NULL:
+        if self.handle == NULL or not enter(&self.calls):
             raise errors.ClosedTable("this allocator is closed: create a new one")
-        self.calls += 1
         return 0
 
     cdef int _leave(self) except -1:
-        self.calls -= 1
-        if self.closed and self.calls == 0:
+        if leave(&self.calls):
             self._destroy()
         return 0
 
     def close(self):
         """Free the allocator's memory. Closing twice is allowed."""
-        self.closed = True
-        if self.calls == 0:
+        if close_calls(&self.calls):
             self._destroy()
+
+    @property
+    def closed(self):
+        return is_closed(&self.calls)
 
     def _refuse_forked(self):
         refuse_forked(self.forks, "allocator")

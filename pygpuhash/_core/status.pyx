@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """The library's status codes as exceptions, its text as Python's, and Python's text for it."""
 from pygpuhash.gpuhash cimport *
 

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Batches of a table: arrays and numbers of Python in, results in the same clothes out.
 
 What is an acceptable array is decided in `_arrays.py` (host) and `_device.py` (CUDA); this module has the short paths
@@ -28,6 +28,10 @@ from pygpuhash._core.host_arrays cimport (
 from pygpuhash._core.process cimport refuse_forked
 from pygpuhash._core.scalars cimport NOT_PLAIN, fill, read_number
 from pygpuhash._core.status cimport batch_exception, exception, start_error
+
+cdef extern from * nogil:
+    int add_fetch "__atomic_add_fetch"(int *number, int change, int order)
+    int RELAXED "__ATOMIC_RELAXED"
 
 cdef extern from "numpy/arrayobject.h":
     object PyArray_Scalar(void *data, Dtype dtype, object base)
@@ -81,14 +85,13 @@ def piece(size_t keys=0, size_t full=0):
     return was
 
 
-cdef int WATCHED = 0  # contexts in which a caller watches the progress of batches
+cdef int WATCHED = 0  # contexts in which a caller watches the progress of batches; changes atomically
 cdef object REPORT = None
 
 
 def watched(int change):
     """For `progress`, which enters and leaves contexts."""
-    global WATCHED
-    WATCHED += change
+    add_fetch(&WATCHED, change, RELAXED)
 
 
 def tell_progress_to(current):

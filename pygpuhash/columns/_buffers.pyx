@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Arrow's C data structs: made of numpy's buffers without a copy, and read.
 
 An array that is made here holds references to the objects whose memory it names, and drops them, with the GIL, when its

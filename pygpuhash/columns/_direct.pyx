@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Verbs on dense integers: a table with one place for each integer from the smallest to the largest, and no hashing.
 
 A column is dense if its range is at most a small multiple of its length; all functions give None for others, and for

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """The index and the hash of <gpuhash/columns.h> for Python: rows as Arrow capsules in, ids, keys and hashes out.
 
 A batch is passed on in pieces, between which signals are handled, so that Ctrl-C is heard. The GIL is released while

@@ -1,14 +1,11 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """The strict pass over a list of Python objects: one kind of elements, and their numbers in numpy's arrays."""
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_AsUnsignedLongLong
-from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from numpy cimport PyArray_BYTES, PyArray_ScalarAsCtype, import_array, ndarray
 
 from pygpuhash.columns._buffers cimport mask_of
-
-cdef extern from "Python.h":
-    PyObject *PyList_GetItem(object values, Py_ssize_t i)
+from pygpuhash.columns.list_item cimport item
 
 import sys
 from datetime import date, datetime, time, timedelta
@@ -180,7 +177,7 @@ def classify(list values not None, bint nan_is_null, str what not None):
     for kind in range(KINDS):
         first[kind] = -1
     for i in range(n):
-        x = <object>PyList_GetItem(values, i)
+        x = item(values, i)
         sort = type(x)
         if sort is last:
             continue
@@ -246,7 +243,7 @@ def integers(list values not None, nulls, str what not None):
     for i in range(n):
         if null != NULL and null[i]:
             continue
-        x = <object>PyList_GetItem(values, i)
+        x = item(values, i)
         if not isinstance(x, int):
             x = x.item()
         at[i] = PyLong_AsLongLongAndOverflow(x, &overflow)
@@ -280,7 +277,7 @@ def floats(list values not None, nulls, str what not None):
     for i in range(n):
         if null != NULL and null[i]:
             continue
-        x = <object>PyList_GetItem(values, i)
+        x = item(values, i)
         if type(x) is not float:
             if isinstance(x, generic):
                 x = x.item()
@@ -304,7 +301,7 @@ def booleans(list values not None, nulls):
     cdef uint8_t *at = <uint8_t *>PyArray_BYTES(<ndarray>out)
     for i in range(n):
         if null == NULL or not null[i]:
-            at[i] = bool(<object>PyList_GetItem(values, i))
+            at[i] = bool(item(values, i))
     return out
 
 
@@ -318,7 +315,7 @@ def microseconds(list values not None, nulls, epoch, str what not None):
         at[i] = NAT
         if null != NULL and null[i]:
             continue
-        x = <object>PyList_GetItem(values, i)
+        x = item(values, i)
         passed = x if epoch is None else x - epoch
         days = passed.days
         if not -106_751_991 < days < 106_751_991:
@@ -336,7 +333,7 @@ def days(list values not None, nulls):
     out = empty(n, INT64)
     cdef int64_t *at = <int64_t *>PyArray_BYTES(<ndarray>out)
     for i in range(n):
-        at[i] = NAT if null != NULL and null[i] else <int64_t>(<object>PyList_GetItem(values, i)).toordinal() - 719_163
+        at[i] = NAT if null != NULL and null[i] else <int64_t>item(values, i).toordinal() - 719_163
     return out
 
 
@@ -347,5 +344,5 @@ def ticks(list values not None, nulls):
     out = empty(n, INT64)
     cdef int64_t *at = <int64_t *>PyArray_BYTES(<ndarray>out)
     for i in range(n):
-        at[i] = NAT if null != NULL and null[i] else raw_time(<object>PyList_GetItem(values, i))
+        at[i] = NAT if null != NULL and null[i] else raw_time(item(values, i))
     return out

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """What the values of each group come to: one pass over rows, each of which has the number of its group, -1 for none.
 
 Numbers are float64, int64 or uint64, to which others are widened first. Times are int64, of which NAT is none.

@@ -1,15 +1,14 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Text and bytes of numpy and Python, as Arrow has them: (offsets, bytes), text in UTF-8."""
-from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 from numpy cimport PyArray_BYTES, import_array, ndarray
 
 from pygpuhash.columns._buffers cimport mask_of, over_memory
+from pygpuhash.columns.list_item cimport item
 
 cdef extern from "Python.h":
-    PyObject *PyList_GetItem(object values, Py_ssize_t i)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     int PyBytes_AsStringAndSize(object data, char **at, Py_ssize_t *size) except -1
 
@@ -116,7 +115,7 @@ def texts(list values not None, nulls, str what not None):
     offset[0] = 0
     for i in range(n):
         if null == NULL or not null[i]:
-            x = <object>PyList_GetItem(values, i)
+            x = item(values, i)
             if isinstance(x, str):
                 try:
                     cell = PyUnicode_AsUTF8AndSize(x, &size)

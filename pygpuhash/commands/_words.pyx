@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True
+# cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Words and lines of a block of bytes, as the views of Arrow's layout "vz": no byte of a long one is copied.
 
 A view has 16 bytes: the length, and up to 12 bytes, or the first four, the number of the buffer and the offset in it.

@@ -355,7 +355,7 @@ void enter_and_leave() {
 }
 void probes() {
   const auto says = [](int ordinal, const char* sentence) {
-    char why[64] = "";
+    char why[256] = "";
     SAME(cuda_device.probe(ordinal, why, sizeof why) != 0, *sentence != 0);
     if (!strstr(why, sentence)) wrong(__LINE__, text("'%s' is not in '%s'", sentence, why));
     SAME(it.error, 0);
@@ -368,8 +368,12 @@ void probes() {
   it.fails["cudaGetDeviceProperties"] = 3;
   says(0, "cuda:0 does not answer");
   begin();
-  it.fails["cudaGetDeviceCount"] = 35;
-  says(0, "no CUDA device: error 35");
+  it.fails["cudaGetDeviceCount"] = 999;
+  says(0, "no CUDA device: error 999");
+  it.fails["cudaGetDeviceCount"] = cudaErrorInsufficientDriver;
+  const int version = CUDART_VERSION;
+  const string built = text("for an older CUDA than %d.%d, with which", version / 1000, version % 1000 / 10);
+  says(0, built.c_str());
   for (const int good : {75, 80, 90, 120}) {
     begin();
     it.capability = good;

@@ -35,3 +35,10 @@ def test_the_stable_abi_is_for_pythons_that_have_it(free_threaded, tag, macro):
     assert wheel == tag
     assert len(extensions) > 15
     assert extensions == [[macro, macro is not None]] * len(extensions)
+
+
+def test_every_extension_leaves_the_global_lock_off():
+    """One that does not say so takes it back, for the whole process."""
+    heads = {path.name: path.read_text().partition("\n")[0] for path in (ROOT / "pygpuhash").rglob("*.pyx")}
+    assert len(heads) > 15
+    assert [name for name, head in heads.items() if "freethreading_compatible=True" not in head] == []

@@ -713,3 +713,14 @@ def test_chunks_behind_the_bus_without_memory(monkeypatch, fake):
         keys = np.arange(N, dtype=np.uint64)
         assert table.insert(keys, keys).all()
         assert table.contains(keys).all()
+
+
+def test_a_staging_area_that_another_thread_takes_first(monkeypatch):
+    class Emptied(list):
+        def pop(self):
+            raise IndexError("pop from empty list")
+
+    made = types.SimpleNamespace(provide=lambda slots, nbytes: None)
+    monkeypatch.setattr(_host, "_idle", {0: Emptied(["the other's"])})
+    monkeypatch.setattr(_host, "_Staging", lambda device: made)
+    assert _host._take(0, 2, 4096) is made

@@ -1,9 +1,11 @@
 """Many Python threads, closing under way, and Ctrl-C."""
 
 import _thread
+import contextlib
 import os
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import threading
 import time
@@ -178,15 +180,17 @@ class Resource:
     """Host memory that knows what was not given back."""
 
     def __init__(self):
-        self.held = {}
+        self.held, self.lent, self.returned = {}, [], []
 
     def allocate(self, nbytes, alignment, stream):
         array = np.empty(nbytes + alignment, np.uint8)
         address = -(-array.ctypes.data // alignment) * alignment
         self.held[address] = array
+        self.lent.append(nbytes)
         return address
 
     def deallocate(self, address, nbytes, alignment, stream):
+        self.returned.append(nbytes)
         del self.held[address]
 
 
@@ -206,6 +210,67 @@ def test_closing_while_others_work(backend):
 
         in_threads(4, work)
         assert not memory.held  # the last call that was under way has freed the table
+
+
+def test_threads_that_close_at_once(backend):
+    """One of them frees the table, also where no global lock orders them."""
+    for _ in range(20):
+        memory = Resource()
+        table = gh.Table(backend, device="cpu", memory=memory, capacity=64)
+
+        def work(i, table=table):
+            if i % 2:
+                try:
+                    forever(table.accumulate, i)
+                except gh.ClosedTable:
+                    return
+            table.close()
+
+        in_threads(6, work)
+        assert not memory.held
+        assert table.closed
+        assert sum(memory.lent) == sum(memory.returned)
+
+
+def test_allocators_that_are_closed_at_once():
+    units = np.zeros(64, np.uint32)
+    for _ in range(20):
+        memory = Resource()
+        slabs = gh.SlabAllocator(device="cpu", memory=memory)
+
+        def work(i, slabs=slabs):
+            if i % 2:
+                with contextlib.suppress(gh.ClosedTable, gh.NoMemory):
+                    forever(slabs.allocate, len(units))
+            slabs.close()
+
+        in_threads(4, work)
+        assert not memory.held
+        assert sum(memory.lent) == sum(memory.returned)
+
+
+def test_threads_with_lists_of_one_that_changes(rng):
+    """An element is held while it is read."""
+    words = [f"word {i}" for i in range(2000)]
+    numbers = [10**12 + i for i in range(2000)]
+
+    def work(i):
+        for turn in range(30):
+            if i == 0:
+                words[turn % 7 :: 7] = [f"other {turn} {k}" for k in range(len(words[turn % 7 :: 7]))]
+                numbers[turn % 7 :: 7] = [10**13 + k for k in range(len(numbers[turn % 7 :: 7]))]
+            else:
+                assert len(gh.unique(words)) <= len(words)
+                assert len(gh.unique(numbers)) <= len(numbers)
+
+    in_threads(4, work)
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python always has a global lock")
+def test_the_global_lock_stays_off():
+    program = "import sys, pygpuhash, pygpuhash.cli, pygpuhash.commands; assert not sys._is_gil_enabled()"
+    done = subprocess.run([sys.executable, "-P", "-W", "error", "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usual_sizes("a thread that spins has the interpreter after each short piece")

@@ -14,6 +14,7 @@ enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorInvalidDevice = 101,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,

@@ -9,10 +9,13 @@
 #include <set>
 #include <vector>
 
+#define CUDART_VERSION 13000
+
 enum cudaError_t {
   cudaSuccess,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorInvalidDevice = 101,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
