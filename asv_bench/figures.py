@@ -13,7 +13,7 @@
     python -m asv_bench.figures skiplist 9              mixtures against the range of keys; 10: single ones; memory
     python -m asv_bench.figures skiplist II             mixtures by the warps of a block (CUDA, the compiler nvcc)
     python -m asv_bench.figures slab_hash 4a            build rate against memory utilisation
-    python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7
+    python -m asv_bench.figures slab_hash all           4a, 4b, 4c, 5, 6, 7; 7b beside lock-free lists (CPU)
     python -m asv_bench.figures stadium 13              clStash against Stash by the load, and hybrid_from (CUDA)
     python -m asv_bench.figures stadium 14              ratio to a cuckoo table (CUDA); 16: in host memory
     python -m asv_bench.figures stadium 15              inserts and finds apart, and in one batch

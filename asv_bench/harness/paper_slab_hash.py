@@ -11,6 +11,7 @@ import numpy as np
 import pygpuhash as gh
 
 from .charts import Chart
+from .devices import Unavailable
 from .figure import Figure, Settings, rates, series, wall
 from .keys import random_keys, shuffled
 from .runs import POISON, TableRun, Wrong, make_table
@@ -19,6 +20,7 @@ UTILISATIONS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 
 AVERAGE_SLABS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)  # beta
 PAIRS_PER_SLAB = 15  # 128 bytes: 15 pairs and a pointer (section IV-B)
 OPTIONS = {"slab_bytes": "128"}
+LISTS = "chained"
 STATIC = "linear_probe"  # built from scratch, as the paper's cuckoo table is
 LABELS = {"insert": "build", "find_hit": "all exist", "find_miss": "none exist"}
 
@@ -220,16 +222,27 @@ def _mixture_seconds(
     settings: Settings, utilisation: float, n: int, size: int, shares: Any
 ) -> tuple[float, list[float]]:
     """(utilisation before the first batch, seconds of each batch but the first)."""
-    on, xp = settings.device, settings.device.xp
     chosen = {"threads": settings.threads, "seed": 1} | settings.options
-    sized = make_table("slab_hash", on, utilisation, n, (4, 4), **chosen)
+    sized = make_table("slab_hash", settings.device, utilisation, n, (4, 4), **chosen)
     buckets = int(sized.stats()["buckets"])
     sized.close()
     # Erased slots are not taken again before FLUSH, so chains grow: super blocks are added, buckets stay as they are.
-    table = make_table("slab_hash", on, utilisation, n, (4, 4), grow=True, buckets=buckets, **chosen)
-    values = xp.arange(n, dtype=np.uint32)
-    table.insert(random_keys(xp, values, 4), values)
-    before = float(table.stats()["utilization"])
+    with make_table(
+        "slab_hash", settings.device, utilisation, n, (4, 4), grow=True, buckets=buckets, **chosen
+    ) as table:
+        fill(settings, table, n)
+        return float(table.stats()["utilization"]), _batch_seconds(settings, table, n, size, shares)
+
+
+def fill(settings: Settings, table: gh.Table, n: int) -> None:
+    """Put keys 0 .. n-1 into a table."""
+    values = settings.device.xp.arange(n, dtype=np.uint32)
+    table.insert(random_keys(settings.device.xp, values, 4), values)
+
+
+def _batch_seconds(settings: Settings, table: gh.Table, n: int, size: int, shares: Any) -> list[float]:
+    """Seconds of each mixed batch but the first, on a table with keys 0 .. n-1. Each answer is compared."""
+    on, xp = settings.device, settings.device.xp
     out, mask = xp.empty(size, np.uint32), xp.empty(size, bool)
     seconds = []
     for ops, keys, given, present, expected in _mixed_batches(xp, n, size, shares, settings.repeats + 1):
@@ -237,9 +250,8 @@ def _mixture_seconds(
         mask.view(np.uint8).fill(POISON)
         seconds.append(on.time(lambda b=(ops, keys, given): table.execute(*b, out=out, found=mask)))
         if not bool((mask.view(np.uint8) == present).all()) or not bool((out == expected).all()):
-            raise Wrong(f"figure 7: slab_hash answers a mixed batch wrongly at utilisation {utilisation}")
-    table.close()
-    return before, seconds[1:]
+            raise Wrong(f"figure 7: {table.backend} answers a mixed batch wrongly at a load of {table.load_factor:g}")
+    return seconds[1:]
 
 
 def figure_7(settings: Settings) -> Figure:
@@ -257,4 +269,52 @@ def figure_7(settings: Settings) -> Figure:
     return Figure(rows, series(rows, chart, "utilisation", "M_per_s", ["mixture"]))
 
 
-FIGURES = {"4a": figure_4a, "4b": figure_4b, "4c": figure_4c, "5": figure_5, "6": figure_6, "7": figure_7}
+NODES_PER_BUCKET = (1.0, 0.5, 0.25)  # of the table of lists, whose buckets these numbers are
+
+
+def figure_7b(settings: Settings) -> Figure:
+    """The same mixtures beside lock-free lists with a node per key, by buckets, of which both tables have as many.
+
+    Those lists are plugins/examples/chained, after Misra and Chaudhuri. Like theirs, it has a node for each insertion
+    of all batches from the beginning.
+    """
+    if settings.on_cuda:
+        raise Unavailable("figure 7b compares with lists that are written for CPUs: pass --device cpu")
+    if LISTS not in {backend.name for backend in gh.backends()}:
+        raise Unavailable(f"figure 7b compares with {LISTS}: pip install ./plugins/examples/chained")
+    n = size = _size(settings, 1 << 20)
+    chosen = {"threads": settings.threads, "seed": 1}
+    rows = []
+    for shares in MIXTURES:
+        nodes = n + int(size * shares[0]) * (settings.repeats + 1)
+        name = "(" + ", ".join(f"{share:g}" for share in shares) + ")"
+        for share in NODES_PER_BUCKET:
+            lists = make_table(LISTS, settings.device, share, nodes, (4, 4), **chosen)
+            slabs = make_table(
+                "slab_hash", settings.device, 0.5, n, (4, 4), grow=True, buckets=int(nodes / share), **chosen, **OPTIONS
+            )
+            for table in (slabs, lists):
+                with table:
+                    fill(settings, table, n)
+                    row = {
+                        "table": table.backend,
+                        "mixture": name,
+                        "buckets": int(nodes / share),
+                        "n": n,
+                        "batch": size,
+                    }
+                    rows.append(row | rates(size, _batch_seconds(settings, table, n, size, shares)))
+    note = f"batches of {size:,} operations on {n:,} elements, median of {settings.repeats}"
+    chart = Chart("Figure 7b: beside lock-free lists", "buckets", "M operations/s", note)
+    return Figure(rows, series(rows, chart, "buckets", "M_per_s", ["table", "mixture"]))
+
+
+FIGURES = {
+    "4a": figure_4a,
+    "4b": figure_4b,
+    "4c": figure_4c,
+    "5": figure_5,
+    "6": figure_6,
+    "7": figure_7,
+    "7b": figure_7b,
+}

@@ -16,8 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT))  # at the end, so that pygpuhash is the installed one
 paper_table = pytest.importorskip("asv_bench.paper_table", reason="asv_bench is in a checkout of the repository only")
 from asv_bench import figures  # noqa: E402
-from asv_bench.harness import claims  # noqa: E402
+from asv_bench.harness import claims, paper_slab_hash  # noqa: E402
 from asv_bench.harness.committed import Broken  # noqa: E402
+from asv_bench.harness.devices import Unavailable, device  # noqa: E402
+from asv_bench.harness.figure import Settings  # noqa: E402
 from asv_bench.harness.results import RESULTS  # noqa: E402
 
 PLACES = {"table": 1000, "aaaaaaaa": 900, "bbbbbbbb": 950, "cccccccc": 699, "dddddddd": 700}
@@ -129,6 +131,32 @@ def test_gains_of_smaller_batches(rates, holds):
             rows += [{"table": "slab_hash", "batch": batch, "n": n, "ms": 4.0}]
             rows += [{"table": "linear_probe rebuilt", "batch": batch, "n": n, "ms": 4.0 * gain * n / 2}]
     assert claims.incremental(rows)[1] is holds
+
+
+@pytest.mark.parametrize(("least", "holds"), [(2.0, True), (0.5, False)])
+def test_the_mean_factors_beside_lists(least, holds):
+    rows = [
+        {"table": table, "mixture": mixture, "buckets": buckets, "M_per_s": rate}
+        for mixture, factor in (("a", 8.0), ("b", 4.0), ("c", least))
+        for buckets, spread in ((1, 2.0), (2, 0.5))
+        for table, rate in (("slab_hash", 10.0 * factor * spread), ("chained", 10.0))
+    ]
+    words = f"8.00, 4.00, {least:.2f} times as fast (100, 40, 20 % updates)"
+    assert claims.beside_lists(rows) == (words, holds)
+
+
+def test_mixtures_beside_another_table(monkeypatch):
+    """Both tables answer the same batches; the number of buckets is that of the lists' nodes by their share."""
+    settings = Settings(device("cpu"), 2048, None, 2, None, {})
+    with pytest.raises(Unavailable, match=r"pip install \./plugins/examples/chained"):
+        paper_slab_hash.figure_7b(settings)
+    monkeypatch.setattr(paper_slab_hash, "LISTS", "linear_probe")
+    monkeypatch.setattr(paper_slab_hash, "NODES_PER_BUCKET", (0.5,))
+    rows = paper_slab_hash.figure_7b(settings).rows
+    assert [(row["table"], row["buckets"]) for row in rows] == [
+        (table, 2 * (2048 + 3 * inserts)) for inserts in (1024, 409, 204) for table in ("slab_hash", "linear_probe")
+    ]
+    assert all(0 < row["min"] <= row["M_per_s"] <= row["max"] for row in rows)
 
 
 @pytest.mark.parametrize(
