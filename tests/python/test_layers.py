@@ -18,8 +18,8 @@ PACKAGE = SOURCES / "pygpuhash"
 LAYERS = {
     "words": "gpuhash errors _arguments _typing _tensors identifiers manifest plugins",
     "columns": "columns columns._buffers columns._direct columns._objects columns._reduce columns._utf8 columns.arrow"
-    " columns.column columns.flat columns.frames columns.lists columns.numpy_arrays columns.plain columns.reading"
-    " columns.rows columns.structs",
+    " columns.column columns.flat columns.frames columns.list_item columns.lists columns.numpy_arrays columns.plain"
+    " columns.reading columns.rows columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "_core.",
     "devices": "_views _cuda _arrow_devices _progress _devices _stage _host _device _memory registry _choice config",
