@@ -153,6 +153,10 @@ GH_FN uint64_t of_bytes(const bytes_keys& keys, const u8* p, size_t n) {
 // So far the key of rows, then what came of the fields before.
 GH_FN uint64_t next_field(uint64_t so_far, uint64_t hash) { return mix(so_far ^ hash); }
 
+// The hash of a row as a field of another row. As it is, it would be what came of the same fields in the outer row, and
+// all rows (x, (x)) would have one hash.
+GH_FN uint64_t of_inner_row(uint64_t hash) { return derive(hash, 1); }
+
 }  // namespace contract
 
 GH_END

@@ -192,6 +192,8 @@ class half_hash {
       next = hash_column(next, begin, n, scratch, scratch + block);
       for (int64_t row = 0; row < n; ++row) out[row] = contract::next_field(out[row], scratch[row]);
     }
+    if (i > 0)  // a field of the row that column 0 is
+      for (int64_t row = 0; row < n; ++row) out[row] = contract::of_inner_row(out[row]);
     set_nulls(c, begin, n, contract::of_null(root_), out);
     return next;
   }

@@ -78,7 +78,8 @@ def half(root: int, cell: Any) -> int:
     if kind == "row":
         r = key(kind)
         for field in value:
-            r = mix(r ^ half(root, field))
+            h = half(root, field)
+            r = mix(r ^ (derive(h, 1) if field is not None and field[0] == "row" else h))
         return r
     return of_integer(key(kind), value)
 

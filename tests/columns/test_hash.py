@@ -260,6 +260,29 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda x: (x, (x,)),
+        lambda x: ((x,), x),
+        lambda x: ((x,), (x,)),
+        lambda x: (x, (x, (x,))),
+        lambda x: ((x, (x,)), (x, (x,))),
+        lambda x: ((x, x), x, x),
+    ],
+)
+def test_rows_within_rows_whose_fields_are_equal(shape):
+    """A field that is a row is not what came of the same fields in the outer row."""
+    n = 1000
+    both = gh.hash_array(shape(np.arange(n)), 128)
+    assert len(np.unique(both[:, 0])) == len(np.unique(both[:, 1])) == n
+
+    def cell(given):
+        return ("row", [cell(part) for part in given]) if isinstance(given, tuple) else ("integer", given)
+
+    assert [tuple(row) for row in both[:3].tolist()] == [reference.hash_cell(cell(shape(i))) for i in range(3)]
+
+
 @KINDS
 def test_rows_spread_evenly_and_do_not_collide(kind):
     """Chi-squared of the lowest bits, of the highest and of hash % 1000, of both halves; and 32 bits of each collide as
