@@ -73,8 +73,8 @@ struct reader {
   gpuhash_status read_cells(const ArrowArray* a, const column_type& t, size_t at, column_view* view) const {
     if (t.dictionary || t.how == layout::fixed || t.how == layout::bits || t.how == layout::fixed_bytes) {
       view->data = a->buffers[1];
-      if (view->data == nullptr && view->length > 0 && !(t.how == layout::fixed_bytes && t.width == 0))
-        return wrong(at, "has no buffer of cells");
+      const bool has_no_bytes = !t.dictionary && t.how == layout::fixed_bytes && t.width == 0;
+      if (view->data == nullptr && view->length > 0 && !has_no_bytes) return wrong(at, "has no buffer of cells");
       return GPUHASH_OK;
     }
     if (t.how == layout::views) return read_views(a, at, view);

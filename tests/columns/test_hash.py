@@ -229,6 +229,15 @@ def test_outputs_that_are_too_short_are_refused():
         hash_rows(schema, [array], 128, 0, 1, np.empty(5, np.uint64))
 
 
+def test_a_dictionary_without_indices_is_refused():
+    """Also one whose values have no bytes, and need no buffer themselves."""
+    for format in ("w:0", "i"):
+        values = _buffers.schema(format), _buffers.array(2, (None, np.zeros(8, "u1")))
+        array = _buffers.array(3, (None, None), dictionary=values[1])
+        with pytest.raises(TypeError, match="has no buffer of cells"):
+            hashes(_buffers.schema("l", dictionary=values[0]), array)
+
+
 @pytest.mark.parametrize("format", [*"cCsSiIlL", "tsn:"])
 def test_instruction_sets(format):
     """Loops with vectors have remainders: the same hashes as one by one."""
