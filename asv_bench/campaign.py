@@ -82,7 +82,7 @@ def build(folder: Path, at_once: int, device: str) -> int:
 
 
 def options(commit: Path, device: str) -> list[str]:
-    """What meson is told: a card's campaign needs no instruction sets of processors."""
+    """The options of the build. Kernels are the same beside every instruction set of a CPU: none is built with them."""
     if device == "cpu":
         return ["-Dcuda=disabled"]
     has_isas = "option('isas'" in (commit / "meson.options").read_text()

@@ -49,6 +49,15 @@ def test_fetch_and_build(repository, tmp_path, capfd):
     assert not (tmp_path / "results").exists()
 
 
+def test_options_of_a_build(tmp_path):
+    """Sources of before the option `isas` do not know it."""
+    (tmp_path / "meson.options").write_text("option('cuda', type: 'feature')\n")
+    assert campaign.options(tmp_path, "cpu") == ["-Dcuda=disabled"]
+    assert campaign.options(tmp_path, "cuda") == ["-Dcuda=enabled"]
+    (tmp_path / "meson.options").write_text("option('cuda', type: 'feature')\noption('isas', type: 'array')\n")
+    assert campaign.options(tmp_path, "cuda") == ["-Dcuda=enabled", "-Disas=[]"]
+
+
 def test_sentences(repository, tmp_path, capsys):
     assert campaign.main(["fetch", str(tmp_path / "c"), "nonsense"]) == 2
     assert "campaign: git show -s" in capsys.readouterr().err
