@@ -10,8 +10,6 @@ import pytest
 from mistakes import MISTAKES, plant
 from simulator import EXTREMES, ROOT, STRUCTURES, build
 
-pytestmark = pytest.mark.xdist_group("planted")
-
 PLANS = (("cuda", "plain"), ("cpu", "plain"), ("cpu", "memory"), ("cuda", "memory"), ("cuda", "faults"))
 RUNS = [(structure, *plan) for plan in PLANS for structure in STRUCTURES]
 SEEDS = (("1", "6"), ("7", "120"), ("121", "2500"))  # the first ones find most, in another run than the first
