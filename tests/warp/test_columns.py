@@ -15,22 +15,10 @@ KERNELS = ["group.cu", "reduce.cu", "isin.cu", "join.cu"]
 SOURCES = [*(f"libgpuhash/columns/cuda/{name}" for name in KERNELS), "libgpuhash/src/groups.cpp"]
 SOURCES += [f"libgpuhash/src/{name}.cpp" for name in ("isin", "join", "error")] + ["tests/warp/columns.cpp"]
 INCLUDED = ["libgpuhash/columns/cuda", "libgpuhash/src", "libgpuhash/hash", "libgpuhash/tile", "libgpuhash/sched"]
-INCLUDED += ["libgpuhash/include", "tests/warp"]
+INCLUDED += ["libgpuhash/include", "tests/sizes", "tests/warp"]
 FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
-# Both passes and the count between them from 2,049 rows on, a sample from 256 on, and chunks and rounds of a few rows.
-FLAGS += [
-    "-DGPUHASH_GROUP_THREADS=64",
-    "-DGPUHASH_GROUP_DIVIDERS=64",
-    "-DGPUHASH_GROUP_SERVERS=64",
-    "-DGPUHASH_GROUP_SLOTS=512",
-    "-DGPUHASH_GROUP_EACH=4",
-    "-DGPUHASH_GROUP_PASS_BITS=3",
-    "-DGPUHASH_GROUP_COUNTED_BITS=4",
-    "-DGPUHASH_GROUP_FREQUENT=64",
-    "-DGPUHASH_GROUP_SAMPLE=64",
-    "-DGPUHASH_GROUP_LONG_RUN=100",
-]
+FLAGS += ["-include", "tests/sizes/kernels.hpp"]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
 
 

@@ -16,9 +16,7 @@ SOURCES += ["libgpuhash/columns/type.cpp"]
 SOURCES += ["libgpuhash/src/partition.cpp", "libgpuhash/src/error.cpp", "tests/warp/partition.cpp"]
 FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
-# Tiles of 256 rows, up to 40 strips, and two passes from 17 shards on.
-FLAGS += ["-DGPUHASH_PARTITION_THREADS=64", "-DGPUHASH_PARTITION_EACH=4", "-DGPUHASH_PARTITION_BITS=4"]
-FLAGS += ["-DGPUHASH_PARTITION_BLOCKS=20"]
+FLAGS += ["-include", "tests/sizes/kernels.hpp"]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
 KERNELS, PLAN, CALL = (
     "libgpuhash/columns/partition.cu",
@@ -107,7 +105,7 @@ def sources(root: Path) -> list[Path]:
     """Everything that the program includes."""
     folders = ("columns", "src", "hash", "tile", "sched", "include")
     files = [path for folder in folders for path in (root / "libgpuhash" / folder).rglob("*")]
-    files += (root / "tests" / "warp").rglob("*")
+    files += [path for folder in ("sizes", "warp") for path in (root / "tests" / folder).rglob("*")]
     return sorted(path for path in files if path.suffix in {".hpp", ".cuh", ".cu", ".cpp", ".h"})
 
 

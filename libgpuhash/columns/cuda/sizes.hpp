@@ -1,63 +1,36 @@
-// Groups of a column on a CUDA device: sizes of blocks, bins, samples and tables. Tests make those with a macro smaller, so
-// that columns of a few thousand rows meet all that long ones do.
+// Groups of a column on a CUDA device: sizes of blocks, bins, samples and tables. Those with a name are smaller in
+// tests (tests/sizes/kernels.hpp), so that columns of a few thousand rows meet all that long ones do.
 #pragma once
 #include <cstdint>
 
+#include "libgpuhash/tile/sizes.hpp"
+
 namespace gpuhash::columns {
 
-#ifndef GPUHASH_GROUP_THREADS
-#define GPUHASH_GROUP_THREADS 1024
-#endif
-#ifndef GPUHASH_GROUP_DIVIDERS
-#define GPUHASH_GROUP_DIVIDERS 512
-#endif
-#ifndef GPUHASH_GROUP_SERVERS
-#define GPUHASH_GROUP_SERVERS 256
-#endif
-#ifndef GPUHASH_GROUP_SLOTS
-#define GPUHASH_GROUP_SLOTS 4096
-#endif
-#ifndef GPUHASH_GROUP_EACH
-#define GPUHASH_GROUP_EACH 10
-#endif
-#ifndef GPUHASH_GROUP_PASS_BITS
-#define GPUHASH_GROUP_PASS_BITS 9
-#endif
-#ifndef GPUHASH_GROUP_COUNTED_BITS
-#define GPUHASH_GROUP_COUNTED_BITS 14
-#endif
-#ifndef GPUHASH_GROUP_FREQUENT
-#define GPUHASH_GROUP_FREQUENT 4096
-#endif
-#ifndef GPUHASH_GROUP_SAMPLE
-#define GPUHASH_GROUP_SAMPLE 16384
-#endif
-#ifndef GPUHASH_GROUP_LONG_RUN
-#define GPUHASH_GROUP_LONG_RUN 48
-#endif
-
 // Threads of blocks that count, scan, divide rows, and make groups of bins.
-constexpr uint32_t count_threads = GPUHASH_GROUP_THREADS, scan_threads = GPUHASH_GROUP_THREADS;
-constexpr uint32_t divide_threads = GPUHASH_GROUP_DIVIDERS;
-constexpr uint32_t bin_threads = GPUHASH_GROUP_SERVERS;
-constexpr uint32_t sample_threads = GPUHASH_GROUP_SERVERS, order_threads = GPUHASH_GROUP_SERVERS;
+constexpr uint32_t count_threads = tunable("cuda.group_threads", 1024u), scan_threads = count_threads;
+constexpr uint32_t divide_threads = tunable("cuda.group_dividers", 512u);
+constexpr uint32_t bin_threads = tunable("cuda.group_servers", 256u);
+constexpr uint32_t sample_threads = bin_threads, order_threads = bin_threads;
 
 // A bin has rows for half of the slots of a table in the memory of a block on average, or fewer. With values there are
 // half as many of both, since each slot has the aggregates of a key, too.
-constexpr uint32_t slots_of_bin(bool values) { return GPUHASH_GROUP_SLOTS / (values ? 2 : 1); }
+constexpr uint32_t most_slots = tunable("cuda.group_slots", 4096u);
+constexpr uint32_t slots_of_bin(bool values) { return most_slots / (values ? 2 : 1); }
 constexpr uint32_t rows_per_bin(bool values) { return slots_of_bin(values) / 2; }
-constexpr uint32_t rows_of_thread(bool values) { return GPUHASH_GROUP_EACH / (values ? 2 : 1); }  // in a chunk of a bin
+constexpr uint32_t most_each = tunable("cuda.group_each", 10u);
+constexpr uint32_t rows_of_thread(bool values) { return most_each / (values ? 2 : 1); }  // in a chunk of a bin
 
 // One pass divides rows into that many bins (a power of two), or fewer: with more, the runs that leave a tile are short.
-constexpr uint32_t bits_of_one_pass = GPUHASH_GROUP_PASS_BITS;
+constexpr uint32_t bits_of_one_pass = tunable("cuda.group_pass_bits", 9u);
 // With that many bins or fewer, rows per bin are counted in one go for both passes.
-constexpr uint32_t bits_counted_at_once = GPUHASH_GROUP_COUNTED_BITS;
+constexpr uint32_t bits_counted_at_once = tunable("cuda.group_counted_bits", 14u);
 
 // Keys that are frequent among sampled rows are kept in a table in the memory of every block of the first pass, of so many
 // slots at most, and so many bytes where slots have aggregates.
-constexpr uint32_t most_frequent_slots = GPUHASH_GROUP_FREQUENT;
+constexpr uint32_t most_frequent_slots = tunable("cuda.group_frequent", 4096u);
 constexpr uint32_t most_frequent_bytes = 12 * most_frequent_slots;
-constexpr uint32_t small_sample = GPUHASH_GROUP_SAMPLE, large_sample = 4 * small_sample;
+constexpr uint32_t small_sample = tunable("cuda.group_sample", 16384u), large_sample = 4 * small_sample;
 constexpr uint64_t sampled_from = 4 * small_sample, large_from = 256 * uint64_t{small_sample};  // rows
 
 // A block that divides rows takes a tile of so many for each thread. What travels along with a key has `carried` bytes.
@@ -65,7 +38,7 @@ constexpr uint32_t rows_of_divider(uint32_t key_bytes, uint32_t carried, bool va
   return values || key_bytes + carried > 8 ? 8 : 16;
 }
 // Runs of a tile that have so many rows on average are long enough for a warp each.
-constexpr uint32_t long_run = GPUHASH_GROUP_LONG_RUN;
+constexpr uint32_t long_run = tunable("cuda.group_long_run", 48u);
 
 // Words of 32 rows each whose first appearances one block numbers: one for each thread.
 constexpr uint32_t words_per_strip = order_threads;
