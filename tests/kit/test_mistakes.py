@@ -26,6 +26,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_mistake_has_its_place(tmp_path: Path) -> None:
     plant(ROOT, tmp_path)
     assert (tmp_path / "libgpuhash/kit/gate.hpp").read_text().count("kit_sim::planted") > 10
+    assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES)
 
 
 @pytest.mark.slow
