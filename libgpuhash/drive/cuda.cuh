@@ -153,6 +153,63 @@ concept finds_homes = requires(const typename Op::tile_type& tile, const typenam
   Op::find_home(tile, t, true, k);
 };
 
+// A tile serves its lanes' elements, one after the other, P at a time. untaken has a bit for each that no operation has
+// taken yet.
+template <class Op, int P, class Index>
+GH_FN result<typename Op::F> serve_in_turns(typename Op::tile_type& tile, const typename Op::table& t, joiner j,
+                                            bool in_table, u32 kd, typename Op::key k, typename Op::F::value v,
+                                            Index home) {
+  using F = typename Op::F;
+  constexpr int W = Op::tile_type::lanes;
+  constexpr bool no_operand = !in_kinds(Op::fixed_kind, operand_kinds);
+  result<F> res{no, 0, 0, 0};
+  u32 untaken = tile.ballot(in_table);
+  Op op[P];
+  u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
+  auto take = [&](int p, bool wanted) {
+    const bool some = untaken != 0;
+    const u32 from = some ? __ffs(untaken) - 1 : 0;
+    typename F::value a_value{};
+    if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, W);
+    const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
+    Op fresh;
+    fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
+    op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
+    owner[p] = wanted ? (some ? from : u32(W)) : owner[p];
+    untaken = wanted ? untaken & (untaken - 1) : untaken;
+  };
+#pragma unroll
+  for (int p = 0; p < P; ++p) {
+    op[p].start(t, nop, typename F::key{}, typename F::value{}, decltype(t.home(k)){});
+    take(p, true);
+  }
+
+  bool busy;
+  do {
+    typename Op::tile_type::row row[P];
+#pragma unroll
+    for (int p = 0; p < P; ++p) row[p] = tile.load(op[p].line(t));
+    busy = false;
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const bool active = owner[p] < W;
+      verdict d = op[p].step(tile, t, j, row[p], active);
+      if constexpr (Op::has_slow) {
+        const bool slow = active && d == verdict::slow;
+        if (__any_sync(full_warp, slow)) {
+          const verdict after = op[p].slow(tile, t, j, slow);
+          d = slow ? after : d;
+        }
+      }
+      const bool finished = active && d == verdict::done;
+      res = finished && tile.lane == owner[p] ? op[p].res : res;
+      take(p, finished);
+      busy |= owner[p] < W;
+    }
+  } while (__any_sync(full_warp, busy));
+  return res;
+}
+
 template <class Op, int P>
 __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
     serve_batch(const __grid_constant__ typename Op::table t, const __grid_constant__ request q, totals* sum) {
@@ -200,51 +257,7 @@ __global__ void __launch_bounds__(block_threads, least_blocks<Op>)
   } else if constexpr (starts_with_homes<Op>()) {
     res = serve_homes<Op, P>(tile, t, j, in_table, kd, k, v, home);
   } else {
-    // The tile: its lanes' elements, one after the other. untaken has a bit for each that no operation has taken yet.
-    u32 untaken = tile.ballot(in_table);
-    Op op[P];
-    u32 owner[P] = {};  // the lane whose element op[p] serves; W: none
-    auto take = [&](int p, bool wanted) {
-      const bool some = untaken != 0;
-      const u32 from = some ? __ffs(untaken) - 1 : 0;
-      typename F::value a_value{};
-      if constexpr (F::has_value && !no_operand) a_value = shuffle(v, from, W);
-      const u32 a_kind = Op::fixed_kind == mixed ? shuffle(kd, from, W) : Op::fixed_kind;
-      Op fresh;
-      fresh.start(t, a_kind, shuffle(k, from, W), a_value, shuffle(home, from, W));
-      op[p] = wanted && some ? fresh : op[p];  // a tile without work goes on visiting its last row, and writes nothing
-      owner[p] = wanted ? (some ? from : u32(W)) : owner[p];
-      untaken = wanted ? untaken & (untaken - 1) : untaken;
-    };
-#pragma unroll
-    for (int p = 0; p < P; ++p) {
-      op[p].start(t, nop, typename F::key{}, typename F::value{}, decltype(t.home(k)){});
-      take(p, true);
-    }
-
-    bool busy;
-    do {
-      typename tile_type::row row[P];
-#pragma unroll
-      for (int p = 0; p < P; ++p) row[p] = tile.load(op[p].line(t));
-      busy = false;
-#pragma unroll
-      for (int p = 0; p < P; ++p) {
-        const bool active = owner[p] < W;
-        verdict d = op[p].step(tile, t, j, row[p], active);
-        if constexpr (Op::has_slow) {
-          const bool slow = active && d == verdict::slow;
-          if (__any_sync(full_warp, slow)) {
-            const verdict after = op[p].slow(tile, t, j, slow);
-            d = slow ? after : d;
-          }
-        }
-        const bool finished = active && d == verdict::done;
-        res = finished && tile.lane == owner[p] ? op[p].res : res;
-        take(p, finished);
-        busy |= owner[p] < W;
-      }
-    } while (__any_sync(full_warp, busy));
+    res = serve_in_turns<Op, P>(tile, t, j, in_table, kd, k, v, home);
   }
 
   if constexpr (Op::table::side_slots)

@@ -156,13 +156,60 @@ struct waiting_lanes {
   u32 lane[block_threads / 32][32];
 };
 
+// What homes alone do not answer: the elements of lanes whose `left` is set, by all tiles of the warp, whoever they belong to.
+template <class Op, class Begin>
+GH_FN result<typename Op::F> serve_left(typename Op::tile_type& tile, const typename Op::table& t, joiner j,
+                                        Begin begin, bool left, bool beyond, result<typename Op::F> res) {
+  using F = typename Op::F;
+  constexpr u32 W = Op::tile_type::lanes, tiles = 32 / W;
+  GH_BLOCK_MEMORY(waiting_lanes, list);
+  u32* const of_warp = list.lane[threadIdx.x / 32];
+  for (u32 waiting; (waiting = __ballot_sync(full_warp, left)) != 0;) {
+    const u32 rank = u32(__popc(waiting & ((1u << threadIdx.x % 32) - 1)));
+    if (left) of_warp[rank] = threadIdx.x % 32;
+    __syncwarp();
+    const u32 tile_no = tile.shift / W;
+    bool busy = tile_no < u32(__popc(waiting));
+    const u32 from = busy ? of_warp[tile_no] : 0;
+    __syncwarp();  // the list is written anew in the next round
+    Op op;
+    begin(op, from, 32);
+    const bool was_home = shuffle(u32(beyond), from, 32);
+    if constexpr (requires { op.after_home(t); })
+      if (was_home) op.after_home(t);
+    result<F> answer{no, 0, 0, 0};
+    do {
+      typename Op::tile_type::row row{};
+      if (busy) row = tile.load(op.line(t));
+      verdict d = op.step(tile, t, j, row, busy);
+      if constexpr (Op::has_slow) {
+        const bool slow = busy && d == verdict::slow;
+        if (__any_sync(full_warp, slow)) {
+          const verdict after = op.slow(tile, t, j, slow);
+          d = slow ? after : d;
+        }
+      }
+      if (busy && d == verdict::done) answer = op.res;  // an op without work may change its own
+      busy = busy && d != verdict::done;
+    } while (__any_sync(full_warp, busy));
+
+    const u32 server = rank * W % 32;
+    answer = {shuffle(answer.status, server, 32), int(shuffle(u32(answer.live), server, 32)),
+              int(shuffle(u32(answer.used), server, 32)), shuffle(answer.value, server, 32)};
+    const bool served = left && rank < tiles;
+    res = served ? answer : res;
+    left = left && !served;
+  }
+  return res;
+}
+
 // What the element of this lane answered, if `carries`; else `no`.
 template <class Op, int P, class Index>
 GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typename Op::table& t, joiner j,
                                          bool carries, u32 kd, typename Op::key k, typename Op::F::value v,
                                          Index home) {
   using F = typename Op::F;
-  constexpr u32 W = Op::tile_type::lanes, tiles = 32 / W, in_flight = u32(P) < W ? u32(P) : 1;
+  constexpr u32 W = Op::tile_type::lanes, in_flight = u32(P) < W ? u32(P) : 1;
   constexpr bool no_operand = !in_kinds(Op::fixed_kind, operand_kinds);
   const auto begin = [&](Op& op, u32 from, u32 width) {
     typename F::value a_value{};
@@ -220,45 +267,7 @@ GH_FN result<typename Op::F> serve_homes(typename Op::tile_type& tile, const typ
   if constexpr (requires { Op::absent(t, kd, k, home); })
     if (left && beyond) left = !Op::absent(t, kd, k, home);
 
-  GH_BLOCK_MEMORY(waiting_lanes, list);
-  u32* const of_warp = list.lane[threadIdx.x / 32];
-  for (u32 waiting; (waiting = __ballot_sync(full_warp, left)) != 0;) {
-    const u32 rank = u32(__popc(waiting & ((1u << threadIdx.x % 32) - 1)));
-    if (left) of_warp[rank] = threadIdx.x % 32;
-    __syncwarp();
-    const u32 tile_no = tile.shift / W;
-    bool busy = tile_no < u32(__popc(waiting));
-    const u32 from = busy ? of_warp[tile_no] : 0;
-    __syncwarp();  // the list is written anew in the next round
-    Op op;
-    begin(op, from, 32);
-    const bool was_home = shuffle(u32(beyond), from, 32);
-    if constexpr (requires { op.after_home(t); })
-      if (was_home) op.after_home(t);
-    result<F> answer{no, 0, 0, 0};
-    do {
-      typename Op::tile_type::row row{};
-      if (busy) row = tile.load(op.line(t));
-      verdict d = op.step(tile, t, j, row, busy);
-      if constexpr (Op::has_slow) {
-        const bool slow = busy && d == verdict::slow;
-        if (__any_sync(full_warp, slow)) {
-          const verdict after = op.slow(tile, t, j, slow);
-          d = slow ? after : d;
-        }
-      }
-      if (busy && d == verdict::done) answer = op.res;  // an op without work may change its own
-      busy = busy && d != verdict::done;
-    } while (__any_sync(full_warp, busy));
-
-    const u32 server = rank * W % 32;
-    answer = {shuffle(answer.status, server, 32), int(shuffle(u32(answer.live), server, 32)),
-              int(shuffle(u32(answer.used), server, 32)), shuffle(answer.value, server, 32)};
-    const bool served = left && rank < tiles;
-    res = served ? answer : res;
-    left = left && !served;
-  }
-  return res;
+  return serve_left<Op>(tile, t, j, begin, left, beyond, res);
 }
 
 GH_END

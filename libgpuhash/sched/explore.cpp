@@ -48,6 +48,23 @@ u64 number(const std::string& name, const std::string& s) {
   return n;
 }
 
+void check(const arguments& a) {
+  const auto one_of = [](const std::string& name, const std::string& v, const std::vector<std::string>& all) {
+    if (std::find(all.begin(), all.end(), v) == all.end()) {
+      std::string list;
+      for (const auto& x : all) list += (list.empty() ? "" : ", ") + x;
+      throw bad_input(name + " '" + v + "' is none of " + list);
+    }
+  };
+  if (!a.mode.empty()) one_of("--mode", a.mode, {"dfs", "random", "pct"});
+  one_of("--memory", a.memory, {"sc", "weak", "both"});
+  if (!a.format.empty()) one_of("--format", a.format, all_formats);
+  for (char c : a.letters)
+    if (!strchr(kind_letters + 1, c))
+      throw bad_input("--letters '" + a.letters + "': '" + std::string(1, c) + "' is none of " + (kind_letters + 1));
+  if (a.how.schedules == 0) throw bad_input("--schedules needs at least 1");
+}
+
 arguments parse(int argc, char** argv) {
   arguments a;
   for (int i = 1; i < argc; ++i) {
@@ -104,20 +121,7 @@ arguments parse(int argc, char** argv) {
     else
       throw bad_input("unknown argument '" + name + "'; gpuhash-explore without arguments prints what there is");
   }
-  const auto one_of = [](const std::string& name, const std::string& v, const std::vector<std::string>& all) {
-    if (std::find(all.begin(), all.end(), v) == all.end()) {
-      std::string list;
-      for (const auto& x : all) list += (list.empty() ? "" : ", ") + x;
-      throw bad_input(name + " '" + v + "' is none of " + list);
-    }
-  };
-  if (!a.mode.empty()) one_of("--mode", a.mode, {"dfs", "random", "pct"});
-  one_of("--memory", a.memory, {"sc", "weak", "both"});
-  if (!a.format.empty()) one_of("--format", a.format, all_formats);
-  for (char c : a.letters)
-    if (!strchr(kind_letters + 1, c))
-      throw bad_input("--letters '" + a.letters + "': '" + std::string(1, c) + "' is none of " + (kind_letters + 1));
-  if (a.how.schedules == 0) throw bad_input("--schedules needs at least 1");
+  check(a);
   return a;
 }
 

@@ -226,32 +226,7 @@ struct hive_op {
     }
 
     placed put{placed::done, 0};
-    const bool places = mine && adding && !alive && !lost;
-    if constexpr (may_add) {
-      const word pair = wanted<F>(kd, j, false, value(0), k, v);
-      auto spot = tile.with_key(rows[0], dead_key<key>, 0);
-      if constexpr (F::has_value) {  // H6: its own tombstone before any other
-        const auto own = tile.with_word(rows[0], tombstone<F>(k), 0);
-        spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
-      }
-      const auto open = tile.with_key(rows[1], empty_key<key>, 0);
-      const bool in_first = places && tile.any(spot);
-      const bool in_second = places && !tile.any(spot) && tile.any(open) && !t.commits;
-      tile.once(in_second, [&] {
-        if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
-        return 0u;
-      });
-      const index second = t.bucket_of(k, home, 1);
-      const bool won = tile.cas(in_first || in_second, t.bucket(in_first ? home : second),
-                                Tile::either(in_first, rows[0], rows[1]), tile.choose(in_first, spot, open), pair);
-      lost |= (in_first || in_second) && !won;
-      put.used = in_second && won;
-      const bool hard = places && !in_first && !in_second;
-      if (tile.some(hard)) {
-        const placed p = find_room(tile, t, hand, hard, home, second, rows, pair, retries);
-        if (hard) put = p;
-      }
-    }
+    if constexpr (may_add) put = place(tile, t, j, hand, mine && adding && !alive && !lost, rows, lost);
     const bool out_of_room = put.what == placed::no_room, out_of_room_for_now = put.what == placed::retry;
 
     if constexpr (!Alone) {
@@ -273,6 +248,38 @@ struct hive_op {
     res.used = int(taken);
     res.value = answer_of(kd, alive, seen, v);
     return !mine || lost || (out_of_room_for_now && !too_often) ? verdict::again : verdict::done;
+  }
+
+  // The pair in its first bucket, or its second, or wherever room can be made; `lost`: another batch was faster.
+  template <class Hand>
+  GH_FN placed place(Tile& tile, const table& t, joiner j, const Hand& hand, bool places,
+                     const typename Tile::row (&rows)[most_ways], bool& lost) {
+    placed put{placed::done, 0};
+    const u32 kd = kind();
+    const word pair = wanted<F>(kd, j, false, value(0), k, v);
+    auto spot = tile.with_key(rows[0], dead_key<key>, 0);
+    if constexpr (F::has_value) {  // H6: its own tombstone before any other
+      const auto own = tile.with_word(rows[0], tombstone<F>(k), 0);
+      spot = tile.choose(tile.any(own) && !GH_MUTANT(other_tombstone), own, spot);
+    }
+    const auto open = tile.with_key(rows[1], empty_key<key>, 0);
+    const bool in_first = places && tile.any(spot);
+    const bool in_second = places && !tile.any(spot) && tile.any(open) && !t.commits;
+    tile.once(in_second, [&] {
+      if (!GH_MUTANT(unmarked_key)) hand.mark_outside(k, home);
+      return 0u;
+    });
+    const index second = t.bucket_of(k, home, 1);
+    const bool won = tile.cas(in_first || in_second, t.bucket(in_first ? home : second),
+                              Tile::either(in_first, rows[0], rows[1]), tile.choose(in_first, spot, open), pair);
+    lost |= (in_first || in_second) && !won;
+    put.used = in_second && won;
+    const bool hard = places && !in_first && !in_second;
+    if (tile.some(hard)) {
+      const placed p = find_room(tile, t, hand, hard, home, second, rows, pair, retries);
+      if (hard) put = p;
+    }
+    return put;
   }
 
   // Neither bucket of k has a slot for the pair, or it has to be claimed.

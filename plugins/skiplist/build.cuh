@@ -233,6 +233,24 @@ struct open_sums {
     typename F::value sum;
   } of_warp[block_threads / 32];
 };
+
+// What the warps of a block have left open, of which neighbours are often one key's.
+template <class F, class Store>
+GH_FN void store_ends(const open_sums<F>& ends, joiner j, Store store) {
+  auto all = ends.of_warp[0];
+  for (u32 w = 1; w < block_threads / 32; ++w) {
+    const auto next = ends.of_warp[w];
+    if (!next.open) continue;
+    if (all.open && all.k == next.k) {
+      all.sum = join_operands(j, all.sum, next.sum);
+      continue;
+    }
+    if (all.open) store(all.to, all.k, all.sum);
+    all = next;
+  }
+  if (all.open) store(all.to, all.k, all.sum);
+}
+
 template <class F>
 __global__ void __launch_bounds__(block_threads)
     join_elements(const __grid_constant__ request q, const __grid_constant__ batch_arrays a, typename F::value* values,
@@ -290,23 +308,11 @@ __global__ void __launch_bounds__(block_threads)
     sum = shuffle(v, last, 32);
     if (first && lane != last && some) store(to, k, v);
   }
-  // What a block's warps end with is often one key's.
   GH_BLOCK_MEMORY(open_sums<F>, ends);
   if (lane == 0) ends.of_warp[threadIdx.x / 32] = {open, open_key, open_to, sum};
   __syncthreads();
   if (threadIdx.x) return;
-  auto all = ends.of_warp[0];
-  for (u32 w = 1; w < block_threads / 32; ++w) {
-    const auto next = ends.of_warp[w];
-    if (!next.open) continue;
-    if (all.open && all.k == next.k) {
-      all.sum = join_operands(j, all.sum, next.sum);
-      continue;
-    }
-    if (all.open) store(all.to, all.k, all.sum);
-    all = next;
-  }
-  if (all.open) store(all.to, all.k, all.sum);
+  store_ends(ends, j, store);
 }
 // The side slots, after their elements have looked at them: a thread each.
 template <class F>

@@ -151,12 +151,8 @@ struct slab_op {
       res.value = answer_of(kd, alive, seen, v);
     }
     if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
-      if (t.duplicates) {  // the same for all tiles, so that number() is called by all or by none
-        const u32 look = 1 + tile.number(open);
-        const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
-        stays |= missed && looked != look;
-        looked = missed ? look : 0;
-      }
+      const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
+      if (t.duplicates) stays |= looks_again(tile, open, missed);  // the same for all tiles
     }
     bool moves = !stays && !finished && !chain_ends;
     if constexpr (Kind == insert_multi) {
@@ -169,6 +165,15 @@ struct slab_op {
            : moves                                   ? verdict::next
            : !finished && in_kinds(kd, adding_kinds) ? verdict::slow  // every slot up to here is taken
                                                      : verdict::done;
+  }
+
+  // Where the key was missed: has the row not been seen twice yet with as many open slots? All tiles of a warp call.
+  template <class Hits>
+  GH_FN bool looks_again(Tile& tile, Hits open, bool missed) {
+    const u32 look = 1 + tile.number(open);
+    const bool again = missed && looked != look;
+    looked = missed ? look : 0;
+    return again;
   }
 
   // `at` is the last line of a slab whose slots are taken: go on at the chain's tail, or in the next slab, or append one.
