@@ -28,6 +28,8 @@ _LIBRARIES = ("cupy", "torch")  # that can be asked for arrays, parts of arrays,
 _TAKEN = frozenset(("stream", "seed", "device"))  # arguments that do not ask for a table
 _INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.uint8)
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
+_MOST_LISTED = 1 << 30  # right rows of a join
+_TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
 _IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part; a Table is faster beyond
 
 
@@ -173,26 +175,44 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def join(where: Place, right: Any, dtype: np.dtype[Any], keep: bool) -> tuple[tuple[Any, Any] | None, Any]:
-    """(pairs of left and right rows, None where right rows repeat; the first rows of the keys of all rows).
+    """(pairs of left and right rows, None); or (None, the first rows of keys) where a key has very many right rows.
 
     The left column is that of `where`, and its device is current. First rows are those of the right column with the
     left one behind it, each an int32. Pairs are as `_device_joins.pairs` gives them, `keep`, too.
     """
+    if len(right) <= _MOST_LISTED:
+        pairs, _ = _join(where, right, dtype, keep, lists=True)
+        if pairs is not None:
+            return pairs, None
+    return _join(where, right, dtype, keep, lists=False)
+
+
+def _join(
+    where: Place, right: Any, dtype: np.dtype[Any], keep: bool, lists: bool
+) -> tuple[tuple[Any, Any] | None, Any]:
     n, m = len(where.array), len(right)
-    nbytes = _core.join_scratch(n, m, dtype.itemsize)
+    nbytes = _core.join_scratch(n, m, dtype.itemsize, lists)
     one, other = where.address(), where.address_of(right, "right")
     with where.allocating():
         empty = _maker(where.array, where.ordinal)
-        first = empty((m + n,), np.dtype(np.int32))
+        first = None if lists else empty((m + n,), np.dtype(np.int32))
         left_rows, right_rows = empty((n,), _INDEX), empty((n,), _INDEX)
         scratch = empty((nbytes + 2 * _INDEX.itemsize,), _BYTE)  # what is known of the result is behind the temporaries
         at = _pointer(scratch)
-        _core.join(
-            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), _pointer(left_rows),
-            _pointer(right_rows), at + nbytes, at, nbytes, where.stream,
+        call = _core.Join(
+            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), at + nbytes, at, nbytes,
+            where.stream,
         )  # fmt: skip
+        call.start(_pointer(left_rows), _pointer(right_rows))
         pairs, repeats = _cuda.numbers_at(at + nbytes, 2, where.stream)
-        return None if repeats else (_part(left_rows, pairs), _part(right_rows, pairs)), first
+        if not repeats:
+            return (_part(left_rows, pairs), _part(right_rows, pairs)), None
+        if not lists or repeats == _TOO_OFTEN:
+            return None, first
+        del left_rows, right_rows
+        left_rows, right_rows = empty((pairs,), _INDEX), empty((pairs,), _INDEX)
+        call.write_pairs(pairs, _pointer(left_rows), _pointer(right_rows))
+        return (left_rows, right_rows), None
 
 
 def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:

@@ -35,6 +35,8 @@ FLAGS += [
     "-DGPUHASH_GROUP_FREQUENT=64",
     "-DGPUHASH_GROUP_SAMPLE=64",
     "-DGPUHASH_GROUP_LONG_RUN=100",
+    "-DGPUHASH_GROUP_OF_WARP=64",
+    "-DGPUHASH_GROUP_LISTED=1024",
 ]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
 

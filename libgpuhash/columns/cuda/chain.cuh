@@ -63,7 +63,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.out_codes = reinterpret_cast<long long*>(r.out_codes);
   w.groups = reinterpret_cast<u32*>(r.groups);
   w.first_row = reinterpret_cast<u32*>(r.out_first);
-  w.known = words(p.known);
+  w.known = reinterpret_cast<unsigned long long*>(s + p.known);
   w.repeats = r.repeats;
   return w;
 }
@@ -113,10 +113,10 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
          divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
 }
 
-template <class K, class V, bool Counts, bool First, bool Codes>
+template <class K, class V, bool Counts, bool First, bool Codes, bool Lists = false>
 void group(const launcher& launch, const group_work<K>& w) {
-  launch(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
-         grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
+  launch(group_bins<K, V, Counts, First, Codes, Lists>, 1u << w.plan.bits, bin_threads,
+         grouping_block<K, V, Counts, First, Codes, Lists>::bytes(w.wants), w);
 }
 template <class K>
 void group_all(const launcher& launch, const group_work<K>& w) {
@@ -145,14 +145,15 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
 }
 
 // C: the word that traveled along with keys.
-template <class K, class C>
+template <class K, class C, bool Lists = false>
 void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
   if (p.second_bits)
     launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
            back_bytes<K, C, true>(p), w);
-  launch(bring_back<K, C, false>, launch.blocks(tiles, back_blocks), divide_threads, back_bytes<K, C, false>(p), w);
+  launch(bring_back<K, C, false, Lists>, launch.blocks(tiles, back_blocks), divide_threads,
+         back_bytes<K, C, false, Lists>(p), w);
 }
 
 // All of a call without values.

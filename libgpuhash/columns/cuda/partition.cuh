@@ -47,6 +47,7 @@ class tiles {
     number = carry;
   }
   GH_FN u32 many() const { return number; }
+  GH_FN u32 many_of_first() const { return of_first; }
   GH_FN some_rows at(u32 g) const {
     if (!before) {
       const bool in_first = g < of_first;
@@ -281,7 +282,7 @@ class dividing_block {
       rank[i] = held_back;
       if constexpr (!Second) {
         h[i] = w.hash(h[i]);
-        const u32 place = place_of(h[i]);
+        const u32 place = place_of(h[i], rows.from);
         const bool held = x < rows.many && place < places;
         hold_back(held, place, rows.from + x, loads ? along[loads ? i : 0] : 0);
         if (held) {
@@ -333,7 +334,7 @@ class dividing_block {
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
     const bool done = total == 0 && !w.wants.way_back_of_frequent();
     u16* const place = w.coarse_place + rows.from;
-    if (done && !w.wants.codes) return;
+    if ((done && !w.wants.codes) || (w.wants.lists && rows.from < w.split)) return;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
@@ -369,10 +370,11 @@ class dividing_block {
         seen[i] = 0;
     }
   }
-  GH_FN u32 place_of(K h) const {
+  // row: one of the tile.
+  GH_FN u32 place_of(K h, u32 row) const {
     const u32 slots = w.plan.frequent_slots;
     if (h == no_hash<K>) return slots;
-    const u32 place = uses_frequent ? frequent_place(frequent, slots, h) : slots;
+    const u32 place = uses_frequent && !(w.wants.lists && row < w.split) ? frequent_place(frequent, slots, h) : slots;
     return place < slots ? place : places;
   }
   // All lanes of a warp call.
@@ -383,7 +385,14 @@ class dividing_block {
     else if (counts)
       count_one(seen, place, held);
     if (!held) return;
+    if (w.wants.lists) return list_of_side(row);
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, row);
+  }
+  // A right row whose key never enters a table, which one key has at most: two of these are not listed.
+  GH_FN void list_of_side(u32 row) const {
+    if (row >= w.split) return;
+    if (atomicMin(w.frequent_first + w.plan.frequent_slots, row | of_one_row) != no_row)
+      atomicMax(w.repeats, u32(right_too_often));
   }
   GH_FN value_word value_of(u32 row) const { return static_cast<const value_word*>(w.values)[row]; }
 

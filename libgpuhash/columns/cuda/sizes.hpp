@@ -36,6 +36,13 @@ namespace gpuhash::columns {
 #define GPUHASH_GROUP_LONG_RUN 48
 #endif
 
+#ifndef GPUHASH_GROUP_OF_WARP
+#define GPUHASH_GROUP_OF_WARP 1024
+#endif
+#ifndef GPUHASH_GROUP_LISTED
+#define GPUHASH_GROUP_LISTED (1 << 18)
+#endif
+
 // Threads of blocks that count, scan, divide rows, and make groups of bins.
 constexpr uint32_t count_threads = GPUHASH_GROUP_THREADS, scan_threads = GPUHASH_GROUP_THREADS;
 constexpr uint32_t divide_threads = GPUHASH_GROUP_DIVIDERS;
@@ -66,6 +73,12 @@ constexpr uint32_t rows_of_divider(uint32_t key_bytes, uint32_t carried, bool va
 }
 // Runs of a tile that have so many rows on average are long enough for a warp each.
 constexpr uint32_t long_run = GPUHASH_GROUP_LONG_RUN;
+
+// Right rows of one key that a join lists: a thread, a warp or a block sorts them. More than most_listed are left to the caller.
+constexpr uint32_t listed_by_thread = 8, listed_by_warp = GPUHASH_GROUP_OF_WARP, most_listed = GPUHASH_GROUP_LISTED;
+constexpr uint64_t most_right_rows = uint64_t{1} << 30;  // where lists are asked for: places in them have 31 bits
+// Pairs that a thread writes.
+constexpr uint32_t pairs_of_thread = 16;
 
 // Words of 32 rows each whose first appearances one block numbers: one for each thread.
 constexpr uint32_t words_per_strip = order_threads;
