@@ -220,7 +220,7 @@ def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]
     library = sys.modules[_tensors.library_of(array) or ""]
     if library.__name__ == "cupy":
         return library.empty  # type: ignore[no-any-return]
-    device = f"cuda:{ordinal}"
+    device = _torch_device(library, ordinal)
     return lambda shape, dtype: library.empty(shape, dtype=_torch_dtype(library, dtype), device=device)
 
 
@@ -229,14 +229,23 @@ def _torch_dtype(torch: Any, dtype: np.dtype[Any]) -> Any:
     return getattr(torch, dtype.name)
 
 
+@functools.cache
+def _torch_device(torch: Any, ordinal: int) -> Any:
+    return torch.device("cuda", ordinal)
+
+
 def _pointer(array: Any) -> int:
     if array is None:
         return 0
-    return int(array.data_ptr() if _tensors.library_of(array) == "torch" else array.data.ptr)
+    of_torch = getattr(array, "data_ptr", None)
+    return int(array.data.ptr if of_torch is None else of_torch())
 
 
 def _part(array: Any, n: int) -> Any:
-    """The first n elements; a copy where the rest would keep more memory than they take."""
-    if array is None or 2 * n >= len(array):
+    """The first n elements; a copy where the rest would keep more than three times the memory that they take.
+
+    A copy of a short array takes as long as its verb.
+    """
+    if array is None or 4 * n >= len(array):
         return None if array is None else array[:n]
     return array[:n].clone() if _tensors.library_of(array) == "torch" else array[:n].copy()

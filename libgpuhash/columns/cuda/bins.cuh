@@ -26,7 +26,7 @@ class grouping_block {
  public:
   struct counters {
     u32 of_warp[bin_threads / 32], taken, base;
-    large_lists<Lists> large;
+    u32 larges, some_large;  // lists that the whole block sorts
   };
   static size_t bytes(const group_wants& wants) {
     return room_of(slots, sizeof(K)) + room_of(chunk, sizeof(K)) +
@@ -66,6 +66,7 @@ class grouping_block {
         __syncthreads();
         give_back(some_wait);
       }
+      if constexpr (Lists) sort_large_lists();
       __syncthreads();
     }
   }
@@ -83,7 +84,7 @@ class grouping_block {
       else if (Counts)
         count[i] = 0;
     }
-    if (me == 0) c.taken = c.large.many = 0;
+    if (me == 0) c.taken = c.larges = c.some_large = 0;
   }
 
   // Returns whether a row of this thread waits for another round.
@@ -269,11 +270,19 @@ class grouping_block {
   // Has the bin more right rows than a block is to sort? They are of one key then.
   GH_FN bool is_too_much() const {
     if (many <= most_listed) return false;
-    u32 right = 0;
-    for (u32 x = me; x < many; x += bin_threads) right += w.bin_row()[from + x] < w.split;
-    const bool too_much = sum_before<bin_threads>(right, c.of_warp).all > most_listed;
-    if (too_much && me == 0) atomicMax(w.repeats, u32(right_too_often));
-    return too_much;
+    constexpr u32 at_once = 8, piece = 64 * at_once * bin_threads;
+    u32 right = 0, all = 0;
+    for (u32 at = 0; at < many && all <= most_listed; at += piece) {
+      const u32 end = min(many, at + piece);
+      for (u32 x = at + me; x < end; x += at_once * bin_threads)
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i)
+          right += x + i * bin_threads < end && w.bin_row()[from + x + i * bin_threads] < w.split;
+      all = sum_before<bin_threads>(right, c.of_warp).all;
+      __syncthreads();
+    }
+    if (all > most_listed && me == 0) atomicMax(w.repeats, u32(right_too_often));
+    return all > most_listed;
   }
 
   // Slots have the number of right rows of their keys, and get their words.
@@ -286,7 +295,7 @@ class grouping_block {
       if (first[slot] == one_to_come)
         first[slot] = row | of_one_row;
       else
-        w.list[atomicAdd(first + slot, ~0u) - 1] = row;  // from the end of the list on, down to where it begins
+        w.list[w.place_in_lists(atomicAdd(first + slot, ~0u)) - 1] = row;  // from the end down to where the list begins
     }
     __syncthreads();
     if (some) sort_lists();
@@ -298,10 +307,10 @@ class grouping_block {
     }
   }
 
-  // Keys of several right rows get where their lists end. Returns whether there is one.
+  // Keys of several right rows get their words, but with the end of the list. Returns whether there is one.
   GH_FN bool reserve_lists() const {
     u32 own = 0;
-    for (u32 slot = me; slot < slots; slot += bin_threads) own += words_of_list(first[slot]);
+    for (u32 slot = me; slot < slots; slot += bin_threads) own += words_of_list(w, first[slot]);
     const block_sum s = sum_before<bin_threads>(own, c.of_warp);
     if (me == 0 && s.all) {
       c.base = atomicAdd(&w.facts->listed, s.all);
@@ -311,27 +320,51 @@ class grouping_block {
     u32 at = s.all ? c.base + s.before : 0;
     for (u32 slot = me; slot < slots; slot += bin_threads) {
       const u32 right = first[slot];
-      if (right > 1) w.list[at] = right;
-      at += words_of_list(right);
-      first[slot] = right > 1 ? at : right ? one_to_come : no_row;
+      if (right <= 1) {
+        first[slot] = right ? one_to_come : no_row;
+        continue;
+      }
+      const bool length = has_length(w, right);
+      if (length) w.list[at] = right;
+      first[slot] = (length ? 0 : right << w.list_bits) | (at + length + right);
+      at += words_of_list(w, right);
     }
     return s.all != 0;
   }
 
   GH_FN void sort_lists() const {
     for (u32 slot = me; slot < slots; slot += bin_threads) {
-      const u32 at = first[slot], right = at < of_one_row ? w.list[at - 1] : 0;
+      const u32 word = first[slot], right = word < of_one_row ? length_of(w, word) : 0, at = w.place_in_lists(word);
       if (right && right <= listed_by_thread) sort_by_thread(w.list + at, right);
       u32 others = __ballot_sync(whole_warp, right > listed_by_thread && right <= listed_by_warp);
       for (; others; others &= others - 1) {
         const u32 lane = __ffs(others) - 1;
         sort_by_warp(w.list + __shfl_sync(whole_warp, at, lane), __shfl_sync(whole_warp, right, lane));
       }
-      if (right > listed_by_warp) c.large.at[atomicAdd(&c.large.many, 1u)] = at;
+      if (right > listed_by_warp) c.some_large = 1;
+    }
+  }
+
+  // When nothing else needs the memory of hashes: the lists of the round that the whole block sorts.
+  GH_FN void sort_large_lists() const {
+    __syncthreads();
+    if (!c.some_large) return;
+    static_assert(most_listed / listed_by_warp <= chunk);
+    u32* const large = reinterpret_cast<u32*>(staged);
+    for (u32 slot = me; slot < slots; slot += bin_threads) {
+      const u32 word = first[slot];
+      if (word < of_one_row && length_of(w, word) > listed_by_warp) large[atomicAdd(&c.larges, 1u)] = word;
     }
     __syncthreads();
-    for (u32 i = 0; i < c.large.many; ++i)
-      sort_in_memory<bin_threads>(w.list + c.large.at[i], w.list[c.large.at[i] - 1], me, [] { __syncthreads(); });
+    constexpr u32 words = slots * sizeof(K) / 4;
+    for (u32 i = 0; i < c.larges; ++i) {
+      u32* const list = w.list + w.place_in_lists(large[i]);
+      const u32 right = length_of(w, large[i]);
+      if (w.split <= 32 * words && w.split <= most_rows_as_bits)
+        sort_by_bits<bin_threads>(list, right, reinterpret_cast<u32*>(key), words, c.of_warp);
+      else
+        sort_in_memory<bin_threads>(list, right, me, [] { __syncthreads(); });
+    }
   }
 
   // ---- the way back --------------------------------------------------------------------------------------------------
@@ -361,7 +394,7 @@ class grouping_block {
 };
 
 template <class K, class V, bool Counts, bool First, bool Codes, bool Lists>
-__global__ void __launch_bounds__(bin_threads) group_bins(const __grid_constant__ group_work<K> w) {
+__global__ void __launch_bounds__(bin_threads, Lists ? 5 : 0) group_bins(const __grid_constant__ group_work<K> w) {
   using block = grouping_block<K, V, Counts, First, Codes, Lists>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);

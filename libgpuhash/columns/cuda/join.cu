@@ -32,6 +32,7 @@ group_work<K> work_of(const join_request& r, const join_plan& p) {
   group_work<K> w = work_of<K>(both, p.groups);
   w.keep = r.keep;
   w.list = reinterpret_cast<u32*>(s + p.list);
+  w.list_bits = p.list_bits;
   w.met = reinterpret_cast<u32*>(s + p.met);
   w.before = reinterpret_cast<u32*>(s + p.before);
   return w;
@@ -47,6 +48,7 @@ pairs_work pairs_of(const join_request& r, const group_work<K>& w) {
   pairs.repeats = w.repeats;
   pairs.left = reinterpret_cast<long long*>(r.out_left), pairs.right = reinterpret_cast<long long*>(r.out_right);
   pairs.list = w.list, pairs.before = w.before;
+  pairs.place_bits = (1u << w.list_bits) - 1;
   return pairs;
 }
 

@@ -32,6 +32,7 @@ inline constexpr group_wants join_wants(bool lists) {
 // Where a join's temporaries lie.
 struct join_plan {
   group_plan groups;
+  uint32_t list_bits;        // of a place in the lists
   size_t list, met, before;  // met is where hashes in bins were, which are not read any more then
   size_t bytes;
 };
@@ -44,7 +45,9 @@ inline join_plan plan_join(uint64_t n_left, uint64_t n_right, uint32_t key_bytes
   p.bytes = p.groups.bytes;
   if (!lists) return p;
   p.met = p.groups.bin_key;
-  p.list = take(&p.bytes, 6 * n_right);  // lists have two rows or more, and each its length
+  p.list_bits = fewest_list_bits;
+  p.list = take(&p.bytes, 8 * n_right);  // lists have two rows or more, and each takes up to twice as many words
+  while (2 * n_right > uint64_t{1} << p.list_bits) ++p.list_bits;
   p.before = take(&p.bytes, 4 * n_left);
   return p;
 }

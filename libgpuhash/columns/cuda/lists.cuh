@@ -1,13 +1,16 @@
 // Joins of two columns on a CUDA device: the right rows of each key, where a key has several.
 //
 // The block that makes the table of a bin counts the right rows of each key, and writes those of a key side by side, in
-// ascending order: a list, before which its length stands. What a row of the key gets is its word:
+// ascending order: a list. What a row of the key gets is its word:
 //
-//   no_row            no right row has the key
-//   row | of_one_row  one has, which is this one
-//   else              where the list begins
+//   no_row                         no right row has the key
+//   row | of_one_row               one has, which is this one
+//   length << list_bits | place    where the list begins, and how long it is; or 0, where there are not enough bits for that: it
+//                                  stands before the list
 //
-// So a left row comes to its right rows by one random read, and columns whose right rows do not repeat take none.
+// So a left row knows how many right rows it meets without a look, and comes to them by one random read; columns whose right rows
+// do not repeat take none. Lists begin at multiples of 16 bytes, but for those with a length before them: most reads are of one
+// sector of memory.
 #pragma once
 #include "libgpuhash/columns/cuda/work.cuh"
 
@@ -15,19 +18,27 @@ namespace gpuhash::columns {
 
 constexpr u32 one_to_come = no_row - 1;  // in the place of a word, until the key's only right row is known
 
-// Lists that the whole block sorts, in its memory.
-template <bool Some>
-struct large_lists {
-  u32 many, at[Some ? most_listed / listed_by_warp + 1 : 1];
-};
-
+// Does the length of a list stand before it?
+template <class K>
+GH_FN bool has_length(const group_work<K>& w, u32 right) {
+  return right >> (31 - w.list_bits);
+}
 // What so many right rows of a key take.
-GH_FN u32 words_of_list(u32 right) { return right > 1 ? right + 1 : 0; }
+template <class K>
+GH_FN u32 words_of_list(const group_work<K>& w, u32 right) {
+  return right > 1 ? (right + has_length(w, right) + 3) / 4 * 4 : 0;
+}
+// Of the word of a list.
+template <class K>
+GH_FN u32 length_of(const group_work<K>& w, u32 word) {
+  const u32 length = word >> w.list_bits;
+  return length ? length : w.list[word - 1];
+}
 
 template <class K>
 GH_FN u32 pairs_of_word(const group_work<K>& w, u32 word) {
   if (word == no_row) return w.keep;
-  return word & of_one_row ? 1 : w.list[word - 1];
+  return word & of_one_row ? 1 : length_of(w, word);
 }
 
 // Bitonic sorting, of which each step puts the smaller of two elements first. So what is not there may be taken for
@@ -70,6 +81,22 @@ GH_FN void sort_in_memory(u32* list, u32 many, u32 me, Wait wait) {
       wait();
     }
 }
+// By all threads of a block, whose memory has a bit for each right row there is. of_warp: a word for each warp.
+template <u32 Threads>
+GH_FN void sort_by_bits(u32* list, u32 many, u32* bits, u32 words, u32* of_warp) {
+  const u32 own = words / Threads, from = threadIdx.x * own;
+  for (u32 i = threadIdx.x; i < words; i += Threads) bits[i] = 0;
+  __syncthreads();
+  for (u32 i = threadIdx.x; i < many; i += Threads) atomicOr(bits + list[i] / 32, 1u << list[i] % 32);
+  __syncthreads();
+  u32 set = 0;
+  for (u32 i = from; i < from + own; ++i) set += __popc(bits[i]);
+  u32 at = sum_before<Threads>(set, of_warp).before;
+  for (u32 i = from; i < from + own; ++i)
+    for (u32 rest = bits[i]; rest; rest &= rest - 1) list[at++] = i * 32 + __ffs(rest) - 1;
+  __syncthreads();
+}
+
 // All lanes of the warp call with the same list.
 GH_FN void sort_by_warp(u32* list, u32 many) {
   const u32 lane = threadIdx.x % 32;

@@ -49,6 +49,7 @@ struct pairs_work {
   long long *left, *right;
   // With lists:
   const u32 *list, *before;
+  u32 place_bits;  // of the word of a list
   u64 pairs;
   u32 width;  // of these, for each block
 
@@ -147,25 +148,36 @@ class spreading_block {
   }
 
   GH_FN void mark_rows(u32 begin) const {
+    constexpr u32 each = 4;  // rows of a thread, so that many are on their way
     for (bool more = true; more && begin < w.n_left;) {
-      const u32 row = begin + me;
-      const bool there = row < w.n_left;
-      const u64 start = there ? start_of(row) : 0;
-      const bool before_end = there && start < from + many;
-      const u32 word = before_end ? w.word[row] : no_row;
-      const bool some = before_end && (word != no_row || w.keep);
-      if (some) {
-        const u32 of_others = start < from ? u32(from - start) : 0, at = start < from ? 0 : u32(start - from);
-        m.row[at] = row;
-        m.word[at] = word + of_others;  // a row of one pair has none that are of others
-        atomicOr(m.mark + at / 32, 1u << at % 32);
+      u64 start[each];
+      u32 word[each];
+#pragma unroll
+      for (u32 i = 0; i < each; ++i) {
+        const u32 row = begin + i * order_threads + me;
+        start[i] = row < w.n_left ? start_of(row) : ~u64(0);
+        word[i] = row < w.n_left ? w.word[row] : no_row;
       }
-      more = !__syncthreads_or(!before_end);
+      bool some = false, outside = false;
+#pragma unroll
+      for (u32 i = 0; i < each; ++i) {
+        outside |= start[i] >= from + many;
+        if (start[i] >= from + many || (word[i] == no_row && !w.keep)) continue;
+        mark(begin + i * order_threads + me, start[i], word[i]);
+        some = true;
+      }
+      more = !__syncthreads_or(outside);
       const bool all_empty = !__syncthreads_or(some);
-      begin += order_threads;
+      begin += each * order_threads;
       // Rows without pairs, of which there may be millions: the next one that has some.
       if (more && all_empty && begin < w.n_left) begin = row_of(start_of(begin));
     }
+  }
+  GH_FN void mark(u32 row, u64 start, u32 word) const {
+    const u32 of_others = start < from ? u32(from - start) : 0, at = start < from ? 0 : u32(start - from);
+    m.row[at] = row;
+    m.word[at] = word < of_one_row ? (word & w.place_bits) + of_others : word;
+    atomicOr(m.mark + at / 32, 1u << at % 32);
   }
 
   GH_FN void find_last() const {
@@ -196,8 +208,10 @@ class spreading_block {
       const u32 at = marks ? x / 32 * 32 + 31 - __clz(marks) : m.last[x / 32];
       const u32 word = m.word[at];
       const bool listed = word < of_one_row;
-      w.left[from + x] = m.row[at];
-      w.right[from + x] = word == no_row ? -1 : (long long)(listed ? w.list[word + (x - at)] : word & ~of_one_row);
+      const long long right = word == no_row ? -1 : (long long)(listed ? w.list[word + (x - at)] : word & ~of_one_row);
+      // The lists, which are read at random, are to stay in the cache; pairs are not read again.
+      __stcs(w.left + from + x, (long long)m.row[at]);
+      __stcs(w.right + from + x, right);
     }
   }
 

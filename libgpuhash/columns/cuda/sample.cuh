@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_const
 
 // The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row.
 template <class K>
-__global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_constant__ group_work<K> w) {
-  const u32 place = blockIdx.x * sample_threads + threadIdx.x;
+GH_FN void number_frequent(const group_work<K>& w, u32 place) {
   const u32 slots = w.plan.frequent_slots;
   if (place > slots) return;
   const K h = place < slots ? w.frequent[place] : no_hash<K>;

@@ -37,10 +37,19 @@ namespace gpuhash::columns {
 #endif
 
 #ifndef GPUHASH_GROUP_OF_WARP
-#define GPUHASH_GROUP_OF_WARP 1024
+#define GPUHASH_GROUP_OF_WARP 256
 #endif
 #ifndef GPUHASH_GROUP_LISTED
 #define GPUHASH_GROUP_LISTED (1 << 18)
+#endif
+#ifndef GPUHASH_GROUP_FEW_ROWS
+#define GPUHASH_GROUP_FEW_ROWS (1 << 22)
+#endif
+#ifndef GPUHASH_GROUP_LIST_BITS
+#define GPUHASH_GROUP_LIST_BITS 0
+#endif
+#ifndef GPUHASH_GROUP_ROWS_AS_BITS
+#define GPUHASH_GROUP_ROWS_AS_BITS most_right_rows
 #endif
 
 // Threads of blocks that count, scan, divide rows, and make groups of bins.
@@ -77,11 +86,17 @@ constexpr uint32_t long_run = GPUHASH_GROUP_LONG_RUN;
 // Right rows of one key that a join lists: a thread, a warp or a block sorts them. More than most_listed are left to the caller.
 constexpr uint32_t listed_by_thread = 8, listed_by_warp = GPUHASH_GROUP_OF_WARP, most_listed = GPUHASH_GROUP_LISTED;
 constexpr uint64_t most_right_rows = uint64_t{1} << 30;  // where lists are asked for: places in them have 31 bits
+constexpr uint32_t fewest_list_bits = GPUHASH_GROUP_LIST_BITS;
+constexpr uint64_t most_rows_as_bits = GPUHASH_GROUP_ROWS_AS_BITS;  // or as the memory of a block has
 // Pairs that a thread writes.
 constexpr uint32_t pairs_of_thread = 16;
 
 // Words of 32 rows each whose first appearances one block numbers: one for each thread.
 constexpr uint32_t words_per_strip = order_threads;
+
+// A single result of each group is written to its place at random where columns are short, so that results fit the cache of a device, or
+// groups are more than so many; else where it is listed is written at random, which is half as long, and it is read from there.
+constexpr uint64_t few_rows = GPUHASH_GROUP_FEW_ROWS, most_found = 2 * few_rows;
 
 // More rows than these are refused: row numbers have 32 bits, and one of them says that a row is of a frequent key.
 constexpr uint64_t most_rows = uint64_t{1} << 31;

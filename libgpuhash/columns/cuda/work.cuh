@@ -117,6 +117,9 @@ struct group_work {
   // Where they are listed, repeats is a join_state, and there are: the lists, and of each row of the second column its word
   // and how many pairs of its tile come before its own (lists.cuh).
   u32 *list, *met, *before;
+  u32 list_bits;  // of a place in the lists
+
+  GH_FN u32 place_in_lists(u32 word) const { return word & ((1u << list_bits) - 1); }
 
   GH_FN K hash(K k) const { return mix(K(k ^ seed)); }
   GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }

@@ -297,7 +297,7 @@ GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpu
  * 4 bytes.
  *
  * With NULL as out_first right rows of equal keys are listed in the scratch memory, which is then 4 bytes larger for each left
- * row, and 6 for each right one, of which there are at most 2^30. out_facts[0] is how many pairs there are, with keep as above, and
+ * row, and 8 for each right one, of which there are at most 2^30. out_facts[0] is how many pairs there are, with keep as above, and
  * out_facts[1] is GPUHASH_JOIN_WRITTEN: these are in out_left and out_right; GPUHASH_JOIN_LISTED: right rows repeat, and
  * gpuhash_join_pairs writes the pairs; or GPUHASH_JOIN_TOO_OFTEN: a key has more than 2^18 right rows, or a key that has no place
  * in a table has two. There are no pairs then: ask again with out_first. */
