@@ -154,8 +154,8 @@ def group(
             *(_pointer(results.get(op)) for op in ("sum", "mean", "min", "max")),
         )  # fmt: skip
         groups = _cuda.number_at(size, where.stream)
-        parts = {op: _part(result, groups) for op, result in results.items()}
-        return Groups(_part(distinct, groups), _part(many, groups), numbers, parts)
+        parts = {op: _part(result, groups, n) for op, result in results.items()}
+        return Groups(_part(distinct, groups, n), _part(many, groups, n), numbers, parts)
 
 
 def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
@@ -206,7 +206,7 @@ def _join(
         call.start(_pointer(left_rows), _pointer(right_rows))
         pairs, repeats = _cuda.numbers_at(at + nbytes, 2, where.stream)
         if not repeats:
-            return (_part(left_rows, pairs), _part(right_rows, pairs)), None
+            return (_part(left_rows, pairs, n), _part(right_rows, pairs, n)), None
         if not lists or repeats == _TOO_OFTEN:
             return None, first
         del left_rows, right_rows
@@ -241,11 +241,15 @@ def _pointer(array: Any) -> int:
     return int(array.data.ptr if of_torch is None else of_torch())
 
 
-def _part(array: Any, n: int) -> Any:
-    """The first n elements; a copy where the rest would keep more than three times the memory that they take.
+def _part(array: Any, n: int, rows: int) -> Any:
+    """The first n elements of so many; a copy where the rest keeps more than three times the memory that they take.
 
     A copy of a short array takes as long as its verb.
     """
-    if array is None or 4 * n >= len(array):
-        return None if array is None else array[:n]
-    return array[:n].clone() if _tensors.library_of(array) == "torch" else array[:n].copy()
+    if array is None:
+        return None
+    of_torch = getattr(array, "narrow", None)
+    part = array[:n] if of_torch is None else of_torch(0, 0, n)
+    if 4 * n >= rows:
+        return part
+    return part.copy() if of_torch is None else part.clone()

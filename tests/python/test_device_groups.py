@@ -447,9 +447,11 @@ def test_what_a_call_asks_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_cuda, "call", call)
     gh.factorize(keys, order="first")
     assert fake_libraries.asked == []
-    assert names == [
-        "cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize", "cuCtxPopCurrent",
-    ]  # fmt: skip
+    assert names == ["cuCtxPushCurrent", "cuMemcpyDtoH", "cuCtxPopCurrent"]
+    names.clear()
+    gh.factorize(keys, order="first", stream=_cuda.core().Stream.from_handle(7))
+    assert {"cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize"} <= set(names)
+    assert "cuMemcpyDtoH" not in names
     gh.unique(array(np.arange(8, dtype="i2")))  # which its library makes wider
     assert fake_libraries.asked
 

@@ -39,7 +39,6 @@ FLAGS += [
     "-DGPUHASH_GROUP_FEW_ROWS=400",
     "-DGPUHASH_GROUP_LISTED=1024",
     "-DGPUHASH_GROUP_LIST_BITS=27",
-    "-DGPUHASH_GROUP_ROWS_AS_BITS=1000",
 ]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
 

@@ -356,15 +356,9 @@ class grouping_block {
       if (word < of_one_row && length_of(w, word) > listed_by_warp) large[atomicAdd(&c.larges, 1u)] = word;
     }
     __syncthreads();
-    constexpr u32 words = slots * sizeof(K) / 4;
-    for (u32 i = 0; i < c.larges; ++i) {
-      u32* const list = w.list + w.place_in_lists(large[i]);
-      const u32 right = length_of(w, large[i]);
-      if (w.split <= 32 * words && w.split <= most_rows_as_bits)
-        sort_by_bits<bin_threads>(list, right, reinterpret_cast<u32*>(key), words, c.of_warp);
-      else
-        sort_in_memory<bin_threads>(list, right, me, [] { __syncthreads(); });
-    }
+    for (u32 i = 0; i < c.larges; ++i)
+      sort_by_block<bin_threads>(w.list + w.place_in_lists(large[i]), length_of(w, large[i]),
+                                 reinterpret_cast<u32*>(key), slots * sizeof(K) / 4);
   }
 
   // ---- the way back --------------------------------------------------------------------------------------------------

@@ -66,35 +66,47 @@ GH_FN void sort_by_thread(u32* list, u32 many) {
     if (i < many) list[i] = row[i];
 }
 
-// By so many threads, of which this is number `me`; wait: until all of them have come here.
+// The steps that merge two sorted halves of `size` elements each time, from those that compare elements which are at least `fewest`
+// apart on. By so many threads, of which this is number `me`; wait: until all of them have come here.
+template <u32 Threads, class Wait>
+GH_FN void merge_in_memory(u32* list, u32 many, u32 size, u32 most, u32 fewest, u32 me, Wait wait) {
+  for (u32 half = most; half >= fewest; half /= 2) {
+    const u32 other = half == size / 2 ? size - 1 : half;
+    for (u32 i = me;; i += Threads) {
+      const u32 low = i / half * (2 * half) + i % half, high = low ^ other;
+      if (low >= many) break;
+      const u32 one = list[low], two = high < many ? list[high] : no_row;
+      if (two < one) list[low] = two, list[high] = one;
+    }
+    wait();
+    if (half == 1) break;
+  }
+}
 template <u32 Threads, class Wait>
 GH_FN void sort_in_memory(u32* list, u32 many, u32 me, Wait wait) {
-  for (u32 size = 2; size / 2 < many; size *= 2)
-    for (u32 half = size / 2; half; half /= 2) {
-      const u32 other = half == size / 2 ? size - 1 : half;
-      for (u32 i = me;; i += Threads) {
-        const u32 low = i / half * (2 * half) + i % half, high = low ^ other;
-        if (low >= many) break;
-        const u32 one = list[low], two = high < many ? list[high] : no_row;
-        if (two < one) list[low] = two, list[high] = one;
-      }
+  for (u32 size = 2; size / 2 < many; size *= 2) merge_in_memory<Threads>(list, many, size, size / 2, 1, me, wait);
+}
+
+// By all threads of a block, piece by piece in its memory, which has room for `room` elements, a power of two.
+template <u32 Threads>
+GH_FN void sort_by_block(u32* list, u32 many, u32* piece, u32 room) {
+  const u32 me = threadIdx.x;
+  const auto wait = [] { __syncthreads(); };
+  for (u32 size = room; size / 2 < many || size == room; size *= 2) {
+    // What is far apart is compared where it lies; then each piece has only smaller elements than the one behind it.
+    if (size > room) merge_in_memory<Threads>(list, many, size, size / 2, room, me, wait);
+    for (u32 from = 0; from < many; from += room) {
+      const u32 here = min(room, many - from);
+      for (u32 i = me; i < here; i += Threads) piece[i] = list[from + i];
+      wait();
+      if (size == room)
+        sort_in_memory<Threads>(piece, here, me, wait);
+      else
+        merge_in_memory<Threads>(piece, here, size, room / 2, 1, me, wait);
+      for (u32 i = me; i < here; i += Threads) list[from + i] = piece[i];
       wait();
     }
-}
-// By all threads of a block, whose memory has a bit for each right row there is. of_warp: a word for each warp.
-template <u32 Threads>
-GH_FN void sort_by_bits(u32* list, u32 many, u32* bits, u32 words, u32* of_warp) {
-  const u32 own = words / Threads, from = threadIdx.x * own;
-  for (u32 i = threadIdx.x; i < words; i += Threads) bits[i] = 0;
-  __syncthreads();
-  for (u32 i = threadIdx.x; i < many; i += Threads) atomicOr(bits + list[i] / 32, 1u << list[i] % 32);
-  __syncthreads();
-  u32 set = 0;
-  for (u32 i = from; i < from + own; ++i) set += __popc(bits[i]);
-  u32 at = sum_before<Threads>(set, of_warp).before;
-  for (u32 i = from; i < from + own; ++i)
-    for (u32 rest = bits[i]; rest; rest &= rest - 1) list[at++] = i * 32 + __ffs(rest) - 1;
-  __syncthreads();
+  }
 }
 
 // All lanes of the warp call with the same list.

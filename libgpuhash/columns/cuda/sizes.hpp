@@ -48,9 +48,6 @@ namespace gpuhash::columns {
 #ifndef GPUHASH_GROUP_LIST_BITS
 #define GPUHASH_GROUP_LIST_BITS 0
 #endif
-#ifndef GPUHASH_GROUP_ROWS_AS_BITS
-#define GPUHASH_GROUP_ROWS_AS_BITS most_right_rows
-#endif
 
 // Threads of blocks that count, scan, divide rows, and make groups of bins.
 constexpr uint32_t count_threads = GPUHASH_GROUP_THREADS, scan_threads = GPUHASH_GROUP_THREADS;
@@ -87,7 +84,6 @@ constexpr uint32_t long_run = GPUHASH_GROUP_LONG_RUN;
 constexpr uint32_t listed_by_thread = 8, listed_by_warp = GPUHASH_GROUP_OF_WARP, most_listed = GPUHASH_GROUP_LISTED;
 constexpr uint64_t most_right_rows = uint64_t{1} << 30;  // where lists are asked for: places in them have 31 bits
 constexpr uint32_t fewest_list_bits = GPUHASH_GROUP_LIST_BITS;
-constexpr uint64_t most_rows_as_bits = GPUHASH_GROUP_ROWS_AS_BITS;  // or as the memory of a block has
 // Pairs that a thread writes.
 constexpr uint32_t pairs_of_thread = 16;
 
