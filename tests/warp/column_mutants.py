@@ -151,7 +151,7 @@ MUTANTS = [
     # lists of right rows
     Mutant("right-rows-held-back", PARTITION, "uses_frequent && !(w.wants.lists && row < w.split)", "uses_frequent"),
     Mutant("side-of-two-rows", PARTITION, "atomicMax(w.repeats, u32(right_too_often));", ";"),
-    Mutant("side-is-a-list", PARTITION, "row | of_one_row) != no_row", "row) != no_row"),
+    Mutant("side-is-a-list", PARTITION, "row | of_one_row", "row"),
     Mutant("no-places-at-all", PARTITION, "(w.wants.lists && rows.from < w.split)", "w.wants.lists"),
     Mutant("left-rows-listed", BINS, "slot != slots && row[i] < w.split", "slot != slots"),
     Mutant(

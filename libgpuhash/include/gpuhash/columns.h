@@ -299,8 +299,9 @@ GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpu
  * With NULL as out_first right rows of equal keys are listed in the scratch memory, which is then 4 bytes larger for each left
  * row, and 8 for each right one, of which there are at most 2^30. out_facts[0] is how many pairs there are, with keep as above, and
  * out_facts[1] is GPUHASH_JOIN_WRITTEN: these are in out_left and out_right; GPUHASH_JOIN_LISTED: right rows repeat, and
- * gpuhash_join_pairs writes the pairs; or GPUHASH_JOIN_TOO_OFTEN: a key has more than 2^18 right rows, or a key that has no place
- * in a table has two. There are no pairs then: ask again with out_first. */
+ * gpuhash_join_pairs writes the pairs; or GPUHASH_JOIN_TOO_OFTEN: more than 2^18 right rows are equal, or have hashes that begin
+ * alike, as those of keys that were chosen for a known seed; or the one key whose hash marks empty slots has two. There are no
+ * pairs then: ask again with out_first. */
 #define GPUHASH_JOIN_WRITTEN 0u
 #define GPUHASH_JOIN_LISTED 1u
 #define GPUHASH_JOIN_TOO_OFTEN 2u
