@@ -237,8 +237,6 @@ def relaxed() -> _Relaxed:
 
 def is_capturing(stream: int) -> bool:
     """Is work of this stream being captured into a graph?"""
-    if stream in _LEGACY:  # of which no work ever is
-        return False
     try:
         return int(call("cuStreamIsCapturing", stream)) != 0
     except DeviceError:  # the default stream, while another one is captured that would have to wait for it

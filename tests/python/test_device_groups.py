@@ -447,7 +447,7 @@ def test_what_a_call_asks_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_cuda, "call", call)
     gh.factorize(keys, order="first")
     assert fake_libraries.asked == []
-    assert names == ["cuCtxPushCurrent", "cuMemcpyDtoH", "cuCtxPopCurrent"]
+    assert names == ["cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemcpyDtoH", "cuCtxPopCurrent"]
     names.clear()
     gh.factorize(keys, order="first", stream=_cuda.core().Stream.from_handle(7))
     assert {"cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize"} <= set(names)
