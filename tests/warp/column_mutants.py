@@ -169,7 +169,12 @@ MUTANTS = [
     Mutant("lists-as-long-as-their-rows", LISTS, "(right + has_length(w, right) + 3) / 4 * 4", "right"),
     Mutant("pieces-not-merged", LISTS, "size / 2 < many || size == room", "size == room"),
     Mutant("nothing-far-apart", LISTS, "size > room", "false"),
-    Mutant("too-many-listed", BINS, "return all > most_listed;", "return false;"),
+    Mutant(
+        "too-many-listed",
+        BINS,
+        "if (all > most_listed && me == 0) atomicMax(w.repeats, u32(right_too_often));",
+        ";",
+    ),
     Mutant("five-as-four", LISTS, "many > 4", "many > 5"),
     Mutant("no-mirror", LISTS, "low ^ other", "low + half"),
     Mutant("none-kept", LISTS, "if (word == no_row) return w.keep;", "if (word == no_row) return 0;"),
