@@ -90,8 +90,9 @@ constexpr uint32_t pairs_of_thread = 16;
 // Words of 32 rows each whose first appearances one block numbers: one for each thread.
 constexpr uint32_t words_per_strip = order_threads;
 
-// A single result of each group is written to its place at random where columns are short, so that results fit the cache of a device, or
-// groups are more than so many; else where it is listed is written at random, which is half as long, and it is read from there.
+// A single result of each group is written to its place at random where columns are short, so that results fit the cache
+// of a device, or groups are more than so many; else where it is listed is written at random, which is half as long, and
+// it is read from there.
 constexpr uint64_t few_rows = GPUHASH_GROUP_FEW_ROWS, most_found = 2 * few_rows;
 
 // More rows than these are refused: row numbers have 32 bits, and one of them says that a row is of a frequent key.
