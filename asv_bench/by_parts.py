@@ -5,8 +5,8 @@
 
 Each batch has n distinct keys, or the last n/2 or n/4 of them, of a table for n keys at its usual load. Those that are
 there before are spread over the batch. With and without an array for statuses. After each batch the size of the table
-is compared with what it has to be, and so is the number of elements that were told to be new. Prints the table, and
-writes <output>/<machine>/by-parts-<device>.md and .json.
+is compared with what it has to be, and so is the number of elements whose status says that they are new. Prints the
+table, and writes <output>/<machine>/by-parts-<device>.md and .json.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
         keys = random_keys(xp, xp.arange(n, dtype="u8"), of_key)
         values = xp.ones(n, f"u{of_value}") if of_value else None
         mask = xp.empty(n, bool)
-        for verb, told, case in itertools.product(VERBS if of_value else VERBS[:1], (True, False), CASES):
+        for verb, with_statuses, case in itertools.product(VERBS if of_value else VERBS[:1], (True, False), CASES):
             before, batch = batch_of(xp, keys, case)
             fresh = batch.size - (0 if CASES[case][1] else before.size)
             rates = []
@@ -86,12 +86,14 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
                         if arrays[0][0].size:
                             table.insert(*arrays[0], out=False)
 
-                    out = mask[: batch.size] if told else False
+                    out = mask[: batch.size] if with_statuses else False
                     work = functools.partial(getattr(table, verb), *arrays[1], out=out)
                     rates.append(batch.size / statistics.median(repeated(on, args.repeats, prepare, work)) / 1e9)
                     assert len(table) == before.size + fresh, f"{backend}, {case}: {len(table)} keys"
-                    assert not told or int(mask[: batch.size].sum()) == fresh, f"{backend}, {case}: wrong statuses"
-            yield backend, widths, n, verb, "yes" if told else "no", case, *rates, rates[0] / rates[1]
+                    assert not with_statuses or int(mask[: batch.size].sum()) == fresh, (
+                        f"{backend}, {case}: wrong statuses"
+                    )
+            yield backend, widths, n, verb, "yes" if with_statuses else "no", case, *rates, rates[0] / rates[1]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -146,6 +146,16 @@ def chosen_courses(backends: list[str], patterns: Sequence[str]) -> list[Course]
     return [course for course in courses if is_chosen(course)]
 
 
+def common_courses(courses: Sequence[Course], builds: Sequence[Build]) -> list[Course]:
+    """Those of which both builds have the functions; a line for each of the others."""
+    for course in courses:
+        for build in builds:
+            if not build.has(course.function):
+                names = ", ".join(course.name(operation) for operation in course.operations)
+                print(f"left out: {names}: {build.name} has no gpuhash_{course.function}", flush=True)
+    return [course for course in courses if all(build.has(course.function) for build in builds)]
+
+
 def compare(builds: Sequence[Build], courses: Sequence[Course], blocks: int, limits: Mapping[str, tuple[float, str]]):
     """Look once, and again at what is beyond its limit. Returns the benchmarks of which B is slower."""
     ratios, least = look(courses, builds, blocks)
@@ -187,9 +197,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         courses = chosen_courses(common_backends(*builds), given.only)
         before = accepted_slowdowns(given.accepted_in_a)
         accepted = [entry for entry in accepted_slowdowns(given.accepted) if entry not in before]
+        print(f"A: {builds[0].path}\nB: {builds[1].path}\n", flush=True)
+        courses = common_courses(courses, builds)
         names = [course.name(operation) for course in courses for operation in course.operations]
         limits = {name: limit_of(name, given.limit / 100, accepted) for name in names}
-        print(f"A: {builds[0].path}\nB: {builds[1].path}\n", flush=True)
         slower = compare(builds, courses, given.blocks, limits)
     except (BadBuild, BadList, Wrong) as error:
         print(f"compare_builds: {error}", file=sys.stderr)

@@ -187,8 +187,9 @@ def count_here(folder: str, backends: Sequence[str], package: bool, switch: str)
             yield from of_table(build, backend)
             if backend in VERY_FULL:
                 yield of_full_table(build, backend)
-        yield of_index(build, "numbers")
-        yield of_index(build, "text")
+        if build.has("index_create"):
+            yield of_index(build, "numbers")
+            yield of_index(build, "text")
         if package:
             sys.path.insert(0, folder)
             import pygpuhash
@@ -273,7 +274,17 @@ def count(builds: Sequence[Build], backends: Sequence[str], package: bool, folde
         if process.returncode or not counts:
             raise BadBuild(f"{build.name} could not be counted:\n{words.strip()[-2000:]}")
         results.append(counts)
-    return results
+    return common_counts(results, builds)
+
+
+def common_counts(results: Sequence[Counts], builds: Sequence[Build]) -> list[Counts]:
+    """Those of programs that both builds can run; a line for each of the others."""
+    names = {name for counts in results for name in counts}
+    for build, counts in zip(builds, results, strict=True):
+        for name in sorted(names - set(counts)):
+            print(f"left out: {name}: {build.name} cannot run it", flush=True)
+    both = set(results[0]) & set(results[1])
+    return [{name: n for name, n in counts.items() if name in both} for counts in results]
 
 
 def share_of_limit(name: str) -> float:

@@ -27,10 +27,7 @@ from .report import add_arguments, backends_for, check_arguments, grid, line, ro
 # What is worth trying, by backend and kind of device; --option replaces it.
 GRIDS: dict[tuple[str, str], list[tuple[str, list[str]]]] = {
     ("linear_probe", "cpu"): [("row", ["1", "4", "8", "16"])],
-    ("linear_probe", "cuda"): [
-        ("row", ["1", "4", "8", "16"]),
-        ("in_flight", ["1", "2"]),
-    ],
+    ("linear_probe", "cuda"): [("row", ["1", "4", "8", "16"])],
     ("slab_hash", "cpu"): [("slab_bytes", ["64", "128", "256"])],
     ("slab_hash", "cuda"): [("slab_bytes", ["64", "128", "256"]), ("tile", ["auto", "32"])],
 }

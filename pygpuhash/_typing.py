@@ -101,7 +101,6 @@ class Options(TypedDict, total=False):
     hash: str
     hashes: str
     hybrid_from: float
-    in_flight: int | str
     indexing: str
     inserts: str
     line: int

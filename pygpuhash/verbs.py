@@ -26,6 +26,7 @@ number, or less, are looked up in an array over the range.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
@@ -86,6 +87,7 @@ Reduction = Literal["sum", "min", "max", "count", "mean"]
 Array = np.ndarray[Any, Any]
 
 _INDEX = np.dtype(np.int64)
+_SETS: tuple[type[Iterable[Any]], ...] = (set, frozenset, type(dict[Any, Any]().keys()))
 _REDUCTIONS = ("sum", "min", "max", "count", "mean")
 
 
@@ -242,8 +244,11 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     """Which keys are among others: a bool mask of the shape of `keys`.
 
     Either may be a single element. An element that the other column's type cannot hold is not among it: 2.5 is not
-    among integers. One column may be on a GPU and the other on the host: the table is on that GPU.
+    among integers. `among` may be a set, too. One column may be on a GPU and the other on the host: the table is on
+    that GPU.
     """
+    if isinstance(among, _SETS):
+        among = list(among)
     if table:
         _refuse_unknown(isin, table)
     check(table, nulls, floats)

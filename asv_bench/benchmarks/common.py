@@ -30,7 +30,7 @@ def build_under_test():
     return Build(Path(gh.__file__).parent, "this build")
 
 
-class Courses:
+class _Courses:
     """The courses of tables. One process measures all, since tables take long to fill."""
 
     unit = "ns"

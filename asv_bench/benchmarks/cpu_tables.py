@@ -8,7 +8,7 @@ from .common import BACKENDS, build_under_test
 LABELS = [TableCourse("", *size).label for size in sizes()]
 
 
-class Tables(common.Courses):
+class Tables(common._Courses):
     """Nanoseconds of processor time per key."""
 
     params = (BACKENDS, list(OPERATIONS), LABELS)

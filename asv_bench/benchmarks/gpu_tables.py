@@ -66,7 +66,7 @@ class Mixed(_Operation):
     operation = "mixed"
 
 
-class Tables(common.Courses):
+class Tables(common._Courses):
     """The five structures alike, through the C library alone: what asv_bench.campaign measures of many commits."""
 
     params = (BACKENDS, list(OPERATIONS), [CardCourse("", *size).label for size in card_sizes()])

@@ -148,6 +148,10 @@ class Build:
         except (OSError, AttributeError) as error:
             raise BadBuild(f"{self.path} is no library of gpuhash: {error}") from error
 
+    def has(self, name: str) -> bool:
+        """Is there such a function? An older build may lack it."""
+        return hasattr(self.library, f"gpuhash_{name}")
+
     def call(self, name: str, *given: int, keeps: object = None) -> Call:
         """A call of the C ABI with its arguments; the last one, the error, is added here."""
         return Call(self, f"gpuhash_{name}", (*given, ctypes.addressof(self.error)), keeps)

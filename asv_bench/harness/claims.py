@@ -346,7 +346,14 @@ PEER = "the static table beside it is linear_probe, not CUDPP's cuckoo table"
 CLAIMS = (
     Claim("slab_hash", "4a", "best at 19 to 60 % utilisation, a sudden drop at 65 %", "VI.A", drop_beyond_65("build")),
     Claim("slab_hash", "4a", "a static table builds 1.33 times as fast", "VI.A", static_is_faster("build"), PEER),
-    Claim("slab_hash", "4b", "the same drop in searches", "VI.A", drop_beyond_65("all exist", "none exist")),
+    Claim(
+        "slab_hash",
+        "4b",
+        "the same drop in searches",
+        "VI.A",
+        drop_beyond_65("all exist", "none exist"),
+        "existing keys are mostly in a list's first slab: at 0.70 they lose 9 % of the best rate, absent ones 37 %",
+    ),
     Claim(
         "slab_hash",
         "4b",
@@ -435,6 +442,7 @@ CLAIMS = (
         "up to 0.75, steps 1 and 2 take more than 95 % of the time",
         "V.D",
         early_steps,
+        "it holds at 0.55 and 0.65; at 0.75 one insert of 90 evicts, which takes 7.5 % of the time",
     ),
     Claim(
         "hive",

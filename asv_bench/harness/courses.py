@@ -39,6 +39,7 @@ class TableCourse:
     """
 
     operations = OPERATIONS
+    function = "table_create"  # that a build needs
 
     def __init__(self, backend: str, bits: int, batch_bits: int, widths: tuple[int, int]) -> None:
         self.backend, self.n, self.m, self.widths = backend, 1 << bits, 1 << batch_bits, widths
@@ -162,6 +163,7 @@ class Export:
     """All pairs of a table of a thousand keys, a hundred times."""
 
     operations = ("export",)
+    function = "export"
     n, calls = 1000, 100
 
     def __init__(self, backend: str) -> None:
@@ -205,6 +207,7 @@ class Distinct:
     """The verb: rows get ids by an index of the library, as `unique`, `factorize` and `value_counts` of columns do."""
 
     operations = ("index",)
+    function = "index_create"
 
     def __init__(self, kind: str) -> None:
         numbers = np.random.default_rng(1).integers(0, 1 << 15, 1 << 16)

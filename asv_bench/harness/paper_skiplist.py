@@ -295,14 +295,16 @@ def module_with(warps: int, folder: Path, arch: str) -> tuple[Path, int]:
     if nvcc is None:
         raise Unavailable("table II compiles the structure for each number of warps: put nvcc on PATH")
     includes = [f"-I{ROOT / folder_}" for folder_ in ("plugins/skiplist", ".", "libgpuhash/include")]
-    common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", f"-DGPUHASH_BLOCK_WARPS={warps}", *includes]
+    own = folder / str(warps)  # a module is called after its structure
+    own.mkdir()
+    sizes = own / "sizes.hpp"
+    sizes.write_text(f'#define GPUHASH_SIZES {{"cuda.block_warps", {warps}}}\n')
+    common = ["-std=c++20", "-O3", "-DNDEBUG", "-DGPUHASH_WITH_CUDA=1", "-include", str(sizes), *includes]
     common += ["-DGPUHASH_WITHOUT_AVX2=1", "-DGPUHASH_WITHOUT_AVX512=1", "-Xcompiler=-fPIC"]
     common += [f"-arch={arch}", "--expt-relaxed-constexpr", "-Xcompiler=-fvisibility=hidden", "--resource-usage"]
     if platform.machine() == "x86_64":
         common.append("-Xcompiler=-mcx16")
     objects, said = [], ""
-    own = folder / str(warps)  # a module is called after its structure
-    own.mkdir()
     for source in ("plugin.cpp", "plugin_host.cpp", "plugin_cuda.cu"):
         objects.append(own / f"{source}.o")
         command = [nvcc, *common, *OF_SOURCE.get(source, []), "-c", str(ROOT / "plugins/skiplist" / source)]

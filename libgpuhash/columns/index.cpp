@@ -7,29 +7,16 @@
 
 #include "libgpuhash/columns/give.hpp"
 #include "libgpuhash/src/team.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 namespace gpuhash::columns {
 namespace {
 
 // Rows that are hashed before the first of them is looked up; rows whose slots are fetched at a time; rows that a
 // thread sorts by partition; rows of a slice; and rows of a batch below which no other thread is woken.
-#ifndef GPUHASH_COLUMNS_BLOCK
-#define GPUHASH_COLUMNS_BLOCK 1024
-#endif
-#ifndef GPUHASH_COLUMNS_GROUP
-#define GPUHASH_COLUMNS_GROUP 64
-#endif
-#ifndef GPUHASH_COLUMNS_PIECE
-#define GPUHASH_COLUMNS_PIECE (1 << 11)
-#endif
-#ifndef GPUHASH_COLUMNS_SLICE
-#define GPUHASH_COLUMNS_SLICE (1 << 17)
-#endif
-#ifndef GPUHASH_COLUMNS_ALONE
-#define GPUHASH_COLUMNS_ALONE (1 << 15)
-#endif
-constexpr int64_t block = GPUHASH_COLUMNS_BLOCK, group = GPUHASH_COLUMNS_GROUP, piece = GPUHASH_COLUMNS_PIECE;
-constexpr int64_t slice = GPUHASH_COLUMNS_SLICE, alone = GPUHASH_COLUMNS_ALONE;
+constexpr int64_t block = tunable("index_block", int64_t{1} << 10), group = tunable("index_group", int64_t{64});
+constexpr int64_t piece = tunable("index_piece", int64_t{1} << 11), slice = tunable("index_slice", int64_t{1} << 17);
+constexpr int64_t alone = tunable("index_alone", int64_t{1} << 15);
 constexpr uint32_t most_partitions = 64;
 constexpr size_t few_keys = tunable("few_keys_of_index", size_t{1} << 11);  // which stay in cache, and need no fetching
 constexpr uint64_t most_keys = UINT32_MAX - 1;

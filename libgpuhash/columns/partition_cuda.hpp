@@ -5,29 +5,20 @@
 #include <cstdint>
 
 #include "libgpuhash/columns/partition.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 namespace gpuhash::columns {
 
-// Sizes, which tests make smaller with macros, so that a few thousand rows meet all that many do.
-#ifndef GPUHASH_PARTITION_THREADS
-#define GPUHASH_PARTITION_THREADS 512
-#endif
-#ifndef GPUHASH_PARTITION_EACH
-#define GPUHASH_PARTITION_EACH 8
-#endif
-#ifndef GPUHASH_PARTITION_BLOCKS
-#define GPUHASH_PARTITION_BLOCKS 2
-#endif
-#ifndef GPUHASH_PARTITION_BITS
-#define GPUHASH_PARTITION_BITS 8
-#endif
+// Those sizes that have a name are smaller in tests (tests/sizes/kernels.hpp), so that a few thousand rows meet all that
+// many do.
 
 // A block takes a tile of rows at a time, `each` by each thread, and divides it by one digit of the shards.
-constexpr uint32_t partition_threads = GPUHASH_PARTITION_THREADS, partition_each = GPUHASH_PARTITION_EACH;
+constexpr uint32_t partition_threads = tunable("cuda.shard_threads", 512u);
+constexpr uint32_t partition_each = tunable("cuda.shard_each", 8u);
 constexpr uint32_t partition_tile = partition_threads * partition_each;
-constexpr uint32_t digit_bits = GPUHASH_PARTITION_BITS, most_digits = 1u << digit_bits;
+constexpr uint32_t digit_bits = tunable("cuda.shard_bits", 8u), most_digits = 1u << digit_bits;
 constexpr uint32_t most_strips = 1024;  // of rows, each of which a block takes; so many for each multiprocessor:
-constexpr uint32_t partition_blocks = GPUHASH_PARTITION_BLOCKS;
+constexpr uint32_t partition_blocks = tunable("cuda.shard_blocks", 2u);
 static_assert(most_digits <= partition_threads && partition_tile <= 1u << 16);
 
 enum class cell_kind : uint32_t { unsigned_integer, signed_integer, floating, ticks };

@@ -26,15 +26,11 @@
 #pragma once
 #include "libgpuhash/drive/io.hpp"
 #include "libgpuhash/tile/cuda.cuh"
-
-// Warps of a block.
-#ifndef GPUHASH_BLOCK_WARPS
-#define GPUHASH_BLOCK_WARPS 8
-#endif
+#include "libgpuhash/tile/sizes.hpp"
 
 GH_BEGIN
 
-inline constexpr u32 block_threads = 32 * GPUHASH_BLOCK_WARPS;
+inline constexpr u32 block_threads = 32 * tunable("cuda.block_warps", 8u);
 
 template <class Op>
 constexpr bool starts_with_homes() {

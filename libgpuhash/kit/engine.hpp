@@ -40,7 +40,6 @@ struct request {
   uint32_t threads;                 // CPU
   void* stream;                     // CUDA
   uint32_t tile;                    // CUDA: lanes that serve one element, where a backend has a choice; 0: chosen
-  uint32_t in_flight;               // CUDA: keys in flight per tile; 0: the engine's choice
   uint32_t only_failed;             // 1: serve only elements whose status byte says that they were not carried out
   // 1: no batch that writes runs at the same time (kit/gate). CPU: nor any other, and one thread serves this one
   uint32_t alone;

@@ -11,7 +11,7 @@
 //   const char* broken(const layout&, uint64_t* cell)         host memory; NULL, or which invariant fails at which cell
 //   void distances(const layout&, size_t n, uint64_t* counts)       host memory; how many keys are how far from home
 //   void figures(const layout&, std::vector<gpuhash_stat>&)         host memory
-// options has in_flight and parts (request), which may be 0.
+// options has parts (request), which may be 0.
 #pragma once
 #include "libgpuhash/kit/flat_inspector.hpp"
 #include "libgpuhash/kit/table.hpp"
@@ -62,10 +62,7 @@ class flat_table final : public table {
   uint64_t bytes() const override { return storage_.bytes; }
   uint64_t limit() const override { return at_.limit; }
   bool smaller_for(uint64_t keys) const override { return bytes_for(keys) < storage_.bytes; }
-  void tune(request& q) const override {
-    q.in_flight = options_.in_flight;
-    q.parts = options_.parts;
-  }
+  void tune(request& q) const override { q.parts = options_.parts; }
   std::unique_ptr<inspector> make_inspector() override {
     return std::make_unique<flat_inspector<Structure, F>>(*this, options_, at_.layout, at_.n_slots);
   }

@@ -14,27 +14,20 @@
 #include "libgpuhash/src/cgroups.hpp"
 #include "libgpuhash/src/error.hpp"
 #include "libgpuhash/src/team.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23  // Linux 5.14
-#endif
-
-// Tests check, and take, small blocks.
-#ifndef GPUHASH_MEMORY_CHECKED
-#define GPUHASH_MEMORY_CHECKED (uint64_t{64} << 20)
-#endif
-#ifndef GPUHASH_MEMORY_STEP
-#define GPUHASH_MEMORY_STEP (size_t{256} << 20)
 #endif
 
 namespace gpuhash {
 namespace {
 
 constexpr size_t cache_line = 64, huge_page = size_t{2} << 20, small_page = 4096;
-constexpr uint64_t checked_from = GPUHASH_MEMORY_CHECKED;  // M1
-constexpr size_t step = GPUHASH_MEMORY_STEP;               // M2
-constexpr uint64_t small_share = 16;                       // of what there is
-constexpr size_t piece = step / 16;                        // for a thread
+constexpr uint64_t checked_from = tunable("memory_checked", uint64_t{64} << 20);  // M1
+constexpr size_t step = tunable("memory_step", size_t{256} << 20);                // M2
+constexpr uint64_t small_share = 16;                                              // of what there is
+constexpr size_t piece = step / 16;                                               // for a thread
 
 // ---- what there is --------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ constexpr gpuhash_option_info option_list[] = {
      "slots of a path after which an insert reports FULL. Default: 131072, 16384 if the table may not grow, or the "
      "whole "
      "table if it is filled above 0.9"},
-    {"in_flight", "auto|1|2", "CUDA: keys in flight per tile for insert"},
     {"parts", "auto|always|never",
      "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: inserting "
      "and "
@@ -27,15 +26,13 @@ constexpr gpuhash_option_info option_list[] = {
 };
 
 gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* err) {
-  uint32_t row = 0, flight = 0;
+  uint32_t row = 0;
   gpuhash_status s = option_word(c, "row", "auto|1|4|8|16", &row, err);
   if (!s) s = option_word(c, "hash", "murmur|blog", &o.hash, err);
   if (!s) s = option_word(c, "indexing", "multiply|mask", &o.by_mask, err);
   if (!s) s = option_number(c, "probe_limit", 128, 1ull << 31, false, &o.probe_limit, err);
-  if (!s) s = option_word(c, "in_flight", "auto|1|2", &flight, err);
   if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   if (s) return s;
-  o.in_flight = flight;
   // A table that may not grow takes as many keys as it says. What is too much is refused soon if that can be seen from
   // what is not, and else after a look at the whole table.
   if (!o.probe_limit) o.probe_limit = c.max_load_factor > 0.9 ? 1u << 31 : c.grow ? 1u << 17 : longest_run;

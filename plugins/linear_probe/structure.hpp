@@ -16,7 +16,6 @@ struct linear_options {
   uint32_t hash = hash_murmur;
   uint32_t by_mask = 0;
   uint64_t probe_limit = 0;  // slots; 0: chosen
-  uint32_t in_flight = 0;    // CUDA: keys in flight per tile; 0: chosen
   uint32_t parts = 0;        // parts_choice
 };
 

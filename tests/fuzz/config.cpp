@@ -5,7 +5,7 @@
 namespace {
 
 // The keys of options that exist, so that their values are reached; the input may spell others.
-constexpr const char* known[] = {"row",         "hash",      "indexing",   "probe_limit", "in_flight", "buckets",
+constexpr const char* known[] = {"row",         "hash",      "indexing",   "probe_limit", "buckets",
                                  "utilization", "allocator", "slab_bytes", "duplicates",  "tile"};
 
 void use(gpuhash_table* t, const gpuhash_config& c) {

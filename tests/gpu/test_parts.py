@@ -20,9 +20,9 @@ def cp() -> Any:
     return pytest.importorskip("cupy")
 
 
-@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("with_statuses", [False, True])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_sums_of_8_bytes_carry(cp: Any, backend: str, told: bool) -> None:
+def test_sums_of_8_bytes_carry(cp: Any, backend: str, with_statuses: bool) -> None:
     """Operands beyond 2^32, keys of every frequency, more than once into the same table."""
     rng = np.random.default_rng(7)
     keys = np.minimum(rng.zipf(1.2, N), 1 << 21).astype(np.uint64)
@@ -36,8 +36,8 @@ def test_sums_of_8_bytes_carry(cp: Any, backend: str, told: bool) -> None:
         backend, key_dtype="u8", value_dtype="u8", capacity=len(distinct), grow=False, device="cuda:0", parts="always"
     ) as t:
         for times in (1, 2, 3):
-            fresh = t.accumulate(k, v, out=None if told else False)
-            if told:
+            fresh = t.accumulate(k, v, out=None if with_statuses else False)
+            if with_statuses:
                 assert int(fresh.sum()) == (len(distinct) if times == 1 else 0)
             got, there = t.find(distinct)
             assert there.all()

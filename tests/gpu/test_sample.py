@@ -38,16 +38,16 @@ def batches() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["u4", "u8"])
-@pytest.mark.parametrize("told", [False, True], ids=["untold", "told"])
-def test_a_misleading_sample(backend: str, wide: bool, told: bool) -> None:
+@pytest.mark.parametrize("with_statuses", [False, True], ids=["without statuses", "with statuses"])
+def test_a_misleading_sample(backend: str, wide: bool, with_statuses: bool) -> None:
     dtype = np.dtype("u8" if wide else "u4")
     for name, keys in batches().items():
         keys = keys.astype(dtype)
         distinct = int(cp.unique(keys).size)
         with gh.Table(backend, key_dtype=dtype, value_dtype=dtype, device="cuda:0") as table:
             for round in range(2):  # into a table of default size, and into one that has them all
-                fresh = table.insert(keys, ~keys, out=None if told else False)
-                if told:
+                fresh = table.insert(keys, ~keys, out=None if with_statuses else False)
+                if with_statuses:
                     assert int(fresh.sum()) == (0 if round else distinct), name
                 assert len(table) == distinct, name
             values, found = table.find(keys)

@@ -85,7 +85,7 @@ int serve(const void* of, const request& q, totals* sum) {
 
 struct shape {
   uint32_t key_bytes, value_bytes, threads;
-  bool told;
+  bool with_statuses;
 };
 
 request request_of(const shape& s, size_t n, std::vector<uint64_t>& keys, std::vector<uint64_t>& values,
@@ -101,7 +101,7 @@ request request_of(const shape& s, size_t n, std::vector<uint64_t>& keys, std::v
   q.value_bytes = s.value_bytes ? s.value_bytes : s.key_bytes;
   q.keys = keys.data();
   q.values = s.value_bytes ? values.data() : nullptr;
-  q.status = s.told ? status.data() : nullptr;
+  q.status = s.with_statuses ? status.data() : nullptr;
   return q;
 }
 
@@ -152,10 +152,11 @@ void batch(const table& t, const shape& s, size_t n) {
     const auto is_untouched = [](unsigned char c) { return c == 0x5a; };
     EXPECT(std::all_of(begin + divided.bytes(), memory.data() + memory.size(), is_untouched), n);
     compare(t, q, given);
-    size_t mistold = 0;
+    size_t wrong_statuses = 0;
     for (size_t i = 0; i < n; ++i)
-      mistold += status[i] != (s.told && i < some ? status_of(element(keys.data(), s.key_bytes, i)) : 0xa5);
-    EXPECT(mistold == 0, n);
+      wrong_statuses +=
+          status[i] != (s.with_statuses && i < some ? status_of(element(keys.data(), s.key_bytes, i)) : 0xa5);
+    EXPECT(wrong_statuses == 0, n);
   }
 }
 

@@ -635,7 +635,7 @@ MISTAKES = [
         "s.status, s.n, p.q.stream);\n  if (!e && !PLANTED) e = api_.wait(p.q.stream);",
     ),
     # ordered queries
-    Mistake("alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),
+    Mistake("a query alone beside writers", WHOLE, "  q.alone = turn.alone;", "  q.alone = turn.alone || PLANTED;"),
     Mistake(
         "queries not noted at the gate",
         WHOLE,

@@ -18,6 +18,7 @@
 
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/team.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 
 using namespace gpuhash;
 
@@ -29,8 +30,10 @@ int failures = 0;
 
 const std::string root = std::getenv("GPUHASH_TEST_MEMORY");
 constexpr uint64_t KiB = 1024, MiB = 1024 * KiB;
-constexpr uint64_t checked_from = GPUHASH_MEMORY_CHECKED;
-constexpr size_t step = GPUHASH_MEMORY_STEP;
+// Of test_memory.py.
+constexpr uint64_t checked_from = gpuhash::tunable("memory_checked", uint64_t{0});
+constexpr size_t step = gpuhash::tunable("memory_step", size_t{0});
+static_assert(checked_from && step);
 
 void write(const std::string& path, const std::string& text) {
   std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["tests/memory/memory_test.cpp", *(f"libgpuhash/src/{name}.cpp" for name in ("memory", "cgroups", "error"))]
 FLAGS = [
     *("-std=c++20", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-I.", "-Ilibgpuhash/include"),
-    *("-DGPUHASH_MEMORY_CHECKED=(uint64_t{256}<<10)", "-DGPUHASH_MEMORY_STEP=(size_t{1}<<20)"),
+    '-DGPUHASH_SIZES={"memory_checked", 256 << 10}, {"memory_step", 1 << 20}',
 ]
 CASES = [
     "the_system",

@@ -186,6 +186,23 @@ def test_an_entry_counts_for_one_change(two, tmp_path, monkeypatch, capsys):
 # ---- what cannot be compared -----------------------------------------------------------------------------------------
 
 
+def test_what_an_older_build_lacks_is_left_out(two, monkeypatch, capsys):
+    own = builds.Build.has
+    monkeypatch.setattr(
+        builds.Build, "has", lambda self, name: (self.name, name) != ("A", "index_create") and own(self, name)
+    )
+    monkeypatch.setattr(compare_builds, "Build", lambda folder, name: two["AB".index(name)])
+    only = ["--only", "index of *", "--only", "hive export*", "--blocks", "1", "--limit", "900"]
+    assert compare_builds.main([str(PACKAGE), str(PACKAGE), *only]) == 0
+    said = capsys.readouterr().out
+    assert "left out: index of numbers" in said
+    assert "A has no gpuhash_index_create" in said
+    assert "1 benchmarks in" in said
+    counts = instructions.common_counts([{"find": 1, "pop": 2}, {"find": 3, "index": 4}], two)
+    assert counts == [{"find": 1}, {"find": 3}]
+    assert capsys.readouterr().out == "left out: index: A cannot run it\nleft out: pop: B cannot run it\n"
+
+
 def test_what_cannot_be_compared(two, tmp_path, capsys):
     good, empty = str(two[1].folder), tmp_path / "empty"
     empty.mkdir()

@@ -490,10 +490,10 @@ def test_few_keys_are_inserted_and_assigned(distinct: int, value: str | None, op
 
 
 @pytest.mark.parametrize("operation", ["accumulate", "insert"])
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("with_statuses", [True, False])
 @pytest.mark.parametrize("distinct", [900, FEW - 1, FEW + 100])
 @pytest.mark.parametrize("order", ["none", "runs"])
-def test_few_keys_without_room_say_so(distinct: int, told: bool, operation: str, order: str) -> None:
+def test_few_keys_without_room_say_so(distinct: int, with_statuses: bool, operation: str, order: str) -> None:
     """In several chunks: what failed in one of them is forgotten in the next, where other keys may fail."""
     n = 2 * CHUNK + 50_000
     keys = few_keys(distinct, n, "uint64")
@@ -502,11 +502,11 @@ def test_few_keys_without_room_say_so(distinct: int, told: bool, operation: str,
     values = np.random.default_rng(3).integers(1, 100, n)
     with table(capacity=64, grow=False, max_load_factor=1.0, threads=1) as t:
         with pytest.raises(gh.TableFull, match="elements found no room") as raised:
-            getattr(t, operation)(keys, values, **({} if told else {"out": False}))
+            getattr(t, operation)(keys, values, **({} if with_statuses else {"out": False}))
         there = t.contains(keys)
         assert f"{np.count_nonzero(~there)} of {n} elements" in str(raised.value)
         assert t.stats()["failed"] == np.count_nonzero(~there)
-        if told:
+        if with_statuses:
             status = raised.value.status
             assert np.array_equal(status == 2, ~there)
             assert np.array_equal(np.sort(keys[status == 1]), np.unique(keys[there]))

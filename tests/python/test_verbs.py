@@ -210,6 +210,19 @@ def test_isin(name, either):
     assert mask.reshape(-1).tolist() == [word in wanted for word in words]
 
 
+@pytest.mark.parametrize("make", [set, frozenset, lambda elements: dict.fromkeys(elements).keys()])
+def test_a_set_may_be_among(make):
+    """Its order does not matter. Keys have one, and so have the elements that others are looked up among."""
+    assert gh.isin(["a", "c", "b"], make(["b", "a"])).tolist() == [True, False, True]
+    assert gh.isin(np.arange(4), make([3, 1, 7])).tolist() == [False, True, False, True]
+    assert gh.isin([1, 2], make([])).tolist() == [False, False]
+    assert gh.isin(7, make([7]))
+    with pytest.raises(TypeError, match="of kind"):
+        gh.isin([1, 2], make([1, "1"]))
+    with pytest.raises(TypeError, match=r"which has no order|not a column"):
+        gh.isin(make([1]), [1, 2])
+
+
 @pytest.mark.parametrize(
     ("keys", "among", "wanted"),
     [

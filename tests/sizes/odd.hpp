@@ -1,12 +1,6 @@
 // -Dsizes=odd: sizes that bound loops over elements, as primes, where they may be such. See smallest.hpp.
 #pragma once
 
-#define GPUHASH_COLUMNS_BLOCK 7
-#define GPUHASH_COLUMNS_GROUP 3
-#define GPUHASH_COLUMNS_PIECE 11
-#define GPUHASH_COLUMNS_SLICE 37
-#define GPUHASH_COLUMNS_ALONE 31
-
 // clang-format off
 #define GPUHASH_SIZES \
   {"divided_chunk", 509}, {"divided_piece", 61}, {"estimate_least", 67}, {"picked", 53}, {"rebuild_step", 101}, \
@@ -21,7 +15,8 @@
   {"estimated", 211}, {"few_distinct", 31}, {"counted_at_once", 41}, {"newcomer_sample", 7}, {"small_table", 251}, \
   {"few_keys_of_batch", 5}, {"lone_share", 1021}, {"turns_in_a_crowd", 3}, \
   {"hashed_tries", 3}, {"units_in_hand", 16381}, \
-  {"any_of", 7}, {"copied", 257}, {"few_keys_of_index", 29}, \
+  {"any_of", 7}, {"copied", 257}, {"index_block", 7}, {"index_group", 3}, {"index_piece", 11}, {"index_slice", 37}, {"index_alone", 31}, \
+  {"few_keys_of_index", 29}, \
   {"window_slots", 37}, {"window_over", 41}, {"rebuilt_alone", 7}, {"window_buckets", 5}, \
   {"look_share", 7}, {"second_victims", 3}, {"hive_retries", 5}, {"slots_at_once", 1}, {"turns_of_a_placing", 3}, \
   {"order_chunk", 103}, {"order_rounds", 3}, {"asked_ahead", 11}, {"pages_between", 3}, {"pages_looked_at", 5}, \

@@ -2,12 +2,6 @@
 // names with the sources.
 #pragma once
 
-#define GPUHASH_COLUMNS_BLOCK 1
-#define GPUHASH_COLUMNS_GROUP 1
-#define GPUHASH_COLUMNS_PIECE 1
-#define GPUHASH_COLUMNS_SLICE 1
-#define GPUHASH_COLUMNS_ALONE 1
-
 // clang-format off
 #define GPUHASH_SIZES \
   {"divided_chunk", 64}, {"divided_piece", 1}, {"estimate_least", 2}, {"picked", 1}, {"rebuild_step", 1}, \
@@ -22,7 +16,8 @@
   {"estimated", 2}, {"few_distinct", 1}, {"counted_at_once", 1}, {"newcomer_sample", 1}, {"small_table", 1}, \
   {"few_keys_of_batch", 1}, {"lone_share", 1024}, {"turns_in_a_crowd", 1}, \
   {"hashed_tries", 1}, {"units_in_hand", 1 << 14}, \
-  {"any_of", 1}, {"copied", 64}, {"few_keys_of_index", 1}, \
+  {"any_of", 1}, {"copied", 64}, {"index_block", 1}, {"index_group", 1}, {"index_piece", 1}, {"index_slice", 1}, {"index_alone", 1}, \
+  {"few_keys_of_index", 1}, \
   {"window_slots", 32}, {"window_over", 32}, {"rebuilt_alone", 1}, {"window_buckets", 1}, \
   {"look_share", 1}, {"second_victims", 1}, {"hive_retries", 1}, {"slots_at_once", 1}, {"turns_of_a_placing", 1}, \
   {"order_chunk", 1}, {"order_rounds", 1}, {"asked_ahead", 1}, {"pages_between", 0}, {"pages_looked_at", 1}, \

@@ -88,7 +88,7 @@ struct batch {
   vector<u8> ops, status;  // status: before and after
   vector<u64> out;
   u32 combine = 0, type = 0;
-  u32 tile = 0, in_flight = 0;
+  u32 tile = 0;
   bool only_failed = false, with_sum = true, by_pointer = false;
   bool by_parts = false, told = true;  // told: with a status array
   u32 parts = parts_never;             // by_parts: which of them; never: any
@@ -164,7 +164,7 @@ inline totals serve(store& s, batch& b) {
   q.key_bytes = b.key_bytes, q.value_bytes = b.value_bytes;
   q.batch_sum = b.with_sum ? batch_sum.data() : nullptr;
   q.alone = s.reads_alone && (b.kind == find || b.kind == count) && n % 2;
-  q.tile = b.tile, q.in_flight = b.in_flight, q.only_failed = b.only_failed;
+  q.tile = b.tile, q.only_failed = b.only_failed;
   q.keys_stay = s.run->in_place && (b.kind == assign || b.kind == accumulate) && b.keys[0] / 8 % 2;
   if (b.by_parts) {
     q.out_values = nullptr;

@@ -1,16 +1,23 @@
-"""Programs that run the CUDA kernels of a structure on emulated warps (emulator.hpp)."""
+"""Programs that run CUDA kernels on emulated warps (emulator.hpp), as they are and with planted mistakes."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
+
+from .mutants import Mutant
+
+Built = TypeVar("Built")
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "tests-warp"
@@ -28,48 +35,102 @@ def sources(root: Path) -> list[Path]:
     return sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES)
 
 
-def build(root: Path, structure: str) -> Path:
-    """Compile a structure's kernels and its checks, unless they are there for this state of the sources."""
-    compiler = shlex.split(os.environ.get("CXX", "g++"))
-    digest = hashlib.sha256(" ".join([*compiler, *FLAGS]).encode())
-    for path in sources(root):
+def compiler() -> list[str]:
+    """g++, or what CXX names."""
+    command = shlex.split(os.environ.get("CXX", "g++"))
+    if shutil.which(command[0]) is None:
+        pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+    return command
+
+
+def compile_program(
+    root: Path, name: str, files: Iterable[Path], flags: Sequence[str], parts: Sequence[Sequence[str]]
+) -> Path:
+    """The program of `parts`, each of which is what one compilation is given, over the sources below `root`.
+
+    It is compiled once for these flags and for what is in `files`, which it may include.
+    """
+    command = [*compiler(), *flags]
+    digest = hashlib.sha256(" ".join(command).encode())
+    for path in files:
         digest.update(path.read_bytes())
-    target = BUILD / digest.hexdigest()[:16] / structure
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        includes = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include", f"-Iplugins/{structure}"]
-        parts = {
-            "kernels": ["-x", "c++", f"plugins/{structure}/plugin_cuda.cu"],
-            "checks": [f"tests/warp/{structure}.cpp"],
-        }
-        objects = []
-        for part, source in parts.items():
-            objects.append(target.with_suffix(f".{part}.{os.getpid()}.o"))
-            compile_one = [*compiler, *FLAGS, *includes, *source, "-c", "-o", str(objects[-1])]
-            done = subprocess.run(compile_one, cwd=root, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr[:4000]
-        fresh = target.with_suffix(f".{os.getpid()}")
-        subprocess.run([*compiler, *map(str, objects), "-o", str(fresh)], check=True)
-        for part in objects:
-            part.unlink()
-        fresh.rename(target)  # in one step, so that two builds at the same time do no harm
+    target = BUILD / digest.hexdigest()[:16] / name
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    objects = [target.with_suffix(f".{number}.{os.getpid()}.o") for number in range(len(parts))]
+
+    def compile_one(part: Sequence[str], to: Path) -> None:
+        done = subprocess.run([*command, *part, "-c", "-o", str(to)], cwd=root, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(compile_one, parts, objects))
+    fresh = target.with_suffix(f".{os.getpid()}")
+    subprocess.run([*compiler(), *map(str, objects), "-o", str(fresh)], check=True)
+    for path in objects:
+        path.unlink()
+    fresh.rename(target)  # in one step, so that two builds at the same time do no harm
     return target
 
 
-def require_compiler() -> None:
-    if shutil.which(shlex.split(os.environ.get("CXX", "g++"))[0]) is None:
-        pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
+def build(root: Path, structure: str) -> Path:
+    """A structure's kernels and its checks."""
+    flags = [*FLAGS, "-Itests/warp/include", "-I.", "-Ilibgpuhash/include", f"-Iplugins/{structure}"]
+    parts = [["-x", "c++", f"plugins/{structure}/plugin_cuda.cu"], [f"tests/warp/{structure}.cpp"]]
+    return compile_program(root, structure, sources(root), flags, parts)
 
 
 def build_all(root: Path) -> dict[str, Path]:
-    """The programs of all structures, two at a time."""
-    require_compiler()
-    with ThreadPoolExecutor(2) as pool:
+    """The programs of all structures, two at a time or as many as there are cores for."""
+    with ThreadPoolExecutor(max(2, (os.cpu_count() or 1) // 2)) as pool:
         return dict(zip(STRUCTURES, pool.map(lambda s: build(root, s), STRUCTURES), strict=True))
+
+
+def run(program: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """A program that was built, within a quarter of an hour."""
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=900, env={**os.environ, **env})
+
+
+# ---- planted mistakes ------------------------------------------------------------------------------------------------
+
+
+def plant(root: Path, files: Iterable[Path], mutants: Sequence[Mutant]) -> None:
+    """A copy of `files` with every mistake planted, of which the variable GPUHASH_WARP_MUTANT switches one on."""
+    for path in files:
+        target = root / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    for path in {root / m.file for m in mutants}:  # each has to know the variable
+        begin, pragma, rest = path.read_text().rpartition("#pragma once\n")
+        path.write_text(f'{begin}{pragma}#include "tests/warp/emulator.hpp"\n{rest}')
+    for number, m in enumerate(mutants, 1):
+        path = root / m.file
+        text = path.read_text()
+        assert text.count(m.right) == 1, f"{m.name}: {m.file} has {text.count(m.right)} times {m.right!r}"
+        active = f"emulated::mutant == {number}"
+        if m.right.endswith(";"):
+            mutated = f"if ({active}) {{ {m.wrong} }} else {{ {m.right} }}"
+        else:
+            mutated = f"({active} ? ({m.wrong}) : ({m.right}))"
+        path.write_text(text.replace(m.right, mutated))
+
+
+def planted_once(name: str, plant_into: Callable[[Path], None], build_at: Callable[[Path], Built]) -> Built:
+    """What is built of sources with planted mistakes: one process plants and compiles, others that want it wait."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    root = BUILD / name
+    with (BUILD / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        fresh = BUILD / f"{name}.fresh"
+        shutil.rmtree(fresh, ignore_errors=True)
+        plant_into(fresh)
+        shutil.rmtree(root, ignore_errors=True)
+        fresh.rename(root)
+        return build_at(root)
 
 
 @pytest.fixture
 def warps(structure: str) -> Path:
     """The program of a test's structure: of no other one, since each takes long to compile."""
-    require_compiler()
     return build(ROOT, structure)

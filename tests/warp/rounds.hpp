@@ -53,7 +53,7 @@ inline batch random_batch(const shape& s, random_numbers& random, const vector<u
   batch b;
   b.kind = kind, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes ? s.value_bytes : 8;
   b.with_sum = random.below(4) != 0, b.by_pointer = random.below(4) == 0;
-  b.tile = random.below(2) ? 32 : 0, b.in_flight = u32(random.below(3));
+  b.tile = random.below(2) ? 32 : 0;
   b.combine = u32(random.below(3)), b.type = s.value_bytes ? u32(random.below(3)) : 0;
   // Many equal keys where any order of them can be told from the result, few where orders have to be searched.
   const bool few = kind == assign || kind == mixed || kind == find_or_insert;

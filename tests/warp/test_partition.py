@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import shlex
-import shutil
-import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from .conftest import BUILD, ROOT, require_compiler
+from .conftest import ROOT, compile_program, plant, planted_once, run
 from .mutants import Mutant
 
 SOURCES = ["libgpuhash/columns/" + name for name in ("partition.cu", "partition.cpp", "row_hash.cpp", "rows.cpp")]
@@ -21,9 +16,7 @@ SOURCES += ["libgpuhash/columns/type.cpp"]
 SOURCES += ["libgpuhash/src/partition.cpp", "libgpuhash/src/error.cpp", "tests/warp/partition.cpp"]
 FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
-# Tiles of 256 rows, up to 40 strips, and two passes from 17 shards on.
-FLAGS += ["-DGPUHASH_PARTITION_THREADS=64", "-DGPUHASH_PARTITION_EACH=4", "-DGPUHASH_PARTITION_BITS=4"]
-FLAGS += ["-DGPUHASH_PARTITION_BLOCKS=20"]
+FLAGS += ["-include", "tests/sizes/kernels.hpp"]
 PATHS = ["-Itests/warp/include", "-I.", "-Ilibgpuhash/include"]
 KERNELS, PLAN, CALL = (
     "libgpuhash/columns/partition.cu",
@@ -112,40 +105,14 @@ def sources(root: Path) -> list[Path]:
     """Everything that the program includes."""
     folders = ("columns", "src", "hash", "tile", "sched", "include")
     files = [path for folder in folders for path in (root / "libgpuhash" / folder).rglob("*")]
-    files += (root / "tests" / "warp").rglob("*")
+    files += [path for folder in ("sizes", "warp") for path in (root / "tests" / folder).rglob("*")]
     return sorted(path for path in files if path.suffix in {".hpp", ".cuh", ".cu", ".cpp", ".h"})
 
 
 def build(root: Path) -> Path:
-    """Compile the kernels and their checks, unless they are there for this state of the sources."""
-    require_compiler()
-    compiler = shlex.split(os.environ.get("CXX", "g++"))
-    digest = hashlib.sha256(" ".join([*compiler, *FLAGS]).encode())
-    for path in sources(root):
-        digest.update(path.read_bytes())
-    target = BUILD / digest.hexdigest()[:16] / "partition"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    objects = [target.with_name(f"{source.replace('/', '-')}.{os.getpid()}.o") for source in SOURCES]
-
-    def compile_one(source: str, to: Path) -> None:
-        command = [*compiler, *FLAGS, *PATHS, "-x", "c++", "-c", source, "-o", str(to)]
-        done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:4000]
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(compile_one, SOURCES, objects))
-    fresh = target.with_suffix(f".{os.getpid()}")
-    subprocess.run([*compiler, *map(str, objects), "-o", str(fresh)], check=True)
-    for part in objects:
-        part.unlink()
-    fresh.rename(target)  # in one step, so that two builds at the same time do no harm
-    return target
-
-
-def run(program: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, env={**os.environ, **env})
+    """The kernels and their checks."""
+    parts = [["-x", "c++", source] for source in SOURCES]
+    return compile_program(root, "partition", sources(root), [*FLAGS, *PATHS], parts)
 
 
 @pytest.mark.slow
@@ -160,50 +127,26 @@ def test_kernels_do_what_the_cpu_does() -> None:
     assert int(steps) > 1_000_000
 
 
-def plant(root: Path) -> None:
-    """A copy of the sources with every mistake planted, of which the variable GPUHASH_WARP_MUTANT switches one on."""
-    for path in sources(ROOT):
-        target = root / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
-    emulator = '#include "tests/warp/emulator.hpp"\n'
-    call = root / CALL
-    call.write_text(emulator + call.read_text())  # which knows the variable
-    plan = root / PLAN
-    plan.write_text(plan.read_text().replace("#include <algorithm>\n", f"#include <algorithm>\n{emulator}", 1))
-    for number, m in enumerate(MUTANTS, 1):
-        path = root / m.file
-        text = path.read_text()
-        assert text.count(m.right) == 1, f"{m.name}: {m.file} has {text.count(m.right)} times {m.right!r}"
-        active = f"emulated::mutant == {number}"
-        if m.right.endswith(";"):
-            mutated = f"if ({active}) {{ {m.wrong} }} else {{ {m.right} }}"
-        else:
-            mutated = f"({active} ? ({m.wrong}) : ({m.right}))"
-        path.write_text(text.replace(m.right, mutated))
+def plant_all(root: Path) -> None:
+    plant(root, sources(ROOT), MUTANTS)
 
 
 def test_every_mistake_has_its_place(tmp_path: Path) -> None:
-    plant(tmp_path)
+    plant_all(tmp_path)
 
 
 @pytest.fixture(scope="session")
 def mutated() -> Path:
-    root = BUILD / "mutated-partition"
-    shutil.rmtree(root, ignore_errors=True)
-    plant(root)
-    return build(root)
+    return planted_once("mutated-partition", plant_all, build)
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("mutated partition")
 def test_without_a_mistake_switched_on(mutated: Path) -> None:
     done = run(mutated)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("mutated partition")
 @pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name for m in MUTANTS])
 def test_mistake_is_noticed(mutated: Path, number: int) -> None:
     done = run(mutated, "3", GPUHASH_WARP_MUTANT=str(number))

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 
 import pytest
 
-from .conftest import BUILD, ROOT, STRUCTURES, build_all, sources
+from .conftest import ROOT, STRUCTURES, build_all, plant, planted_once, run, sources
 from .mutants import MUTANTS
 
 ROUNDS, SEED = os.environ.get("GPUHASH_WARP_ROUNDS", "1"), os.environ.get("GPUHASH_WARP_SEED", "1")
-
-
-def run(program, *arguments, **env):
-    return subprocess.run(
-        [program, *arguments], capture_output=True, text=True, timeout=1000, env={**os.environ, **env}
-    )
 
 
 # hive's evictions take most of a minute here: a lane at a time, each access a choice of the scheduler.
@@ -40,48 +32,27 @@ def test_kernels(warps, structure):
 # ---- planted mistakes ------------------------------------------------------------------------------------------------
 
 
-def plant(root):
-    """A copy of the sources with every mistake planted, of which the variable GPUHASH_WARP_MUTANT switches one on."""
-    for path in sources(ROOT):
-        target = root / path.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target)
-    for path in {root / m.file for m in MUTANTS}:
-        path.write_text(path.read_text().replace("#pragma once", '#pragma once\n#include "tests/warp/emulator.hpp"'))
-    for number, m in enumerate(MUTANTS, 1):
-        path = root / m.file
-        text = path.read_text()
-        assert text.count(m.right) == 1, f"{m.name}: {m.file} has {text.count(m.right)} times {m.right!r}"
-        active = f"emulated::mutant == {number}"
-        if m.right.endswith(";"):
-            mutated = f"if ({active}) {{ {m.wrong} }} else {{ {m.right} }}"
-        else:
-            mutated = f"({active} ? ({m.wrong}) : ({m.right}))"
-        path.write_text(text.replace(m.right, mutated))
+def plant_all(root):
+    plant(root, sources(ROOT), MUTANTS)
 
 
 def test_every_mistake_has_its_place(tmp_path):
-    plant(tmp_path)
+    plant_all(tmp_path)
     assert (tmp_path / "libgpuhash/drive/cuda.cuh").read_text().count("emulated::mutant") > 20
 
 
 @pytest.fixture(scope="session")
 def mutated_warps():
-    root = BUILD / "mutated"
-    shutil.rmtree(root, ignore_errors=True)
-    plant(root)
-    return build_all(root)
+    return planted_once("mutated", plant_all, build_all)
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("mutated warps")
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_without_a_mistake_switched_on(mutated_warps, structure):
     assert run(mutated_warps[structure], "1").returncode == 0
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("mutated warps")
 @pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name for m in MUTANTS])
 def test_mistake_is_noticed(mutated_warps, number):
     said = []

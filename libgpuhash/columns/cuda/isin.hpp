@@ -9,7 +9,7 @@ namespace gpuhash::columns {
 
 // So many others have a table in the memory of a block; more have one in the caller's scratch memory, behind a word that says
 // whether the key is there whose hash marks empty slots.
-constexpr uint64_t most_in_block = GPUHASH_GROUP_SLOTS / 2, most_others = uint64_t{1} << 29;
+constexpr uint64_t most_in_block = most_slots / 2, most_others = uint64_t{1} << 29;
 
 // A power of two: a quarter of them are taken, or less.
 inline constexpr uint64_t slots_for(uint64_t others) {

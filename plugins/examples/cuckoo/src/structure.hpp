@@ -10,7 +10,6 @@ namespace gpuhash {
 
 struct cuckoo_options {  // what `parse` in plugin.cpp reads, and what the kit asks for: 0 lets it choose
   uint64_t choices = 4;
-  uint32_t in_flight = 0;
   uint32_t parts = 0;
 };
 
