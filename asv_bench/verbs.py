@@ -4,11 +4,12 @@
     python -m asv_bench.verbs --device cuda       2^24 keys
 
 Columns of 4-byte keys by distribution; group_reduce sums 8-byte integers, or floats, or gives four aggregates by one
-call; isin asks for an eighth of the keys, and join_indexer meets the column with as long a one in which every key is
-once. Every result is compared with numpy's. The ceiling is the time of the accesses that a verb cannot do without, a
-compare-and-swap for a key that is counted or added and a random read for one that is looked up, over the memory of a
-table of the distinct keys: a sort, which reads in order, and a cache of frequent keys can be above it. The first call
-does not count. Prints the table, and writes
+call; isin asks for an eighth of the keys, join_indexer meets the column with as long a one in which every key is
+once, and join_indexer_four with one in which keys are four times. Every result is compared with numpy's. The ceiling
+is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is counted or added and a
+random read for one that is looked up, over the memory of a table of the distinct keys: a sort, which reads in order,
+and a cache of frequent keys can be above it. The first call does not count.
+Prints the table, and writes
 <output>/<machine>/verbs-<device>.md and .json.
 """
 
@@ -54,6 +55,7 @@ class Columns:
     floats: Any  # the same
     among: Any  # an eighth of the distinct keys
     once: Any  # every distinct key, and others, in another order
+    four: Any  # distinct keys, four times each, no more rows than the column has
 
 
 @dataclass
@@ -83,6 +85,14 @@ def right_codes(found: Any, c: Columns) -> bool:
 def right_pairs(found: Any, c: Columns) -> bool:
     left, right = found
     return np.array_equal(left, np.arange(len(c.keys))) and np.array_equal(c.keys, c.once[right])
+
+
+def right_pairs_of_four(found: Any, c: Columns) -> bool:
+    """Are these pairs of equal keys, each there once, in order, and as many as there have to be?"""
+    left, right = found
+    ascending = (left[1:] > left[:-1]) | ((left[1:] == left[:-1]) & (right[1:] > right[:-1]))
+    wanted = 4 * int(np.isin(c.keys, c.four).sum())
+    return len(left) == wanted and bool(ascending.all()) and np.array_equal(c.keys[left], c.four[right])
 
 
 def right_aggregates(found: Any, c: Columns) -> bool:
@@ -198,6 +208,19 @@ VERBS = {
         1,
         1,
     ),
+    "join_indexer_four": Verb(
+        {
+            "pandas.merge": lambda pd, c: pd.DataFrame({"k": c.keys, "i": c.values}).merge(
+                pd.DataFrame({"k": c.four, "j": np.arange(len(c.four))}), on="k"
+            ),
+            "polars.join": lambda pl, c: frame(pl, k=c.keys, i=c.values).join(
+                frame(pl, k=c.four, j=np.arange(len(c.four))), on="k"
+            ),
+        },
+        right_pairs_of_four,
+        1,
+        1,
+    ),
 }
 
 OURS: dict[str, Callable[[Columns, str], Any]] = {
@@ -209,6 +232,7 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
     "group_reduce_floats": lambda c, on: gh.group_reduce(c.keys, c.floats, device=on),
     "group_reduce_four": lambda c, on: gh.group_reduce(c.keys, c.values, FOUR, device=on),
     "join_indexer": lambda c, on: gh.join_indexer(c.keys, c.once, device=on),
+    "join_indexer_four": lambda c, on: gh.join_indexer(c.keys, c.four, device=on),
 }
 
 
@@ -218,10 +242,10 @@ def columns(xp: Any, name: str, n: int) -> Columns:
     distinct = xp.unique(keys)
     more = random_keys(xp, xp.arange(1 << 31, (1 << 31) + n - len(distinct), dtype=np.uint32), 4)
     once = xp.random.permutation(xp.concatenate([distinct, more]))
+    four = xp.random.permutation(xp.tile(xp.random.permutation(distinct)[: n // 4], 4))
     values = xp.arange(n, dtype=np.int64)
-    return Columns(
-        keys, values, values.astype(np.float64), xp.random.permutation(distinct)[: len(distinct) // 8 + 1], once
-    )
+    among = xp.random.permutation(distinct)[: len(distinct) // 8 + 1]
+    return Columns(keys, values, values.astype(np.float64), among, once, four)
 
 
 def libraries(on: Any) -> dict[str, Any]:

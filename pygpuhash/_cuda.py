@@ -51,6 +51,7 @@ __all__ = [
 _DLPACK_CODE = {"i": 0, "u": 1, "f": 2, "b": 6}
 _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 _LEGACY_DEFAULT_STREAM = 1  # CU_STREAM_LEGACY; cuda.core may take 0 for no stream
+_LEGACY = (0, _LEGACY_DEFAULT_STREAM)
 DEFAULT_STREAMS = 2  # handles up to this one are a default stream, of whichever device is current
 _HUGE_PAGE = 1 << 21
 _FILLED_BY_THE_HOST = (
@@ -499,8 +500,11 @@ def number_at(address: int, stream: int) -> int:
 def numbers_at(address: int, many: int, stream: int) -> list[int]:
     """Neighbouring int64 of the current device, when the stream has come to them."""
     found = np.empty(many, np.int64)
+    if stream in _LEGACY:  # on which this one call works, and for which it waits
+        call("cuMemcpyDtoH", found.ctypes.data, address, found.nbytes)
+        return found.tolist()
     call("cuMemcpyAsync", found.ctypes.data, address, found.nbytes, stream)
-    call("cuStreamSynchronize", stream or _LEGACY_DEFAULT_STREAM)
+    call("cuStreamSynchronize", stream)
     return found.tolist()
 
 

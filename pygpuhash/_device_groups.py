@@ -28,6 +28,8 @@ _LIBRARIES = ("cupy", "torch")  # that can be asked for arrays, parts of arrays,
 _TAKEN = frozenset(("stream", "seed", "device"))  # arguments that do not ask for a table
 _INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.uint8)
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
+_MOST_LISTED = 1 << 30  # right rows of a join
+_TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
 _IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part; a Table is faster beyond
 
 
@@ -152,8 +154,8 @@ def group(
             *(_pointer(results.get(op)) for op in ("sum", "mean", "min", "max")),
         )  # fmt: skip
         groups = _cuda.number_at(size, where.stream)
-        parts = {op: _part(result, groups) for op, result in results.items()}
-        return Groups(_part(distinct, groups), _part(many, groups), numbers, parts)
+        parts = {op: _part(result, groups, n) for op, result in results.items()}
+        return Groups(_part(distinct, groups, n), _part(many, groups, n), numbers, parts)
 
 
 def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
@@ -173,26 +175,44 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def join(where: Place, right: Any, dtype: np.dtype[Any], keep: bool) -> tuple[tuple[Any, Any] | None, Any]:
-    """(pairs of left and right rows, None where right rows repeat; the first rows of the keys of all rows).
+    """(pairs of left and right rows, None); or (None, the first rows of keys) where a key has very many right rows.
 
     The left column is that of `where`, and its device is current. First rows are those of the right column with the
     left one behind it, each an int32. Pairs are as `_device_joins.pairs` gives them, `keep`, too.
     """
+    if len(right) <= _MOST_LISTED:
+        pairs, _ = _join(where, right, dtype, keep, lists=True)
+        if pairs is not None:
+            return pairs, None
+    return _join(where, right, dtype, keep, lists=False)
+
+
+def _join(
+    where: Place, right: Any, dtype: np.dtype[Any], keep: bool, lists: bool
+) -> tuple[tuple[Any, Any] | None, Any]:
     n, m = len(where.array), len(right)
-    nbytes = _core.join_scratch(n, m, dtype.itemsize)
+    nbytes = _core.join_scratch(n, m, dtype.itemsize, lists)
     one, other = where.address(), where.address_of(right, "right")
     with where.allocating():
         empty = _maker(where.array, where.ordinal)
-        first = empty((m + n,), np.dtype(np.int32))
+        first = None if lists else empty((m + n,), np.dtype(np.int32))
         left_rows, right_rows = empty((n,), _INDEX), empty((n,), _INDEX)
         scratch = empty((nbytes + 2 * _INDEX.itemsize,), _BYTE)  # what is known of the result is behind the temporaries
         at = _pointer(scratch)
-        _core.join(
-            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), _pointer(left_rows),
-            _pointer(right_rows), at + nbytes, at, nbytes, where.stream,
+        call = _core.Join(
+            where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), at + nbytes, at, nbytes,
+            where.stream,
         )  # fmt: skip
+        call.start(_pointer(left_rows), _pointer(right_rows))
         pairs, repeats = _cuda.numbers_at(at + nbytes, 2, where.stream)
-        return None if repeats else (_part(left_rows, pairs), _part(right_rows, pairs)), first
+        if not repeats:
+            return (_part(left_rows, pairs, n), _part(right_rows, pairs, n)), None
+        if not lists or repeats == _TOO_OFTEN:
+            return None, first
+        del left_rows, right_rows
+        left_rows, right_rows = empty((pairs,), _INDEX), empty((pairs,), _INDEX)
+        call.write_pairs(pairs, _pointer(left_rows), _pointer(right_rows))
+        return (left_rows, right_rows), None
 
 
 def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
@@ -200,7 +220,7 @@ def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]
     library = sys.modules[_tensors.library_of(array) or ""]
     if library.__name__ == "cupy":
         return library.empty  # type: ignore[no-any-return]
-    device = f"cuda:{ordinal}"
+    device = _torch_device(library, ordinal)
     return lambda shape, dtype: library.empty(shape, dtype=_torch_dtype(library, dtype), device=device)
 
 
@@ -209,14 +229,27 @@ def _torch_dtype(torch: Any, dtype: np.dtype[Any]) -> Any:
     return getattr(torch, dtype.name)
 
 
+@functools.cache
+def _torch_device(torch: Any, ordinal: int) -> Any:
+    return torch.device("cuda", ordinal)
+
+
 def _pointer(array: Any) -> int:
     if array is None:
         return 0
-    return int(array.data_ptr() if _tensors.library_of(array) == "torch" else array.data.ptr)
+    of_torch = getattr(array, "data_ptr", None)
+    return int(array.data.ptr if of_torch is None else of_torch())
 
 
-def _part(array: Any, n: int) -> Any:
-    """The first n elements; a copy where the rest would keep more memory than they take."""
-    if array is None or 2 * n >= len(array):
-        return None if array is None else array[:n]
-    return array[:n].clone() if _tensors.library_of(array) == "torch" else array[:n].copy()
+def _part(array: Any, n: int, rows: int) -> Any:
+    """The first n elements of so many; a copy where the rest keeps more than three times the memory that they take.
+
+    A copy of a short array takes as long as its verb.
+    """
+    if array is None:
+        return None
+    of_torch = getattr(array, "narrow", None)
+    part = array[:n] if of_torch is None else of_torch(0, 0, n)
+    if 4 * n >= rows:
+        return part
+    return part.copy() if of_torch is None else part.clone()

@@ -1,9 +1,9 @@
 """Joins of two columns on a GPU: the pairs of rows with equal keys, in arrays of the columns' library.
 
-`_device_groups.join` gives the pairs where right rows do not repeat, and else says which group of right rows each left
-row meets; a table does where the columns are none that it takes. What follows is arithmetic on whole arrays by CuPy or
-PyTorch, on the stream of the call; many pairs are written piece by piece, so that repeats take memory for the results
-alone.
+`_device_groups.join` gives the pairs, unless a key has very many right rows: then it says which group of right rows
+each left row meets; a table does where the columns are none that it takes. What follows is arithmetic on whole arrays
+by CuPy or PyTorch, on the stream of the call; many pairs are written piece by piece, so that repeats take memory for
+the results alone.
 """
 
 from __future__ import annotations

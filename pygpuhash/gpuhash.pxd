@@ -381,6 +381,7 @@ cdef extern from "gpuhash/columns.h" nogil:
 
     gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpuhash_error *err)
+    gpuhash_status gpuhash_join_pairs(const gpuhash_join_request *request, uint64_t pairs, gpuhash_error *err)
 
     # ---- rows by shard on a device
     struct ArrowSchema:

@@ -22,7 +22,7 @@ A module uses those above it in this list. The modules above `_core` hand in wha
 
 from pygpuhash._core.device_arrays import own_arrays, stream_handle
 from pygpuhash._core.dlpack import dlpack_read, dlpack_write
-from pygpuhash._core.groups import group, group_scratch, isin, isin_scratch, join, join_scratch, ready
+from pygpuhash._core.groups import Join, group, group_scratch, isin, isin_scratch, join_scratch, ready
 from pygpuhash._core.handle import ExportCursor, stats_raw
 from pygpuhash._core.host_arrays import check_ops, refuse_overlaps
 from pygpuhash._core.library import (
@@ -83,6 +83,7 @@ __all__ = [
     "CoreSlabAllocator",
     "CoreTable",
     "ExportCursor",
+    "Join",
     "abandoned",
     "backend_list",
     "backend_load",
@@ -102,7 +103,6 @@ __all__ = [
     "group_scratch",
     "isin",
     "isin_scratch",
-    "join",
     "join_scratch",
     "keep",
     "measure_ceiling",

@@ -140,24 +140,28 @@ def isin(
     nbytes: int,
     stream: int,
 ) -> None: ...
-def join_scratch(left: int, right: int, key_bytes: int) -> int: ...
-def join(
-    ordinal: int,
-    n_left: int,
-    left: int,
-    n_right: int,
-    right: int,
-    key_bytes: int,
-    keep: bool,
-    seed: int,
-    first: int,
-    left_rows: int,
-    right_rows: int,
-    facts: int,
-    scratch: int,
-    nbytes: int,
-    stream: int,
-) -> None: ...
+def join_scratch(left: int, right: int, key_bytes: int, lists: bool) -> int: ...
+
+class Join:
+    def __init__(
+        self,
+        ordinal: int,
+        n_left: int,
+        left: int,
+        n_right: int,
+        right: int,
+        key_bytes: int,
+        keep: bool,
+        seed: int,
+        first: int,
+        facts: int,
+        scratch: int,
+        nbytes: int,
+        stream: int,
+    ) -> None: ...
+    def start(self, left_rows: int, right_rows: int) -> None: ...
+    def write_pairs(self, pairs: int, left_rows: int, right_rows: int) -> None: ...
+
 def dlpack_read(
     capsule: object,
 ) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, int, int, int, int, object]: ...

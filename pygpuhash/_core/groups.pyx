@@ -142,8 +142,8 @@ def isin(int32_t ordinal, size_t n, uintptr_t keys, size_t others, uintptr_t amo
     check(status, &err)
 
 
-def join_scratch(size_t left, size_t right, uint32_t key_bytes):
-    """Bytes of temporaries that `join` takes for so many rows."""
+def join_scratch(size_t left, size_t right, uint32_t key_bytes, bint lists):
+    """Bytes of temporaries that `join` takes for so many rows; lists: it is called without `first`."""
     cdef gpuhash_join_request r
     cdef gpuhash_error err
     cdef size_t nbytes
@@ -152,37 +152,56 @@ def join_scratch(size_t left, size_t right, uint32_t key_bytes):
     r.n_left = left
     r.n_right = right
     r.key_bytes = key_bytes
+    r.out_first = NULL if lists else <int32_t *>&r  # it is not read
     start_error(&err)
     check(gpuhash_join_scratch(&r, &nbytes, &err), &err)
     return nbytes
 
 
-def join(int32_t ordinal, size_t n_left, uintptr_t left, size_t n_right, uintptr_t right, uint32_t key_bytes,
-         bint keep, uint64_t seed, uintptr_t first, uintptr_t left_rows, uintptr_t right_rows, uintptr_t facts,
-         uintptr_t scratch, size_t nbytes, uintptr_t stream):
-    """Queue everything on the stream: the first row of each key, and pairs where no right row repeats."""
+cdef class Join:
+    """A join of two columns: what it takes, and where its results go, for both of its calls."""
+
     cdef gpuhash_join_request r
-    cdef gpuhash_error err
-    cdef gpuhash_status status
-    memset(&r, 0, sizeof(r))
-    r.struct_size = sizeof(r)
-    r.n_left = n_left
-    r.left = <void *>left
-    r.n_right = n_right
-    r.right = <void *>right
-    r.key_bytes = key_bytes
-    r.keep = keep
-    r.seed = seed
-    r.out_first = <int32_t *>first
-    r.out_left = <int64_t *>left_rows
-    r.out_right = <int64_t *>right_rows
-    r.out_facts = <uint64_t *>facts
-    r.scratch = <void *>scratch
-    r.scratch_bytes = nbytes
-    r.device.kind = GPUHASH_CUDA
-    r.device.ordinal = ordinal
-    r.stream = <void *>stream
-    start_error(&err)
-    with nogil:
-        status = gpuhash_join(&r, &err)
-    check(status, &err)
+
+    def __init__(self, int32_t ordinal, size_t n_left, uintptr_t left, size_t n_right, uintptr_t right,
+                 uint32_t key_bytes, bint keep, uint64_t seed, uintptr_t first, uintptr_t facts, uintptr_t scratch,
+                 size_t nbytes, uintptr_t stream):
+        """first: where the first row of each key goes; 0: right rows are listed."""
+        memset(&self.r, 0, sizeof(self.r))
+        self.r.struct_size = sizeof(self.r)
+        self.r.n_left = n_left
+        self.r.left = <void *>left
+        self.r.n_right = n_right
+        self.r.right = <void *>right
+        self.r.key_bytes = key_bytes
+        self.r.keep = keep
+        self.r.seed = seed
+        self.r.out_first = <int32_t *>first
+        self.r.out_facts = <uint64_t *>facts
+        self.r.scratch = <void *>scratch
+        self.r.scratch_bytes = nbytes
+        self.r.device.kind = GPUHASH_CUDA
+        self.r.device.ordinal = ordinal
+        self.r.stream = <void *>stream
+
+    def start(self, uintptr_t left_rows, uintptr_t right_rows):
+        """Queue everything on the stream but pairs of right rows that repeat."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        self.r.out_left = <int64_t *>left_rows
+        self.r.out_right = <int64_t *>right_rows
+        start_error(&err)
+        with nogil:
+            status = gpuhash_join(&self.r, &err)
+        check(status, &err)
+
+    def write_pairs(self, uint64_t pairs, uintptr_t left_rows, uintptr_t right_rows):
+        """Queue the pairs of right rows that were listed."""
+        cdef gpuhash_error err
+        cdef gpuhash_status status
+        self.r.out_left = <int64_t *>left_rows
+        self.r.out_right = <int64_t *>right_rows
+        start_error(&err)
+        with nogil:
+            status = gpuhash_join_pairs(&self.r, pairs, &err)
+        check(status, &err)

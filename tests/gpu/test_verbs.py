@@ -223,6 +223,30 @@ def test_joins_of_many_rows(put: Callable[[np.ndarray[Any, Any]], Any], dtype: s
     assert np.array_equal(j, place[left][rows])
 
 
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("repeats", [2, 4, 8, 9, 33, 1500, 20_000, 1 << 18, (1 << 18) + 1])  # of each right key
+def test_joins_whose_right_rows_repeat(
+    put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, how: Any, repeats: int
+) -> None:
+    """Lists that a thread, a warp and a block sort, and more than are listed; many left rows are of one key."""
+    rng = np.random.default_rng(repeats)
+    keys = rng.permutation(2 * N)[: N // repeats + 2]
+    right = rng.permutation(np.repeat(keys, repeats)).astype(dtype)
+    many = max(N // repeats, 4)
+    left = np.where(rng.random(many) < 0.4, keys[0], rng.integers(0, 2 * N, many)).astype(dtype)
+    left[many // 4 : many // 2] = -1  # a stretch of rows without pairs
+    i, j = map(get, gh.join_indexer(put(left), put(right), how))
+    met = np.isin(left, keys)
+    each = np.where(met, repeats, how == "left")
+    assert np.array_equal(i, np.repeat(np.arange(many), each))
+    order = np.argsort(right, kind="stable")
+    begin = np.searchsorted(right, left, sorter=order)
+    within = np.arange(len(i)) - np.repeat(np.cumsum(each) - each, each)
+    places = np.minimum(np.repeat(begin, each) + within, len(right) - 1)
+    assert np.array_equal(j, np.where(np.repeat(met, each), order[places], -1))
+
+
 @pytest.mark.parametrize("order", ["any", "first"])
 @pytest.mark.parametrize("rows", [1, 1000, N])
 def test_all_nan(put: Callable[[np.ndarray[Any, Any]], Any], rows: int, order: Any) -> None:

@@ -220,6 +220,11 @@ class Cuda:
             cuCtxPushCurrent=push,
             cuCtxPopCurrent=lambda: (ok, self.contexts.pop()),
             cuMemcpyAsync=copy,
+            cuMemcpyDtoH=lambda to, source, nbytes: (
+                ok,
+                self.bring(0),
+                ctypes.memmove(to, source, nbytes),
+            )[:1],
             cuStreamSynchronize=lambda stream: (ok, self.bring(self.read(stream)))[:1],
             cuGetErrorString=lambda code: (ok, b"an error"),
             CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=RELAXED),

@@ -41,6 +41,8 @@ def test_every_verb_of_every_distribution_has_a_row(alone, tmp_path, monkeypatch
         ("isin", lambda found: ~found),
         ("group_reduce", lambda found: (found[0], np.roll(found[1], 1))),
         ("join_indexer", lambda found: (found[0], np.roll(found[1], 1))),
+        ("join_indexer_four", lambda found: (found[0], np.roll(found[1], 1))),
+        ("join_indexer_four", lambda found: (found[0][1:], found[1][1:])),
     ],
 )
 def test_a_wrong_result_ends_it(alone, tmp_path, monkeypatch, verb, spoil):

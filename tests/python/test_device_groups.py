@@ -234,26 +234,45 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(_core, "group", group)
 
-        def join(
-            ordinal: int, n_left: int, left: int, n_right: int, right: int, key_bytes: int, keep: bool, seed: int,
-            first: int, left_rows: int, right_rows: int, facts: int, scratch: int, nbytes: int, stream: int,
-        ) -> None:  # fmt: skip
-            calls.append((n_left, n_right, key_bytes, keep, seed, stream))
-            assert nbytes == _core.join_scratch(n_left, n_right, key_bytes)
-            cuda.bring(stream)
-            given = [at(right, n_right, key_bytes), at(left, n_left, key_bytes)]
-            _, where, inverse = np.unique(np.concatenate(given), return_index=True, return_inverse=True)
-            at(first, n_right + n_left, 4)[:] = firsts = where[inverse]
-            known = firsts[n_right:] < n_right
-            repeats = int((firsts[:n_right] != np.arange(n_right)).sum())
-            rows = np.arange(n_left) if keep else np.flatnonzero(known)
-            at(facts, 2, 8)[:] = len(rows), repeats
-            if not repeats:
-                at(left_rows, len(rows), 8)[:] = rows
-                at(right_rows, len(rows), 8)[:] = np.where(known, firsts[n_right:], -1)[rows]
+        class Join:
+            def __init__(
+                self, ordinal: int, n_left: int, left: int, n_right: int, right: int, key_bytes: int, keep: bool,
+                seed: int, first: int, facts: int, scratch: int, nbytes: int, stream: int,
+            ) -> None:  # fmt: skip
+                calls.append((n_left, n_right, key_bytes, keep, seed, stream, first != 0))
+                assert nbytes == _core.join_scratch(n_left, n_right, key_bytes, first == 0)
+                self.given = at(right, n_right, key_bytes), at(left, n_left, key_bytes)
+                self.first, self.facts, self.stream, self.keep = first, at(facts, 2, 8), stream, keep
+
+            def start(self, left_rows: int, right_rows: int) -> None:
+                cuda.bring(self.stream)
+                _, where, inverse = np.unique(np.concatenate(self.given), return_index=True, return_inverse=True)
+                firsts, m = where[inverse], len(self.given[0])
+                known = firsts[m:] < m
+                rows = np.arange(len(known)) if self.keep else np.flatnonzero(known)
+                self.facts[:] = len(rows), (firsts[:m] != np.arange(m)).sum()
+                if self.first:
+                    at(self.first, len(firsts), 4)[:] = firsts
+                elif self.facts[1]:
+                    often = np.bincount(firsts[:m]).max() > 10
+                    self.facts[:] = (0, 2) if often else (len(self.pairs()), 1)
+                if not self.facts[1]:
+                    at(left_rows, len(rows), 8)[:] = rows
+                    at(right_rows, len(rows), 8)[:] = np.where(known, firsts[m:], -1)[rows]
+
+            def pairs(self) -> list[tuple[int, int]]:
+                rows = [np.flatnonzero(self.given[0] == key).tolist() for key in self.given[1]]
+                return [(i, j) for i, met in enumerate(rows) for j in met or [-1] * self.keep]
+
+            def write_pairs(self, pairs: int, left_rows: int, right_rows: int) -> None:
+                cuda.bring(self.stream)
+                assert (pairs, 1) == tuple(self.facts)
+                for column, place in enumerate((left_rows, right_rows)):
+                    if pairs:
+                        at(place, pairs, 8)[:] = [pair[column] for pair in self.pairs()]
 
         monkeypatch.setattr(_core, "isin", isin)
-        monkeypatch.setattr(_core, "join", join)
+        monkeypatch.setattr(_core, "Join", Join)
         monkeypatch.setattr(_device_groups, "KERNELS", True)
         monkeypatch.setattr(_table_verbs, "Table", None)
         yield fake_libraries.cupy(monkeypatch).asarray, calls
@@ -297,7 +316,7 @@ def host(array: Any) -> Array:
 
 @pytest.mark.parametrize("order", ["any", "first"])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
-@pytest.mark.parametrize("distinct", [3, 900])  # far fewer than rows, and most of them
+@pytest.mark.parametrize("distinct", [3, 200, 300, 900])  # less and more than a fourth of the rows
 def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
     array, calls = put
     given = np.random.default_rng(distinct).integers(0, distinct, (20, 50)).astype(dtype)
@@ -310,7 +329,7 @@ def test_verbs(put: Any, dtype: str, order: Any, distinct: int) -> None:
         there = host(results[0] if verb is not gh.factorize else results[1])
         assert there.dtype == dtype
         assert np.array_equal(np.sort(there), wanted)
-        assert (there.base is None) == (distinct == 3)  # a copy where the rest would keep memory for nothing
+        assert (there.base is None) == (distinct <= 200)  # a copy where the rest would keep memory for nothing
         if order == "first":
             assert np.array_equal(there, given.reshape(-1)[np.sort(first)])
         if verb is gh.value_counts:
@@ -428,9 +447,11 @@ def test_what_a_call_asks_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_cuda, "call", call)
     gh.factorize(keys, order="first")
     assert fake_libraries.asked == []
-    assert names == [
-        "cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize", "cuCtxPopCurrent",
-    ]  # fmt: skip
+    assert names == ["cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemcpyDtoH", "cuCtxPopCurrent"]
+    names.clear()
+    gh.factorize(keys, order="first", stream=_cuda.core().Stream.from_handle(7))
+    assert {"cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize"} <= set(names)
+    assert "cuMemcpyDtoH" not in names
     gh.unique(array(np.arange(8, dtype="i2")))  # which its library makes wider
     assert fake_libraries.asked
 
@@ -466,9 +487,9 @@ def test_captures_are_refused(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "float32"])
-@pytest.mark.parametrize("repeats", [1, 3])  # of right rows
+@pytest.mark.parametrize("repeats", [1, 3, 11])  # of right rows; the last is more often than the fake lists
 def test_joins(put: Any, dtype: str, how: Any, repeats: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where right rows repeat, numpy does the arithmetic on whole arrays that CuPy does on a GPU."""
+    """Where right rows repeat very often, numpy does the arithmetic on whole arrays that CuPy does on a GPU."""
     array, calls = put
     xp, meet = _device_joins.operations(np), _device_joins.meet
     monkeypatch.setattr(_device_joins, "operations", lambda *library: None)
@@ -483,33 +504,49 @@ def test_joins(put: Any, dtype: str, how: Any, repeats: int, monkeypatch: pytest
         for rows, wanted in zip(found, gh.join_indexer(one, other, how), strict=True):
             assert type(rows) is type(keys)
             assert np.array_equal(host(rows), wanted)
-        assert calls[-1][:5] == (len(one), len(other), one.itemsize, how == "left", 4)
+        assert {call[:5] for call in calls} == {(len(one), len(other), one.itemsize, how == "left", 4)}
+        often = repeats == 11 and len(other) > 0
+        assert [call[6] for call in calls] == [False, True][: 2 if often else 1]  # first rows are asked for at last
+        calls.clear()
+
+
+def test_joins_of_very_many_right_rows(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than are listed: first rows are asked for at once."""
+    array, calls = put
+    monkeypatch.setattr(_device_groups, "_MOST_LISTED", 20)
+    for m in (20, 21):
+        left, right = gh.join_indexer(array(np.arange(50)), array(np.arange(m)))
+        assert host(left).tolist() == host(right).tolist() == list(range(m))
+    assert [call[6] for call in calls] == [False, True]
 
 
 def test_refusals_of_joins() -> None:
-    assert _core.join_scratch(0, 0, 4) == 0
-    assert _core.join_scratch(2**30, 2**30, 8) > 2**31 * 8
+    assert _core.join_scratch(0, 0, 4, False) == 0
+    assert _core.join_scratch(2**30, 2**30, 8, False) > 2**31 * 8
     for rows in ((2**31 + 1, 0), (0, 2**31 + 1), (2**30 + 1, 2**30), (2**63, 2**63 + 5)):
         with pytest.raises(
             gh.Unsupported, match=rf"n_left is {rows[0]} and n_right {rows[1]}; one call .* use a table"
         ):
-            _core.join_scratch(*rows, 4)
+            _core.join_scratch(*rows, 4, True)
     with pytest.raises(gh.InvalidArgument, match=r"request[.]key_bytes is 2; keys have 4 or 8 bytes"):
-        _core.join_scratch(1, 1, 2)
+        _core.join_scratch(1, 1, 2, True)
+    with pytest.raises(gh.Unsupported, match=r"n_right is 1073741825; without out_first .* 2\^30 .* give out_first"):
+        _core.join_scratch(1, 2**30 + 1, 4, True)
+    assert _core.join_scratch(1, 2**30, 4, True) > _core.join_scratch(1, 2**30, 4, False)
 
     def join(**changed: int) -> None:
         names = ("left", "right", "first", "left_rows", "right_rows", "facts", "scratch")
         given = dict.fromkeys(names, 4096) | {"nbytes": 1 << 20} | changed
-        _core.join(
-            0, 10, given["left"], 10, given["right"], 4, False, 1, given["first"], given["left_rows"],
-            given["right_rows"], given["facts"], given["scratch"], given["nbytes"], 0,
+        call = _core.Join(
+            0, 10, given["left"], 10, given["right"], 4, False, 1, given["first"], given["facts"], given["scratch"],
+            given["nbytes"], 0,
         )  # fmt: skip
+        call.start(given["left_rows"], given["right_rows"])
 
     for name, said in {
         "facts": "out_facts is NULL",
-        "right": "right, out_first or scratch is NULL",
-        "first": "right, out_first or scratch is NULL",
-        "scratch": "right, out_first or scratch is NULL",
+        "right": "right or scratch is NULL",
+        "scratch": "right or scratch is NULL",
         "left": "left, out_left or out_right is NULL",
         "left_rows": "left, out_left or out_right is NULL",
         "right_rows": "left, out_left or out_right is NULL",
@@ -522,3 +559,6 @@ def test_refusals_of_joins() -> None:
     for name in ("left", "right"):
         with pytest.raises(gh.InvalidArgument, match="keys are aligned to 4 bytes"):
             join(**{name: 4098})
+    call = _core.Join(0, 10, 4096, 10, 4096, 4, False, 1, 4096, 4096, 4096, 1 << 20, 0)
+    with pytest.raises(gh.InvalidArgument, match="out_first is 0x1000; pairs are those of a gpuhash_join without it"):
+        call.write_pairs(1, 4096, 4096)

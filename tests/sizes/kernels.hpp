@@ -26,7 +26,9 @@
   /* columns: both passes and the count between them from 2,049 rows on, a sample from 256 on, chunks of a few rows */ \
   {"cuda.group_threads", 64}, {"cuda.group_dividers", 64}, {"cuda.group_servers", 64}, {"cuda.group_slots", 512}, \
   {"cuda.group_each", 4}, {"cuda.group_pass_bits", 3}, {"cuda.group_counted_bits", 4}, {"cuda.group_frequent", 64}, \
-  {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, \
+  {"cuda.group_sample", 64}, {"cuda.group_long_run", 100}, {"cuda.group_few_rows", 400}, \
+  /* joins: lists that a warp, a block and a block in pieces sort, lengths before them, and more than are listed */ \
+  {"cuda.group_of_warp", 64}, {"cuda.group_listed", 1024}, {"cuda.group_list_bits", 27}, \
   /* columns by shard: tiles of 256 rows, up to 40 strips, and two passes from 17 shards on */ \
   {"cuda.shard_threads", 64}, {"cuda.shard_each", 4}, {"cuda.shard_bits", 4}, {"cuda.shard_blocks", 20}
 // clang-format on

@@ -2,7 +2,7 @@
 
 from .mutants import Mutant
 
-BACK, BINS, CHAIN, ISIN, JOIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
+BACK, BINS, CHAIN, ISIN, JOIN, LISTS, ORDER, PAIRS, PARTITION, SAMPLE, TOTALS, WORK = (
     "libgpuhash/columns/cuda/" + name
     for name in (
         "back.cuh",
@@ -10,7 +10,9 @@ BACK, BINS, CHAIN, ISIN, JOIN, ORDER, PARTITION, SAMPLE, TOTALS, WORK = (
         "chain.cuh",
         "isin.cu",
         "join.cu",
+        "lists.cuh",
         "order.cuh",
+        "pairs.cuh",
         "partition.cuh",
         "sample.cuh",
         "totals.cuh",
@@ -117,6 +119,7 @@ MUTANTS = [
         ";",
     ),
     Mutant("low-is-high", CHAIN, "w.listed_high = r.wants.listed_high();", "w.listed_high = r.wants.listed_low();"),
+    Mutant("given-twice-or-never", ORDER, "if (is_found(w) != Found) return;", "if (is_found(w)) return;"),
     # isin
     Mutant("side-is-not-among", ISIN, "h[i] == no_hash<K> ? side : there[i] == h[i]", "there[i] == h[i]"),
     Mutant("first-slot-only", ISIN, "there[i] != h[i] && there[i] != no_hash<K>", "false"),
@@ -126,13 +129,58 @@ MUTANTS = [
     Mutant("tiles-of-one-column", PARTITION, "in_first ? w.split : w.n", "w.n"),
     Mutant("row-of-the-second-column", WORK, "more + (row - split)", "more + row"),
     Mutant("first-row-of-frequent", BACK, "w.frequent_first[place[i] & ~of_frequent]", "w.frequent_first[0]"),
-    Mutant("left-row-meets-itself", BACK, "row >= w.split && first < w.split", "row >= w.split"),
+    Mutant("left-row-meets-itself", BACK, "row >= w.split && (first < w.split || w.keep)", "row >= w.split"),
     Mutant("repeats-not-seen", BACK, "row < w.split && first != row", "false"),
-    Mutant("known-of-another-tile", BACK, "atomicAdd(w.known + g, known);", "atomicAdd(w.known, known);"),
-    Mutant("tiles-of-the-right", JOIN, "(r.n_right + tile - 1) / tile", "r.n_right / tile"),
-    Mutant("pair-without-its-warp", JOIN, "known.of[me] = s.before;", ";"),
-    Mutant("pairs-of-one-tile", JOIN, "w.keep ? w.n_left : start + s.all", "w.keep ? w.n_left : s.all"),
-    Mutant("not-kept", JOIN, "!there && (!w.keep || row >= w.n_left)", "!there"),
-    Mutant("number-of-no-row", JOIN, "there ? (long long)first[i] : -1", "(long long)first[i]"),
-    Mutant("repeats-written", JOIN, "if (*w.repeats) return;", ";"),
+    Mutant(
+        "known-of-another-tile",
+        BACK,
+        "atomicAdd(w.known + g, (unsigned long long)known);",
+        "atomicAdd(w.known, (unsigned long long)known);",
+    ),
+    Mutant(
+        "tiles-of-the-right",
+        JOIN,
+        "pairs.start = w.known + tiles_of<K>(r.n_right);",
+        "pairs.start = w.known + r.n_right / join_tile<K>;",
+    ),
+    Mutant("pair-without-its-warp", PAIRS, "known.of[me] = s.before;", ";"),
+    Mutant("pairs-of-some-tiles", PAIRS, "carry + up_to - own", "up_to - own"),
+    Mutant("not-kept", PAIRS, "return keep ? kept : no_row;", "return no_row;"),
+    Mutant("number-of-no-row", PAIRS, "right[i] == pairs_work::kept ? -1 : (long long)right[i]", "(long long)right[i]"),
+    Mutant("repeats-written", PAIRS, "if (*w.repeats) return;", ";"),
+    # lists of right rows
+    Mutant("right-rows-held-back", PARTITION, "uses_frequent && !(w.wants.lists && row < w.split)", "uses_frequent"),
+    Mutant("side-of-two-rows", PARTITION, "atomicMax(w.repeats, u32(right_too_often));", ";"),
+    Mutant("side-is-a-list", PARTITION, "row | of_one_row", "row"),
+    Mutant("no-places-at-all", PARTITION, "(w.wants.lists && rows.from < w.split)", "w.wants.lists"),
+    Mutant("left-rows-listed", BINS, "slot != slots && row[i] < w.split", "slot != slots"),
+    Mutant(
+        "from-behind-the-end",
+        BINS,
+        "w.place_in_lists(atomicAdd(first + slot, ~0u)) - 1",
+        "w.place_in_lists(atomicAdd(first + slot, ~0u))",
+    ),
+    Mutant("list-without-its-length", BINS, "if (length) w.list[at] = right;", ";"),
+    Mutant("lists-of-one-bin", BINS, "s.all ? c.base + s.before : 0", "s.before"),
+    Mutant("frequent-without-a-word", BINS, "w.frequent_first[place] = first[slot];", ";"),
+    Mutant("no-list-of-a-warp", BINS, "right > listed_by_thread && right <= listed_by_warp", "false"),
+    Mutant("no-list-of-a-block", BINS, "if (right > listed_by_warp) c.some_large = 1;", ";"),
+    Mutant("length-of-a-short-list", BINS, "(length ? 0 : right << w.list_bits)", "right << w.list_bits"),
+    Mutant("lists-as-long-as-their-rows", LISTS, "(right + has_length(w, right) + 3) / 4 * 4", "right"),
+    Mutant("pieces-not-merged", LISTS, "size / 2 < many || size == room", "size == room"),
+    Mutant("nothing-far-apart", LISTS, "size > room", "false"),
+    Mutant(
+        "too-many-listed",
+        BINS,
+        "if (all > most_listed && me == 0) atomicMax(w.repeats, u32(right_too_often));",
+        ";",
+    ),
+    Mutant("five-as-four", LISTS, "many > 4", "many > 5"),
+    Mutant("no-mirror", LISTS, "low ^ other", "low + half"),
+    Mutant("none-kept", LISTS, "if (word == no_row) return w.keep;", "if (word == no_row) return 0;"),
+    Mutant("tiles-of-both", BACK, "Lists ? all.many_of_first() : 0", "0"),
+    Mutant("pairs-of-one-warp", BACK, "sums_of[x / 32] + code[x]", "code[x]"),
+    Mutant("pairs-of-others-again", PAIRS, "(word & w.place_bits) + of_others", "word & w.place_bits"),
+    Mutant("last-mark", PAIRS, "m.last[x] = before - 1;", "m.last[x] = up_to - 1;"),
+    Mutant("mark-of-a-later-pair", PAIRS, "~0u >> (31 - x % 32)", "~0u"),
 ]

@@ -308,11 +308,54 @@ void look_up(size_t n, size_t others, u64 seed, random_numbers& r) {
     }
 }
 
-// Two columns: the first rows of each key, and pairs where right rows do not repeat.
+// Two columns: the first rows of each key, and pairs where right rows do not repeat; or lists of right rows, and all pairs.
 struct joining {
   const vector<u64>&left, &right;
   const u32 key_bytes;
   const bool keep;
+
+  void list(u64 seed, bool in_one_bin) const {
+    std::map<u64, vector<int64_t>> rows;
+    vector<std::pair<int64_t, int64_t>> pairs;
+    for (size_t i = 0; i < right.size(); ++i) rows[right[i]].push_back(int64_t(i));
+    size_t most = 0;
+    for (const auto& [key, those] : rows) most = std::max(most, those.size());
+    for (size_t i = 0; i < left.size(); ++i) {
+      const auto met = rows.find(left[i]);
+      if (met == rows.end() && keep) pairs.emplace_back(i, -1);
+      if (met != rows.end())
+        for (const int64_t row : met->second) pairs.emplace_back(i, row);
+    }
+    const auto side = rows.find(key_of(key_bytes == 4 ? 0xffffffffu : ~u64(0), seed, key_bytes));
+    const bool two_of_side = side != rows.end() && side->second.size() > 1;
+    const size_t n = left.size(), m = right.size(), room = pairs.size() + n;
+    memory one(n * key_bytes), other(m * key_bytes), of_left(room * 8), of_right(room * 8), facts(16);
+    memcpy(one.data(), packed(left, key_bytes).data(), n * key_bytes);
+    memcpy(other.data(), packed(right, key_bytes).data(), m * key_bytes);
+    gpuhash_join_request q = GPUHASH_JOIN_REQUEST_INIT;
+    q.n_left = n, q.left = one.data(), q.n_right = m, q.right = other.data();
+    q.key_bytes = key_bytes, q.keep = keep, q.seed = seed, q.device.kind = GPUHASH_CUDA;
+    q.out_left = reinterpret_cast<int64_t*>(of_left.data());
+    q.out_right = reinterpret_cast<int64_t*>(of_right.data());
+    q.out_facts = reinterpret_cast<uint64_t*>(facts.data());
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    HOLDS(gpuhash_join_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+    memory scratch(q.scratch_bytes);
+    q.scratch = scratch.data();
+    if (gpuhash_join(&q, &err)) wrong("%s", err.message);
+    const u64 state = n ? q.out_facts[1] : GPUHASH_JOIN_WRITTEN;
+    if (most > gpuhash::columns::most_listed || (n && two_of_side)) HOLDS(state == GPUHASH_JOIN_TOO_OFTEN);
+    if (state == GPUHASH_JOIN_TOO_OFTEN)
+      return HOLDS(most > gpuhash::columns::most_listed || two_of_side || in_one_bin);
+    HOLDS(state == (n && most > 1 ? GPUHASH_JOIN_LISTED : GPUHASH_JOIN_WRITTEN));
+    HOLDS(q.out_facts[0] == pairs.size());
+    if (state == GPUHASH_JOIN_LISTED)
+      for (size_t i = 0; i < room; ++i) HOLDS(u64(q.out_left[i]) == 0xabababababababab);
+    if (state == GPUHASH_JOIN_LISTED && gpuhash_join_pairs(&q, q.out_facts[0], &err)) wrong("%s", err.message);
+    for (size_t i = 0; i < pairs.size(); ++i)
+      HOLDS(q.out_left[i] == pairs[i].first && q.out_right[i] == pairs[i].second);
+    HOLDS(u64(q.out_left[pairs.size()]) == 0xabababababababab || n == 0);
+  }
 
   void run(u64 seed) const {
     const size_t n = left.size(), m = right.size();
@@ -370,8 +413,19 @@ void join_columns(size_t n, size_t m, u64 seed, random_numbers& r) {
         for (size_t i = right.size(); i > 1; --i) std::swap(right[i - 1], right[r.below(i)]);
       }
       joining{left, right, key_bytes, keep}.run(seed);
+      joining{left, right, key_bytes, keep}.list(seed, c.name == "one bin");
       ++runs;
     }
+}
+
+// More tiles of left rows than a block has threads.
+void join_a_long_column(u64 seed, random_numbers& r) {
+  where = "a long left column";
+  vector<u64> left(33'500), right(40);
+  for (u64& k : left) k = r.below(600);
+  for (u64& k : right) k = r.below(900);
+  joining{left, right, 8, false}.list(seed, false);
+  ++runs;
 }
 
 // A caller that was compiled before requests had values: what lies behind its struct is not read.
@@ -406,8 +460,10 @@ int main(int count, char** given) {
                               {40, 700},
                               {700, 40},
                               {900, 1500},
+                              {5000, 300},
                               {4000 + r.below(500), 2000 + r.below(500)}})
       join_columns(n, m, r.next(), r);
+    join_a_long_column(r.next(), r);
     for (const size_t others : {0, 1, 30, 256, 257, 900})
       for (const size_t n : {0, 1, 7, 1000}) look_up(n, others, r.next(), r);
   }

@@ -379,6 +379,10 @@ T atomicAnd(T* p, T v) {
   return before;
 }
 template <class T>
+void __stcs(T* p, T v) {
+  *p = v;
+}
+template <class T>
 T atomicOr(T* p, T v) {
   emulated::machine::the().pause();
   const T before = *p;

@@ -10,15 +10,16 @@ namespace gpuhash::columns {
 
 constexpr u32 back_blocks = 3;  // of one multiprocessor
 
-template <class K, class C, bool Second>
+template <class K, class C, bool Second, bool Lists = false>
 size_t back_bytes(const group_plan& p) {
   const size_t bins = size_t{1} << (Second ? p.second_bits : p.first_bits);
-  return room_of(divide_tile<K, C, nothing>, 4) + room_of(bins + 1, sizeof(tile_run)) +
+  constexpr size_t sums = Lists ? divide_tile<K, C, nothing> / 32 : 0;
+  return room_of(divide_tile<K, C, nothing>, 4) + room_of(bins + 1, sizeof(tile_run)) + room_of(sums, 4) +
          (Second ? room_of((size_t{1} << p.first_bits) + 1, 4) : 0);
 }
 
-// C: the word that traveled along with keys, which says how long tiles are.
-template <class K, class C, bool Second>
+// C: the word that traveled along with keys, which says how long tiles are. Lists: left rows of a join get their words.
+template <class K, class C, bool Second, bool Lists>
 class returning_block {
   static constexpr u32 each = divide_each<K, C, nothing>, tile = divide_tile<K, C, nothing>;
   static constexpr u32 at_once = 4;  // rows of a lane
@@ -32,12 +33,14 @@ class returning_block {
         memory(at),
         code(memory.take<u32>(tile)),
         run_of(memory.take<tile_run>(bins + 1)),
+        sums_of(memory.take<u32>(Lists ? tile / 32 : 0)),
         tiles_before(memory.take<u32>(Second ? (1u << work.plan.first_bits) + 1 : 0)),
         of_warp(sums) {}
 
   GH_FN void run() {
     const tiles<K> all(w, tile, Second, tiles_before, of_warp);
-    for (u32 g = blockIdx.x; g < all.many(); g += gridDim.x) {
+    if (Lists && *w.repeats == right_too_often) return;
+    for (u32 g = blockIdx.x + (Lists ? all.many_of_first() : 0); g < all.many(); g += gridDim.x) {
       const tile_run* const runs = (Second ? w.bin_run : w.coarse_run) + size_t(g) * (bins + 1);
       if (!Second && !w.wants.way_back_of_frequent() && runs[bins].from == 0) continue;  // nothing is left to do
       const some_rows rows = all.at(g);
@@ -47,7 +50,9 @@ class returning_block {
       __syncthreads();
       fetch();
       __syncthreads();
-      if (!Second && w.wants.rows)
+      if constexpr (Lists)
+        give_words(rows, g, place);
+      else if (!Second && w.wants.rows)
         give_first_rows(rows, g, place);
       else
         give(rows, place);
@@ -105,14 +110,38 @@ class returning_block {
       if (x >= rows.many) continue;
       const u32 first = place[i] & of_frequent ? w.frequent_first[place[i] & ~of_frequent] : code[place[i]];
       w.first_row[row] = first;
-      known += row >= w.split && first < w.split;
+      known += row >= w.split && (first < w.split || w.keep);
       repeats += row < w.split && first != row;
     }
     known = __reduce_add_sync(whole_warp, known);
     repeats = __reduce_add_sync(whole_warp, repeats);
     if (me % 32) return;
-    if (known) atomicAdd(w.known + g, known);
+    if (known) atomicAdd(w.known + g, (unsigned long long)known);
     if (repeats) atomicAdd(w.repeats, repeats);
+  }
+  // Left rows get the words of their keys, and each how many pairs of its tile come before its own.
+  GH_FN void give_words(some_rows rows, u32 g, const u32 (&place)[each]) const {
+    u32* const met = w.met + (rows.from - w.split);
+#pragma unroll
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * divide_threads + me;
+      if (x < rows.many) met[x] = place[i] & of_frequent ? word_of(place[i] & ~of_frequent) : code[place[i]];
+    }
+    __syncthreads();  // codes have been read; what comes before each row takes their place
+#pragma unroll 4
+    for (u32 i = 0; i < each; ++i) {
+      const u32 x = i * divide_threads + me, many = x < rows.many ? pairs_of_word(w, met[x]) : 0;
+      const u32 up_to = sum_up_to(many);
+      if (me % 32 == 31) sums_of[x / 32] = up_to;
+      code[x] = up_to - many;
+    }
+    __syncthreads();
+    const block_sum s = sum_before<divide_threads>(me < tile / 32 ? sums_of[me] : 0, of_warp);
+    if (me < tile / 32) sums_of[me] = s.before;
+    if (me == 0) w.known[g] = s.all;
+    if (*w.repeats == right_once) return;  // each row has one pair or none
+    __syncthreads();
+    for (u32 x = me; x < rows.many; x += divide_threads) w.before[rows.from - w.split + x] = sums_of[x / 32] + code[x];
   }
   // What a row of a frequent key gets.
   GH_FN u32 word_of(u32 key) const {
@@ -128,14 +157,15 @@ class returning_block {
   carver memory;
   u32* const code;
   tile_run* const run_of;
+  u32* const sums_of;
   u32 *const tiles_before, *const of_warp;
 };
 
-template <class K, class C, bool Second>
+template <class K, class C, bool Second, bool Lists = false>
 __global__ void __launch_bounds__(divide_threads, back_blocks) bring_back(const __grid_constant__ group_work<K> w) {
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(warp_words<divide_threads>, some);
-  returning_block<K, C, Second>(w, memory, some.of).run();
+  returning_block<K, C, Second, Lists>(w, memory, some.of).run();
 }
 
 // Where counts go back: those of frequent keys.

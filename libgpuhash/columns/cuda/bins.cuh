@@ -5,12 +5,14 @@
 // with an empty table. All rows of a key are served in one round: a row that found no room is looked up again when all
 // threads have stopped inserting. So each round serves as many keys as the table holds, and the last one ends.
 #pragma once
+#include "libgpuhash/columns/cuda/lists.cuh"
 #include "libgpuhash/columns/cuda/partition.cuh"
 
 namespace gpuhash::columns {
 
 // V: the word of values, whose totals each group has. First: groups get their first rows; Codes: rows get their groups.
-template <class K, class V, bool Counts, bool First, bool Codes>
+// Lists: the code of a row leads to the right rows that have its key (lists.cuh).
+template <class K, class V, bool Counts, bool First, bool Codes, bool Lists>
 class grouping_block {
   static constexpr bool values = is_there<V>, counts_go_back = First && Counts && !Codes && !values;
   static constexpr u32 slots = slots_of_bin(values), each = rows_of_thread(values), chunk = bin_threads * each;
@@ -18,11 +20,13 @@ class grouping_block {
   static constexpr u32 most_keys = slots - 2 * bin_threads;
   static_assert(most_keys + bin_threads < slots && chunk <= most_keys);
   static_assert(!values || (Counts && !Codes));
+  static_assert(!Lists || (First && Codes && !Counts));
   using value_word = std::conditional_t<values, V, u32>;
 
  public:
   struct counters {
     u32 of_warp[bin_threads / 32], taken, base;
+    u32 larges, some_large;  // lists that the whole block sorts
   };
   static size_t bytes(const group_wants& wants) {
     return room_of(slots, sizeof(K)) + room_of(chunk, sizeof(K)) +
@@ -47,11 +51,14 @@ class grouping_block {
 
   GH_FN void run() {
     bool some_wait = many != 0;
+    if constexpr (Lists) some_wait = some_wait && !is_too_much();
     while (some_wait) {
       clear();
       __syncthreads();
       some_wait = __syncthreads_or(insert_all());
-      if (First)
+      if constexpr (Lists)
+        give_lists();
+      else if (First)
         give_firsts();
       else
         give_groups();
@@ -59,6 +66,7 @@ class grouping_block {
         __syncthreads();
         give_back(some_wait);
       }
+      if constexpr (Lists) sort_large_lists();
       __syncthreads();
     }
   }
@@ -70,13 +78,13 @@ class grouping_block {
   GH_FN void clear() const {
     for (u32 i = me; i < slots; i += bin_threads) {
       key[i] = no_hash<K>;
-      if (First) first[i] = no_row;
+      if (First) first[i] = Lists ? 0 : no_row;
       if constexpr (values)
         totals.clear(w.wants, i);
       else if (Counts)
         count[i] = 0;
     }
-    if (me == 0) c.taken = 0;
+    if (me == 0) c.taken = c.larges = c.some_large = 0;
   }
 
   // Returns whether a row of this thread waits for another round.
@@ -158,6 +166,8 @@ class grouping_block {
       if (there == no_hash<K>) return slots;
     }
   }
+  // Of a row of the bin, when a round has served all its keys.
+  GH_FN u32 slot_at(u32 x) const { return many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]); }
   // No thread inserts now: the key of a row that found no room may have come into the table meanwhile.
   GH_FN bool look_again(u32 at, u32 here) const {
     bool failed = false;
@@ -177,7 +187,10 @@ class grouping_block {
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * bin_threads + me;
       const u32 slot = x < here ? u32(staged[x]) : slots;
-      if (slot != slots && row[i] < static_cast<volatile u32*>(first)[slot]) atomicMin(first + slot, row[i]);
+      if constexpr (Lists) {
+        if (slot != slots && row[i] < w.split) atomicAdd(first + slot, 1u);
+      } else if (slot != slots && row[i] < static_cast<volatile u32*>(first)[slot])
+        atomicMin(first + slot, row[i]);
     }
   }
 
@@ -252,12 +265,110 @@ class grouping_block {
     });
   }
 
+  // ---- lists of a round, of a join (lists.cuh) -----------------------------------------------------------------------
+
+  // Has the bin more right rows than a block is to sort? They are of one key then.
+  GH_FN bool is_too_much() const {
+    if (many <= most_listed) return false;
+    constexpr u32 at_once = 8, piece = 64 * at_once * bin_threads;
+    u32 right = 0, all = 0;
+    for (u32 at = 0; at < many && all <= most_listed; at += piece) {
+      const u32 end = min(many, at + piece);
+      for (u32 x = at + me; x < end; x += at_once * bin_threads)
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i)
+          right += x + i * bin_threads < end && w.bin_row()[from + x + i * bin_threads] < w.split;
+      all = sum_before<bin_threads>(right, c.of_warp).all;
+      __syncthreads();
+    }
+    if (all > most_listed && me == 0) atomicMax(w.repeats, u32(right_too_often));
+    return all > most_listed;
+  }
+
+  // Slots have the number of right rows of their keys, and get their words.
+  GH_FN void give_lists() const {
+    const bool some = reserve_lists();
+    __syncthreads();
+    for (u32 x = me; x < many; x += bin_threads) {
+      const u32 row = w.bin_row()[from + x], slot = row < w.split ? slot_at(x) : slots;
+      if (slot == slots) continue;
+      if (first[slot] == one_to_come)
+        first[slot] = row | of_one_row;
+      else
+        w.list[w.place_in_lists(atomicAdd(first + slot, ~0u)) - 1] = row;  // from the end down to where the list begins
+    }
+    __syncthreads();
+    if (some) sort_lists();
+    if (!frequent_is_used(w)) return;
+    for (u32 slot = me; slot < slots; slot += bin_threads) {
+      if (first[slot] == no_row) continue;
+      const u32 place = frequent_place(w.frequent, w.plan.frequent_slots, key[slot]);
+      if (place < w.plan.frequent_slots) w.frequent_first[place] = first[slot];
+    }
+  }
+
+  // Keys of several right rows get their words, but with the end of the list. Returns whether there is one.
+  GH_FN bool reserve_lists() const {
+    u32 own = 0;
+    for (u32 slot = me; slot < slots; slot += bin_threads) own += words_of_list(w, first[slot]);
+    const block_sum s = sum_before<bin_threads>(own, c.of_warp);
+    if (me == 0 && s.all) {
+      c.base = atomicAdd(&w.facts->listed, s.all);
+      if (*static_cast<volatile u32*>(w.repeats) == right_once) atomicMax(w.repeats, u32(right_listed));
+    }
+    __syncthreads();
+    u32 at = s.all ? c.base + s.before : 0;
+    for (u32 slot = me; slot < slots; slot += bin_threads) {
+      const u32 right = first[slot];
+      if (right <= 1) {
+        first[slot] = right ? one_to_come : no_row;
+        continue;
+      }
+      const bool length = has_length(w, right);
+      if (length) w.list[at] = right;
+      first[slot] = (length ? 0 : right << w.list_bits) | (at + length + right);
+      at += words_of_list(w, right);
+    }
+    return s.all != 0;
+  }
+
+  GH_FN void sort_lists() const {
+    for (u32 slot = me; slot < slots; slot += bin_threads) {
+      const u32 word = first[slot], right = word < of_one_row ? length_of(w, word) : 0, at = w.place_in_lists(word);
+      if (right && right <= listed_by_thread) sort_by_thread(w.list + at, right);
+      u32 others = __ballot_sync(whole_warp, right > listed_by_thread && right <= listed_by_warp);
+      for (; others; others &= others - 1) {
+        const u32 lane = __ffs(others) - 1;
+        sort_by_warp(w.list + __shfl_sync(whole_warp, at, lane), __shfl_sync(whole_warp, right, lane));
+      }
+      if (right > listed_by_warp) c.some_large = 1;
+    }
+  }
+
+  // When nothing else needs the memory of hashes: the lists of the round that the whole block sorts.
+  GH_FN void sort_large_lists() const {
+    __syncthreads();
+    if (!c.some_large) return;
+    static_assert(most_listed / listed_by_warp <= chunk);
+    u32* const large = reinterpret_cast<u32*>(staged);
+    for (u32 slot = me; slot < slots; slot += bin_threads) {
+      const u32 word = first[slot];
+      if (word < of_one_row && length_of(w, word) > listed_by_warp) large[atomicAdd(&c.larges, 1u)] = word;
+    }
+    __syncthreads();
+    for (u32 i = 0; i < c.larges; ++i)
+      sort_by_block<bin_threads>(w.list + w.place_in_lists(large[i]), length_of(w, large[i]),
+                                 reinterpret_cast<u32*>(key), slots * sizeof(K) / 4);
+  }
+
+  // ---- the way back --------------------------------------------------------------------------------------------------
+
   // Rows of the bin get the code of their group, or its first row where codes are not known yet; or the first row of each
   // group gets its count, and others 0. some_wait: those that are
   // served are marked, so that the next round leaves them out.
   GH_FN void give_back(bool some_wait) const {
     for (u32 x = me; x < many; x += bin_threads) {
-      const u32 slot = many <= chunk ? u32(staged[x]) : find(w.bin_key[from + x]);
+      const u32 slot = slot_at(x);
       if (slot == slots) continue;
       if (Codes) w.bin_code()[from + x] = first[slot];
       if (counts_go_back) w.bin_code()[from + x] = w.bin_row()[from + x] == first[slot] ? count[slot] : 0;
@@ -276,9 +387,9 @@ class grouping_block {
   counters& c;
 };
 
-template <class K, class V, bool Counts, bool First, bool Codes>
-__global__ void __launch_bounds__(bin_threads) group_bins(const __grid_constant__ group_work<K> w) {
-  using block = grouping_block<K, V, Counts, First, Codes>;
+template <class K, class V, bool Counts, bool First, bool Codes, bool Lists>
+__global__ void __launch_bounds__(bin_threads, Lists ? 5 : 0) group_bins(const __grid_constant__ group_work<K> w) {
+  using block = grouping_block<K, V, Counts, First, Codes, Lists>;
   GH_DYNAMIC_MEMORY(unsigned char, memory);
   GH_BLOCK_MEMORY(typename block::counters, some);
   block(w, memory, &some).run();

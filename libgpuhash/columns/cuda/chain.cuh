@@ -63,7 +63,7 @@ group_work<K> work_of(const group_request& r, const group_plan& p) {
   w.out_codes = reinterpret_cast<long long*>(r.out_codes);
   w.groups = reinterpret_cast<u32*>(r.groups);
   w.first_row = reinterpret_cast<u32*>(r.out_first);
-  w.known = words(p.known);
+  w.known = reinterpret_cast<unsigned long long*>(s + p.known);
   w.repeats = r.repeats;
   return w;
 }
@@ -77,21 +77,19 @@ unsigned frequent_blocks(const group_work<K>& w) {
 template <class K>
 void prepare(const launcher& launch, const group_request& r, const group_work<K>& w) {
   const group_plan& p = w.plan;
-  char* const s = static_cast<char*>(r.scratch);
-  launch.fill(s, 0, p.ones);
-  launch.fill(s + p.ones, 0xff, p.rest - p.ones);
-  if (r.groups) launch.fill(r.groups, 0, sizeof(*r.groups));
+  constexpr uint64_t at_once = sizeof(neighbouring_words);  // of which p.ones and p.rest are multiples
+  launch(set_temporaries, launch.blocks((p.rest / at_once + count_threads - 1) / count_threads, 2), count_threads, 0,
+         static_cast<neighbouring_words*>(r.scratch), p.ones / at_once, p.rest / at_once,
+         reinterpret_cast<unsigned long long*>(r.groups));
   if (p.sampled) launch(sample_rows<K>, p.sampled / sample_threads, sample_threads, 0, w);
   const bool to_bins = p.counted_at_once;
   const uint32_t bits = to_bins ? p.bits : p.first_bits;
   constexpr uint64_t piece = count_threads * count_each;
   launch(count_rows<K>, launch.blocks((w.n + piece - 1) / piece, 1), count_threads, size_t{4} << bits, w, bits,
          to_bins ? w.bin_count : w.coarse_count);
-  launch(find_starts, 1, scan_threads, 0, to_bins ? w.bin_count : w.coarse_count, 1u << bits, nullptr,
-         to_bins ? w.bin_start : w.coarse_start, to_bins ? w.bin_end : w.coarse_end);
-  if (to_bins && p.second_bits)
-    launch(join_starts<K>, ((1u << p.first_bits) - 1) / count_threads + 1, count_threads, 0, w);
-  if (!r.wants.first && !r.wants.value_bytes) launch(number_frequent<K>, frequent_blocks(w), sample_threads, 0, w);
+  const bool numbers = !r.wants.first && !r.wants.value_bytes;
+  launch(start_bins<K>, 1 + (numbers ? (p.frequent_places() + scan_threads - 1) / scan_threads : 0), scan_threads, 0,
+         w);
 }
 
 // C: the word that travels along with keys, V: that of values.
@@ -113,10 +111,10 @@ void divide_rows(const launcher& launch, const group_work<K>& w) {
          divide_memory<K, C, nothing, true>::bytes(p, w.wants), w);
 }
 
-template <class K, class V, bool Counts, bool First, bool Codes>
+template <class K, class V, bool Counts, bool First, bool Codes, bool Lists = false>
 void group(const launcher& launch, const group_work<K>& w) {
-  launch(group_bins<K, V, Counts, First, Codes>, 1u << w.plan.bits, bin_threads,
-         grouping_block<K, V, Counts, First, Codes>::bytes(w.wants), w);
+  launch(group_bins<K, V, Counts, First, Codes, Lists>, 1u << w.plan.bits, bin_threads,
+         grouping_block<K, V, Counts, First, Codes, Lists>::bytes(w.wants), w);
 }
 template <class K>
 void group_all(const launcher& launch, const group_work<K>& w) {
@@ -139,20 +137,24 @@ void put_in_order(const launcher& launch, const group_work<K>& w) {
   launch(find_starts, 1, scan_threads, 0, w.strip_total, w.plan.strips, nullptr, w.strip_total, nullptr);
   launch(give_in_order<K>, w.plan.strips, order_threads, 0, w);
   if (!w.wants.listed()) return;
-  if (w.wants.results_listed() == 1) return launch(give_listed<K, V, false>, blocks, order_threads, 0, w);
+  // Which way a single result goes is known on the device alone: the kernels of the other one return at once.
+  const bool several = w.wants.results_listed() > 1;
+  if (!several) launch(give_listed<K, V, false>, blocks, order_threads, 0, w);
+  if (!several && w.n <= few_rows) return;
   launch(find_listed<K>, blocks, order_threads, 0, w);
   launch(give_listed<K, V, true>, blocks, order_threads, 0, w);
 }
 
 // C: the word that traveled along with keys.
-template <class K, class C>
+template <class K, class C, bool Lists = false>
 void go_back(const launcher& launch, const group_work<K>& w) {
   const group_plan& p = w.plan;
   const uint64_t tiles = (uint64_t{w.n} + p.tile - 1) / p.tile, coarse = uint64_t{1} << p.first_bits;
   if (p.second_bits)
     launch(bring_back<K, C, true>, launch.blocks(tiles + coarse, back_blocks), divide_threads,
            back_bytes<K, C, true>(p), w);
-  launch(bring_back<K, C, false>, launch.blocks(tiles, back_blocks), divide_threads, back_bytes<K, C, false>(p), w);
+  launch(bring_back<K, C, false, Lists>, launch.blocks(tiles, back_blocks), divide_threads,
+         back_bytes<K, C, false, Lists>(p), w);
 }
 
 // All of a call without values.

@@ -1,97 +1,105 @@
-// Joins of two columns on a CUDA device: each left row with the first right row that has its key.
+// Joins of two columns on a CUDA device: the first row of each key, or what leads to the right rows of each left row.
 //
 // The way of codes finds the first row of each key, of the right column with the left one behind it (chain.cuh). Right rows
-// come first: so a left row meets a right one if the first row of its key is a right one. How many left rows of each tile do is
-// known then, a prefix sum says where the pairs of each tile begin, and they are written in the order of the left rows.
+// come first: so a left row meets a right one if the first row of its key is a right one. Or blocks that make tables of bins list
+// the right rows of each key (lists.cuh). How many pairs the left rows of each tile have is known then, and they are written in
+// the order of the left rows (pairs.cuh): at once where right rows do not repeat, else when the caller has room for them.
 #include "libgpuhash/columns/cuda/join.hpp"
 
 #include "libgpuhash/columns/cuda/chain.cuh"
+#include "libgpuhash/columns/cuda/pairs.cuh"
 
 namespace gpuhash::columns {
 namespace {
 
-struct pairs_work {
-  const u32* first;  // of each right row, and behind these of each left one
-  u32 n_left, n_right;
-  const u32* start;  // where the pairs of each tile of left rows begin
-  bool keep;
-  long long *left, *right;
-  u32 *pairs, *repeats;  // the low halves of the caller's numbers
-};
+template <class K>
+constexpr u32 join_each = divide_each<K, u32, nothing>;
+template <class K>
+constexpr u32 join_tile = divide_tile<K, u32, nothing>;
+template <class K>
+u32 tiles_of(uint64_t rows) {
+  return u32((rows + join_tile<K> - 1) / join_tile<K>);
+}
 
-// A block for each tile of left rows. Each: rows of a thread.
-template <u32 Each>
-__global__ void __launch_bounds__(divide_threads) give_pairs(const __grid_constant__ pairs_work w) {
-  constexpr u32 warps = divide_threads / 32, tile = divide_threads * Each, sums = Each * warps;
-  static_assert(sums <= divide_threads);
-  struct counts {
-    u32 of[sums], of_warp[warps];
-  };
-  GH_BLOCK_MEMORY(counts, known);
-  const u32 me = threadIdx.x, lane = me % 32, from = blockIdx.x * tile;
-  u32 first[Each];
-#pragma unroll
-  for (u32 i = 0; i < Each; ++i) {
-    const u32 row = from + i * divide_threads + me;
-    first[i] = row < w.n_left ? w.first[w.n_right + row] : no_row;
-    const u32 there = __ballot_sync(whole_warp, first[i] < w.n_right);
-    if (lane == 0) known.of[i * warps + me / 32] = __popc(there);
-  }
-  __syncthreads();
-  const block_sum s = sum_before<divide_threads>(me < sums ? known.of[me] : 0, known.of_warp);
-  if (me < sums) known.of[me] = s.before;
-  const u32 start = w.start[blockIdx.x];
-  if (blockIdx.x == gridDim.x - 1 && me == 0) *w.pairs = w.keep ? w.n_left : start + s.all;
-  if (*w.repeats) return;  // each left row may meet several right ones
-  __syncthreads();
-#pragma unroll
-  for (u32 i = 0; i < Each; ++i) {
-    const u32 row = from + i * divide_threads + me;
-    const bool there = first[i] < w.n_right;
-    const u32 before = __popc(__ballot_sync(whole_warp, there) & ((1u << lane) - 1));
-    if (!there && (!w.keep || row >= w.n_left)) continue;
-    const u32 at = w.keep ? row : start + known.of[i * warps + me / 32] + before;
-    w.left[at] = row;
-    w.right[at] = there ? (long long)first[i] : -1;
-  }
+template <class K>
+group_work<K> work_of(const join_request& r, const join_plan& p) {
+  char* const s = static_cast<char*>(r.scratch);
+  group_request both{};
+  both.n = r.n_left + r.n_right, both.key_bytes = r.key_bytes, both.wants = join_wants(!r.out_first),
+  both.seed = r.seed;
+  both.keys = r.right, both.more = r.left, both.n_more = r.n_left;
+  both.scratch = r.scratch, both.out_first = r.out_first, both.repeats = reinterpret_cast<u32*>(r.facts + 1);
+  group_work<K> w = work_of<K>(both, p.groups);
+  w.keep = r.keep;
+  w.list = reinterpret_cast<u32*>(s + p.list);
+  w.list_bits = p.list_bits;
+  w.met = reinterpret_cast<u32*>(s + p.met);
+  w.before = reinterpret_cast<u32*>(s + p.before);
+  return w;
+}
+
+template <class K>
+pairs_work pairs_of(const join_request& r, const group_work<K>& w) {
+  pairs_work pairs{};
+  pairs.word = w.wants.lists ? w.met : w.first_row + r.n_right;
+  pairs.n_left = u32(r.n_left), pairs.n_right = u32(r.n_right);
+  pairs.start = w.known + tiles_of<K>(r.n_right);
+  pairs.lists = w.wants.lists, pairs.keep = r.keep;
+  pairs.repeats = w.repeats;
+  pairs.left = reinterpret_cast<long long*>(r.out_left), pairs.right = reinterpret_cast<long long*>(r.out_right);
+  pairs.list = w.list, pairs.before = w.before;
+  pairs.place_bits = (1u << w.list_bits) - 1;
+  return pairs;
 }
 
 template <class K>
 void join(const join_request& r) {
   const launcher launch(r.stream);
   launch.fill(r.facts, 0, 2 * sizeof(*r.facts));
-  if (r.n_left + r.n_right == 0) return;
-  u32* const facts = reinterpret_cast<u32*>(r.facts);
+  const bool lists = !r.out_first;
+  if (r.n_left + r.n_right == 0 || (lists && r.n_left == 0)) return;
+  const group_work<K> w = work_of<K>(r, plan_join(r.n_left, r.n_right, r.key_bytes, lists));
   group_request both{};
-  both.n = r.n_left + r.n_right, both.key_bytes = r.key_bytes, both.wants = join_wants(), both.seed = r.seed;
-  both.keys = r.right, both.more = r.left, both.n_more = r.n_left;
-  both.scratch = r.scratch, both.out_first = r.out_first, both.repeats = facts + 2;
-  const group_work<K> w = work_of<K>(both, plan_groups(both.n, r.key_bytes, both.wants));
+  both.scratch = r.scratch, both.wants = w.wants;
   prepare(launch, both, w);
   divide_rows<K, u32, nothing>(launch, w);
-  group<K, nothing, false, true, true>(launch, w);
-  go_back<K, u32>(launch, w);
-  constexpr u32 each = divide_each<K, u32, nothing>, tile = each * divide_threads;
-  const u32 tiles = u32((r.n_left + tile - 1) / tile);
+  if (lists) {
+    group<K, nothing, false, true, true, true>(launch, w);
+    go_back<K, u32, true>(launch, w);
+  } else {
+    group<K, nothing, false, true, true>(launch, w);
+    go_back<K, u32>(launch, w);
+  }
+  const u32 tiles = tiles_of<K>(r.n_left);
   if (tiles == 0) return;
-  u32* const known = w.known + (r.n_right + tile - 1) / tile;
-  launch(find_starts, 1, scan_threads, 0, known, tiles, nullptr, known, nullptr);
-  const pairs_work pairs{w.first_row,
-                         u32(r.n_left),
-                         u32(r.n_right),
-                         known,
-                         r.keep,
-                         reinterpret_cast<long long*>(r.out_left),
-                         reinterpret_cast<long long*>(r.out_right),
-                         facts,
-                         facts + 2};
-  launch(give_pairs<each>, tiles, divide_threads, 0, pairs);
+  launch(find_pairs, 1, scan_threads, 0, w.known + tiles_of<K>(r.n_right), tiles,
+         reinterpret_cast<unsigned long long*>(r.facts));
+  launch(give_pairs<join_each<K>>, tiles, divide_threads, 0, pairs_of(r, w));
+}
+
+// Where right rows repeat, after `join` with the same request but for the room of the pairs. Pairs are written by blocks of as
+// many each, or of fewer where there are fewer than rows, which have to be looked at.
+template <class K>
+void write_pairs(const join_request& r, uint64_t many) {
+  if (many == 0) return;
+  const launcher launch(r.stream);
+  pairs_work pairs = pairs_of(r, work_of<K>(r, plan_join(r.n_left, r.n_right, r.key_bytes, true)));
+  constexpr uint64_t most = spreading_block<join_tile<K>>::most;
+  const uint64_t for_rows = (r.n_left + 2 * most - 1) / (2 * most), for_pairs = (many + most - 1) / most;
+  const uint64_t blocks = for_rows > for_pairs ? for_rows : for_pairs;
+  pairs.pairs = many;
+  pairs.width = u32((many + blocks - 1) / blocks);
+  launch(spread_pairs<join_tile<K>>, unsigned((many + pairs.width - 1) / pairs.width), order_threads, 0, pairs);
 }
 
 }  // namespace
 
 gpuhash_status join_on_cuda(const join_request& r, gpuhash_error* err) {
   return on_device(r.ordinal, err, [&] { r.key_bytes == 4 ? join<u32>(r) : join<u64>(r); });
+}
+
+gpuhash_status pairs_on_cuda(const join_request& r, uint64_t pairs, gpuhash_error* err) {
+  return on_device(r.ordinal, err, [&] { r.key_bytes == 4 ? write_pairs<u32>(r, pairs) : write_pairs<u64>(r, pairs); });
 }
 
 }  // namespace gpuhash::columns

@@ -13,21 +13,47 @@ struct join_request {
   uint32_t key_bytes;
   bool keep;
   uint64_t seed;
-  int32_t* out_first;
+  int32_t* out_first;  // NULL: right rows are listed
   int64_t *out_left, *out_right;
   uint64_t* facts;
   void* scratch;
   void* stream;
 };
 
-// A join is a call for the first row of each key, of the right column with the left one behind it.
-inline constexpr group_wants join_wants() {
+// A join is a call for the first row of each key, of the right column with the left one behind it; or, with lists, for what
+// leads to the right rows of each key.
+inline constexpr group_wants join_wants(bool lists) {
   group_wants wants{true, false, true};
   wants.rows = true;
+  wants.lists = lists;
   return wants;
 }
 
-/// join.cu. Queues everything on the stream, and waits for nothing. Weak, as group_on_cuda.
+// Where a join's temporaries lie.
+struct join_plan {
+  group_plan groups;
+  uint32_t list_bits;        // of a place in the lists
+  size_t list, met, before;  // met is where hashes in bins were, which are not read any more then
+  size_t bytes;
+};
+
+// Of columns that together have rows.
+inline join_plan plan_join(uint64_t n_left, uint64_t n_right, uint32_t key_bytes, bool lists) {
+  using plan_detail::take;
+  join_plan p{};
+  p.groups = plan_groups(n_left + n_right, key_bytes, join_wants(lists));
+  p.bytes = p.groups.bytes;
+  if (!lists) return p;
+  p.met = p.groups.bin_key;
+  p.list_bits = fewest_list_bits;
+  p.list = take(&p.bytes, 8 * n_right);  // lists have two rows or more, and each takes up to twice as many words
+  while (2 * n_right > uint64_t{1} << p.list_bits) ++p.list_bits;
+  p.before = take(&p.bytes, 4 * n_left);
+  return p;
+}
+
+/// join.cu. Both queue everything on the stream, and wait for nothing. Weak, as group_on_cuda.
 [[gnu::weak]] gpuhash_status join_on_cuda(const join_request& request, gpuhash_error* err);
+[[gnu::weak]] gpuhash_status pairs_on_cuda(const join_request& request, uint64_t pairs, gpuhash_error* err);
 
 }  // namespace gpuhash::columns

@@ -54,18 +54,27 @@ __global__ void __launch_bounds__(order_threads) give_in_order(const __grid_cons
   }
 }
 
+// Is it noted where each group is listed?
+template <class K>
+GH_FN bool is_found(const group_work<K>& w) {
+  return w.wants.results_listed() > 1 || (w.n > few_rows && w.facts->listed <= most_found);
+}
+
 // Where each group is listed. These are small words, which the cache of the device holds for the most part.
 template <class K>
 __global__ void __launch_bounds__(order_threads) find_listed(const __grid_constant__ group_work<K> w) {
+  if (!is_found(w)) return;
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads)
     w.listed_at[group_of(w, w.listed_first[i])] = i;
 }
 
 // What is listed goes to its group's place. Found: it is read at random, group by group, by what find_listed says; else it is
-// written at random, which is as fast for one result, and several times slower for each further one. V: the word of values.
+// written at random, which is faster for one result of very many groups, and several times slower for each further one. V: the
+// word of values.
 template <class K, class V, bool Found>
 __global__ void __launch_bounds__(order_threads) give_listed(const __grid_constant__ group_work<K> w) {
+  if (is_found(w) != Found) return;
   const u32 listed = w.facts->listed;
   for (u32 i = blockIdx.x * order_threads + threadIdx.x; i < listed; i += gridDim.x * order_threads) {
     const u32 at = Found ? w.listed_at[i] : i, group = Found ? i : group_of(w, w.listed_first[i]);

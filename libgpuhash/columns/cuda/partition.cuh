@@ -47,6 +47,7 @@ class tiles {
     number = carry;
   }
   GH_FN u32 many() const { return number; }
+  GH_FN u32 many_of_first() const { return of_first; }
   GH_FN some_rows at(u32 g) const {
     if (!before) {
       const bool in_first = g < of_first;
@@ -129,31 +130,39 @@ __global__ void __launch_bounds__(divide_threads) count_again(const __grid_const
   }
 }
 
-// Where each of `width` bins begins, from counts; a block for each `width` bins. The first begins at base[block], or
-// at 0. end: the same, which rows that are added move on.
 constexpr u32 scan_each = 4;
 struct alignas(16) neighbouring_words {
   u32 of[scan_each];
 };
-static __global__ void __launch_bounds__(scan_threads)
-    find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
-  GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
-  const u64 first = u64(blockIdx.x) * width;
-  // All arrays are temporaries, which begin at a multiple of 16 bytes, but for those of a part of the tiles.
-  const bool aligned = first % scan_each == 0 && uintptr_t(counts) % 16 == 0 && uintptr_t(start) % 16 == 0;
-  u32 carry = base ? base[blockIdx.x] : 0;
+
+// Temporaries as kernels expect them: so many are zero, and those behind them have all bits set; and there are no groups yet.
+// One kernel, since several fills one after the other take longer for short columns.
+static __global__ void __launch_bounds__(count_threads)
+    set_temporaries(neighbouring_words* words, u64 zeros, u64 all, unsigned long long* groups) {
+  for (u64 i = u64(blockIdx.x) * count_threads + threadIdx.x; i < all; i += u64(gridDim.x) * count_threads) {
+    const u32 word = i < zeros ? 0 : ~0u;
+    words[i] = {{word, word, word, word}};
+  }
+  if (groups && blockIdx.x == 0 && threadIdx.x == 0) *groups = 0;
+}
+
+// Where each of `width` bins begins, from counts, for one block; the first begins at `carry`. end: the same, which rows that are
+// added move on. of_warp: memory of the block, a word for each warp.
+GH_FN void scan_counts(const u32* counts, u32 width, u32 carry, u32* start, u32* end, u32* of_warp) {
+  // All arrays are temporaries, which begin at a multiple of 16 bytes, but for those of a part of the tiles or bins.
+  const bool aligned = uintptr_t(counts) % 16 == 0 && uintptr_t(start) % 16 == 0 && uintptr_t(end) % 16 == 0;
   for (u32 from = 0; from < width; from += scan_threads * scan_each) {
     const u32 x = from + threadIdx.x * scan_each;
     const bool whole = aligned && x + scan_each <= width;
     neighbouring_words own{}, at;
     if (whole)
-      own = *reinterpret_cast<const neighbouring_words*>(counts + first + x);
+      own = *reinterpret_cast<const neighbouring_words*>(counts + x);
     else
-      for (u32 i = 0; i < scan_each; ++i) own.of[i] = x + i < width ? counts[first + x + i] : 0;
+      for (u32 i = 0; i < scan_each; ++i) own.of[i] = x + i < width ? counts[x + i] : 0;
     u32 sum = 0;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) sum += own.of[i];
-    const block_sum s = sum_before<scan_threads>(sum, some.of);
+    const block_sum s = sum_before<scan_threads>(sum, of_warp);
     u32 next = carry + s.before;
 #pragma unroll
     for (u32 i = 0; i < scan_each; ++i) {
@@ -163,21 +172,36 @@ static __global__ void __launch_bounds__(scan_threads)
     for (u32* const to : {start, end}) {
       if (!to) continue;
       if (whole)
-        *reinterpret_cast<neighbouring_words*>(to + first + x) = at;
+        *reinterpret_cast<neighbouring_words*>(to + x) = at;
       else
         for (u32 i = 0; i < scan_each; ++i)
-          if (x + i < width) to[first + x + i] = at.of[i];
+          if (x + i < width) to[x + i] = at.of[i];
     }
     carry += s.all;
     __syncthreads();
   }
 }
 
-// Where each bin of the first pass begins, if its parts were counted.
+// A block for each `width` bins. The first of these begins at base[block], or at 0.
+static __global__ void __launch_bounds__(scan_threads)
+    find_starts(const u32* counts, u32 width, const u32* base, u32* start, u32* end) {
+  GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
+  const u64 first = u64(blockIdx.x) * width;
+  scan_counts(counts + first, width, base ? base[blockIdx.x] : 0, start + first, end ? end + first : nullptr, some.of);
+}
+
+// The same of the bins that were counted first, by the first block; it knows where those of the first pass begin, too, if their
+// parts were counted. All others number the frequent keys: so that short columns wait for one kernel, not for three.
 template <class K>
-__global__ void __launch_bounds__(count_threads) join_starts(const __grid_constant__ group_work<K> w) {
-  const u32 i = blockIdx.x * count_threads + threadIdx.x;
-  if (i < 1u << w.plan.first_bits) w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
+__global__ void __launch_bounds__(scan_threads) start_bins(const __grid_constant__ group_work<K> w) {
+  GH_BLOCK_MEMORY(warp_words<scan_threads>, some);
+  if (blockIdx.x) return number_frequent(w, (blockIdx.x - 1) * scan_threads + threadIdx.x);
+  if (!w.plan.counted_at_once)
+    return scan_counts(w.coarse_count, 1u << w.plan.first_bits, 0, w.coarse_start, w.coarse_end, some.of);
+  scan_counts(w.bin_count, 1u << w.plan.bits, 0, w.bin_start, w.bin_end, some.of);
+  if (!w.two_passes()) return;
+  for (u32 i = threadIdx.x; i < 1u << w.plan.first_bits; i += scan_threads)
+    w.coarse_start[i] = w.coarse_end[i] = w.bin_start[i << w.plan.second_bits];
 }
 
 // ---- dividing --------------------------------------------------------------------------------------------------------
@@ -281,7 +305,7 @@ class dividing_block {
       rank[i] = held_back;
       if constexpr (!Second) {
         h[i] = w.hash(h[i]);
-        const u32 place = place_of(h[i]);
+        const u32 place = place_of(h[i], rows.from);
         const bool held = x < rows.many && place < places;
         hold_back(held, place, rows.from + x, loads ? along[loads ? i : 0] : 0);
         if (held) {
@@ -333,7 +357,7 @@ class dividing_block {
   GH_FN void note_places(some_rows rows, u32 total, const K (&h)[each], const u32 (&rank)[each]) const {
     const bool done = total == 0 && !w.wants.way_back_of_frequent();
     u16* const place = w.coarse_place + rows.from;
-    if (done && !w.wants.codes) return;
+    if ((done && !w.wants.codes) || (w.wants.lists && rows.from < w.split)) return;
 #pragma unroll
     for (u32 i = 0; i < each; ++i) {
       const u32 x = i * divide_threads + me;
@@ -369,10 +393,11 @@ class dividing_block {
         seen[i] = 0;
     }
   }
-  GH_FN u32 place_of(K h) const {
+  // row: one of the tile.
+  GH_FN u32 place_of(K h, u32 row) const {
     const u32 slots = w.plan.frequent_slots;
     if (h == no_hash<K>) return slots;
-    const u32 place = uses_frequent ? frequent_place(frequent, slots, h) : slots;
+    const u32 place = uses_frequent && !(w.wants.lists && row < w.split) ? frequent_place(frequent, slots, h) : slots;
     return place < slots ? place : places;
   }
   // All lanes of a warp call.
@@ -383,7 +408,14 @@ class dividing_block {
     else if (counts)
       count_one(seen, place, held);
     if (!held) return;
+    if (w.wants.lists) return list_of_side(row);
     if (w.wants.first && row < static_cast<volatile u32*>(first)[place]) atomicMin(first + place, row);
+  }
+  // A right row whose key never enters a table, which one key has at most: two of these are not listed.
+  GH_FN void list_of_side(u32 row) const {
+    if (row >= w.split) return;
+    if (atomicMin(w.frequent_first + w.plan.frequent_slots, row | of_one_row) != no_row)
+      atomicMax(w.repeats, u32(right_too_often));
   }
   GH_FN value_word value_of(u32 row) const { return static_cast<const value_word*>(w.values)[row]; }
 

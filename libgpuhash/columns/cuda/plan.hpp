@@ -29,6 +29,8 @@ struct group_wants {
   group_totals totals{};
   // A code is the first row of its group, and groups have neither numbers nor keys: first and codes are set, too.
   bool rows = false;
+  // Rows of the second column get the word that leads to the rows of the first one that equal them; rows is set, too.
+  bool lists = false;
 
   // In the order of first appearance row numbers travel along with the keys, or else values if there are any.
   constexpr uint32_t carried_bytes() const { return first ? 4 : value_bytes; }
@@ -144,7 +146,7 @@ inline group_plan plan_groups(uint64_t n, uint32_t key_bytes, const group_wants&
   p.sampled_times = take(&end, 4 * p.sample_slots);
   p.frequent_count = take(&end, 4 * places);
   p.first_bits_at = take(&end, 4 * words);
-  p.known = take(&end, wants.rows ? 4 * p.tiles : 0);
+  p.known = take(&end, wants.rows ? 8 * p.tiles : 0);
   p.frequent_whole = take(&end, totals.whole ? 8 * places : 0);
   p.frequent_real = take(&end, totals.real ? 8 * places : 0);
   p.frequent_high = take(&end, totals.high ? amount * places : 0);

@@ -65,7 +65,8 @@ GH_FN u32 add_sampled(const group_work<K>& w, K h, u32 many) {
 template <class K>
 __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_constant__ group_work<K> w) {
   const u32 i = blockIdx.x * sample_threads + threadIdx.x;
-  const K h = w.hash(*w.keys_from(reduce(mix(i + 0x9e3779b9u), w.n)));
+  const u32 from = w.wants.lists ? w.split : 0;  // right rows of frequent keys are listed as all others are
+  const K h = w.hash(*w.keys_from(from + reduce(mix(i + 0x9e3779b9u), w.n - from)));
   const u32 alike = __match_any_sync(whole_warp, h), leader = __ffs(alike) - 1;
   u32 of_frequent = 0;
   if (threadIdx.x % 32 == leader && h != no_hash<K>) of_frequent = add_sampled(w, h, __popc(alike));
@@ -75,8 +76,7 @@ __global__ void __launch_bounds__(sample_threads) sample_rows(const __grid_const
 
 // The groups of frequent keys come first, where any order will do: each was met in the sample, so that it has a row.
 template <class K>
-__global__ void __launch_bounds__(sample_threads) number_frequent(const __grid_constant__ group_work<K> w) {
-  const u32 place = blockIdx.x * sample_threads + threadIdx.x;
+GH_FN void number_frequent(const group_work<K>& w, u32 place) {
   const u32 slots = w.plan.frequent_slots;
   if (place > slots) return;
   const K h = place < slots ? w.frequent[place] : no_hash<K>;

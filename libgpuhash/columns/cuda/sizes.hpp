@@ -40,8 +40,21 @@ constexpr uint32_t rows_of_divider(uint32_t key_bytes, uint32_t carried, bool va
 // Runs of a tile that have so many rows on average are long enough for a warp each.
 constexpr uint32_t long_run = tunable("cuda.group_long_run", 48u);
 
+// Right rows of one key that a join lists: a thread, a warp or a block sorts them. More than most_listed are left to the caller.
+constexpr uint32_t listed_by_thread = 8, listed_by_warp = tunable("cuda.group_of_warp", 256u),
+                   most_listed = tunable("cuda.group_listed", 1u << 18);
+constexpr uint64_t most_right_rows = uint64_t{1} << 30;  // where lists are asked for: places in them have 31 bits
+constexpr uint32_t fewest_list_bits = tunable("cuda.group_list_bits", 0u);
+// Pairs that a thread writes.
+constexpr uint32_t pairs_of_thread = 16;
+
 // Words of 32 rows each whose first appearances one block numbers: one for each thread.
 constexpr uint32_t words_per_strip = order_threads;
+
+// A single result of each group is written to its place at random where columns are short, so that results fit the cache
+// of a device, or groups are more than so many; else where it is listed is written at random, which is half as long, and
+// it is read from there.
+constexpr uint64_t few_rows = tunable("cuda.group_few_rows", uint64_t{1} << 22), most_found = 2 * few_rows;
 
 // More rows than these are refused: row numbers have 32 bits, and one of them says that a row is of a frequent key.
 constexpr uint64_t most_rows = uint64_t{1} << 31;

@@ -4,6 +4,7 @@
 //   count   counts the rows of each bin, so that bins have exactly the room that they need           partition.cuh
 //   divide  moves the hashes of keys, with numbers of rows or values, into bins, in one pass or two  partition.cuh
 //   group   a block per bin: a table in its memory, and from it the groups                           bins.cuh
+//   lists   right rows of a join that have one key, side by side                                       lists.cuh
 //   back    brings the codes of groups to the rows that they are of                                   back.cuh
 //   order   the order of first appearance: a bit for the first row of each group, and prefix sums    order.cuh
 //   totals  sums, means, and the smallest and largest value of each group                            totals.cuh
@@ -56,6 +57,11 @@ struct group_facts {
   u32 listed;               // groups in the lists of first rows and counts
 };
 
+// What has become of a join whose right rows are listed: none repeats another one, some do, or too many do.
+enum join_state : u32 { right_once, right_listed, right_too_often };
+// Marks the word of a key that one right row has: it is the number of that row.
+constexpr u32 of_one_row = 1u << 31;
+
 // Aggregates of groups.
 struct group_results {
   u64* sums;  // or doubles
@@ -102,9 +108,18 @@ struct group_work {
   K* out_keys;
   long long *out_counts, *out_codes;
   u32* groups;  // the low half of the caller's number
-  // Where codes are first rows: these, how many rows of the second column in each tile meet one of the first, and how many
-  // rows of the first one are not the first of their key.
-  u32 *first_row, *known, *repeats;
+  // Where codes are first rows: these, how many pairs the rows of each tile of the second column have, and how many rows of the
+  // first one are not the first of their key. keep: a row of the second column that meets none has a pair, too.
+  u32* first_row;
+  unsigned long long* known;
+  u32* repeats;
+  bool keep;
+  // Where they are listed, repeats is a join_state, and there are: the lists, and of each row of the second column its word
+  // and how many pairs of its tile come before its own (lists.cuh).
+  u32 *list, *met, *before;
+  u32 list_bits;  // of a place in the lists
+
+  GH_FN u32 place_in_lists(u32 word) const { return word & ((1u << list_bits) - 1); }
 
   GH_FN K hash(K k) const { return mix(K(k ^ seed)); }
   GH_FN K unhash(K h) const { return K(unmix(h) ^ seed); }

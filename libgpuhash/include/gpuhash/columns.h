@@ -294,7 +294,18 @@ GPUHASH_API gpuhash_status gpuhash_isin(const gpuhash_isin_request *request, gpu
  * out_facts[0] is how many left rows do, or n_left with keep; out_facts[1], how many right rows repeat an earlier one. If none
  * does, pairs of a left row and the right row that it meets are in out_left and out_right, in the order of the left rows. Else
  * nothing is written there: the pairs are those of equal numbers in out_first. Scratch is about 24 bytes for each row of keys of
- * 4 bytes. */
+ * 4 bytes.
+ *
+ * With NULL as out_first right rows of equal keys are listed in the scratch memory, which is then 4 bytes larger for each left
+ * row, and 8 for each right one, of which there are at most 2^30. out_facts[0] is how many pairs there are, with keep as above, and
+ * out_facts[1] is GPUHASH_JOIN_WRITTEN: these are in out_left and out_right; GPUHASH_JOIN_LISTED: right rows repeat, and
+ * gpuhash_join_pairs writes the pairs; or GPUHASH_JOIN_TOO_OFTEN: more than 2^18 right rows are equal, or have hashes that begin
+ * alike, as those of keys that were chosen for a known seed; or the one key whose hash marks empty slots has two. There are no
+ * pairs then: ask again with out_first. */
+#define GPUHASH_JOIN_WRITTEN 0u
+#define GPUHASH_JOIN_LISTED 1u
+#define GPUHASH_JOIN_TOO_OFTEN 2u
+
 typedef struct gpuhash_join_request {
   size_t struct_size;
   size_t n_left; /* rows of both columns are at most 2^31: else UNSUPPORTED */
@@ -304,7 +315,7 @@ typedef struct gpuhash_join_request {
   uint32_t key_bytes; /* 4 or 8, to which both columns are aligned */
   uint32_t keep;      /* 1: a left row that meets no right row is there once, with -1; else 0 */
   uint64_t seed;      /* of the hash; draw it at random */
-  int32_t *out_first; /* with room for n_right + n_left */
+  int32_t *out_first; /* with room for n_right + n_left; NULL: right rows are listed */
   int64_t *out_left;  /* as out_right, with room for n_left */
   int64_t *out_right;
   uint64_t *out_facts; /* two; on the device, as all other arrays */
@@ -316,9 +327,14 @@ typedef struct gpuhash_join_request {
 #define GPUHASH_JOIN_REQUEST_INIT \
   {sizeof(gpuhash_join_request), 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, {0, 0}, NULL}
 
-/* Bytes of scratch for a request; n_left, n_right and key_bytes are read. */
+/* Bytes of scratch for a request; n_left, n_right and key_bytes are read, and whether out_first is NULL. */
 GPUHASH_API gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpuhash_error *err);
+
+/* The pairs of a join whose right rows are listed, by their left rows and then by their right ones. The request is that of
+ * gpuhash_join, whose scratch memory and facts are as they were, but out_left and out_right have room for that many pairs, which
+ * is out_facts[0]. */
+GPUHASH_API gpuhash_status gpuhash_join_pairs(const gpuhash_join_request *request, uint64_t pairs, gpuhash_error *err);
 
 #ifdef __cplusplus
 }
