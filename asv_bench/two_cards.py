@@ -191,6 +191,15 @@ def rates(cards: Cards, n: int, repeats: int, chunks: int, bound: float) -> list
         alone = cards.seconds(lambda own=given: one.accumulate(own[0], 1), repeats, full)
         together = cards.seconds(lambda own=given: both.accumulate(own, 1), repeats, full)
         add(name, alone, together, moved(lambda own=given: both.accumulate(own, 1)))
+
+    def total() -> int:
+        answers = both.find(keys)[0]
+        return sum(int(cards.on(card, lambda card: answers[card].sum(dtype=cupy.uint64))) for card in CARDS)
+
+    full()
+    before = total()
+    both.accumulate(skewed, 1)
+    assert (total() - before - 2 * n) % 2**32 == 0, "a wrong sum"
     full()
     both.accumulate(keys, 1)
     right(both.find(keys), 1)
