@@ -15,6 +15,7 @@ other.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ import numpy as np
 
 from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _peers, _records, _table_verbs, _tensors
 from pygpuhash._device import DeviceView
-from pygpuhash.errors import InvalidArgument, TableFull, Unsupported
+from pygpuhash.errors import DeviceError, InvalidArgument, Poisoned, TableFull, Unsupported
 
 __all__ = ["Batch", "Kinds", "Lanes", "Step", "card_of"]
 
@@ -176,9 +177,10 @@ class Batch:
             self.aside: Any = self.lanes.of(None, self.device).coming if self.n else None
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
         """Give memory back, in the order of the caller's stream; nothing is queued on others after it."""
-        with self.here:
+        # Of a card that has failed the first error is told.
+        with contextlib.nullcontext() if kind is None else contextlib.suppress(DeviceError), self.here:
             self._wait()
             for chunk in self.chunks:
                 chunk.memory.free(self.stream)
@@ -454,12 +456,16 @@ class Step:
                 if len(pieces) == 1 and pieces[0].batch.device == table._ordinal:
                     return self._in_place(pieces[0], table, lane)
                 return self._gathered(pieces, table, lane, held)
-        except BaseException:  # what was queued uses memory that is given back after this
-            for stream in (lane.coming, lane.serving, lane.going):
-                _cuda.synchronize(table._ordinal, int(stream.handle))
-            with _cuda.current(table._ordinal):
-                for memory in held:
-                    memory.free(int(lane.going.handle))
+        except BaseException as error:  # what was queued uses memory that is given back after this
+            try:
+                for stream in (lane.coming, lane.serving, lane.going):
+                    _cuda.synchronize(table._ordinal, int(stream.handle))
+                with _cuda.current(table._ordinal):
+                    for memory in held:
+                        memory.free(int(lane.going.handle))
+            except DeviceError as failed:  # and what the table holds is lost
+                if not isinstance(error, Poisoned):
+                    raise Poisoned(f"cuda:{table._ordinal} has failed: {failed}") from error
             raise
 
     def _in_place(self, piece: _Piece, table: Any, lane: _Lane) -> Exception | None:
@@ -515,6 +521,8 @@ class Step:
             self.op, rows, places["keys"], values=values, out_values=places["answers"], out_status=places["statuses"],
             combine=self.combine, stream=handle, wait=not table._grow and self.op in _core.ADDING,
         )  # fmt: skip
+        if isinstance(failure, Poisoned):
+            raise failure
         return failure
 
 

@@ -163,6 +163,37 @@ def test_batches_of_both_cards(cuda, cupy, chunks):
         assert {(0, 1), (1, 0), (2, 0), (2, 1)} <= set(cuda.opened)
 
 
+@pytest.mark.parametrize("dead", [False, True])
+@pytest.mark.parametrize("fails", ["the table", "a copy"])
+def test_errors_of_a_card(cuda, cupy, monkeypatch, fails, dead):
+    """A card whose streams cannot be waited for has lost its shard, whatever has failed first."""
+    with make(cuda, CARDS) as table:
+        keys = cupy.asarray(np.arange(100))
+        table.insert(keys, 1)
+
+        def cannot(*given):
+            raise fake_cuda.CUDAError("CUDA_ERROR_ILLEGAL_ADDRESS")
+
+        with monkeypatch.context() as failing:
+            if dead:
+                failing.setattr(type(table._transport.lanes.of(1, 1).going), "sync", cannot)
+                failing.setattr(cuda.driver, "cuMemFreeAsync", lambda *given: (700,))
+            if fails == "the table":
+                poisoned = gh.Poisoned("the device reported an error")
+                failing.setattr(table._transport._shards[1].table, "_raw", lambda *given, **rest: poisoned)
+            else:
+                failing.setattr(cuda.driver, "cuMemcpyPeerAsync", lambda *given: (700,))
+            lost = dead or fails == "the table"
+            with pytest.raises(gh.ShardLost if lost else gh.DeviceError, match="shard 1 is lost" if lost else "700"):
+                table.find(keys)
+        if lost:
+            with pytest.raises(gh.ShardLost):
+                table.find(keys)
+        else:
+            assert host(table.find(keys)[1]).all()
+            assert not cuda.pooled
+
+
 def on_card(cupy, array, card):
     fake_libraries.ndarray.device = card
     try:
