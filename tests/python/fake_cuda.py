@@ -125,6 +125,7 @@ class Cuda:
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
         self.reach = True  # devices read each other's memory
+        self.with_host = []  # bytes of copies from or to pageable memory of the host
         self.opened, self.between = [], []  # (pool's device, who may use it), (from, to, bytes) of copies
         self.pooled, self.on = {}, {}  # memory of pools that is in use, and on which device memory lies
         self.registered, self.hosted = {}, {}  # pinned memory, and what of it the driver has allocated
@@ -168,6 +169,8 @@ class Cuda:
             to, source, handle = int(to), int(source), self.same(int(stream))
             self.check_ends(to, nbytes)
             self.check_ends(source, nbytes)
+            if self.holder(to) is None or self.holder(source) is None:
+                self.with_host.append(nbytes)
             if not self.pinned(source):  # the driver takes pageable memory at once
                 held = ctypes.string_at(source, nbytes)
                 self.queue(handle, lambda: ctypes.memmove(to, held, nbytes))

@@ -242,6 +242,7 @@ def test_only_rows_of_other_cards_travel(cuda, cupy):
         cuda.between.clear()
         table.find(cupy.asarray(keys))
         assert sorted(cuda.between) == [(0, 1, 8 * away), (1, 0, away), (1, 0, 8 * away)]
+        assert cuda.with_host == [24, 24], "more than where the two shards begin and end came to the host"
 
 
 def test_cards_that_do_not_reach_each_other(cuda, cupy, chunks):
