@@ -2,16 +2,21 @@
 
     python -m asv_bench.schedules                       1 to 1,000 workers, a table
     python -m asv_bench.schedules --seeds 1000          so many schedules of losses, each compared with no loss
+    python -m asv_bench.schedules --seeds 1000 --same-rows
 
 Time is simulated, the work is not: every run of a task calls `gh.partial.start`, `split` or `merge` on sampled rows, so
 that what comes out is compared with what one process gives. Results lie in the memory of the worker that made them, and
 are lost with it; a task that runs too long is started again elsewhere, and either of its results is kept.
+
+--same-rows: a hundred schedules are of the same rows, whose tasks are worked out once; of those that run again one in
+32 is worked out again, and has to give the same bytes.
 """
 
 from __future__ import annotations
 
 import argparse
 import heapq
+import pickle
 import random
 import sys
 from collections import Counter
@@ -31,7 +36,33 @@ Task = tuple[str, int]  # ("start" | "split" | "merge", number of the part or sh
 SCHEDULER = 1.5e-3  # seconds of the scheduler and the client for a task and for each of its inputs' moves
 NETWORK = 1e9  # bytes per second of a worker
 ROWS = 2e7  # per second, aggregated by a worker
+AGAIN = 1 / 32  # the share of repeated tasks that are worked out again
+SAME_ROWS = 100  # schedules of the same rows
 HEADER = ("workers", "losses", "slow", "seconds", "runs of tasks", "MB moved", "MB of a worker")
+
+
+@dataclass
+class Work:
+    """What the tasks of one division of some rows give, worked out once and now and then again."""
+
+    parts: list[tuple[np.ndarray, np.ndarray]]
+    shards: int
+    values: dict[Task, Any] = field(default_factory=dict)
+    bytes: dict[Task, bytes] = field(default_factory=dict)
+    again: int = 0
+    random: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def compute(self, task: Task, given: dict[Task, Any]) -> Any:
+        """The result of a task. Raises AssertionError where it is another one than before."""
+        if task in self.values and self.random.random() >= AGAIN:
+            return self.values[task]
+        value = compute(task, self.parts, self.shards, given)
+        if task not in self.values:
+            self.values[task], self.bytes[task] = value, pickle.dumps(value)
+            return value
+        self.again += 1
+        assert pickle.dumps(value) == self.bytes[task], f"{task} gives another result when it runs again"
+        return value
 
 
 @dataclass
@@ -60,13 +91,16 @@ class Simulation:
     losses: int = 0
     slow: float = 0.0  # the share of workers that have a tenth of the speed
     scale: float = 1.0
+    work: Work | None = None  # what tasks give; None: each run of each is worked out
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.now, self.scheduler = 0.0, 0.0
         self.values: dict[Task, Any] = {}
         self.places: dict[Task, list[Worker]] = {}  # who has, or had, its result
+        self.there: dict[Task, int] = {}  # how many of these are alive
         self.finished: dict[int, gh.partial.Partial] = {}
+        self.sizes: dict[Task, int] = {}
         self.runs, self.moved, self.peak = 0, 0.0, 0
         self.events: list[tuple[float, int, str, Any]] = []
         self.number = 0
@@ -84,7 +118,7 @@ class Simulation:
         return {"start": [], "split": [("start", i)], "merge": [("split", j) for j in range(len(self.parts))]}[kind]
 
     def _there(self, task: Task) -> bool:
-        return any(worker.alive for worker in self.places.get(task, ()))
+        return self.there.get(task, 0) > 0
 
     def _wanted(self) -> list[Task]:
         """Tasks that can run now and whose results are missing, in a fixed order."""
@@ -94,22 +128,15 @@ class Simulation:
         ready = starts + [task for task in splits if self._there(("start", task[1]))]
         return ready + (missing if not splits else [])
 
-    def _compute(self, task: Task) -> Any:
-        kind, i = task
-        if kind == "start":
-            keys, values = self.parts[i]
-            return gh.partial.start(keys, {"n": "count", "s": ("sum", values), "f": ("first", values)}, threads=1)
-        if kind == "split":
-            return gh.partial.split(self.values["start", i], self.shards)
-        return gh.partial.merge([self.values["split", j][i] for j in range(len(self.parts))])
-
     def _dispatch(self) -> None:
-        running = Counter(worker.running for worker in self.all if worker.alive)
-        idle = [worker for worker in self.all if worker.alive and worker.running is None]
+        idle = [worker for worker in self.all if worker.running is None]
+        if not idle:
+            return
         self.random.shuffle(idle)
+        running = Counter(worker.running for worker in self.all if worker.running is not None)
         tasks = [task for task in self._wanted() if task not in running]
         if self.slow and not tasks:  # what runs on a slow worker is started again
-            slow = {w.running for w in self.all if w.alive and w.running is not None and w.speed < 1}
+            slow = {w.running for w in self.all if w.running is not None and w.speed < 1}
             tasks = sorted(task for task in slow if running[task] == 1)
             idle = [worker for worker in idle if worker.speed == 1]
         for task, worker in zip(tasks, idle, strict=False):
@@ -133,19 +160,30 @@ class Simulation:
         worker.running = None
         if any(not self._there(one) for one in self._inputs(task)):
             return  # an input was lost while the task ran
-        value = self._compute(task)
+        if self.work is None:
+            value = compute(task, self.parts, self.shards, self.values)
+        else:
+            value = self.work.compute(task, self.values)
         if task not in self.values or self.random.random() < 0.5:  # of two results either is kept
             self.values[task] = value
         if task[0] == "merge":
             self.finished.setdefault(task[1], self.values[task])
             return
-        groups = len(value) if task[0] == "start" else sum(map(len, value))
-        worker.held[task] = int(groups * 24 * self.scale)
+        if task not in self.sizes:
+            groups = len(value) if task[0] == "start" else sum(map(len, value))
+            self.sizes[task] = int(groups * 24 * self.scale)
+        worker.held[task] = self.sizes[task]
         self.places.setdefault(task, []).append(worker)
+        self.there[task] = self.there.get(task, 0) + 1
         self.peak = max(self.peak, worker.memory)
 
     def run(self) -> dict[Any, tuple[int, int, int]]:
         """{key: (count, sum, first)}; afterwards `now`, `runs`, `moved` and `peak` are those of the run."""
+        self.simulate()
+        return as_dict([self.finished[s] for s in range(self.shards)])
+
+    def simulate(self) -> None:
+        """Until all shards are finished."""
         expected = sum(len(keys) for keys, _ in self.parts) * self.scale / ROWS / self.workers
         span = expected + SCHEDULER * len(self.parts) * (2 + self.shards)
         for _ in range(self.losses):
@@ -159,9 +197,21 @@ class Simulation:
                 alive = [i for i, worker in enumerate(self.all) if worker.alive]
                 i = self.random.choice(alive)
                 self.all[i].alive = False
+                for task in self.all[i].held:
+                    self.there[task] -= 1
                 self.all[i] = self._worker()
             self._dispatch()
-        return as_dict([self.finished[s] for s in range(self.shards)])
+
+
+def compute(task: Task, parts: list[tuple[np.ndarray, np.ndarray]], shards: int, given: dict[Task, Any]) -> Any:
+    """What a task gives; given : what those before it have given."""
+    kind, i = task
+    if kind == "start":
+        keys, values = parts[i]
+        return gh.partial.start(keys, {"n": "count", "s": ("sum", values), "f": ("first", values)}, threads=1)
+    if kind == "split":
+        return gh.partial.split(given["start", i], shards)
+    return gh.partial.merge([given["split", j][i] for j in range(len(parts))])
 
 
 def as_dict(partials: Sequence[gh.partial.Partial]) -> dict[Any, tuple[int, int, int]]:
@@ -189,12 +239,44 @@ def in_one_process(parts: list[tuple[np.ndarray, np.ndarray]]) -> dict[Any, tupl
     return as_dict([gh.partial.start(keys, {"n": "count", "s": ("sum", values), "f": ("first", values)})])
 
 
+def of_same_rows(first: int, seeds: int) -> tuple[int, int]:
+    """Run schedules `first` to `first + seeds - 1`; (runs of tasks, how many repeated ones were worked out again).
+
+    Raises AssertionError where a schedule gives another result than one process.
+    """
+    runs = again = 0
+    work = None
+    for seed in range(first, first + seeds):
+        if work is None or seed % SAME_ROWS == 0:
+            block = seed // SAME_ROWS
+            work = Work(sampled(1 + block % 7, 20, block), 1 + block % 5)
+            Simulation(work.parts, work.shards, 1, 0, work=work).simulate()
+            merged = [work.values["merge", s] for s in range(work.shards)]
+            assert as_dict(merged) == in_one_process(work.parts), f"seed {seed}: another result"
+            work.random.seed(block)
+        how = {"losses": seed % 9, "slow": seed % 3 / 4}
+        made = Simulation(work.parts, work.shards, 1 + seed % 4, seed, work=work, **how)
+        before = work.again
+        made.simulate()
+        for shard, value in made.finished.items():
+            if value is not work.values["merge", shard]:
+                assert pickle.dumps(value) == work.bytes["merge", shard], f"seed {seed}: another result"
+        assert len(made.finished) == work.shards, f"seed {seed}: a shard is missing"
+        runs, again = runs + made.runs, again + work.again - before
+    return runs, again
+
+
 @one_sentence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Simulate and print."""
     parser = argparse.ArgumentParser(prog="python -m asv_bench.schedules", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--seeds", type=whole(0), default=0, help="schedules of losses to run; default: the table")
+    parser.add_argument("--same-rows", action="store_true", help="of which a hundred each are of the same rows")
     args = parser.parse_args(arguments)
+    if args.same_rows:
+        runs, again = of_same_rows(0, args.seeds)
+        print(f"{args.seeds} schedules, all exact; {runs:,} runs of tasks, {again:,} repeated ones worked out again")
+        return 0
     for seed in range(args.seeds):
         parts = sampled(1 + seed % 7, 20, seed)
         how = {"losses": seed % 9, "slow": seed % 3 / 4}

@@ -416,3 +416,5 @@ cdef extern from "gpuhash/columns.h" nogil:
     gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_request *request, size_t *bytes,
                                              gpuhash_error *err)
     gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err)
+    gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const void *rows, size_t bytes, void *to,
+                                   gpuhash_device device, void *stream, gpuhash_error *err)

@@ -21,10 +21,13 @@ What is promised of failures:
 
 Shards are reached by a transport: `Local` in this process, `Torch` in the processes of torch.distributed, `Dask` in its
 workers. Where keys travel to other processes, equal keys of `accumulate` are combined first.
+
+`Local` takes batches that lie on a GPU as well, and gives results there: rows go from card to card, see `_routes`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -35,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, saved
+from pygpuhash import _arguments, _arrays, _peers, _routes, saved
 from pygpuhash import table as _table
 from pygpuhash.columns._engine import HASH_VERSION, MOST_SHARDS
 from pygpuhash.errors import Corrupt, InvalidArgument, ShardLost, TableFull, Unsupported
@@ -52,7 +55,7 @@ _NAME = "shards.json"
 
 
 class Table:
-    """A table in shards, with the methods of `gh.Table` for batches of host arrays.
+    """A table in shards, with the methods of `gh.Table` for batches.
 
     Parameters
     ----------
@@ -62,7 +65,9 @@ class Table:
     seed : of the division into shards, a part of what is saved. Tables have seeds of their own.
     arguments : others of `gh.Table`, for each shard; `capacity` is that of all shards together.
 
-    Any number of threads may call. Results are numpy's arrays.
+    Any number of threads may call. Results are numpy's arrays; with `Local`, keys on a GPU give arrays of their library
+    there, in the order of the stream that is current in it. A list of arrays, of which each lies on some card, is one
+    call with a batch on each: values and results are lists, too, and each shard serves what all have for it at once.
 
     Raises what `gh.Table` raises; every method `ShardLost` once a shard is lost.
     """
@@ -91,33 +96,42 @@ class Table:
         self._value_store = None if self._values is None else _arrays.store_dtype(self._values, keys=False)
         capacity = _arguments.whole("capacity", arguments.pop("capacity", 0), 2**64 - 1)
         self._made_with = {"backend": backend, **arguments}
+        self._kinds = _routes.Kinds(self._keys, self._key_store, self._values, self._value_store)
         self._snapshot: str | None = None
         self._lost: str | None = None
+        self._empty = (
+            True  # no call has added keys: tables build what comes first at once, so it is not cut into chunks
+        )
         room = -(-capacity // self._shards)
         self._transport.open(self._shards, Maker(backend, self._keys, self._values, room, arguments))
 
     # ---- batches
 
-    def insert(self, keys: Any, values: Any = None, *, tag: str | None = None) -> Array:
+    def insert(self, keys: Any, values: Any = None, *, tag: str | None = None) -> Any:
         """Add each pair whose key is absent. Returns a bool mask: newly inserted; False where the tag was there."""
         return self._batch("insert", keys, values, tag)
 
-    def insert_or_assign(self, keys: Any, values: Any = None, *, tag: str | None = None) -> Array:
-        """Add each pair, or replace the value; of equal keys in a batch the last one wins. Mask as of `insert`."""
+    def insert_or_assign(self, keys: Any, values: Any = None, *, tag: str | None = None) -> Any:
+        """Add each pair, or replace the value; of equal keys in a batch the last one wins. Mask as of `insert`.
+
+        Of equal keys of a batch on a GPU one wins, in no fixed order.
+        """
         return self._batch("insert_or_assign", keys, values, tag)
 
-    def accumulate(self, keys: Any, values: Any = 1, *, op: str = "add", tag: str | None = None) -> Array:
+    def accumulate(self, keys: Any, values: Any = 1, *, op: str = "add", tag: str | None = None) -> Any:
         """Add each pair, or combine the value with the one that is there. Mask as of `insert`."""
-        if not self._transport.travels or self._values is None:
+        if not self._transport.travels or self._values is None or _on_cards(keys):
             return self._batch("accumulate", keys, values, tag, op=op)
         return self._combined(keys, values, op, tag)
 
-    def erase(self, keys: Any, *, tag: str | None = None) -> Array:
+    def erase(self, keys: Any, *, tag: str | None = None) -> Any:
         """Remove keys. Returns a bool mask: was there; False where the tag was there."""
         return self._batch("erase", keys, None, tag)
 
-    def find(self, keys: Any) -> tuple[Array | None, Array]:
+    def find(self, keys: Any) -> tuple[Any, Any]:
         """(values, found) of each key; values None for a set."""
+        if _on_cards(keys):
+            return self._on_gpu("find", keys, None, None)
         parts, shape = self._grouped(keys, None)
         values: Any = None
         found = np.zeros(len(parts.order), bool)
@@ -131,8 +145,10 @@ class Table:
             values = np.zeros(0, self._values)
         return values if values is None else values.reshape(*shape, *values.shape[1:]), found.reshape(shape)
 
-    def contains(self, keys: Any) -> Array:
+    def contains(self, keys: Any) -> Any:
         """Which keys are there."""
+        if _on_cards(keys):
+            return self._on_gpu("contains", keys, None, None)[1]
         parts, shape = self._grouped(keys, None)
         found = np.zeros(len(parts.order), bool)
         for rows, mask in self._served("contains", parts):
@@ -164,7 +180,10 @@ class Table:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Keys, bytes and devices: of all shards, and {"shards": [...]} of each; "skew": the largest by the mean."""
+        """Keys, bytes and devices: of all shards, and {"shards": [...]} of each; "skew": the largest by the mean.
+
+        "over host": pairs of cards between which rows go over memory of the host, as they do not reach each other.
+        """
         each = self._every("info")
         sizes = [int(info["size"]) for info in each]
         size = sum(sizes)
@@ -173,6 +192,7 @@ class Table:
             "nbytes": sum(int(info["bytes"]) for info in each),
             "skew": max(sizes) * len(sizes) / size if size else 1.0,
             "snapshot": self._snapshot,
+            "over host": _over_host(self._transport),
             "shards": [
                 {"size": info["size"], "nbytes": info["bytes"], "device": info["device"], "capacity": info["capacity"]}
                 for info in each
@@ -259,9 +279,8 @@ class Table:
 
     def _grouped(self, keys: Any, values: Any) -> tuple[Partition, tuple[int, ...]]:
         """Keys by shard, in the dtype of the table, and the shape of the batch."""
-        for given, what in ((keys, "keys"), (values, "values")):
-            if _arrays.on_device(given):
-                raise Unsupported(f"{what} are on a GPU: a sharded table takes host arrays, copy them to the host")
+        if _arrays.on_device(values):
+            raise Unsupported("values are on a GPU and keys on the host: copy one of them to where the other is")
         stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
         own = _arrays.from_store(stored.reshape(-1), self._keys)
         # Rows of numbers are hashed by their bytes.
@@ -305,9 +324,11 @@ class Table:
             raise
         return mask.reshape(stored.shape)
 
-    def _batch(self, method: str, keys: Any, values: Any, tag: str | None, **keywords: Any) -> Array:
+    def _batch(self, method: str, keys: Any, values: Any, tag: str | None, **keywords: Any) -> Any:
         if tag is not None and not isinstance(tag, str):
             raise TypeError(f"tag={tag!r} is a {type(tag).__name__}: pass a text")
+        if _on_cards(keys):
+            return self._on_gpu(method, keys, values, tag, **keywords)[1]
         parts, shape = self._grouped(keys, values)
         mask = np.zeros(len(parts.order), bool)
         try:
@@ -331,6 +352,45 @@ class Table:
         rows = [parts.order[begins[s] : ends[s]] for s in chosen]
         self._raise(chosen, results, rows, len(parts.order))
         return [(own, result) for own, result in zip(rows, results, strict=True) if not isinstance(result, Repeated)]
+
+    def _on_gpu(self, method: str, keys: Any, values: Any, tag: str | None, **how: Any) -> tuple[Any, Any]:
+        """One batch with keys on a GPU: (values or None, mask), there."""
+        if not isinstance(self._transport, Local):
+            raise Unsupported(
+                f"keys are on a GPU, and {type(self._transport).__name__} takes host arrays: copy them to the host, or "
+                "use Local for the GPUs of one host"
+            )
+        lanes = self._transport.lanes
+        several = isinstance(keys, (list, tuple))
+        parts = list(keys) if several else [keys]
+        each = several and isinstance(values, (list, tuple))
+        amounts = list(values) if each else [values] * len(parts)
+        if len(amounts) != len(parts):
+            raise ValueError(f"there are values of {len(amounts)} batches, and keys of {len(parts)}: pass one of each")
+        if each != all(map(_arrays.on_device, amounts)) and several:
+            raise TypeError("values of several batches are an array on a GPU for each, or one value for all keys")
+        with contextlib.ExitStack() as open_batches:
+            batches = [
+                open_batches.enter_context(_routes.Batch(self._kinds, lanes, method, own, given, how, self._shards))
+                for own, given in zip(parts, amounts, strict=True)
+            ]
+            for batch in batches:
+                batch.begin(self._seed, self._transport.chunks)
+            chosen = sorted(set().union(*(batch.met() for batch in batches)))
+            step = _routes.Step(batches)
+            results = self._call([Call(s, "step", (step,), {}, tag) for s in chosen])
+            for batch in batches:
+                batch.left_out = [s for s, own in zip(chosen, results, strict=True) if isinstance(own, Repeated)]
+            try:
+                self._raise(chosen, results, [], 0)
+            except TableFull as error:
+                status = [batch.statuses() for batch in batches]
+                error.status = np.concatenate([own.reshape(-1) for own in status]) if several else status[0]
+                raise
+            found = [batch.finish() for batch in batches]
+        if not several:
+            return found[0]
+        return (None if found[0][0] is None else [own for own, _ in found]), [mask for _, mask in found]
 
     def _every(self, method: str, given: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         results = self._call([Call(s, method, () if given is None else given[s]) for s in range(self._shards)])
@@ -368,6 +428,22 @@ class Table:
         raise error
 
 
+def _on_cards(keys: Any) -> bool:
+    """Do keys lie on a GPU, or on each of several?"""
+    if isinstance(keys, (list, tuple)):
+        return bool(keys) and _arrays.on_device(keys[0])
+    return _arrays.on_device(keys)
+
+
+def _over_host(transport: Any) -> list[tuple[str, str]]:
+    """Pairs of cards of a transport that do not reach each other."""
+    cards = transport.lanes.cards if isinstance(transport, Local) else ()
+    return [
+        (f"cuda:{one}", f"cuda:{other}") for one in cards for other in cards if one < other
+        and not (_peers.reaches(one, other) and _peers.reaches(other, one))
+    ]  # fmt: skip
+
+
 def _of_shard(parts: Partition, own: slice) -> tuple[Any, ...]:
     """Keys and values of a shard, of which there may be one for all keys, or none."""
     keys, values = parts.keys[own], parts.values
@@ -382,7 +458,8 @@ class Replica:
     """All keys of a table on each device of its transport: what is asked is divided among them, whatever the keys are.
 
     It is of the moment at which it was made: later batches of the table are not in it. Each device holds all keys.
-    With `Torch` each process has one of its own, and asks it alone.
+    With `Torch` each process has one of its own, and asks it alone. Keys on a GPU are looked up in the copy that is
+    there, and nothing travels: two cards answer side by side where each has batches of its own.
     """
 
     def __init__(self, table: Table) -> None:
@@ -397,8 +474,11 @@ class Replica:
         for own, values in parts:
             self._ask("insert", [(own,) if values is None else (own, values)] * self.copies)
 
-    def find(self, keys: Any) -> tuple[Array | None, Array]:
+    def find(self, keys: Any) -> tuple[Any, Any]:
         """(values, found) of each key; values None for a set."""
+        if _arrays.on_device(keys):
+            there: tuple[Any, Any] = self._there("find", keys)
+            return there
         found, shape = self._divided("find", keys)
         mask = np.concatenate([own for _, own in found])
         if self._values is None:
@@ -406,8 +486,10 @@ class Replica:
         values = np.concatenate([own for own, _ in found])
         return values.reshape(*shape, *values.shape[1:]), mask.reshape(shape)
 
-    def contains(self, keys: Any) -> Array:
+    def contains(self, keys: Any) -> Any:
         """Which keys are there."""
+        if _arrays.on_device(keys):
+            return self._there("contains", keys)
         found, shape = self._divided("contains", keys)
         return np.concatenate(found).reshape(shape)
 
@@ -432,13 +514,28 @@ class Replica:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _there(self, method: str, keys: Any) -> Any:
+        """What the copy on the card of the keys answers."""
+        card = _routes.card_of(keys)
+        cards = self._transport.lanes.of_shards if isinstance(self._transport, Local) else []
+        if card not in cards:
+            raise Unsupported(
+                f"keys are on cuda:{card}, where there is no copy of the table: copy them to a card that has one, "
+                "or to the host"
+            )
+        (found,) = self._asked([Call(cards.index(card), method, (keys,))])
+        return found
+
     def _divided(self, method: str, keys: Any) -> tuple[list[Any], tuple[int, ...]]:
         stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
         own = _arrays.from_store(stored.reshape(-1), self._keys)
         return self._ask(method, [(part,) for part in np.array_split(own, self.copies)]), stored.shape
 
     def _ask(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        results = self._transport.call([Call(i, method, own) for i, own in enumerate(given)])
+        return self._asked([Call(i, method, own) for i, own in enumerate(given)])
+
+    def _asked(self, calls: list[Call]) -> list[Any]:
+        results = self._transport.call(calls)
         for result in results:
             if isinstance(result, Exception):
                 raise result

@@ -7,6 +7,7 @@ its keys are, and not by a caller who may have been lost in between.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import importlib
@@ -14,17 +15,17 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from pygpuhash import _core
+from pygpuhash import _arguments, _core, _peers, _routes
 from pygpuhash import table as _table
 from pygpuhash.columns._engine import HASH_VERSION
-from pygpuhash.errors import InvalidArgument, Poisoned, ShardLost, Unsupported
+from pygpuhash.errors import DeviceError, InvalidArgument, Poisoned, ShardLost, Unsupported
 
 __all__ = ["Call", "Dask", "Local", "Maker", "Repeated", "Shard", "Torch", "Transport"]
 
@@ -118,6 +119,7 @@ _SERVED: Mapping[str, Callable[..., Any]] = {
     "find": lambda shard, keys: shard.table.find(keys),
     "contains": lambda shard, keys: shard.table.contains(keys),
     "erase": lambda shard, keys: shard.table.erase(keys),
+    "step": lambda shard, step: step(shard),
     "export": lambda shard: shard.table.export(),
     "save": _save,
     "info": lambda shard: {**shard.table.info, "device": shard.table.device, "tags": len(shard.tags)},
@@ -165,12 +167,16 @@ class Local:
 
     devices : "cpu" as often as wanted, and GPUs, "cuda:0", each of them once: two shards on one GPU share its memory
         and gain nothing.
+    chunks : into how many parts a batch that lies on a GPU is cut, 1 to 64: while a table serves one, the next is
+        divided and on its way. It pays where copies between the cards are slow beside the tables; over NVLink they are
+        not, so that it is 1 unless it is given.
     """
 
     travels = False
     leads = True
 
-    def __init__(self, devices: Sequence[str] = ("cpu",)) -> None:
+    def __init__(self, devices: Sequence[str] = ("cpu",), *, chunks: int = 1) -> None:
+        self.chunks = _arguments.whole("chunks", chunks, 64, least=1)
         self.devices: Sequence[str] = [devices] if isinstance(devices, str) else list(devices)
         if not self.devices:
             raise InvalidArgument("devices is empty: pass 'cpu', or GPUs, as in ['cuda:0', 'cuda:1']")
@@ -181,19 +187,27 @@ class Local:
                 raise InvalidArgument(f"devices has {device!r} {self.devices.count(device)} times: pass each GPU once")
         self._shards: list[Shard] = []
         self._pool: ThreadPoolExecutor | None = None
+        self.lanes = _routes.Lanes([])
 
     def open(self, shards: int, make: Maker) -> None:
         """See `Transport`."""
         _refuse_second(self._shards)
         self._shards = [Shard(i, make, self.devices[i % len(self.devices)]) for i in range(shards)]
+        tables = [shard.table for shard in self._shards]
+        self.lanes = _routes.Lanes([table._ordinal if table._kind == _core.CUDA else None for table in tables])
         workers = min(shards, max(len(self.devices), os.cpu_count() or 1))
         self._pool = ThreadPoolExecutor(workers, "gpuhash-shard") if workers > 1 else None
 
     def call(self, calls: Sequence[Call]) -> list[Any]:
         """See `Transport`."""
-        if self._pool is None or len(calls) < 2:
+        if self._pool is None or len(calls) < 2 or not _waits(calls[0]):
             return [self._serve(call) for call in calls]
-        return list(self._pool.map(self._serve, calls))
+        others = [self._pool.submit(self._serve, call) for call in calls[1:]]
+        try:
+            first = self._serve(calls[0])
+        finally:  # the others use what the caller gives back after this
+            wait(others)
+        return [first, *(one.result() for one in others)]
 
     def agreed(self, value: str) -> str:
         """See `Transport`."""
@@ -201,7 +215,7 @@ class Local:
 
     def another(self) -> Local:
         """See `Transport`."""
-        return Local(self.devices)
+        return type(self)(self.devices, chunks=self.chunks)
 
     def lose(self, shard: int) -> None:
         """Forget a shard, as if its device had failed: for tests of what follows."""
@@ -214,6 +228,9 @@ class Local:
         for shard in self._shards:
             shard.close()
         self._shards = []
+        for card in self.lanes.used():
+            with contextlib.suppress(DeviceError):  # a card that has failed
+                _peers.trim(card)
 
     def _serve(self, call: Call) -> Any:
         return self._shards[call.shard].serve(call)
@@ -391,6 +408,11 @@ class Dask:
         except Exception as error:
             worker = self._workers[call.shard % len(self._workers)]
             return ShardLost(f"shard {call.shard} is lost: Dask's worker {worker} does not answer ({error})")
+
+
+def _waits(call: Call) -> bool:
+    """Does a call keep a thread waiting for what the shard does? What is only queued on a GPU does not."""
+    return call.method != "step" or bool(call.given[0].waits)
 
 
 def _library(name: str, transport: str) -> Any:

@@ -319,6 +319,29 @@ __global__ void __launch_bounds__(partition_threads, 2) move_rows(const __grid_c
   moving_block<Cell>(w, memory, some.of).run();
 }
 
+// ---- the way back ----------------------------------------------------------------------------------------------------
+
+// Rows of several units are written by neighbours, a unit each.
+template <class Unit>
+__global__ void __launch_bounds__(partition_threads)
+    put_back(const int64_t* order, u64 n, const Unit* from, Unit* to, u64 units) {
+  const u64 step = u64(gridDim.x) * partition_threads, all = n * units;
+  u64 i = u64(blockIdx.x) * partition_threads + threadIdx.x;
+  if (units == 1) {
+#pragma unroll 4
+    for (; i < all; i += step) to[order[i]] = from[i];
+    return;
+  }
+  for (; i < all; i += step) to[u64(order[i / units]) * units + i % units] = from[i];
+}
+
+template <class Unit>
+void launch_back(const ungroup_on_device& r, const launcher& launch) {
+  const u64 units = r.array.bytes / sizeof(Unit), tiles = (r.n * units + partition_tile - 1) / partition_tile;
+  launch(put_back<Unit>, launch.blocks(tiles, 4 * partition_blocks), partition_threads, 0, r.order, r.n,
+         static_cast<const Unit*>(r.array.from), static_cast<Unit*>(r.array.to), units);
+}
+
 // ---- launches --------------------------------------------------------------------------------------------------------
 
 class partition_call {
@@ -412,6 +435,18 @@ gpuhash_status partition_on_cuda(const partition_on_device& r, gpuhash_error* er
       case 4: return call.run<u32>();
       default: return call.run<u64>();
     }
+  });
+}
+
+gpuhash_status ungroup_on_cuda(const ungroup_on_device& r, gpuhash_error* err) {
+  return on_device(r.ordinal, err, [&] {
+    if (r.n == 0) return;
+    const launcher launch(r.stream);
+    const u64 ends = u64(uintptr_t(r.array.from)) | u64(uintptr_t(r.array.to)) | r.array.bytes;
+    if (ends % 8 == 0) return launch_back<u64>(r, launch);
+    if (ends % 4 == 0) return launch_back<u32>(r, launch);
+    if (ends % 2 == 0) return launch_back<u16>(r, launch);
+    launch_back<u8>(r, launch);
   });
 }
 

@@ -2,6 +2,7 @@
 #include "libgpuhash/columns/partition.hpp"
 
 #include <cstddef>
+#include <cstring>
 
 #include "libgpuhash/columns/contract.hpp"
 #include "libgpuhash/columns/partition_cuda.hpp"
@@ -178,4 +179,34 @@ extern "C" gpuhash_status gpuhash_partition(const gpuhash_partition_request* req
     if (const auto s = read_request(request, &r, err)) return s;
     return partition(r, err);
   });
+}
+
+namespace {
+
+gpuhash_status ungroup(size_t n, const int64_t* order, const void* from, size_t bytes, void* to, gpuhash_device device,
+                       void* stream, gpuhash_error* err) {
+  if (bytes == 0) return fail(err, GPUHASH_INVALID_ARGUMENT, "bytes is 0; a row has at least one byte");
+  if (n > 0 && (order == nullptr || from == nullptr || to == nullptr))
+    return fail(err, GPUHASH_INVALID_ARGUMENT, "%s is NULL, and n is %zu",
+                order == nullptr  ? "order"
+                : from == nullptr ? "from"
+                                  : "to",
+                n);
+  if (const auto s = resolve_device(device, err)) return s;
+  if (device.kind == GPUHASH_CUDA) {
+    if (ungroup_on_cuda == nullptr)
+      return fail(err, GPUHASH_UNSUPPORTED,
+                  "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
+    return ungroup_on_cuda({device.ordinal, stream, n, order, {from, to, bytes}}, err);
+  }
+  for (size_t i = 0; i < n; ++i)
+    std::memcpy(static_cast<char*>(to) + size_t(order[i]) * bytes, static_cast<const char*>(from) + i * bytes, bytes);
+  return GPUHASH_OK;
+}
+
+}  // namespace
+
+extern "C" gpuhash_status gpuhash_ungroup(size_t n, const int64_t* order, const void* from, size_t bytes, void* to,
+                                          gpuhash_device device, void* stream, gpuhash_error* err) {
+  return guarded(err, [&] { return ungroup(n, order, from, bytes, to, device, stream, err); });
 }

@@ -48,3 +48,19 @@ def partition(int32_t ordinal, const char *format, int64_t n, uintptr_t keys, ui
         status = gpuhash_partition_scratch(&r, &taken, &err) if asks else gpuhash_partition(&r, &err)
     check(status, &err)
     return taken
+
+
+def ungroup(int32_t ordinal, size_t n, uintptr_t order, uintptr_t rows, size_t row_bytes, uintptr_t to,
+            uintptr_t stream=0):
+    """Queue the way back: row order[i] of `to` becomes row i of `rows`. ordinal : of a GPU, or -1 for the CPU."""
+    cdef gpuhash_device device
+    cdef gpuhash_error err
+    cdef gpuhash_status status
+    memset(&device, 0, sizeof(device))
+    device.kind = GPUHASH_CPU if ordinal < 0 else GPUHASH_CUDA
+    device.ordinal = max(ordinal, 0)
+    start_error(&err)
+    with nogil:
+        status = gpuhash_ungroup(n, <const int64_t *>order, <const void *>rows, row_bytes, <void *>to, device,
+                                 <void *>stream, &err)
+    check(status, &err)

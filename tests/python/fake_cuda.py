@@ -124,6 +124,10 @@ class Cuda:
         self.gone = set()  # handles at which there is no memory
         self.destroyed, self.capturing, self.device_of = set(), set(), lambda stream: 0
         self.next_handle = 100
+        self.reach = True  # devices read each other's memory
+        self.with_host = []  # bytes of copies from or to pageable memory of the host
+        self.opened, self.between = [], []  # (pool's device, who may use it), (from, to, bytes) of copies
+        self.pooled, self.on = {}, {}  # memory of pools that is in use, and on which device memory lies
         self.registered, self.hosted = {}, {}  # pinned memory, and what of it the driver has allocated
         self.registers = True  # memory of others is pinned, too
         self.mode = 0  # what captures forbid this thread
@@ -165,6 +169,8 @@ class Cuda:
             to, source, handle = int(to), int(source), self.same(int(stream))
             self.check_ends(to, nbytes)
             self.check_ends(source, nbytes)
+            if self.holder(to) is None or self.holder(source) is None:
+                self.with_host.append(nbytes)
             if not self.pinned(source):  # the driver takes pageable memory at once
                 held = ctypes.string_at(source, nbytes)
                 self.queue(handle, lambda: ctypes.memmove(to, held, nbytes))
@@ -203,6 +209,35 @@ class Cuda:
             assert address in self.hosted
             return unregister(address)
 
+        def copy_between(to, there, source, here, nbytes, stream):
+            assert there != here, "both are on one device"
+            for address, device in ((to, there), (source, here)):
+                assert self.on.get(self.start(int(address)), device) == device, "an address of another device"
+            self.between.append((here, there, nbytes))
+            return copy(to, source, nbytes, stream)
+
+        def allocate_from(nbytes, pool, stream):
+            assert self.contexts[-1] == pool.location.id, "another device is current"
+            array = np.full(nbytes, 0xCC, np.uint8)
+            self.allocated.append(("device", array))
+            self.pooled[array.ctypes.data], self.on[array.ctypes.data] = array, pool.location.id
+            return ok, array.ctypes.data
+
+        def let(pool, access, n):
+            assert n == len(access) == 1
+            self.opened.append((pool.location.id, access[0].location.id))
+            return (ok,)
+
+        def free(address, stream):
+            array = self.pooled.pop(int(address))
+            self.queue(int(stream), lambda: array.fill(FREED))
+            return (ok,)
+
+        def fill(address, byte, nbytes, stream):
+            self.check_ends(int(address), nbytes)
+            self.queue(int(stream), lambda: ctypes.memset(int(address), byte, nbytes))
+            return (ok,)
+
         def synchronize():
             for handle in list(self.streams):
                 self.bring(handle)
@@ -225,6 +260,27 @@ class Cuda:
                 self.bring(0),
                 ctypes.memmove(to, source, nbytes),
             )[:1],
+            cuMemcpyPeerAsync=copy_between,
+            cuDeviceCanAccessPeer=lambda one, other: (ok, int(self.reach)),
+            cuMemPoolCreate=lambda kind: (ok, kind),
+            cuMemPoolSetAttribute=lambda pool, what, value: (ok,),
+            cuMemPoolSetAccess=lambda pool, access, n: (
+                ok,
+                self.opened.append((pool.location.id, access[0].location.id)),
+            )[:1],
+            cuMemPoolTrimTo=lambda pool, nbytes: (ok,),
+            cuMemAllocFromPoolAsync=allocate_from,
+            cuMemFreeAsync=free,
+            cuMemsetD8Async=fill,
+            cuuint64_t=int,
+            CUmemLocation=SimpleNamespace,
+            CUmemPoolProps=SimpleNamespace,
+            CUmemAccessDesc=SimpleNamespace,
+            CUmemLocationType=SimpleNamespace(CU_MEM_LOCATION_TYPE_DEVICE=1),
+            CUmemAllocationType=SimpleNamespace(CU_MEM_ALLOCATION_TYPE_PINNED=1),
+            CUmemAllocationHandleType=SimpleNamespace(CU_MEM_HANDLE_TYPE_NONE=0),
+            CUmemPool_attribute=SimpleNamespace(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD=4),
+            CUmemAccess_flags=SimpleNamespace(CU_MEM_ACCESS_FLAGS_PROT_READWRITE=3),
             cuStreamSynchronize=lambda stream: (ok, self.bring(self.read(stream)))[:1],
             cuGetErrorString=lambda code: (ok, b"an error"),
             CUstreamCaptureMode=SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED=RELAXED),
@@ -251,6 +307,11 @@ class Cuda:
     def holder(self, address):
         arrays = [array for kind, array in self.allocated if kind == "device"] + list(self.registered.values())
         return next((a for a in arrays if a.ctypes.data <= address < a.ctypes.data + a.nbytes), None)
+
+    def start(self, address):
+        """Where the memory of an address begins."""
+        array = self.holder(address)
+        return None if array is None else array.ctypes.data
 
     def check_ends(self, address, nbytes):
         """A copy ends where the memory does, or before."""
@@ -288,21 +349,22 @@ class Cuda:
 
 
 def install(monkeypatch):
-    from pygpuhash import _cuda, _host
+    from pygpuhash import _cuda, _host, _peers
 
     cuda = Cuda()
-    for function in (_cuda._primary_context, _cuda.memory_of):
+    for function in (_cuda._primary_context, _cuda.memory_of, _peers.reaches):
         function.cache_clear()
     monkeypatch.setattr(_cuda, "core", lambda: cuda.core)
     monkeypatch.setattr(_cuda, "driver", lambda: cuda.driver)
     monkeypatch.setattr(_host, "_idle", {})
+    monkeypatch.setattr(_peers, "_pools", {})
     return cuda
 
 
 def uninstall():
-    from pygpuhash import _cuda
+    from pygpuhash import _cuda, _peers
 
-    for function in (_cuda._primary_context, _cuda.memory_of):
+    for function in (_cuda._primary_context, _cuda.memory_of, _peers.reaches):
         function.cache_clear()
 
 

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(
         ("dask_verbs --keys few", "--keys: invalid choice: 'few'"),
         ("schedules --seeds x", "--seeds: invalid"),
         ("partition --shards 65537", "--shards: 65537 is out of range: use 1 to 65536"),
+        ("two_cards --n 7 --chunks 2", "--n: 7 is out of range: use 1024 to"),
         ("skew --n 1000 --option a=b", "skew: option 'a' is unknown"),
         ("behind_bus --row 24", "--row 24: use a multiple of 16"),
         ("larger_than_memory --path nowhere --value-words 0", "--value-words: 0 is out of range: use 1 to 64"),

@@ -1,12 +1,11 @@
 """`gh.partition` and `gh.shard_of` of arrays on a GPU, over a library that is not here, and what is refused by name.
 
-`partition` below stands for the kernels: it does what they do, in memory of the host. The kernels themselves are tried
-on warps that the CPU plays (tests/warp/test_partition.py) and on a card (tests/gpu/test_partition.py).
+`fake_shards.partition` stands for the kernels: it does what they do, in memory of the host. The kernels themselves are
+tried on warps that the CPU plays (tests/warp/test_partition.py) and on a card (tests/gpu/test_partition.py).
 """
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,13 +19,7 @@ from pygpuhash import _core, _device_groups
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
 import fake_libraries
-
-FORMATS = {"c": "i1", "s": "i2", "i": "i4", "l": "i8", "C": "u1", "S": "u2", "I": "u4", "L": "u8"}
-FORMATS |= {"e": "f2", "f": "f4", "g": "f8"}
-
-
-def at(address: int, n: int, dtype: Any) -> Any:
-    return np.frombuffer((ctypes.c_char * (n * np.dtype(dtype).itemsize)).from_address(address), dtype)
+import fake_shards
 
 
 @pytest.fixture
@@ -34,39 +27,23 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
     """(a function that makes an array of CuPy, the streams of the calls)."""
     with fake_cuda.installed(monkeypatch) as cuda:
         streams: list[int] = []
-        scratch_of = _core.partition
-
-        def partition(
-            ordinal: int, format: bytes, n: int, keys: int, shards: int, seed: int, values: int = 0,
-            value_bytes: int = 0, ids: int = 0, offsets: int = 0, order: int = 0, out_keys: int = 0,
-            out_values: int = 0, scratch: int = 0, nbytes: int = 0, stream: int = 0, asks: bool = False,
-        ) -> int:  # fmt: skip
-            wanted = scratch_of(ordinal, format, n, keys, shards, seed, offsets=offsets, order=order,
-                                out_keys=out_keys, out_values=out_values, asks=True)  # fmt: skip
-            if asks:
-                return wanted
-            assert nbytes == wanted
-            assert (scratch != 0) == (nbytes != 0)
-            streams.append(stream)
-            cuda.bring(stream)
-            given = at(keys, n, FORMATS[format.decode()])
-            rows = at(values, n, f"V{value_bytes}") if values else None
-            made = gh.partition(given, shards, seed, rows)
-            for place, result in ((offsets, made.offsets), (order, made.order), (out_keys, made.keys)):
-                if place:
-                    at(place, len(result), result.dtype)[:] = result
-            if ids:
-                at(ids, n, "i4")[:] = gh.shard_of(given, shards, seed)
-            if values:
-                at(out_values, n, f"V{value_bytes}")[:] = made.values
-            return 0
-
-        monkeypatch.setattr(_core, "partition", partition)
-        monkeypatch.setattr(_device_groups, "KERNELS", True)
+        fake_shards.partition(monkeypatch, Now(cuda), streams)
         yield fake_libraries.cupy(monkeypatch).asarray, streams
 
 
-@pytest.mark.parametrize("dtype", FORMATS.values())
+class Now:
+    """A driver whose kernels have ended when they are called."""
+
+    def __init__(self, cuda: Any) -> None:
+        self.cuda = cuda
+
+    def kernel(self, stream: int, run: Any, outputs: Any) -> Any:
+        """Their answer."""
+        self.cuda.bring(stream)
+        return run()
+
+
+@pytest.mark.parametrize("dtype", fake_shards.FORMATS.values())
 @pytest.mark.parametrize("shards", [1, 7, 300])
 def test_rows_are_those_of_the_host(put: Any, dtype: str, shards: int) -> None:
     array, _ = put

@@ -34,6 +34,27 @@ def test_many_schedules_are_exact():
         simulated(seed)
 
 
+@pytest.mark.parametrize("block", range(20))
+def test_a_hundred_thousand_schedules(block):
+    """5,000 a block; what a task gave before is worked out again now and then, and has to be the same bytes."""
+    runs, again = schedules.of_same_rows(5000 * block, 5000)
+    assert runs > 60_000
+    assert again > 1_000
+
+
+def test_a_task_that_gives_another_result_when_it_runs_again_is_found(monkeypatch):
+    """A planted mistake: what a merge gives depends on how many were before it."""
+    merge, calls = schedules.gh.partial.merge, []
+
+    def shuffled(parts):
+        calls.append(1)
+        return merge(parts[::-1] if len(calls) > 200 else parts)
+
+    monkeypatch.setattr(schedules.gh.partial, "merge", shuffled)
+    with pytest.raises(AssertionError, match="another result"):
+        schedules.of_same_rows(200, 5000)
+
+
 def test_a_schedule_is_repeatable():
     one, other = simulated(13), simulated(13)
     assert (one.now, one.runs, one.moved, one.peak) == (other.now, other.runs, other.moved, other.peak)

@@ -141,6 +141,15 @@ void compare(const key_type& t, size_t n, u32 shards, size_t value_bytes, wanted
   HOLDS(both[0].order.same(both[1].order));
   HOLDS(both[0].keys.same(both[1].keys));
   HOLDS(both[0].values.same(both[1].values));
+  for (const gpuhash_device device : {gpuhash_device{GPUHASH_CPU, 0}, gpuhash_device{GPUHASH_CUDA, 0}}) {
+    if (!wants.order || !wants.values) break;
+    gpuhash_error err = GPUHASH_ERROR_INIT;
+    memory back(n * value_bytes, value_off);
+    if (gpuhash_ungroup(n, both[1].order.of<int64_t>(), both[1].values.data(), value_bytes, back.data(), device,
+                        nullptr, &err))
+      wrong("%s", err.message);
+    HOLDS(back.same(values));
+  }
   ++runs;
 }
 

@@ -91,6 +91,11 @@ MUTANTS = [
         "set_digit(digit_bits, (r.shards - 1) / most_digits + 1);",
         "set_digit(digit_bits, r.shards / most_digits);",
     ),
+    # the way back
+    Mutant("back-to-where-it-is", KERNELS, "to[order[i]] = from[i];", "to[i] = from[i];"),
+    Mutant(
+        "first-unit-of-a-row", KERNELS, "u64(order[i / units]) * units + i % units", "u64(order[i / units]) * units"
+    ),
     Mutant("room-of-a-pass", PLAN, "passed = take(two ? 4 * n : 0);", "passed = at;"),
     Mutant(
         "first-row-of-the-array",

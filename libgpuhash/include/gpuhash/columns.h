@@ -197,6 +197,13 @@ GPUHASH_API gpuhash_status gpuhash_partition_scratch(const gpuhash_partition_req
                                                      gpuhash_error *err);
 GPUHASH_API gpuhash_status gpuhash_partition(const gpuhash_partition_request *request, gpuhash_error *err);
 
+/* The way back of grouped rows, as of what tables have answered for the keys of each shard: row order[i] of `to` becomes row i of
+ * `from`, of n rows of `bytes` bytes each; rows that order does not name stay what they were. order : row numbers, of which no two
+ * are equal, as out_order of a partition. On a CUDA device all three arrays lie there and everything is queued on the stream, which
+ * may be one that is being captured; on the CPU stream is NULL. `from` and `to` have no byte in common. */
+GPUHASH_API gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const void *from, size_t bytes, void *to,
+                                           gpuhash_device device, void *stream, gpuhash_error *err);
+
 /* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the number
  * of each row's group. Elements are equal if their bits are. Nothing comes back to the host, and nothing is allocated:
  * everything is queued on the stream, which may be one that is being captured into a graph, and temporaries lie in memory of

@@ -130,11 +130,31 @@ static void refusals(void) {
   REFUSED(GPUHASH_UNSUPPORTED, "keys are text, not cells of fixed width", gpuhash_partition(&r, &err));
 }
 
+/* The way back; rows that are not named stay what they were. */
+static void back(void) {
+  const gpuhash_device cpu = {GPUHASH_CPU, 0};
+  const int64_t to_rows[3] = {4, 0, 2};
+  const char grouped[] = "aabbcc";
+  char rows_of_two[] = "0123456789";
+  OK(gpuhash_ungroup(3, to_rows, grouped, 2, rows_of_two, cpu, NULL, &err));
+  EXPECT(!memcmp(rows_of_two, "bb23cc67aa", 10));
+  OK(gpuhash_ungroup(0, NULL, NULL, 2, NULL, cpu, NULL, NULL));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "bytes is 0; a row has at least one byte",
+          gpuhash_ungroup(3, to_rows, grouped, 0, rows_of_two, cpu, NULL, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "order is NULL, and n is 3",
+          gpuhash_ungroup(3, NULL, grouped, 2, rows_of_two, cpu, NULL, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "from is NULL", gpuhash_ungroup(3, to_rows, NULL, 2, rows_of_two, cpu, NULL, &err));
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "to is NULL", gpuhash_ungroup(3, to_rows, grouped, 2, NULL, cpu, NULL, &err));
+  const gpuhash_device none = {7, 0};
+  EXPECT(gpuhash_ungroup(3, to_rows, grouped, 2, rows_of_two, none, NULL, &err) != GPUHASH_OK);
+}
+
 int main(void) {
   for (int i = 0; i < N; ++i) {
     keys[i] = (int64_t)i * i % 1000003 - 5;
     memcpy(values[i], &i, 3);
   }
+  back();
   uses(1);
   uses(3);
   uses(0);
