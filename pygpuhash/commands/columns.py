@@ -6,21 +6,31 @@ import collections
 import importlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pygpuhash.columns import View, _buffers
-from pygpuhash.commands import _words, tables
+from pygpuhash.commands import _words, sources, tables
 from pygpuhash.commands._kmers import Kmers, letters
 from pygpuhash.commands.batches import Batch, Lists, Text, plain_array, text_of
 from pygpuhash.commands.output import Cells
-from pygpuhash.commands.sources import BLOCK, Source, blocks, named
+from pygpuhash.commands.sources import Source, blocks, named
 from pygpuhash.keyfile import InputError
 
 __all__ = ["Kind", "ahead", "kind_of", "row_cells"]
 
-Chunk = tuple[object, list[object], int]  # schema, arrays, bytes
+
+class Chunk(NamedTuple):
+    """Rows: a schema, arrays, and bytes that are held by them. kmers : where they are that, as numbers."""
+
+    schema: object
+    arrays: list[object]
+    nbytes: int
+    kmers: NDArray[np.uint64] | None = None
+
+
 _AHEAD = 1 << 24  # bytes of chunks that wait, or are counted
 
 
@@ -28,7 +38,7 @@ class Kind:
     """What is counted.
 
     names : of the columns that a key has. read : (file, report) gives its chunks; report(share) hears how far it is.
-    print : the cells of keys, of what a tally gives.
+    print : the cells of keys, of what a tally gives. k : of k-mers.
     """
 
     def __init__(
@@ -36,8 +46,9 @@ class Kind:
         names: list[str],
         read: Callable[[str, Callable[[float], None]], Iterator[Chunk]],
         cells: Callable[[Any, bool], list[Cells]],
+        k: int | None = None,
     ) -> None:
-        self.names, self.read, self.cells = names, read, cells
+        self.names, self.read, self.cells, self.k = names, read, cells, k
 
 
 def kind_of(options: Any, longest: int) -> Kind:
@@ -59,16 +70,17 @@ def kind_of(options: Any, longest: int) -> Kind:
         for block, views in _reported(file, split, report, name, longest):
             sizes = np.array([block.size], np.int64)
             if len(views):
-                yield schema, [_buffers.array(len(views), (None, views, block, sizes))], block.nbytes + views.nbytes
+                arrays: list[object] = [_buffers.array(len(views), (None, views, block, sizes))]
+                yield Chunk(schema, arrays, block.nbytes + views.nbytes)
 
     return Kind([name], read, _bytes_cells)
 
 
 def _reported(
-    file: str, split: Any, report: Callable[[float], None], what: str = "line", longest: int = BLOCK
+    file: str, split: Any, report: Callable[[float], None], what: str, longest: int, step: int | None = None
 ) -> Iterator[Any]:
     with Source(file) as source:
-        for found in blocks(source, split, what, longest):
+        for found in blocks(source, split, what, longest, step=step):
             report(source.done)
             yield found
 
@@ -93,10 +105,15 @@ def _kmers(options: Any) -> Kind:
     def read(file: str, report: Callable[[float], None]) -> Iterator[Chunk]:
         schema, reader = _buffers.schema("L"), Kmers(k, options.canonical)
         shown = "standard input" if file == "-" else file
+
+        def split(block: Any, size: int, whole: bool) -> tuple[Any, int]:
+            return reader.read(block, size), size
+
         try:
-            for _, found in _reported(file, lambda block, size, whole: (reader.read(block, size), size), report):
+            # Eight bytes of k-mers for each that is read.
+            for _, found in _reported(file, split, report, "line", sources.BLOCK, sources.BLOCK // 4):
                 if len(found):
-                    yield schema, [_buffers.array(len(found), (None, found))], found.nbytes
+                    yield Chunk(schema, [_buffers.array(len(found), (None, found))], found.nbytes, found)
             reader.finish()
         except ValueError as error:
             raise InputError(f"{shown}: {error}") from None
@@ -104,7 +121,7 @@ def _kmers(options: Any) -> Kind:
     def cells(keys: Any, arrays: bool) -> list[Cells]:
         return [Cells(letters(View(keys).values(np.uint64), k))]
 
-    return Kind(["kmer"], read, cells)
+    return Kind(["kmer"], read, cells, k)
 
 
 # ---- columns of tables -----------------------------------------------------------------------------------------------
@@ -123,7 +140,7 @@ def _table(options: Any, longest: int) -> Kind:
                     key = batch.key(names)
                 report(rows.done())
                 if key.chunks:
-                    yield key.schema, key.chunks, 0
+                    yield Chunk(key.schema, key.chunks, 0)
 
     def cells(keys: Any, arrays: bool) -> list[Cells]:
         view = View(keys)
@@ -173,7 +190,7 @@ def ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 
     def put(chunk: Chunk | None, error: BaseException | None = None) -> bool:
         nonlocal held
-        size = 0 if chunk is None else chunk[2]
+        size = 0 if chunk is None else chunk.nbytes
         with change:
             while not ended and (len(waiting) == 2 or (held and held + size > _AHEAD)):
                 change.wait()
@@ -203,7 +220,7 @@ def ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
                 raise error
             if chunk is None:
                 return
-            size = chunk[2]
+            size = chunk.nbytes
             yield chunk
             del chunk
             with change:

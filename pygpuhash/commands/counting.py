@@ -12,6 +12,7 @@ from pygpuhash.commands.output import Cells, Output
 from pygpuhash.commands.progress import Bar
 from pygpuhash.commands.running import chunks_of, counted, printing
 from pygpuhash.commands.settings import memory_of
+from pygpuhash.commands.sorted_kmers import SortedKmers
 from pygpuhash.commands.sources import named, names_of
 from pygpuhash.commands.tally import Memory, Tally, step_of
 
@@ -26,10 +27,14 @@ def _begun(options: Any) -> tuple[Kind, Memory]:
     return kind_of(options, memory.longest), memory
 
 
+def _tally(kind: Kind, memory: Memory) -> Tally | SortedKmers:
+    return Tally(memory) if kind.k is None else SortedKmers(memory, kind.k)
+
+
 def count(options: Any) -> int:
-    """Each key once, with its count, in the order of first appearance."""
+    """Each key once, with its count, in the order of first appearance; k-mers in ascending order."""
     kind, memory = _begun(options)
-    tally = Tally(memory)
+    tally = _tally(kind, memory)
     with printing(options, ["count", *kind.names], marked=True) as out:
         counted(options.files, kind, tally)
         for keys, _, counts in tally.results():
@@ -48,9 +53,9 @@ def unique(options: Any) -> int:
     tally, bar, shown = Tally(memory), Bar(options.output is None), 0
     with printing(options, kind.names) as out:
         try:
-            for file, (schema, arrays, _) in chunks_of(options.files, kind, bar):
+            for file, chunk in chunks_of(options.files, kind, bar):
                 with named(file):
-                    tally.add(schema, arrays)
+                    tally.add(chunk.schema, chunk.arrays)
                 if tally.known > shown:
                     out.rows(kind.cells(tally.keys_from(shown, tally.known - shown), out.format == "parquet"))
                     shown = tally.known
@@ -62,9 +67,9 @@ def unique(options: Any) -> int:
 
 
 def top(options: Any) -> int:
-    """The keys with the highest counts, the highest first; of equal ones those that appear first."""
+    """The keys with the highest counts, the highest first; of equal ones those that `count` prints first."""
     kind, memory = _begun(options)
-    tally = Tally(memory)
+    tally = _tally(kind, memory)
     with printing(options, ["count", *kind.names], marked=True) as out:
         counted(options.files, kind, tally)
         best = _Best(options.number, memory.part)

@@ -133,13 +133,16 @@ def named(file: str) -> Iterator[None]:
         raise InputError(f"{file}: {error}") from None
 
 
-def blocks(source: Any, split: Split, what: str, longest: int, at: int = 0) -> Iterator[tuple[Bytes, Any]]:
+def blocks(
+    source: Any, split: Split, what: str, longest: int, at: int = 0, step: int | None = None
+) -> Iterator[tuple[Bytes, Any]]:
     """(a block, what `split` found in it), one after the other. What `split` leaves begins the next block.
 
     what : "line", "word" or "row". longest : raises InputError, with its place, for one of more bytes than this and a
-        block. at : the bytes before.
+        block. at : the bytes before. step : bytes that are read at a time.
     """
-    block, size = np.empty(BLOCK, np.uint8), 0
+    step = step or BLOCK
+    block, size = np.empty(step, np.uint8), 0
     number = 1  # of the line or the word that the block begins, whose first byte is number `at`
     while True:
         ended = False
@@ -159,7 +162,7 @@ def blocks(source: Any, split: Split, what: str, longest: int, at: int = 0) -> I
             return
         at, number = at + used, number + len(found)
         # Half as much again for what is long, so that it is read anew few times.
-        room = rest + max(BLOCK, min(rest // 2, longest + BLOCK - rest))
+        room = rest + max(step, min(rest // 2, longest + step - rest))
         if used == 0:
             block.resize(room, refcheck=False)  # nothing was found in it, so that nothing refers to it
         else:

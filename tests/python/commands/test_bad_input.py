@@ -268,7 +268,7 @@ def test_reading_ahead_ends_with_its_reader():
     def chunks():
         try:
             for i in range(10**9):
-                yield None, [i], 0
+                yield columns.Chunk(None, [i], 0)
         finally:
             ended.append(True)
 

@@ -130,11 +130,16 @@ def test_kmers_of_fasta_and_fastq(run, written, block, k, canonical):
         for i, s in enumerate(sequences)
     )
     fastq = b"".join(b"@s\n%s\r\n+s\n%s\n" % (s, b"@" * len(s)) for s in sequences)
-    wanted = as_uniq(Counter(kmers(sequences, k, canonical)))
+    counts = Counter(kmers(sequences, k, canonical))
+    wanted = as_uniq(dict(sorted(counts.items())))
     flags = ["--k", k] + ["--canonical"] * canonical
     assert run("count", *flags, written("some.fa", fasta)).out == wanted
     assert run("count", *flags, written("some.fq.gz", gzip.compress(fastq))).out == wanted
     assert run("count", *flags, given=fastq[:-1]).out == wanted
+    unique = run("unique", *flags, written("some.fa", fasta))
+    assert unique.out.split() == list(counts)  # as they come
+    best = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+    assert run("top", 5, *flags, written("some.fa", fasta)).out == as_uniq(dict(best))
 
 
 @pytest.mark.parametrize(
