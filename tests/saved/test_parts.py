@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -103,6 +104,7 @@ def test_a_table_that_changes_is_saved_as_it_is_at_one_moment(tmp_path, blocks, 
 
 PEAK = """
 import sys
+import threading
 import numpy as np, pygpuhash as gh
 
 def peak():
@@ -219,3 +221,72 @@ def test_a_table_larger_than_memory(tmp_path, say):
     assert (int(rows), equal) == (n, "True")
     say("saved files", f"{n} pairs, in a file of {size} MiB: saved and loaded with {room} MiB of memory")
     assert int(size) > 2 * room
+
+
+@pytest.mark.parametrize("kind", ["table", "text", "index"])
+def test_blocks_are_made_while_others_are_written(tmp_path, blocks, monkeypatch, kind):
+    from pygpuhash.saved import contents
+
+    monkeypatch.setattr(contents, "AHEAD", 100)
+    blocks(100)
+    words = [f"word {i}" for i in range(1050)]
+    if kind == "index":
+        made = gh.Index(words)
+    else:
+        made = gh.Table("hive", key_dtype="u8" if kind == "table" else str, device="cpu")
+        made.insert(KEYS[:1050] if kind == "table" else words, np.arange(1050))
+    seen = []
+    with gh.progress(lambda done, all: seen.append(done)):
+        made.save(tmp_path / "some")
+    assert seen[-1] == 1050
+    assert len(seen) >= 11
+    loaded = gh.load(tmp_path / "some")
+    assert len(loaded) == 1050
+    assert kind == "index" or sorted(loaded.values().tolist()) == list(range(1050))
+
+
+def test_an_error_while_a_block_is_made(tmp_path, blocks, monkeypatch):
+    """It is the caller's, nothing is saved, and no thread reads the table any more."""
+    from pygpuhash.saved import contents
+
+    monkeypatch.setattr(contents, "AHEAD", 100)
+    blocks(100)
+    add = contents.elements.add
+    left = [5]
+
+    def adding(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(5, "Input/output error")
+        return add(*given)
+
+    monkeypatch.setattr(contents.elements, "add", adding)
+    with gh.Table("hive", device="cpu") as table:
+        table.insert(np.arange(1000), 0)
+        with pytest.raises(OSError, match="Input/output error"):
+            table.save(tmp_path / "some")
+    assert list(tmp_path.iterdir()) == []
+    assert threading.active_count() == 1
+
+
+def test_an_error_while_a_block_is_written(tmp_path, blocks, monkeypatch):
+    from pygpuhash.saved import contents, disk
+
+    monkeypatch.setattr(contents, "AHEAD", 100)
+    blocks(100)
+    write = disk.system.write
+    left = [12]
+
+    def writing(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return write(*given)
+
+    monkeypatch.setattr(disk.system, "write", writing)
+    with gh.Table("hive", device="cpu") as table:
+        table.insert(np.arange(1000), 0)
+        with pytest.raises(KeyboardInterrupt):
+            table.save(tmp_path / "some")
+        assert threading.active_count() == 1
+    assert list(tmp_path.iterdir()) == []
