@@ -73,6 +73,17 @@ class _Run:
         return keys, self._file.read(self._at + keys.nbytes, self._dtype.itemsize * self._size).view(self._dtype)
 
 
+def _all_of(lists: list[tuple[Keys, Counts]], runs: list[_Run]) -> tuple[Keys, Counts]:
+    """All of them merged, those of about one size with each other: so each k-mer is moved few times."""
+    for run in runs:
+        lists.append(run.read())
+        while len(lists) > 1 and lists[-2][0].size <= lists[-1][0].size:
+            lists.append(merged(*lists.pop(), *lists.pop()))
+    while len(lists) > 1:
+        lists.append(merged(*lists.pop(), *lists.pop()))
+    return lists[0]
+
+
 class SortedKmers:
     """Counts of k-mers; what `Tally` is for other keys, without sides."""
 
@@ -114,10 +125,8 @@ class SortedKmers:
         for i, part in enumerate(self._parts):
             self._parts[i] = _Part()
             part.merge()
-            keys, counts = part.keys, part.counts
+            keys, counts = _all_of([(part.keys, part.counts)], self._runs[i])
             del part
-            for run in self._runs[i]:
-                keys, counts = merged(keys, counts, *run.read())
             for first in range(0, keys.size, _STEP):
                 some = keys[first : first + _STEP]
                 yield _Numbers(some), some.size, counts[first : first + _STEP].astype(np.int64)[:, None]
