@@ -1,4 +1,6 @@
 // gpuhash_table_load: a table from a file of Arrow IPC, which is not trusted. Its memory is that of the largest block.
+#include <stdarg.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -14,7 +16,6 @@ namespace gpuhash::saved {
 namespace {
 
 constexpr uint64_t most_metadata = uint64_t{1} << 28;
-constexpr uint64_t most_fields = 1024;
 constexpr size_t most_backend_name = 128;
 
 struct refused_by_reader {
@@ -25,10 +26,12 @@ struct answered {  // a status that is not CORRUPT
   gpuhash_status status;
   malformed why;
 };
-template <class... Values>
-[[noreturn]] void answer(gpuhash_status status, const char* format, Values... values) {
+[[noreturn, gnu::format(printf, 2, 3), gnu::cold]] void answer(gpuhash_status status, const char* format, ...) {
   answered a{status, {}};
-  std::snprintf(a.why.text, sizeof a.why.text, format, values...);
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(a.why.text, sizeof a.why.text, format, arguments);
+  va_end(arguments);
   throw a;
 }
 

@@ -3,6 +3,7 @@
 From the lowest up, each knowing those before it: `_words`, `_kmers`, `_print` (bytes to columns and back, in C),
 `progress`, `sources` (files, pipes, what is compressed), `batches` and `tables` (rows of CSV, JSON lines, parquet and
 Arrow), `columns` (what is counted), `spill` (temporary files), `tally` (distinct keys and how often each one is there),
+`sorted_kmers` (the same of k-mers, in their order),
 `output`, `settings` (what all commands are asked), and a module for each command. `programs` is all of them.
 """
 

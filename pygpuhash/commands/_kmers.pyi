@@ -1,5 +1,7 @@
 """Types of the extension module `_kmers.pyx`."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,3 +11,7 @@ class Kmers:
     def finish(self) -> None: ...
 
 def letters(kmers: NDArray[np.uint64], k: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]: ...
+def parted(kmers: NDArray[np.uint64], shift: int, parts: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
+def merged(
+    keys: NDArray[np.uint64], counts: NDArray[Any], others: NDArray[np.uint64], their: NDArray[Any] | None
+) -> tuple[NDArray[np.uint64], NDArray[Any]]: ...

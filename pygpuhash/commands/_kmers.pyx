@@ -1,12 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """k-mers of FASTA and FASTQ, two bits a base in a uint64: A 0, C 1, G 2, T and U 3, the first base the highest."""
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memchr, memset
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcpy, memset
 from numpy cimport PyArray_BYTES, import_array, ndarray
 
 import numpy
 
-__all__ = ["Kmers", "letters"]
+__all__ = ["Kmers", "letters", "merged", "parted"]
 
 import_array()
 
@@ -170,3 +170,98 @@ def letters(ndarray kmers not None, int k):
             for j in range(k):
                 to[i * k + j] = b"ACGT"[p[i] >> 2 * (k - 1 - j) & 3]
     return numpy.arange(0, (n + 1) * k, k, dtype=numpy.int64)[:n + 1], data
+
+
+def parted(ndarray kmers not None, int shift, int64_t parts):
+    """(k-mers ordered by kmer >> shift, where each of so many parts ends)."""
+    cdef int64_t n = kmers.size, i, at = 0, size
+    cdef const uint64_t *p = <const uint64_t *>PyArray_BYTES(kmers)
+    cdef uint64_t *to
+    cdef int64_t *end
+    out, ends = numpy.empty(n, numpy.uint64), numpy.zeros(parts, numpy.int64)
+    to, end = <uint64_t *>PyArray_BYTES(<ndarray>out), <int64_t *>PyArray_BYTES(<ndarray>ends)
+    with nogil:
+        for i in range(n):
+            end[p[i] >> shift] += 1
+        for i in range(parts):
+            size, end[i] = end[i], at
+            at += size
+        for i in range(n):
+            to[end[p[i] >> shift]] = p[i]
+            end[p[i] >> shift] += 1
+    return out, ends
+
+
+ctypedef fused number:
+    uint8_t
+    uint32_t
+    uint64_t
+
+
+cdef int64_t merge(const uint64_t *a, const number *counts, int64_t n, const uint64_t *b, const number *others,
+                   int64_t m, uint64_t *to, number *sums) noexcept nogil:
+    """Both lists ascend; b may repeat k-mers, each of which counts once where `others` is NULL.
+
+    Returns the number of k-mers; -1: a count does not fit.
+    """
+    cdef int64_t i = 0, j = 0, o = 0
+    cdef uint64_t key, sum
+    while j < m:
+        key, sum = b[j], 0
+        while j < m and b[j] == key:
+            sum += 1 if others == NULL else others[j]
+            j += 1
+        while i < n and a[i] < key:
+            to[o], sums[o] = a[i], counts[i]
+            i += 1
+            o += 1
+        if i < n and a[i] == key:
+            sum += counts[i]
+            i += 1
+        to[o], sums[o] = key, <number>sum
+        if sums[o] != sum:
+            return -1
+        o += 1
+    memcpy(to + o, a + i, (n - i) * sizeof(uint64_t))
+    memcpy(sums + o, counts + i, (n - i) * sizeof(number))
+    return o + n - i
+
+
+cdef int64_t merge_arrays(ndarray keys, ndarray counts, ndarray others, ndarray their, ndarray out, ndarray sums):
+    cdef int64_t n = keys.size, m = others.size, size
+    cdef const uint64_t *a = <const uint64_t *>PyArray_BYTES(keys)
+    cdef const uint64_t *b = <const uint64_t *>PyArray_BYTES(others)
+    cdef uint64_t *to = <uint64_t *>PyArray_BYTES(out)
+    cdef const void *c = PyArray_BYTES(counts)
+    cdef const void *d = NULL if their is None else <const void *>PyArray_BYTES(their)
+    cdef void *e = PyArray_BYTES(sums)
+    cdef int width = sums.dtype.itemsize
+    with nogil:
+        if width == 1:
+            size = merge[uint8_t](a, <const uint8_t *>c, n, b, <const uint8_t *>d, m, to, <uint8_t *>e)
+        elif width == 4:
+            size = merge[uint32_t](a, <const uint32_t *>c, n, b, <const uint32_t *>d, m, to, <uint32_t *>e)
+        else:
+            size = merge[uint64_t](a, <const uint64_t *>c, n, b, <const uint64_t *>d, m, to, <uint64_t *>e)
+    return size
+
+
+def merged(ndarray keys not None, ndarray counts not None, ndarray others not None, ndarray their):
+    """(k-mers, counts) of two ascending lists; their: counts of the second one, None where it has one entry for each.
+
+    Counts are of uint8, uint32 or uint64, of the first of these that none of them exceeds, and no given ones do.
+    """
+    cdef int64_t size
+    least = counts.dtype.itemsize if their is None else max(counts.dtype.itemsize, their.dtype.itemsize)
+    out = numpy.empty(keys.size + others.size, numpy.uint64)
+    for kind in (numpy.uint8, numpy.uint32, numpy.uint64):
+        if numpy.dtype(kind).itemsize < least:
+            continue
+        sums = numpy.empty(out.size, kind)
+        wide = None if their is None else numpy.ascontiguousarray(their, kind)
+        size = merge_arrays(keys, numpy.ascontiguousarray(counts, kind), others, wide, out, sums)
+        if size >= 0:
+            break
+    out.resize(size, refcheck=False)
+    sums.resize(size, refcheck=False)
+    return out, sums

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import importlib
-import queue
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pygpuhash.columns import View, _buffers
-from pygpuhash.commands import _words, tables
+from pygpuhash.commands import _words, sources, tables
 from pygpuhash.commands._kmers import Kmers, letters
 from pygpuhash.commands.batches import Batch, Lists, Text, plain_array, text_of
 from pygpuhash.commands.output import Cells
@@ -20,14 +21,24 @@ from pygpuhash.keyfile import InputError
 
 __all__ = ["Kind", "ahead", "kind_of", "row_cells"]
 
-Chunk = tuple[object, list[object], int]  # schema, arrays, rows
+
+class Chunk(NamedTuple):
+    """Rows: a schema, arrays, and bytes that are held by them. kmers : where they are that, as numbers."""
+
+    schema: object
+    arrays: list[object]
+    nbytes: int
+    kmers: NDArray[np.uint64] | None = None
+
+
+_AHEAD = 1 << 24  # bytes of chunks that wait, or are counted
 
 
 class Kind:
     """What is counted.
 
     names : of the columns that a key has. read : (file, report) gives its chunks; report(share) hears how far it is.
-    print : the cells of keys, of what a tally gives.
+    print : the cells of keys, of what a tally gives. k : of k-mers.
     """
 
     def __init__(
@@ -35,19 +46,20 @@ class Kind:
         names: list[str],
         read: Callable[[str, Callable[[float], None]], Iterator[Chunk]],
         cells: Callable[[Any, bool], list[Cells]],
+        k: int | None = None,
     ) -> None:
-        self.names, self.read, self.cells = names, read, cells
+        self.names, self.read, self.cells, self.k = names, read, cells, k
 
 
-def kind_of(options: Any) -> Kind:
-    """What the command line asks for."""
+def kind_of(options: Any, longest: int) -> Kind:
+    """What the command line asks for. longest : bytes of a line or a word."""
     formats = {options.format or tables.format_of(name) for name in options.files if name != "-" or options.format}
     if options.k is not None or formats & {"fasta", "fastq"}:
         return _kmers(options)
     if options.canonical:
         raise InputError("--canonical is for k-mers: pass --k, too")
     if options.column:
-        return _table(options)
+        return _table(options, longest)
     table = formats & {"csv", "tsv", "jsonl", "parquet", "arrow"}
     if (table and not options.lines) or table & {"parquet", "arrow"}:
         raise InputError(f"{options.files[0]}: is a table: choose a column with --column, or its lines with --lines")
@@ -55,17 +67,20 @@ def kind_of(options: Any) -> Kind:
 
     def read(file: str, report: Callable[[float], None]) -> Iterator[Chunk]:
         schema = _buffers.schema("vz")
-        for block, views in _reported(file, split, report):
+        for block, views in _reported(file, split, report, name, longest):
             sizes = np.array([block.size], np.int64)
             if len(views):
-                yield schema, [_buffers.array(len(views), (None, views, block, sizes))], len(views)
+                arrays: list[object] = [_buffers.array(len(views), (None, views, block, sizes))]
+                yield Chunk(schema, arrays, block.nbytes + views.nbytes)
 
     return Kind([name], read, _bytes_cells)
 
 
-def _reported(file: str, split: Any, report: Callable[[float], None]) -> Iterator[Any]:
+def _reported(
+    file: str, split: Any, report: Callable[[float], None], what: str, longest: int, step: int | None = None
+) -> Iterator[Any]:
     with Source(file) as source:
-        for found in blocks(source, split):
+        for found in blocks(source, split, what, longest, step=step):
             report(source.done)
             yield found
 
@@ -90,10 +105,15 @@ def _kmers(options: Any) -> Kind:
     def read(file: str, report: Callable[[float], None]) -> Iterator[Chunk]:
         schema, reader = _buffers.schema("L"), Kmers(k, options.canonical)
         shown = "standard input" if file == "-" else file
+
+        def split(block: Any, size: int, whole: bool) -> tuple[Any, int]:
+            return reader.read(block, size), size
+
         try:
-            for _, found in _reported(file, lambda block, size, whole: (reader.read(block, size), size), report):
+            # Eight bytes of k-mers for each that is read.
+            for _, found in _reported(file, split, report, "line", sources.BLOCK, sources.BLOCK // 4):
                 if len(found):
-                    yield schema, [_buffers.array(len(found), (None, found))], len(found)
+                    yield Chunk(schema, [_buffers.array(len(found), (None, found))], found.nbytes, found)
             reader.finish()
         except ValueError as error:
             raise InputError(f"{shown}: {error}") from None
@@ -101,26 +121,26 @@ def _kmers(options: Any) -> Kind:
     def cells(keys: Any, arrays: bool) -> list[Cells]:
         return [Cells(letters(View(keys).values(np.uint64), k))]
 
-    return Kind(["kmer"], read, cells)
+    return Kind(["kmer"], read, cells, k)
 
 
 # ---- columns of tables -----------------------------------------------------------------------------------------------
 
 
-def _table(options: Any) -> Kind:
+def _table(options: Any, longest: int) -> Kind:
     if options.lines:
         raise InputError("--lines and --column: choose one of them")
 
     def read(file: str, report: Callable[[float], None]) -> Iterator[Chunk]:
         format = options.format or tables.format_of(file)
-        with tables.open_rows(file, format, options.column) as rows:
+        with tables.open_rows(file, format, longest, options.column) as rows:
             names = rows.chosen(options.column)
             for batch in rows.batches():
                 with named(rows.name):
                     key = batch.key(names)
                 report(rows.done())
                 if key.chunks:
-                    yield key.schema, key.chunks, key.length
+                    yield Chunk(key.schema, key.chunks, 0)
 
     def cells(keys: Any, arrays: bool) -> list[Cells]:
         view = View(keys)
@@ -159,37 +179,54 @@ def _lowered(text: Text) -> Text:
 
 
 def ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """The same chunks, read by a thread of its own while those before are counted."""
-    most: queue.Queue[Any] = queue.Queue(2)
-    ended = threading.Event()
+    """The same chunks, read by a thread of its own while those before are counted.
 
-    def put(what: Any) -> bool:
-        while not ended.is_set():
-            try:
-                most.put(what, timeout=0.2)
-            except queue.Full:
-                continue
-            return True
-        return False
+    Two wait at most, and of large ones none beside the one that is counted and the one that is read.
+    """
+    waiting: collections.deque[tuple[Chunk | None, BaseException | None]] = collections.deque()
+    change = threading.Condition()
+    held = 0  # bytes of those that wait, and of the one that is counted
+    ended = False
+
+    def put(chunk: Chunk | None, error: BaseException | None = None) -> bool:
+        nonlocal held
+        size = 0 if chunk is None else chunk.nbytes
+        with change:
+            while not ended and (len(waiting) == 2 or (held and held + size > _AHEAD)):
+                change.wait()
+            waiting.append((chunk, error))
+            held += size
+            change.notify_all()
+            return not ended
 
     def read() -> None:
         try:
             for chunk in chunks:
-                if not put((chunk, None)):
+                if not put(chunk):
                     return
-            put((None, None))
+            put(None)
         except BaseException as error:
-            put((None, error))
+            put(None, error)
 
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
+    threading.Thread(target=read, daemon=True).start()
     try:
         while True:
-            chunk, error = most.get()
+            with change:
+                while not waiting:
+                    change.wait()
+                chunk, error = waiting.popleft()
+                change.notify_all()
             if error is not None:
                 raise error
             if chunk is None:
                 return
+            size = chunk.nbytes
             yield chunk
+            del chunk
+            with change:
+                held -= size
+                change.notify_all()
     finally:
-        ended.set()
+        with change:
+            ended = True
+            change.notify_all()

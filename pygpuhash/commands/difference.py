@@ -20,7 +20,8 @@ def diff(options: Any) -> int:
     """Returns 0 if there is no difference, else 1."""
     options.files = names_of(options.files)
     options.lines = not (options.words or options.column or options.k)
-    kind, tally = kind_of(options), Tally(memory_of(options), 2)
+    memory = memory_of(options)
+    kind, tally = kind_of(options, memory.longest), Tally(memory, 2)
     names = ["count_1", "count_2", *kind.names] if options.counts else ["only_in", *kind.names]
     differ = False
     with printing(options, names, marked=not options.counts) as out:

@@ -72,7 +72,8 @@ class _Dedup:
         return 0
 
     def _opened(self, file: str) -> Any:
-        return tables.open_rows(file, self._format, self._options.column if self._format == "jsonl" else None)
+        only = self._options.column if self._format == "jsonl" else None
+        return tables.open_rows(file, self._format, self._memory.longest, only)
 
     def _chosen(self, rows: tables.Rows, file: str) -> Iterator[Batch]:
         names = rows.chosen(self._options.column)

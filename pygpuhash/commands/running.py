@@ -10,6 +10,7 @@ from pygpuhash.commands import output
 from pygpuhash.commands.columns import Chunk, Kind, ahead
 from pygpuhash.commands.output import Cells, Output
 from pygpuhash.commands.progress import Bar
+from pygpuhash.commands.sorted_kmers import SortedKmers
 from pygpuhash.commands.sources import named
 from pygpuhash.commands.tally import Tally
 
@@ -27,13 +28,17 @@ def chunks_of(files: list[str], kind: Kind, bar: Bar) -> Iterator[tuple[str, Chu
             yield file, chunk
 
 
-def counted(files: list[str], kind: Kind, tally: Tally) -> None:
+def counted(files: list[str], kind: Kind, tally: Tally | SortedKmers) -> None:
     """Count all keys of all files."""
     bar = Bar()
     try:
-        for file, (schema, arrays, _) in chunks_of(files, kind, bar):
+        for file, chunk in chunks_of(files, kind, bar):
+            if isinstance(tally, SortedKmers):
+                assert chunk.kmers is not None
+                tally.add(chunk.kmers)
+                continue
             with named(file):
-                tally.add(schema, arrays)
+                tally.add(chunk.schema, chunk.arrays)
     finally:
         bar.clear()
 

@@ -15,7 +15,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pygpuhash.commands._words import LONGEST
 from pygpuhash.keyfile import InputError
 
 __all__ = ["BLOCK", "Source", "blocks", "named", "names_of"]
@@ -134,22 +133,40 @@ def named(file: str) -> Iterator[None]:
         raise InputError(f"{file}: {error}") from None
 
 
-def blocks(source: Source, split: Split) -> Iterator[tuple[Bytes, Any]]:
-    """(a block, what `split` found in it), one after the other. What `split` leaves begins the next block."""
-    rest = np.empty(0, np.uint8)
-    room = BLOCK
+def blocks(
+    source: Any, split: Split, what: str, longest: int, at: int = 0, step: int | None = None
+) -> Iterator[tuple[Bytes, Any]]:
+    """(a block, what `split` found in it), one after the other. What `split` leaves begins the next block.
+
+    what : "line", "word" or "row". longest : raises InputError, with its place, for one of more bytes than this and a
+        block. at : the bytes before. step : bytes that are read at a time.
+    """
+    step = step or BLOCK
+    block, size = np.empty(step, np.uint8), 0
+    number = 1  # of the line or the word that the block begins, whose first byte is number `at`
     while True:
-        block = np.empty(rest.size + room, np.uint8)
-        block[: rest.size] = rest
-        size, ended = rest.size, False
+        ended = False
         while size < block.size and not ended:
             got = source.readinto(block.data[size:])
             size, ended = size + got, not got
-        if size > LONGEST - BLOCK:
-            raise InputError(f"{source.name}: has a line or a word of more than {LONGEST - BLOCK:,} bytes")
         found, used = split(block, size, ended)
+        rest = size - used
+        if not ended and rest > longest:
+            quote = " or a quote without its end," if what == "row" else ""
+            raise InputError(
+                f"{source.name}: {what} {number + len(found):,}, which begins at byte {at + used:,}, has more than "
+                f"{longest:,} bytes,{quote} an eighth of --memory, but 2 GiB at most: pass a larger --memory, or cut it"
+            )
         yield block, found
         if ended:
             return
-        rest = block[used:size].copy()
-        room = max(BLOCK, rest.size)  # twice as much for what is long, so that it is copied few times
+        at, number = at + used, number + len(found)
+        # Half as much again for what is long, so that it is read anew few times.
+        room = rest + max(step, min(rest // 2, longest + step - rest))
+        if used == 0:
+            block.resize(room, refcheck=False)  # nothing was found in it, so that nothing refers to it
+        else:
+            before, block = block, np.empty(room, np.uint8)
+            block[:rest] = before[used:size]
+            del before
+        size = rest

@@ -13,12 +13,13 @@ import importlib
 import io
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pygpuhash.commands import sources
+from pygpuhash.commands import _words, sources
 from pygpuhash.commands.batches import Arrow, Batch, Lists
 from pygpuhash.commands.sources import BLOCK, Source
 from pygpuhash.keyfile import InputError
@@ -32,6 +33,8 @@ _SUFFIXES = {
     **{"fa": "fasta", "fna": "fasta", "fq": "fastq"},
 }
 _ROWS = 1 << 14  # of a batch
+_OBJECTS = 4  # a row as objects of Python, in eighths of --memory
+_HEADER = 1 << 24  # bytes
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
@@ -71,8 +74,12 @@ class Rows:
 
 
 @contextlib.contextmanager
-def open_rows(name: str, format: str, only: list[str] | None = None) -> Iterator[Rows]:
-    """A table. only: columns that are needed, of JSON lines, which have no header."""
+def open_rows(name: str, format: str, longest: int, only: list[str] | None = None) -> Iterator[Rows]:
+    """A table.
+
+    longest : bytes of a row; the standard library's readers make more of one, and are given fewer.
+    only : columns that are needed, of JSON lines, which have no header.
+    """
     shown = "standard input" if name == "-" else name
     if format in ("parquet", "arrow"):
         with _arrow_file(name, shown, format, only) as rows:
@@ -81,9 +88,9 @@ def open_rows(name: str, format: str, only: list[str] | None = None) -> Iterator
     source = Source(name)
     try:
         if format == "jsonl":
-            rows = Rows(shown, only or ["line"], _json_lines(source, only or []))
+            rows = Rows(shown, only or ["line"], _json_lines(source, only or [], longest // _OBJECTS))
         elif format in _SEPARATORS:
-            rows = _separated(source, _SEPARATORS[format])
+            rows = _separated(source, _SEPARATORS[format], longest)
         else:
             raise InputError(f"{shown}: is read as {format}, which has no columns: pass --format csv, or another one")
         rows.done = lambda: source.done
@@ -95,15 +102,15 @@ def open_rows(name: str, format: str, only: list[str] | None = None) -> Iterator
 # ---- CSV, TSV --------------------------------------------------------------------------------------------------------
 
 
-def _separated(source: Source, separator: str) -> Rows:
+def _separated(source: Source, separator: str, longest: int) -> Rows:
     stream = io.BufferedReader(source, BLOCK)
-    header = _header(stream, source.name, separator)
+    header, begin = _header(stream, source.name, separator)
     pyarrow = _found("pyarrow.csv")
     batches: Iterator[Batch]
     if pyarrow is None:
-        batches = _separated_by_python(stream, source.name, header, separator)
+        batches = _separated_by_python(stream, source.name, header, separator, longest // _OBJECTS)
     else:
-        batches = _separated_by_arrow(pyarrow, stream, source.name, header, separator)
+        batches = _separated_by_arrow(pyarrow, stream, header, separator, longest, begin)
     return Rows(source.name, header, batches)
 
 
@@ -114,10 +121,19 @@ def _found(module: str) -> Any:
         return None
 
 
-def _header(stream: Any, name: str, separator: str) -> list[str]:
+def _header(stream: Any, name: str, separator: str) -> tuple[list[str], int]:
+    """The first row, and where the next one begins."""
+    left = _HEADER
+
     def lines() -> Iterator[str]:
+        nonlocal left
         for number in itertools.count():
-            line = stream.readline(1 << 24)
+            line = stream.readline(left + 1)
+            left -= len(line)
+            if left < 0:
+                raise InputError(
+                    f"{name}: its first row, which has to name the columns, has more than {_HEADER:,} bytes"
+                )
             if not line:
                 return
             if number == 0:
@@ -130,48 +146,107 @@ def _header(stream: Any, name: str, separator: str) -> list[str]:
         raise InputError(f"{name}: has no header of CSV in its first line: {error}") from None
     if header is None:
         raise InputError(f"{name}: is empty: its first line has to name the columns")
-    return header
+    return header, _HEADER - left
 
 
-def _separated_by_arrow(module: Any, stream: Any, name: str, header: list[str], separator: str) -> Iterator[Batch]:
+def _separated_by_arrow(
+    module: Any, stream: Any, header: list[str], separator: str, longest: int, begin: int
+) -> Iterator[Batch]:
+    """pyarrow parses whole rows that are in memory.
+
+    Its own reader of streams reads ahead in threads, which go on after an error, even while the process ends.
+    """
     pa: Any = importlib.import_module("pyarrow")
 
     names = [str(i) for i in range(len(header))]
-    if not stream.peek(1):
-        return
-    source = pa.PythonFile(stream, "r")
-    try:
-        reader = module.open_csv(
-            source,
-            read_options=module.ReadOptions(column_names=names, block_size=4 * sources.BLOCK),
-            parse_options=module.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=module.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
-            ),
-        )
-        for batch in reader:
+    parse = module.ParseOptions(delimiter=separator, newlines_in_values=True)
+    convert = module.ConvertOptions(column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False)
+    row = 1
+
+    def split(block: sources.Bytes, size: int, whole: bool) -> tuple[Any, int]:
+        ends, used = _words.rows(block, size, whole, ord(separator))
+        return _Rows(ends, used), used
+
+    for block, found in sources.blocks(stream, split, "row", longest, begin):
+        if not found.used:
+            continue
+        read = module.ReadOptions(use_threads=False, block_size=max(found.used, 1 << 12), column_names=names)
+        try:
+            table = module.read_csv(pa.py_buffer(block[: found.used]), read, parse, convert)
+        except pa.ArrowInvalid as error:
+            reason = str(error).splitlines()[0].removeprefix("CSV parse error: ")
+            if place := re.match(r"Row #(\d+)", reason):
+                reason = f"row {row + int(place[1]):,}{reason[place.end() :]}"
+            columns = f"{len(header)} columns, as its first line has"
+            raise InputError(f"{stream.name}: is no CSV of {columns}: {reason}") from None
+        row += table.num_rows
+        for batch in table.to_batches():
             yield Arrow(header, batch.columns)
-    except pa.ArrowInvalid as error:
-        reason = str(error).splitlines()[0].replace("CSV parse error: ", "")
-        raise InputError(f"{name}: is no CSV of {len(header)} columns, as its first line has: {reason}") from None
-    except pa.ArrowException as error:
-        raise InputError(f"{name}: cannot be read: {error}") from None
 
 
-def _separated_by_python(stream: Any, name: str, header: list[str], separator: str) -> Iterator[Batch]:
+class _Rows:
+    """Whole rows of a block."""
+
+    def __init__(self, ends: int, used: int) -> None:
+        self._ends, self.used = ends, used
+
+    def __len__(self) -> int:
+        return self._ends
+
+
+class _Lines:
+    """The lines of a text. size : characters since it was set to 0, of one row, which ends where lines end."""
+
+    def __init__(self, stream: Any, name: str, longest: int) -> None:
+        self._text = io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline="")
+        self._name, self._longest, self._number, self.size = name, longest, 1, 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        self._number += 1
+        line = self._text.readline(self._longest + 1 - self.size)
+        self.size += len(line)
+        if self.size > self._longest:
+            raise too_long(self._name, self._number, self._longest)
+        if not line:
+            raise StopIteration
+        return line
+
+
+def too_long(name: str, number: int, longest: int) -> InputError:
+    """A row that has more than these bytes."""
+    return InputError(
+        f"{name}: the row in line {number:,} has more than {longest:,} bytes, a {8 * _OBJECTS}nd of --memory, or a "
+        "quote without its end: pass a larger --memory, or cut it"
+    )
+
+
+def _some_rows(reader: Any, lines: _Lines) -> list[list[str]]:
+    """Rows of the standard library's reader: so many, or so long ones, as are a batch."""
+    rows, size = [], 0
+    for row in reader:
+        if row:
+            rows.append(row)
+        size, lines.size = size + lines.size, 0
+        if len(rows) == _ROWS or size > 4 * sources.BLOCK:
+            break
+    return rows
+
+
+def _separated_by_python(stream: Any, name: str, header: list[str], separator: str, longest: int) -> Iterator[Batch]:
     csv.field_size_limit(sys.maxsize)
-    text = io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline="")
-    reader = csv.reader(text, delimiter=separator)
+    lines = _Lines(stream, name, longest)
+    reader = csv.reader(lines, delimiter=separator)
     try:
-        while rows := list(itertools.islice(reader, _ROWS)):
-            rows = [row for row in rows if row]
+        while rows := _some_rows(reader, lines):
             for row in rows:
                 if len(row) != len(header):
                     columns = f"{len(header)} columns, as its first line has"
                     raise InputError(f"{name}: is no CSV of {columns}: there is a row of {len(row)}")
             cells = [[cell.encode("utf-8", "surrogateescape") for cell in column] for column in zip(*rows, strict=True)]
-            if cells:
-                yield Lists(header, cells)
+            yield Lists(header, cells)
     except csv.Error as error:
         raise InputError(f"{name}: is no CSV: line {reader.line_num + 1}: {error}") from None
 
@@ -179,16 +254,19 @@ def _separated_by_python(stream: Any, name: str, header: list[str], separator: s
 # ---- JSON lines ------------------------------------------------------------------------------------------------------
 
 
-def _json_lines(source: Source, only: list[str]) -> Iterator[Batch]:
+def _json_lines(source: Source, only: list[str], longest: int) -> Iterator[Batch]:
     """The columns `only`, and the line itself as the last one, without a name."""
     stream = io.BufferedReader(source, BLOCK)
     known: dict[str, None] = {}
     met = dict.fromkeys(only, False)
     number = 0
-    while lines := stream.readlines(sources.BLOCK):
+    while stream.peek(1):
         columns: list[list[bytes | None]] = [[] for _ in range(len(only) + 1)]
-        for line in lines:
-            number += 1
+        size = 0
+        while size < sources.BLOCK and (line := stream.readline(longest + 1)):
+            number, size = number + 1, size + len(line)
+            if len(line) > longest:
+                raise too_long(source.name, number, longest)
             if line.isspace():
                 continue
             row = _json_object(line, source.name, number)

@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pygpuhash.columns._engine import CoreIndex, hash_rows
+from pygpuhash.commands._words import LONGEST
 from pygpuhash.commands.spill import Keep, temporary
 
-__all__ = ["Memory", "Tally", "chosen"]
+__all__ = ["Memory", "Tally", "chosen", "step_of"]
 
 Counts = NDArray[np.int64]
 
 _FILES = 32  # by hash
-_STEP = 1 << 16  # keys that come out at a time
+_STEP, _STEP_BYTES = 1 << 16, 1 << 23  # keys that come out at a time
 _SEED = 0x5EED
 
 
@@ -43,6 +44,11 @@ class Memory:
     def part(self) -> int:
         """Bytes at which a small index goes to the disk."""
         return max(self.limit // 16, 1 << 18)
+
+    @property
+    def longest(self) -> int:
+        """Bytes of a line or a word: it is in some blocks, in the index and in what is printed at the same time."""
+        return min(self.limit // 8, LONGEST - (1 << 22))
 
 
 class Tally:
@@ -177,8 +183,9 @@ class Tally:
         if core is None:
             return
         counts = self._counts(core)
-        for first in range(0, core.size, _STEP):
-            n = min(_STEP, core.size - first)
+        step = step_of(core)
+        for first in range(0, core.size, step):
+            n = min(step, core.size - first)
             yield core.keys(first, n), n, counts[first : first + n]
         del core, counts
         yield from self._beyond()
@@ -254,6 +261,11 @@ class Tally:
         for first in range(0, places.size, _STEP):
             some = places[first : first + _STEP]
             yield distinct.take(some), some.size, np.array(totals[some])
+
+
+def step_of(index: CoreIndex) -> int:
+    """Keys of an index to print at a time."""
+    return max(min(_STEP, _STEP_BYTES * index.size // max(index.nbytes, 1)), 1)
 
 
 def chosen(keys: Any, places: Counts) -> Any:

@@ -22,6 +22,7 @@ from pygpuhash.text_table import TextTable
 __all__ = ["made_of"]
 
 _TEXTS: dict[Any, tuple[type, str]] = {"str": (str, "U"), "bytes": (bytes, "Z")}
+AT_ONCE = 1 << 15  # rows for a table in order, which is built of a batch and of some of its pairs
 LEAST_LOAD = 0.25  # a smaller maximum load factor of a file would ask for more memory than its keys need
 
 
@@ -133,12 +134,20 @@ def _filled(reader: Reader, record: Record, table: Any, types: tuple[Type, ...])
             keys = elements.take(cursor, types[0], table.key_dtype, chunk.rows)
         return keys, None if len(types) == 1 else elements.take(cursor, types[1], table.value_dtype, chunk.rows)
 
+    def parts(keys: Any, values: Any) -> Iterator[tuple[Any, Any]]:
+        if record.kind == "text" or "ordered" not in table.traits:
+            yield keys, values
+            return
+        for first in range(0, len(keys), AT_ONCE):
+            rows = slice(first, first + AT_ONCE)
+            yield keys[rows], None if values is None else values[rows]
+
     insert = table.insert_multi if "multi" in table.traits else table.insert
     try:
         for name, chunk in _chunks(reader, record):
             keys, values = reader.refused(name, lambda chunk=chunk: rows(chunk))  # type: ignore[misc]
             with _progress.quiet():
-                new = int(np.count_nonzero(insert(keys, values)))
+                new = sum(int(np.count_nonzero(insert(*part))) for part in parts(keys, values))
             if new != chunk.rows and record.options.get("duplicates") == "1":
                 raise InvalidArgument(
                     f"the file has several values of some keys ({name}), and a table of {table.backend} one of each: "

@@ -156,9 +156,12 @@ def test_sealed_changes(kind, path, blocks):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_sealed_changes(kind, path, blocks, say):
-    executions = int(os.environ.get("GPUHASH_FUZZ_FILES", "20000"))
+    """GPUHASH_FUZZ_FILES executions of each kind, of GPUHASH_FUZZ_SEED: another number, other files."""
+    executions, seed = (
+        int(os.environ.get(f"GPUHASH_FUZZ_{n}", usual)) for n, usual in (("FILES", 20_000), ("SEED", 6))
+    )
     blocks(4)
-    say("saved files, fuzzed", f"{kind}: {fuzz(kind, path, executions, 6)} of {executions} were loaded")
+    say("saved files, fuzzed", f"{kind}, seed {seed}: {fuzz(kind, path, executions, seed)} of {executions} were loaded")
 
 
 def written(path, types, record, *chunks, codec=None):

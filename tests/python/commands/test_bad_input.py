@@ -267,12 +267,13 @@ def test_reading_ahead_ends_with_its_reader():
 
     def chunks():
         try:
-            yield from range(10**9)
+            for i in range(10**9):
+                yield columns.Chunk(None, [i], 0)
         finally:
             ended.append(True)
 
     reader = columns.ahead(chunks())
-    assert [next(reader), next(reader)] == [0, 1]
+    assert [next(reader)[1], next(reader)[1]] == [[0], [1]]
     reader.close()
     for _ in range(500):
         if ended:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pygpuhash.commands import _words, sources
+from pygpuhash.commands import _words, sources, tally
 
 WHITE = b" \t\n\v\f\r"
 
@@ -79,12 +79,18 @@ def test_a_line_longer_than_many_blocks(run, written, monkeypatch):
     assert run("count", "--lines", written("some", long + b"\n" + long)).out == as_uniq({long: 2})
 
 
-def test_a_line_beyond_what_a_block_holds_is_refused(run, written, monkeypatch):
-    monkeypatch.setattr("pygpuhash.commands.sources.LONGEST", 3000)
+@pytest.mark.parametrize("flag", [[], ["--lines"]], ids=["words", "lines"])
+def test_a_line_or_word_beyond_its_share_of_memory_is_refused(run, written, monkeypatch, flag):
+    monkeypatch.setattr(tally.Memory, "longest", 2000)
     monkeypatch.setattr("pygpuhash.commands.sources.BLOCK", 1000)
-    done = run("count", written("some", b"x" * 5000))
-    assert (done.status, done.out) == (2, b"")
-    assert "has a line or a word of more than 2,000 bytes" in done.err
+    begin = b"a\nb\n" + b"y" * 1990 + b"\n"
+    assert run("count", *flag, written("some", begin + b"x" * 2000)).lines[-1].endswith("x" * 2000)
+    for end in (b"", b"\nc\n"):
+        done = run("count", *flag, written("some", begin + b"x" * 5000 + end))
+        assert (done.status, done.out) == (2, b"")
+        what = "line" if flag else "word"
+        assert f"some: {what} 4, which begins at byte 1,995, has more than 2,000 bytes, an eighth of" in done.err
+        assert "pass a larger --memory, or cut it" in done.err
 
 
 def test_top_is_ordered_by_counts_then_by_first_appearance(run, written):
@@ -124,11 +130,16 @@ def test_kmers_of_fasta_and_fastq(run, written, block, k, canonical):
         for i, s in enumerate(sequences)
     )
     fastq = b"".join(b"@s\n%s\r\n+s\n%s\n" % (s, b"@" * len(s)) for s in sequences)
-    wanted = as_uniq(Counter(kmers(sequences, k, canonical)))
+    counts = Counter(kmers(sequences, k, canonical))
+    wanted = as_uniq(dict(sorted(counts.items())))
     flags = ["--k", k] + ["--canonical"] * canonical
     assert run("count", *flags, written("some.fa", fasta)).out == wanted
     assert run("count", *flags, written("some.fq.gz", gzip.compress(fastq))).out == wanted
     assert run("count", *flags, given=fastq[:-1]).out == wanted
+    unique = run("unique", *flags, written("some.fa", fasta))
+    assert unique.out.split() == list(counts)  # as they come
+    best = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:5]
+    assert run("top", 5, *flags, written("some.fa", fasta)).out == as_uniq(dict(best))
 
 
 @pytest.mark.parametrize(
