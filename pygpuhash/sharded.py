@@ -99,9 +99,6 @@ class Table:
         self._kinds = _routes.Kinds(self._keys, self._key_store, self._values, self._value_store)
         self._snapshot: str | None = None
         self._lost: str | None = None
-        self._empty = (
-            True  # no call has added keys: tables build what comes first at once, so it is not cut into chunks
-        )
         room = -(-capacity // self._shards)
         self._transport.open(self._shards, Maker(backend, self._keys, self._values, room, arguments))
 
