@@ -258,6 +258,7 @@ class Cuda:
             cuMemcpyDtoH=lambda to, source, nbytes: (
                 ok,
                 self.bring(0),
+                self.with_host.append(nbytes),
                 ctypes.memmove(to, source, nbytes),
             )[:1],
             cuMemcpyPeerAsync=copy_between,
