@@ -170,6 +170,7 @@ class workload {
   shared_cell shared_[shared_keys];
   bool broken_ = false;
   bool updating_ = false;
+  bool limited_ = false;   // no table gets memory, and one thread adds until slots run out
   bool has_room_ = false;  // for all keys
   device::graph* graph_ = nullptr;
   std::vector<batch> captured_;  // its batches
@@ -1117,6 +1118,13 @@ class workload {
     if (over()) return;
     run_threads([&](uint32_t t) { crowded ? crowd(t, actions) : filled ? fill(t) : act(t, actions); });
     if (filled && !over()) stays_within_limit(failed_before, used_before);
+    if (filled && !over()) {  // what was left out once more, with nothing beside it
+      limited_ = true;
+      run_threads([&](uint32_t t) {
+        if (t == 0) fill(t);
+      });
+      limited_ = false;
+    }
     const uint64_t fails_at = d.allocations + 1 + the_world.below(heap_is_soon_full() ? 8 : 12);
     d.fail_memory_from = heap_is_soon_full() ? fails_at : std::min(d.fail_memory_from, fails_at);
     if (!over()) fails_and_changes_nothing();
@@ -1164,8 +1172,24 @@ class workload {
       b.op = GPUHASH_OP_INSERT;
       const uint32_t end = std::min(o_.keys, x + some);
       for (; x < end; ++x) b.numbers.push_back(x);
-      for (uint32_t i = 0; i < o_.streams && !over(); ++i) launch(owners_[thread * o_.streams + i], b);
+      for (uint32_t i = 0; i < o_.streams && !over(); ++i) {
+        const uint64_t failed_before = failed_elements;
+        launch(owners_[thread * o_.streams + i], b);
+        if (limited_ && !run_.cuda && !over()) {
+          settle(owners_[thread * o_.streams + i]);
+          if (failed_elements != failed_before && !over()) takes_all_room(failed_before);
+        }
+      }
     }
+  }
+  // W14, after a batch of which elements were left out, with nothing beside it.
+  void takes_all_room(uint64_t failed_before) {
+    if (run_.slab || run_.skip || run_.hive || o_.probe_limit < 3000 || the_device.fail_memory_least) return;
+    const gpuhash_table_info i = info();
+    if (!over() && i.used < i.capacity)
+      the_world.violation("W14: %llu elements were left out, and %llu of %llu slots are used",
+                          (unsigned long long)(failed_elements - failed_before), (unsigned long long)i.used,
+                          (unsigned long long)i.capacity);
   }
   // W13: a table that may not grow, full or not, is given room for all keys.
   void keep_room() {
