@@ -247,7 +247,7 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     among integers. `among` may be a set, too. One column may be on a GPU and the other on the host: the table is on
     that GPU.
     """
-    if isinstance(among, _SETS):
+    if type(among) is not np.ndarray and isinstance(among, _SETS):
         among = list(among)
     if table:
         _refuse_unknown(isin, table)

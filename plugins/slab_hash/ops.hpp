@@ -151,8 +151,9 @@ struct slab_op {
       res.value = answer_of(kd, alive, seen, v);
     }
     if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
-      const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
-      if (t.duplicates) stays |= looks_again(tile, open, missed);  // the same for all tiles
+      if (t.duplicates)  // the same for all tiles
+        stays |=
+            looks_again(tile, open, !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds));
     }
     bool moves = !stays && !finished && !chain_ends;
     if constexpr (Kind == insert_multi) {
