@@ -109,6 +109,19 @@ def frame(polars: Any, **columns: Any) -> Any:
     return polars.DataFrame(columns)
 
 
+def joins_with(right: str) -> dict[str, Callable[[Any, Columns], Any]]:
+    """How engines join the column with another one of that name."""
+
+    def rows(c: Columns) -> dict[str, Any]:
+        keys = getattr(c, right)
+        return {"k": keys, "j": np.arange(len(keys))}
+
+    return {
+        "pandas.merge": lambda pd, c: pd.DataFrame({"k": c.keys, "i": c.values}).merge(pd.DataFrame(rows(c)), on="k"),
+        "polars.join": lambda pl, c: frame(pl, k=c.keys, i=c.values).join(frame(pl, **rows(c)), on="k"),
+    }
+
+
 VERBS = {
     "unique": Verb(
         {
@@ -196,27 +209,13 @@ VERBS = {
         0,
     ),
     "join_indexer": Verb(
-        {
-            "pandas.merge": lambda pd, c: pd.DataFrame({"k": c.keys, "i": c.values}).merge(
-                pd.DataFrame({"k": c.once, "j": np.arange(len(c.once))}), on="k"
-            ),
-            "polars.join": lambda pl, c: frame(pl, k=c.keys, i=c.values).join(
-                frame(pl, k=c.once, j=np.arange(len(c.once))), on="k"
-            ),
-        },
+        joins_with("once"),
         right_pairs,
         1,
         1,
     ),
     "join_indexer_four": Verb(
-        {
-            "pandas.merge": lambda pd, c: pd.DataFrame({"k": c.keys, "i": c.values}).merge(
-                pd.DataFrame({"k": c.four, "j": np.arange(len(c.four))}), on="k"
-            ),
-            "polars.join": lambda pl, c: frame(pl, k=c.keys, i=c.values).join(
-                frame(pl, k=c.four, j=np.arange(len(c.four))), on="k"
-            ),
-        },
+        joins_with("four"),
         right_pairs_of_four,
         1,
         1,

@@ -179,7 +179,7 @@ class Batch:
 
     def __exit__(self, kind: object, *exception: object) -> None:
         """Give memory back, in the order of the caller's stream; nothing is queued on others after it."""
-        # Of a card that has failed the first error is told.
+        # Where a card has failed the caller gets the first error, and not that of giving memory back.
         with contextlib.nullcontext() if kind is None else contextlib.suppress(DeviceError), self.here:
             self._wait()
             for chunk in self.chunks:

@@ -156,7 +156,8 @@ struct waiting_lanes {
   u32 lane[block_threads / 32][32];
 };
 
-// What homes alone do not answer: the elements of lanes whose `left` is set, by all tiles of the warp, whoever they belong to.
+// Elements that their homes have not answered, those of lanes whose `left` is set: all tiles of the warp serve them, a tile one
+// element at a time, of whichever lane it is.
 template <class Op, class Begin>
 GH_FN result<typename Op::F> serve_left(typename Op::tile_type& tile, const typename Op::table& t, joiner j,
                                         Begin begin, bool left, bool beyond, result<typename Op::F> res) {

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.append(str(Path(__file__).resolve().parents[2]))  # at the end, so that pygpuhash is the installed one
 page = pytest.importorskip("asv_bench.harness.page", reason="asv_bench is in a checkout of the repository only")
 pytest.importorskip("matplotlib", reason="needs matplotlib")
+import chromium  # noqa: E402
+
 from asv_bench import report  # noqa: E402
 from asv_bench.harness import committed  # noqa: E402
 from asv_bench.harness.results import RESULTS  # noqa: E402
@@ -305,12 +308,7 @@ def test_the_page_of_the_committed_results_in_chromium(tmp_path):
     assert parsed.fetched == []
     assert len(parsed.plots) > 40
     assert check_figures(parsed, RESULTS) > 1000
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium.browser() as browser:
         for width, scheme in ((1200, "light"), (380, "dark")):
             tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             said, asked = [], []
@@ -334,7 +332,6 @@ def test_the_page_of_the_committed_results_in_chromium(tmp_path):
                 assert values == sorted(values, reverse=order == "descending")
             assert said == []
             assert asked == [out.as_uri()]
-        browser.close()
 
 
 def test_figures_are_shown_with_three_digits():

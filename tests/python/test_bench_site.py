@@ -14,6 +14,9 @@ from threading import Thread
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import chromium
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 # The site takes its scripts from the network. Here they come from packages of npm, by a part of each address.
@@ -71,14 +74,8 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        started = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with chromium.browser() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture

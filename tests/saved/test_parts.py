@@ -245,22 +245,27 @@ def test_blocks_are_made_while_others_are_written(tmp_path, blocks, monkeypatch,
     assert kind == "index" or sorted(loaded.values().tolist()) == list(range(1050))
 
 
+def failing_after(calls, function, error):
+    """The function, which raises the error after so many calls."""
+    left = [calls]
+
+    def called(*given):
+        left[0] -= 1
+        if left[0] < 0:
+            raise error
+        return function(*given)
+
+    return called
+
+
 def test_an_error_while_a_block_is_made(tmp_path, blocks, monkeypatch):
     """It is the caller's, nothing is saved, and no thread reads the table any more."""
     from pygpuhash.saved import contents
 
     monkeypatch.setattr(contents, "AHEAD", 100)
     blocks(100)
-    add = contents.elements.add
-    left = [5]
-
-    def adding(*given):
-        left[0] -= 1
-        if left[0] < 0:
-            raise OSError(5, "Input/output error")
-        return add(*given)
-
-    monkeypatch.setattr(contents.elements, "add", adding)
+    add = failing_after(5, contents.elements.add, OSError(5, "Input/output error"))
+    monkeypatch.setattr(contents.elements, "add", add)
     before = set(threading.enumerate())
     with gh.Table("hive", device="cpu") as table:
         table.insert(np.arange(1000), 0)
@@ -275,16 +280,7 @@ def test_an_error_while_a_block_is_written(tmp_path, blocks, monkeypatch):
 
     monkeypatch.setattr(contents, "AHEAD", 100)
     blocks(100)
-    write = disk.system.write
-    left = [12]
-
-    def writing(*given):
-        left[0] -= 1
-        if left[0] < 0:
-            raise KeyboardInterrupt
-        return write(*given)
-
-    monkeypatch.setattr(disk.system, "write", writing)
+    monkeypatch.setattr(disk.system, "write", failing_after(12, disk.system.write, KeyboardInterrupt()))
     before = set(threading.enumerate())
     with gh.Table("hive", device="cpu") as table:
         table.insert(np.arange(1000), 0)
