@@ -16,7 +16,7 @@ SOURCES += [
     ROOT / "libgpuhash" / "src" / f"{name}.cpp"
     for name in ("cgroups", "columns", "cpus", "error", "fork", "memory", "team")
 ]
-SIZES = ("BLOCK", "GROUP", "PIECE", "SLICE", "ALONE")
+SIZES = ("index_block", "index_group", "index_piece", "index_slice", "index_alone")
 
 
 BUILDS = {
@@ -33,15 +33,17 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if shutil.which(compiler[0]) is None:
         pytest.skip("there is no C++ compiler: install g++, or name one in CXX")
     sizes, more = BUILDS[request.param]
-    small = [f"-DGPUHASH_COLUMNS_{name}={n}" for name, n in zip(SIZES, sizes, strict=True)]
-    flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread", *small]
+    small = "".join(f'{{"{name}", {n}}}, ' for name, n in zip(SIZES, sizes, strict=True))
+    flags = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Wno-missing-field-initializers", "-pthread"]
+    flags += [f'-DGPUHASH_SIZES={small}{{"few_keys_of_index", 2}}']
     paths = [f"-I{ROOT}", f"-I{ROOT / 'libgpuhash' / 'include'}"]
     sources = [Path(__file__).with_name("index_test.cpp"), *SOURCES]
     objects = [tmp_path / f"{i}.o" for i in range(len(sources))]
     for source, target in zip(sources, objects, strict=True):
         subprocess.run([*compiler, *flags, *more, *paths, "-c", str(source), "-o", str(target)], check=True)
     program = tmp_path / "index_test"
-    subprocess.run([*compiler, *more, "-pthread", *map(str, objects), "-o", str(program)], check=True)
+    wrap = "-Wl,--wrap=calloc,--wrap=realloc"  # memory that runs out
+    subprocess.run([*compiler, *more, "-pthread", wrap, *map(str, objects), "-o", str(program)], check=True)
     return program
 
 

@@ -79,3 +79,10 @@ def test_tests_replace_no_size_that_is_not_there(asked):
     assert [one for one in sorted(given) if one[1] not in asked] == []
     places = {name for _, name in given}
     assert {name for name, where in KERNELS_LEFT.items() if where.startswith("tests/")} <= places
+
+
+def test_every_macro_that_a_test_defines_is_read():
+    tests = [p for p in (ROOT / "tests").rglob("test_*.py") if p != Path(__file__)]
+    defined = in_sources(r"-D(GPUHASH_\w+)", tests)
+    read = "".join(p.read_text() for p in [*SOURCES, *(p for p in (ROOT / "tests").rglob("*") if p.suffix in SUFFIXES)])
+    assert {m: where for m, where in defined.items() if not re.search(rf"\b{m}\b", read)} == {}
