@@ -7,6 +7,7 @@
 #pragma once
 #include <string.h>
 
+#include "libgpuhash/hash/fold.hpp"
 #include "libgpuhash/tile/types.hpp"
 
 GH_BEGIN
@@ -36,16 +37,6 @@ GH_FN uint64_t mix(uint64_t x) {
   x ^= x >> 33;
   x *= 0x1c69b3f74ac4ae35u;
   return x ^ x >> 27;
-}
-
-// Both halves of the product of 64 by 64 bits, folded: Wang Yi, wyhash, 2019.
-GH_FN uint64_t fold(uint64_t a, uint64_t b) {
-#if defined(__CUDA_ARCH__)
-  return a * b ^ __umul64hi(a, b);
-#else
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return uint64_t(product) ^ uint64_t(product >> 64);
-#endif
 }
 
 // ---- keys ------------------------------------------------------------------------------------------------------------

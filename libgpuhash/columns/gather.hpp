@@ -24,11 +24,53 @@ struct gathered {
   int64_t null = -1, absent = -1;  // the first row that is
 };
 
+/// The texts of a column without nulls: where each begins, its length, and where the memory ends that may be read.
+struct text {
+  const char* begin;
+  uint32_t length;
+  const char* end;
+};
+template <layout how>
+class texts_of {
+ public:
+  explicit texts_of(const column_view& c) : column_(c) {}
+  text operator[](int64_t row) const {
+    const std::string_view s = viewed(column_, row);
+    return {s.data(), uint32_t(s.size()), s.data() + std::max<size_t>(s.size(), bytes_key::inline_bytes)};
+  }
+
+ private:
+  const column_view& column_;
+};
+template <class Offset>
+class texts_between {
+ public:
+  explicit texts_between(const column_view& c)
+      : offsets_(static_cast<const Offset*>(c.offsets) + c.first),
+        data_(static_cast<const char*>(c.data)),
+        end_(c.end) {}
+  text operator[](int64_t row) const {
+    return {data_ + offsets_[row], uint32_t(offsets_[row + 1] - offsets_[row]), end_};
+  }
+
+ private:
+  const Offset* offsets_;
+  const char *data_, *end_;
+};
+template <>
+class texts_of<layout::offsets32> : public texts_between<int32_t> {
+  using texts_between::texts_between;
+};
+template <>
+class texts_of<layout::offsets64> : public texts_between<int64_t> {
+  using texts_between::texts_between;
+};
+
 template <class Key>
 class gatherer {
  public:
   gatherer(const batch& b, const row_type& own, bool bits, bool keep_nulls, uint64_t seed)
-      : b_(b), own_(own), encode_(b.given, *b.column, own, bits), bits_(bits), keep_nulls_(keep_nulls), seed_(seed) {}
+      : b_(b), own_(own), encode_(b.given, *b.column, own, bits), bits_(bits), keep_nulls_(keep_nulls), keys_(seed) {}
 
   /// Rows begin .. end - 1, whose items count rows from `from`. Bytes of encoded rows go to `bytes`.
   gathered operator()(int64_t begin, int64_t end, int64_t from, item<Key>* out, heap* bytes) const {
@@ -55,7 +97,7 @@ class gatherer {
       o.row = uint32_t(i - from);
       o.null = what == found_as::null && own_.single();
       if (what == found_as::key || (what == found_as::null && keep_nulls_)) {
-        o.hash = o.null ? 0 : o.key.hash(seed_);
+        o.hash = o.null ? 0 : o.key.hash(keys_);
         ++g.items;
       }
       if (what == found_as::null && g.null < 0) g.null = i;
@@ -87,7 +129,7 @@ class gatherer {
         o.key.word = word_of(cell);
       else
         o.key.word = uint64_t(cell);
-      o.hash = o.key.hash(seed_);
+      o.hash = o.key.hash(keys_);
       o.row = uint32_t(i - from);
       o.null = 0;
     }
@@ -96,40 +138,34 @@ class gatherer {
     return g;
   }
 
-  // A few rows at a time: first the keys, then the hashes of long ones. No branch depends on a length, as lengths are
-  // as good as random.
+  // A few rows at a time: the keys, and then the hashes of long ones. No branch depends on a length, as lengths are as
+  // good as random. What the loops read lies in variables of their own: the compiler cannot know that no
+  // item is written over it.
   template <layout how>
   gathered texts(int64_t begin, int64_t end, int64_t from, item<Key>* out) const {
     constexpr int64_t few = 64;
     const column_view& c = *b_.column;
+    const texts_of<how> text{c};
+    const hash_keys keys = keys_;
+    uint32_t far[few];
     for (int64_t at = begin; at < end; at += few) {
       const int64_t n = std::min(few, end - at);
       item<Key>* const o = out + (at - begin);
-      uint32_t far[few];
-      size_t n_far = 0;
+      int64_t n_far = 0;
       for (int64_t i = 0; i < n; ++i) {
-        const std::string_view s = string_of<how>(c, at + i);
-        o[i].key = bytes_key::of(s.data(), uint32_t(s.size()),
-                                 how != layout::views ? c.end : s.data() + std::max<size_t>(s.size(), 12));
-        o[i].hash = o[i].key.hash_words(seed_);
-        o[i].row = uint32_t(at + i - from);
-        o[i].null = 0;
+        const auto [p, length, readable] = text[at + i];
+        uint64_t hash;
+        const Key key = Key::of(p, length, readable, keys, &hash);
+        o[i] = {hash, key, uint32_t(at + i - from), 0};
         far[n_far] = uint32_t(i);
-        n_far += size_t(!o[i].key.is_inline());
+        n_far += int64_t(length > Key::few_bytes);
       }
-      for (size_t i = 0; i < n_far; ++i) o[far[i]].hash = o[far[i]].key.hash(seed_);
+      for (int64_t i = 0; i < n_far; ++i) o[far[i]].hash = o[far[i]].key.hash(keys);
     }
     gathered g;
     g.items = size_t(end - begin);
     return g;
   }
-  template <layout how>
-  static std::string_view string_of(const column_view& c, int64_t row) {
-    if constexpr (how == layout::offsets32) return between<int32_t>(c, row);
-    if constexpr (how == layout::offsets64) return between<int64_t>(c, row);
-    return viewed(c, row);
-  }
-
   found_as read(int64_t row, word_key* key, heap*) const {
     const column_view& c = *b_.column;
     if (row < 0 || !c.valid(row) || c.type->kind == family::null) return found_as::null;
@@ -168,7 +204,7 @@ class gatherer {
   const row_type& own_;
   encoder encode_;
   bool bits_, keep_nulls_;
-  uint64_t seed_;
+  const hash_keys keys_;
 };
 
 }  // namespace gpuhash::columns

@@ -11,7 +11,7 @@ namespace {
 // What an array and its schema own. Both structs of Arrow are given away as a whole: children are released with the
 // parent.
 struct node {
-  std::vector<char> validity, cells, bytes;
+  growing<char> validity, cells, bytes;
   const void* buffers[3] = {};
   std::deque<ArrowArray> arrays;
   std::vector<ArrowArray*> pointers;
@@ -41,19 +41,25 @@ void release(ArrowSchema* s) {
 class column_writer {
  public:
   column_writer(const column_type& type, bool bits, size_t n) : type_(type), bits_(bits), n_(n), own_(new node) {
-    own_->validity.assign((n + 7) / 8, char(0xff));
-    if (type.how == layout::bits) own_->cells.assign((n + 7) / 8, 0);
-    if (type.how == layout::fixed) own_->cells.assign(n * type.width, 0);
+    own_->validity = growing<char>((n + 7) / 8);
+    std::memset(own_->validity.data(), 0xff, own_->validity.size());
+    if (type.how == layout::bits) own_->cells = growing<char>((n + 7) / 8);
+    if (type.how == layout::fixed) own_->cells = growing<char>(n * type.width);
     if (type.how == layout::fixed_bytes) own_->cells.reserve(n * type.width);
-    if (has_offsets()) own_->cells.assign((n + 1) * 8, 0);
+    if (has_offsets()) own_->cells = growing<char>((n + 1) * 8);
   }
   void null() {
     own_->validity[at_ >> 3] = char(own_->validity[at_ >> 3] & ~(1 << (at_ & 7)));
     ++nulls_;
-    if (type_.how == layout::fixed_bytes) own_->cells.resize(own_->cells.size() + type_.width);
+    if (type_.how == layout::fixed_bytes) {
+      const std::vector<char> zeros(type_.width);
+      own_->cells.append(zeros.data(), zeros.size());
+    }
     next();
   }
   void present() { next(); }  // of structs
+  /// Of all cells of text or bytes, so that memory is had once.
+  void reserve_bytes(size_t n) { own_->bytes.reserve(n); }
   void words(const uint64_t* w) {
     char* const cell = own_->cells.data() + at_ * type_.width;
     if (type_.how == layout::bits) {
@@ -70,7 +76,7 @@ class column_writer {
   }
   void bytes(std::string_view s) {
     auto& to = type_.how == layout::fixed_bytes ? own_->cells : own_->bytes;
-    to.insert(to.end(), s.begin(), s.end());
+    to.append(s.data(), s.size());
     next();
   }
 
@@ -213,6 +219,11 @@ gpuhash_status give_keys(const row_type& type, bool bits, const std::vector<cons
                          ArrowSchema* schema, ArrowArray* out) {
   auto writers = writers_for(type, bits, keys.size());
   const bool plain = type.single() && type.columns[0].variable();
+  if (plain) {
+    size_t all = 0;
+    for (const bytes_key* k : keys) all += k ? k->length() : 0;
+    writers[0].reserve_bytes(all);
+  }
   for (const bytes_key* k : keys) {
     if (!k)
       writers[0].null();

@@ -14,9 +14,10 @@ namespace {
 
 // Rows that are hashed before the first of them is looked up; rows whose slots are fetched at a time; rows that a
 // thread sorts by partition; rows of a slice; and rows of a batch below which no other thread is woken.
-constexpr int64_t block = tunable("index_block", int64_t{1} << 10), group = tunable("index_group", int64_t{64});
+constexpr int64_t block = tunable("index_block", int64_t{1} << 7), group = tunable("index_group", int64_t{64});
 constexpr int64_t piece = tunable("index_piece", int64_t{1} << 11), slice = tunable("index_slice", int64_t{1} << 17);
 constexpr int64_t alone = tunable("index_alone", int64_t{1} << 15);
+static_assert(group <= 64);  // bits of a word
 constexpr uint32_t most_partitions = 64;
 constexpr size_t few_keys = tunable("few_keys_of_index", size_t{1} << 11);  // which stay in cache, and need no fetching
 constexpr uint64_t most_keys = UINT32_MAX - 1;
@@ -29,6 +30,7 @@ class index_of final : public index {
   using item_type = item<Key>;
   using parts_type = std::vector<partition<Key>>;
   using entry = typename partition<Key>::entry;
+  using probe = typename partition<Key>::probe_type;
   using first_slot = typename partition<Key>::first_slot;
 
  public:
@@ -210,34 +212,47 @@ class index_of final : public index {
       const int64_t n = std::min(block, end - begin);
       bytes.clear();
       const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
-      if (found < size_t(n)) std::fill_n(out + begin, n, absent(out));
+      std::fill_n(out + begin, n, absent(out));
       in_groups(items.data(), found,
                 [&](const item_type* first, const item_type* last) { find_group(first, last, out + begin); });
     }
   }
 
-  // First slots of all items, and then those that are neither there nor absent.
+  // First the slots of all items, then the keys of those whose first slot has their tag, then all that is left. Rows of
+  // absent keys keep what `out` has.
   template <class Answer>
   void find_group(const item_type* first, const item_type* last, Answer* out) const {
-    const partition<Key>* const parts = parts_.data();
-    const uint64_t most = parts_.size() - 1;
+    struct candidate {
+      const item_type* item;
+      const entry* e;
+    };
+    std::array<candidate, size_t(group)> tagged;
     std::array<const item_type*, size_t(group)> left;
-    size_t n = 0;
-    for (const item_type* i = first; i < last; ++i) {
-      const partition<Key>& p = parts[i->hash & most];
-      if (p.size() == 0) {
-        left[n++] = i;
-        continue;
-      }
-      const first_slot s = p.at_first_slot(*i);
-      out[i->row] = answer(p.at(s.number), s.here, out);
-      left[n] = i;
-      n += size_t(!(s.here | s.absent));
+    size_t n_tagged = 0, n_left = 0;
+    const auto look = [&](const item_type* i, const probe& p) {
+      const first_slot s = p.first_slot_of(*i);
+      tagged[n_tagged] = {i, p.entries + s.number};
+      n_tagged += size_t(s.tagged);
+      left[n_left] = i;
+      n_left += size_t(s.other);
+    };
+    if (parts_.size() == 1) {
+      const probe only = parts_[0].probe();
+      for (const item_type* i = first; i < last; ++i) look(i, only);
+    } else {
+      for (const item_type* i = first; i < last; ++i) look(i, parts_[part_of(*i)].probe());
     }
-    for (size_t k = 0; k < n; ++k) {
+    for (size_t k = 0; k < n_tagged; ++k) {
+      const auto [i, e] = tagged[k];
+      const bool here = e->key.same_after_tag(i->key);
+      out[i->row] = answer(*e, here, out);
+      left[n_left] = i;
+      n_left += size_t(!here);
+    }
+    for (size_t k = 0; k < n_left; ++k) {
       const partition<Key>& p = parts_[part_of(*left[k])];
       const uint32_t number = p.find(*left[k]);
-      out[left[k]->row] = number == partition<Key>::nothing ? absent(out) : answer(p.at(number), true, out);
+      if (number != partition<Key>::nothing) out[left[k]->row] = answer(p.at(number), true, out);
     }
   }
 
@@ -322,15 +337,50 @@ class index_of final : public index {
       const bool room = room_for_ids(n);
       all &= room && g.absent < 0;
       if (ids) std::fill_n(ids + (at - begin), n, g.absent < 0 ? absent_id : not_added);
-      each_item(items.data(), g.items, [&](const item_type& i) {
-        int64_t id = not_added;
-        try {
-          if (room) id = add_one(i, weight(b, begin, i));
-        } catch (const std::bad_alloc&) {
-          all = false;
-        }
-        if (ids) ids[i.row] = id;
+      in_groups(items.data(), g.items, [&](const item_type* first, const item_type* last) {
+        if (room)
+          all &= add_group(b, begin, first, last, ids);
+        else if (ids)
+          for (const item_type* i = first; i < last; ++i) ids[i->row] = not_added;
       });
+    }
+    return all;
+  }
+  // First the items whose first slot leads to their key; then the others, in their order, in which new keys get ids.
+  bool add_group(const batch& b, int64_t begin, const item_type* first, const item_type* last, int64_t* ids) {
+    uint64_t left = 0;
+    if (parts_.size() > 1 || parts_[0].size() == 0) {
+      left = ~uint64_t(0) >> (64 - (last - first));
+    } else {
+      const probe known = parts_[0].probe();
+      uint64_t tagged = 0;
+      std::array<uint32_t, size_t(group)> numbers;
+      for (const item_type* i = first; i < last; ++i) {
+        const first_slot s = known.first_slot_of(*i);
+        numbers[size_t(i - first)] = s.number;
+        tagged |= uint64_t(s.tagged) << (i - first);
+      }
+      left = tagged ^ (~uint64_t(0) >> (64 - (last - first)));
+      for (; tagged; tagged &= tagged - 1) {
+        const int at = std::countr_zero(tagged);
+        const item_type& i = first[at];
+        entry& e = parts_[0].at(numbers[size_t(at)]);
+        const bool here = e.key.same_after_tag(i.key);
+        left |= uint64_t(!here) << at;
+        e.count += here ? weight(b, begin, i) : 0;
+        if (ids) ids[i.row] = e.id;
+      }
+    }
+    bool all = true;
+    for (; left; left &= left - 1) {
+      const item_type& i = first[std::countr_zero(left)];
+      int64_t id = not_added;
+      try {
+        id = add_one(i, weight(b, begin, i));
+      } catch (const std::bad_alloc&) {
+        all = false;
+      }
+      if (ids) ids[i.row] = id;
     }
     return all;
   }

@@ -15,14 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include "libgpuhash/columns/growing.hpp"
+#include "libgpuhash/hash/fold.hpp"
+
 namespace gpuhash::columns {
 
-// Both halves of a product of 64 by 64 bits, folded: every bit of a and b reaches every bit of the result (Yi, wyhash,
-// 2019).
-inline uint64_t fold(uint64_t a, uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return uint64_t(product) ^ uint64_t(product >> 64);
-}
 inline constexpr uint64_t odd1 = 0x9e3779b97f4a7c15, odd2 = 0xd6e8feb86659fd93, odd3 = 0xa0761d6478bd642f;
 
 inline uint64_t load64(const char* p) {
@@ -36,10 +33,31 @@ inline uint64_t load32(const char* p) {
   return v;
 }
 
-/// The hash of at least 13 bytes. The factors depend on the seed: without it no input can be made whose product is zero.
-inline uint64_t hash_bytes(const char* p, size_t n, uint64_t seed) {
-  const uint64_t one = fold(seed ^ odd1, odd2), two = fold(seed ^ odd3, odd1);
-  uint64_t a = seed, b = one;
+// One of two addresses. No branch, as the compiler would make of ?:.
+inline const char* choose(bool first, const void* a, const void* b) {
+  const uint64_t all = 0 - uint64_t(first);
+  return reinterpret_cast<const char*>((reinterpret_cast<uint64_t>(a) & all) | (reinterpret_cast<uint64_t>(b) & ~all));
+}
+
+/// Are n bytes equal, at least 9?
+inline bool same_bytes(const char* a, const char* b, size_t n) {
+  if (n > 32) return std::memcmp(a, b, n) == 0;
+  uint64_t differ = (load64(a) ^ load64(b)) | (load64(a + n - 8) ^ load64(b + n - 8));
+  if (n > 16) differ |= (load64(a + 8) ^ load64(b + 8)) | (load64(a + n - 16) ^ load64(b + n - 16));
+  return differ == 0;
+}
+
+/// What hashes are keyed by. Each factor of a product depends on the seed: bytes that meet a constant would make a product
+/// zero, and then the other factor would not count.
+struct hash_keys {
+  uint64_t seed, one, two;
+  explicit hash_keys(uint64_t s) : seed(s), one(fold(s ^ odd1, odd2)), two(fold(s ^ odd3, odd1)) {}
+};
+
+/// The hash of more than 20 bytes.
+inline uint64_t hash_bytes(const char* p, size_t n, const hash_keys& keys) {
+  const uint64_t one = keys.one, two = keys.two;
+  uint64_t a = keys.seed, b = one;
   size_t left = n;
   for (; left > 32; left -= 32, p += 32) {
     a = fold(load64(p) ^ one, load64(p + 8) ^ a);
@@ -49,20 +67,18 @@ inline uint64_t hash_bytes(const char* p, size_t n, uint64_t seed) {
     a = fold(load64(p) ^ one, load64(p + 8) ^ a);
     p += left - 16;
     b = fold(load64(p) ^ two, load64(p + 8) ^ b);
-  } else if (n >= 16) {
+  } else {
     p += left;  // the last 16 bytes, some of which were read before
     b = fold(load64(p - 16) ^ two, load64(p - 8) ^ b);
-  } else {
-    b = fold(load64(p) ^ two, load64(p + n - 8) ^ b);
   }
   return fold(a ^ odd3, b ^ n ^ odd1);
 }
 
 struct word_key {
   uint64_t word;
-  uint64_t hash(uint64_t seed) const { return fold(fold(word ^ seed, odd1) ^ odd3, odd2); }
+  uint64_t hash(const hash_keys& keys) const { return fold(fold(word ^ keys.seed, odd1) ^ odd3, odd2); }
   bool same(const word_key& o) const { return word == o.word; }
-  bool same_words(const word_key& o) const { return word == o.word; }
+  bool same_after_tag(const word_key& o) const { return word == o.word; }
   void fetch() const {}
 };
 
@@ -70,6 +86,7 @@ struct bytes_key {
   uint64_t low;   // length, first four bytes
   uint64_t high;  // the next eight, or the address of all
   static constexpr uint32_t inline_bytes = 12;
+  static constexpr uint32_t few_bytes = 20;  // of which the first 12 and the last eight are all
 
   uint32_t length() const { return uint32_t(low); }
   bool is_inline() const { return length() <= inline_bytes; }
@@ -78,43 +95,66 @@ struct bytes_key {
     if (!is_inline()) return {pointer(), length()};
     return {reinterpret_cast<const char*>(&low) + 4, length()};
   }
-  uint64_t hash(uint64_t seed) const { return is_inline() ? hash_words(seed) : hash_bytes(pointer(), length(), seed); }
-  uint64_t hash_words(uint64_t seed) const { return fold(fold(low ^ seed, high ^ odd1) ^ odd3, odd2); }
+  uint64_t hash(const hash_keys& keys) const {
+    if (is_inline()) return hash_words(low, high, 0, keys);
+    if (length() > few_bytes) return hash_bytes(pointer(), length(), keys);
+    return hash_words(low, load64(pointer() + 4), load64(pointer() + length() - 8), keys);
+  }
   bool same(const bytes_key& o) const {
     if (low != o.low) return false;
-    return high == o.high || (!is_inline() && std::memcmp(pointer(), o.pointer(), length()) == 0);
+    return high == o.high || (!is_inline() && same_bytes(pointer() + 4, o.pointer() + 4, length() - 4));
   }
-  /// Are both words equal? Of inline keys, and of those with one address, the keys then are.
-  bool same_words(const bytes_key& o) const { return ((low ^ o.low) | (high ^ o.high)) == 0; }
+  /// `same`, where it is likely: without a branch on lengths of up to few_bytes.
+  bool same_after_tag(const bytes_key& o) const {
+    const bool ends = ((low ^ o.low) | (load64(next()) ^ load64(o.next())) | (load64(last()) ^ load64(o.last()))) == 0;
+    return length() <= few_bytes ? ends : ends && same(o);
+  }
   // No branch: lengths of one column are as good as random.
-  void fetch() const { __builtin_prefetch(is_inline() ? reinterpret_cast<const char*>(this) : pointer()); }
+  void fetch() const { __builtin_prefetch(choose(is_inline(), this, pointer())); }
 
-  /// end: of the memory in which p lies, if p may be read up to there.
-  static bytes_key of(const char* p, uint32_t n, const char* end) {
+  /// end: of the memory in which p lies, if p may be read up to there. *hash: of a key of at most few_bytes.
+  static bytes_key of(const char* p, uint32_t n, const char* end, const hash_keys& keys, uint64_t* hash) {
+    static constexpr char none[8] = {};
+    const bool is_long = n > inline_bytes;
+    uint64_t first, next;
     if (end - p >= int64_t{inline_bytes}) {
-      const cut_words& keep = cuts.of[n <= inline_bytes ? n : inline_bytes + 1];
-      return {n | (load32(p) & keep.first) << 32, (load64(p + 4) & keep.rest) | (uint64_t(p) & keep.address)};
+      const cut_words& keep = cuts.of[is_long ? inline_bytes : n];
+      first = load32(p) & keep.first;
+      next = load64(p + 4) & keep.next;
+    } else {
+      char head[inline_bytes] = {};
+      if (n) std::memcpy(head, p, is_long ? inline_bytes : n);
+      first = load32(head);
+      next = load64(head + 4);
     }
-    if (n > inline_bytes) return {n | load32(p) << 32, uint64_t(p)};
-    char head[16] = {};
-    if (n) std::memcpy(head + 4, p, n <= inline_bytes ? n : inline_bytes);
-    bytes_key k;
-    std::memcpy(&k, head, 16);
-    k.low |= n;
-    return k;
+    const uint64_t low = n | first << 32;
+    const uint64_t last = load64(is_long ? p + n - 8 : none);
+    *hash = hash_words(low, next, last, keys);
+    return {low, is_long ? reinterpret_cast<uint64_t>(p) : next};
+  }
+  static bytes_key of(const char* p, uint32_t n, const char* end) {
+    uint64_t hash;
+    return of(p, n, end, hash_keys(0), &hash);
   }
 
  private:
-  // What stays of the 4 and 8 bytes at a key of each length, and of its address; the last is for all longer ones.
+  const char* next() const { return choose(is_inline(), &high, pointer() + 4); }
+  const char* last() const { return choose(is_inline(), &high, pointer() + length() - 8); }
+
+  // next: bytes 4 to 11; last: the last eight, if there are more than 12.
+  static uint64_t hash_words(uint64_t low, uint64_t next, uint64_t last, const hash_keys& keys) {
+    return fold(fold(low ^ keys.seed, next ^ keys.one) ^ last ^ odd3, odd2);
+  }
+
+  // What stays of the 4 and the next 8 bytes at a key of each length.
   struct cut_words {
-    uint64_t first, rest, address;
+    uint64_t first, next;
   };
   struct cut_table {
-    cut_words of[inline_bytes + 2] = {};
+    cut_words of[inline_bytes + 1] = {};
     constexpr cut_table() {
       for (uint32_t n = 0; n <= inline_bytes; ++n)
-        of[n] = {n < 4 ? (uint64_t(1) << 8 * n) - 1 : 0xffffffff, n <= 4 ? 0 : ~uint64_t(0) >> 8 * (12 - n), 0};
-      of[inline_bytes + 1] = {0xffffffff, 0, ~uint64_t(0)};
+        of[n] = {n < 4 ? (uint64_t(1) << 8 * n) - 1 : 0xffffffff, n <= 4 ? 0 : ~uint64_t(0) >> 8 * (12 - n)};
     }
   };
   static const cut_table cuts;
@@ -147,7 +187,7 @@ class heap {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t first = size_t{4} << 10, most = size_t{1} << 20;
+  static constexpr size_t first = size_t{4} << 10, most = size_t{16} << 20;
   void add_block(size_t n) {
     size_t size = bytes_ < first ? first : bytes_ < most ? bytes_ : most;
     if (size < n) size = n;
@@ -157,6 +197,7 @@ class heap {
       blocks_.pop_back();
       throw std::bad_alloc();
     }
+    advise_huge_pages(block.get(), size);
     blocks_.back() = std::move(block);
     next_ = blocks_.back().get();
     last_ = left_ = size;
@@ -220,19 +261,26 @@ class partition {
     }
   }
 
-  /// What the first slot says of a key. Most keys are there, or it is free: no branch tells which.
+  /// What the first slot says of an item: `tagged`, it has the item's tag and the number of an entry; `other`, it does
+  /// not tell; neither: the key is absent.
   struct first_slot {
-    uint32_t number;  // of the key's entry, or of some other
-    bool here, absent;
+    uint32_t number;
+    bool tagged, other;
   };
-  /// The partition has an entry.
-  first_slot at_first_slot(const item<Key>& i) const {
-    const uint64_t slot = slots_[i.hash >> 32 & mask_];
-    const bool key = i.null == 0, used = slot != 0;
-    const uint32_t number = uint32_t(slot) - uint32_t(used);
-    const bool same = (slot >> 32 == i.hash >> 32) & entries_[number].key.same_words(i.key);
-    return {number, bool(key & used & same), bool(key & !used)};
-  }
+  /// Where to look, for as long as nothing is added.
+  struct probe_type {
+    const uint64_t* slots;
+    uint64_t mask;
+    const entry* entries;
+
+    first_slot first_slot_of(const item<Key>& i) const {
+      const uint64_t slot = slots[i.hash >> 32 & mask];
+      const bool key = i.null == 0, used = slot != 0;
+      const bool tagged = key & used & (slot >> 32 == i.hash >> 32);
+      return {uint32_t(slot) - 1, tagged, bool((used | !key) & !tagged)};
+    }
+  };
+  probe_type probe() const { return {slots_.data(), mask_, entries_.data()}; }
 
   /// The number of the entry, which is made with this id if it is not there. Throws bad_alloc, and nothing has changed.
   uint32_t add(const item<Key>& i, uint32_t id, bool* fresh) {
@@ -282,8 +330,9 @@ class partition {
   }
 
   void move_to(size_t n) {
-    std::vector<uint64_t> wide(n);
-    for (const uint64_t slot : slots_) {
+    growing<uint64_t> wide(n);
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      const uint64_t slot = slots_[i];
       if (slot == 0) continue;
       uint64_t at = slot >> 32 & (n - 1);
       while (wide[at]) at = (at + 1) & (n - 1);
@@ -293,9 +342,9 @@ class partition {
     mask_ = n - 1;
   }
 
-  std::vector<uint64_t> slots_;
+  growing<uint64_t> slots_;
   uint64_t mask_;
-  std::vector<entry> entries_;
+  growing<entry> entries_;
   heap heap_;
   uint32_t null_ = nothing;
 };

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,12 +29,19 @@
 
 static std::atomic<long> allocations_left{-1};  // below 0: any number
 
-static void* allocate(size_t n) {
-  if (allocations_left.load() >= 0 && allocations_left.fetch_sub(1) == 0) {
-    allocations_left = 0;  // and so does every later one
-    return nullptr;
-  }
-  return malloc(n ? n : 1);
+static bool is_refused() {
+  if (allocations_left.load() < 0 || allocations_left.fetch_sub(1) != 0) return false;
+  allocations_left = 0;  // and so is every later one
+  return true;
+}
+static void* allocate(size_t n) { return is_refused() ? nullptr : malloc(n ? n : 1); }
+
+// The linker's --wrap leads the library's calls here.
+extern "C" {
+void* __real_calloc(size_t n, size_t size);
+void* __real_realloc(void* p, size_t n);
+void* __wrap_calloc(size_t n, size_t size) { return is_refused() ? nullptr : __real_calloc(n, size); }
+void* __wrap_realloc(void* p, size_t n) { return is_refused() ? nullptr : __real_realloc(p, n); }
 }
 [[gnu::noinline]] void* operator new(size_t n) {
   if (void* const p = allocate(n)) return p;
@@ -898,8 +906,8 @@ void rows_of_four_gib() {
 // ---- keys ------------------------------------------------------------------------------------------------------------
 
 void hashes_and_keys() {
-  using gpuhash::columns::bytes_key;
-  EXPECT(gpuhash::columns::word_key{1}.hash(3) != gpuhash::columns::word_key{1}.hash(4));
+  using gpuhash::columns::bytes_key, gpuhash::columns::hash_keys;
+  EXPECT(gpuhash::columns::word_key{1}.hash(hash_keys(3)) != gpuhash::columns::word_key{1}.hash(hash_keys(4)));
   for (size_t n = 0; n < 100; ++n) {
     now = "bytes of length " + std::to_string(n);
     string a(n, 'a'), b = a;
@@ -912,15 +920,41 @@ void hashes_and_keys() {
     };
     const bytes_key k = of(a, 0);
     EXPECT(k.view() == a);
-    for (const size_t behind : {1, 4, 8, 12, 13}) EXPECT(of(a, behind).same(k) && of(a, behind).hash(3) == k.hash(3));
-    EXPECT(k.hash(3) != k.hash(4));
+    for (const size_t behind : {1, 4, 8, 12, 13})
+      EXPECT(of(a, behind).same(k) && of(a, behind).same_after_tag(k) &&
+             of(a, behind).hash(hash_keys(3)) == k.hash(hash_keys(3)));
+    EXPECT(k.hash(hash_keys(3)) != k.hash(hash_keys(4)));
+    uint64_t with_key = 0;
+    EXPECT(bytes_key::of(a.c_str(), uint32_t(n), a.c_str() + n, hash_keys(3), &with_key).same(k));
+    EXPECT(n > bytes_key::few_bytes || with_key == k.hash(hash_keys(3)));
     for (size_t i = 0; i < n; ++i) {
       b = a;
       b[i] = 'b';
-      EXPECT(!of(b, 0).same(k) && !of(b, 12).same(k) && of(b, 0).hash(3) != k.hash(3));
+      EXPECT(!of(b, 0).same(k) && !of(b, 12).same(k) && of(b, 0).hash(hash_keys(3)) != k.hash(hash_keys(3)));
+      EXPECT(!of(b, 0).same_after_tag(k) && !k.same_after_tag(of(b, 12)));
     }
-    EXPECT(!of(a, 0).same(bytes_key::of((a + "a").c_str(), uint32_t(n + 1), nullptr)));
+    const string longer = a + "a";
+    const bytes_key other = bytes_key::of(longer.c_str(), uint32_t(n + 1), nullptr);
+    EXPECT(!k.same(other) && !k.same_after_tag(other) && !other.same_after_tag(k));
   }
+}
+
+// No bytes at a place of their own make what is at other places not count, whatever the constants of the hash are.
+void hashes_of_constants() {
+  using namespace gpuhash::columns;
+  for (const uint64_t constant : {odd1, odd2, odd3, uint64_t(0), ~uint64_t(0)})
+    for (const size_t n : {12, 20, 36})
+      for (const size_t at : {size_t(0), size_t(4), n - 8}) {
+        now = "hashes beside a constant, " + std::to_string(n) + " bytes, at " + std::to_string(at);
+        std::set<uint64_t> hashes;
+        for (uint32_t i = 0; i < 1000; ++i) {
+          string s(n, '\0');
+          memcpy(&s[at < 4 ? 8 : 0], &i, 4);
+          memcpy(&s[at], &constant, 8);
+          hashes.insert(bytes_key::of(s.data(), uint32_t(n), s.data() + n).hash(hash_keys(3)));
+        }
+        EXPECT(hashes.size() == 1000);
+      }
 }
 
 // ---- several threads -------------------------------------------------------------------------------------------------
@@ -1004,6 +1038,7 @@ void keys_beside_adds() {
 int main(int n, char** arguments) {
   const int rounds = n > 1 ? atoi(arguments[1]) : 1;
   hashes_and_keys();
+  hashes_of_constants();
   for (int i = 0; i < rounds; ++i) {
     state = uint64_t(i) + 1;
     against_a_map();
