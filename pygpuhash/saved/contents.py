@@ -23,6 +23,7 @@ __all__ = ["Contents", "contents_of", "written"]
 
 BLOCK_BYTES = 8 << 20  # of the rows of a block, of which one is written while another one is made
 BLOCK_ROWS = 1 << 20
+IN_MEMORY = 2  # blocks: memory that was used is faster than memory that is new
 AHEAD = 1 << 18  # rows of what is worth a thread
 
 
@@ -34,7 +35,7 @@ class Contents:
         self._chunks = chunks
 
     def chunks(self) -> Iterator[Chunk]:
-        """All rows, once. Raises `Changed`."""
+        """All rows, once; the buffers of a block are good until the next one is asked for. Raises `Changed`."""
         report, rows, done = _progress.current(), self.record.rows, 0
         beside = rows > AHEAD and self.record.device == "cpu"  # a GPU's streams are those of this thread
         for chunk in _ahead(self._chunks) if beside else self._chunks:
@@ -105,10 +106,10 @@ def _rows_of_a_block(row_bytes: float) -> int:
 
 
 def _pairs(table: Table, step: int, at_once: bool) -> tuple[int, Iterator[tuple[Any, Any]]]:
-    """(how many, (keys, values) of so many rows at most), all of one moment."""
+    """(how many, (keys, values) of so many rows, good until `IN_MEMORY` others were made), all of one moment."""
     if not at_once and isinstance(table, Table):  # not a backend that is a class of Python
-        cursor = _core.ExportCursor()
-        parts = table._parts(step, cursor, table._stream_of(None, None))
+        cursor = _core.ExportCursor(as_stored=True)
+        parts = table._parts(step, cursor, table._stream_of(None, None), turns=IN_MEMORY)
         try:
             first = list(_until_changed(parts, cursor, 1))
             return cursor.pairs, chain(first, _until_changed(parts, cursor))
