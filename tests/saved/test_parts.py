@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -225,9 +226,17 @@ def test_a_table_larger_than_memory(tmp_path, say):
 
 @pytest.mark.parametrize("kind", ["table", "text", "index"])
 def test_blocks_are_made_while_others_are_written(tmp_path, blocks, monkeypatch, kind):
-    from pygpuhash.saved import contents
+    """Blocks share their memory, and the disk is slow: none is made where another one is yet to be written."""
+    from pygpuhash.saved import disk, files
 
-    monkeypatch.setattr(contents, "AHEAD", 100)
+    written = disk.system.write
+
+    def write_slowly(file, data):
+        time.sleep(0.002)
+        return written(file, data)
+
+    monkeypatch.setattr(disk.system, "write", write_slowly)
+    monkeypatch.setattr(files, "MANY", 100)
     blocks(100)
     words = [f"word {i}" for i in range(1050)]
     if kind == "index":
@@ -260,9 +269,9 @@ def failing_after(calls, function, error):
 
 def test_an_error_while_a_block_is_made(tmp_path, blocks, monkeypatch):
     """It is the caller's, nothing is saved, and no thread reads the table any more."""
-    from pygpuhash.saved import contents
+    from pygpuhash.saved import contents, files
 
-    monkeypatch.setattr(contents, "AHEAD", 100)
+    monkeypatch.setattr(files, "MANY", 100)
     blocks(100)
     add = failing_after(5, contents.elements.add, OSError(5, "Input/output error"))
     monkeypatch.setattr(contents.elements, "add", add)
@@ -276,9 +285,9 @@ def test_an_error_while_a_block_is_made(tmp_path, blocks, monkeypatch):
 
 
 def test_an_error_while_a_block_is_written(tmp_path, blocks, monkeypatch):
-    from pygpuhash.saved import contents, disk
+    from pygpuhash.saved import disk, files
 
-    monkeypatch.setattr(contents, "AHEAD", 100)
+    monkeypatch.setattr(files, "MANY", 100)
     blocks(100)
     monkeypatch.setattr(disk.system, "write", failing_after(12, disk.system.write, KeyboardInterrupt()))
     before = set(threading.enumerate())
