@@ -33,6 +33,40 @@ def test_all_parts_are_the_table(backend, value, size):
             assert (order == np.arange(len(KEYS))).all()
 
 
+SHAPES = [
+    *(("stadium", {"ticket": bits}) for bits in (2, 4, 8, 16)),
+    *(("slab_hash", {"slab_bytes": size}) for size in (64, 128, 256)),
+    ("linear_probe", {}),
+    ("hive", {}),
+]
+WIDTHS = [("u4", "u4"), ("u4", "u8"), ("u8", "u4"), ("u8", None), ("u4", None), ("u8", "u8"), (("u4", 3), ("f4", 5))]
+
+
+@pytest.mark.parametrize("as_stored", [False, True], ids=["spread", "as stored"])
+@pytest.mark.parametrize(("name", "options"), SHAPES)
+def test_every_way_to_read_slots(name, options, as_stored):
+    """Slots of all widths, some of which were erased, by one thread and by several."""
+    n = 20_000
+    for key, value in WIDTHS[: None if name == "stadium" else -1]:
+        keys, values = (
+            dtype and np.arange(n * (wide := dtype[1] if isinstance(dtype, tuple) else 1)).reshape(n, wide).squeeze()
+            for dtype in (key, value)
+        )
+        with gh.Table(name, key_dtype=key, value_dtype=value, device="cpu", threads=3, **options) as table:
+            table.insert(keys, values)
+            table.erase(keys[::3])
+            for size in (700, n):
+                parts = list(table._parts(size, gh._core.ExportCursor(as_stored), 0))
+                assert all(len(some) <= size for some, _ in parts)
+                found = np.concatenate([some for some, _ in parts])
+                order = np.argsort(found.reshape(len(found), -1)[:, 0])
+                assert np.array_equal(found[order], keys[np.arange(n) % 3 != 0])
+                if value:
+                    assert np.array_equal(
+                        np.concatenate([some for _, some in parts])[order], values[np.arange(n) % 3 != 0]
+                    )
+
+
 def test_keys_of_a_signed_skiplist_are_in_their_order():
     with gh.Table("skiplist", key_dtype="i8", device="cpu") as table:
         table.insert(np.arange(-500, 500), 1)
