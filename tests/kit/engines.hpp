@@ -343,7 +343,7 @@ struct fake_engine {
       const layout t = Memory::translated(seen);
       Memory::real_engines()[format].collect(&t, order, lo, hi,
                                              {the_device.real(to.keys), the_device.real(to.values), to.key_bytes,
-                                              to.value_bytes, the_device.real(to.count)});
+                                              to.value_bytes, the_device.real(to.count), to.room});
     };
     return launch(to.stream, work);
   }
