@@ -3,10 +3,10 @@
     python -m asv_bench.commands                 110 MB of words, as much CSV, 20 million bases; some minutes
 
 Every program is a process of its own, with two threads where it has threads, that reads a file and writes all results
-as text to a file. First all of them count a small file, and each result is compared with Python's own. Then seconds on
-the clock and of all processors (the least of the repeats: what else runs adds to both), and the largest memory of any
-of a pipe's processes, by GNU time. Programs that are not installed are left out by name. Prints the table, and writes
-<output>/<machine>/commands.md and .json.
+as text to a file. First all of them count a small file, and each result is compared with Python's own. Then they run in
+turns, and the least of the repeats are taken, since what else runs adds to all of them: seconds on the clock and of all
+processors, and the largest memory of any of a pipe's processes, by GNU time. Programs that are not installed are left
+out by name. Prints the table, and writes <output>/<machine>/commands.md and .json.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .harness.arguments import one_sentence, whole
 from .harness.devices import device
 from .harness.results import RESULTS, circumstances, machine_name, markdown_table, write_report
 
-HEADER = ("what", "who", "MB", "distinct", "seconds", "CPU seconds", "MB of memory", "beside the first")
+HEADER = ("what", "who", "MB", "distinct", "seconds", "CPU seconds", "MB of memory", "times faster", "less CPU")
 K = 21
 PYTHON = shlex.quote(sys.executable)
 OURS = f"{PYTHON} -P -m pygpuhash"
@@ -182,19 +182,25 @@ def measure(args: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
             make, n, ways = WAYS[what]
             expected = make(small, 50_000)
             make(large, max(int(n * args.scale), 50_000))
-            first: float | None = None
+            runs: dict[str, list[tuple[float, float, float]]] = {}
+            distinct: dict[str, int] = {}
+            places = {"out": out, "folder": folder, "k": K}
             for who, (needs, command, read) in ways.items():
                 if needs and shutil.which(needs) is None:
                     print(f"{who}: {needs} is not installed", file=sys.stderr)
                     continue
-                places = {"out": out, "folder": folder, "k": K}
                 usage(command.format(file=small, **places))
                 assert dict(map(read, out.read_bytes().splitlines())) == expected, f"{what}, {who}: a wrong result"
-                runs = [usage(command.format(file=large, **places)) for _ in range(args.repeats)]
-                seconds, cpu, memory = (min(column) for column in zip(*runs, strict=True))
-                first = first or seconds
-                distinct = out.read_bytes().count(b"\n")
-                yield what, who, large.stat().st_size / 1e6, distinct, seconds, cpu, memory, first / seconds
+                runs[who] = []
+            for _ in range(args.repeats):  # in turns: what else runs meanwhile slows all of them
+                for who, found in runs.items():
+                    found.append(usage(ways[who][1].format(file=large, **places)))
+                    distinct[who] = out.read_bytes().count(b"\n")
+            least = {who: tuple(map(min, zip(*found, strict=True))) for who, found in runs.items()}
+            first = next(iter(least.values()), (0.0, 0.0, 0.0))
+            for who, (seconds, cpu, memory) in least.items():
+                share = (first[0] or 0.01) / (seconds or 0.01), (first[1] or 0.01) / (cpu or 0.01)  # GNU time's step
+                yield what, who, large.stat().st_size / 1e6, distinct[who], seconds, cpu, memory, *share
 
 
 @one_sentence
@@ -214,9 +220,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     on = device("cpu")
     about = circumstances({on.name: on.model})
     text = f"# The command line\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
-    text += "Seconds on the clock and of all processors, with two threads; memory of the largest process.\n\n"
+    text += (
+        "Seconds on the clock and of all processors, with two threads; memory of the largest process. The last two\n"
+    )
+    text += "columns are beside the first program of each file, on the clock and on the processors.\n\n"
     shown = [
-        (*row[:2], f"{row[2]:.0f}", f"{row[3]:,}", f"{row[4]:.2f}", f"{row[5]:.2f}", f"{row[6]:.0f}", f"{row[7]:.1f}")
+        (
+            *row[:2],
+            f"{row[2]:.0f}",
+            f"{row[3]:,}",
+            f"{row[4]:.2f}",
+            f"{row[5]:.2f}",
+            f"{row[6]:.0f}",
+            *(f"{share:.1f}" for share in row[7:]),
+        )
         for row in rows
     ]
     text += markdown_table(HEADER, shown)

@@ -236,12 +236,14 @@ cdef extern from "gpuhash/gpuhash.h" nogil:
     ctypedef struct gpuhash_export_cursor:
         size_t struct_size
         uint32_t state
+        uint32_t order
         uint64_t pairs
         uint64_t given
 
     enum:
         GPUHASH_EXPORT_DONE
         GPUHASH_EXPORT_CHANGED
+        GPUHASH_EXPORT_AS_STORED
 
     gpuhash_status gpuhash_export_part(gpuhash_table *table, gpuhash_export_cursor *cursor, size_t *n, void *keys,
                                        void *out_values, void *stream, gpuhash_error *err)

@@ -501,18 +501,25 @@ class Table(_core.CoreTable):
         room, cursor = _arguments.whole("size", size, 2**40, least=1), _core.ExportCursor()
         return self._parts(room, cursor, self._stream_of(None, stream))
 
-    def _parts(self, size: int, cursor: _core.ExportCursor, s: int) -> Iterator[tuple[Any, Any]]:
+    def _parts(self, size: int, cursor: _core.ExportCursor, s: int, turns: int = 0) -> Iterator[tuple[Any, Any]]:
+        # turns: a part's arrays are those of the part so many before; 0: they are its own
         room = size
+        kept: list[Any] = []
         while not cursor.done:
-            stage = Stage(self._kind, self._ordinal, s)
-            keys = stage.room(room, self._key_store)
-            values = None if self._value_store is None else stage.room(room, self._value_store)
+            if room == size and 0 < turns == len(kept):
+                keys, values = kept.pop(0)
+            else:
+                stage = Stage(self._kind, self._ordinal, s)
+                keys = stage.room(room, self._key_store)
+                values = None if self._value_store is None else stage.room(room, self._value_store)
             n, failure = self._export_part(cursor, room, keys.ptr, 0 if values is None else values.ptr, s)
             if failure is not None:
                 if cursor.changed or not isinstance(failure, InvalidArgument) or n <= room:
                     raise failure
                 room = n  # of a bucket
                 continue
+            if turns and room == size:
+                kept.append((keys, values))
             room = size
             if n:
                 out = None if values is None else _arrays.from_store(values.get()[:n], self.value_dtype)

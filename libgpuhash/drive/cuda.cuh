@@ -319,12 +319,11 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class Table>
-int collect_on_cuda(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
-                    uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+int collect_on_cuda(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to) {
   const u64 blocks = (hi - lo + block_threads - 1) / block_threads;
   if (!blocks) return 0;
-  return launch(collect_cells<Table>, blocks, block_threads, stream, *static_cast<const Table*>(table), order, lo, hi,
-                keys, values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
+  return launch(collect_cells<Table>, blocks, block_threads, to.stream, *static_cast<const Table*>(table), order, lo,
+                hi, to.keys, to.values, to.key_bytes, to.value_bytes, reinterpret_cast<u64*>(to.count));
 }
 
 GH_END

@@ -524,16 +524,18 @@ int run_by_kind(const void* table, const request& q, totals* sum,
 }
 
 // Live pairs on their way out of a table: a thread's own, until they are enough to be worth room among those of others.
-template <class F>
+template <class Key, class Value>
 class leaving_pairs {
   static constexpr u32 most = tunable("leaving_pairs", 512u);
+  static_assert(most >= 64, "slots that lie together come at once: 63 of a slab");
   void* const keys_;
   void* const values_;
   const u32 key_bytes_, value_bytes_;
   uint64_t* const count_;
+  const u64 room_;
   u32 n_ = 0;
-  typename F::key key_[most];
-  typename F::value value_[most];
+  Key key_[most];
+  Value value_[most];
 
   template <class T>
   static void copy(void* to, u32 bytes, u64 at, const T* from, u32 n) {
@@ -545,13 +547,18 @@ class leaving_pairs {
   }
 
  public:
-  leaving_pairs(void* keys, void* values, u32 key_bytes, u32 value_bytes, uint64_t* count)
-      : keys_(keys), values_(values), key_bytes_(key_bytes), value_bytes_(value_bytes), count_(count) {}
+  leaving_pairs(const collecting& to)
+      : keys_(to.keys),
+        values_(to.values),
+        key_bytes_(to.key_bytes),
+        value_bytes_(to.value_bytes),
+        count_(to.count),
+        room_(to.room) {}
   GH_FN void need_room(u32 n) {
     if (__builtin_expect(n_ + n > most, 0)) leave();
   }
   // Without a branch on whether it is one: half of the slots of a table are empty, and no processor can tell which.
-  GH_FN void add(typename F::key k, typename F::value v, bool is_one = true) {
+  GH_FN void add(Key k, Value v, bool is_one = true) {
     key_[n_] = k;
     value_[n_] = v;
     n_ += is_one;
@@ -559,56 +566,91 @@ class leaving_pairs {
   [[gnu::noinline]] void leave() {
     if (n_ == 0) return;
     const u64 at = __atomic_fetch_add(count_, n_, __ATOMIC_RELAXED);
-    if (keys_) copy(keys_, key_bytes_, at, key_, n_);
-    if (values_) copy(values_, value_bytes_, at, value_, n_);
+    const u32 n = at >= room_ ? 0 : n_ < room_ - at ? n_ : u32(room_ - at);
+    if (keys_) copy(keys_, key_bytes_, at, key_, n);
+    if (values_) copy(values_, value_bytes_, at, value_, n);
     n_ = 0;
   }
 };
 
-// Live pairs of cells lo..hi of an order, appended at *n in no order. Runs with no writer about. Lines in an order with a
-// stride are nothing that a processor foresees: where cells are slots, later ones are asked for.
+// Cells lo..hi of an order, as runs of cells that lie one after the other: visit(first, many, soon, later), where soon and
+// later are cells that a run some runs from now begins with. Lines in an order with a stride are nothing that a processor
+// foresees, so that they are asked for. Without a stride there is one run, and soon and later are its own first cell.
+inline constexpr u64 lines_ahead = 16;
+template <class Visit>
+void each_run(const cell_order& order, u64 lo, u64 hi, Visit visit) {
+  if (!order.stride) {
+    if (lo < hi) visit(lo, hi - lo, lo, lo);
+    return;
+  }
+  const u64 width = order.line_cells, stride = order.stride % order.lines;
+  const auto after = [&](u64 line) {
+    return line + stride >= order.lines ? line + stride - order.lines : line + stride;
+  };
+  u64 line = cell_at(order, lo) / width;
+  u64 soon = cell_at(order, lo + lines_ahead / 2 * width) / width;
+  u64 later = cell_at(order, lo + lines_ahead * width) / width;
+  u64 into = lo % width;
+  for (u64 i = lo, many; i < hi; i += many, into = 0, line = after(line), soon = after(soon), later = after(later)) {
+    many = width - into < hi - i ? width - into : hi - i;
+    visit(line * width + into, many, soon * width, later * width);
+  }
+}
+
+// Live pairs of cells lo..hi of an order, appended in no order. Runs with no writer about.
+//
+// Of a table whose cells are slots (cells_are_slots) they begin at `slots`, or it says where some begin: slots_at(cell,
+// &many), of which at most so many follow. One whose cells are chains of slots may say each_row<Mem>(cell, visit), visit(first
+// slot, many), for the cells before plain_cells(), and has ask_for_rows<Mem>(soon, later).
 template <class Table>
-int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
-                    uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
+int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to) {
   using F = typename Table::format;
-  constexpr u64 lines_ahead = 16;
   const auto& t = *static_cast<const Table*>(table);
-  in_pieces(threads, hi - lo, collect_cut, [&](size_t begin, size_t end) {
-    leaving_pairs<F> out(keys, values, key_bytes, value_bytes, n);
-    const u64 width = order.stride ? order.line_cells : hi - lo;
-    const u64 stride = order.stride ? order.stride % order.lines : 0;
-    const auto after = [&](u64 line) {
-      return line + stride >= order.lines ? line + stride - order.lines : line + stride;
-    };
-    u64 i = lo + begin;
-    u64 line = order.stride ? cell_at(order, i) / width : 0;
-    u64 later = order.stride ? cell_at(order, i + lines_ahead * width) / width : 0;
-    for (u64 here; i < lo + end; i += here, line = after(line), later = after(later)) {
-      const u64 into = order.stride ? i % width : i - lo;
-      const u64 first = order.stride ? line * width + into : i;
-      here = width - into < lo + end - i ? width - into : lo + end - i;
-      if constexpr (requires { Table::cells_are_slots; }) {
-        if (order.stride) host_mem::prefetch<false>(t.slots + later * width);
-        constexpr u32 per_line = 64 / sizeof(typename F::word);
-        const auto take = [&](u64 c) __attribute__((always_inline)) {
-          const auto w = host_mem::load<::gpuhash::order::relaxed>(t.slots + c);
-          out.add(F::key_of(w), F::value_of(w), is_live<F>(w));
-        };
-        u64 c = first;
-        for (; c + per_line <= first + here; c += per_line) {
-          out.need_room(per_line);
-          for (u32 s = 0; s < per_line; ++s) take(c + s);
-        }
-        out.need_room(per_line);
-        for (; c < first + here; ++c) take(c);
-      } else {
-        for (u64 c = first; c < first + here; ++c)
-          t.template each_live<host_mem>(c, [&](typename F::key k, typename F::value v) {
-            out.need_room(1);
-            out.add(k, v);
-          });
+  in_pieces(to.threads, hi - lo, collect_cut, [&](size_t begin, size_t end) {
+    leaving_pairs<typename F::key, typename F::value> out(to);
+    const auto take = [&](const typename F::word* at, u32 many) __attribute__((always_inline)) {
+      out.need_room(many);
+      for (u32 s = 0; s < many; ++s) {
+        const auto w = host_mem::load<::gpuhash::order::relaxed>(at + s);
+        out.add(F::key_of(w), F::value_of(w), is_live<F>(w));
       }
-    }
+    };
+    const auto one = [&](typename F::key k, typename F::value v) {
+      out.need_room(1);
+      out.add(k, v);
+    };
+    each_run(order, lo + begin, lo + end, [&](u64 first, u64 many, u64 soon, u64 later) {
+      if constexpr (requires { Table::cells_are_slots; }) {
+        const auto slots_at = [&](u64 c, u64* n) {
+          if constexpr (requires { t.slots_at(c, n); })
+            return t.slots_at(c, n);
+          else
+            return t.slots + c;
+        };
+        constexpr u32 per_line = 64 / sizeof(typename F::word);
+        u64 left = 1;
+        if (order.stride) host_mem::prefetch<false>(slots_at(later, &left));
+        for (u64 c = first; c < first + many;) {
+          left = first + many - c;
+          const auto* at = slots_at(c, &left);
+          c += left;
+          for (; left >= per_line; left -= per_line, at += per_line) take(at, per_line);
+          take(at, u32(left));
+        }
+      } else if constexpr (requires { t.plain_cells(); }) {
+        const u64 behind = first + many;
+        for (u64 c = first; c < behind; ++c) {
+          t.template ask_for_rows<host_mem>(c + lines_ahead / 2 < behind ? c + lines_ahead / 2 : soon,
+                                            c + lines_ahead < behind ? c + lines_ahead : later);
+          if (c < t.plain_cells())
+            t.template each_row<host_mem>(c, take);
+          else
+            t.template each_live<host_mem>(c, one);
+        }
+      } else {
+        for (u64 c = first; c < first + many; ++c) t.template each_live<host_mem>(c, one);
+      }
+    });
     out.leave();
   });
   return 0;

@@ -75,16 +75,25 @@ struct cell_order {
   uint32_t line_cells = 1;
 };
 
+// Where live pairs go that leave a table.
+struct collecting {
+  void* keys;    // either may be NULL
+  void* values;  // likewise
+  uint32_t key_bytes, value_bytes;
+  uint64_t* count;               // pairs that are there already, which counts on (device memory on CUDA)
+  uint64_t room = ~uint64_t(0);  // CPU: pairs that the arrays hold. More are counted, and not written
+  uint32_t threads = 1;
+  void* stream = nullptr;
+};
+
 struct engine {
   // Serve a batch on the table whose layout struct is `table`. CPU: adds to *sum. CUDA: asynchronous, adds to
   // sum[0 .. total_stripes) in device memory, where `yes` is left alone: only batch_sum counts it. So with `failed` and
   // `bad_ops`, if there is a batch_sum: the call that passed it reads it. So `failed` of *sum counts unreported failures.
   // Returns 0 or a CUDA error code.
   int (*run)(const void* table, const request& q, totals* sum);
-  // Append the live pairs of cells lo..hi of `order` to keys/values (either may be NULL) at *n, which counts on (device
-  // memory on CUDA).
-  int (*collect)(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
-                 uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t threads, void* stream);
+  // Append the live pairs of cells lo..hi of `order`.
+  int (*collect)(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to);
 
   // Chaining only, else NULL. The table is held exclusively.
   // Compact the chains of cells lo..hi and give their spare units back; adds to *sum.

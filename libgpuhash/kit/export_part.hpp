@@ -1,6 +1,6 @@
 // An export in parts: the pairs of a table, a few at a time, without memory but that of the caller's arrays.
 //
-// A cursor counts the cells that were collected, in the order of `spread`, and then the two side keys; of an ordered
+// A cursor counts the cells that were collected, in their own order or that of `spread`, and then the two side keys; of an ordered
 // structure it is the next key. All parts belong to one moment: a stamp says that nothing has changed since the first one.
 // Every change takes it away (table::changes), which costs a batch one look at a word that is seldom written.
 #pragma once
@@ -43,7 +43,7 @@ inline gpuhash_status table::collect_cells(gpuhash_export_cursor* c, size_t* n, 
   const uint32_t kb = config_.key_bytes, vb = config_.value_bytes;
   const size_t room = *n;
   const uint64_t all = cells();
-  const cell_order order = spread(all, facts_.line_cells);
+  const cell_order order = c->order == GPUHASH_EXPORT_AS_STORED ? cell_order{} : spread(all, facts_.line_cells);
   size_t found = 0;
   while (c->at < all && room - found > room / 8) {
     uint64_t some = all - c->at;
@@ -88,26 +88,32 @@ inline gpuhash_status table::collect_next(const cell_order& order, const gpuhash
   const auto collect = [&](uint64_t some, void* to_keys, void* to_values) {
     int e = api_.copy(counter, found, sizeof(uint64_t), stream);
     if (!e)
-      e = engine_->collect(layout(), order, c.at, c.at + some, to_keys, to_values, kb, vb, counter, threads(), stream);
+      e = engine_->collect(layout(), order, c.at, c.at + some,
+                           {to_keys, to_values, kb, vb, counter, room, threads(), stream});
     if (!e) e = api_.copy(&count, counter, sizeof(count), stream);
     return e ? e : api_.wait(stream);
   };
-  const uint64_t each = facts_.chains ? c.pairs / cells() + 1 : 1;  // pairs of a cell
-  uint64_t some = left / each < 1 ? 1 : left / each;
-  if (some > *taken) some = *taken;
-  int e = 0;
-  if (facts_.chains) {  // which are counted first
-    while (!(e = collect(some, nullptr, nullptr)) && count > room && some > 1) some /= 2;
-    if (!e && count > room) {
-      *taken = 0;
-      if (*found) return GPUHASH_OK;
-      *found = count;
-      return host->fail(err, GPUHASH_INVALID_ARGUMENT,
-                        "a bucket has %llu pairs, which come at once, and the arrays have room for %llu",
-                        (unsigned long long)count, (unsigned long long)room);
-    }
+  uint64_t some = left;
+  if (facts_.chains) {  // so many that a little room is left, usually
+    some = uint64_t(double(left) * double(cells()) / double(c.pairs + 1) * (63.0 / 64));
+    if (some < 1) some = 1;
   }
-  if (!e) e = collect(some, keys, values);
+  if (some > *taken) some = *taken;
+  // Chains may have more pairs than there is room for: on the CPU those are not written, on CUDA all are counted first.
+  const bool counts_first = facts_.chains && on_cuda();
+  int e = 0;
+  while (!(e = counts_first ? collect(some, nullptr, nullptr) : collect(some, keys, values)) && count > room &&
+         some > 1)
+    some /= 2;
+  if (!e && count > room) {
+    *taken = 0;
+    if (*found) return GPUHASH_OK;
+    *found = count;
+    return host->fail(err, GPUHASH_INVALID_ARGUMENT,
+                      "a bucket has %llu pairs, which come at once, and the arrays have room for %llu",
+                      (unsigned long long)count, (unsigned long long)room);
+  }
+  if (!e && counts_first) e = collect(some, keys, values);
   if (e) return fault(err, e, "exporting");
   *found = count;
   *taken = some;

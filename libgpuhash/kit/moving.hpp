@@ -70,8 +70,9 @@ inline gpuhash_status table::move_pairs(const move& m, uint64_t* moved, void* st
     const uint64_t hi = lo + m.step < m.cells ? lo + m.step : m.cells;
     e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
     if (!e)
-      e = engine_->collect(m.from, cell_order{}, lo, hi, keys.get(), values.get(), q.key_bytes, q.value_bytes,
-                           counter.as<uint64_t>(), q.threads, stream);
+      e = engine_->collect(
+          m.from, cell_order{}, lo, hi,
+          {keys.get(), values.get(), q.key_bytes, q.value_bytes, counter.as<uint64_t>(), most, q.threads, stream});
     for (q.only_failed = 0;; q.only_failed = 1) {
       totals part[total_stripes] = {};
       if (!e) e = api_.fill(sum.get(), 0, sum.bytes(), stream);

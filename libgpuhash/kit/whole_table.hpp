@@ -116,13 +116,14 @@ inline gpuhash_status table::export_pairs(size_t* n, void* keys, void* values, v
   auto* const counter = reinterpret_cast<uint64_t*>(head()->batch);  // which needs no memory
   int e = api_.fill(counter, 0, sizeof(uint64_t), stream);
   if (!e)
-    e = engine_->collect(layout(), spread(cells(), facts_.line_cells), 0, cells(), keys, out_values, kb, vb, counter,
-                         threads(), stream);
+    e = engine_->collect(layout(), spread(cells(), facts_.line_cells), 0, cells(),
+                         {keys, out_values, kb, vb, counter, room, threads(), stream});
   uint64_t found = 0;
   header mine;
   if (!e) e = api_.copy(&found, counter, sizeof(found), stream);
   if (!e) e = api_.copy(&mine, head(), sizeof(mine), stream);
   if (!e) e = api_.wait(stream);
+  if (!e && found > room) return host->fail(err, GPUHASH_INTERNAL, "the table holds more pairs than its counters say");
   // The two side keys, from their words: half of a word is the key's presence, the rest its value.
   for (uint64_t side = 2; !e && side-- > 0;) {  // ascending: they come last in an ordered table, too
     const unsigned char* const w = side_word(mine, side);

@@ -175,6 +175,7 @@ gpuhash_status save(gpuhash_table* table, const gpuhash_saved_types& types, cons
   std::unique_ptr<unsigned char[]> keys, values;
   std::unique_ptr<container> file;
   gpuhash_export_cursor cursor = GPUHASH_EXPORT_CURSOR_INIT;
+  cursor.order = GPUHASH_EXPORT_AS_STORED;
   for (size_t most = 0; cursor.state != GPUHASH_EXPORT_DONE;) {
     if (most < room) {
       most = room;

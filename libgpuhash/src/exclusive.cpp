@@ -40,6 +40,9 @@ extern "C" gpuhash_status gpuhash_export_part(gpuhash_table* table, gpuhash_expo
   if (cursor == nullptr || cursor->struct_size != sizeof *cursor || cursor->state > GPUHASH_EXPORT_CHANGED)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "cursor is %s; begin with GPUHASH_EXPORT_CURSOR_INIT",
                 cursor == nullptr ? "NULL" : "none of this version");
+  if (cursor->order > GPUHASH_EXPORT_AS_STORED)
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "cursor: %u is no order; pass GPUHASH_EXPORT_SPREAD or GPUHASH_EXPORT_AS_STORED", cursor->order);
   const bool begins = cursor->state == GPUHASH_EXPORT_BEGINS;
   if (!begins && cursor->table != table)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "cursor is of another table; begin with GPUHASH_EXPORT_CURSOR_INIT");
@@ -58,7 +61,7 @@ extern "C" gpuhash_status gpuhash_export_part(gpuhash_table* table, gpuhash_expo
     return GPUHASH_OK;
   }
   gpuhash_export_cursor next = *cursor;
-  if (begins) next = {sizeof next, table, GPUHASH_EXPORT_BEGINS, 0, 0, 0, 0, 0};
+  if (begins) next = {sizeof next, table, GPUHASH_EXPORT_BEGINS, cursor->order, 0, 0, 0, 0};
   const auto status = ask_export_part(*table, next, n, keys, out_values, stream, err);
   if (status == GPUHASH_OK || next.state == GPUHASH_EXPORT_CHANGED) *cursor = next;
   return status;

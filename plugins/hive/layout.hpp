@@ -113,6 +113,11 @@ struct hive_table {
   // Every slot, the stash's included, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return bucket_cells() + stash_slots; }
   GH_FN word* cell(u64 i) const { return i < bucket_cells() ? slots + i : stash + (i - bucket_cells()); }
+  static constexpr bool cells_are_slots = true;
+  const word* slots_at(u64 i, u64* many) const {
+    if (i < bucket_cells() && *many > bucket_cells() - i) *many = bucket_cells() - i;
+    return cell(i);
+  }
   template <class Mem, class Emit>
   GH_FN void each_live(u64 i, Emit emit) const {
     const word w = Mem::template load<order::relaxed>(cell(i));

@@ -250,8 +250,9 @@ gpuhash_status skip_builder<F>::build(const request& q, totals* sum, bool* done,
   if (const gpuhash_status s = pools().read_taken(table_.pool_, &taken, stream, err)) return s;
   int e = table_.api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
   if (!e && old)
-    e = table_.engine_->collect(&plain, cell_order{}, 0, taken, old_keys.get(), old_values.get(), half, half,
-                                counter.as<uint64_t>(), table_.threads(), stream);
+    e = table_.engine_->collect(
+        &plain, cell_order{}, 0, taken,
+        {old_keys.get(), old_values.get(), half, half, counter.as<uint64_t>(), old, table_.threads(), stream});
   if (!e) e = engine.sort(table_.layout(), b);
   if (e) return table_.fault(err, e, "sorting a batch");
   const uint64_t all = old + b.fresh;

@@ -118,11 +118,11 @@ __global__ void __launch_bounds__(block_threads)
 }
 
 template <class F>
-int collect(const void* table, cell_order, uint64_t, uint64_t chunks, void* keys, void* values, uint32_t key_bytes,
-            uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+int collect(const void* table, cell_order, uint64_t, uint64_t chunks, const collecting& to) {
   using T = skip_table<F>;
   using key = typename F::key;
   const T& t = *static_cast<const T*>(table);
+  void* const stream = to.stream;
   const cudaStream_t s = cudaStream_t(stream);
   const u32 m = u32(chunks);
   const u64 blocks = (u64(m) + block_threads - 1) / block_threads;
@@ -151,7 +151,7 @@ int collect(const void* table, cell_order, uint64_t, uint64_t chunks, void* keys
   if (!e) e = int(cub::DeviceScan::ExclusiveSum(work.p, scan_bytes, counts.p, before.p, m, s));
   if (!e)
     e = launch(copy_entries<T>, (u64(m) * 8 + block_threads - 1) / block_threads, block_threads, stream, t, sorted.p,
-               before.p, listed.p, keys, values, key_bytes, value_bytes, reinterpret_cast<u64*>(n));
+               before.p, listed.p, to.keys, to.values, to.key_bytes, to.value_bytes, reinterpret_cast<u64*>(to.count));
   return e;
 }
 

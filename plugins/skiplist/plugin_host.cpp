@@ -57,18 +57,17 @@ int run(const void* table, const request& q, totals* sum) {
 
 // All pairs in order; cells and their order are of no account. No batch writes meanwhile.
 template <class F>
-int collect(const void* table, cell_order, uint64_t, uint64_t, void* keys, void* values, uint32_t key_bytes,
-            uint32_t value_bytes, uint64_t* n, uint32_t threads, void*) {
+int collect(const void* table, cell_order, uint64_t, uint64_t, const collecting& to) {
   const auto& t = *static_cast<const skip_table<F>*>(table);
   ordered_request q{};
-  q.threads = threads;
-  q.key_bytes = key_bytes;
-  q.value_bytes = value_bytes;
+  q.threads = to.threads;
+  q.key_bytes = to.key_bytes;
+  q.value_bytes = to.value_bytes;
   return with_chunk<F>(table, [&]<u32 R> {
     const u64 all = host_ranges<F, R>(t, q).chunks(~u64(0));
-    q.out_keys = keys;
-    q.out_values = values;
-    *n += host_ranges<F, R>(t, q).chunks(all, *n);
+    q.out_keys = to.keys;
+    q.out_values = to.values;
+    *to.count += host_ranges<F, R>(t, q).chunks(all, *to.count);
   });
 }
 

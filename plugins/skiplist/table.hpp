@@ -133,8 +133,9 @@ class skiplist_table final : public table {
     if (const gpuhash_status unread = pools_.read_taken(pool_, &taken, stream, err)) return unread;
     int e = api_.fill(counter.get(), 0, sizeof(uint64_t), stream);
     if (!e && live)
-      e = engine_->collect(layout(), cell_order{}, 0, taken, keys_there.get(), values_there.get(), kb, kb,
-                           counter.as<uint64_t>(), threads(), stream);
+      e = engine_->collect(
+          layout(), cell_order{}, 0, taken,
+          {keys_there.get(), values_there.get(), kb, kb, counter.as<uint64_t>(), live, threads(), stream});
     if (!e && live)
       e = engine_->ordered->build(&fresh.it.layout, size_t(live), keys_there.get(), values_there.get(), kb, kb,
                                   pools_.dense(), threads(), stream);

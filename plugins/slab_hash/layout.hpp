@@ -93,6 +93,29 @@ struct slab_table {
       at = slab(next);
     }
   }
+  // The slots of such a cell whose words have their keys, slab after slab: visit(first, many). Behind a chain's first EMPTY
+  // slot there are others (S2).
+  u64 plain_cells() const { return buckets; }
+  template <class Mem, class Visit>
+  void each_row(u64 b, Visit visit) const {
+    const word* at = bucket(index(b));
+    for (u32 next;; at = slab(next)) {
+      visit(at, slab_slots - 1);
+      next = next_of(Mem::template load<order::relaxed>(at + slab_slots - 1));
+      if (next == no_unit) return;
+    }
+  }
+  // Rows of two cells are read soon: of one the first, of the other the one behind it, since the first has come.
+  template <class Mem>
+  void ask_for_rows(u64 soon, u64 later) const {
+    ask_for<Mem>(bucket(index(later)));
+    const u32 next = next_of(Mem::template load<order::relaxed>(bucket(index(soon)) + slab_slots - 1));
+    if (next != no_unit) ask_for<Mem>(slab(next));
+  }
+  template <class Mem>
+  void ask_for(const word* at) const {
+    for (u32 i = 0; i < slab_slots; i += 64 / sizeof(word)) Mem::template prefetch<false>(at + i);
+  }
   template <class Mem, class Emit>
   GH_FN void each_live(u64 b, Emit emit) const {
     each_word<Mem>(index(b), [&](word*, word w) {

@@ -96,12 +96,11 @@ __global__ void __launch_bounds__(block_threads) collect_live(const __grid_const
   if (keys) load_words<cuda_mem>(t.slot(group, i), keys + at * (t.key_bytes / 4), t.key_bytes);
   if (values) load_words<cuda_mem>(value_words(t, t.cell(group, i)), values + at * (t.value_bytes / 4), t.value_bytes);
 }
-int collect_slots(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values, uint32_t,
-                  uint32_t, uint64_t* n, uint32_t, void* stream) {
+int collect_slots(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to) {
   const u64 blocks = (hi - lo + block_threads - 1) / block_threads;
   if (!blocks) return 0;
-  return launch(collect_live, blocks, block_threads, stream, *static_cast<const stadium_table*>(table), order, lo, hi,
-                static_cast<u32*>(keys), static_cast<u32*>(values), reinterpret_cast<u64*>(n));
+  return launch(collect_live, blocks, block_threads, to.stream, *static_cast<const stadium_table*>(table), order, lo,
+                hi, static_cast<u32*>(to.keys), static_cast<u32*>(to.values), reinterpret_cast<u64*>(to.count));
 }
 
 template <class S>

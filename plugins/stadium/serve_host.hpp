@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <type_traits>
+
 #include "libgpuhash/drive/host.hpp"
 #include "ops.hpp"
 
@@ -626,28 +628,87 @@ int run_batch(const void* table, const request& q, totals* sum) {
   return run_pieces<S, mixed>(t, q, sum);
 }
 
-// The live slots of cells lo..hi, copied to keys and values at *n, in no order. Runs with no writer about.
-inline int collect_slots(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
-                         uint32_t, uint32_t, uint64_t* n, uint32_t threads, void*) {
-  const auto& t = *static_cast<const stadium_table*>(table);
-  const auto each = [&](u64 begin, u64 end, auto emit) {
-    for (u64 c = begin; c < end; ++c) {
-      const u64 cell = cell_at(order, c);
-      const u64 group = cell >> t.log_tickets;
-      const u32 i = u32(cell - (group << t.log_tickets));
-      if (t.state_at(host_mem::load<order::acquire>(t.tickets + group), i) == live) emit(t.slot(group, i));
+// Live slots on their way out of a table, whose pairs have any width.
+class leaving_slots {
+  static constexpr u32 most = tunable("leaving_slots", 64u);
+  static_assert(most >= 32, "a group's tickets come at once");
+  const stadium_table& t_;
+  const collecting& to_;
+  u32 n_ = 0;
+  const unsigned char* slot_[most];
+
+ public:
+  leaving_slots(const stadium_table& t, const collecting& to) : t_(t), to_(to) {}
+  void need_room(u32 n) {
+    if (n_ + n > most) leave();
+  }
+  void add(const unsigned char* slot, bool is_one) {
+    slot_[n_] = slot;
+    n_ += is_one;
+  }
+  void leave() {
+    u64 at = __atomic_fetch_add(to_.count, n_, __ATOMIC_RELAXED);
+    for (u32 i = 0; i < n_ && at < to_.room; ++i, ++at) {
+      if (to_.keys) __builtin_memcpy(static_cast<char*>(to_.keys) + at * t_.key_bytes, slot_[i], t_.key_bytes);
+      if (to_.values)
+        __builtin_memcpy(static_cast<char*>(to_.values) + at * t_.value_bytes, slot_[i] + t_.value_at, t_.value_bytes);
     }
-  };
+    n_ = 0;
+  }
+};
+template <class Key, u32 ValueBytes>
+class leaving_small_slots {
+  using value = std::conditional_t<ValueBytes == 8, u64, u32>;
+  leaving_pairs<Key, value> out_;
+
+ public:
+  leaving_small_slots(const stadium_table&, const collecting& to) : out_(to) {}
+  void need_room(u32 n) { out_.need_room(n); }
+  // What lies in a slot that is not live may be anything.
+  void add(const unsigned char* slot, bool is_one) {
+    value v{};
+    if constexpr (ValueBytes) __builtin_memcpy(&v, slot + shape_of(sizeof(Key), ValueBytes).value_at, sizeof(v));
+    out_.add(*reinterpret_cast<const Key*>(slot), v, is_one);
+  }
+  void leave() { out_.leave(); }
+};
+template <class S>
+struct leaving {
+  using type = leaving_slots;
+};
+template <class Key, u32 ValueBytes>
+struct leaving<small_pair<Key, ValueBytes>> {
+  using type = leaving_small_slots<Key, ValueBytes>;
+};
+
+// The live slots of cells lo..hi of an order. Runs with no writer about.
+template <class S>
+int collect_slots(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to) {
   constexpr cut cells_cut = tunable_cut({4096, 1024, 16384, 64});
-  in_pieces(threads, hi - lo, cells_cut, [&](size_t begin, size_t end) {
-    u64 here = 0;
-    each(lo + begin, lo + end, [&](const unsigned char*) { ++here; });
-    u64 at = __atomic_fetch_add(n, here, __ATOMIC_RELAXED);
-    each(lo + begin, lo + end, [&](const unsigned char* slot) {
-      if (keys) __builtin_memcpy(static_cast<char*>(keys) + at * t.key_bytes, slot, t.key_bytes);
-      if (values) __builtin_memcpy(static_cast<char*>(values) + at * t.value_bytes, slot + t.value_at, t.value_bytes);
-      ++at;
+  const auto& t = *static_cast<const stadium_table*>(table);
+  const u32 tickets = 1u << t.log_tickets;
+  in_pieces(to.threads, hi - lo, cells_cut, [&](size_t begin, size_t end) {
+    typename leaving<S>::type out(t, to);
+    each_run(order, lo + begin, lo + end, [&](u64 first, u64 many, u64 soon, u64 later) {
+      if (order.stride && !t.in_file) {
+        host_mem::prefetch<false>(t.tickets + (later >> t.log_tickets));
+        const unsigned char* const slots = t.slots + soon * t.stride;
+        for (u32 b = 0; b < tickets * t.stride; b += 64) host_mem::prefetch<false>(slots + b);
+      }
+      for (u64 c = first; c < first + many;) {
+        const u64 group = c >> t.log_tickets;
+        u32 i = u32(c - (group << t.log_tickets));
+        const u32 upto = first + many - c < tickets - i ? i + u32(first + many - c) : tickets;
+        c += upto - i;
+        const u64 word = t.tickets[group];
+        const u64 is_live = word & word >> 1 & t.ones;
+        if (!is_live) continue;  // in a file these are pages that nothing was written to
+        const unsigned char* slot = t.slot(group, i);
+        out.need_room(upto - i);
+        for (; i < upto; ++i, slot += t.stride) out.add(slot, is_live >> t.shift_of(i) & 1);
+      }
     });
+    out.leave();
   });
   return 0;
 }
@@ -691,7 +752,7 @@ bool move_slots(const void* from_table, const void* to_table, totals* sum, uint3
 
 template <class S>
 constexpr engine engine_of() {
-  return {run_batch<S>, collect_slots, nullptr, nullptr, move_slots<S>};
+  return {run_batch<S>, collect_slots<S>, nullptr, nullptr, move_slots<S>};
 }
 
 GH_END

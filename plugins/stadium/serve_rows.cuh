@@ -490,12 +490,11 @@ __global__ void __launch_bounds__(block_threads)
     }
   });
 }
-inline int collect_rows(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
-                        uint32_t, uint32_t, uint64_t* n, uint32_t, void* stream) {
+inline int collect_rows(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to) {
   const u64 blocks = blocks_for(hi - lo);
   if (!blocks) return 0;
-  return launch(collect_live_rows, blocks, block_threads, stream, *static_cast<const stadium_table*>(table), order, lo,
-                hi, static_cast<u32*>(keys), static_cast<u32*>(values), reinterpret_cast<u64*>(n));
+  return launch(collect_live_rows, blocks, block_threads, to.stream, *static_cast<const stadium_table*>(table), order,
+                lo, hi, static_cast<u32*>(to.keys), static_cast<u32*>(to.values), reinterpret_cast<u64*>(to.count));
 }
 
 GH_END

@@ -171,6 +171,7 @@ def dlpack_write(
 ) -> Any: ...
 
 class ExportCursor:
+    def __init__(self, as_stored: bool = False) -> None: ...
     done: bool
     changed: bool
     pairs: int

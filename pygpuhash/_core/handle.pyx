@@ -40,12 +40,14 @@ cdef tuple number_kind(object dtype):
 
 
 cdef class ExportCursor:
-    """Where an export in parts is."""
+    """Where an export in parts is. as_stored: pairs come in the order of the storage, for what is not inserted."""
     cdef gpuhash_export_cursor cursor
 
-    def __cinit__(self):
+    def __cinit__(self, bint as_stored=False):
         memset(&self.cursor, 0, sizeof(self.cursor))
         self.cursor.struct_size = sizeof(self.cursor)
+        if as_stored:
+            self.cursor.order = GPUHASH_EXPORT_AS_STORED
 
     @property
     def done(self):

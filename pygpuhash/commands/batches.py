@@ -21,6 +21,7 @@ class Batch(Protocol):
 
     names: list[str]
     rows: int
+    nbytes: int
 
     def key(self, names: list[str]) -> Column:
         """The column of this name, or of several as one."""
@@ -44,6 +45,7 @@ class Lists:
     def __init__(self, names: list[str], columns: list[list[bytes | None]]) -> None:
         self.names, self.columns = names, columns
         self.rows = len(columns[0]) if columns else 0
+        self.nbytes = 0  # beside the key's
 
     def key(self, names: list[str]) -> Column:
         """The column of this name, or of several as one."""
@@ -76,6 +78,7 @@ class Arrow:
     def __init__(self, names: list[str], columns: list[Any]) -> None:
         self.names, self.columns = names, columns
         self.rows = len(columns[0]) if columns else 0
+        self.nbytes = sum(cells.nbytes for cells in columns)
 
     def key(self, names: list[str]) -> Column:
         """The column of this name, or of several as one."""

@@ -60,6 +60,8 @@ def kind_of(options: Any, longest: int) -> Kind:
         raise InputError("--canonical is for k-mers: pass --k, too")
     if options.column:
         return _table(options, longest)
+    if options.separator:
+        raise InputError("--separator is for columns of CSV: pass --column, too")
     table = formats & {"csv", "tsv", "jsonl", "parquet", "arrow"}
     if (table and not options.lines) or table & {"parquet", "arrow"}:
         raise InputError(f"{options.files[0]}: is a table: choose a column with --column, or its lines with --lines")
@@ -133,14 +135,14 @@ def _table(options: Any, longest: int) -> Kind:
 
     def read(file: str, report: Callable[[float], None]) -> Iterator[Chunk]:
         format = options.format or tables.format_of(file)
-        with tables.open_rows(file, format, longest, options.column) as rows:
+        with tables.open_rows(file, format, longest, options.column, options.separator) as rows:
             names = rows.chosen(options.column)
             for batch in rows.batches():
                 with named(rows.name):
                     key = batch.key(names)
                 report(rows.done())
                 if key.chunks:
-                    yield Chunk(key.schema, key.chunks, 0)
+                    yield Chunk(key.schema, key.chunks, batch.nbytes)
 
     def cells(keys: Any, arrays: bool) -> list[Cells]:
         view = View(keys)

@@ -45,10 +45,10 @@ def join(options: Any) -> int:
         options.to = formats[0] if formats[0] == "tsv" else "csv"
     memory, bar = memory_of(options), Bar(options.output is None)
     try:
-        with tables.open_rows(options.files[1], formats[1], memory.longest) as other:
+        with tables.open_rows(options.files[1], formats[1], memory.longest, separator=options.separator) as other:
             right_names = other.chosen(options.on)
             pieces = _Pieces(other, right_names, memory, bar)
-        with tables.open_rows(options.files[0], formats[0], memory.longest) as rows:
+        with tables.open_rows(options.files[0], formats[0], memory.longest, separator=options.separator) as rows:
             left_names = rows.chosen(options.on)
             added = [i for i, name in enumerate(other.columns) if name not in right_names]
             names = rows.columns + [_new_name(other.columns[i], rows.columns) for i in added]

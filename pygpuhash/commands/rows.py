@@ -73,7 +73,7 @@ class _Dedup:
 
     def _opened(self, file: str) -> Any:
         only = self._options.column if self._format == "jsonl" else None
-        return tables.open_rows(file, self._format, self._memory.longest, only)
+        return tables.open_rows(file, self._format, self._memory.longest, only, self._options.separator)
 
     def _chosen(self, rows: tables.Rows, file: str) -> Iterator[Batch]:
         names = rows.chosen(self._options.column)

@@ -39,6 +39,13 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def separator(text: str) -> str:
+    """A character between cells."""
+    if len(text) != 1 or not text.isascii() or text.isalnum() or text in '"\r\n':
+        raise argparse.ArgumentTypeError(f"{text!r} is no separator: pass one character, such as ';'")
+    return text
+
+
 def add_counted(parser: argparse.ArgumentParser, words: bool) -> None:
     """What is counted."""
     what = "words" if words else "lines"
@@ -58,6 +65,7 @@ def add_counted(parser: argparse.ArgumentParser, words: bool) -> None:
 def add_common(parser: argparse.ArgumentParser) -> None:
     """What all commands have."""
     parser.add_argument("--format", choices=tables.FORMATS, help="of the input; default: what a file's suffix says")
+    parser.add_argument("--separator", type=separator, metavar="C", help="of the cells of CSV, as in ';'; default: ,")
     parser.add_argument(
         "--memory",
         type=bytes_of,

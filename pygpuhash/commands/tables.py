@@ -15,9 +15,11 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pygpuhash.commands import _words, sources
 from pygpuhash.commands.batches import Arrow, Batch, Lists
@@ -62,11 +64,18 @@ class Rows:
                 name = self.columns[int(name) - 1]
             if name not in self.columns:
                 some = ", ".join(repr(one) for one in self.columns[:20]) + (", ..." if len(self.columns) > 20 else "")
-                raise InputError(f"{self.name}: has no column {name!r}: there are {some or 'none'}")
+                raise InputError(f"{self.name}: has no column {name!r}: there are {some or 'none'}{self._hint(name)}")
             if self.columns.count(name) > 1:
                 raise InputError(f"{self.name}: has two columns {name!r}: choose one by its number, from 1")
             found.append(name)
         return found
+
+    def _hint(self, name: str) -> str:
+        if set(name.split(",")) <= set(self.columns):
+            return f": pass --column {' --column '.join(name.split(','))}"
+        found = [mark for mark in ";|\t" if len(self.columns) == 1 and mark in self.columns[0]]
+        way = "--format tsv" if found == ["\t"] else f"--separator '{found[0]}'" if found else ""
+        return f": if {found[0]!r} is what separates its cells, pass {way}" if found else ""
 
     def batches(self) -> Iterator[Batch]:
         """All rows."""
@@ -74,15 +83,21 @@ class Rows:
 
 
 @contextlib.contextmanager
-def open_rows(name: str, format: str, longest: int, only: list[str] | None = None) -> Iterator[Rows]:
+def open_rows(
+    name: str, format: str, longest: int, only: list[str] | None = None, separator: str | None = None
+) -> Iterator[Rows]:
     """A table.
+
+    separator : of the cells of CSV, instead of a comma.
 
     longest : bytes of a row; the standard library's readers make more of one, and are given fewer.
     only : columns that are needed, of JSON lines, which have no header.
     """
     shown = "standard input" if name == "-" else name
+    if separator and format != "csv":
+        raise InputError(f"{shown}: is read as {format}: --separator is for CSV: leave it out, or pass --format csv")
     if format in ("parquet", "arrow"):
-        with _arrow_file(name, shown, format, only) as rows:
+        with _arrow_file(name, shown, format, only, longest) as rows:
             yield rows
         return
     source = Source(name)
@@ -90,7 +105,7 @@ def open_rows(name: str, format: str, longest: int, only: list[str] | None = Non
         if format == "jsonl":
             rows = Rows(shown, only or ["line"], _json_lines(source, only or [], longest // _OBJECTS))
         elif format in _SEPARATORS:
-            rows = _separated(source, _SEPARATORS[format], longest)
+            rows = _separated(source, separator or _SEPARATORS[format], longest)
         else:
             raise InputError(f"{shown}: is read as {format}, which has no columns: pass --format csv, or another one")
         rows.done = lambda: source.done
@@ -124,6 +139,8 @@ def _found(module: str) -> Any:
 def _header(stream: Any, name: str, separator: str) -> tuple[list[str], int]:
     """The first row, and where the next one begins."""
     left = _HEADER
+    if stream.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{name}: is UTF-16: pipe it through iconv -f UTF-16 -t UTF-8, and pass --format csv")
 
     def lines() -> Iterator[str]:
         nonlocal left
@@ -305,7 +322,7 @@ def _json_cell(value: Any) -> bytes | None:
 
 
 @contextlib.contextmanager
-def _arrow_file(name: str, shown: str, format: str, only: list[str] | None) -> Iterator[Rows]:
+def _arrow_file(name: str, shown: str, format: str, only: list[str] | None, longest: int) -> Iterator[Rows]:
     pa = _found("pyarrow")
     if pa is None:
         raise InputError(f"{shown}: is {format}, which needs pyarrow: pip install 'gpuhash[files]'")
@@ -315,37 +332,108 @@ def _arrow_file(name: str, shown: str, format: str, only: list[str] | None) -> I
     source.close()
     try:
         if format == "parquet":
-            file = importlib.import_module("pyarrow.parquet").ParquetFile(name)
-            yield _parquet(file, shown, only)
+            yield _parquet(importlib.import_module("pyarrow.parquet"), name, shown, only, longest)
         else:
-            yield _ipc(pa, name, shown)
+            yield _ipc(pa, name, shown, longest)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None and not isinstance(error, pa.ArrowException):
             raise
         raise InputError(f"{shown}: is no whole file of {format}: {str(error).splitlines()[0]}") from None
 
 
-def _parquet(file: Any, shown: str, only: list[str] | None) -> Rows:
-    names = file.schema_arrow.names
+def _parquet(module: Any, name: str, shown: str, only: list[str] | None, longest: int) -> Rows:
+    metadata = module.read_metadata(name)
+    schema = metadata.schema.to_arrow_schema()
+    texts = _with_dictionaries(schema, metadata, longest)
+    file = module.ParquetFile(name, metadata=metadata, read_dictionary=texts, buffer_size=BLOCK)
     at = [0]
 
     def batches() -> Iterator[Batch]:
         wanted = None if only is None else rows.chosen(only)
-        for batch in file.iter_batches(4 * _ROWS, columns=wanted):
-            at[0] += batch.num_rows
-            yield Arrow(batch.schema.names, batch.columns)
+        for i in range(metadata.num_row_groups):
+            group = metadata.row_group(i)
+            some = min(4 * _ROWS, max(group.num_rows * (longest // 4) // max(group.total_byte_size, 1), 1))
+            for batch in file.iter_batches(some, row_groups=[i], columns=wanted):
+                yield from _slices(batch, longest, shown, at[0], texts)
+                at[0] += batch.num_rows
 
-    rows = Rows(shown, names, batches())
-    rows.done = lambda: at[0] / max(file.metadata.num_rows, 1)
+    rows = Rows(shown, schema.names, batches())
+    rows.done = lambda: at[0] / max(metadata.num_rows, 1)
     return rows
 
 
-def _ipc(pa: Any, name: str, shown: str) -> Rows:
+def _with_dictionaries(schema: Any, metadata: Any, longest: int) -> list[str]:
+    """Columns whose texts are read once each, and repeated when rows are cut to size.
+
+    In these a batch may be much larger than in the file: a row takes less than the length of a text would, or a text is
+    long, and the column is not. Other columns are read faster without, and take less memory.
+    """
+    names = {field.name for field in schema if _is_text(field.type)}
+    found = set()
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        for chunk in map(group.column, range(group.num_columns)):
+            size, rows = chunk.total_uncompressed_size, max(chunk.num_values, 1)
+            if size < 4 * rows or 64 * rows <= size <= longest:
+                found.add(chunk.path_in_schema)
+    return sorted(found & names)
+
+
+def _is_text(kind: Any) -> bool:
+    types: Any = importlib.import_module("pyarrow.types")
+    return bool(
+        types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    )
+
+
+def _slices(batch: Any, longest: int, shown: str, before: int, decoded: Sequence[str] = ()) -> Iterator[Batch]:
+    """Rows of a batch, of at most a fourth of `longest` bytes in all, or one row.
+
+    before : rows of the file before it. decoded : columns that are to have texts instead of a dictionary.
+    """
+    compute: Any = importlib.import_module("pyarrow.compute")
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for name, cells in zip(batch.schema.names, batch.columns, strict=True):
+        indices = getattr(cells, "indices", None)
+        texts = cells if indices is None else cells.dictionary
+        if not _is_text(texts.type):
+            continue
+        lengths = compute.fill_null(compute.binary_length(texts), 0)
+        if indices is not None:
+            lengths = compute.fill_null(lengths.take(indices), 0)
+        own = np.asarray(lengths, np.int64)
+        if own.size and own.max() > longest:
+            raise InputError(
+                f"{shown}: row {before + int(own.argmax()) + 1:,} has {int(own.max()):,} bytes in column {name!r}, "
+                f"more than {longest:,}, an eighth of --memory, but 2 GiB at most: pass a larger --memory"
+            )
+        sizes += own
+    ends = np.cumsum(sizes)
+    begin = 0
+    while begin < batch.num_rows:
+        end = int(np.searchsorted(ends, longest // 4 + (ends[begin - 1] if begin else 0), "right"))
+        end = min(max(end, begin + 1), begin + 4 * _ROWS)
+        some = batch.slice(begin, end - begin)
+        pairs = zip(some.schema.names, some.columns, strict=True)
+        yield Arrow(
+            some.schema.names, [cells.dictionary_decode() if name in decoded else cells for name, cells in pairs]
+        )
+        begin = end
+
+
+def _ipc(pa: Any, name: str, shown: str, longest: int) -> Rows:
     stream = Source(name)
     start = io.BufferedReader(stream, BLOCK)
     if name != "-" and not stream.compressed and start.peek(6)[:6] == b"ARROW1":
         file = pa.ipc.open_file(pa.memory_map(name))
-        batches = (file.get_batch(i) for i in range(file.num_record_batches))
-        return Rows(shown, file.schema.names, (Arrow(one.schema.names, one.columns) for one in batches))
+        read = (file.get_batch(i) for i in range(file.num_record_batches))
+        return Rows(shown, file.schema.names, _bounded(read, longest, shown))
     reader = pa.ipc.open_stream(pa.PythonFile(start, "r"))
-    return Rows(shown, reader.schema.names, (Arrow(one.schema.names, one.columns) for one in reader))
+    return Rows(shown, reader.schema.names, _bounded(reader, longest, shown))
+
+
+def _bounded(batches: Iterator[Any], longest: int, shown: str) -> Iterator[Batch]:
+    before = 0
+    for batch in batches:
+        yield from _slices(batch, longest, shown, before)
+        before += batch.num_rows

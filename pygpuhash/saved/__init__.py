@@ -2,7 +2,7 @@
 
 `files` is what a user calls. Below it, each knowing those after it: `copies` (the same for pickle), `contents` (what is
 written), `made` (what is read), `record`, `container` (blocks and checksums), `elements` and `columns` (arrays as
-Arrow's buffers), `chunk`, `codecs`, `types`, `flatbuffers`. `disk` is by itself.
+Arrow's buffers), `chunk`, `codecs`, `types`, `flatbuffers`. `disk` and `behind` are by themselves.
 
 They are imported on first use: most programs save nothing.
 """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -21,9 +19,9 @@ from pygpuhash.text_table import TextTable
 
 __all__ = ["Contents", "contents_of", "written"]
 
-BLOCK_BYTES = 8 << 20  # of the rows of a block, of which one is written while another one is made
+BLOCK_BYTES = 8 << 20  # of the rows of a block, of which one is written while another one is made (behind.py)
 BLOCK_ROWS = 1 << 20
-AHEAD = 1 << 18  # rows of what is worth a thread
+IN_MEMORY = 2  # blocks: memory that was used is faster than memory that is new
 
 
 class Contents:
@@ -34,49 +32,13 @@ class Contents:
         self._chunks = chunks
 
     def chunks(self) -> Iterator[Chunk]:
-        """All rows, once. Raises `Changed`."""
+        """All rows, once; the buffers of a block are good until `IN_MEMORY` others were made. Raises `Changed`."""
         report, rows, done = _progress.current(), self.record.rows, 0
-        beside = rows > AHEAD and self.record.device == "cpu"  # a GPU's streams are those of this thread
-        for chunk in _ahead(self._chunks) if beside else self._chunks:
+        for chunk in self._chunks:
             yield chunk
             done += chunk.rows
             if report is not None:
                 report(done, rows)
-
-
-def _ahead(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """The same blocks, each of which is made by a thread while the one before is written."""
-    given: queue.Queue[tuple[Chunk | None, BaseException | None]] = queue.Queue()
-    wanted = threading.Semaphore(0)
-    ended = False
-
-    def make() -> None:
-        try:
-            for chunk in chunks:
-                given.put((chunk, None))
-                wanted.acquire()
-                if ended:
-                    return
-            given.put((None, None))
-        except BaseException as error:
-            given.put((None, error))
-
-    thread = threading.Thread(target=make, daemon=True)
-    thread.start()
-    try:
-        while True:
-            chunk, error = given.get()
-            if error is not None:
-                raise error
-            if chunk is None:
-                return
-            wanted.release()
-            yield chunk
-            del chunk
-    finally:  # whatever happened: nothing reads the table any more
-        ended = True
-        wanted.release()
-        thread.join()
 
 
 class Changed(Exception):
@@ -105,10 +67,10 @@ def _rows_of_a_block(row_bytes: float) -> int:
 
 
 def _pairs(table: Table, step: int, at_once: bool) -> tuple[int, Iterator[tuple[Any, Any]]]:
-    """(how many, (keys, values) of so many rows at most), all of one moment."""
+    """(how many, (keys, values) of so many rows, good until `IN_MEMORY` others were made), all of one moment."""
     if not at_once and isinstance(table, Table):  # not a backend that is a class of Python
-        cursor = _core.ExportCursor()
-        parts = table._parts(step, cursor, table._stream_of(None, None))
+        cursor = _core.ExportCursor(as_stored=True)
+        parts = table._parts(step, cursor, table._stream_of(None, None), turns=IN_MEMORY)
         try:
             first = list(_until_changed(parts, cursor, 1))
             return cursor.pairs, chain(first, _until_changed(parts, cursor))

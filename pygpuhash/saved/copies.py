@@ -16,18 +16,17 @@ __all__ = ["reduce"]
 
 def reduce(given: Any, arguments: dict[str, Any], protocol: int) -> tuple[Any, ...]:
     """What `__reduce_ex__` returns: from protocol 5 on, the container is a buffer that a pickle may leave outside."""
-    parts: list[Any] = []
+    whole = bytearray()
 
     def to_memory(contents: Contents) -> None:
-        parts.clear()
-        writer = Writer(parts.append, contents.types, contents.record.given(), None)
+        whole.clear()
+        writer = Writer(whole.extend, contents.types, contents.record.given(), None)
         for chunk in contents.chunks():
             writer.block(chunk)
         writer.finish()
 
     written(given, to_memory)
-    whole = np.frombuffer(b"".join(parts), np.uint8)
-    data = pickle.PickleBuffer(whole.data) if protocol >= 5 else whole.tobytes()
+    data = pickle.PickleBuffer(memoryview(whole).toreadonly()) if protocol >= 5 else bytes(whole)
     return _rebuilt, (type(given), arguments, data), getattr(given, "__dict__", None) or None
 
 

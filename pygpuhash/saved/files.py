@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 from pygpuhash import _arguments
 from pygpuhash.errors import Corrupt
 from pygpuhash.saved import codecs, disk
+from pygpuhash.saved.behind import Behind, behind
 from pygpuhash.saved.chunk import Array
 from pygpuhash.saved.container import Reader, Writer
 from pygpuhash.saved.contents import Contents, written
@@ -21,6 +23,9 @@ from pygpuhash.saved.flatbuffers import Malformed
 from pygpuhash.saved.made import made_of
 
 __all__ = ["load", "save"]
+
+MANY = 1 << 18  # rows that are worth a thread
+Write = Callable[[Any], object]
 
 
 def save(given: Any, path: Any, overwrite: bool = False, compression: str | None = None) -> None:
@@ -31,16 +36,28 @@ def save(given: Any, path: Any, overwrite: bool = False, compression: str | None
     disk.existing(target, replaces)  # before the work
 
     def to_disk(contents: Contents) -> None:
-        with disk.replaced(target, replaces) as write:
-            writer = Writer(write, contents.types, contents.record.given(), codec)
+        with disk.replaced(target, replaces) as write, _writing(write, contents.record.rows) as put:
+            writer = Writer(put, contents.types, contents.record.given(), codec)
             try:
                 for chunk in contents.chunks():
                     writer.block(chunk)
+                    if isinstance(put, Behind):
+                        put.end_block()
             except Malformed as error:  # text that came as Arrow's, and is none
                 raise ValueError(f"{error}: nothing was saved") from None
             writer.finish()
 
     written(given, to_disk)
+
+
+@contextmanager
+def _writing(write: Write, rows: int) -> Iterator[Behind | Write]:
+    """What takes the bytes of a file: a thread where there are many rows."""
+    if rows <= MANY or not threading.main_thread().is_alive():  # a process that ends starts no threads
+        yield write
+        return
+    with behind(write) as put:
+        yield put
 
 
 def load(path: Any, /, backend: str | None = None, device: Any = None, **arguments: Any) -> Any:

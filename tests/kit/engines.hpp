@@ -332,20 +332,20 @@ struct fake_engine {
     return 0;
   }
 
-  static int collect(const void* table, cell_order order, uint64_t lo, uint64_t hi, void* keys, void* values,
-                     uint32_t key_bytes, uint32_t value_bytes, uint64_t* n, uint32_t, void* stream) {
+  static int collect(const void* table, cell_order order, uint64_t lo, uint64_t hi, const collecting& to) {
     const layout seen = *static_cast<const layout*>(table);
     const auto work = [=](const runner& r) {
       const char* const who = "a kernel (collect)";
       Memory::each_block(seen, [&](const void* p, size_t bytes) { r.touch(p, bytes, access::read, who); });
-      r.touch(keys, 1, access::write, who);
-      r.touch(values, 1, access::write, who);
-      r.touch(n, 8, access::atomic_write, who);
+      r.touch(to.keys, 1, access::write, who);
+      r.touch(to.values, 1, access::write, who);
+      r.touch(to.count, 8, access::atomic_write, who);
       const layout t = Memory::translated(seen);
-      Memory::real_engines()[format].collect(&t, order, lo, hi, the_device.real(keys), the_device.real(values),
-                                             key_bytes, value_bytes, the_device.real(n), 1, nullptr);
+      Memory::real_engines()[format].collect(&t, order, lo, hi,
+                                             {the_device.real(to.keys), the_device.real(to.values), to.key_bytes,
+                                              to.value_bytes, the_device.real(to.count), to.room});
     };
-    return launch(stream, work);
+    return launch(to.stream, work);
   }
   static int flush(const void* table, uint64_t lo, uint64_t hi, totals* sum, uint32_t, void* stream) {
     const layout seen = *static_cast<const layout*>(table);
@@ -439,7 +439,7 @@ struct fake_engine {
     q.key_bytes = sizeof(keys[0]), q.value_bytes = sizeof(values[0]), q.is_set = !F::has_value;
     q.threads = 1;
     const engine& real = Memory::real_engines()[format];
-    real.collect(&from, {}, 0, from.n_slots, keys.data(), values.data(), q.key_bytes, q.value_bytes, &n, 1, nullptr);
+    real.collect(&from, {}, 0, from.n_slots, {keys.data(), values.data(), q.key_bytes, q.value_bytes, &n});
     q.n = n;
     real.run(&to, q, sum);
   }

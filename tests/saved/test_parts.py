@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -30,6 +31,40 @@ def test_all_parts_are_the_table(backend, value, size):
             assert np.array_equal(values[order], np.arange(len(KEYS))[np.argsort(KEYS)])
         if "ordered" in table.traits:
             assert (order == np.arange(len(KEYS))).all()
+
+
+SHAPES = [
+    *(("stadium", {"ticket": bits}) for bits in (2, 4, 8, 16)),
+    *(("slab_hash", {"slab_bytes": size}) for size in (64, 128, 256)),
+    ("linear_probe", {}),
+    ("hive", {}),
+]
+WIDTHS = [("u4", "u4"), ("u4", "u8"), ("u8", "u4"), ("u8", None), ("u4", None), ("u8", "u8"), (("u4", 3), ("f4", 5))]
+
+
+@pytest.mark.parametrize("as_stored", [False, True], ids=["spread", "as stored"])
+@pytest.mark.parametrize(("name", "options"), SHAPES)
+def test_every_way_to_read_slots(name, options, as_stored):
+    """Slots of all widths, some of which were erased, by one thread and by several."""
+    n = 20_000
+    for key, value in WIDTHS[: None if name == "stadium" else -1]:
+        keys, values = (
+            dtype and np.arange(n * (wide := dtype[1] if isinstance(dtype, tuple) else 1)).reshape(n, wide).squeeze()
+            for dtype in (key, value)
+        )
+        with gh.Table(name, key_dtype=key, value_dtype=value, device="cpu", threads=3, **options) as table:
+            table.insert(keys, values)
+            table.erase(keys[::3])
+            for size in (700, n):
+                parts = list(table._parts(size, gh._core.ExportCursor(as_stored), 0))
+                assert all(len(some) <= size for some, _ in parts)
+                found = np.concatenate([some for some, _ in parts])
+                order = np.argsort(found.reshape(len(found), -1)[:, 0])
+                assert np.array_equal(found[order], keys[np.arange(n) % 3 != 0])
+                if value:
+                    assert np.array_equal(
+                        np.concatenate([some for _, some in parts])[order], values[np.arange(n) % 3 != 0]
+                    )
 
 
 def test_keys_of_a_signed_skiplist_are_in_their_order():
@@ -225,9 +260,17 @@ def test_a_table_larger_than_memory(tmp_path, say):
 
 @pytest.mark.parametrize("kind", ["table", "text", "index"])
 def test_blocks_are_made_while_others_are_written(tmp_path, blocks, monkeypatch, kind):
-    from pygpuhash.saved import contents
+    """Blocks share their memory, and the disk is slow: none is made where another one is yet to be written."""
+    from pygpuhash.saved import disk, files
 
-    monkeypatch.setattr(contents, "AHEAD", 100)
+    written = disk.system.write
+
+    def write_slowly(file, data):
+        time.sleep(0.002)
+        return written(file, data)
+
+    monkeypatch.setattr(disk.system, "write", write_slowly)
+    monkeypatch.setattr(files, "MANY", 100)
     blocks(100)
     words = [f"word {i}" for i in range(1050)]
     if kind == "index":
@@ -260,9 +303,9 @@ def failing_after(calls, function, error):
 
 def test_an_error_while_a_block_is_made(tmp_path, blocks, monkeypatch):
     """It is the caller's, nothing is saved, and no thread reads the table any more."""
-    from pygpuhash.saved import contents
+    from pygpuhash.saved import contents, files
 
-    monkeypatch.setattr(contents, "AHEAD", 100)
+    monkeypatch.setattr(files, "MANY", 100)
     blocks(100)
     add = failing_after(5, contents.elements.add, OSError(5, "Input/output error"))
     monkeypatch.setattr(contents.elements, "add", add)
@@ -276,9 +319,9 @@ def test_an_error_while_a_block_is_made(tmp_path, blocks, monkeypatch):
 
 
 def test_an_error_while_a_block_is_written(tmp_path, blocks, monkeypatch):
-    from pygpuhash.saved import contents, disk
+    from pygpuhash.saved import disk, files
 
-    monkeypatch.setattr(contents, "AHEAD", 100)
+    monkeypatch.setattr(files, "MANY", 100)
     blocks(100)
     monkeypatch.setattr(disk.system, "write", failing_after(12, disk.system.write, KeyboardInterrupt()))
     before = set(threading.enumerate())

@@ -9,7 +9,7 @@
   {"least_behind_on_cuda", 13}, {"refused_slice", 83}, \
   {"lone_batch", 17}, {"cut.alone", 17}, {"cut.least", 7}, {"cut.most", 23}, \
   {"block_size", 13}, {"blocks_ahead", 3}, {"blocks_joined", 3}, {"combined_least", 19}, {"sorted_least", 5}, \
-  {"chunk_by_kind", 37}, {"leaving_pairs", 29}, \
+  {"chunk_by_kind", 37}, {"leaving_pairs", 71}, {"leaving_slots", 41}, \
   {"leaders", 43}, {"leaders_step", 8}, {"cached", 59}, {"few", 83}, {"keys_of_few", 5}, {"log_cached", 5}, {"log_few", 3}, \
   {"host_parts", 7}, {"divided_at_once", 23}, {"divided_least", 127}, {"divided_least_share", 7}, {"divided_table", 1021}, \
   {"estimated", 211}, {"few_distinct", 31}, {"counted_at_once", 41}, {"newcomer_sample", 7}, {"small_table", 251}, \

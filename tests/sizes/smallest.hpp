@@ -10,7 +10,7 @@
   {"least_behind_on_cuda", 1}, {"refused_slice", 1}, \
   {"lone_batch", 0}, {"cut.alone", 0}, {"cut.least", 1}, {"cut.most", 1}, \
   {"block_size", 1}, {"blocks_ahead", 1}, {"blocks_joined", 1}, {"combined_least", 1}, {"sorted_least", 1}, \
-  {"chunk_by_kind", 1}, {"leaving_pairs", 16}, \
+  {"chunk_by_kind", 1}, {"leaving_pairs", 64}, {"leaving_slots", 32}, \
   {"leaders", 4}, {"leaders_step", 4}, {"cached", 16}, {"few", 16}, {"keys_of_few", 1}, {"log_cached", 2}, {"log_few", 1}, \
   {"host_parts", 1}, {"divided_at_once", 1}, {"divided_least", 1}, {"divided_least_share", 1}, {"divided_table", 1}, \
   {"estimated", 2}, {"few_distinct", 1}, {"counted_at_once", 1}, {"newcomer_sample", 1}, {"small_table", 1}, \

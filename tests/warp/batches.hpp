@@ -257,8 +257,9 @@ inline std::multimap<u64, u64> contents(const store& s) {
   const u64 middle = !s.whole && cells / 3 + 1 < cells ? cells / 3 + 1 : cells;
   for (const auto& [lo, hi] : {std::pair<u64, u64>{0, middle}, {middle, cells}}) {
     if (s.whole && lo) continue;
-    SAME(s.run->collect(s.layout, backwards, lo, hi, keys.data(), s.value_bytes ? values.data() : nullptr, s.key_bytes,
-                        value_bytes, reinterpret_cast<uint64_t*>(&n), 1, nullptr),
+    SAME(s.run->collect(s.layout, backwards, lo, hi,
+                        {keys.data(), s.value_bytes ? values.data() : nullptr, s.key_bytes, value_bytes,
+                         reinterpret_cast<uint64_t*>(&n)}),
          0);
   }
   std::multimap<u64, u64> found;

@@ -222,7 +222,7 @@ void far_cells(u64 seed) {
   t.slots = reinterpret_cast<u64*>(reinterpret_cast<uintptr_t>(t.slots) - far * sizeof(u64));
   vector<u32> keys(700), values(700);
   uint64_t n = 0;
-  SAME(s.run->collect(&t, {}, far, far + t.n_slots, keys.data(), values.data(), 4, 4, &n, 1, nullptr), 0);
+  SAME(s.run->collect(&t, {}, far, far + t.n_slots, {keys.data(), values.data(), 4, 4, &n}), 0);
   SAME(n, 300);
   for (size_t i = 0; i < n; ++i) SAME(keys[i], values[i] * 7);
 }

@@ -478,8 +478,8 @@ inline void failing_calls(const shape& s, u64 seed) {
   vector<u64> keys(t->cells * 64), values(keys.size());
   with_failing_calls("collecting", [&] {
     uint64_t n = 0;
-    return t->run->collect(t->layout, {}, 0, t->cells, keys.data(), values.data(), t->key_bytes,
-                           t->value_bytes ? t->value_bytes : 8, &n, 1, nullptr);
+    return t->run->collect(t->layout, {}, 0, t->cells,
+                           {keys.data(), values.data(), t->key_bytes, t->value_bytes ? t->value_bytes : 8, &n});
   });
   p.q.out_values = nullptr, p.q.parts = parts_always;
   for (const bool told : {true, false}) {

@@ -95,8 +95,7 @@ std::unique_ptr<skip_store<F>> built(const skip_store<F>& from, format_id format
   r.old = u64(from.used());
   vector<unsigned char> old_keys(r.old * half + 16), old_values(r.old * half + 16);
   uint64_t n = 0;
-  SAME(from.run->collect(&from.t, cell_order{}, 0, from.cells, old_keys.data(), old_values.data(), half, half, &n, 1,
-                         nullptr),
+  SAME(from.run->collect(&from.t, cell_order{}, 0, from.cells, {old_keys.data(), old_values.data(), half, half, &n}),
        0);
   SAME(n, r.old);
   r.old_keys = old_keys.data();

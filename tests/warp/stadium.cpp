@@ -166,8 +166,8 @@ void wide_rows(u64 seed, u32 key_bytes, u32 value_bytes, u64 ordered_from) {
   expect(50, 1 << 20);
   vector<u32> got_keys(200 * key_words), got_values(200 * value_words);
   uint64_t count_of = 0;
-  SAME(s.run->collect(s.layout, cell_order{}, 0, s.cells, got_keys.data(), got_values.data(), key_bytes, value_bytes,
-                      &count_of, 1, nullptr),
+  SAME(s.run->collect(s.layout, cell_order{}, 0, s.cells,
+                      {got_keys.data(), got_values.data(), key_bytes, value_bytes, &count_of}),
        0);
   SAME(count_of, 150);
   for (size_t i = 0; i < 150; ++i) {

@@ -407,16 +407,16 @@ GPUHASH_API gpuhash_status gpuhash_range_all(gpuhash_table *table, size_t n, con
 GPUHASH_API gpuhash_status gpuhash_export(gpuhash_table *table, size_t *n, void *keys, void *out_values, void *stream,
                                           gpuhash_error *err);
 
-/* Where an export in parts is: zero but for struct_size before the first part, and then the library's. */
+/* Where an export in parts is: zero but for struct_size and order before the first part, and then the library's. */
 typedef struct gpuhash_export_cursor {
   size_t struct_size;
   gpuhash_table *table; /* whose pairs are exported */
   uint32_t state;       /* GPUHASH_EXPORT_BEGINS, _GOES_ON, _DONE or _CHANGED */
-  uint32_t reserved;
-  uint64_t pairs; /* of the table, since the first part */
-  uint64_t given; /* pairs of all parts so far */
-  uint64_t at;    /* where the next part begins: a cell or a key, as the backend has it */
-  uint64_t stamp; /* of the table's contents when the first part was made */
+  uint32_t order;       /* set before the first part: GPUHASH_EXPORT_SPREAD or _AS_STORED */
+  uint64_t pairs;       /* of the table, since the first part */
+  uint64_t given;       /* pairs of all parts so far */
+  uint64_t at;          /* where the next part begins: a cell or a key, as the backend has it */
+  uint64_t stamp;       /* of the table's contents when the first part was made */
 } gpuhash_export_cursor;
 #define GPUHASH_EXPORT_CURSOR_INIT {sizeof(gpuhash_export_cursor), NULL, 0, 0, 0, 0, 0, 0}
 
@@ -426,6 +426,10 @@ enum {
   GPUHASH_EXPORT_DONE = 2,   /* all parts were made; further calls give no pairs */
   GPUHASH_EXPORT_CHANGED = 3 /* the table has changed meanwhile: begin anew */
 };
+
+/* In which order pairs come unless the backend is ORDERED. As they are stored they are read faster, as by a save; but a
+ * table of the same hash and seed that they are inserted into, and that grows, has them all in one corner of it. */
+enum { GPUHASH_EXPORT_SPREAD = 0, GPUHASH_EXPORT_AS_STORED = 1 };
 
 /* The next pairs of an export in parts, which needs no memory but its arrays (plugins since 1.6; older ones are UNSUPPORTED).
  * *n: in, room in pairs, 1 or more; out, pairs of this part, at least 1 unless it is the last one and often less than the

@@ -127,7 +127,7 @@ typedef struct gpuhash_backend_v1 {
   /* Since 1.6. */
 
   /* gpuhash_export_part, or NULL. The state is BEGINS or GOES_ON. OK with at most *n pairs, and with at least 1 unless it
-   * sets the state to DONE; it changes the fields behind reserved as it likes. */
+   * sets the state to DONE; it changes the fields behind order as it likes. Any order is right. */
   gpuhash_status (*export_part)(void *table, gpuhash_export_cursor *cursor, size_t *n, void *keys, void *values,
                                 void *stream, gpuhash_error *err);
 } gpuhash_backend_v1;

@@ -30,10 +30,11 @@ static uint64_t get(const void *from, uint32_t width, size_t i) {
 
 static void *room_for(size_t pairs, uint32_t width) { return calloc(pairs + 1, width ? width : 1); }
 
-/* All parts, with room for so many pairs at a time. */
-static void parts(gpuhash_table *table, uint32_t kb, uint32_t vb, size_t room, size_t want) {
+/* All parts in an order, with room for so many pairs at a time. */
+static void parts(gpuhash_table *table, uint32_t kb, uint32_t vb, size_t room, uint32_t order, size_t want) {
   void *keys = room_for(n, kb), *values = room_for(n, vb);
   gpuhash_export_cursor cursor = GPUHASH_EXPORT_CURSOR_INIT;
+  cursor.order = order;
   uint64_t largest = kb == 4 ? UINT32_MAX : UINT64_MAX, before = 0;
   size_t all = 0, calls = 0;
   gpuhash_table_info info = {.struct_size = sizeof info};
@@ -41,7 +42,12 @@ static void parts(gpuhash_table *table, uint32_t kb, uint32_t vb, size_t room, s
   memset(seen, 0, sizeof seen);
   while (cursor.state != GPUHASH_EXPORT_DONE && calls++ < 4 * n) {
     size_t some = room < n ? room : n;
+    const size_t behind = some;
+    const uint64_t pattern = 0x0707070707070707u >> (kb == 4 ? 32 : 0);
+    put(keys, kb, behind, pattern);
     const gpuhash_status s = gpuhash_export_part(table, &cursor, &some, keys, vb ? values : NULL, NULL, &err);
+    EXPECT(get(keys, kb, behind) == pattern); /* nothing is written where there is no room */
+    EXPECT(cursor.order == order);
     if (s == GPUHASH_INVALID_ARGUMENT && some > room) { /* a bucket of slab_hash */
       EXPECT(strstr(err.message, "which come at once") != NULL);
       room = some;
@@ -88,11 +94,14 @@ static gpuhash_table *filled(uint32_t kb, uint32_t vb) {
 
 static void all_pairs(uint32_t kb, uint32_t vb) {
   gpuhash_table *table = make(kb, vb, NULL, 0);
-  parts(table, kb, vb, 7, 0);
+  parts(table, kb, vb, 7, GPUHASH_EXPORT_SPREAD, 0);
   gpuhash_table_destroy(table);
   table = filled(kb, vb);
   const size_t rooms[] = {1, 2, 63, 64, 1000, n - 1, n, 2 * n};
-  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; ++i) parts(table, kb, vb, rooms[i], n);
+  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; ++i) {
+    parts(table, kb, vb, rooms[i], GPUHASH_EXPORT_SPREAD, n);
+    parts(table, kb, vb, rooms[i], GPUHASH_EXPORT_AS_STORED, n);
+  }
   gpuhash_table_destroy(table);
 }
 
@@ -158,6 +167,10 @@ static void mistakes(void) {
   REFUSED(GPUHASH_INVALID_ARGUMENT, "cursor is none of this version",
           gpuhash_export_part(table, &cursor, &some, keys, values, NULL, &err));
   cursor.state = 0;
+  cursor.order = 2;
+  REFUSED(GPUHASH_INVALID_ARGUMENT, "2 is no order; pass GPUHASH_EXPORT_SPREAD",
+          gpuhash_export_part(table, &cursor, &some, keys, values, NULL, &err));
+  cursor.order = 0;
   REFUSED(GPUHASH_INVALID_ARGUMENT, "n is NULL", gpuhash_export_part(table, &cursor, NULL, keys, values, NULL, &err));
   REFUSED(GPUHASH_INVALID_ARGUMENT, "*n is 0", gpuhash_export_part(table, &cursor, &some, keys, values, NULL, &err));
   some = 4;

@@ -104,6 +104,32 @@ def test_a_column_that_is_not_there(run, tmp_path, written, format, command):
     refused(done, f"{path}: has no column 'three': there are 'one', 'two'")
 
 
+def test_what_a_column_was_named_by_mistake(run, written):
+    path = written("some.csv", "one,two\n1,2\n")
+    done = run("count", "--column", "one,two", path)
+    refused(done, "has no column 'one,two': there are 'one', 'two': pass --column one --column two")
+    for mark, way in ((";", "--separator ';'"), ("|", "--separator '|'"), ("\t", "--format tsv")):
+        path = written("other.csv", f"one{mark}two\n1{mark}2\n")
+        refused(run("dedup", "--column", "two", path), f"if {mark!r} is what separates its cells, pass {way}")
+        flags = way.replace("'", "").split()
+        assert run("count", "--column", "two", *flags, path).out == b"      1 2\n"
+
+
+def test_separators(run, written):
+    path, other = written("some.csv", 'a;b\n1;"x;y"\n2;"x;y"\n'), written("other.csv", "a;c\n2;z\n")
+    assert run("count", "--column", "b", "--separator", ";", path).out == b"      2 x;y\n"
+    assert run("dedup", "--column", "b", "--separator", ";", path).out == b"a,b\n1,x;y\n"
+    assert run("join", path, other, "--on", "a", "--separator", ";").out == b"a,b,c\n2,x;y,z\n"
+    refused(run("count", "--separator", ";", written("text", "a")), "--separator is for columns of CSV: pass --column")
+    refused(run("count", "--column", "a", "--separator", ";", written("a.tsv", "a\n")), "is read as tsv: --separator")
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-16-be"])
+def test_tables_in_utf_16(run, written, code):
+    path = written("some.csv", "\ufeffname\nJosé\n".encode("utf-16-be") if code != "utf-16" else "name\n".encode(code))
+    refused(run("count", "--column", "name", path), "some.csv: is UTF-16: pipe it through iconv -f UTF-16 -t UTF-8")
+
+
 @pytest.mark.parametrize("library", ["pyarrow", "the standard library"])
 def test_rows_of_csv_that_do_not_fit(run, written, monkeypatch, library):
     if library != "pyarrow":
@@ -143,6 +169,8 @@ def test_columns_of_two_types(run, tmp_path):
         (["count", "--memory", "lots"], "'lots' is no size of at least 16M"),
         (["count", "--memory", "3M"], "'3M' is no size of at least 16M"),
         (["top", "0"], "'0' is no whole number from 1 on"),
+        (["count", "--separator", "ab"], "'ab' is no separator: pass one character"),
+        (["count", "--separator", '"'], "is no separator"),
         (["count", "--k", "-1"], "--k"),
         (["diff", "a"], "required: FILE"),
         (["join", "a", "b"], "required: --on"),

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections import Counter
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pygpuhash.commands import tables, tally
@@ -99,6 +101,36 @@ def test_memory_of_long_rows(written, command, kind, say):
         assert status == (2 if words else 0), said
         assert words in said
         assert peak < 2 * MEMORY
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read from /proc")
+@pytest.mark.parametrize("command", [["count", "--column", "b"], ["dedup", "--column", "b"]])
+@pytest.mark.parametrize("cells", ["long", "long and few that repeat", "one too long"])
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_memory_of_long_cells(tmp_path, command, cells, format, say):
+    """Rows of 180 MB are fewer than a batch of pyarrow has, which are 65,536 of any size."""
+    many, size = (1, 30_000_000) if "too" in cells else (120, 1_500_000)
+    distinct = 3 if "few" in cells else many
+    texts = pa.array([long_line(i, size) for i in range(distinct)], pa.large_binary())
+    column = pa.DictionaryArray.from_arrays(pa.array([i % distinct for i in range(many)], pa.int32()), texts)
+    whole = pa.table({"a": pa.array(range(many)), "b": column if distinct < many else texts})
+    del texts, column
+    path, small = tmp_path / f"some.{format}", tmp_path / f"small.{format}"
+    for table, file in ((whole, path), (whole.slice(0, 0), small)):
+        if format == "parquet":
+            plain = table.cast(pa.schema({"a": pa.int64(), "b": pa.large_binary()}))
+            pq.write_table(plain, file, row_group_size=many if distinct < many else 4)
+        else:
+            with pa.ipc.new_file(file, table.schema) as out:
+                out.write_table(table)
+    del whole
+    status, peak, said = measured(small, path, *command)
+    say("long lines", f"{' '.join(command)}, {format}, {cells}: {peak / MEMORY:.2f} of --memory")
+    assert status == (2 if "too" in cells else 0), said
+    if "too" in cells:
+        assert "row 1 has 30,000,003 bytes in column 'b', more than 8,388,608, an eighth of --memory" in said
+    mapped = path.stat().st_size if format == "arrow" else 0  # which the system takes back when it likes
+    assert peak - mapped < (4 if "too" in cells else 2.5) * MEMORY
 
 
 def test_rows_that_are_too_long_are_refused_with_their_line(run, written, monkeypatch):
