@@ -13,12 +13,13 @@ import re
 import signal
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from .conftest import run
 
-FIRST_TRIED = 3  # sections of a program
+TRIED = (0, 3, 12, 40, None)  # sections of each program, from where to where at a time
 ROUNDS = 3  # of whole programs
 STEPS_A_SECOND = 1_000_000  # at least: a tenth of what a processor of 2018 takes
 
@@ -89,9 +90,9 @@ def attempts(programs: Sequence[Recorded], mistake: int) -> Iterator[Attempt]:
     coming = sorted(
         ((one, sections) for one in programs if (sections := one.coming_to(mistake))), key=lambda one: one[1][0].steps
     )
-    for tried in (slice(FIRST_TRIED), slice(FIRST_TRIED, None)):
+    for begin, end in pairwise(TRIED):
         for one, sections in coming:
-            if some := sections[tried]:
+            if some := sections[begin:end]:
                 yield Attempt(one.program, 1, [s.number for s in some], sum(s.steps for s in some))
     first = [one for one, _ in coming]
     for one in first + [one for one in programs if one not in first]:
