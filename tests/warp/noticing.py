@@ -21,6 +21,7 @@ from .conftest import run
 
 TRIED = (0, 3, 12, 40, None)  # sections of each program, from where to where at a time
 ROUNDS = 3  # of whole programs
+SECONDS = 5  # that any run may take
 STEPS_A_SECOND = 1_000_000  # at least: a tenth of what a processor of 2018 takes
 
 
@@ -34,7 +35,7 @@ class Attempt(NamedTuple):
 
     def notice(self, mistake: int) -> str:
         """What was wrong; nothing if nothing was."""
-        seconds = 5 + self.steps // STEPS_A_SECOND
+        seconds = SECONDS + self.steps // STEPS_A_SECOND
         some = {"GPUHASH_WARP_SECTIONS": f",{','.join(map(str, self.sections))},"} if self.sections else {}
         done = run(self.program, str(self.rounds), seconds=seconds, GPUHASH_WARP_MUTANT=str(mistake), **some)
         if not done.returncode:
