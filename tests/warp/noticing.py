@@ -88,13 +88,14 @@ def record_all(programs: Iterable[Path]) -> list[Recorded]:
 
 def attempts(programs: Sequence[Recorded], mistake: int) -> Iterator[Attempt]:
     """Runs that may notice a mistake, cheap ones first."""
-    coming = sorted(
-        ((one, sections) for one in programs if (sections := one.coming_to(mistake))), key=lambda one: one[1][0].steps
-    )
+    coming = [(one, sections) for one in programs if (sections := one.coming_to(mistake))]
     for begin, end in pairwise(TRIED):
-        for one, sections in coming:
-            if some := sections[begin:end]:
-                yield Attempt(one.program, 1, [s.number for s in some], sum(s.steps for s in some))
+        tried = [
+            Attempt(one.program, 1, [s.number for s in some], sum(s.steps for s in some))
+            for one, sections in coming
+            if (some := sections[begin:end])
+        ]
+        yield from sorted(tried, key=lambda attempt: attempt.steps)
     first = [one for one, _ in coming]
     for one in first + [one for one in programs if one not in first]:
         yield Attempt(one.program, ROUNDS, [], ROUNDS * sum(s.steps for s in one.sections))
