@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import pygpuhash as gh
-from pygpuhash import _core, _device
+from pygpuhash import _core, _device_arrays
 
 from .harness.devices import Unavailable, device
 from .harness.keys import random_keys
@@ -160,7 +160,7 @@ def calls() -> Iterator[Figure]:
                     values, found = t.find(keys)
                     assert bool(found.all())
                     assert bool((values == keys).all())
-                    addresses = [_device.view(a, 0, 0, "an array").ptr for a in (keys, values, found)]
+                    addresses = [_device_arrays.view(a, 0, 0, "an array").ptr for a in (keys, values, found)]
                     figures = {
                         "find, out=": lambda t=t, k=keys, v=values, f=found: t.find(k, out=v, found=f),
                         "find": lambda t=t, k=keys: t.find(k),

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _core, _cuda, _device, _tensors
+from pygpuhash import _arguments, _core, _cuda, _device_arrays, _streams, _tensors
 
 __all__ = ["Groups", "Place", "Values", "group", "isin", "join", "serves", "serves_isin", "serves_values"]
 
@@ -99,12 +99,12 @@ class Place:
             self._at, self.stream = ready
             self.is_current = True
         else:
-            self.stream = _device.usable_stream(self.keeper(), ordinal)[1]
+            self.stream = _streams.usable_stream(self.keeper(), ordinal)[1]
             self.is_current = False
 
     def keeper(self) -> Any:
         """What keeps the stream."""
-        return _device.stream_keeper(self.array, self.ordinal) if self._given is None else self._given
+        return _streams.stream_keeper(self.array, self.ordinal) if self._given is None else self._given
 
     def address(self) -> int:
         """Of the array, when it is ready for the stream."""
@@ -116,13 +116,13 @@ class Place:
             plain = _core.ready(array)
             if plain is not None and plain[3:] == (self.ordinal, self.stream):
                 return plain[0]
-        return _device.view(array, self.ordinal, self.stream, what).ptr
+        return _device_arrays.view(array, self.ordinal, self.stream, what).ptr
 
     def allocating(self) -> Any:
         """A context in which the library allocates and works on the stream."""
         if self.is_current:
             return contextlib.nullcontext()
-        return _device.working_on(self.array, self.ordinal, self.stream)
+        return _streams.working_on(self.array, self.ordinal, self.stream)
 
 
 def group(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _table_verbs, _tensors
+from pygpuhash import _arrays, _core, _cuda, _device_arrays, _device_groups, _streams, _table_verbs, _tensors
 from pygpuhash.errors import Unsupported
 
 __all__ = ["partition", "shard_of"]
@@ -22,7 +22,7 @@ _FORMATS = {  # Arrow's
 def shard_of(keys: Any, shards: int, seed: int) -> Any:
     """The shard of each key, of the shape of the keys."""
     found, ordinal, stream = _read(keys)
-    with _cuda.current(ordinal), _device.working_on(keys, ordinal, stream):
+    with _cuda.current(ordinal), _streams.working_on(keys, ordinal, stream):
         empty = _device_groups._maker(keys, ordinal)
         ids = empty(found.shape, _SHARD)
         if found.size:
@@ -37,7 +37,7 @@ def partition(keys: Any, shards: int, seed: int, values: Any) -> tuple[Any, Any,
     if len(found.shape) != 1:
         raise ValueError(f"keys have shape {tuple(found.shape)}: pass a one-dimensional column")
     amounts = None if values is None else _values(values, found.size, ordinal, stream)
-    with _cuda.current(ordinal), _device.working_on(keys, ordinal, stream):
+    with _cuda.current(ordinal), _streams.working_on(keys, ordinal, stream):
         empty, n, pointer = _device_groups._maker(keys, ordinal), found.size, _device_groups._pointer
         grouped, order, offsets = empty((n,), found.dtype), empty((n,), _INDEX), empty((shards + 1,), _INDEX)
         moved = None if amounts is None else empty(amounts.shape, amounts.dtype)
@@ -70,9 +70,9 @@ def _read(keys: Any) -> tuple[Any, int, int]:
             "or copy them to the host"
         )
     ordinal = _table_verbs._ordinal(keys)
-    stream = _device.current_stream(keys, ordinal)
+    stream = _streams.current_stream(keys, ordinal)
     with _cuda.current(ordinal):
-        found = _device.view(keys, ordinal, stream, "keys")
+        found = _device_arrays.view(keys, ordinal, stream, "keys")
     if found.dtype.str[1:] not in _FORMATS:
         raise Unsupported(f"keys on a GPU are {found.dtype}, not integers or floats: copy them to the host")
     return found, ordinal, stream
@@ -86,7 +86,7 @@ def _values(values: Any, rows: int, ordinal: int, stream: int) -> Any:
     if not _arrays.on_device(values):
         raise Unsupported(f"values are a {type(values).__name__} on the host, keys on cuda:{ordinal}: copy one of them")
     with _cuda.current(ordinal):
-        found = _device.view(values, ordinal, stream, "values")
+        found = _device_arrays.view(values, ordinal, stream, "values")
     if not found.shape or found.shape[0] != rows:
         own = found.shape[0] if found.shape else "no"
         raise ValueError(f"values have {own} rows, keys {rows}: pass one value for each key")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pygpuhash import _core, _cuda, _device, _tensors
+from pygpuhash import _core, _cuda, _streams, _tensors
 from pygpuhash.errors import InvalidArgument
 
 __all__ = ["adapt"]
@@ -45,7 +45,7 @@ class CupyMemory(_Held):
     def allocate(self, nbytes: int, alignment: int, stream: int) -> int | None:
         cupy = sys.modules["cupy"]
         malloc = cupy.cuda.alloc if self.resource is None else self.resource.malloc
-        with _cuda.current(self.device), _device.cupy_stream(cupy, stream, self.device):
+        with _cuda.current(self.device), _streams.cupy_stream(cupy, stream, self.device):
             try:
                 memory = malloc(nbytes)
             except cupy.cuda.memory.OutOfMemoryError:
@@ -57,7 +57,7 @@ class CupyMemory(_Held):
         cupy = sys.modules["cupy"]
         with _cuda.current(self.device):
             _cuda.synchronize(self.device, stream)
-            with _device.cupy_stream(cupy, stream, self.device):
+            with _streams.cupy_stream(cupy, stream, self.device):
                 del self.held[address]
 
 

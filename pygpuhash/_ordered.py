@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _records, _tensors
+from pygpuhash import _arrays, _core, _cuda, _device_queries, _records, _tensors
 from pygpuhash._arguments import whole
 from pygpuhash.errors import InvalidArgument, Unsupported
 
@@ -40,7 +40,7 @@ def neighbors(table: Any, which: int, keys: Any, stream: Any) -> tuple[Any, Any,
     """(keys, values, found) of the shape of `keys`."""
     refuse_unordered(table.key_dtype)
     if _arrays.on_device(keys):
-        return _device.neighbors(table, which, keys, stream)
+        return _device_queries.neighbors(table, which, keys, stream)
     library = _library_of((keys,), table.key_dtype, table.value_dtype)
     stored = _arrays.to_store(keys, table.key_dtype, table._key_store, "keys")
     stage = table._stage(stream)
@@ -130,7 +130,7 @@ def ranges(table: Any, low: Any, high: Any, limit: Any, out: Any, stream: Any) -
     if _arrays.on_device(low) != _arrays.on_device(high):
         raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
     if _arrays.on_device(low):
-        return _device.range_of(table, low, high, most, stream, out)
+        return _device_queries.range_of(table, low, high, most, stream, out)
     library = _library_of((low, high), table.key_dtype, table.value_dtype, _OFFSET)
     first, last = _ends(table.key_dtype)
     lows = _host_keys(table, first if low is None else low, "low")
@@ -173,7 +173,7 @@ def pairs(table: Any, low: Any, high: Any, stream: Any, out: Any = None) -> tupl
     if len(sides) > 1:
         raise TypeError("low and high are on different sides: pass both on the device, or both on the host")
     if True in sides:
-        return _device.pairs(table, low, high, stream, out)
+        return _device_queries.pairs(table, low, high, stream, out)
     library = _library_of((low, high), table.key_dtype, table.value_dtype, _OFFSET)
     lows = None if low is None else _host_keys(table, low, "low")
     highs = None if high is None else _host_keys(table, high, "high")

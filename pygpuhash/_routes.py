@@ -24,8 +24,20 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _core, _cuda, _device, _device_groups, _peers, _records, _table_verbs, _tensors
-from pygpuhash._device import DeviceView
+from pygpuhash import (
+    _arrays,
+    _core,
+    _cuda,
+    _device_arrays,
+    _device_groups,
+    _peers,
+    _records,
+    _stored_views,
+    _streams,
+    _table_verbs,
+    _tensors,
+)
+from pygpuhash._views import DeviceView
 from pygpuhash.errors import DeviceError, InvalidArgument, Poisoned, TableFull, Unsupported
 
 __all__ = ["Batch", "Kinds", "Lanes", "Step", "card_of"]
@@ -154,8 +166,8 @@ class Batch:
         self.answers = method == "find" and kinds.values is not None
         self.keys, self.values = keys, values
         self.device = card_of(keys)
-        self.keeper = _device.stream_keeper(keys, self.device)
-        self.stream = _device.stream_handle(self.keeper)
+        self.keeper = _streams.stream_keeper(keys, self.device)
+        self.stream = _core.stream_handle(self.keeper)
         self.chunks: list[_Chunk] = []
         self.left_out: list[int] = []  # shards that have not served
         self.here = _cuda.current(self.device)
@@ -189,15 +201,15 @@ class Batch:
         plain = _core.ready(array)
         if plain is not None and plain[2] == store == dtype and plain[3:] == (self.device, self.stream):
             return DeviceView(plain[0], plain[1], store, array)
-        return _device._stored_view(array, dtype, store, self.device, self.stream, what)
+        return _stored_views.stored_view(array, dtype, store, self.device, self.stream, what)
 
     def _refuse(self) -> None:
         """What the library of the keys has no way to hold is refused before anything is done."""
         kinds = self.kinds
         if not self.answers or kinds.values is None:
             return
-        _device.check_results(self.keys, kinds.values)
-        if self._narrow and not _device.converts(self.keys):
+        _device_arrays.check_results(self.keys, kinds.values)
+        if self._narrow and not _device_arrays.converts(self.keys):
             raise TypeError(f"{kinds.values} results need CuPy, PyTorch or JAX arrays: pass those, or host arrays")
 
     @property
@@ -334,10 +346,10 @@ class Batch:
                 if answers:
                     self._ungroup(chunk, "answers", self.kinds.value_bytes, answers)
             if values is not None:
-                values = _device.give(self.keys, values)
+                values = _device_arrays.give(self.keys, values)
                 if self._narrow and self.kinds.values is not None:
-                    values = _device.astype(values, self.kinds.values, self.device, self.stream, "values")
-            return values, _device.give(self.keys, mask)
+                    values = _device_arrays.astype(values, self.kinds.values, self.device, self.stream, "values")
+            return values, _device_arrays.give(self.keys, mask)
 
     def statuses(self) -> np.ndarray[Any, Any]:
         """Of all rows, on the host: of a batch that some shard has refused."""
@@ -371,7 +383,7 @@ class Batch:
                     _cuda.call("cuMemsetD8Async", at, 0, (end - begin) * width, self.stream)
 
     def _shown(self) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        return _device._shown(self.kinds.values, self.kinds.value_store)
+        return _stored_views.shown(self.kinds.values, self.kinds.value_store)
 
     def _rooms(self) -> tuple[Any, Any]:
         quick = _tensors.library_of(self.keys) in _QUICK
@@ -379,7 +391,7 @@ class Batch:
         def empty(dtype: np.dtype[Any], inner: tuple[int, ...] = ()) -> Any:
             if quick:
                 return _device_groups._maker(self.keys, self.device)(self.shape + inner, dtype)
-            return _device.empty_like(self.keys, self.shape + inner, dtype, self.device, self.keeper)
+            return _device_arrays.empty_like(self.keys, self.shape + inner, dtype, self.device, self.keeper)
 
         return empty(*self._shown()) if self.answers else None, empty(np.dtype(bool))
 
@@ -391,7 +403,7 @@ class Batch:
     def _address(self, array: Any) -> int:
         if _tensors.library_of(array) in _QUICK:
             return _device_groups._pointer(array)
-        return _device.view(array, self.device, self.stream, "the results").ptr
+        return _device_arrays.view(array, self.device, self.stream, "the results").ptr
 
 
 @dataclass

@@ -14,7 +14,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pygpuhash import _arrays, _arrow_devices, _core, _cuda, _device, _device_groups, _device_joins, _tensors
+from pygpuhash import (
+    _arrays,
+    _arrow_devices,
+    _core,
+    _cuda,
+    _device_arrays,
+    _device_groups,
+    _device_joins,
+    _streams,
+    _tensors,
+    _views,
+)
 from pygpuhash.errors import InvalidArgument, Unsupported
 from pygpuhash.table import Table
 
@@ -111,7 +122,7 @@ def group_reduce(
     found = reduce_by_all(column, amounts, given, (op,), stored if op == "sum" else None, order, table)
     if found is not None:
         return found[0], found[1][0]
-    if op == "mean" and column.on_device and not _device.converts(column.array):
+    if op == "mean" and column.on_device and not _device_arrays.converts(column.array):
         name = type(column.array).__name__
         raise TypeError(
             f"'mean' of a {name}, which cannot be divided: ask for 'sum' and 'count', or pass CuPy's arrays"
@@ -156,10 +167,10 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
     """(left rows, right rows) of two columns of CuPy or of PyTorch on one GPU."""
     assert one.ordinal is not None
     _refuse_capture(one.array, one.ordinal, given.get("stream"))
-    keeper = _device.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
-    _, stream = _device.usable_stream(keeper, one.ordinal)
+    keeper = _streams.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
+    _, stream = _streams.usable_stream(keeper, one.ordinal)
     library = sys.modules[_tensors.library_of(one.array) or ""]
-    with _cuda.current(one.ordinal), _device.working_on(one.array, one.ordinal, stream):
+    with _cuda.current(one.ordinal), _streams.working_on(one.array, one.ordinal, stream):
         try:
             if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
                 where = _device_groups.Place(one.ordinal, one.array, None, given)
@@ -251,7 +262,7 @@ def on_device(given: Any, what: str) -> KeyColumn:
 
 def equal_numbers(column: KeyColumn) -> KeyColumn:
     """Of floats on a GPU, equal numbers have equal bits: one zero, one NaN. Only CuPy and PyTorch can be asked."""
-    if column.dtype.kind != "f" or not _device.converts(column.array):
+    if column.dtype.kind != "f" or not _device_arrays.converts(column.array):
         return column
     array = column.array + 0
     array[array != array] = math.nan
@@ -271,9 +282,9 @@ def _stored(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return _arrays.store_dtype(dtype, keys=True)
 
 
-def _seen(array: Any, ordinal: int, what: str) -> _device.DeviceView:
+def _seen(array: Any, ordinal: int, what: str) -> _views.DeviceView:
     with _cuda.current(ordinal):
-        return _device.view(array, ordinal, _device.current_stream(array, ordinal), what)
+        return _device_arrays.view(array, ordinal, _streams.current_stream(array, ordinal), what)
 
 
 def _ordinal(array: Any) -> int:
@@ -285,7 +296,7 @@ def _ordinal(array: Any) -> int:
 
 def _converted(array: Any, dtype: np.dtype[Any], ordinal: int, what: str) -> Any:
     with _cuda.current(ordinal):
-        return _device.astype(array, dtype, ordinal, _device.current_stream(array, ordinal), what)
+        return _device_arrays.astype(array, dtype, ordinal, _streams.current_stream(array, ordinal), what)
 
 
 # ---- groups of a column on a GPU, without a table --------------------------------------------------------------------
@@ -372,9 +383,9 @@ def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str
 
 
 def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
-    s = _device.stream_keeper(array, ordinal) if stream is None else stream
+    s = _streams.stream_keeper(array, ordinal) if stream is None else stream
     with _cuda.current(ordinal):
-        _refuse_captured(_device.usable_stream(s, ordinal)[1])
+        _refuse_captured(_streams.usable_stream(s, ordinal)[1])
 
 
 def _refuse_captured(stream: int) -> None:
@@ -389,12 +400,12 @@ def _refuse_captured(stream: int) -> None:
 def _settle(column: KeyColumn, given: dict[str, Any]) -> None:
     """Wait for the table's calls, if they were on a stream that the column's library does not work on."""
     if column.ordinal is not None and given.get("stream") is not None:
-        _cuda.synchronize(column.ordinal, _device.usable_stream(given["stream"], column.ordinal)[1])
+        _cuda.synchronize(column.ordinal, _streams.usable_stream(given["stream"], column.ordinal)[1])
 
 
 def _numbers(column: KeyColumn) -> np.dtype[Any]:
     """The dtype of counts, codes and positions in a table: narrow slots are faster. They are given back as int64."""
-    narrow = column.size < 2**31 and (not column.on_device or _device.converts(column.array))
+    narrow = column.size < 2**31 and (not column.on_device or _device_arrays.converts(column.array))
     return np.dtype(np.int32) if narrow else _INDEX
 
 
@@ -462,20 +473,20 @@ def _in_order_on_device(t: Table, column: KeyColumn) -> Any:
     assert column.ordinal is not None
     t.accumulate(column.array, _positions(column), op="min", out=False)
     keys, positions = _pairs(t, column)
-    stream = _device.current_stream(column.array, column.ordinal)
-    order = np.argsort(_device.to_host(positions, column.ordinal, stream, "positions"))
-    return _to_device(_device.to_host(keys, column.ordinal, stream, "keys")[order], column, stream)
+    stream = _streams.current_stream(column.array, column.ordinal)
+    order = np.argsort(_device_arrays.to_host(positions, column.ordinal, stream, "positions"))
+    return _to_device(_device_arrays.to_host(keys, column.ordinal, stream, "keys")[order], column, stream)
 
 
 def _to_device(host: Array, column: KeyColumn, stream: int) -> Any:
     """A host array as one of the column's library, on its GPU."""
     assert column.ordinal is not None
     with _cuda.current(column.ordinal):
-        keeper = _device.stream_keeper(column.array, column.ordinal)
-        array = _device.empty_like(column.array, host.shape, host.dtype, column.ordinal, keeper)
-        room = _device.view(array, column.ordinal, stream, "keys")
+        keeper = _streams.stream_keeper(column.array, column.ordinal)
+        array = _device_arrays.empty_like(column.array, host.shape, host.dtype, column.ordinal, keeper)
+        room = _device_arrays.view(array, column.ordinal, stream, "keys")
         _cuda.copy_from_host(np.ascontiguousarray(host), room.ptr, column.ordinal, stream)
-        return _device.give(column.array, array)
+        return _device_arrays.give(column.array, array)
 
 
 def _number(t: Table, column: KeyColumn, distinct: Any) -> None:
@@ -516,7 +527,7 @@ def _add_times(t: Table, keys: Array, spans: Any) -> None:
 def _accumulate_numbers(t: Table, column: KeyColumn, values: Any, op: Literal["min", "max"]) -> None:
     """min or max of floats and times: NaNs and NaTs come last, and only where there is nothing else."""
     keys = column.array
-    if _arrays.on_device(values) and not _device.converts(values):
+    if _arrays.on_device(values) and not _device_arrays.converts(values):
         raise Unsupported(
             f"{op!r} of floats in a {type(values).__name__} cannot leave out NaNs: pass CuPy's or PyTorch's"
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _core, _cuda, _device, _devices, _memory
+from pygpuhash import _arguments, _arrays, _core, _cuda, _devices, _memory, _streams
 from pygpuhash._stage import Stage
 
 __all__ = ["SlabAllocator"]
@@ -55,7 +55,9 @@ class SlabAllocator(_core.CoreSlabAllocator):
         self._kind, self._ordinal = _devices.parse_device(device)
         if self._kind == _core.CUDA:
             _cuda.require()
-        self._stream, handle = _device.usable_stream(stream, self._ordinal) if self._kind == _core.CUDA else (stream, 0)
+        self._stream, handle = (
+            _streams.usable_stream(stream, self._ordinal) if self._kind == _core.CUDA else (stream, 0)
+        )
         self._create(
             kind,
             self._kind,
@@ -105,7 +107,7 @@ class SlabAllocator(_core.CoreSlabAllocator):
 
     def _stage(self) -> Stage:
         self._refuse_forked()
-        stream = _device.usable_stream(self._stream, self._ordinal)[1] if self._kind == _core.CUDA else 0
+        stream = _streams.usable_stream(self._stream, self._ordinal)[1] if self._kind == _core.CUDA else 0
         return Stage(self._kind, self._ordinal, stream)
 
     def __enter__(self) -> SlabAllocator:

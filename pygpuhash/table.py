@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import inspect
 import os
@@ -14,15 +13,19 @@ import numpy as np
 from pygpuhash import (
     _arguments,
     _arrays,
-    _choice,
+    _batch,
     _core,
     _cuda,
-    _device,
+    _dedup,
+    _device_batch,
+    _device_queries,
     _devices,
-    _memory,
+    _exports,
+    _mapping,
     _ordered,
-    _records,
-    _tensors,
+    _streams,
+    _table_arguments,
+    _value_lists,
     registry,
 )
 from pygpuhash._arguments import whole
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["Op", "Table"]
-
-_OFFSET = np.dtype(np.int64)
 
 
 class Op(enum.IntEnum):
@@ -115,7 +116,7 @@ class Table(_core.CoreTable):
         """A table, or the object of a backend that is a Python class."""
         target = None if isinstance(backend, str) and backend == "auto" else registry.resolve(backend)
         if isinstance(target, type):
-            _refuse_unmet(target, backend, arguments.pop("needs", None))
+            _table_arguments.refuse_unmet(target, backend, arguments.pop("needs", None))
             return cast("Self", target(**arguments))
         of_text = cls is Table and cls._of_text is not None and cls._of_text.takes(arguments.get("key_dtype"))
         return cast("Self", super().__new__(cls._of_text if of_text else cls))
@@ -137,55 +138,14 @@ class Table(_core.CoreTable):
         needs: Iterable[str] | None = (),
         **backend_options: str | int | float | bool | os.PathLike[str],
     ) -> None:
-        keys = _arrays.table_dtype(key_dtype, "key_dtype")
-        values = None if value_dtype is None else _arrays.table_dtype(value_dtype, "value_dtype")
-        dtypes = (
-            keys,
-            _arrays.store_dtype(keys, keys=True),
-            values,
-            None if values is None else _arrays.store_dtype(values, keys=False),
-        )
-        load = _arguments.load_factor(max_load_factor)
-        place = None if isinstance(device, str) and device == "auto" else _devices.parse_device(device)
-        if place is not None and place[0] == _core.CUDA:
-            _cuda.require()
-        needs = _words(needs)
-        if backend == "auto":
-            _refuse_contradictions(needs, keys, values, backend_options)
-            name = _choice.choose(needs, dtypes[1], dtypes[3], load, backend_options, place and place[0])
-            if "multi" in needs:
-                backend_options.setdefault("duplicates", 1)  # without which slab_hash has one value per key
-        elif needs:
-            raise InvalidArgument(f"needs={needs!r} is for backend='auto': leave it out with backend={backend!r}")
-        else:
-            name = str(registry.resolve(backend))
-        kind, ordinal = place or _devices.best_device(name)
-        options = {key: _option(key, value, name) for key, value in backend_options.items()}
-        _refuse_numbered_files(name, backend_options)
-        if keys.kind in "imMf" and "order" not in options:
-            order = _ordered.key_order(keys, tuple(row[0] for row in _core.backend_load(name)["options"]))
-            if order is not None:
-                options["order"] = order
-        if options.get("placement") == "file":
-            _say_elements(name, options, keys, values)
-        arguments = (
-            name,
-            kind,
-            ordinal,
-            dtypes,
-            whole("capacity", capacity, 2**64 - 1),
-            load,
-            _arguments.seed(seed),
-            _arguments.flag("grow", grow),
-            0 if threads is None else whole("threads", threads, 4096, least=1),
-            _memory.adapt(memory, kind, ordinal),
-            options,
-            *(_device.usable_stream(stream, ordinal) if kind == _core.CUDA else (stream, 0)),
-        )
+        arguments = _table_arguments.of_core(
+            backend, key_dtype, value_dtype, capacity, device, grow, max_load_factor, seed, stream, memory, threads,
+            needs, backend_options,
+        )  # fmt: skip
         try:
             self._create(*arguments)
         except OptionNotFound as error:
-            hint = "" if "did you mean" in str(error) else _hint(options)
+            hint = "" if "did you mean" in str(error) else _table_arguments.hint(backend_options)
             raise OptionNotFound(f"{error}{hint}") from None
 
     # ---- batches that are not hot
@@ -265,41 +225,8 @@ class Table(_core.CoreTable):
         except Unsupported:
             if _arrays.on_device(keys):
                 raise
-            mask = self._assign_last(keys, values, None if out is False else out, stream)
+            mask = _dedup.assign_last(self, keys, values, None if out is False else out, stream)
             return None if out is False else mask
-
-    def _assign_last(self, keys: Any, values: Any, out: Any, stream: Any) -> Any:
-        stored = _arrays.to_store(keys, self.key_dtype, self._key_store, "keys")
-        flat = stored.reshape(-1)
-        words = flat.view("u4").reshape(flat.size, -1) if flat.dtype.itemsize > 8 else None
-        bits = flat.view(f"u{flat.dtype.itemsize}") if words is None else words
-        kept = flat.size - 1 - np.unique(bits[::-1], axis=None if words is None else 0, return_index=True)[1]
-        given = _arrays.from_store(flat[kept], self.key_dtype)
-        if out is None:
-            mask = np.zeros(stored.shape, bool)
-        else:
-            mask = _arrays.output(out, np.dtype(bool), stored.shape, "out")
-            mask[...] = False
-        if values is not None:
-            array = _arrays.to_store(values, self.value_dtype, self._value_store, "values")
-            if array.ndim and array.shape != stored.shape:
-                raise ValueError(f"values have shape {array.shape}, keys {stored.shape}: pass one value per key")
-            values = _arrays.from_store(array.reshape(-1)[kept] if array.ndim else array, self.value_dtype)
-        try:
-            mask.reshape(-1)[kept] = self._assign(given, values, 0, None, stream)
-        except GpuHashError as error:
-            if error.status is not None:
-                status = np.zeros(flat.size, np.uint8)
-                status[kept] = error.status
-                error.status = status.reshape(stored.shape)
-                mask[...] = error.status == 1
-            raise
-        library = _tensors.array_library(keys)
-        if out is not None:
-            return out
-        if library is not None:
-            return _tensors.give(library, mask)
-        return mask[()] if mask.ndim == 0 else mask
 
     @overload
     def find_all(self, keys: Scalar | Column, *, stream: Stream = None) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
@@ -313,42 +240,8 @@ class Table(_core.CoreTable):
         The values of key i are `values[offsets[i]:offsets[i + 1]]`; offsets is int64 of n + 1 entries.
         """
         if _arrays.on_device(keys):
-            return _device.find_all(self, keys, stream)
-        stored, library = self._host_keys(keys, "keys"), _tensors.array_library(keys)
-        for dtype in (_OFFSET, self.value_dtype):
-            _tensors.check_results(library, dtype)
-        step = _core.piece() if self._kind == _core.CPU else max(stored.size, 1)
-        starts = range(0, max(stored.size, 1), step)
-        pieces = [self._find_all_of(stored[start : start + step], stream) for start in starts]
-        offsets, values = pieces[0]
-        if len(pieces) > 1:
-            ends = np.cumsum([own[-1] for own, _ in pieces])
-            rest = [own[1:] + end for (own, _), end in zip(pieces[1:], ends[:-1], strict=True)]
-            offsets = np.concatenate([offsets, *rest])
-            values = None if values is None else np.concatenate([part for _, part in pieces])
-        if library is None:
-            return offsets, values
-        return _tensors.give(library, offsets), _tensors.give(library, values)
-
-    def _find_all_of(self, stored: np.ndarray[Any, Any], stream: Any) -> tuple[np.ndarray[Any, Any], Any]:
-        """The same in one call of the library, or two."""
-        stage = self._stage(stream)
-        k = stage.upload(stored)
-        offsets = stage.room(stored.size + 1, _OFFSET)
-        failure = self._find_all(stored.size, k, offsets.ptr, 0, 0, stage.stream)
-        while True:
-            if failure is not None and not isinstance(failure, InvalidArgument):
-                raise failure
-            need = int(offsets.get()[-1])
-            if failure is None and self._value_store is None:
-                return offsets.get(), None
-            values = stage.room(need, self._value_store or np.uint32)
-            failure = self._find_all(stored.size, k, offsets.ptr, values.ptr, need, stage.stream)
-            if failure is None:
-                there = int(offsets.get()[-1])  # pairs erased, or keys that changed, in between
-                return offsets.get(), _arrays.from_store(values.get()[:there], self.value_dtype)
-            if int(offsets.get()[-1]) <= need:  # refused for another reason than pairs inserted in between
-                raise failure
+            return _device_queries.find_all(self, keys, stream)
+        return _value_lists.find_all(self, keys, stream)
 
     # ---- in the order of the keys (trait "ordered")
 
@@ -421,11 +314,6 @@ class Table(_core.CoreTable):
         found, values, _ = _ordered.pairs(self, keys.start, keys.stop, None)
         return found, values
 
-    def _host_keys(self, keys: Any, what: str) -> np.ndarray[Any, Any]:
-        if _arrays.on_device(keys):
-            raise Unsupported(f"{what} are on a device, this method takes host arrays: copy them to the host first")
-        return np.atleast_1d(_arrays.to_store(keys, self.key_dtype, self._key_store, what)).reshape(-1)
-
     # ---- the whole table
 
     @overload
@@ -438,55 +326,7 @@ class Table(_core.CoreTable):
         numpy arrays, or arrays of the library of `like`: of a CUDA array, for a table on its device, or of a tensor on
         the CPU. The table is read in one call, which Ctrl-C does not end.
         """
-        library = None if like is None or _arrays.on_device(like) else _tensors.array_library(like)
-        if library is not None:
-            for dtype in (self.key_dtype, self.value_dtype):
-                _tensors.check_results(library, dtype)
-            keys, values = self.export(stream=stream)
-            return _tensors.give(library, keys), _tensors.give(library, values)
-        s = self._stream_of(like, stream)
-        room, failure = self._export(0, 0, 0, s)
-        if failure is not None:
-            raise failure
-        while True:
-            keys, values, need, failure = self._export_to(room, like, s)
-            if failure is None:
-                return keys, values
-            if not isinstance(failure, InvalidArgument) or need <= room:
-                raise failure
-            room = need  # another thread has inserted in between: ask again
-
-    def _export_to(self, room: int, like: Any, s: int) -> tuple[Any, Any, int, Any]:
-        """(keys, values, pairs in the table, None or the exception), with room for so many pairs."""
-        if like is not None and _arrays.on_device(like):
-            return self._export_like(room, like, s)
-        stage = Stage(self._kind, self._ordinal, s)
-        keys = stage.room(max(room, 1), self._key_store)
-        values = None if self._value_store is None else stage.room(max(room, 1), self._value_store)
-        n, failure = self._export(room, keys.ptr, 0 if values is None else values.ptr, s)
-        if failure is not None:
-            return None, None, n, failure
-        out = None if values is None else _arrays.from_store(values.get()[:n], self.value_dtype)
-        return _arrays.from_store(keys.get()[:n], self.key_dtype), out, n, None
-
-    def _export_like(self, n: int, like: Any, s: int) -> tuple[Any, Any, int, Any]:
-        if self._kind != _core.CUDA:
-            raise InvalidArgument("like= is on a CUDA device, the table is on the CPU: leave it out")
-        for dtype, store in ((self.key_dtype, self._key_store), (self.value_dtype, self._value_store)):
-            if dtype != store:
-                raise TypeError(f"{dtype} is stored as {store}: export to the host, without like=")
-        _device.check_results(like, self.key_dtype, self.value_dtype)
-        with _cuda.current(self._ordinal):
-            keys = _device.empty_like(like, (n,), self._key_store, self._ordinal, s)
-            values: Any = None
-            if self._value_store is not None:
-                values = _device.empty_like(like, (n,), self._value_store, self._ordinal, s)
-            k = _device.view(keys, self._ordinal, s, "keys")
-            v = None if values is None else _device.view(values, self._ordinal, s, "values")
-            got, failure = (0, None) if n == 0 else self._export(n, k.ptr, 0 if v is None else v.ptr, s)
-            if failure is None and got < n:
-                return self._export_like(got, like, s)  # another thread has erased in between
-            return _device.give(like, keys), _device.give(like, values), got, failure
+        return _exports.export(self, like, stream)
 
     def export_parts(
         self, size: int = 1 << 20, *, stream: Stream = None
@@ -502,28 +342,7 @@ class Table(_core.CoreTable):
         return self._parts(room, cursor, self._stream_of(None, stream))
 
     def _parts(self, size: int, cursor: _core.ExportCursor, s: int, turns: int = 0) -> Iterator[tuple[Any, Any]]:
-        # turns: a part's arrays are those of the part so many before; 0: they are its own
-        room = size
-        kept: list[Any] = []
-        while not cursor.done:
-            if room == size and 0 < turns == len(kept):
-                keys, values = kept.pop(0)
-            else:
-                stage = Stage(self._kind, self._ordinal, s)
-                keys = stage.room(room, self._key_store)
-                values = None if self._value_store is None else stage.room(room, self._value_store)
-            n, failure = self._export_part(cursor, room, keys.ptr, 0 if values is None else values.ptr, s)
-            if failure is not None:
-                if cursor.changed or not isinstance(failure, InvalidArgument) or n <= room:
-                    raise failure
-                room = n  # of a bucket
-                continue
-            if turns and room == size:
-                kept.append((keys, values))
-            room = size
-            if n:
-                out = None if values is None else _arrays.from_store(values.get()[:n], self.value_dtype)
-                yield _arrays.from_store(keys.get()[:n], self.key_dtype), out
+        return _exports.parts(self, size, cursor, s, turns)
 
     def keys(self) -> NDArray[Any]:
         """All keys, as a numpy array."""
@@ -593,18 +412,18 @@ class Table(_core.CoreTable):
             return 0
         self._refuse_forked()
         if stream is None and self._stream is None and like is not None:
-            return _device.current_stream(like, self._ordinal)
-        return _device.stream_of_call(self, stream)[1]
+            return _streams.current_stream(like, self._ordinal)
+        return _streams.stream_of_call(self, stream)[1]
 
     # ---- as a mapping
 
     # The core's methods end up here when their key is not one plain number, or arrays are not plain and ready.
 
     def _slow_batch(self, *batch: Any) -> Any:
-        return _device.batch(self, _device.Call(*batch))
+        return _batch.batch(self, _batch.Call(*batch))
 
     def _fail(self, failure: Exception, status: Any, given: bool, stream: int) -> None:
-        _device.fail(self, failure, status, given, stream)
+        _device_batch.fail(self, failure, status, given, stream)
 
     def _is_capturing(self, stream: int) -> bool:
         return _cuda.is_capturing(stream)
@@ -614,69 +433,13 @@ class Table(_core.CoreTable):
         self.insert_or_assign(keys, values, dedup=None if one else "last")
 
     def _get(self, keys: Any, default: Any, stream: Any) -> Any:
-        if self.value_dtype is None:
-            self._info()  # one that was never made says so
-            raise TypeError("this table is a set (value_dtype=None) and has no values: use contains")
-        library = _tensors.array_library(keys)
-        if library is not None and not _arrays.on_device(keys):
-            _tensors.check_results(library, self.value_dtype)
-            values = self.get(_tensors.read(keys, library, "keys"), default, stream=stream)
-            base = _records.base_and_shape(self.value_dtype)[0]  # a dtype of rows would make rows of each number
-            return values if values is None else _tensors.give(library, np.asarray(values, base))
-        values, found = self.find(keys, stream=stream)
-        on_device = _arrays.on_device(found)
-        # Where a key is absent, find has what 0 stands for: of times the first, of bytes and rows those of zeros.
-        number = self.value_dtype.kind in "biuf"
-        zero = isinstance(default, (int, float) if number else int) and default == 0
-        if not on_device and np.ndim(found) == 0:
-            return values if found or (zero and not number) else default
-        if default is None:
-            raise TypeError("default=None does not fit an array of values: pass a number, or use find")
-        if zero:
-            return values
-        if on_device:
-            return _device.with_default(self, values, found, default, stream)
-        default = _arrays.from_store(
-            _arrays.to_store(default, self.value_dtype, self._value_store, "default"), self.value_dtype
-        )
-        if default.shape not in (values.shape, values.shape[found.ndim :]):  # one for each key, or one
-            raise ValueError(
-                f"default has shape {default.shape}, keys {found.shape}: pass one value per key, or a scalar"
-            )
-        values[~found] = default[~found] if default.shape == values.shape else default
-        return values
+        return _mapping.get(self, keys, default, stream)
 
     def _contains(self, key: Any) -> bool:
-        if _records.is_record(self.key_dtype):
-            try:
-                found = self.contains(key)
-            except (OverflowError, _arrays.DoesNotFit):
-                return False
-            if np.ndim(found):
-                raise TypeError(f"'in' takes one key, {np.size(found)} were given: use contains, which returns a mask")
-            return bool(found)
-        if not _arrays.is_single(key):
-            n = len(key) if hasattr(key, "__len__") else "several"
-            raise TypeError(f"'in' takes one key, {n} were given: use contains, which returns a mask")
-        if isinstance(key, (float, np.floating)) and self.key_dtype.kind in "biu":
-            if not np.isfinite(key) or key != int(key):
-                return False
-            key = int(key)
-        try:
-            return bool(self.contains(key))
-        except (OverflowError, _arrays.DoesNotFit):
-            return False  # no key of this dtype, hence none of this table
+        return _mapping.contains(self, key)
 
     def _want_all(self, keys: Any, mask: Any) -> None:
-        """Raise KeyError unless all is true; for keys on a device this waits for their stream."""
-        if not _arrays.on_device(mask):
-            if not mask.all():
-                raise KeyError(_absent(keys, np.asarray(mask)))
-            return
-        s = self._stream_of(keys, None)
-        there = _device.to_host(mask, self._ordinal, s, "the mask")
-        if not there.all():
-            raise KeyError(_absent(_device.to_host(keys, self._ordinal, s, "keys"), there))
+        _mapping.want_all(self, keys, mask)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
@@ -707,7 +470,7 @@ class Table(_core.CoreTable):
             return None
         if isinstance(self._stream, _cuda.core().Stream):
             return self._stream
-        return _cuda.stream_at(_device.stream_handle(self._stream))
+        return _cuda.stream_at(_core.stream_handle(self._stream))
 
     @property
     def size(self) -> int:
@@ -783,17 +546,6 @@ class Table(_core.CoreTable):
         return f"<pygpuhash.Table {info['backend']!r} {kinds} on {self.device}, {filled}>"
 
 
-def _absent(keys: Any, found: np.ndarray[Any, Any]) -> str:
-    """A sentence for a KeyError: how many keys, and which one is the first."""
-    if np.ndim(found) == 0:
-        return f"{keys!r} is not in the table"
-    there = found.reshape(-1)
-    at = int(there.argmin())
-    given = np.asarray(keys)
-    first = given.reshape(-1)[at] if given.size == found.size else given.reshape(found.size, -1)[at]
-    return f"{found.size - np.count_nonzero(there)} of {found.size} keys are not in the table, the first is {first}"
-
-
 def _signature() -> inspect.Signature:
     """What `inspect.signature(Table)` shows: the arguments of __init__, not those of __new__."""
     whole = inspect.signature(Table.__init__)
@@ -801,67 +553,3 @@ def _signature() -> inspect.Signature:
 
 
 Table.__signature__ = _signature()
-
-
-def _words(needs: Any) -> list[str]:
-    if not isinstance(needs, Iterable | None):
-        raise TypeError(f"needs={needs!r} is a {type(needs).__name__}: pass words, as in needs=['ordered']")
-    return [needs] if isinstance(needs, str) else list(() if needs is None else needs)
-
-
-def _refuse_unmet(backend: type, name: str, needs: Any) -> None:
-    """Needs of which the traits of a Python class say nothing."""
-    traits = getattr(backend, "traits", ())
-    lacks = [need for need in _words(needs) if need not in traits and need != "misses"]
-    if lacks:
-        raise Unsupported(
-            f"needs={needs!r}: backend {name!r} does not have the trait {' and '.join(lacks)}; "
-            f"it has {', '.join(sorted(traits)) or 'none'}"
-        )
-
-
-def _refuse_contradictions(
-    needs: list[str], keys: np.dtype[Any], values: np.dtype[Any] | None, options: dict[str, Any]
-) -> None:
-    """Needs that no table with such elements and options has, whatever its backend can do with others."""
-    if "ordered" in needs:
-        _ordered.refuse_unordered(keys)
-    if "accumulate" in needs and (values is None or _records.is_record(values)):
-        what = "a set (value_dtype=None) has none" if values is None else f"{values} values are several"
-        raise Unsupported(f"needs={needs!r}: only single numbers are accumulated, and {what}")
-    several = options.get("duplicates", 1)
-    if "multi" in needs and _arguments.option("duplicates", several) == "0":
-        raise InvalidArgument(f"needs={needs!r} and duplicates={several!r} contradict each other: leave one out")
-
-
-def _say_elements(backend: str, options: dict[str, str], keys: np.dtype[Any], values: np.dtype[Any] | None) -> None:
-    """The dtypes for a table in a file, which is then opened again with the same only."""
-    if any(row[0] == "elements" for row in _core.backend_load(backend)["options"]):
-        options.setdefault("elements", f"keys {keys}, values {values}")
-
-
-def _refuse_numbered_files(backend: str, options: dict[str, Any]) -> None:
-    """A number is no file's name, though its digits would be one."""
-    numbers = [name for name, value in options.items() if not isinstance(value, (str, os.PathLike))]
-    for name, choices, _ in _core.backend_load(backend)["options"] if numbers else ():
-        if name in numbers and choices == "a file name":
-            value = options[name]
-            raise TypeError(f"option {name}={value!r} is a {type(value).__name__}: pass a string or a path")
-
-
-def _option(name: str, value: Any, backend: str) -> str:
-    try:
-        return _arguments.option(name, value)
-    except TypeError as error:
-        known = any(row[0] == name for row in _core.backend_load(backend)["options"])
-        raise TypeError(str(error) if known else f"{error}{_hint([name])}") from None
-
-
-def _hint(options: Iterable[str]) -> str:
-    """An argument of `Table` that an unknown option may have meant."""
-    for name in options:
-        for parameter in Table.__signature__.parameters:
-            inside = f"_{name}_" in f"_{parameter}_" or f"_{parameter}_" in f"_{name}_"
-            if inside or difflib.get_close_matches(name, [parameter], 1, 0.7):
-                return f"; {name} looks like the argument {parameter}"
-    return ""

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _arguments, _arrays, _core, _devices
+from pygpuhash._mapping import absent
 from pygpuhash.columns import Column, View, plain, read
 from pygpuhash.columns._buffers import describe, length, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys
 from pygpuhash.columns.lists import object_array
 from pygpuhash.errors import ClosedTable, Corrupt, GpuHashError, Unsupported
-from pygpuhash.table import Table, _absent
+from pygpuhash.table import Table
 
 __all__ = ["TextTable", "kind_of_text"]
 
@@ -314,7 +315,7 @@ class TextTable(Table):
                 raise KeyError(f"{keys!r} is not in the table") from None
         values, found = self.find(keys)
         if not np.all(found):
-            raise KeyError(_absent(keys, np.asarray(found)))
+            raise KeyError(absent(keys, np.asarray(found)))
         return values
 
     def __setitem__(self, keys: Any, values: Any, /) -> None:
@@ -323,7 +324,7 @@ class TextTable(Table):
     def __delitem__(self, keys: Any, /) -> None:
         erased = self.erase(keys)
         if not np.all(erased):
-            raise KeyError(_absent(keys, np.asarray(erased)))
+            raise KeyError(absent(keys, np.asarray(erased)))
 
     def __contains__(self, key: object, /) -> bool:
         if not isinstance(key, (str, bytes)) and np.ndim(key):  # type: ignore[arg-type]

@@ -656,17 +656,12 @@ int collect_on_host(const void* table, cell_order order, uint64_t lo, uint64_t h
   return 0;
 }
 
-// For batches in the order of the table (kit/divided.hpp). Table::homes(): home() is always less. Table::gains_by_order():
-// see homes_engine; where it is not there, no.
+// For batches in the order of the table (kit/divided.hpp), of structures that gain by it. Table::homes(): home() is
+// always less. Table::gains_by_order(): see homes_engine.
 template <class Table>
 struct host_homes {
   static uint64_t count(const void* table) { return static_cast<const Table*>(table)->homes(); }
-  static bool gains(const void* table) {
-    if constexpr (requires(const Table& t) { t.gains_by_order(); })
-      return static_cast<const Table*>(table)->gains_by_order();
-    else
-      return false;
-  }
+  static bool gains(const void* table) { return static_cast<const Table*>(table)->gains_by_order(); }
   static void parts_of(const void* table, const request& given, size_t begin, uint32_t n, uint32_t shift,
                        uint16_t* parts) {
     const request q = given;  // the compiler knows that no other code writes to them

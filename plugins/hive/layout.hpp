@@ -29,6 +29,8 @@
 #include "libgpuhash/hash/hash.hpp"
 #include "libgpuhash/tile/kinds.hpp"
 #if !defined(__CUDACC__)
+#include <bit>
+
 #include "libgpuhash/hash/functions.hpp"
 #endif
 
@@ -77,7 +79,9 @@ GH_FN u64 mix_again(u64 k) {
   return k ^ k >> 31;
 }
 
-template <class F>
+// Own: `functions` is 0, and hashes are not looked up by name. The CPU's operations on buckets of 8 slots are compiled for
+// such tables: asking costs an insert 3 to 6 % of its instructions, an accumulate 1.4 %.
+template <class F, bool Own = false>
 struct hive_table {
   using format = F;
   using key = typename F::key;
@@ -123,6 +127,11 @@ struct hive_table {
     const word w = Mem::template load<order::relaxed>(cell(i));
     if (is_live<F>(w)) emit(F::key_of(w), F::value_of(w));
   }
+
+#if !defined(__CUDACC__)
+  // The same table, if `functions` is 0.
+  hive_table<F, true> with_own_hashes() const { return std::bit_cast<hive_table<F, true>>(*this); }
+#endif
 
   GH_FN word* bucket(index b) const { return slots + (u64(b) << slot_bits); }
   GH_FN u32* lock_of(index b) const { return locks + (u32(b) & lock_mask); }
@@ -182,7 +191,7 @@ struct hive_table {
   static constexpr bool by_name() { return false; }
   GH_FN static index named_hash(key, u32) { return 0; }
 #else
-  GH_FN bool by_name() const { return __builtin_expect(functions, 0); }
+  GH_FN bool by_name() const { return !Own && __builtin_expect(functions, 0); }
   GH_FN index named_hash(key k, u32 way) const { return named_hash(k, way, functions, seed); }
   // A call that is not inlined takes all by value: a table whose address is known to a function would not live in registers.
   [[gnu::noinline, gnu::cold, gnu::const]] static index named_hash(key k, u32 way, u32 by, u64 seeds) {

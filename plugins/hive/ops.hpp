@@ -43,10 +43,10 @@ GH_BEGIN
 //                                                            lanes that hold them, all at once
 //   T    once_at(go, row, hits, act)        act(word, slot's number) of the first hit, by the lane that holds it
 // Its rows are loaded with acquire where Kind may be certain of a miss.
-template <class Tile, u32 Kind, bool Alone = false>
+template <class Tile, u32 Kind, bool Alone = false, class Table = hive_table<typename Tile::format>>
 struct hive_op {
   using F = typename Tile::format;
-  using table = hive_table<F>;
+  using table = Table;
   using key = typename F::key;
   using value = typename F::value;
   using word = typename F::word;

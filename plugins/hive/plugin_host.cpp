@@ -8,8 +8,14 @@ GH_BEGIN
 template <class Tile, u32 Kind>
 using host_op = hive_op<hive_host_tile<typename Tile::format, Tile::slots>, Kind>;
 
-// Buckets of several cache lines: their visits are functions of their own, since one at each place of the driver takes long
-// to compile, and to call it takes little next to reading the lines.
+template <class F>
+using own_table = hive_table<F, true>;
+template <class Tile, u32 Kind>
+using own_op =
+    hive_op<hive_host_tile<typename Tile::format, Tile::slots>, Kind, false, own_table<typename Tile::format>>;
+
+// Buckets of several cache lines, and hash functions by name: their visits are functions of their own, since one at each
+// place of the driver takes long to compile, and to call it takes little next to reading the lines.
 template <class Tile, u32 Kind>
 struct wide_op : host_op<Tile, Kind> {
   using base = host_op<Tile, Kind>;
@@ -47,8 +53,13 @@ int run_wide(const void* table, const request& q, totals* sum) {
 
 template <class F>
 int run(const void* table, const request& q, totals* sum) {
-  switch (static_cast<const hive_table<F>*>(table)->slot_bits) {
-    case 3: return host_engines<hive_table, host_op, 8 * sizeof(typename F::word)>::template run<F>(table, q, sum);
+  const auto& t = *static_cast<const hive_table<F>*>(table);
+  switch (t.slot_bits) {
+    case 3: {
+      if (t.functions) return run_wide<F, 8>(table, q, sum);
+      const own_table<F> own = t.with_own_hashes();
+      return host_engines<own_table, own_op, 8 * sizeof(typename F::word)>::template run<F>(&own, q, sum);
+    }
     case 4: return run_wide<F, 16>(table, q, sum);
     default: return run_wide<F, 32>(table, q, sum);
   }

@@ -41,7 +41,6 @@ struct linear_table {
   static constexpr u32 kinds = single_kinds;
   static constexpr bool side_slots = true;
   static constexpr bool cells_are_slots = true;
-  GH_FN u64 homes() const { return groups; }
   // Every slot, for export and rebuild: emit(key, value) for each live pair of cell i.
   GH_FN u64 cells() const { return n_slots; }
   template <class Mem, class Emit>

@@ -21,8 +21,8 @@ constexpr gpuhash_option_info option_list[] = {
      "and "
      "accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; assigning, "
      "and adding floats, where a large batch names some keys again and again. CPU: combine equal keys of a batch that "
-     "adds before they reach the table, and let a batch that one thread serves have the table to itself; always: and "
-     "serve a batch in the order of the table. auto: combine where a sample says that it pays"},
+     "adds before they reach the table, and let a batch that one thread serves have the table to itself. auto: "
+     "combine where a sample says that it pays"},
 };
 
 gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* err) {

@@ -20,8 +20,7 @@ int run(const void* table, const request& q, totals* sum) {
 
 template <class F>
 constexpr engine of_linear() {
-  return host_homes<linear_table<F>>::added_to(
-      {run<F>, collect_on_host<linear_table<F>>, nullptr, nullptr, linear_rebuild<F>::run});
+  return {run<F>, collect_on_host<linear_table<F>>, nullptr, nullptr, linear_rebuild<F>::run};
 }
 static constinit const engine engines[format_count] = GPUHASH_OF_FORMATS(of_linear);
 

@@ -60,7 +60,6 @@ struct slab_table {
   // The key of a live word in bucket b.
   GH_FN key key_in(index b, word w) const { return b < buckets ? F::key_of(w) : key(empty_key<key> - (b - buckets)); }
 
-  GH_FN u64 homes() const { return u64(buckets) + 2; }
   GH_FN index home(key k) const {
     if (is_side_key(k)) return buckets + index(empty_key<key> - k);
     if (hash_kind == slab_paper)

@@ -33,9 +33,8 @@ constexpr gpuhash_option_info option_list[] = {
      "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block; without "
      "duplicates. "
      "auto: large ones of distinct keys, or of few keys. CPU: combine equal keys of a batch that adds before they "
-     "reach the table, and let a batch that one "
-     "thread serves have the table to itself; always: and serve a batch in the order of the table. auto: combine where "
-     "a sample says that it pays"},
+     "reach the table, and let a batch that one thread serves have the table to itself. auto: combine where a sample "
+     "says that it pays"},
 };
 
 // The fastest slab at this utilisation, as measured (docs/performance.md), that can reach it.

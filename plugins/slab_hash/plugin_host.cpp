@@ -50,8 +50,7 @@ int values_on_host(const void* table, const request& q, const uint64_t* offsets)
 
 template <class F>
 constexpr engine with_walks() {
-  return host_homes<slab_table<F>>::added_to(
-      {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run});
+  return {run<F>, collect_on_host<slab_table<F>>, flush_on_host<F>, values_on_host<F>, slab_rebuild<F>::run};
 }
 static constinit const engine engines[format_count] = GPUHASH_OF_FORMATS(with_walks);
 

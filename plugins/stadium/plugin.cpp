@@ -23,11 +23,9 @@ constexpr gpuhash_option_info option_list[] = {
     {"probe_limit", "16 to 2147483648",
      "groups of a path after which an insert reports FULL. Default: 4096, 512 if the table may not grow, or the whole "
      "table if it is filled above 0.9"},
-    {"placement", "device|ram|file|host",
-     "where the slots are: device, the memory of the table's device; ram, the same on the CPU; file, a file that is "
-     "mapped into memory (CPU); host, pinned memory of the host, with the tickets in the device's (CUDA; on the CPU "
-     "the "
-     "same as ram)"},
+    {"placement", "device|file|host",
+     "where the slots are: device, the memory of the table's device; file, a file that is mapped into memory (CPU); "
+     "host, pinned memory of the host, with the tickets in the device's (CUDA; on the CPU the same as device)"},
     {"path", "a file name", "placement=file: where the table is, and stays when it is closed"},
     {"file", "auto|new|existing", "placement=file: whether the file may exist, must not, or has to. Default: auto"},
     {"elements", "text",
@@ -76,36 +74,35 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
 }
 
 gpuhash_status parse_placement(const gpuhash_config& c, stadium_options& o, gpuhash_error* err) {
-  const char* const placement = option_text(c, "placement");
   const char* const path = option_text(c, "path");
-  uint32_t where = 0;
+  enum : uint32_t { in_device, in_file, in_host };
+  uint32_t where = in_device;
   uint32_t file = 0;
   uint32_t repair = 0;
   uint64_t window = uint64_t(1) << o.window_shift;
-  gpuhash_status s = option_word(c, "placement", "device|ram|file|host", &where, err);
+  gpuhash_status s = option_word(c, "placement", "device|file|host", &where, err);
   if (!s) s = option_word(c, "file", "auto|new|existing", &file, err);
   if (!s) s = option_word(c, "repair", "0|1", &repair, err);
   if (!s) s = option_number(c, "ordered_from", 0, 1ull << 40, false, &o.ordered_from, err);
   if (!s) s = option_number(c, "window", 256, 1ull << 40, true, &window, err);
   if (s) return s;
-  if (where < 2 && (option_text(c, "ordered_from") || option_text(c, "window")))
+  if (where == in_device && (option_text(c, "ordered_from") || option_text(c, "window")))
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options ordered_from and window need placement=host or file");
   o.window_shift = uint32_t(__builtin_ctzll(window));
-  o.pinned = where == 3 && c.device.kind == GPUHASH_CUDA;
+  o.pinned = where == in_host && c.device.kind == GPUHASH_CUDA;
   // Memory of the CPU is reached in any order at nearly the same rate.
-  if (!option_text(c, "ordered_from")) o.ordered_from = o.pinned || where == 2 ? 1 << 16 : 0;
-  o.order_if_away = where == 2 && !option_text(c, "ordered_from");
-  if (where != 0 && where != 3 && c.device.kind != GPUHASH_CPU)
-    return host->fail(err, GPUHASH_UNSUPPORTED, "option placement=%s is for the CPU; this table is on a CUDA device",
-                      placement);
+  if (!option_text(c, "ordered_from")) o.ordered_from = o.pinned || where == in_file ? 1 << 16 : 0;
+  o.order_if_away = where == in_file && !option_text(c, "ordered_from");
+  if (where == in_file && c.device.kind != GPUHASH_CPU)
+    return host->fail(err, GPUHASH_UNSUPPORTED, "option placement=file is for the CPU; this table is on a CUDA device");
   const char* const elements = option_text(c, "elements");
-  if (where != 2 && (path || option_text(c, "file") || elements || repair))
+  if (where != in_file && (path || option_text(c, "file") || elements || repair))
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "options path, file, elements and repair need placement=file");
-  if (where == 2 && (!path || !*path))
+  if (where == in_file && (!path || !*path))
     return host->fail(err, GPUHASH_INVALID_ARGUMENT, "option placement=file needs the name of a file: pass path");
   std::error_code no_matter;  // open() says what is wrong with a path
-  if (where == 2) o.path = std::filesystem::weakly_canonical(std::filesystem::absolute(path), no_matter);
-  if (where == 2 && o.path.empty()) o.path = path;
+  if (where == in_file) o.path = std::filesystem::weakly_canonical(std::filesystem::absolute(path), no_matter);
+  if (where == in_file && o.path.empty()) o.path = path;
   o.file = file == 1 ? stadium_options::fresh : file == 2 ? stadium_options::there : stadium_options::as_is;
   o.repair = repair;
   if (elements) o.elements = elements;

@@ -4,7 +4,7 @@
 An array of CuPy or PyTorch, or of our own, that is on the table's device, of the stored dtype, C-contiguous, and
 whose library's current stream is the stream of the call, needs no conversion, no waiting and no questions. It is
 described by its library's table of C functions for DLPack where there is one (PyTorch 2.10 and newer), else by its
-attributes. Every other array is left to `_device.py`, which also finds the words for what cannot be taken.
+attributes. Every other array is left to `_device_arrays.py`, which also finds the words for what cannot be taken.
 """
 from cpython.exc cimport PyErr_Clear
 from cpython.long cimport PyLong_AsUnsignedLongLong, PyLong_Check

@@ -18,7 +18,7 @@ cdef dict DTYPES = {dlpack_code(dtype): dtype for dtype in map(numpy.dtype, NAME
 
 def ready(array):
     """(address, shape, dtype, device, stream) of a C-contiguous array of CuPy or PyTorch, on whose current stream it is
-    ready; None for every other one, which is left to `_device.py`."""
+    ready; None for every other one, which is left to `_device_arrays.py`."""
     cdef Library library = library_of(type(array))
     cdef gh_dl_tensor t
     cdef Seen seen

@@ -185,7 +185,7 @@ cdef class TableHandle:
     def closed(self):
         return is_closed(&self.calls)
 
-    # ---- calls on addresses; `_device.py` and `table.py` wrap them
+    # ---- calls on addresses; `_batch.py` and `table.py` wrap them
 
     def _raw(self, uint32_t op, size_t n, uintptr_t keys, uintptr_t values=0, uintptr_t out_values=0,
              uintptr_t out_status=0, uintptr_t ops=0, uint32_t flags=0, uint32_t combine=0, uintptr_t stream=0,

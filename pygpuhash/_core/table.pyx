@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
 """Batches of a table: arrays and numbers of Python in, results in the same clothes out.
 
-What is an acceptable array is decided in `_arrays.py` (host) and `_device.py` (CUDA); this module has the short paths
-for arrays that can be passed as they are: of numpy, so that a call costs about a microsecond, and of CuPy and PyTorch,
-so that Python adds little to what the driver takes for a launch.
+What is an acceptable array is decided in `_arrays.py` (host) and `_stored_views.py` (CUDA); this module has the short
+paths for arrays that can be passed as they are: of numpy, so that a call costs about a microsecond, and of CuPy and
+PyTorch, so that Python adds little to what the driver takes for a launch.
 
 Rules that hold for every batch:
   - a host batch longer than a piece (`piece`) is passed in pieces, and signals are handled in between, so that Ctrl-C

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device
+from pygpuhash import _core, _cuda, _streams
 
 pytestmark = pytest.mark.gpu2
 
@@ -260,6 +260,6 @@ def test_current_streams_are_those_of_the_tables_device(keys):
     stream = torch.cuda.Stream(1)
     with torch.cuda.stream(stream):
         torch.cuda.set_device(0)
-        assert _device.current_stream(k, 1) == stream.cuda_stream
+        assert _streams.current_stream(k, 1) == stream.cuda_stream
         assert _core.stream_handle(stream) == stream.cuda_stream
     torch.cuda.set_device(0)

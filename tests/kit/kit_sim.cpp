@@ -7,6 +7,8 @@
 //   --at I     memory, faults: the I-th allocation or call is the first to fail; every one in turn if I is 'all'
 //   --trace    prints the calls of each run
 //   --mistake N  activates a planted one (mistakes.py)
+//   --record   says of each seed to the places of which planted mistakes it came
+//   --seeds    of FIRST to LAST only these, as in ,3,17,
 //   --all      goes on after a violation
 //   --steps N  goes on until N scheduler steps are done
 //
@@ -242,6 +244,13 @@ table* make_table(const run_options& r, const table_options& o, gpuhash_status* 
   return narrow ? make_one<pair32>(r, o, status, err) : make_one<pair64>(r, o, status, err);
 }
 
+void tell_places(uint64_t seed) {
+  printf("seed %llu: came to", (unsigned long long)seed);
+  for (size_t i = 0; i < sizeof(came_to); ++i)
+    if (came_to[i]) printf(" %zu", i);
+  printf("\n");
+}
+
 int simulate(int argc, char** argv) {
   if (argc < 6) {
     fprintf(stderr,
@@ -273,12 +282,15 @@ int simulate(int argc, char** argv) {
   r.cuda = !strcmp(argv[2], "cuda");
   r.what = !strcmp(argv[3], "memory") ? plan::memory : !strcmp(argv[3], "faults") ? plan::faults : plan::plain;
   const uint64_t first = strtoull(argv[4], nullptr, 10), last = strtoull(argv[5], nullptr, 10);
-  bool each = false, go_on = false;
+  bool each = false, go_on = false, records = false;
+  const char* only = nullptr;
   uint64_t at = 0, steps = 0;
   for (int i = 6; i < argc; ++i) {
     if (!strcmp(argv[i], "--trace")) the_world.trace = true;
     if (!strcmp(argv[i], "--all")) go_on = true;
     if (!strcmp(argv[i], "--mistake")) planted = atoi(argv[++i]);
+    if (!strcmp(argv[i], "--record")) records = true;
+    if (!strcmp(argv[i], "--seeds")) only = argv[++i];
     if (!strcmp(argv[i], "--steps")) steps = strtoull(argv[++i], nullptr, 10);
     if (!strcmp(argv[i], "--at")) {
       each = !strcmp(argv[++i], "all");
@@ -297,7 +309,9 @@ int simulate(int argc, char** argv) {
   figures sum;
   const std::string command = std::string(argv[0]) + ' ' + argv[1] + ' ' + argv[2] + ' ' + argv[3] + ' ';
   for (uint64_t seed = first; seed <= last && (!steps || sum.steps < steps); ++seed) {
+    if (only && !strstr(only, (',' + std::to_string(seed) + ',').c_str())) continue;
     const std::string this_one = command + std::to_string(seed) + ' ' + std::to_string(seed);
+    memset(came_to, 0, sizeof(came_to));
     for (uint64_t i = each ? 1 : at;; ++i) {
       r.at = i;
       const uint64_t faults = sum.faults;
@@ -305,6 +319,7 @@ int simulate(int argc, char** argv) {
       if (!good && !go_on) return 1;
       if (!each || sum.faults == faults) break;  // no such allocation or call any more
     }
+    if (records) tell_places(seed);
   }
   printf("%s %s %s: %llu runs, %llu steps, %llu calls, %llu elements (%llu left out), %llu faults, %llu violations\n",
          argv[1], argv[2], argv[3], (unsigned long long)sum.seeds, (unsigned long long)sum.steps,

@@ -674,5 +674,5 @@ def plant(root: Path, to: Path) -> None:
         assert found == 1, (
             f"{mistake.name}: {mistake.there!r} stands {found} times in {mistake.file}; adapt the mistake"
         )
-        planted = mistake.instead.replace("PLANTED", f"(::gpuhash::kit_sim::planted == {number})")
+        planted = mistake.instead.replace("PLANTED", f"::gpuhash::kit_sim::is_planted({number})")
         path.write_text(text.replace(mistake.there, planted))

@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "libgpuhash/sched/fiber.hpp"
@@ -40,7 +41,15 @@ struct vector_clock {
   }
 };
 
-inline int planted = 0;  // the mistake that is active (mistakes.py)
+inline int planted = 0;     // the mistake that is active (mistakes.py)
+inline bool came_to[1024];  // the mistakes at whose places the run of a seed has been
+
+// Is planted mistake `number` active? Stands at the place of each.
+constexpr bool is_planted(int number) {
+  if (std::is_constant_evaluated()) return false;
+  came_to[number] = true;
+  return planted == number;
+}
 
 class world {
  public:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device
+from pygpuhash import _batch, _core, _cuda
 
 pytestmark = pytest.mark.gpu
 
@@ -327,7 +327,7 @@ def test_a_small_call_takes_the_short_path(table, name, monkeypatch):
     def long_path(*arguments):
         raise AssertionError("the long path was taken")
 
-    monkeypatch.setattr(_device, "batch", long_path)
+    monkeypatch.setattr(_batch, "batch", long_path)
     assert bool(table.insert(k, k).all())
     values, found = table.find(k)
     assert bool(found.all())

@@ -486,14 +486,14 @@ def test_defaults_of_cupy(cupy):
 
 @pytest.mark.parametrize(("own", "given", "used"), [(None, None, 5), (8, None, 8), (8, 9, 9)])
 def test_the_stream_of_defaults(table, cupy, monkeypatch, own, given, used):
-    from pygpuhash import _device
+    from pygpuhash import _device_queries
 
     where, chosen = cupy.where, []
     cupy.where = lambda *arguments: chosen.append(fake_libraries.Stream.current) or where(*arguments)
     monkeypatch.setattr(fake_libraries.Stream, "current", 5)
     with make("linear_probe", stream=fake_cuda.stream(own)) as t:
         found = cupy.asarray(np.zeros(100, bool))
-        assert (_device.with_default(t, cupy.asarray(KEYS), found, 7, fake_cuda.stream(given)).array == 7).all()
+        assert (_device_queries.with_default(t, cupy.asarray(KEYS), found, 7, fake_cuda.stream(given)).array == 7).all()
     assert chosen == [used]
 
 
@@ -544,14 +544,14 @@ def test_the_stream_of_an_interface_is_waited_for(table, cuda, monkeypatch):
 
 def test_a_library_that_cuts_what_it_converts(cuda, monkeypatch):
     """JAX without 8 bytes: an array of half the width must not be read as one of the whole."""
-    from pygpuhash import _device
+    from pygpuhash import _stored_views
 
     jax, u8 = fake_libraries.jax(monkeypatch, cuda), np.dtype("u8")
     keys = jax.Array(0, 0, np.arange(3, dtype="u4"))
     with pytest.raises(TypeError, match=r"dtype uint32, the table holds uint64.*'jax_enable_x64', True"):
-        _device._stored_view(keys, u8, u8, 0, 0, "keys")
+        _stored_views.stored_view(keys, u8, u8, 0, 0, "keys")
     jax.config.jax_enable_x64 = True
-    assert _device._stored_view(keys, u8, u8, 0, 0, "keys").dtype == u8
+    assert _stored_views.stored_view(keys, u8, u8, 0, 0, "keys").dtype == u8
 
 
 def test_arrays_of_our_own_on_two_streams(table, cuda):
@@ -686,26 +686,26 @@ class Ordered:
 
 
 def test_lower_bound_and_range(cupy):
-    from pygpuhash import _device
+    from pygpuhash import _device_queries
 
     keys = cupy.asarray(np.array([[3, 10], [95, 101]], "u2"))
-    found_keys, values, found = _device.neighbors(Ordered(), 0, keys, None)
+    found_keys, values, found = _device_queries.neighbors(Ordered(), 0, keys, None)
     assert found_keys.array.tolist() == [[10, 10], [100, 110]]
     assert found_keys.dtype == np.uint16
     assert values.array.tolist() == [[11, 11], [101, 111]]
     assert found.array.tolist() == [[True, True], [True, False]]
     low, high = cupy.asarray(np.array([0, 15], "u2")), cupy.asarray(np.array([25, 16], "u2"))
-    rows, values, counts = _device.range_of(Ordered(), low, high, 2, None)
+    rows, values, counts = _device_queries.range_of(Ordered(), low, high, 2, None)
     assert rows.array.shape == values.array.shape == (2, 2)
     assert counts.array.tolist() == [2, 0]
     assert rows.array[0].tolist() == [0, 10]
     assert values.array[0].tolist() == [1, 11]
     with pytest.raises(ValueError, match=r"low has shape \(2,\), high \(1,\)"):
-        _device.range_of(Ordered(), low, high[:1], 2, None)
+        _device_queries.range_of(Ordered(), low, high[:1], 2, None)
     with pytest.raises(gh.InvalidArgument, match="high on the host"):
-        _device.range_of(Ordered(), low, np.array([1, 2], "u2"), 2, None)
+        _device_queries.range_of(Ordered(), low, np.array([1, 2], "u2"), 2, None)
     with pytest.raises(TypeError, match="uint16 results need CuPy, PyTorch or JAX"):
-        _device.neighbors(Ordered(), 0, _cuda.from_host(np.zeros(3, "u4"), 0), None)
+        _device_queries.neighbors(Ordered(), 0, _cuda.from_host(np.zeros(3, "u4"), 0), None)
 
 
 HELD = np.arange(0, 3000, 3, dtype=np.uint64)
@@ -751,11 +751,11 @@ def test_neighbours_of_keys_on_the_device(ordered, cupy):
 
 
 def test_outputs_that_a_library_converts_into_are_written_on_the_stream_of_the_call(cupy):
-    from pygpuhash import _device
+    from pygpuhash import _device_queries
 
     low, high = (cupy.asarray(np.array([end], "u2")) for end in (0, 25))
     out = cupy.asarray(np.zeros((1, 4), "u2")), cupy.asarray(np.zeros((1, 4), "f8"))
-    keys, _, counts = _device.range_of(Ordered(), low, high, 4, fake_cuda.Stream(9), out)
+    keys, _, counts = _device_queries.range_of(Ordered(), low, high, 4, fake_cuda.Stream(9), out)
     assert keys.array[0, :3].tolist() == [0, 10, 20]
     assert counts.array.tolist() == [3]
     assert out[0].written_on == 9
@@ -1059,10 +1059,10 @@ class Meanwhile:
 
 def pairs_of(table, low, high, cupy, ends):
     """Ranges by their ends on the device, or as ends on the host are asked for on a GPU: (keys, values, offsets)."""
-    from pygpuhash import _device
+    from pygpuhash import _device_queries
 
     if ends == "device":
-        return [a.array for a in _device.pairs(table, cupy.asarray(low), cupy.asarray(high), None)]
+        return [a.array for a in _device_queries.pairs(table, cupy.asarray(low), cupy.asarray(high), None)]
     results = _ordered._Pairs(table, None, (0,))
     low_at, high_at = low.ctypes.data, high.ctypes.data
     offsets = _ordered.pairs_at_once(table, len(low), low_at, high_at, table._stage(None), results)
@@ -1094,10 +1094,10 @@ def test_ranges_of_a_table_that_changes_before_they_are_read(ordered, cupy, what
 
 
 def test_ranges_for_which_there_is_room_are_read_once(ordered, cupy):
-    from pygpuhash import _device
+    from pygpuhash import _device_queries
 
     spy, out = Meanwhile(ordered), tuple(cupy.asarray(np.zeros(3000, np.uint64)) for _ in range(2))
-    keys, _, _ = _device.pairs(spy, cupy.asarray(LOW), cupy.asarray(HIGH), None, out)
+    keys, _, _ = _device_queries.pairs(spy, cupy.asarray(LOW), cupy.asarray(HIGH), None, out)
     assert keys.array.tolist() == ranges_of(HELD, LOW, HIGH)[0].tolist()
     assert spy.calls == 1
 

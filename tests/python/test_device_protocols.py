@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device, _stage
+from pygpuhash import (
+    _batch,
+    _core,
+    _cuda,
+    _device_arrays,
+    _device_batch,
+    _device_queries,
+    _stage,
+    _stored_views,
+    _streams,
+)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -112,16 +122,16 @@ def test_an_address_of_unknown_memory_is_never_read(one_device, both, given):
 
 @pytest.mark.parametrize("handle", [0, 1, 2])
 def test_default_streams_are_known_by_their_numbers(cuda, handle):
-    assert _device.usable_stream(handle, 0) == (handle, handle)
+    assert _streams.usable_stream(handle, 0) == (handle, handle)
 
 
 @pytest.mark.parametrize(("handle", "device"), [(41, 0), (51, 0), (42, 1), (52, 1)])
 def test_an_address_of_a_current_stream_is_that_stream(cuda, both, handle, device):
     """And keeps it."""
     cuda.device_of = lambda stream: device
-    assert _device.usable_stream(handle, device) == (both[handle], handle)
+    assert _streams.usable_stream(handle, device) == (both[handle], handle)
     with pytest.raises(gh.InvalidArgument, match="known to be open"):
-        _device.usable_stream(handle, 1 - device)
+        _streams.usable_stream(handle, 1 - device)
 
 
 def test_a_library_that_has_not_begun_has_no_current_stream(cuda, both):
@@ -129,9 +139,9 @@ def test_a_library_that_has_not_begun_has_no_current_stream(cuda, both):
     torch = sys.modules["torch"]
     torch.cuda.is_initialized = lambda: False
     torch.cuda.current_stream = None
-    assert _device.usable_stream(41, 0)[0] is both[41]
+    assert _streams.usable_stream(41, 0)[0] is both[41]
     with pytest.raises(gh.InvalidArgument, match="known to be open"):
-        _device.usable_stream(51, 0)
+        _streams.usable_stream(51, 0)
 
 
 def test_an_address_of_the_streams_of_a_table_and_an_array(one_device, both):
@@ -139,14 +149,14 @@ def test_an_address_of_the_streams_of_a_table_and_an_array(one_device, both):
     keys = _cuda.from_host(KEYS, 0, of_keys)
     with Own("linear_probe", value_dtype="uint64", device="cuda", stream=own) as table:
         assert table._stream is own
-        assert _device.stream_of_call(table, 7) == (own, 7)
-        assert _device.stream_of_call(table, 8, keys) == (of_keys, 8)
-        assert _device.stream_of_call(table, None, keys) == (own, 7)
+        assert _streams.stream_of_call(table, 7) == (own, 7)
+        assert _streams.stream_of_call(table, 8, keys) == (of_keys, 8)
+        assert _streams.stream_of_call(table, None, keys) == (own, 7)
     with Own("linear_probe", value_dtype="uint64", device="cuda", stream=41) as table:
         assert table._stream is both[41]  # kept as long as the table
     with Own("linear_probe", value_dtype="uint64", device="cuda") as table:
-        assert _device.stream_of_call(table, None, keys) == (of_keys, 8)
-        assert _device.stream_of_call(table, None) == (None, 0)
+        assert _streams.stream_of_call(table, None, keys) == (of_keys, 8)
+        assert _streams.stream_of_call(table, None) == (None, 0)
 
 
 def test_results_keep_the_stream_of_their_keys(one_device):
@@ -156,7 +166,7 @@ def test_results_keep_the_stream_of_their_keys(one_device):
     with Own("linear_probe", value_dtype="uint64", device="cuda") as table:
         mask = table.insert(keys, keys)
     assert mask._keeps is stream
-    assert _device.stream_keeper(mask, 0) is stream
+    assert _streams.stream_keeper(mask, 0) is stream
 
 
 def test_an_array_whose_stream_was_closed(cuda):
@@ -168,7 +178,7 @@ def test_an_array_whose_stream_was_closed(cuda):
     stream.handle, stream.is_closed, cuda.gone = 0, True, {8}
     assert array.stream == 0
     assert array.__cuda_array_interface__["stream"] == 1
-    assert _device.current_stream(array, 0) == 0
+    assert _streams.current_stream(array, 0) == 0
     assert waited == [0]
     address = array.ptr
     del array
@@ -198,10 +208,10 @@ def test_a_captured_stream_is_asked_nothing(cuda):
     asked = []
     cuda.device_of = lambda stream: asked.append(stream) or 0
     cuda.capturing = {7}
-    assert _device.usable_stream(fake_cuda.Stream(7), 0)[1] == 7
-    assert _device.usable_stream(0, 0) == (0, 0)
+    assert _streams.usable_stream(fake_cuda.Stream(7), 0)[1] == 7
+    assert _streams.usable_stream(0, 0) == (0, 0)
     assert asked == []
-    assert _device.usable_stream(fake_cuda.Stream(8), 0)[1] == 8
+    assert _streams.usable_stream(fake_cuda.Stream(8), 0)[1] == 8
     assert asked == [8]
 
 
@@ -344,19 +354,19 @@ def test_what_is_done_on_a_device_is_done_in_its_context(cuda, monkeypatch):
     del array
     gc.collect()
     torch = fake_libraries.torch(monkeypatch)
-    assert np.array_equal(_device.to_host(torch.Tensor(KEYS, device=1), 1, 0, "keys"), KEYS)
+    assert np.array_equal(_device_arrays.to_host(torch.Tensor(KEYS, device=1), 1, 0, "keys"), KEYS)
     mask = torch.Tensor(np.array([1, 2, 0], np.uint8).view(bool), device=1)
     with pytest.raises(gh.TableFull) as caught:
-        _device.fail(SimpleNamespace(_ordinal=1), gh.TableFull("full"), mask, True, 0)
+        _device_batch.fail(SimpleNamespace(_ordinal=1), gh.TableFull("full"), mask, True, 0)
     cuda.bring(0)
     assert caught.value.status.tolist() == [1, 2, 0]
     assert mask.array.view(np.uint8).tolist() == [1, 0, 0]
     stage = _stage.Stage(_core.CUDA, 1, 0)
     assert stage.upload(KEYS)
     assert stage.room(3, "u8").device == 1
-    monkeypatch.setattr(_device, "_device_batch", lambda *arguments: cuda.contexts[-1])
+    monkeypatch.setattr(_device_batch, "serve", lambda *arguments: cuda.contexts[-1])
     on_gpu = SimpleNamespace(_kind=_core.CUDA, _ordinal=1)
-    assert _device.batch(on_gpu, _device.Call(_core.OP_FIND, torch.Tensor(KEYS), *[None] * 6, 0, 0)) == 1
+    assert _batch.batch(on_gpu, _batch.Call(_core.OP_FIND, torch.Tensor(KEYS), *[None] * 6, 0, 0)) == 1
     assert len(pushed) > 6
     assert (set(pushed), set(pools)) == ({1}, {1})
     assert not cuda.contexts
@@ -392,9 +402,9 @@ def test_who_takes_an_array_over_waits_for_its_stream(cuda, stream, waits):
 def test_an_interface_that_must_not_be_written(cuda, monkeypatch):
     monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
     array = Interface(KEYS, data=(KEYS.ctypes.data, True))
-    assert _device.view(array, 0, 0, "keys").ptr == KEYS.ctypes.data
+    assert _device_arrays.view(array, 0, 0, "keys").ptr == KEYS.ctypes.data
     with pytest.raises(ValueError, match="out is read-only"):
-        _device._output(array, KEYS.dtype, KEYS.shape, 0, 0, "out")
+        _device_arrays.output(array, KEYS.dtype, KEYS.shape, 0, 0, "out")
 
 
 @pytest.mark.parametrize(("stream", "told"), [(0, 1), (1, 1), (2, 2), (9, 9)])
@@ -403,7 +413,7 @@ def test_the_number_of_a_stream_for_dlpack(cuda, monkeypatch, stream, told):
     torch = fake_libraries.torch(monkeypatch)
     array = torch.Tensor(KEYS)
     fake_libraries.asked.clear()
-    _device.view(array, 0, stream, "keys")
+    _device_arrays.view(array, 0, stream, "keys")
     assert fake_libraries.asked == [told]
 
 
@@ -418,7 +428,7 @@ def test_memory_that_dlpack_hands_over(cuda, monkeypatch, kind):
 
 def test_managed_memory_is_of_every_device(cuda, monkeypatch):
     torch = fake_libraries.torch(monkeypatch)
-    assert _device.view(torch.Tensor(KEYS, device=1, kind=13), 0, 0, "keys").ptr == KEYS.ctypes.data
+    assert _device_arrays.view(torch.Tensor(KEYS, device=1, kind=13), 0, 0, "keys").ptr == KEYS.ctypes.data
 
 
 @pytest.mark.parametrize(("code", "bits"), [(4, 16), (10, 8), (1, 4)], ids=["bfloat16", "float8", "uint4"])
@@ -428,7 +438,7 @@ def test_dtypes_that_numpy_does_not_know(cuda, code, bits):
             return _core.dlpack_write(self, KEYS.ctypes.data, KEYS.shape, code, bits, 2, 0)
 
     with pytest.raises(TypeError, match=rf"keys have a DLPack dtype \(code {code}, {bits} bits\) that numpy does not"):
-        _device.view(Array(), 0, 0, "keys")
+        _device_arrays.view(Array(), 0, 0, "keys")
 
 
 def test_an_array_of_another_device_is_not_exported(cuda, monkeypatch):
@@ -437,7 +447,7 @@ def test_an_array_of_another_device_is_not_exported(cuda, monkeypatch):
     there = torch.Tensor(KEYS, device=1)
     fake_libraries.asked.clear()
     with pytest.raises(gh.InvalidArgument, match="on cuda:1, the table on cuda:0"):
-        _device.view(there, 0, 0, "keys")
+        _device_arrays.view(there, 0, 0, "keys")
     assert fake_libraries.asked == []
 
 
@@ -465,9 +475,9 @@ def test_strides_of_an_interface(cuda, monkeypatch, shape, strides, fits):
     array = Interface(KEYS, shape=shape, strides=strides)
     if not fits:
         with pytest.raises(ValueError, match="keys are strided"):
-            _device.view(array, 0, 0, "keys")
+            _device_arrays.view(array, 0, 0, "keys")
         return
-    found = _device.view(array, 0, 0, "keys")
+    found = _device_arrays.view(array, 0, 0, "keys")
     assert (found.ptr, found.shape, found.dtype) == (KEYS.ctypes.data, shape, KEYS.dtype)
 
 
@@ -481,11 +491,13 @@ def test_strides_of_an_interface(cuda, monkeypatch, shape, strides, fits):
 def test_interfaces_that_are_refused(cuda, monkeypatch, said, error, words):
     monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
     with pytest.raises(error, match=words):
-        _device.view(Interface(KEYS, **said), 0, 0, "keys")
+        _device_arrays.view(Interface(KEYS, **said), 0, 0, "keys")
 
 
 def test_an_empty_interface_has_no_address():
-    found = _device.view(Interface(KEYS.reshape(4, 25)[:, :0], data=(None, False), strides=(8, 16)), 0, 0, "keys")
+    found = _device_arrays.view(
+        Interface(KEYS.reshape(4, 25)[:, :0], data=(None, False), strides=(8, 16)), 0, 0, "keys"
+    )
     assert (found.ptr, found.shape, found.nbytes) == (0, (4, 0), 0)
 
 
@@ -497,7 +509,7 @@ def test_the_producer_is_waited_for_whichever_stream_it_is(cuda, monkeypatch, pr
     monkeypatch.setattr(_core, "pointer_device", lambda address: (_core.CUDA, 0))
     done = []
     cuda.queue(producer, lambda: done.append(True))
-    _device.view(Interface(KEYS, producer), 0, stream, "keys")
+    _device_arrays.view(Interface(KEYS, producer), 0, stream, "keys")
     cuda.bring(stream)
     assert done
 
@@ -528,9 +540,9 @@ def test_the_current_stream_of_a_library_is_that_on_the_device_of_the_table(cuda
         _cuda.DeviceArray((3,), "u8", 0, fake_cuda.Stream(7)),
         Interface(KEYS),
     )
-    assert [_device.current_stream(array, 1) for array in arrays] == [41, 51, 7, 0]
+    assert [_streams.current_stream(array, 1) for array in arrays] == [41, 51, 7, 0]
     of_others = (type("Other", (type(array),), {"__module__": "other"}) for array in arrays[:2])
-    assert [_device.current_stream(kind.__new__(kind), 1) for kind in of_others] == [41, 51]
+    assert [_streams.current_stream(kind.__new__(kind), 1) for kind in of_others] == [41, 51]
 
 
 def test_results_of_torch_are_made_on_the_device_and_the_stream_of_the_call(cuda, monkeypatch):
@@ -541,7 +553,7 @@ def test_results_of_torch_are_made_on_the_device_and_the_stream_of_the_call(cuda
     torch.cuda.stream = lambda stream: streams.append(stream) or contextlib.nullcontext()
     torch.empty = lambda shape, dtype, device: made.append((shape, dtype, device))
     for stream in (9, 0, 5):
-        _device.empty_like(torch.Tensor(KEYS), (3,), np.dtype("u4"), 1, stream)
+        _device_arrays.empty_like(torch.Tensor(KEYS), (3,), np.dtype("u4"), 1, stream)
     assert streams == [(9, 1), (0, 1)]
     assert made == [((3,), "uint32", "cuda:1")] * 3
 
@@ -552,14 +564,14 @@ def test_results_of_numba_are_made_on_the_stream_of_the_call(monkeypatch, module
     numba.cuda = SimpleNamespace(device_array=lambda *a, stream: (*a, stream), external_stream=lambda handle: [handle])
     monkeypatch.setitem(sys.modules, "numba", numba)
     array = type("DeviceNDArray", (), {"__module__": module})()
-    assert _device.empty_like(array, (3,), np.dtype("u4"), 0, 9) == ((3,), np.dtype("u4"), [9])
-    assert _device.empty_like(array, (3,), np.dtype("u4"), 0, 0) == ((3,), np.dtype("u4"), 0)
+    assert _device_arrays.empty_like(array, (3,), np.dtype("u4"), 0, 9) == ((3,), np.dtype("u4"), [9])
+    assert _device_arrays.empty_like(array, (3,), np.dtype("u4"), 0, 0) == ((3,), np.dtype("u4"), 0)
 
 
 def test_results_of_our_own_keep_their_stream(cuda):
     """In whose order their memory is given back."""
     owner = SimpleNamespace(ptr=9)
-    array = _device.empty_like(_cuda.from_host(KEYS, 0), (3,), np.dtype("u4"), 0, owner)
+    array = _device_arrays.empty_like(_cuda.from_host(KEYS, 0), (3,), np.dtype("u4"), 0, owner)
     assert array._keeps is owner
     assert (array.stream, array.shape, array.dtype) == (9, (3,), np.uint32)
 
@@ -570,14 +582,14 @@ def test_streams_of_a_cupy_that_takes_numbers(cuda, monkeypatch):
     cupy.cuda.Stream = SimpleNamespace(null="null")
     cupy.cuda.ExternalStream = lambda stream, device: (stream, device)
     monkeypatch.setattr(fake_libraries.Stream, "current", 5)
-    assert _device.cupy_stream(cupy, 9, 1) == (9, 1)
-    assert _device.cupy_stream(cupy, 0, 1) == "null"
+    assert _streams.cupy_stream(cupy, 9, 1) == (9, 1)
+    assert _streams.cupy_stream(cupy, 0, 1) == "null"
 
 
 def test_one_value_is_an_array_of_the_library_of_the_keys(cuda, monkeypatch):
     """Whose memory is captured with the rest, and is not given to another allocation before the call."""
     cupy = fake_libraries.cupy(monkeypatch)
-    found = _device._filled(cupy.asarray(KEYS), (3,), np.array(0.5, "f4"), 0, 9)
+    found = _stored_views.filled(cupy.asarray(KEYS), (3,), np.array(0.5, "f4"), 0, 9)
     assert not cuda.allocated
     assert found.owner.data.ptr == found.ptr
     assert (found.shape, found.dtype) == ((3,), np.float32)
@@ -626,7 +638,7 @@ def duplicates():
 def test_pairs_that_come_and_go_between_the_passes(cuda, monkeypatch, duplicates, own, happens, calls, each):
     cupy = fake_libraries.cupy(monkeypatch)
     spy = Meanwhile(duplicates, happens)
-    offsets, values = _device.find_all(spy, _cuda.from_host(KEYS, 0) if own else cupy.asarray(KEYS), None)
+    offsets, values = _device_queries.find_all(spy, _cuda.from_host(KEYS, 0) if own else cupy.asarray(KEYS), None)
     offsets, values = (a.get() if own else a.array for a in (offsets, values))
     many = np.full(100, each) if each is not None else np.where(np.arange(100) % 2, 3, 0)
     assert spy.calls == calls
@@ -639,7 +651,7 @@ def test_pairs_that_come_and_go_between_the_passes(cuda, monkeypatch, duplicates
 
 def test_the_first_rows_are_copied_on_the_stream_of_the_call(cuda):
     rows = _cuda.from_host(np.arange(12, dtype="u4").reshape(4, 3), 0, fake_cuda.Stream(9))
-    head = _device._head(rows, 2, SimpleNamespace(device=0, stream=9, owner=fake_cuda.Stream(9)))
+    head = _device_queries._head(rows, 2, SimpleNamespace(device=0, stream=9, owner=fake_cuda.Stream(9)))
     assert cuda.end_of(0) == 0
     assert head.get().tolist() == [[0, 1, 2], [3, 4, 5]]
 
@@ -651,5 +663,5 @@ def test_a_pass_that_is_refused(cuda, monkeypatch, duplicates, refused, call):
     cupy = fake_libraries.cupy(monkeypatch)
     spy = Meanwhile(duplicates, refuses=(call, refused))
     with pytest.raises(type(refused), match="no"):
-        _device.find_all(spy, cupy.asarray(KEYS), None)
+        _device_queries.find_all(spy, cupy.asarray(KEYS), None)
     assert spy.calls <= 2

@@ -22,14 +22,14 @@ LAYERS = {
     " columns.reading columns.rows columns.structs",
     "elements": "_numbers _records _arrays",
     "library": "_core.",
-    "devices": "_views _cuda _peers _arrow_devices _progress _devices _stage _host _device _memory registry"
-    " _choice config",
+    "devices": "_views _cuda _peers _arrow_devices _progress _devices _stage _streams _device_arrays _stored_views"
+    " _host _host_batch _device_batch _batch _device_queries _memory registry _choice config",
     "engine": "columns._engine",
-    "tables": "_ordered table backend slab",
+    "tables": "_ordered _table_arguments _dedup _value_lists _exports _mapping table backend slab",
     "verbs": "_device_groups _device_joins _device_shards _table_verbs _number_verbs _verb_inputs _keywords verbs"
     " hashing index text_table shards partial",
     "files": "saved.",
-    "parts": "_routes dask transports sharded",
+    "parts": "_routes dask transports sharded.",
     "package": "__init__",
     "programs": "keyfile workload compare report _conformance. conformance probe new_plugin explore commands. cli"
     " __main__",

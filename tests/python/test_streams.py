@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _arrays, _core, _device, _views
+from pygpuhash import _arrays, _core, _device_arrays, _stored_views, _views
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_cuda
@@ -43,7 +43,7 @@ class Attribute:
     ],
 )
 def test_what_a_stream_is(stream, handle):
-    assert _device.stream_handle(stream) == handle
+    assert _core.stream_handle(stream) == handle
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_a_stream_is(stream, handle):
 )
 def test_what_is_not_a_stream(stream, error, words):
     with pytest.raises(error, match=words):
-        _device.stream_handle(stream)
+        _core.stream_handle(stream)
 
 
 def test_streams_are_ignored_on_the_cpu(table):
@@ -152,9 +152,9 @@ def test_device_arrays_do_not_go_into_a_cpu_table(table):
 )
 def test_what_a_device_array_must_not_be(changes, error, words):
     with pytest.raises(error, match=words):
-        _device.view(OnDevice(**changes), 0, 0, "keys")
+        _device_arrays.view(OnDevice(**changes), 0, 0, "keys")
     with pytest.raises(TypeError, match="pass a device array as well"):
-        _device.view(np.float64(1), 0, 0, "values")
+        _device_arrays.view(np.float64(1), 0, 0, "values")
 
 
 def test_dlpack_capsules_are_read_and_released():
@@ -171,7 +171,7 @@ def test_dlpack_capsules_are_read_and_released():
     with pytest.raises(TypeError, match="fresh DLPack capsule"):
         _core.dlpack_read(None)
     with pytest.raises(gh.InvalidArgument, match="not on a CUDA device"):
-        _device.view(Dlpack(array, 2), 0, 0, "keys")
+        _device_arrays.view(Dlpack(array, 2), 0, 0, "keys")
 
 
 def test_dlpack_capsules_are_written_and_released():
@@ -225,11 +225,11 @@ def test_signed_device_arrays_go_into_unsigned_tables(cupy, given, stored):
     dtype = np.dtype(stored)
 
     def stored_view(array):
-        return _device._stored_view(cupy.asarray(array), dtype, dtype, 0, 0, "keys")
+        return _stored_views.stored_view(cupy.asarray(array), dtype, dtype, 0, 0, "keys")
 
     keys = np.array([0, 5, np.iinfo(given).max], given)
     array = cupy.asarray(keys)
-    found = _device._stored_view(array, dtype, dtype, 0, 0, "keys")
+    found = _stored_views.stored_view(array, dtype, dtype, 0, 0, "keys")
     assert found.dtype == dtype
     there = np.ctypeslib.as_array((ctypes.c_uint8 * found.nbytes).from_address(found.ptr)).view(dtype)
     assert there.tolist() == keys.tolist()
@@ -245,7 +245,7 @@ def test_negative_numbers_are_looked_for_on_the_stream_of_the_call(cupy, monkeyp
         fake_libraries.ndarray, "__lt__", lambda a, b: looked.append(fake_libraries.Stream.current) or less(a, b)
     )
     u8 = np.dtype("u8")
-    _device._stored_view(cupy.asarray(np.arange(3)), u8, u8, 0, 9, "keys")
+    _stored_views.stored_view(cupy.asarray(np.arange(3)), u8, u8, 0, 9, "keys")
     assert looked == [9]
 
 
@@ -261,4 +261,6 @@ def test_negative_numbers_are_looked_for_on_the_stream_of_the_call(cupy, monkeyp
 )
 def test_other_device_arrays_are_converted_by_the_caller(cupy, given, dtype, stored, words):
     with pytest.raises(TypeError, match=words):
-        _device._stored_view(cupy.asarray(np.zeros((2, 3), given)), np.dtype(dtype), np.dtype(stored), 0, 0, "keys")
+        _stored_views.stored_view(
+            cupy.asarray(np.zeros((2, 3), given)), np.dtype(dtype), np.dtype(stored), 0, 0, "keys"
+        )

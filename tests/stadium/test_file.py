@@ -605,8 +605,8 @@ def test_a_full_table_is_repaired_without_loss(path):
         ({"file": "new"}, "need placement=file"),
         ({"file": "auto"}, "need placement=file"),
         ({"elements": "bytes"}, "need placement=file"),
-        ({"placement": "ram", "repair": 1}, "need placement=file"),
-        ({"placement": "disk"}, "choose one of device|ram|file"),
+        ({"placement": "device", "repair": 1}, "need placement=file"),
+        ({"placement": "disk"}, "choose one of device|file|host"),
         ({"placement": "file", "path": "x", "file": "old"}, "choose one of auto|new|existing"),
     ],
 )

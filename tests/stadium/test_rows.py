@@ -55,7 +55,7 @@ def test_rows_are_whole_pieces(said):
     ]
 
 
-def test_on_the_cpu_host_memory_is_ram():
+def test_on_the_cpu_host_memory_is_the_devices():
     with gh.Table("stadium", placement="host", window=256, ordered_from=1, device="cpu") as t:
         keys = np.arange(1000)
         assert t.insert(keys, -keys).all()
@@ -77,7 +77,7 @@ def test_on_the_cpu_host_memory_is_ram():
         ({"inserts": "hybrid", "hybrid_from": 1.5}, "hybrid_from=1.5: give a number from 0 to 1"),
         ({"inserts": "clstash", "placement": "host"}, "inserts is for slots in the device's memory"),
         ({"inserts": "all"}, "inserts=all: choose one of stash|clstash|hybrid"),
-        ({"placement": "hosts"}, "placement=hosts: choose one of device|ram|file|host"),
+        ({"placement": "hosts"}, "placement=hosts: choose one of device|file|host"),
     ],
 )
 def test_bad_options(options, words):

@@ -17,6 +17,7 @@
 #include "libgpuhash/src/device.hpp"
 #include "tests/warp/emulator.hpp"
 
+using emulated::section;
 using gpuhash::u32;
 using gpuhash::u64;
 using gpuhash::u8;
@@ -258,7 +259,7 @@ void group_columns(size_t n, u64 seed, random_numbers& r) {
       where = c.name + " of " + std::to_string(n) + " keys of " + std::to_string(key_bytes) + " bytes, first " +
               std::to_string(wants.first) + ", counts " + std::to_string(wants.counts) + ", codes " +
               std::to_string(wants.codes);
-      grouping{c.keys, none, key_bytes, wants}.run(seed);
+      if (section()) grouping{c.keys, none, key_bytes, wants}.run(seed);
       ++runs;
     }
 }
@@ -275,7 +276,8 @@ void reduce_columns(size_t n, u64 seed, random_numbers& r) {
               std::to_string(wants.first) + ", counts " + std::to_string(wants.counts) + ", sums " +
               std::to_string(wants.sums) + ", means " + std::to_string(wants.means) + ", low " +
               std::to_string(wants.low) + ", high " + std::to_string(wants.high);
-      grouping{c.keys, values_for(n, wants.value_bytes, wants.value_type, r), key_bytes, wants}.run(seed);
+      const vector<u64> values = values_for(n, wants.value_bytes, wants.value_type, r);
+      if (section()) grouping{c.keys, values, key_bytes, wants}.run(seed);
       ++runs;
     }
 }
@@ -291,6 +293,7 @@ void look_up(size_t n, size_t others, u64 seed, random_numbers& r) {
       const u64 side = key_of(key_bytes == 4 ? 0xffffffffu : ~u64(0), seed, key_bytes);
       if (n > 2) keys[2] = side;
       if (others > 2 && r.below(2)) among[1] = side;
+      if (!section()) continue;
       memory given(n * key_bytes, off), there(others * key_bytes, off), out(n, off / 2);
       memcpy(given.data(), packed(keys, key_bytes).data(), n * key_bytes);
       memcpy(there.data(), packed(among, key_bytes).data(), others * key_bytes);
@@ -412,8 +415,8 @@ void join_columns(size_t n, size_t m, u64 seed, random_numbers& r) {
         right.erase(std::unique(right.begin(), right.end()), right.end());
         for (size_t i = right.size(); i > 1; --i) std::swap(right[i - 1], right[r.below(i)]);
       }
-      joining{left, right, key_bytes, keep}.run(seed);
-      joining{left, right, key_bytes, keep}.list(seed, c.name == "one bin");
+      if (section()) joining{left, right, key_bytes, keep}.run(seed);
+      if (section()) joining{left, right, key_bytes, keep}.list(seed, c.name == "one bin");
       ++runs;
     }
 }
@@ -424,7 +427,7 @@ void join_a_long_column(u64 seed, random_numbers& r) {
   vector<u64> left(33'500), right(40);
   for (u64& k : left) k = r.below(600);
   for (u64& k : right) k = r.below(900);
-  joining{left, right, 8, false}.list(seed, false);
+  if (section()) joining{left, right, 8, false}.list(seed, false);
   ++runs;
 }
 
@@ -467,5 +470,6 @@ int main(int count, char** given) {
     for (const size_t others : {0, 1, 30, 256, 257, 900})
       for (const size_t n : {0, 1, 7, 1000}) look_up(n, others, r.next(), r);
   }
+  emulated::sections::the().end();
   printf("%llu runs, %llu steps, nothing wrong\n", runs, (unsigned long long)emulated::machine::the().steps);
 }

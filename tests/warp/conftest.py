@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import resource
 import shlex
 import shutil
 import subprocess
@@ -87,9 +88,15 @@ def build_all(root: Path) -> dict[str, Path]:
         return dict(zip(STRUCTURES, pool.map(lambda s: build(root, s), STRUCTURES), strict=True))
 
 
-def run(program: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """A program that was built, within a quarter of an hour."""
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=900, env={**os.environ, **env})
+def run(program: Path, *arguments: str, seconds: int = 900, **env: str) -> subprocess.CompletedProcess[str]:
+    """A program that was built, which is ended by SIGXCPU after so many seconds of processor time."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+
+    return subprocess.run(
+        [program, *arguments], capture_output=True, text=True, env={**os.environ, **env}, preexec_fn=limit
+    )
 
 
 # ---- planted mistakes ------------------------------------------------------------------------------------------------
@@ -108,7 +115,7 @@ def plant(root: Path, files: Iterable[Path], mutants: Sequence[Mutant]) -> None:
         path = root / m.file
         text = path.read_text()
         assert text.count(m.right) == 1, f"{m.name}: {m.file} has {text.count(m.right)} times {m.right!r}"
-        active = f"emulated::mutant == {number}"
+        active = f"emulated::planted({number})"
         if m.right.endswith(";"):
             mutated = f"if ({active}) {{ {m.wrong} }} else {{ {m.right} }}"
         else:

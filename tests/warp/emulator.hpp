@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -24,8 +25,16 @@
 
 namespace emulated {
 
-// Which planted mistake is switched on (test_warp.py); 0: none.
+// Which planted mistake is switched on (noticing.py); 0: none.
 inline const int mutant = getenv("GPUHASH_WARP_MUTANT") ? atoi(getenv("GPUHASH_WARP_MUTANT")) : 0;
+inline bool came_to[1024];  // the mistakes at whose places the section has been
+
+// Is planted mistake `number` switched on? Stands at the place of each.
+[[gnu::always_inline]] constexpr bool planted(int number) {
+  if (std::is_constant_evaluated()) return false;
+  came_to[number] = true;
+  return mutant == number;
+}
 
 struct dim {
   unsigned x;
@@ -301,6 +310,42 @@ class machine {
     return one;
   }
 };
+
+// A run is made of sections, checks of which none needs what another one has left. They are numbered from 1 on.
+// GPUHASH_WARP_RECORD: at the end of each one, a line says its number, its steps and the mistakes whose places it came to.
+// GPUHASH_WARP_SECTIONS, as in ",3,17,": only these are run.
+class sections {
+ public:
+  // Ends a section, if one is under way, and begins the next one. False: it is not to be run.
+  bool begin() {
+    end();
+    ++number_;
+    steps_ = machine::the().steps;
+    memset(came_to, 0, sizeof(came_to));
+    const std::string mine = ',' + std::to_string(number_) + ',';
+    return runs_ = !only_ || strstr(only_, mine.c_str());
+  }
+  void end() {
+    if (!records_ || !runs_ || !number_) return;
+    printf("section %u: %llu steps, came to", number_, (unsigned long long)(machine::the().steps - steps_));
+    for (unsigned i = 0; i < sizeof(came_to); ++i)
+      if (came_to[i]) printf(" %u", i);
+    printf("\n");
+    runs_ = false;
+  }
+  static sections& the() {
+    static sections all;
+    return all;
+  }
+
+ private:
+  const bool records_ = getenv("GPUHASH_WARP_RECORD") != nullptr;
+  const char* const only_ = getenv("GPUHASH_WARP_SECTIONS");
+  unsigned number_ = 0;
+  uint64_t steps_ = 0;
+  bool runs_ = false;
+};
+inline bool section() { return sections::the().begin(); }
 
 }  // namespace emulated
 

@@ -206,16 +206,16 @@ int main(int argc, char** argv) {
     shapes.push_back({commits ? "pair32 claims" : "pair32 without evictions", 4, 4, kinds, full,
                       [=](u64 keys) { return by_other_steps(keys, commits); }, true});
   return run_all(shapes, argc, argv, [](u64 seed) {
-    crowd(seed);
-    runs<pair32>(format_pair32, seed);
-    runs<pair64>(format_pair64, seed);
-    one_large_segment<pair32>(format_pair32, seed);
-    one_large_segment<pair64>(format_pair64, seed);
+    if (section()) crowd(seed);
+    if (section()) runs<pair32>(format_pair32, seed);
+    if (section()) runs<pair64>(format_pair64, seed);
+    if (section()) one_large_segment<pair32>(format_pair32, seed);
+    if (section()) one_large_segment<pair64>(format_pair64, seed);
     for (const u32 ways : {2u, 3u}) {
-      alone<pair32>(format_pair32, ways, seed);
-      alone<set32>(format_set32, ways, seed);
-      alone<pair64>(format_pair64, ways, seed);
-      alone<set64>(format_set64, ways, seed);
+      if (section()) alone<pair32>(format_pair32, ways, seed);
+      if (section()) alone<set32>(format_set32, ways, seed);
+      if (section()) alone<pair64>(format_pair64, ways, seed);
+      if (section()) alone<set64>(format_set64, ways, seed);
     }
   });
 }

@@ -238,6 +238,19 @@ MUTANTS = [
         ";",
     ),
     Mutant("put-off-and-forgotten", WORK, "append(w.rest, e, at);", ";"),
+    Mutant("retried-say-nothing", FAILED, "if (there && q.status) q.status[w.partition.at[i]] = u8(no);", ";"),
+    Mutant(
+        "retried-past-the-end",
+        FAILED,
+        "has_key<Partitions>(t, j, from + lane < n, k)",
+        "has_key<Partitions>(t, j, true, k)",
+    ),
+    Mutant(
+        "absent-are-added-at-last",
+        FAILED,
+        "serve_homes<typename Partitions::rest_op, 1>(tile, t, j, there, accumulate, k, v, t.home(k));",
+        "serve_homes<typename Partitions::rest_op, 1>(tile, t, j, from + lane < n, accumulate, k, v, t.home(k));",
+    ),
     Mutant("absent-say-no", FAILED, "if (q.status) q.status[i] = u8(w.found->lacking);", ";"),
     # values that change in place
     Mutant("every-join-adds", MEANING, "(Kind == assign || adds_integers(j))", "true"),

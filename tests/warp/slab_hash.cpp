@@ -250,15 +250,15 @@ int main(int argc, char** argv) {
   add<pair64>(shapes, "pair64", format_pair64);
   add<set64>(shapes, "set64", format_set64);
   return run_all(shapes, argc, argv, [](u64 seed) {
-    duplicates<pair32>("pair32", format_pair32, 64, seed);
-    duplicates<pair64>("pair64", format_pair64, 128, seed);
-    duplicates<set64>("set64", format_set64, 64, seed);
-    duplicates<set32>("set32", format_set32, 64, seed);
-    move<pair32>(format_pair32, seed);
-    move<set32>(format_set32, seed);
-    move<pair64>(format_pair64, seed);
-    move<set64>(format_set64, seed);
-    draws(seed);
-    allocator(seed);
+    if (section()) duplicates<pair32>("pair32", format_pair32, 64, seed);
+    if (section()) duplicates<pair64>("pair64", format_pair64, 128, seed);
+    if (section()) duplicates<set64>("set64", format_set64, 64, seed);
+    if (section()) duplicates<set32>("set32", format_set32, 64, seed);
+    if (section()) move<pair32>(format_pair32, seed);
+    if (section()) move<set32>(format_set32, seed);
+    if (section()) move<pair64>(format_pair64, seed);
+    if (section()) move<set64>(format_set64, seed);
+    if (section()) draws(seed);
+    if (section()) allocator(seed);
   });
 }

@@ -198,13 +198,13 @@ int main(int argc, char** argv) {
   add_rows(shapes, "4+8 rows in windows", 4, 8, 3, 1);
   add_rows(shapes, "8+0 rows in windows of the whole table, smaller for dense batches", 8, 0, 3, 1, 30);
   return run_all(shapes, argc, argv, [](u64 seed) {
-    full_by_stack(seed);
+    if (section()) full_by_stack(seed);
     memory_is_out = true;  // no lists: batches are served as they come
-    wide_rows(seed, 8, 16, 1);
+    if (section()) wide_rows(seed, 8, 16, 1);
     memory_is_out = false;
-    wide_rows(seed, 12, 20, 0);
-    wide_rows(seed, 16, 64, 1);
-    wide_rows(seed, 64, 256, 1);
-    wide_rows(seed, 256, 16, 0);
+    if (section()) wide_rows(seed, 12, 20, 0);
+    if (section()) wide_rows(seed, 16, 64, 1);
+    if (section()) wide_rows(seed, 64, 256, 1);
+    if (section()) wide_rows(seed, 256, 16, 0);
   });
 }

@@ -9,6 +9,7 @@ import pytest
 
 from .conftest import ROOT, STRUCTURES, build_all, plant, planted_once, run, sources
 from .mutants import MUTANTS
+from .noticing import notice, record_all
 
 ROUNDS, SEED = os.environ.get("GPUHASH_WARP_ROUNDS", "1"), os.environ.get("GPUHASH_WARP_SEED", "1")
 
@@ -38,28 +39,25 @@ def plant_all(root):
 
 def test_every_mistake_has_its_place(tmp_path):
     plant_all(tmp_path)
-    assert (tmp_path / "libgpuhash/drive/cuda.cuh").read_text().count("emulated::mutant") > 20
+    assert (tmp_path / "libgpuhash/drive/cuda.cuh").read_text().count("emulated::planted") > 20
 
 
 @pytest.fixture(scope="session")
 def mutated_warps():
-    return planted_once("mutated", plant_all, build_all)
+    return planted_once("mutated", plant_all, lambda root: record_all(build_all(root).values()))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_without_a_mistake_switched_on(mutated_warps, structure):
-    assert run(mutated_warps[structure], "1").returncode == 0
+    recorded = next(one for one in mutated_warps if one.program.name == structure)
+    assert recorded.end == 0
+    assert len(recorded.sections) > 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name for m in MUTANTS])
 def test_mistake_is_noticed(mutated_warps, number):
-    said = []
-    for structure in STRUCTURES:
-        done = run(mutated_warps[structure], "3", GPUHASH_WARP_MUTANT=str(number))
-        if done.returncode:
-            said.append(f"{structure}: {done.stderr.strip() or done.returncode}")
-            break
-    print(*said)
+    said = notice(mutated_warps, number)
+    print(said)
     assert said, f"{MUTANTS[number - 1].wrong} instead of {MUTANTS[number - 1].right} passed"

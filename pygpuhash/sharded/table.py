@@ -1,57 +1,27 @@
-"""`Table`: one table in shards, of which each is a table of its own: on another device, or for another thread.
-
-    from pygpuhash import sharded
-
-    table = sharded.Table("linear_probe", key_dtype="uint64", shards=4)
-    table.accumulate(keys, 1)
-    table.save("counts/")
-    table = sharded.load("counts/", shards=8)
-
-Keys go to shards as `gh.partition` has it, so that a key is in one shard only. A batch is grouped by shard, each shard
-serves its part, and results come back in the order of the batch.
-
-What is promised of failures:
-
-- A batch is atomic for each shard: the part of a shard is carried out or refused by itself, one part after the other.
-- A shard that is lost, as the memory of a device that failed, is lost with its keys. Every call then raises
-  `ShardLost`, which names the shard and the last snapshot. Nothing resumes by itself, and nothing answers for a part
-  of the keys.
-- A batch with a tag is carried out once: a shard that has the tag leaves the part out. So a caller who does not know
-  whether a batch was carried out repeats it. Tags are kept by the shards, and saved with the table.
-
-Shards are reached by a transport: `Local` in this process, `Torch` in the processes of torch.distributed, `Dask` in its
-workers. Where keys travel to other processes, equal keys of `accumulate` are combined first.
-
-`Local` takes batches that lie on a GPU as well, and gives results there: rows go from card to card, see `_routes`.
-"""
+"""`Table`: batches are grouped by shard, each shard serves its part, and results come back in their order."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arguments, _arrays, _peers, _routes, saved
+from pygpuhash import _arguments, _arrays, _peers, _routes
 from pygpuhash import table as _table
-from pygpuhash.columns._engine import HASH_VERSION, MOST_SHARDS
-from pygpuhash.errors import Corrupt, InvalidArgument, ShardLost, TableFull, Unsupported
+from pygpuhash.columns._engine import MOST_SHARDS
+from pygpuhash.errors import Corrupt, ShardLost, TableFull, Unsupported
 from pygpuhash.saved import disk
+from pygpuhash.sharded import manifest
+from pygpuhash.sharded.replica import Replica
 from pygpuhash.shards import Partition, partition
-from pygpuhash.transports import Call, Dask, Local, Maker, Repeated, Torch, Transport, digest
-
-__all__ = ["Dask", "Local", "Replica", "Table", "Torch", "Transport", "load"]
+from pygpuhash.transports import Call, Local, Maker, Repeated
 
 Array = np.ndarray[Any, Any]
-
-_FORMAT = 1
-_NAME = "shards.json"
 
 
 class Table:
@@ -233,10 +203,9 @@ class Table:
         folder = disk.path_of(path)
         replaces = _arguments.flag("overwrite", overwrite)
         folder.mkdir(exist_ok=True)
-        manifest = folder / _NAME
-        if refused := self._transport.agreed(_refusal(manifest, replaces)):
+        if refused := self._transport.agreed(manifest.refusal(folder, replaces)):
             raise FileExistsError(refused)
-        old = _files_of(manifest) if manifest.exists() else []
+        old = manifest.files_of(folder)
         snapshot = self._transport.agreed(secrets.token_hex(8))
         names = [f"shard-{i:05}-{snapshot}.arrow" for i in range(self._shards)]
         try:
@@ -249,9 +218,7 @@ class Table:
             self._raise(list(range(len(calls))), written, [], 0)
             if leads:
                 record = {
-                    "format": _FORMAT,
                     "snapshot": snapshot,
-                    "hash": HASH_VERSION,
                     "seed": self._seed,
                     "key": str(self._keys),
                     "value": None if self._values is None else str(self._values),
@@ -261,8 +228,7 @@ class Table:
                     ],
                     "tags": tags,
                 }
-                with disk.replaced(manifest, replaces) as write:
-                    write(json.dumps(record, indent=1).encode())
+                manifest.write(folder, record, replaces)
         except BaseException:
             for name in names:
                 (folder / name).unlink(missing_ok=True)
@@ -449,186 +415,3 @@ def _of_shard(parts: Partition, own: slice) -> tuple[Any, ...]:
     return keys, values[own] if len(values) == len(parts.order) else np.broadcast_to(
         values, (len(keys), *values.shape[1:])
     )
-
-
-class Replica:
-    """All keys of a table on each device of its transport: what is asked is divided among them, whatever the keys are.
-
-    It is of the moment at which it was made: later batches of the table are not in it. Each device holds all keys.
-    With `Torch` each process has one of its own, and asks it alone. Keys on a GPU are looked up in the copy that is
-    there, and nothing travels: two cards answer side by side where each has batches of its own.
-    """
-
-    def __init__(self, table: Table) -> None:
-        self._keys, self._key_store, self._values = table._keys, table._key_store, table._values
-        self._transport = table._transport.another()
-        parts = table._every("export")
-        size = sum(len(own) for own, _ in parts)
-        made = dict(table._made_with)
-        self._transport.open(
-            len(self._transport.devices), Maker(made.pop("backend"), self._keys, self._values, size, made)
-        )
-        for own, values in parts:
-            self._ask("insert", [(own,) if values is None else (own, values)] * self.copies)
-
-    def find(self, keys: Any) -> tuple[Any, Any]:
-        """(values, found) of each key; values None for a set."""
-        if _arrays.on_device(keys):
-            there: tuple[Any, Any] = self._there("find", keys)
-            return there
-        found, shape = self._divided("find", keys)
-        mask = np.concatenate([own for _, own in found])
-        if self._values is None:
-            return None, mask.reshape(shape)
-        values = np.concatenate([own for own, _ in found])
-        return values.reshape(*shape, *values.shape[1:]), mask.reshape(shape)
-
-    def contains(self, keys: Any) -> Any:
-        """Which keys are there."""
-        if _arrays.on_device(keys):
-            return self._there("contains", keys)
-        found, shape = self._divided("contains", keys)
-        return np.concatenate(found).reshape(shape)
-
-    def __len__(self) -> int:
-        return int(self._ask("info", [()])[0]["size"])
-
-    def __contains__(self, key: object) -> bool:
-        return bool(self.contains(key))
-
-    @property
-    def copies(self) -> int:
-        """How many there are."""
-        return len(self._transport.devices)
-
-    def close(self) -> None:
-        """Release all copies."""
-        self._transport.close()
-
-    def __enter__(self) -> Replica:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def _there(self, method: str, keys: Any) -> Any:
-        """What the copy on the card of the keys answers."""
-        card = _routes.card_of(keys)
-        cards = self._transport.lanes.of_shards if isinstance(self._transport, Local) else []
-        if card not in cards:
-            raise Unsupported(
-                f"keys are on cuda:{card}, where there is no copy of the table: copy them to a card that has one, "
-                "or to the host"
-            )
-        (found,) = self._asked([Call(cards.index(card), method, (keys,))])
-        return found
-
-    def _divided(self, method: str, keys: Any) -> tuple[list[Any], tuple[int, ...]]:
-        stored = _arrays.to_store(keys, self._keys, self._key_store, "keys")
-        own = _arrays.from_store(stored.reshape(-1), self._keys)
-        return self._ask(method, [(part,) for part in np.array_split(own, self.copies)]), stored.shape
-
-    def _ask(self, method: str, given: Sequence[tuple[Any, ...]]) -> list[Any]:
-        return self._asked([Call(i, method, own) for i, own in enumerate(given)])
-
-    def _asked(self, calls: list[Call]) -> list[Any]:
-        results = self._transport.call(calls)
-        for result in results:
-            if isinstance(result, Exception):
-                raise result
-        return list(results)
-
-
-# ---- snapshots -------------------------------------------------------------------------------------------------------
-
-
-def load(
-    path: str | os.PathLike[str], *, shards: int | None = None, transport: Any = None, backend: str | None = None,
-    **arguments: Any,
-) -> Table:  # fmt: skip
-    """The sharded table that `Table.save` has written to a folder.
-
-    shards : None for as many as were saved; any other number: keys are divided anew, one file after the other.
-    transport, backend, arguments : as for `Table`; backend None for the one that was saved, with options given anew.
-
-    Raises InvalidArgument for a folder without a snapshot, Corrupt for a snapshot of which a file is missing, is of
-    another snapshot or was changed, Unsupported for one of a newer format or another version of the hash.
-    """
-    folder = disk.path_of(path)
-    record = _read(folder)
-    files = [folder / str(entry["file"]) for entry in record["shards"]]
-    for i, (file, entry) in enumerate(zip(files, record["shards"], strict=True)):
-        if not file.is_file():
-            raise Corrupt(
-                f"{folder}: the file of shard {i}, {file.name}, is missing: take it from where the others are"
-            )
-        if file.stat().st_size != entry["bytes"] or digest(file) != entry["digest"]:
-            raise Corrupt(
-                f"{folder}: {file.name} is not the file of shard {i} that was saved: it is of another snapshot"
-            )
-    made: Table | None = None
-    try:
-        for file in files:
-            with saved.load(file, backend, "cpu") as part:
-                if made is None:
-                    made = Table(
-                        part.backend, key_dtype=part.key_dtype, value_dtype=part.value_dtype, seed=record["seed"],
-                        shards=len(files) if shards is None else shards, transport=transport, **arguments,
-                    )  # fmt: skip
-                all_pairs = part.export()
-                leads = made._transport.leads  # of processes that load together, one inserts
-                made.insert(*(all_pairs if leads else [None if own is None else own[:0] for own in all_pairs]))
-    except BaseException:
-        if made is not None:
-            made.close()
-        raise
-    assert made is not None
-    if made.shards == len(files):
-        made._every("set_tags", [(tags,) for tags in record["tags"]])
-    elif any(record["tags"]):
-        made.close()
-        raise Unsupported(f"{folder} has tags of batches, which are of its shards: load it with shards={len(files)}")
-    made._snapshot = f"{folder} ({record['snapshot']})"
-    return made
-
-
-def _refusal(manifest: Path, replaces: bool) -> str:
-    """Why nothing may be written here; "" where something may."""
-    try:
-        disk.existing(manifest, replaces)
-    except FileExistsError as error:
-        return str(error)
-    return ""
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    try:
-        record: Any = json.loads((folder / _NAME).read_bytes())
-    except FileNotFoundError:
-        raise InvalidArgument(f"{folder} has no {_NAME}: pass the folder that a sharded table was saved to") from None
-    except ValueError as error:
-        raise Corrupt(f"{folder / _NAME} is no JSON: {error}") from None
-    shape = {"format": int, "snapshot": str, "hash": int, "seed": int, "shards": list, "tags": list}
-    for name, kind in shape.items():
-        if not isinstance(record, dict) or type(record.get(name)) is not kind:
-            raise Corrupt(f"{folder / _NAME} has no {name} of type {kind.__name__}: take it from where the files are")
-    if record["format"] > _FORMAT or record["hash"] != HASH_VERSION:
-        raise Unsupported(
-            f"{folder} has format {record['format']} and hash {record['hash']}, this gpuhash {_FORMAT} and "
-            f"{HASH_VERSION}: update gpuhash, or load its files one by one and insert them"
-        )
-    if not record["shards"] or len(record["tags"]) != len(record["shards"]):
-        raise Corrupt(f"{folder / _NAME} has {len(record['shards'])} shards and tags of {len(record['tags'])}")
-    for i, entry in enumerate(record["shards"]):
-        own = entry.get("file") if isinstance(entry, dict) else None
-        if not isinstance(own, str) or Path(own).name != own or not {"bytes", "digest"} <= entry.keys():
-            raise Corrupt(f"{folder / _NAME}: shard {i} has no file of this folder")
-    return dict(record)
-
-
-def _files_of(manifest: Path) -> list[str]:
-    """Files of a snapshot that is replaced; of one that is broken, none."""
-    try:
-        return [str(entry["file"]) for entry in _read(manifest.parent)["shards"]]
-    except (Corrupt, InvalidArgument, Unsupported):
-        return []
