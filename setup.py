@@ -1,12 +1,15 @@
 """Build of the Python package: meson builds libgpuhash and the plugins, setuptools and Cython the extension.
 
-The metadata is in pyproject.toml. Two environment variables steer the build:
+The metadata is in pyproject.toml. Three environment variables steer the build:
 
 GPUHASH_CUDA
     auto (default): a CUDA compiler of the system, else the one of the package index, else none, with a message.
     system: nvcc on PATH or in /usr/local/cuda. wheel: the compiler of the package index. off: none.
 GPUHASH_GPU_ARCHS
     CUDA architectures, for example "80 90 100 120+ptx". Default: 90.
+GPUHASH_LOCAL_VERSION
+    What follows the version and a "+", as in 0.1.0+cu12. Default: nothing. .ci/release says it for
+    a toolkit of CUDA 12.
 
 The meson build folder, build/meson-*, is kept: after a change, `pip install` and editable installs recompile what
 depends on it and nothing else.
@@ -44,6 +47,14 @@ def read_version() -> str:
     """The version, as gpuhash.h states it."""
     found = re.findall(r"#define GPUHASH_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", HEADER.read_text())
     return ".".join(found)
+
+
+def distribution_version() -> str:
+    """The version, and what GPUHASH_LOCAL_VERSION says, which tells wheels of several toolkits apart."""
+    label = os.environ.get("GPUHASH_LOCAL_VERSION", "")
+    if label and not re.fullmatch(r"[a-z0-9]+(\.[a-z0-9]+)*", label):
+        raise SetupError(f"GPUHASH_LOCAL_VERSION is {label!r}; it must be letters and digits, as in cu12")
+    return read_version() + (f"+{label}" if label else "")
 
 
 # ---- the CUDA compiler -----------------------------------------------------------------------------------------------
@@ -288,7 +299,7 @@ extensions = [
 ]
 
 setup(
-    version=read_version(),
+    version=distribution_version(),
     ext_modules=extensions,
     cmdclass={"build_ext": BuildExt},
     options={} if FREE_THREADED else {"bdist_wheel": {"py_limited_api": "cp311"}},  # one wheel for all later Pythons

@@ -15,6 +15,7 @@ import functools
 import importlib
 import math
 import mmap
+import re
 import sys
 import threading
 from typing import Any
@@ -99,11 +100,25 @@ def _of_cuda_python(module: str) -> Any:
     except ImportError as error:
         package = PACKAGES[module]
         if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-            raise DeviceError(f"a table on a GPU needs {package} ({error}): {install()}") from error
+            raise DeviceError(f"a table on a GPU needs {package} ({error}): {install()}{_older_driver()}") from error
         raise DeviceError(
             f"{package} cannot be imported ({error}): versions of cuda-core and cuda-bindings that fit each other "
             f"come with {install(upgrade=True)}"
         ) from error
+
+
+def _older_driver() -> str:
+    """What to know before anything is installed: this build needs a newer driver; "" where it does not."""
+    built = re.search(r"CUDA: (\d+)\.", _core.build_info())
+    with contextlib.suppress(GpuHashError):
+        if built and _core.device_count(_core.CUDA)[0]:
+            version = _core.device_info(_core.CUDA, 0)["driver_version"]
+            if version // 1000 < int(built[1]):
+                return (
+                    f"; but this build of gpuhash needs a driver for CUDA {built[1]}.0 or newer, and here is one for "
+                    f"CUDA {version // 1000}.{version % 1000 // 10}: pygpuhash backends says what to do"
+                )
+    return ""
 
 
 def missing() -> str | None:

@@ -216,7 +216,8 @@ def _new_plugin(options: argparse.Namespace) -> int:
     print(f"{options.folder}: {len(files)} files")
     for file in files:
         print(f"  {file}")
-    print(f"next: pip install {options.folder} && pygpuhash conformance {options.name} --quick")
+    install = new_plugin.how_to_install(options.folder, options.kind)
+    print(f"next: {install} && pygpuhash conformance {options.name} --quick")
     return 0
 
 

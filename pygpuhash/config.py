@@ -23,6 +23,7 @@ __all__ = [
     "show_config",
 ]
 
+_OLDEST_TOOLKIT = 12  # its major version, of those that the CUDA sources are for
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -85,7 +86,10 @@ def driver_needed() -> str:
     present = f"here is one for CUDA {version // 1000}.{version % 1000 // 10}"
     if version // 1000 >= major:
         return f"{needed}; {present}"
-    return f"{needed}; {present}, which is older: update it, or build gpuhash with a toolkit of CUDA {version // 1000}"
+    older, its_major = f"{needed}; {present}, which is older: update it", version // 1000
+    if its_major < _OLDEST_TOOLKIT:
+        return older
+    return f"{older}, or take gpuhash {_core.version()}+cu{its_major}, which a toolkit of CUDA {its_major} has built"
 
 
 def show_config(mode: str = "print") -> dict[str, Any] | None:

@@ -7,9 +7,11 @@ What it writes builds, is found by name, and passes the conformance suite as it 
 
 from __future__ import annotations
 
+import importlib.metadata
 import keyword
 import os
 import re
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,7 +20,7 @@ from pygpuhash import __version__, registry
 from pygpuhash.config import get_include
 from pygpuhash.errors import InvalidArgument
 
-__all__ = ["KINDS", "write"]
+__all__ = ["KINDS", "how_to_install", "write"]
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 KINDS = {
@@ -65,6 +67,26 @@ def write(folder: str | os.PathLike[str], kind: str, name: str) -> list[Path]:
     except OSError as error:
         raise InvalidArgument(f"'{target}' cannot be written: {error.strerror or error}") from error
     return sorted(texts)
+
+
+def how_to_install(folder: str | os.PathLike[str], kind: str) -> str:
+    """The command that installs what `write` wrote.
+
+    pip builds in an environment of its own, for which it fetches gpuhash from an index. One that was installed from a
+    file or a folder may be in no index, so the build then takes what is installed.
+    """
+    install = f"pip install {shlex.quote(os.fspath(folder))}"
+    if kind == "python" or not _installed_from_a_file():
+        return install
+    return f"pip install 'setuptools>=77' && {install} --no-build-isolation"
+
+
+def _installed_from_a_file() -> bool:
+    """Whether pip was given a file, a folder or an address for this package, which it notes (PEP 610)."""
+    try:
+        return importlib.metadata.distribution("gpuhash").read_text("direct_url.json") is not None
+    except importlib.metadata.PackageNotFoundError:
+        return False
 
 
 def _check_name(name: str) -> None:

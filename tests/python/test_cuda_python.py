@@ -123,6 +123,29 @@ def test_a_table_on_a_gpu_without_the_packages_names_the_extra(no_packages, monk
         _cuda.driver()
 
 
+@pytest.mark.parametrize(
+    ("built", "driver_version", "newer"),
+    [
+        ("CUDA: 13.0.88", 12040, True),
+        ("CUDA: 13.0.88", 13000, False),
+        ("CUDA: 12.5.40", 12020, False),
+        ("off", 0, False),
+    ],
+)
+def test_an_older_driver_is_named_before_packages_are_installed(no_packages, monkeypatch, built, driver_version, newer):
+    pretend_gpu(monkeypatch, driver_version)
+    monkeypatch.setattr(_core, "build_info", lambda: built)
+    with pytest.raises(gh.DeviceError, match="pip install 'gpuhash") as refused:
+        gh.Table(device="cuda")
+    more = str(refused.value).partition("]'")[2]
+    assert more.startswith(
+        "; but this build of gpuhash needs a driver for CUDA 13.0 or newer, and here is one for CUDA 12.4: "
+        if newer
+        else ""
+    )
+    assert bool(more) == newer
+
+
 def test_the_device_auto_is_the_cpu_without_the_packages(no_packages, monkeypatch):
     pretend_gpu(monkeypatch)
     say = r"cuda:0 is left out.*: cuda-core and cuda-bindings are not installed: pip install 'gpuhash\[cuda12\]'"

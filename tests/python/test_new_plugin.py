@@ -1,6 +1,7 @@
 """`pygpuhash new-plugin`: what is written, what is refused, and (slow) that it works where only wheels are."""
 
 import ast
+import importlib.metadata
 import json
 import os
 import re
@@ -23,7 +24,7 @@ KINDS = list(new_plugin.KINDS)
 def test_what_is_written(tmp_path, capsys, kind):
     folder = tmp_path / "somewhere" / "new"
     assert cli.main(["new-plugin", str(folder), "--kind", kind, "--name", "my_probe"]) == 0
-    assert f"pip install {folder}" in capsys.readouterr().out
+    assert f"pip install {folder}" in capsys.readouterr().out  # with what else: test_the_line_that_installs
     files = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
     assert not [path for path in (tmp_path / "somewhere").iterdir() if path != folder]
     for name, text in files.items():
@@ -90,6 +91,20 @@ def test_folders_that_are_refused(tmp_path, capsys):
     assert sorted(tmp_path.rglob("*")) == before
     with pytest.raises(gh.InvalidArgument, match="kind='rust' is not known: choose of kit, c, python"):
         new_plugin.write(tmp_path / "new", "rust", "mine")
+
+
+@pytest.mark.parametrize(("kind", "noted"), [("kit", True), ("kit", False), ("c", True), ("python", True)])
+def test_the_line_that_installs(monkeypatch, tmp_path, kind, noted):
+    """Of a gpuhash that was installed from a file, a build that is isolated finds nothing in an index."""
+    (tmp_path / "METADATA").write_text("Name: gpuhash\n")
+    if noted:
+        (tmp_path / "direct_url.json").write_text('{"url": "file:///tmp/gpuhash.whl"}')
+    installed = importlib.metadata.PathDistribution(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: {"gpuhash": installed}[name])
+    plain = "pip install 'my probe'"
+    alone = noted and kind != "python"
+    expected = f"pip install 'setuptools>=77' && {plain} --no-build-isolation" if alone else plain
+    assert new_plugin.how_to_install("my probe", kind) == expected
 
 
 def test_an_empty_folder_is_filled(tmp_path):

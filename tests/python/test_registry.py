@@ -504,7 +504,17 @@ BUILT = "gcc 12.2.0; instruction sets: baseline; CUDA: 13.2.51 for sm_80 sm_90"
             BUILT,
             12040,
             "for CUDA 13.0 or newer (built with 13.2); here is one for CUDA 12.4, which is older: update it, "
-            "or build gpuhash with a toolkit of CUDA 12",
+            f"or take gpuhash {gh.__version__}+cu12, which a toolkit of CUDA 12 has built",
+        ),
+        (
+            BUILT,
+            11080,
+            "for CUDA 13.0 or newer (built with 13.2); here is one for CUDA 11.8, which is older: update it",
+        ),
+        (
+            BUILT.replace("13.2.51", "12.5.40"),
+            12020,
+            "for CUDA 12.0 or newer (built with 12.5); here is one for CUDA 12.2",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """What setup.py asks setuptools for: the stable ABI, and none on a Python without a global lock."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,20 @@ def test_the_stable_abi_is_for_pythons_that_have_it(free_threaded, tag, macro):
     assert wheel == tag
     assert len(extensions) > 15
     assert extensions == [[macro, macro is not None]] * len(extensions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("label", "ends"), [("", "0"), ("cu12", "+cu12"), ("CU 12", "it must be letters and digits, as in cu12\n")]
+)
+def test_a_wheel_of_another_toolkit_has_a_version_of_its_own(label, ends):
+    for package in ("setuptools", "Cython"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    program = 'import setuptools; from distutils.core import run_setup; run_setup("setup.py", ["-q", "--version"])'
+    environment = {**os.environ, "GPUHASH_LOCAL_VERSION": label}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip() or done.stderr).endswith(ends), done.stdout + done.stderr
 
 
 def test_every_extension_leaves_the_global_lock_off():
