@@ -8,7 +8,7 @@ GH_FN u64 fold(u64 a, u64 b) {
 #if defined(__CUDA_ARCH__)
   return a * b ^ __umul64hi(a, b);
 #elif defined(__x86_64__) && !defined(__CUDACC__)
-  // Of a product of 128 bits GCC 12 puts the low half through memory, which in a chain of folds is half of the time.
+  // Of a product of 128 bits GCC 12 puts the low half through memory.
   u64 low, high;
   asm("mulq %3" : "=a"(low), "=d"(high) : "%a"(a), "rm"(b) : "cc");
   return low ^ high;
