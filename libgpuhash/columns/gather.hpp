@@ -138,9 +138,8 @@ class gatherer {
     return g;
   }
 
-  // A few rows at a time: the keys, and then the hashes of long ones. No branch depends on a length, as lengths are as
-  // good as random. What the loops read lies in variables of their own: the compiler cannot know that no
-  // item is written over it.
+  // A few rows at a time: the keys with the hashes of short ones, and then the hashes of the others. What the loops read
+  // lies in variables of their own: the compiler cannot know that no item is written over it.
   template <layout how>
   gathered texts(int64_t begin, int64_t end, int64_t from, item<Key>* out) const {
     constexpr int64_t few = 64;

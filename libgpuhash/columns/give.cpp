@@ -42,7 +42,7 @@ class column_writer {
  public:
   column_writer(const column_type& type, bool bits, size_t n) : type_(type), bits_(bits), n_(n), own_(new node) {
     own_->validity = growing<char>((n + 7) / 8);
-    std::memset(own_->validity.data(), 0xff, own_->validity.size());
+    std::memset(own_->validity.data(), 0xff, (n + 7) / 8);
     if (type.how == layout::bits) own_->cells = growing<char>((n + 7) / 8);
     if (type.how == layout::fixed) own_->cells = growing<char>(n * type.width);
     if (type.how == layout::fixed_bytes) own_->cells.reserve(n * type.width);
@@ -51,10 +51,7 @@ class column_writer {
   void null() {
     own_->validity[at_ >> 3] = char(own_->validity[at_ >> 3] & ~(1 << (at_ & 7)));
     ++nulls_;
-    if (type_.how == layout::fixed_bytes) {
-      const std::vector<char> zeros(type_.width);
-      own_->cells.append(zeros.data(), zeros.size());
-    }
+    if (type_.how == layout::fixed_bytes) own_->cells.append_zeros(type_.width);
     next();
   }
   void present() { next(); }  // of structs

@@ -60,8 +60,13 @@ class growing {
   }
   void push_back(const T& value) { append(&value, 1); }
   void append(const T* values, size_t n) {
-    if (n > room_ - size_) reserve(std::max(2 * room_, std::max(size_ + n, least)));
+    need(n);
     if (n > 0) std::memcpy(values_ + size_, values, n * sizeof(T));
+    size_ += n;
+  }
+  void append_zeros(size_t n) {
+    need(n);
+    if (n > 0) std::memset(static_cast<void*>(values_ + size_), 0, n * sizeof(T));
     size_ += n;
   }
 
@@ -75,6 +80,9 @@ class growing {
 
  private:
   static constexpr size_t least = 64 / sizeof(T) + 1;
+  void need(size_t n) {
+    if (n > room_ - size_) reserve(std::max(2 * room_, std::max(size_ + n, least)));
+  }
   T* values_ = nullptr;
   size_t size_ = 0, room_ = 0;
 };

@@ -264,7 +264,7 @@ class partition {
   /// What the first slot says of an item: `tagged`, it has the item's tag and the number of an entry; `other`, it does
   /// not tell; neither: the key is absent.
   struct first_slot {
-    uint32_t number;
+    uint32_t number;  // 0 if it is not tagged
     bool tagged, other;
   };
   /// Where to look, for as long as nothing is added.
@@ -277,7 +277,7 @@ class partition {
       const uint64_t slot = slots[i.hash >> 32 & mask];
       const bool key = i.null == 0, used = slot != 0;
       const bool tagged = key & used & (slot >> 32 == i.hash >> 32);
-      return {uint32_t(slot) - 1, tagged, bool((used | !key) & !tagged)};
+      return {(uint32_t(slot) - 1) & (0 - uint32_t(tagged)), tagged, bool((used | !key) & !tagged)};
     }
   };
   probe_type probe() const { return {slots_.data(), mask_, entries_.data()}; }
