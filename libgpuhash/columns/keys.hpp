@@ -34,10 +34,11 @@ inline uint64_t load32(const char* p) {
 }
 
 // One of two addresses. No branch, as the compiler would make of ?:.
-inline const char* choose(bool first, const void* a, const void* b) {
+inline const char* choose(bool first, uint64_t a, uint64_t b) {
   const uint64_t all = 0 - uint64_t(first);
-  return reinterpret_cast<const char*>((reinterpret_cast<uint64_t>(a) & all) | (reinterpret_cast<uint64_t>(b) & ~all));
+  return reinterpret_cast<const char*>((a & all) | (b & ~all));
 }
+inline uint64_t address(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
 /// Are n bytes equal, at least 9?
 inline bool same_bytes(const char* a, const char* b, size_t n) {
@@ -110,7 +111,7 @@ struct bytes_key {
     return length() <= few_bytes ? ends : ends && same(o);
   }
   // No branch: lengths of one column are as good as random.
-  void fetch() const { __builtin_prefetch(choose(is_inline(), this, pointer())); }
+  void fetch() const { __builtin_prefetch(choose(is_inline(), address(this), high)); }
 
   /// end: of the memory in which p lies, if p may be read up to there. *hash: of a key of at most few_bytes.
   static bytes_key of(const char* p, uint32_t n, const char* end, const hash_keys& keys, uint64_t* hash) {
@@ -138,8 +139,8 @@ struct bytes_key {
   }
 
  private:
-  const char* next() const { return choose(is_inline(), &high, pointer() + 4); }
-  const char* last() const { return choose(is_inline(), &high, pointer() + length() - 8); }
+  const char* next() const { return choose(is_inline(), address(&high), high + 4); }
+  const char* last() const { return choose(is_inline(), address(&high), high + length() - 8); }
 
   // next: bytes 4 to 11; last: the last eight, if there are more than 12.
   static uint64_t hash_words(uint64_t low, uint64_t next, uint64_t last, const hash_keys& keys) {
