@@ -179,6 +179,38 @@ def test_short_writes(small, path, monkeypatch, pairs):
         assert pairs(loaded) == pairs(small)
 
 
+def test_the_disk_begins_while_a_file_is_written(path, monkeypatch):
+    begun, size = [], disk._Writer.AT_ONCE
+
+    class Begins(disk.System):
+        def begin_sync(self, file, offset, count):
+            assert offset + count == os.fstat(file).st_size  # what is there already
+            begun.append((offset, count))
+            super().begin_sync(file, offset, count)
+
+    monkeypatch.setattr(disk, "system", Begins())
+    rng = np.random.default_rng(1)
+    parts = [rng.bytes(count) for count in (100, size // 2, 1, size * 5 // 2, 7)]
+    with disk.replaced(path, overwrite=False) as write:
+        for part in parts:
+            write(part)
+    assert path.read_bytes() == b"".join(parts)
+    assert [offset for offset, _ in begun] == [0, *itertools.accumulate(count for _, count in begun)][:-1]
+    assert min(count for _, count in begun) >= size // 2
+    assert path.stat().st_size - sum(count for _, count in begun) < size // 2
+
+
+def test_a_file_system_that_takes_no_advice(small, path, monkeypatch, pairs):
+    def refuses(*_):
+        raise OSError(errno.EINVAL, "no advice")
+
+    monkeypatch.setattr(os, "posix_fadvise", refuses)
+    monkeypatch.setattr(disk._Writer, "AT_ONCE", 64)
+    small.save(path)
+    with gh.load(path) as loaded:
+        assert pairs(loaded) == pairs(small)
+
+
 def test_a_file_system_without_links(small, path, monkeypatch):
     class Linkless(disk.System):
         def link(self, old, new):
