@@ -36,7 +36,7 @@ class texts_of {
   explicit texts_of(const column_view& c) : column_(c) {}
   text operator[](int64_t row) const {
     const std::string_view s = viewed(column_, row);
-    return {s.data(), uint32_t(s.size()), s.data() + std::max<size_t>(s.size(), bytes_key::inline_bytes)};
+    return {s.data(), uint32_t(s.size()), s.data() + std::max<size_t>(s.size(), bytes_key::head_bytes)};
   }
 
  private:
@@ -138,8 +138,9 @@ class gatherer {
     return g;
   }
 
-  // A few rows at a time: the keys with the hashes of short ones, and then the hashes of the others. What the loops read
-  // lies in variables of their own: the compiler cannot know that no item is written over it.
+  // A few rows at a time. Where the first of them is short: the keys with the hashes of short ones, without a branch, and
+  // then the hashes of the others; else key by key. What the loops read lies in variables of their own: the compiler
+  // cannot know that no item is written over it.
   template <layout how>
   gathered texts(int64_t begin, int64_t end, int64_t from, item<Key>* out) const {
     constexpr int64_t few = 64;
@@ -150,6 +151,16 @@ class gatherer {
     for (int64_t at = begin; at < end; at += few) {
       const int64_t n = std::min(few, end - at);
       item<Key>* const o = out + (at - begin);
+      if (text[at].length > Key::inline_bytes) {
+        for (int64_t i = 0; i < n; ++i) {
+          const auto [p, length, readable] = text[at + i];
+          uint64_t hash;
+          const Key key = length > Key::inline_bytes ? Key::of_long(p, length, keys, &hash)
+                                                     : Key::of(p, length, readable, keys, &hash);
+          o[i] = {hash, key, uint32_t(at + i - from), 0};
+        }
+        continue;
+      }
       int64_t n_far = 0;
       for (int64_t i = 0; i < n; ++i) {
         const auto [p, length, readable] = text[at + i];
@@ -157,7 +168,7 @@ class gatherer {
         const Key key = Key::of(p, length, readable, keys, &hash);
         o[i] = {hash, key, uint32_t(at + i - from), 0};
         far[n_far] = uint32_t(i);
-        n_far += int64_t(length > Key::few_bytes);
+        n_far += int64_t(length > Key::inline_bytes);
       }
       for (int64_t i = 0; i < n_far; ++i) o[far[i]].hash = o[far[i]].key.hash(keys);
     }

@@ -55,7 +55,7 @@ class column_writer {
     next();
   }
   void present() { next(); }  // of structs
-  /// Of all cells of text or bytes, so that memory is had once.
+  /// Of cells of text or bytes.
   void reserve_bytes(size_t n) { own_->bytes.reserve(n); }
   void words(const uint64_t* w) {
     char* const cell = own_->cells.data() + at_ * type_.width;
@@ -202,33 +202,40 @@ void decode(const row_type& type, std::string_view row, std::vector<column_write
   }
 }
 
+template <class Key, class Give>
+void each_key(const keys_to_give<Key>& keys, Give give) {
+  constexpr size_t some = 256;
+  const Key* read[some];
+  for (size_t first = 0; first < keys.n; first += some) {
+    const size_t n = std::min(some, keys.n - first);
+    keys.read(keys.context, first, n, read);
+    for (size_t i = 0; i < n; ++i) give(read[i]);
+  }
+}
+
 }  // namespace
 
-gpuhash_status give_keys(const row_type& type, bool bits, const std::vector<const word_key*>& keys, ArrowSchema* schema,
+gpuhash_status give_keys(const row_type& type, bool bits, const keys_to_give<word_key>& keys, ArrowSchema* schema,
                          ArrowArray* out) {
-  auto writers = writers_for(type, bits, keys.size());
-  for (const word_key* k : keys) k ? writers[0].words(&k->word) : writers[0].null();
+  auto writers = writers_for(type, bits, keys.n);
+  each_key(keys, [&](const word_key* k) { k ? writers[0].words(&k->word) : writers[0].null(); });
   giver{type, writers}.give(schema, out);
   return GPUHASH_OK;
 }
 
-gpuhash_status give_keys(const row_type& type, bool bits, const std::vector<const bytes_key*>& keys,
-                         ArrowSchema* schema, ArrowArray* out) {
-  auto writers = writers_for(type, bits, keys.size());
+gpuhash_status give_keys(const row_type& type, bool bits, const keys_to_give<bytes_key>& keys, ArrowSchema* schema,
+                         ArrowArray* out) {
+  auto writers = writers_for(type, bits, keys.n);
   const bool plain = type.single() && type.columns[0].variable();
-  if (plain) {
-    size_t all = 0;
-    for (const bytes_key* k : keys) all += k ? k->length() : 0;
-    writers[0].reserve_bytes(all);
-  }
-  for (const bytes_key* k : keys) {
+  if (plain) writers[0].reserve_bytes(keys.bytes);
+  each_key(keys, [&](const bytes_key* k) {
     if (!k)
       writers[0].null();
     else if (plain)
       writers[0].bytes(k->view());
     else
       decode(type, k->view(), writers);
-  }
+  });
   giver{type, writers}.give(schema, out);
   return GPUHASH_OK;
 }

@@ -1,5 +1,5 @@
-// Plain values side by side, which grow at their end, in memory of malloc: glibc moves the pages of a large array
-// instead of copying it, and a kernel that has huge pages to give puts it there.
+// Plain values side by side, which grow at their end. A large array has pages of its own, huge ones where the kernel has
+// them to give: they come as zeros, and are moved to another address instead of being copied.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,17 +12,50 @@
 #include <type_traits>
 #include <utility>
 
+#include "libgpuhash/tile/sizes.hpp"
+
 namespace gpuhash::columns {
 
-/// Ask for huge pages, of which an array of at least two has one.
-inline void advise_huge_pages(void* p, size_t bytes) {
-#if defined(MADV_HUGEPAGE)
-  constexpr uint64_t page = 4096, huge = uint64_t{2} << 20;
-  if (bytes < 2 * huge) return;
-  const uint64_t begin = (reinterpret_cast<uint64_t>(p) + page - 1) / page * page;
-  madvise(reinterpret_cast<void*>(begin), reinterpret_cast<uint64_t>(p) + bytes - begin, MADV_HUGEPAGE);
-#endif
+/// Memory of `bytes` bytes, which every call is told again. NULL: there is none.
+namespace memory {
+
+inline constexpr size_t page = tunable("large_page", size_t{2} << 20), large = tunable("large_array", size_t{4} << 20);
+
+/// What is mapped for so many bytes. Linux puts a mapping of whole huge pages where huge pages fit.
+inline size_t mapped(size_t bytes) { return (bytes + page - 1) / page * page; }
+
+inline void* map(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) return nullptr;
+  void* const p = mmap(nullptr, mapped(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  madvise(p, mapped(bytes), MADV_HUGEPAGE);
+  return p;
 }
+inline void* zeros(size_t bytes) { return bytes < large ? std::calloc(std::max<size_t>(bytes, 1), 1) : map(bytes); }
+inline void release(void* p, size_t bytes) {
+  if (bytes < large)
+    std::free(p);
+  else
+    munmap(p, mapped(bytes));
+}
+/// More memory in the place of p, which may be NULL where before is 0. NULL: p is as it was.
+inline void* more(void* p, size_t before, size_t bytes) {
+  if (bytes < large) return std::realloc(p, bytes);
+#if !defined(__SANITIZE_THREAD__)  // which does not know mremap
+  if (before >= large) {
+    if (bytes > PTRDIFF_MAX) return nullptr;
+    void* const there = mremap(p, mapped(before), mapped(bytes), MREMAP_MAYMOVE);
+    return there == MAP_FAILED ? nullptr : there;
+  }
+#endif
+  void* const there = map(bytes);
+  if (!there) return nullptr;
+  if (before) std::memcpy(there, p, before);
+  release(p, before);
+  return there;
+}
+
+}  // namespace memory
 
 template <class T>
 class growing {
@@ -31,17 +64,17 @@ class growing {
  public:
   growing() = default;
   /// n values of zeros. Throws bad_alloc.
-  explicit growing(size_t n)
-      : values_(static_cast<T*>(std::calloc(std::max<size_t>(n, 1), sizeof(T)))), size_(n), room_(n) {
+  explicit growing(size_t n) {
+    if (n <= most) values_ = static_cast<T*>(memory::zeros(n * sizeof(T)));
     if (!values_) throw std::bad_alloc();
-    advise_huge_pages(values_, n * sizeof(T));
+    size_ = room_ = n;
   }
   growing(growing&& o) noexcept { swap(o); }
   growing& operator=(growing&& o) noexcept {
     swap(o);
     return *this;
   }
-  ~growing() { std::free(values_); }
+  ~growing() { memory::release(values_, room_ * sizeof(T)); }
   void swap(growing& o) noexcept {
     std::swap(values_, o.values_);
     std::swap(size_, o.size_);
@@ -51,21 +84,23 @@ class growing {
   /// Throws bad_alloc, and nothing has changed.
   void reserve(size_t n) {
     if (n <= room_) return;
-    if (n > SIZE_MAX / sizeof(T)) throw std::bad_alloc();
-    void* const more = std::realloc(static_cast<void*>(values_), n * sizeof(T));
-    if (!more) throw std::bad_alloc();
-    values_ = static_cast<T*>(more);
+    void* const p = n > most ? nullptr : memory::more(values_, room_ * sizeof(T), n * sizeof(T));
+    if (!p) throw std::bad_alloc();
+    values_ = static_cast<T*>(p);
     room_ = n;
-    advise_huge_pages(more, n * sizeof(T));
+  }
+  /// Room for n further values. Throws bad_alloc, and nothing has changed.
+  void make_room(size_t n) {
+    if (n > room_ - size_) reserve(std::max(2 * room_, std::max(size_ + n, least)));
   }
   void push_back(const T& value) { append(&value, 1); }
   void append(const T* values, size_t n) {
-    need(n);
+    make_room(n);
     if (n > 0) std::memcpy(values_ + size_, values, n * sizeof(T));
     size_ += n;
   }
   void append_zeros(size_t n) {
-    need(n);
+    make_room(n);
     if (n > 0) std::memset(static_cast<void*>(values_ + size_), 0, n * sizeof(T));
     size_ += n;
   }
@@ -79,10 +114,7 @@ class growing {
   const T& operator[](size_t i) const { return values_[i]; }
 
  private:
-  static constexpr size_t least = 64 / sizeof(T) + 1;
-  void need(size_t n) {
-    if (n > room_ - size_) reserve(std::max(2 * room_, std::max(size_ + n, least)));
-  }
+  static constexpr size_t least = 64 / sizeof(T) + 1, most = PTRDIFF_MAX / sizeof(T);
   T* values_ = nullptr;
   size_t size_ = 0, room_ = 0;
 };

@@ -29,12 +29,14 @@ template <class Key>
 class index_of final : public index {
   using item_type = item<Key>;
   using parts_type = std::vector<partition<Key>>;
-  using entry = typename partition<Key>::entry;
   using probe = typename partition<Key>::probe_type;
   using first_slot = typename partition<Key>::first_slot;
 
  public:
-  index_of(row_type type, const settings& s) : index(std::move(type), s), parts_(partitions(s.threads)) {
+  index_of(row_type type, const settings& s) : index(std::move(type), s), parts_() {
+    const size_t n = partitions(s.threads);
+    parts_.reserve(n);
+    for (size_t i = 0; i < n; ++i) parts_.emplace_back(s.counts, n > 1);
     for (auto& p : parts_) p.reserve(s.expected / parts_.size());
     places_.reserve(parts_.size() > 1 ? s.expected : 0);
   }
@@ -71,11 +73,14 @@ class index_of final : public index {
     if constexpr (sizeof(Key) == 8) return most;
     uint64_t n = 0;
     for (uint64_t bytes = 0; n < most && bytes < merged_bytes; ++n)
-      if constexpr (sizeof(Key) > 8) bytes += entry_of(first + n).key.length();
+      if constexpr (sizeof(Key) > 8) bytes += key_of(first + n).length();
     return n;
   }
   void counts(uint64_t first, uint64_t count, int64_t* out) const override {
-    for (uint64_t i = 0; i < count; ++i) out[i] = int64_t(entry_of(first + i).count);
+    for (uint64_t i = 0; i < count; ++i) {
+      const place p = place_of(first + i);
+      out[i] = int64_t(parts_[p.part].count(p.number));
+    }
   }
   uint64_t size() const override { return size_; }
   uint64_t bytes() const override {
@@ -85,7 +90,7 @@ class index_of final : public index {
   }
   int64_t null() const override {
     const uint32_t number = parts_[0].null_entry();
-    return number == partition<Key>::nothing ? -1 : int64_t(parts_[0].at(number).id);
+    return number == partition<Key>::nothing ? -1 : int64_t(parts_[0].id(number));
   }
 
  private:
@@ -93,18 +98,42 @@ class index_of final : public index {
     return threads <= 1 ? 1 : std::min(std::bit_ceil(2 * std::min(threads, most_partitions)), most_partitions);
   }
   uint32_t part_of(const item_type& i) const { return uint32_t(i.hash) & uint32_t(parts_.size() - 1); }
-  const auto& entry_of(uint64_t id) const {
-    if (parts_.size() == 1) return parts_[0].at(uint32_t(id));
-    return parts_[places_[id] & (parts_.size() - 1)].at(uint32_t(places_[id] / parts_.size()));
+  struct place {
+    size_t part;
+    uint32_t number;
+  };
+  place place_of(uint64_t id) const {
+    if (parts_.size() == 1) return {0, uint32_t(id)};
+    return {places_[id] & (parts_.size() - 1), uint32_t(places_[id] / parts_.size())};
+  }
+  const Key& key_of(uint64_t id) const {
+    const place p = place_of(id);
+    return parts_[p.part].key(p.number);
   }
   // Keys of ids id(0) .. id(n - 1).
   template <class Id>
   gpuhash_status give(size_t n, Id id, ArrowSchema* type, ArrowArray* out) const {
-    std::vector<const Key*> some(n);
-    for (size_t i = 0; i < n; ++i) some[i] = is_null(id(i)) ? nullptr : &entry_of(id(i)).key;
-    return give_keys(type_, settings_.floats == GPUHASH_FLOATS_BITS, some, type, out);
+    struct source {
+      const index_of& self;
+      Id id;
+      int64_t null;
+    } from{*this, id, type_.single() ? null() : -1};
+    const auto read = [](const void* context, size_t first, size_t count, const Key** keys) {
+      const source& s = *static_cast<const source*>(context);
+      for (size_t i = 0; i < count; ++i) {
+        const uint64_t number = s.id(first + i);
+        keys[i] = int64_t(number) == s.null ? nullptr : &s.self.key_of(number);
+      }
+    };
+    const bool bits = settings_.floats == GPUHASH_FLOATS_BITS;
+    return give_keys(type_, bits, keys_to_give<Key>{n, n == size_ ? key_bytes() : 0, &from, read}, type, out);
   }
-  bool is_null(uint64_t id) const { return type_.single() && null() == int64_t(id); }
+  // Of text and bytes: the length of all keys together.
+  uint64_t key_bytes() const {
+    uint64_t sum = 0;
+    for (const auto& p : parts_) sum += p.key_bytes();
+    return sum;
+  }
   int64_t find_null() const { return settings_.nulls == GPUHASH_NULLS_GROUP ? null() : absent_id; }
 
   gatherer<Key> gather(const batch& b) const {
@@ -158,11 +187,74 @@ class index_of final : public index {
     return GPUHASH_OK;
   }
 
+  // ---- where keys may be ------------------------------------------------------------------------------------------
+
+  // Of a group of items: a bit for each whose tag an entry has, that entry's number, and a bit for each that is null.
+  struct located {
+    std::array<uint32_t, size_t(group)> numbers;
+    uint64_t tagged = 0, nulls = 0;
+  };
+  template <class Serve>
+  static void each_bit(uint64_t bits, Serve serve) {
+    for (; bits; bits &= bits - 1) serve(std::countr_zero(bits));
+  }
+
+  // First the first slots of all, without a branch, then what follows after those of other keys. Bits are gathered in
+  // variables of their own: GCC keeps members in memory.
+  template <class Probe>
+  located locate(const item_type* items, size_t n, Probe probe_of) const {
+    located l;
+    uint64_t tagged = 0, nulls = 0, others = 0;
+    for (size_t k = 0; k < n; ++k) {
+      const first_slot s = probe_of(items[k]).first_slot_of(items[k]);
+      l.numbers[k] = s.number;
+      tagged |= uint64_t(s.tagged) << k;
+      nulls |= uint64_t(items[k].null) << k;
+      others |= uint64_t(s.other) << k;
+    }
+    for (; others; others &= others - 1) {
+      const auto k = size_t(std::countr_zero(others));
+      const uint32_t number = probe_of(items[k]).tagged_further(items[k]);
+      if (number == partition<Key>::nothing) continue;
+      l.numbers[k] = number;
+      tagged |= uint64_t{1} << k;
+    }
+    l.tagged = tagged;
+    l.nulls = nulls;
+    return l;
+  }
+  located locate(const item_type* items, size_t n) const {
+    if (parts_.size() > 1) return locate(items, n, [&](const item_type& i) { return parts_[part_of(i)].probe(); });
+    return locate(items, n, [only = parts_[0].probe()](const item_type&) { return only; });
+  }
+
+  // serve(items, how many, where they may be) for groups of items, whose slots, entries and bytes are fetched ahead where
+  // they may be far.
+  template <class Serve>
+  void in_groups(const item_type* items, size_t n, Serve serve) const {
+    for (size_t at = 0; at < n; at += size_t(group)) {
+      const item_type* const some = items + at;
+      const size_t count = std::min(n - at, size_t(group));
+      const bool far = parts_[part_of(*some)].size() * parts_.size() > few_keys;
+      if (far)
+        for (size_t k = 0; k < count; ++k) parts_[part_of(some[k])].fetch_slot(some[k]);
+      const located l = locate(some, count);
+      if (far) {
+        each_bit(l.tagged, [&](int k) { parts_[part_of(some[k])].fetch_entry(l.numbers[k]); });
+        if constexpr (sizeof(Key) > 8)
+          each_bit(l.tagged, [&](int k) { parts_[part_of(some[k])].fetch_bytes(l.numbers[k]); });
+      }
+      serve(some, count, l);
+    }
+  }
+
   // ---- finding ----------------------------------------------------------------------------------------------------
 
   // What a row comes to: an id, or whether there is one.
-  static int64_t answer(const entry& e, bool here, int64_t*) { return int64_t(e.id) | -int64_t(!here); }
-  static uint8_t answer(const entry&, bool here, uint8_t*) { return uint8_t(here); }
+  static int64_t answer(const partition<Key>& p, uint32_t number, bool here, int64_t*) {
+    return int64_t(p.id(number)) | -int64_t(!here);
+  }
+  static uint8_t answer(const partition<Key>&, uint32_t, bool here, uint8_t*) { return uint8_t(here); }
   static int64_t absent(int64_t*) { return absent_id; }
   static uint8_t absent(uint8_t*) { return 0; }
 
@@ -214,65 +306,26 @@ class index_of final : public index {
       const size_t found = read(begin, begin + n, begin, items.data(), &bytes).items;
       std::fill_n(out + begin, n, absent(out));
       in_groups(items.data(), found,
-                [&](const item_type* first, const item_type* last) { find_group(first, last, out + begin); });
+                [&](const item_type* some, size_t, const located& l) { find_group(some, l, out + begin); });
     }
   }
 
-  // First the slots of all items, then the keys of those whose first slot has their tag, then all that is left. Rows of
-  // absent keys keep what `out` has.
+  // Rows of absent keys keep what `out` has.
   template <class Answer>
-  void find_group(const item_type* first, const item_type* last, Answer* out) const {
-    struct candidate {
-      const item_type* item;
-      const entry* e;
-    };
-    std::array<candidate, size_t(group)> tagged;
-    std::array<const item_type*, size_t(group)> left;
-    size_t n_tagged = 0, n_left = 0;
-    const auto look = [&](const item_type* i, const probe& p) {
-      const first_slot s = p.first_slot_of(*i);
-      tagged[n_tagged] = {i, p.entries + s.number};
-      n_tagged += size_t(s.tagged);
-      left[n_left] = i;
-      n_left += size_t(s.other);
-    };
-    if (parts_.size() == 1) {
-      const probe only = parts_[0].probe();
-      for (const item_type* i = first; i < last; ++i) look(i, only);
-    } else {
-      for (const item_type* i = first; i < last; ++i) look(i, parts_[part_of(*i)].probe());
-    }
-    for (size_t k = 0; k < n_tagged; ++k) {
-      const auto [i, e] = tagged[k];
-      const bool here = e->key.same_after_tag(i->key);
-      out[i->row] = answer(*e, here, out);
-      left[n_left] = i;
-      n_left += size_t(!here);
-    }
-    for (size_t k = 0; k < n_left; ++k) {
-      const partition<Key>& p = parts_[part_of(*left[k])];
-      const uint32_t number = p.find(*left[k]);
-      if (number != partition<Key>::nothing) out[left[k]->row] = answer(p.at(number), true, out);
-    }
-  }
-
-  // serve(first, last) for groups of them, with slots, entries and bytes fetched ahead where they may be far.
-  template <class Serve>
-  void in_groups(const item_type* items, size_t n, Serve serve) const {
-    for (size_t at = 0; at < n; at += size_t(group)) {
-      const item_type *i = items + at, *const last = items + std::min(n, at + size_t(group));
-      if (parts_[part_of(*i)].size() * parts_.size() > few_keys) {
-        for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_slot(*j);
-        for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_entry(*j);
-        for (auto* j = i; j < last; ++j) parts_[part_of(*j)].fetch_bytes(*j);
-      }
-      serve(i, last);
-    }
-  }
-
-  template <class Serve>
-  void each_item(const item_type* items, size_t n, Serve serve) const {
-    in_groups(items, n, [&](const item_type* first, const item_type* last) { std::for_each(first, last, serve); });
+  void find_group(const item_type* items, const located& l, Answer* out) const {
+    uint64_t left = l.nulls;
+    each_bit(l.tagged, [&](int k) {
+      const item_type& i = items[k];
+      const partition<Key>& p = parts_[part_of(i)];
+      const bool here = p.key(l.numbers[k]).same_after_tag(i.key);
+      out[i.row] = answer(p, l.numbers[k], here, out);
+      left |= uint64_t(!here) << k;
+    });
+    each_bit(left, [&](int k) {
+      const partition<Key>& p = parts_[part_of(items[k])];
+      const uint32_t number = p.find(items[k]);
+      if (number != partition<Key>::nothing) out[items[k].row] = answer(p, number, true, out);
+    });
   }
 
   // ---- adding -----------------------------------------------------------------------------------------------------
@@ -299,6 +352,12 @@ class index_of final : public index {
       for (int64_t i = 0; i < given.length; ++i)
         ids[i] = found[size_t(number[column.valid(i) ? size_t(column.dictionary_index(i)) : n_values])];
     return all;
+  }
+
+  template <class Serve>
+  void each_item(const item_type* items, size_t n, Serve serve) const {
+    in_groups(items, n,
+              [&](const item_type* some, size_t count, const located&) { std::for_each(some, some + count, serve); });
   }
 
   bool add_batch(const batch& b, int64_t* ids) {
@@ -337,43 +396,30 @@ class index_of final : public index {
       const bool room = room_for_ids(n);
       all &= room && g.absent < 0;
       if (ids) std::fill_n(ids + (at - begin), n, g.absent < 0 ? absent_id : not_added);
-      in_groups(items.data(), g.items, [&](const item_type* first, const item_type* last) {
-        if (room)
-          all &= add_group(b, begin, first, last, ids);
-        else if (ids)
-          for (const item_type* i = first; i < last; ++i) ids[i->row] = not_added;
+      if (!room) continue;
+      in_groups(items.data(), g.items, [&](const item_type* some, size_t count, const located& l) {
+        all &= add_group(b, begin, some, count, l, ids);
       });
     }
     return all;
   }
-  // First the items whose first slot leads to their key; then the others, in their order, in which new keys get ids.
-  bool add_group(const batch& b, int64_t begin, const item_type* first, const item_type* last, int64_t* ids) {
-    uint64_t left = 0;
-    if (parts_.size() > 1 || parts_[0].size() == 0) {
-      left = ~uint64_t(0) >> (64 - (last - first));
-    } else {
-      const probe known = parts_[0].probe();
-      uint64_t tagged = 0;
-      std::array<uint32_t, size_t(group)> numbers;
-      for (const item_type* i = first; i < last; ++i) {
-        const first_slot s = known.first_slot_of(*i);
-        numbers[size_t(i - first)] = s.number;
-        tagged |= uint64_t(s.tagged) << (i - first);
-      }
-      left = tagged ^ (~uint64_t(0) >> (64 - (last - first)));
-      for (; tagged; tagged &= tagged - 1) {
-        const int at = std::countr_zero(tagged);
-        const item_type& i = first[at];
-        entry& e = parts_[0].at(numbers[size_t(at)]);
-        const bool here = e.key.same_after_tag(i.key);
-        left |= uint64_t(!here) << at;
-        e.count += here ? weight(b, begin, i) : 0;
-        if (ids) ids[i.row] = e.id;
-      }
+  // First the items that are there; then the others, in their order, in which new keys get ids.
+  bool add_group(const batch& b, int64_t begin, const item_type* items, size_t n, const located& l, int64_t* ids) {
+    uint64_t left = ~uint64_t(0) >> (64 - n);
+    if (parts_.size() == 1) {
+      auto& p = parts_[0];
+      each_bit(l.tagged, [&](int k) {
+        const item_type& i = items[k];
+        const uint32_t number = l.numbers[k];
+        const bool here = p.key(number).same_after_tag(i.key);
+        left ^= uint64_t(here) << k;
+        p.add_to_count(number, here ? weight(b, begin, i) : 0);
+        if (ids) ids[i.row] = number;
+      });
     }
     bool all = true;
-    for (; left; left &= left - 1) {
-      const item_type& i = first[std::countr_zero(left)];
+    each_bit(left, [&](int k) {
+      const item_type& i = items[k];
       int64_t id = not_added;
       try {
         id = add_one(i, weight(b, begin, i));
@@ -381,7 +427,7 @@ class index_of final : public index {
         all = false;
       }
       if (ids) ids[i.row] = id;
-    }
+    });
     return all;
   }
   // The id of an item, for which there is room. Throws bad_alloc, and nothing has changed.
@@ -389,13 +435,16 @@ class index_of final : public index {
     const uint32_t part = part_of(i);
     auto& p = parts_[part];
     bool fresh = false;
-    const uint32_t number = p.add(i, uint32_t(size_), &fresh);
+    const uint32_t number = p.add(i, &fresh);
     if (fresh) {
-      if (parts_.size() > 1) places_.push_back(number * parts_.size() + part);
+      if (parts_.size() > 1) {
+        places_.push_back(number * parts_.size() + part);
+        p.set_id(number, uint32_t(size_));
+      }
       ++size_;
     }
-    p.at(number).count += times;
-    return p.at(number).id;
+    p.add_to_count(number, times);
+    return p.id(number);
   }
   uint64_t weight(const batch& b, int64_t begin, const item_type& i) const {
     return b.weights ? uint64_t(b.weights[begin + i.row]) : 1;
@@ -500,13 +549,13 @@ class index_of final : public index {
         try {
           bool fresh = false;
           if (rows.size() == rows.capacity()) rows.reserve(2 * rows.capacity() + 64);
-          const uint32_t number = p.add(i, 0, &fresh);
+          const uint32_t number = p.add(i, &fresh);
           if (fresh) {
             rows.push_back(i.row);
             std::atomic_ref(w.m.firsts[i.row / 64]).fetch_or(uint64_t(1) << i.row % 64, std::memory_order_relaxed);
           }
-          p.at(number).count += weight(w.b, w.begin, i);
-          id = number < w.m.known[part] ? int64_t(p.at(number).id) : pending - int64_t(number);
+          p.add_to_count(number, weight(w.b, w.begin, i));
+          id = number < w.m.known[part] ? int64_t(p.id(number)) : pending - int64_t(number);
         } catch (const std::bad_alloc&) {
           w.all = false;
         }
@@ -523,14 +572,14 @@ class index_of final : public index {
       const uint64_t before = w.m.firsts[fresh[i] / 64] & ((uint64_t(1) << fresh[i] % 64) - 1);
       const uint64_t id = size_ + w.m.ranks[fresh[i] / 64] + uint64_t(std::popcount(before));
       const uint32_t number = w.m.known[part] + uint32_t(i);
-      p.at(number).id = uint32_t(id);
-      if (parts_.size() > 1) places_[id] = number * parts_.size() + part;
+      p.set_id(number, uint32_t(id));
+      places_[id] = number * parts_.size() + part;
     }
     if (!w.ids || fresh.empty()) return;
     each_piece(w, part, [&](const item_type* items, size_t n) {
       for (size_t i = 0; i < n; ++i) {
         int64_t& id = w.ids[items[i].row];
-        if (id <= pending) id = p.at(uint32_t(pending - id)).id;
+        if (id <= pending) id = p.id(uint32_t(pending - id));
       }
     });
   }

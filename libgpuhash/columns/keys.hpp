@@ -2,21 +2,21 @@
 // insertion.
 //
 //   slot:   | upper half of the hash | number of the entry + 1 |        0: free
-//   entry:  | key, 8 or 16 bytes | times it was added | id |
+//   entry:  a key of 8 or 24 bytes; the times it was added, if they are counted; its id, if that is not its number
 //
-// A key of text or bytes is 16 bytes, laid out as Arrow lays out a view: the length, and then up to 12 bytes, or the
-// first four and a pointer to all of them in memory that the index owns. Equality compares bytes, never hashes alone.
-// Slots hold enough of the hash to be moved without a look at the keys; at most half of them are used.
+// A key of text or bytes is 24 bytes: the length, and then up to 20 bytes, or the first four, a pointer to all of them in
+// memory that the index owns, and the last eight. Equality compares bytes, never hashes alone. Slots hold enough of the
+// hash to be moved without a look at the keys; at most half of them are used.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "libgpuhash/columns/growing.hpp"
 #include "libgpuhash/hash/fold.hpp"
+#include "libgpuhash/tile/prefetch.hpp"
 
 namespace gpuhash::columns {
 
@@ -85,53 +85,61 @@ struct word_key {
 
 struct bytes_key {
   uint64_t low;   // length, first four bytes
-  uint64_t high;  // the next eight, or the address of all
-  static constexpr uint32_t inline_bytes = 12;
-  static constexpr uint32_t few_bytes = 20;  // of which the first 12 and the last eight are all
+  uint64_t next;  // the next eight, or the address of all
+  uint64_t rest;  // what follows, or the last eight
+  static constexpr uint32_t head_bytes = 12, inline_bytes = 20;
 
   uint32_t length() const { return uint32_t(low); }
   bool is_inline() const { return length() <= inline_bytes; }
-  const char* pointer() const { return reinterpret_cast<const char*>(high); }
+  const char* pointer() const { return reinterpret_cast<const char*>(next); }
   std::string_view view() const {
     if (!is_inline()) return {pointer(), length()};
     return {reinterpret_cast<const char*>(&low) + 4, length()};
   }
   uint64_t hash(const hash_keys& keys) const {
-    if (is_inline()) return hash_words(low, high, 0, keys);
-    if (length() > few_bytes) return hash_bytes(pointer(), length(), keys);
-    return hash_words(low, load64(pointer() + 4), load64(pointer() + length() - 8), keys);
+    return is_inline() ? hash_words(keys) : hash_bytes(pointer(), length(), keys);
   }
   bool same(const bytes_key& o) const {
-    if (low != o.low) return false;
-    return high == o.high || (!is_inline() && same_bytes(pointer() + 4, o.pointer() + 4, length() - 4));
+    const bool words = ((low ^ o.low) | (rest ^ o.rest)) == 0;
+    if (words && next == o.next) return true;
+    return words && !is_inline() && same_bytes(pointer() + 4, o.pointer() + 4, length() - 12);
   }
-  /// `same`, where it is likely: without a branch on lengths of up to few_bytes.
+  /// `same`, where it is likely: without a branch on lengths of up to inline_bytes.
   bool same_after_tag(const bytes_key& o) const {
-    const bool ends = ((low ^ o.low) | (load64(next()) ^ load64(o.next())) | (load64(last()) ^ load64(o.last()))) == 0;
-    return length() <= few_bytes ? ends : ends && same(o);
+    return is_inline() ? ((low ^ o.low) | (next ^ o.next) | (rest ^ o.rest)) == 0 : same(o);
   }
   // No branch: lengths of one column are as good as random.
-  void fetch() const { __builtin_prefetch(choose(is_inline(), address(this), high)); }
+  void fetch() const {
+    prefetch_line(choose(is_inline(), address(this), next));
+    prefetch_line(choose(is_inline(), address(this), next + length() - 1));
+  }
 
-  /// end: of the memory in which p lies, if p may be read up to there. *hash: of a key of at most few_bytes.
+  /// end: of the memory in which p lies, if p may be read up to there. *hash: of a key of at most inline_bytes.
   static bytes_key of(const char* p, uint32_t n, const char* end, const hash_keys& keys, uint64_t* hash) {
     static constexpr char none[8] = {};
-    const bool is_long = n > inline_bytes;
+    const bool is_long = n > head_bytes;
     uint64_t first, next;
-    if (end - p >= int64_t{inline_bytes}) {
-      const cut_words& keep = cuts.of[is_long ? inline_bytes : n];
+    if (end - p >= int64_t{head_bytes}) {
+      const cut_words& keep = cuts.of[is_long ? head_bytes : n];
       first = load32(p) & keep.first;
       next = load64(p + 4) & keep.next;
     } else {
-      char head[inline_bytes] = {};
-      if (n) std::memcpy(head, p, is_long ? inline_bytes : n);
+      char head[head_bytes] = {};
+      if (n) std::memcpy(head, p, is_long ? head_bytes : n);
       first = load32(head);
       next = load64(head + 4);
     }
-    const uint64_t low = n | first << 32;
-    const uint64_t last = load64(is_long ? p + n - 8 : none);
-    *hash = hash_words(low, next, last, keys);
-    return {low, is_long ? reinterpret_cast<uint64_t>(p) : next};
+    const uint32_t missing = inline_bytes - (n < inline_bytes ? n : inline_bytes);
+    const uint64_t last = load64(is_long ? p + n - 8 : none);  // of which some bytes may be among the first 12
+    bytes_key key{n | first << 32, next, last >> (8 * missing & 63)};
+    *hash = key.hash_words(keys);
+    if (n > inline_bytes) key.next = address(p);
+    return key;
+  }
+  /// Of more than inline_bytes, with its hash.
+  static bytes_key of_long(const char* p, uint32_t n, const hash_keys& keys, uint64_t* hash) {
+    *hash = hash_bytes(p, n, keys);
+    return {n | load32(p) << 32, address(p), load64(p + n - 8)};
   }
   static bytes_key of(const char* p, uint32_t n, const char* end) {
     uint64_t hash;
@@ -139,12 +147,8 @@ struct bytes_key {
   }
 
  private:
-  const char* next() const { return choose(is_inline(), address(&high), high + 4); }
-  const char* last() const { return choose(is_inline(), address(&high), high + length() - 8); }
-
-  // next: bytes 4 to 11; last: the last eight, if there are more than 12.
-  static uint64_t hash_words(uint64_t low, uint64_t next, uint64_t last, const hash_keys& keys) {
-    return fold(fold(low ^ keys.seed, next ^ keys.one) ^ last ^ odd3, odd2);
+  uint64_t hash_words(const hash_keys& keys) const {
+    return fold(fold(low ^ keys.seed, next ^ keys.one) ^ rest ^ odd3, odd2);
   }
 
   // What stays of the 4 and the next 8 bytes at a key of each length.
@@ -152,16 +156,16 @@ struct bytes_key {
     uint64_t first, next;
   };
   struct cut_table {
-    cut_words of[inline_bytes + 1] = {};
+    cut_words of[head_bytes + 1] = {};
     constexpr cut_table() {
-      for (uint32_t n = 0; n <= inline_bytes; ++n)
+      for (uint32_t n = 0; n <= head_bytes; ++n)
         of[n] = {n < 4 ? (uint64_t(1) << 8 * n) - 1 : 0xffffffff, n <= 4 ? 0 : ~uint64_t(0) >> 8 * (12 - n)};
     }
   };
   static const cut_table cuts;
 };
 inline constexpr bytes_key::cut_table bytes_key::cuts;
-static_assert(sizeof(void*) == 8 && sizeof(bytes_key) == 16);
+static_assert(sizeof(void*) == 8 && sizeof(bytes_key) == 24);
 
 /// Memory for bytes that stay where they are. What was put in last may be taken back.
 class heap {
@@ -182,7 +186,7 @@ class heap {
     if (blocks_.empty()) return;
     blocks_.front() = std::move(blocks_.back());
     blocks_.resize(1);
-    next_ = blocks_[0].get();
+    next_ = blocks_[0].data();
     bytes_ = left_ = last_;
   }
   uint64_t bytes() const { return bytes_; }
@@ -192,19 +196,14 @@ class heap {
   void add_block(size_t n) {
     size_t size = bytes_ < first ? first : bytes_ < most ? bytes_ : most;
     if (size < n) size = n;
-    blocks_.emplace_back();  // first what may throw
-    std::unique_ptr<char[]> block(new (std::nothrow) char[size]);
-    if (!block) {
-      blocks_.pop_back();
-      throw std::bad_alloc();
-    }
-    advise_huge_pages(block.get(), size);
-    blocks_.back() = std::move(block);
-    next_ = blocks_.back().get();
+    growing<char> block;
+    block.reserve(size);
+    blocks_.push_back(std::move(block));
+    next_ = blocks_.back().data();
     last_ = left_ = size;
     bytes_ += size;
   }
-  std::vector<std::unique_ptr<char[]>> blocks_;
+  std::vector<growing<char>> blocks_;
   char* next_ = nullptr;
   size_t left_ = 0, last_ = 0;
   uint64_t bytes_ = 0;
@@ -222,35 +221,42 @@ struct item {  // a row on its way
 template <class Key>
 class partition {
  public:
-  struct entry {
-    Key key;
-    uint64_t count;
-    uint32_t id;
-  };
   static constexpr uint32_t nothing = UINT32_MAX;
 
-  partition() : slots_(least_slots), mask_(least_slots - 1) {}
+  /// counts: how often each key was added. ids: the keys have ids that are not their numbers.
+  partition(bool counts, bool ids) : slots_(least_slots), mask_(least_slots - 1), has_counts_(counts), has_ids_(ids) {}
 
-  /// Make room for so many keys.
+  /// Make room for so many keys. Throws bad_alloc.
   void reserve(uint64_t keys) {
     uint64_t slots = slots_.size();
     while (crowded(keys, slots)) slots *= 2;
     if (slots > slots_.size()) move_to(slots);
-    entries_.reserve(keys);
+    keys_.reserve(keys);
+    if (has_counts_) counts_.reserve(keys);
+    if (has_ids_) ids_.reserve(keys);
   }
-  size_t size() const { return entries_.size(); }
-  entry& at(uint32_t number) { return entries_[number]; }
-  const entry& at(uint32_t number) const { return entries_[number]; }
+  size_t size() const { return keys_.size(); }
+  const Key& key(uint32_t number) const { return keys_[number]; }
+  uint32_t id(uint32_t number) const { return has_ids_ ? ids_[number] : number; }
+  void set_id(uint32_t number, uint32_t id) { ids_[number] = id; }
+  uint64_t count(uint32_t number) const { return counts_[number]; }
+  void add_to_count(uint32_t number, uint64_t times) {
+    if (has_counts_) counts_[number] += times;
+  }
+  /// Of text and bytes: the length of all keys together.
+  uint64_t key_bytes() const { return key_bytes_; }
   uint64_t bytes() const {
-    return slots_.capacity() * sizeof(uint64_t) + entries_.capacity() * sizeof(entry) + heap_.bytes();
+    return slots_.capacity() * sizeof(uint64_t) + keys_.capacity() * sizeof(Key) + heap_.bytes() +
+           counts_.capacity() * sizeof(uint64_t) + ids_.capacity() * sizeof(uint32_t);
   }
 
-  void fetch_slot(const item<Key>& i) const { __builtin_prefetch(&slots_[i.hash >> 32 & mask_]); }
-  void fetch_entry(const item<Key>& i) const { __builtin_prefetch(at_slot(slots_[i.hash >> 32 & mask_])); }
-  void fetch_bytes(const item<Key>& i) const {
-    if constexpr (sizeof(Key) > 8)
-      if (!entries_.empty()) at_slot(slots_[i.hash >> 32 & mask_])->key.fetch();
+  void fetch_slot(const item<Key>& i) const { prefetch_line(&slots_[i.hash >> 32 & mask_]); }
+  void fetch_entry(uint32_t number) const {
+    prefetch_line(keys_.data() + number);
+    if (has_counts_) prefetch_line(counts_.data() + number);
+    if (has_ids_) prefetch_line(ids_.data() + number);
   }
+  void fetch_bytes(uint32_t number) const { keys_[number].fetch(); }
 
   /// The number of the entry, or nothing.
   uint32_t find(const item<Key>& i) const {
@@ -258,12 +264,12 @@ class partition {
     for (uint64_t at = i.hash >> 32 & mask_;; at = (at + 1) & mask_) {
       const uint64_t slot = slots_[at];
       if (slot == 0) return nothing;
-      if (slot >> 32 == i.hash >> 32 && entries_[uint32_t(slot) - 1].key.same(i.key)) return uint32_t(slot) - 1;
+      if (slot >> 32 == i.hash >> 32 && keys_[uint32_t(slot) - 1].same(i.key)) return uint32_t(slot) - 1;
     }
   }
 
-  /// What the first slot says of an item: `tagged`, it has the item's tag and the number of an entry; `other`, it does
-  /// not tell; neither: the key is absent.
+  /// What the first slot says of an item: `tagged`, it has the item's tag and the number of an entry; `other`, it has
+  /// another key's; neither: the item is null, or its key is absent.
   struct first_slot {
     uint32_t number;  // 0 if it is not tagged
     bool tagged, other;
@@ -272,39 +278,43 @@ class partition {
   struct probe_type {
     const uint64_t* slots;
     uint64_t mask;
-    const entry* entries;
 
     first_slot first_slot_of(const item<Key>& i) const {
       const uint64_t slot = slots[i.hash >> 32 & mask];
-      const bool key = i.null == 0, used = slot != 0;
-      const bool tagged = key & used & (slot >> 32 == i.hash >> 32);
-      return {(uint32_t(slot) - 1) & (0 - uint32_t(tagged)), tagged, bool((used | !key) & !tagged)};
+      const bool used = (i.null == 0) & (slot != 0), equal = slot >> 32 == i.hash >> 32;
+      return {(uint32_t(slot) - 1) & (0 - uint32_t(used & equal)), bool(used & equal), bool(used & !equal)};
+    }
+    /// Of the slots after the first one: the number in the next that has the item's tag, or nothing.
+    uint32_t tagged_further(const item<Key>& i) const {
+      for (uint64_t at = ((i.hash >> 32) + 1) & mask;; at = (at + 1) & mask) {
+        if (slots[at] == 0) return nothing;
+        if (slots[at] >> 32 == i.hash >> 32) return uint32_t(slots[at]) - 1;
+      }
     }
   };
-  probe_type probe() const { return {slots_.data(), mask_, entries_.data()}; }
+  probe_type probe() const { return {slots_.data(), mask_}; }
 
-  /// The number of the entry, which is made with this id if it is not there. Throws bad_alloc, and nothing has changed.
-  uint32_t add(const item<Key>& i, uint32_t id, bool* fresh) {
+  /// The number of the entry, which is made if it is not there. Throws bad_alloc, and nothing has changed.
+  uint32_t add(const item<Key>& i, bool* fresh) {
     *fresh = false;
     if (i.null) {
       if (null_ == nothing) {
-        entries_.push_back({{}, 0, id});
-        null_ = uint32_t(entries_.size() - 1);
+        null_ = keep({});
         *fresh = true;
       }
       return null_;
     }
-    if (crowded(entries_.size() + 1, slots_.size())) move_to((slots_.size() < many_slots ? 4 : 2) * slots_.size());
+    if (crowded(keys_.size() + 1, slots_.size())) move_to((slots_.size() < many_slots ? 4 : 2) * slots_.size());
     uint64_t at = i.hash >> 32 & mask_;
     for (;; at = (at + 1) & mask_) {
       const uint64_t slot = slots_[at];
       if (slot == 0) break;
-      if (slot >> 32 == i.hash >> 32 && entries_[uint32_t(slot) - 1].key.same(i.key)) return uint32_t(slot) - 1;
+      if (slot >> 32 == i.hash >> 32 && keys_[uint32_t(slot) - 1].same(i.key)) return uint32_t(slot) - 1;
     }
-    keep(i.key, id);
-    slots_[at] = (i.hash >> 32) << 32 | entries_.size();
+    const uint32_t number = keep(i.key);
+    slots_[at] = (i.hash >> 32) << 32 | (uint64_t(number) + 1);
     *fresh = true;
-    return uint32_t(entries_.size() - 1);
+    return number;
   }
   uint32_t null_entry() const { return null_; }
 
@@ -314,20 +324,23 @@ class partition {
   // At most half of the slots are used; of few, which stay in cache, an eighth: hardly a key is then beyond its first slot.
   static bool crowded(uint64_t keys, uint64_t slots) { return (slots < few_slots ? 8 : 2) * keys > slots; }
 
-  // The entry of a slot; the first one of a slot that is free.
-  const entry* at_slot(uint64_t slot) const { return entries_.data() + (uint32_t(slot) - uint32_t(slot != 0)); }
-
-  void keep(const word_key& key, uint32_t id) { entries_.push_back({key, 0, id}); }
-  void keep(const bytes_key& key, uint32_t id) {
-    if (key.is_inline()) return entries_.push_back({key, 0, id});
+  // A new entry. Throws bad_alloc, and nothing has changed.
+  uint32_t keep(const Key& key) {
+    keys_.make_room(1);
+    if (has_counts_) counts_.make_room(1);
+    if (has_ids_) ids_.make_room(1);
+    keys_.push_back(owned(key));
+    if constexpr (sizeof(Key) > 8) key_bytes_ += key.length();
+    if (has_counts_) counts_.push_back(0);
+    if (has_ids_) ids_.push_back(0);
+    return uint32_t(keys_.size() - 1);
+  }
+  word_key owned(const word_key& key) { return key; }
+  bytes_key owned(const bytes_key& key) {
+    if (key.is_inline()) return key;
     char* const own = heap_.take(key.length());
     std::memcpy(own, key.pointer(), key.length());
-    try {
-      entries_.push_back({{key.low, reinterpret_cast<uint64_t>(own)}, 0, id});
-    } catch (...) {
-      heap_.give_back(key.length());
-      throw;
-    }
+    return {key.low, address(own), key.rest};
   }
 
   void move_to(size_t n) {
@@ -345,9 +358,13 @@ class partition {
 
   growing<uint64_t> slots_;
   uint64_t mask_;
-  growing<entry> entries_;
+  growing<Key> keys_;
+  growing<uint64_t> counts_;
+  growing<uint32_t> ids_;
   heap heap_;
+  uint64_t key_bytes_ = 0;
   uint32_t null_ = nothing;
+  const bool has_counts_, has_ids_;
 };
 
 }  // namespace gpuhash::columns

@@ -19,6 +19,7 @@
 #include "libgpuhash/src/memory.hpp"
 #include "libgpuhash/src/team.hpp"
 #include "libgpuhash/tile/host.hpp"
+#include "libgpuhash/tile/prefetch.hpp"
 
 namespace gpuhash {
 namespace {
@@ -59,7 +60,7 @@ struct arena {
 
 template <size_t Row>
 void prefetch_row(const u64* row) {
-  for (size_t byte = 0; byte < Row; byte += cache_line) __builtin_prefetch(row + byte / sizeof(u64));
+  for (size_t byte = 0; byte < Row; byte += cache_line) prefetch_line(row + byte / sizeof(u64));
 }
 
 template <size_t Row>

@@ -80,8 +80,10 @@ gpuhash_status merge_piece(gpuhash_index* index, gpuhash_index* from, uint64_t f
   {
     std::shared_lock lock(from->own->mutex);
     *n = from->own->piece_of(first, *n);
-    keys.counts.resize(*n);
-    from->own->counts(first, *n, keys.counts.data());
+    if (index->own->how().counts) {
+      keys.counts.resize(*n);
+      from->own->counts(first, *n, keys.counts.data());
+    }
     if (const gpuhash_status s = from->own->keys(first, *n, &keys.schema, &keys.array)) return s;
   }
   row_type t;
@@ -92,7 +94,7 @@ gpuhash_status merge_piece(gpuhash_index* index, gpuhash_index* from, uint64_t f
     return index->own->refuse_rows(t, r, int64_t(first), err);
   }
   std::unique_lock lock(index->own->mutex);
-  return index->own->add(t, r, keys.counts.data(), ids, err);
+  return index->own->add(t, r, index->own->how().counts ? keys.counts.data() : nullptr, ids, err);
 }
 
 gpuhash_status refuse_ids(const gpuhash_index* index, size_t n, const int64_t* ids, gpuhash_error* err) {
@@ -222,6 +224,9 @@ gpuhash_status gpuhash_index_merge(gpuhash_index* index, gpuhash_index* from, ui
   return guarded(err, [&]() -> gpuhash_status {
     if (const gpuhash_status s = check(index, err)) return s;
     if (const gpuhash_status s = check(from, err)) return s;
+    if (index->own->how().counts && !from->own->how().counts)
+      return fail(err, GPUHASH_UNSUPPORTED,
+                  "the index counts, and the one it is merged with does not; create both with config.counts = 1");
     {
       std::shared_lock lock(from->own->mutex);
       if (const gpuhash_status s = refuse_range(from, "keys", first, count, err)) return s;

@@ -9,6 +9,7 @@
 // wider loads no vendor promises it, and all processors do it: they read a cache line at once, or 16 bytes after 16
 // bytes. Processors without AVX take the generic form.
 #pragma once
+#include "libgpuhash/tile/prefetch.hpp"
 #include "libgpuhash/tile/tile.hpp"
 
 #if defined(__x86_64__)
@@ -112,7 +113,7 @@ struct host_mem {
       return;
     }
 #endif
-    __builtin_prefetch(line, ToWrite);
+    prefetch_line(line);
   }
   // ThreadSanitizer does not know fences; the accesses around them are atomic.
   GH_FN static void fence() {

@@ -40,8 +40,16 @@ static void* allocate(size_t n) { return is_refused() ? nullptr : malloc(n ? n :
 extern "C" {
 void* __real_calloc(size_t n, size_t size);
 void* __real_realloc(void* p, size_t n);
+void* __real_mmap(void* p, size_t n, int protection, int flags, int file, off_t offset);
+void* __real_mremap(void* p, size_t before, size_t n, int flags);
 void* __wrap_calloc(size_t n, size_t size) { return is_refused() ? nullptr : __real_calloc(n, size); }
 void* __wrap_realloc(void* p, size_t n) { return is_refused() ? nullptr : __real_realloc(p, n); }
+void* __wrap_mmap(void* p, size_t n, int protection, int flags, int file, off_t offset) {
+  return is_refused() ? MAP_FAILED : __real_mmap(p, n, protection, flags, file, offset);
+}
+void* __wrap_mremap(void* p, size_t before, size_t n, int flags) {
+  return is_refused() ? MAP_FAILED : __real_mremap(p, before, n, flags);
+}
 }
 [[gnu::noinline]] void* operator new(size_t n) {
   if (void* const p = allocate(n)) return p;
@@ -459,6 +467,25 @@ void merges() {
         one.merge(one);
         one.look();
       }
+}
+
+void merges_of_indexes_that_do_not_count() {
+  now = "merges of indexes that do not count";
+  const auto c = cells("l", 8, 40, false, 9);
+  index_and_map counting(*c, 2, 0);
+  counting.add(*c);
+  gpuhash_index_config config = GPUHASH_INDEX_CONFIG_INIT;
+  gpuhash_index *plain = nullptr, *other = nullptr;
+  EXPECT(gpuhash_index_create(&c->schema, &config, &plain, &err) == GPUHASH_OK);
+  EXPECT(gpuhash_index_create(&c->schema, &config, &other, &err) == GPUHASH_OK);
+  vector<int64_t> ids(counting.keys.size(), -9);
+  EXPECT(gpuhash_index_merge(plain, counting.index, 0, ids.size(), ids.data(), &err) == GPUHASH_OK);
+  for (size_t i = 0; i < ids.size(); ++i) EXPECT(ids[i] == int64_t(i));
+  EXPECT(gpuhash_index_merge(other, plain, 0, ids.size(), nullptr, &err) == GPUHASH_OK);
+  EXPECT(gpuhash_index_merge(counting.index, plain, 0, ids.size(), nullptr, &err) == GPUHASH_UNSUPPORTED);
+  EXPECT(std::strstr(err.message, "create both with config.counts = 1"));
+  counting.look();
+  gpuhash_index_destroy(plain), gpuhash_index_destroy(other);
 }
 
 void merges_that_are_refused() {
@@ -926,7 +953,11 @@ void hashes_and_keys() {
     EXPECT(k.hash(hash_keys(3)) != k.hash(hash_keys(4)));
     uint64_t with_key = 0;
     EXPECT(bytes_key::of(a.c_str(), uint32_t(n), a.c_str() + n, hash_keys(3), &with_key).same(k));
-    EXPECT(n > bytes_key::few_bytes || with_key == k.hash(hash_keys(3)));
+    EXPECT(n > bytes_key::inline_bytes || with_key == k.hash(hash_keys(3)));
+    if (n > bytes_key::inline_bytes) {
+      const bytes_key as_long = bytes_key::of_long(a.c_str(), uint32_t(n), hash_keys(3), &with_key);
+      EXPECT(as_long.same(k) && as_long.view() == a && with_key == k.hash(hash_keys(3)));
+    }
     for (size_t i = 0; i < n; ++i) {
       b = a;
       b[i] = 'b';
@@ -1044,6 +1075,7 @@ int main(int n, char** arguments) {
     against_a_map();
     many_keys();
     merges();
+    merges_of_indexes_that_do_not_count();
     merges_that_are_refused();
     merges_crosswise();
     merges_without_memory();

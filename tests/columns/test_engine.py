@@ -16,13 +16,13 @@ SOURCES += [
     ROOT / "libgpuhash" / "src" / f"{name}.cpp"
     for name in ("cgroups", "columns", "cpus", "error", "fork", "memory", "team")
 ]
-SIZES = ("index_block", "index_group", "index_piece", "index_slice", "index_alone")
+SIZES = ("index_block", "index_group", "index_piece", "index_slice", "index_alone", "large_array", "large_page")
 
 
 BUILDS = {
-    "address": ((3, 2, 5, 13, 6), ("-fsanitize=address,undefined",)),
-    "smallest": ((1, 1, 1, 1, 1), ()),
-    "thread": ((7, 3, 4, 40, 1), ("-fsanitize=thread",)),
+    "address": ((3, 2, 5, 13, 6, 1 << 30, 1 << 21), ("-fsanitize=address,undefined",)),
+    "smallest": ((1, 1, 1, 1, 1, 64, 4096), ()),
+    "thread": ((7, 3, 4, 40, 1, 9000, 4096), ("-fsanitize=thread",)),
 }
 
 
@@ -42,7 +42,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     for source, target in zip(sources, objects, strict=True):
         subprocess.run([*compiler, *flags, *more, *paths, "-c", str(source), "-o", str(target)], check=True)
     program = tmp_path / "index_test"
-    wrap = "-Wl,--wrap=calloc,--wrap=realloc"  # memory that runs out
+    wrap = "-Wl,--wrap=calloc,--wrap=realloc,--wrap=mmap,--wrap=mremap"  # memory that runs out
     subprocess.run([*compiler, *more, "-pthread", wrap, *map(str, objects), "-o", str(program)], check=True)
     return program
 

@@ -120,7 +120,8 @@ GPUHASH_API gpuhash_status gpuhash_index_counts(gpuhash_index *index, uint64_t f
 /* Adds keys first .. first + count - 1 of another index, each as often as it was added there. ids[i] is the id here of key
  * first + i; ids may be NULL. from may be the index itself. Keys are copied in pieces, and neither index is locked while
  * the other one is: threads may merge two indexes into each other. Refusals are those of gpuhash_index_add, whose rows are
- * the ids of from: INVALID_ARGUMENT, and nothing was added; NO_MEMORY, and keys whose id is -2 were not added. */
+ * the ids of from: INVALID_ARGUMENT, and nothing was added; NO_MEMORY, and keys whose id is -2 were not added. UNSUPPORTED:
+ * index counts and from does not. */
 GPUHASH_API gpuhash_status gpuhash_index_merge(gpuhash_index *index, gpuhash_index *from, uint64_t first,
                                                uint64_t count, int64_t *ids, gpuhash_error *err);
 
