@@ -99,15 +99,16 @@ def is_right(verb: str, found: Any, column: list[str]) -> bool:
     return other == list(dict.fromkeys(column)) and [other[code] for code in one] == column
 
 
-def seconds(call: Callable[[], Any], repeats: int) -> tuple[float, float]:
-    """Processor time, least and largest; a first call does not count."""
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        times.append(time.process_time() - start)
-    return min(times), max(times)
+def seconds(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, tuple[float, float]]:
+    """Processor time of each, least and largest, run in turns; a first call does not count."""
+    times: dict[str, list[float]] = {who: [] for who in ways}
+    for turn in range(repeats + 1):
+        for who, call in ways.items():
+            start = time.process_time()
+            call()
+            if turn:
+                times[who].append(time.process_time() - start)
+    return {who: (min(some), max(some)) for who, some in times.items()}
 
 
 def libraries() -> dict[str, Any]:
@@ -139,8 +140,7 @@ def measure(args: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
                 library = who.partition(".")[0]
                 if library in known:
                     ways[who] = lambda way=way, module=known[library], c=given[library]: way(module, c)
-            for who, call in ways.items():
-                low, high = seconds(call, args.repeats)
+            for who, (low, high) in seconds(ways, args.repeats).items():
                 yield (
                     verb,
                     name,
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--n", type=whole(1000), default=1 << 21, help="rows of a column; default: 2^21")
     parser.add_argument("--verb", action="append", choices=list(VERBS), help="may be repeated")
     parser.add_argument("--column", action="append", choices=list(COLUMNS), help="may be repeated")
-    parser.add_argument("--repeats", type=whole(1), default=5)
+    parser.add_argument("--repeats", type=whole(1), default=9)
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"default: {RESULTS}")
     args = parser.parse_args(arguments)
     rows = []

@@ -7,7 +7,7 @@ namespace gpuhash {
 /// asm, which is no instruction, keeps them.
 inline void prefetch_line(const void* line) {
   __builtin_prefetch(line);
-  asm volatile("" : : "r"(line));
+  asm volatile("");
 }
 
 }  // namespace gpuhash
