@@ -155,7 +155,7 @@ class Backend:
     def nbytes(self) -> int:
         """Bytes that the table holds."""
         with self._entered():
-            return sum(int(array.nbytes) for array in self.pairs() if array is not None)
+            return sum(int(array.nbytes) for array in self._two_of_pairs() if array is not None)
 
     # ---- batches
 
@@ -249,7 +249,7 @@ class Backend:
         """All keys and their values (None for a set), in any order."""
         self._refuse_stream(stream)
         with self._entered():
-            keys, values = self.pairs()
+            keys, values = self._two_of_pairs()
             keys, values = keys.copy(), None if values is None else values.copy()
             return self._decoded(keys, self._key_store, self.key_dtype), self._values(values, keys.shape, None)
 
@@ -341,7 +341,11 @@ class Backend:
     def _stored(self, dtype: np.dtype[Any], widths: Iterable[int], what: str) -> np.dtype[Any]:
         store = _arrays.store_dtype(dtype, keys=what == "keys")
         if _records.is_record(dtype) or store.itemsize not in widths:
-            raise Unsupported(f"{self._who()} has no {what} of the type {dtype}: it takes {sorted(widths)} bytes")
+            instead = "; keep rows in an array, and their numbers as values" if what == "values" else ""
+            sizes = " or ".join(str(width) for width in sorted(widths) if width)
+            raise Unsupported(
+                f"{self._who()} has no {what} of the type {dtype}: it takes numbers of {sizes or 'no'} bytes{instead}"
+            )
         return store
 
     def _place(self, device: Any) -> tuple[str, Any]:
@@ -423,12 +427,24 @@ class Backend:
     def _run(self, op: Op, keys: Array, values: Array | None, combine: str = "add") -> tuple[Array, Array | None]:
         """`run`, with what it answers checked."""
         with self._entered():
-            status, answered = self.run(op, keys, values, combine)
+            status, answered = self._two(
+                self.run(op, keys, values, combine), f"run(Op.{op.name})", "(statuses, values)"
+            )
         self._want_shape(op, keys, status, np.dtype(np.uint8), "statuses")
         wants = op == Op.FIND and self.value_store is not None
         if wants:
             self._want_shape(op, keys, answered, self.value_store, "values")
         return status, answered if wants else None
+
+    def _two_of_pairs(self) -> tuple[Array, Array | None]:
+        return self._two(self.pairs(), "pairs()", "(keys, values)")
+
+    def _two(self, answer: Any, method: str, expected: str) -> tuple[Any, Any]:
+        """The tuple of two that a method answered; an array of two elements is none."""
+        if isinstance(answer, tuple) and len(answer) == 2:
+            return answer
+        found = f"a tuple of {len(answer)}" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+        raise PluginError(f"{self._who()}: {method} answered {found}: it has to answer the tuple {expected}")
 
     def _want_shape(self, op: Op, keys: Array, answer: Any, dtype: Any, what: str) -> None:
         """Refuse what `run` answered where it is not one element per key."""

@@ -73,9 +73,11 @@ def how_to_install(folder: str | os.PathLike[str], kind: str) -> str:
     """The command that installs what `write` wrote.
 
     pip builds in an environment of its own, for which it fetches gpuhash from an index. One that was installed from a
-    file or a folder may be in no index, so the build then takes what is installed.
+    file or a folder may be in no index, so the build then takes what is installed. A word without a slash is a name to
+    pip, for which it would ask the index.
     """
-    install = f"pip install {shlex.quote(os.fspath(folder))}"
+    place = os.fspath(folder)
+    install = "pip install " + shlex.quote(place if os.sep in place else f"./{place}")
     if kind == "python" or not _installed_from_a_file():
         return install
     return f"pip install 'setuptools>=77' && {install} --no-build-isolation"

@@ -150,11 +150,35 @@ def test_answers_of_a_wrong_length_or_type_are_named(shiny, answer, words):
 
 
 @pytest.mark.parametrize(
+    ("answer", "words"),
+    [("status", "a ndarray"), ("[status, found]", "a list"), ("None", "a NoneType"), ("(status,)", "a tuple of 1")],
+)
+@pytest.mark.parametrize(
+    ("method", "call", "expected"),
+    [
+        ("spoiled(self, status, found)", "run(Op.FIND)", "(statuses, values)"),
+        ("pairs(self)", "pairs()", "(keys, values)"),
+    ],
+)
+def test_what_is_no_tuple_of_two_is_named(shiny, method, call, expected, answer, words):
+    two = "np.zeros(2, 'u1')"  # an array of two could be unpacked
+    more = f"        def {method}:\n            status = found = {two}\n            return {answer}\n"
+    sentence = f"backend 'shiny': {call} answered {words}: it has to answer the tuple {expected}"
+    with shiny(more) as t, pytest.raises(gh.PluginError, match=re.escape(sentence)):
+        t.export() if method == "pairs(self)" else t.find([1, 2])
+
+
+@pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         ({"size": 3}, gh.OptionNotFound, "backend 'shiny' has no option 'size'; it has room, status"),
         ({"device": "cuda:0"}, gh.Unsupported, "backend 'shiny' is for cpu: device='cuda:0' cannot be used"),
         ({"key_dtype": ("u4", 3)}, gh.Unsupported, "backend 'shiny' has no keys of the type"),
+        (
+            {"value_dtype": ("f8", 4)},
+            gh.Unsupported,
+            "takes numbers of 4 or 8 bytes; keep rows in an array, and their numbers as values",
+        ),
         ({"needs": ["ordered", "insert"]}, gh.Unsupported, "does not have the trait ordered; it has accumulate, grow"),
         ({"needs": 5}, TypeError, "needs=5 is a int"),
         ({"stream": 7}, gh.Unsupported, "stream=7: backend 'shiny' works on the current stream"),
@@ -174,7 +198,7 @@ def test_needs_that_the_traits_meet(shiny):
 def test_widths_are_those_of_the_class(shiny):
     widths = "        key_widths = (4,)\n        value_widths = (4, 8)\n"
     shiny(widths, key_dtype="u4", value_dtype="i4")
-    with pytest.raises(gh.Unsupported, match="has no keys of the type uint64: it takes \\[4\\] bytes"):
+    with pytest.raises(gh.Unsupported, match="has no keys of the type uint64: it takes numbers of 4 bytes"):
         gh.Table("shiny", key_dtype="u8")
     with pytest.raises(gh.Unsupported, match="has no sets"):
         gh.Table("shiny", key_dtype="u4", value_dtype=None)

@@ -101,10 +101,11 @@ def test_the_line_that_installs(monkeypatch, tmp_path, kind, noted):
         (tmp_path / "direct_url.json").write_text('{"url": "file:///tmp/gpuhash.whl"}')
     installed = importlib.metadata.PathDistribution(tmp_path)
     monkeypatch.setattr(importlib.metadata, "distribution", lambda name: {"gpuhash": installed}[name])
-    plain = "pip install 'my probe'"
+    plain = "pip install './my probe'"  # without the dot: a name, which pip would look for in an index
     alone = noted and kind != "python"
     expected = f"pip install 'setuptools>=77' && {plain} --no-build-isolation" if alone else plain
     assert new_plugin.how_to_install("my probe", kind) == expected
+    assert "pip install ../probe" in new_plugin.how_to_install("../probe", kind)
 
 
 def test_an_empty_folder_is_filled(tmp_path):
@@ -308,12 +309,21 @@ def test_the_explorer_finds_mistakes_in_cuckoo(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_explorer_finds_nothing_in_cuckoo():
+def test_the_explorer_ends_in_cuckoo(tmp_path):
     if not shutil.which("g++"):
         pytest.skip("g++ is not installed")
-    source = example("cuckoo") / "src" / "plugin_sim.cpp"
-    explore = [sys.executable, "-P", "-m", "pygpuhash", "explore", source, "cuckoo", "--programs", "pairs"]
-    assert " 0 violations" in must(*explore)
+    shutil.copytree(example("cuckoo") / "src", tmp_path / "src")
+    source = tmp_path / "src" / "ops.hpp"
+    explore = [sys.executable, "-P", "-m", "pygpuhash", "explore", source.with_name("plugin_sim.cpp"), "cuckoo"]
+    explore += ["--programs", "pairs"]
+    lines = [json.loads(line) for line in must(*explore, "--json").splitlines()]
+    ends = [(line["memory"], line["violations"], line["exhaustive"]) for line in lines]
+    assert ends == [("sc", 0, True), ("weak", 0, True)]
+    right, wrong, _, _ = CUCKOO_MISTAKES[0]
+    source.write_text(source.read_text().replace(right, wrong))
+    done = subprocess.run([str(part) for part in [*explore, "--memory", "weak"]], capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "replay: cuckoo/pair32/r2/weak/" in done.stdout
 
 
 def test_sources_that_cannot_be_explored(tmp_path, capfd, monkeypatch):

@@ -27,6 +27,7 @@
 #pragma once
 #include "layout.hpp"
 #include "libgpuhash/kit/meaning.hpp"
+#include "libgpuhash/tile/sizes.hpp"
 #include "libgpuhash/tile/tile.hpp"
 
 GH_BEGIN
@@ -233,9 +234,11 @@ struct cuckoo_op {
 
  private:
   // Inserts that each hold a lock that another one needs would try again side by side for ever, as the lanes of a warp do
-  // everything at the same time. So an insert lets more and more of its tries pass, and which ones its key decides.
+  // everything at the same time. So an insert lets more and more of its tries pass, and which ones its key decides. The
+  // explorer's few tiles need one bit: each try that is let pass walks the whole path again, in accesses to interleave.
   GH_FN bool has_turn() const {
-    const u32 bits = tries < 8 ? tries : 8;
+    constexpr u32 most = tunable("cuckoo.turn_bits", 8u);
+    const u32 bits = tries < most ? tries : most;
     return (u32(hash(k, tries)) & ((1u << bits) - 1)) == 0;
   }
 };
