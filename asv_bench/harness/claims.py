@@ -420,8 +420,8 @@ CLAIMS = (
         "two hash functions beat three",
         "V.B",
         two_hashes_win,
-        "repeats of one pair differ by up to 42 %; by the processor time of one thread, least of 7 on a Zen 4, the best "
-        "pair takes .94 (2^18 keys) and .92 (2^20) of the time of the best triple",
+        "repeats of one pair differ by up to 42 %; by the processor time of one thread, least of 7 on a Zen 4, "
+        "the best pair takes .94 (2^18 keys) and .92 (2^20) of the time of the best triple",
     ),
     Claim(
         "hive",
