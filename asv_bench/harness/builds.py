@@ -8,6 +8,7 @@ symbol to each other, so that two builds run side by side. Nothing here needs th
 from __future__ import annotations
 
 import ctypes
+import shutil
 from ctypes import c_char, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,15 @@ class Build:
             self.library["gpuhash_table_create"]
         except (OSError, AttributeError) as error:
             raise BadBuild(f"{self.path} is no library of gpuhash: {error}") from error
+
+    def copy(self, folder: Path) -> Build:
+        """The same library and modules in files of their own, and so in other pages of memory."""
+        modules = folder / MODULE_FOLDERS[0]
+        modules.mkdir(parents=True)
+        shutil.copyfile(self.path, folder / LIBRARY)
+        for module in self.modules.values():
+            shutil.copyfile(module, modules / module.name)
+        return Build(folder, self.name)
 
     def has(self, name: str) -> bool:
         """Is there such a function? An older build may lack it."""

@@ -249,29 +249,25 @@ struct stadium_look {
   }
 };
 
+// The highest bits of the bytes of a word, side by side.
+GH_FN u64 gathered(u64 high) { return (high >> 7 & 0x0101010101010101ull) * 0x0102040810204080ull >> 56; }
+
 // Which tickets of a line are a key's, or were never booked: a bit for each byte of the line, and of a ticket of 16 bits
 // that of its second byte.
 struct line_bits {
   u64 same, open;
-};
-// The highest bits of the bytes of a word, side by side.
-GH_FN u64 gathered(u64 high) { return (high >> 7 & 0x0101010101010101ull) * 0x0102040810204080ull >> 56; }
-template <u32 Groups>
-GH_FN line_bits bits_of_line(const stadium_table& t, const u64 (&words)[Groups], u64 mine) {
-  line_bits seen{};
-  for (u32 g = 0; g < Groups; ++g) {
-    seen.same |= gathered(t.equal(words[g], mine)) << 8 * g;
-    seen.open |= gathered(t.equal(words[g], 0)) << 8 * g;
+  GH_FN void add(const stadium_table& t, u32 g, u64 word, u64 mine) {
+    same |= gathered(t.equal(word, mine)) << 8 * g;
+    open |= gathered(t.equal(word, 0)) << 8 * g;
   }
-  return seen;
-}
+};
 template <class Mem, u32 Groups>
 struct word_by_word {
   static constexpr u32 groups = Groups;
   GH_FN static line_bits look(const stadium_table& t, const u64* line, u64 mine) {
-    u64 words[Groups];
-    for (u32 g = 0; g < Groups; ++g) words[g] = Mem::template load<order::acquire>(line + g);
-    return bits_of_line(t, words, mine);
+    line_bits seen{};
+    for (u32 g = 0; g < Groups; ++g) seen.add(t, g, Mem::template load<order::acquire>(line + g), mine);
+    return seen;
   }
 };
 

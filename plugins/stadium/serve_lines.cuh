@@ -17,7 +17,9 @@ struct cuda_line {
     u64 words[groups];
     cuda_mem::acquire_two(line, words);
     cuda_mem::acquire_two(line + 2, words + 2);
-    return bits_of_line(t, words, mine);
+    line_bits seen{};
+    for (u32 g = 0; g < groups; ++g) seen.add(t, g, words[g], mine);
+    return seen;
   }
 };
 

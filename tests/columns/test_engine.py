@@ -48,5 +48,5 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_rows_get_the_ids_of_a_map_and_wrong_structs_are_refused(engine: Path) -> None:
-    done = subprocess.run([str(engine)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([str(engine)], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -28,7 +28,7 @@ def figure(name: str, folder: Path, *more: str) -> dict[str, Any]:
     """What `python -m asv_bench.figures hive NAME` writes."""
     command = [sys.executable, "-P", "-c", PROGRAM, "hive", name, "--repeats", "2", "--threads", "1"]
     command += ["--output", str(folder), *more]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=folder)
     if "needs a C++ compiler" in done.stderr:
         pytest.skip("there is no C++ compiler on PATH")
     assert done.returncode == 0, done.stderr

@@ -235,7 +235,7 @@ def in_a_process_with(limit: str, amount: int, body: str) -> str:
                             seed=3, **options)
     """
     text = textwrap.dedent(program) + textwrap.dedent(body)
-    done = subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

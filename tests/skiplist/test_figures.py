@@ -73,7 +73,7 @@ def test_beside_sorted_arrays(tmp_path: Path) -> None:
 def test_mixtures(tmp_path: Path) -> None:
     """Figure 9 by the command, with a skiplist alone where there is no compiler for the classic one."""
     command = [sys.executable, "-m", "asv_bench.figures", "skiplist", "memory", "--n", "20000", "--repeats", "1"]
-    done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, cwd=ROOT, timeout=100)
+    done = subprocess.run([*command, "--output", str(tmp_path)], capture_output=True, text=True, cwd=ROOT, timeout=600)
     assert done.returncode == 0, done.stderr
     rows = json.loads(next(tmp_path.rglob("skiplist-memory-cpu.json")).read_text())["rows"]
     assert rows[-1]["when"] == "flush"
