@@ -113,7 +113,8 @@ void keep(ArrowArray*) {}
 
 // Words that differ in one byte, of lengths at which something changes.
 string word() {
-  static const size_t lengths[] = {0, 1, 3, 4, 5, 8, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 48, 49, 64, 65, 70};
+  static const size_t lengths[] = {0,  1,  3,  4,  5,  8,  11, 12, 13, 15, 16, 17,
+                                   19, 20, 21, 24, 31, 32, 33, 48, 49, 64, 65, 70};
   if (!draw(80)) return string(3000 + draw(6000), 'c');  // more than a block of the heap
   string w(lengths[draw(std::size(lengths))], 'a');
   if (!w.empty() && draw(2)) w[draw(w.size())] = draw(2) ? 'b' : '\0';
@@ -154,6 +155,18 @@ std::unique_ptr<column> text(const char* format, int64_t rows, bool nulls) {
   for (int64_t i = 0; i <= all; ++i) {
     offsets[i] = Offset(bytes.size());
     if (i < all) bytes += word();
+  }
+  memcpy(c->room(bytes.size()), bytes.data(), bytes.size());
+  return finish(std::move(c));
+}
+std::unique_ptr<column> these(const vector<string>& words) {
+  auto c = start("u", int64_t(words.size()), false);
+  auto* const offsets = reinterpret_cast<int32_t*>(c->room(4 * size_t(c->array.offset + c->array.length + 1)));
+  string bytes = "??";
+  std::fill_n(offsets, c->array.offset + 1, 2);
+  for (size_t i = 0; i < words.size(); ++i) {
+    bytes += words[i];
+    offsets[size_t(c->array.offset) + i + 1] = int32_t(bytes.size());
   }
   memcpy(c->room(bytes.size()), bytes.data(), bytes.size());
   return finish(std::move(c));
@@ -988,6 +1001,36 @@ void hashes_of_constants() {
       }
 }
 
+// Slots tell keys apart by half of the hash. What then tells them apart is seen with keys whose halves are equal.
+void keys_of_equal_tags(const string& before) {
+  using gpuhash::columns::bytes_key, gpuhash::columns::hash_keys;
+  now = "keys of equal tags, behind " + std::to_string(before.size()) + " bytes";
+  const hash_keys keys(5);  // the seed of index_and_map
+  const auto text_of = [&](uint32_t i) { return before + std::to_string(i); };
+  vector<std::pair<uint32_t, uint32_t>> tags;
+  for (uint32_t i = 0; i < 1 << 19; ++i) {
+    const string s = text_of(i);
+    tags.emplace_back(uint32_t(bytes_key::of(s.data(), uint32_t(s.size()), nullptr).hash(keys) >> 32), i);
+  }
+  std::sort(tags.begin(), tags.end());
+  vector<string> some, others;
+  for (size_t i = 1; i < tags.size(); ++i)
+    if (tags[i].first == tags[i - 1].first)
+      some.push_back(text_of(tags[i - 1].second)), others.push_back(text_of(tags[i].second));
+  EXPECT(some.size() > 10);  // 32 are to be expected
+  vector<string> mixed;
+  for (size_t i = 0; i < some.size(); ++i) mixed.push_back(others[i]), mixed.push_back(some[some.size() - 1 - i]);
+  for (const uint32_t threads : {1u, 3u}) {
+    index_and_map both(*these(some), threads, 0);
+    both.add(*these(some));
+    both.find(*these(others));
+    both.add(*these(mixed));
+    both.find(*these(mixed));
+    both.add(*these(others), false);
+    both.look();
+  }
+}
+
 // ---- several threads -------------------------------------------------------------------------------------------------
 
 void at_once() {
@@ -1070,6 +1113,9 @@ int main(int n, char** arguments) {
   const int rounds = n > 1 ? atoi(arguments[1]) : 1;
   hashes_and_keys();
   hashes_of_constants();
+  keys_of_equal_tags("");
+  keys_of_equal_tags(string(13, 'a'));
+  keys_of_equal_tags(string(30, 'a'));
   for (int i = 0; i < rounds; ++i) {
     state = uint64_t(i) + 1;
     against_a_map();

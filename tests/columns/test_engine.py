@@ -21,7 +21,7 @@ SIZES = ("index_block", "index_group", "index_piece", "index_slice", "index_alon
 
 BUILDS = {
     "address": ((3, 2, 5, 13, 6, 1 << 30, 1 << 21), ("-fsanitize=address,undefined",)),
-    "smallest": ((1, 1, 1, 1, 6, 64, 4096), ()),
+    "smallest": ((3, 1, 1, 1, 6, 64, 4096), ()),
     "thread": ((7, 3, 4, 40, 1, 9000, 4096), ("-fsanitize=thread",)),
 }
 
