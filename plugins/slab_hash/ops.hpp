@@ -56,6 +56,10 @@ struct slab_op {
   static constexpr u32 R = Tile::slots;
   static constexpr u32 fixed_kind = Kind;
   static constexpr bool has_slow = Kind == mixed || in_kinds(Kind, adding_kinds);
+  // A multiprocessor is full of warps of find and erase, which have 32 registers then; with so few erase_all would spill.
+  static constexpr int cuda_blocks = has_slow                                              ? sizeof(key) == 8 ? 4 : 5
+                                     : (Kind == find || Kind == erase) && sizeof(key) == 4 ? 8
+                                                                                           : 0;
 
   word* at;  // the line to visit
   key k;
@@ -151,9 +155,9 @@ struct slab_op {
       res.value = answer_of(kd, alive, seen, v);
     }
     if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
-      if (t.duplicates)  // the same for all tiles
-        stays |=
-            looks_again(tile, open, !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds));
+      // On a GPU a branch around this would keep what it needs in four registers more.
+      const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
+      if (t.duplicates) stays |= looks_again(tile, open, missed);  // the same for all tiles
     }
     bool moves = !stays && !finished && !chain_ends;
     if constexpr (Kind == insert_multi) {
