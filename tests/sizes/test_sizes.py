@@ -11,6 +11,7 @@ SOURCES = [p for folder in ("libgpuhash", "plugins") for p in (ROOT / folder).rg
 
 # Sizes of the host that `smallest` and `odd` leave: shapes of what is stored or reported, and choices of a build.
 OTHERS = {
+    "cuckoo.turn_bits": "of an example, whose plugin_sim.cpp replaces it",
     "hive_segment": "bytes of a segment, what a table's figures are computed from",
     "hive_reserve": "address space that is reserved",
     "log_ranks": "the sketch's precision",
