@@ -396,7 +396,11 @@ class index_of final : public index {
       const bool room = room_for_ids(n);
       all &= room && g.absent < 0;
       if (ids) std::fill_n(ids + (at - begin), n, g.absent < 0 ? absent_id : not_added);
-      if (!room) continue;
+      if (!room) {
+        if (ids)
+          for (size_t i = 0; i < g.items; ++i) ids[items[i].row] = not_added;
+        continue;
+      }
       in_groups(items.data(), g.items, [&](const item_type* some, size_t count, const located& l) {
         all &= add_group(b, begin, some, count, l, ids);
       });
