@@ -155,9 +155,16 @@ struct slab_op {
       res.value = answer_of(kd, alive, seen, v);
     }
     if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
-      // On a GPU a branch around this would keep what it needs in four registers more.
+      // The same for all tiles. On a GPU what the branch needs is computed before it, or it would keep four registers more;
+      // on a CPU in it, or the next line would wait for this one.
+#if defined(__CUDACC__)
       const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
-      if (t.duplicates) stays |= looks_again(tile, open, missed);  // the same for all tiles
+      if (t.duplicates) stays |= looks_again(tile, open, missed);
+#else
+      if (t.duplicates)
+        stays |=
+            looks_again(tile, open, !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds));
+#endif
     }
     bool moves = !stays && !finished && !chain_ends;
     if constexpr (Kind == insert_multi) {
