@@ -111,7 +111,7 @@ struct slab_op {
     const auto open = tile.with_key(row, empty_key<key>, 0, end);
     const bool adds_one = Kind == insert_multi;  // whether the key is there or not
     auto spot = tile.choose(tile.any(live) && !adds_one, live, open);
-    bool revives = false;
+    bool revives = false, won = false;
     if constexpr (may_add && Kind != insert_multi && F::has_value) {  // S1, S3
       const auto dead = tile.with_word(row, tombstone<F>(k), 0, end);
       revives = !t.duplicates && !tile.any(live) && tile.any(dead);
@@ -120,11 +120,8 @@ struct slab_op {
     const bool alive = tile.any(live) && !adds_one, ends = alive || revives || tile.any(open);
     value seen = 0;
     if constexpr (sees_value<Kind>) seen = tile.value_at(row, live);
-    const u32 next = table::next_of(tile.slot(row, R - 1));
-
-    const u32 kd = kind();
+    const u32 next = table::next_of(tile.slot(row, R - 1)), kd = kind();
     const bool writing = ends && kd != nop && writes(kd, alive);
-    bool won = false;
     const word want = wanted<F>(kd, j, alive, seen, k, v);
     if constexpr (updates_in_place<Tile, Kind>) {  // S1: a slot that no batch erases stays its key's
       const bool in_place = alive && changes_in_place<Tile, Kind>(j);
@@ -155,15 +152,11 @@ struct slab_op {
       res.value = answer_of(kd, alive, seen, v);
     }
     if constexpr (Kind == mixed || Kind == find || in_kinds(Kind, erasing_kinds)) {
-      // The same for all tiles. On a GPU what the branch needs is computed before it, or it would keep four registers more;
-      // on a CPU in it, or the next line would wait for this one.
 #if defined(__CUDACC__)
       const bool missed = !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds);
       if (t.duplicates) stays |= looks_again(tile, open, missed);
 #else
-      if (t.duplicates)
-        stays |=
-            looks_again(tile, open, !alive && (finished || chain_ends) && kd != nop && !in_kinds(kd, adding_kinds));
+      if (t.duplicates) stays |= looks_again(tile, open, !alive && (finished || chain_ends) && !may_only_add(kd));
 #endif
     }
     bool moves = !stays && !finished && !chain_ends;
@@ -179,7 +172,11 @@ struct slab_op {
                                                      : verdict::done;
   }
 
-  // Where the key was missed: has the row not been seen twice yet with as many open slots? All tiles of a warp call.
+  GH_FN static bool may_only_add(u32 kd) { return kd == nop || in_kinds(kd, adding_kinds); }
+
+  // Where the key was missed: has the row not been seen twice yet with as many open slots? All tiles of a warp call, or none.
+  // On a GPU step() computes `missed` before the branch on t.duplicates, or it would keep four registers more; on a CPU in
+  // it, or what follows would wait.
   template <class Hits>
   GH_FN bool looks_again(Tile& tile, Hits open, bool missed) {
     const u32 look = 1 + tile.number(open);
