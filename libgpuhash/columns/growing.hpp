@@ -16,7 +16,8 @@
 
 namespace gpuhash::columns {
 
-/// Memory of `bytes` bytes, which every call is told again. NULL: there is none.
+/// Arrays of the heap, or of pages of their own if they are large. A caller keeps the size of its array and passes it again.
+/// A NULL that is returned: there is no memory.
 namespace memory {
 
 inline constexpr size_t page = tunable("large_page", size_t{2} << 20), large = tunable("large_array", size_t{4} << 20);

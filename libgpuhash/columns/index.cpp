@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "libgpuhash/columns/give.hpp"
+#include "libgpuhash/columns/locate.hpp"
 #include "libgpuhash/src/team.hpp"
 #include "libgpuhash/tile/sizes.hpp"
 
@@ -17,7 +18,6 @@ namespace {
 constexpr int64_t block = tunable("index_block", int64_t{1} << 7), group = tunable("index_group", int64_t{64});
 constexpr int64_t piece = tunable("index_piece", int64_t{1} << 11), slice = tunable("index_slice", int64_t{1} << 17);
 constexpr int64_t alone = tunable("index_alone", int64_t{1} << 15);
-static_assert(group <= 64);  // bits of a word
 constexpr uint32_t most_partitions = 64;
 constexpr size_t few_keys = tunable("few_keys_of_index", size_t{1} << 11);  // which stay in cache, and need no fetching
 constexpr uint64_t most_keys = UINT32_MAX - 1;
@@ -29,8 +29,6 @@ template <class Key>
 class index_of final : public index {
   using item_type = item<Key>;
   using parts_type = std::vector<partition<Key>>;
-  using probe = typename partition<Key>::probe_type;
-  using first_slot = typename partition<Key>::first_slot;
 
  public:
   index_of(row_type type, const settings& s) : index(std::move(type), s), parts_() {
@@ -189,43 +187,11 @@ class index_of final : public index {
 
   // ---- where keys may be ------------------------------------------------------------------------------------------
 
-  // Of a group of items: a bit for each whose tag an entry has, that entry's number, and a bit for each that is null.
-  struct located {
-    std::array<uint32_t, size_t(group)> numbers;
-    uint64_t tagged = 0, nulls = 0;
-  };
-  template <class Serve>
-  static void each_bit(uint64_t bits, Serve serve) {
-    for (; bits; bits &= bits - 1) serve(std::countr_zero(bits));
-  }
-
-  // First the first slots of all, without a branch, then what follows after those of other keys. Bits are gathered in
-  // variables of their own: GCC keeps members in memory.
-  template <class Probe>
-  located locate(const item_type* items, size_t n, Probe probe_of) const {
-    located l;
-    uint64_t tagged = 0, nulls = 0, others = 0;
-    for (size_t k = 0; k < n; ++k) {
-      const first_slot s = probe_of(items[k]).first_slot_of(items[k]);
-      l.numbers[k] = s.number;
-      tagged |= uint64_t(s.tagged) << k;
-      nulls |= uint64_t(items[k].null) << k;
-      others |= uint64_t(s.other) << k;
-    }
-    for (; others; others &= others - 1) {
-      const auto k = size_t(std::countr_zero(others));
-      const uint32_t number = probe_of(items[k]).tagged_further(items[k]);
-      if (number == partition<Key>::nothing) continue;
-      l.numbers[k] = number;
-      tagged |= uint64_t{1} << k;
-    }
-    l.tagged = tagged;
-    l.nulls = nulls;
-    return l;
-  }
+  using located = columns::located<size_t(group)>;
   located locate(const item_type* items, size_t n) const {
-    if (parts_.size() > 1) return locate(items, n, [&](const item_type& i) { return parts_[part_of(i)].probe(); });
-    return locate(items, n, [only = parts_[0].probe()](const item_type&) { return only; });
+    if (parts_.size() > 1)
+      return locate_by<size_t(group)>(items, n, [&](const item_type& i) { return parts_[part_of(i)].probe(); });
+    return locate_by<size_t(group)>(items, n, [only = parts_[0].probe()](const item_type&) { return only; });
   }
 
   // serve(items, how many, where they may be) for groups of items, whose slots, entries and bytes are fetched ahead where
