@@ -252,6 +252,8 @@ def relaxed() -> _Relaxed:
 
 def is_capturing(stream: int) -> bool:
     """Is work of this stream being captured into a graph?"""
+    if stream in _LEGACY:  # whose work never is
+        return False
     try:
         return int(call("cuStreamIsCapturing", stream)) != 0
     except DeviceError:  # the default stream, while another one is captured that would have to wait for it
@@ -505,11 +507,6 @@ def copy_to_host(host: np.ndarray[Any, Any], address: int, device: int, stream: 
         with current(device), translate_errors:
             copy(host.ctypes.data, address, host.nbytes, stream)
             stream_at(stream).sync()
-
-
-def number_at(address: int, stream: int) -> int:
-    """An int64 of the current device, when the stream has come to it."""
-    return numbers_at(address, 1, stream)[0]
 
 
 def numbers_at(address: int, many: int, stream: int) -> list[int]:

@@ -30,6 +30,9 @@ _INDEX, _FLOAT, _BYTE = np.dtype(np.int64), np.dtype(np.float64), np.dtype(np.ui
 _TYPES = {"u": 0, "i": 1, "f": 2}  # GPUHASH_UINT, _INT, _FLOAT
 _MOST_LISTED = 1 << 30  # right rows of a join
 _TOO_OFTEN = 2  # GPUHASH_JOIN_TOO_OFTEN
+_NOTHING = contextlib.nullcontext()
+_AGGREGATES = ("sum", "mean", "min", "max")
+_NO_AGGREGATES = (False,) * len(_AGGREGATES)
 _IN_CACHE = 1 << 24  # bytes of others whose table the cache of a GPU holds for the most part; a Table is faster beyond
 
 
@@ -118,21 +121,29 @@ class Place:
                 return plain[0]
         return _device_arrays.view(array, self.ordinal, self.stream, what).ptr
 
+    def on_device(self) -> Any:
+        """A context in which calls may be made, of which the library's allocate on the device."""
+        if self.is_current:
+            name = _tensors.library_of(self.array)  # PyTorch's have the device as an argument
+            if name == "torch" or sys.modules["cupy"].cuda.runtime.getDevice() == self.ordinal:
+                return _NOTHING
+        return _cuda.current(self.ordinal)
+
     def allocating(self) -> Any:
         """A context in which the library allocates and works on the stream."""
         if self.is_current:
-            return contextlib.nullcontext()
+            return _NOTHING
         return _streams.working_on(self.array, self.ordinal, self.stream)
 
 
 def group(
     where: Place, dtype: np.dtype[Any], first: bool, *, counts: bool, codes: bool, values: Values | None = None
 ) -> Groups:
-    """The groups of an array, which `serves` has allowed, in the order of first appearance or in any. Its device is
-    current."""
+    """The groups of an array, which `serves` has allowed, in the order of first appearance or in any; within
+    `where.on_device()`."""
     ops = () if values is None else values.ops
     kind = (0, 0) if values is None else (values.dtype.itemsize, _TYPES[values.dtype.kind])
-    wanted = [op in ops for op in ("sum", "mean", "min", "max")]
+    wanted = [op in ops for op in _AGGREGATES] if ops else _NO_AGGREGATES
     shape = tuple(where.array.shape)
     n = math.prod(shape)
     nbytes = _core.group_scratch(n, dtype.itemsize, first, counts, codes, *kind, *wanted)
@@ -148,18 +159,18 @@ def group(
         scratch = empty((nbytes + _INDEX.itemsize,), _BYTE)  # the number of groups is behind the temporaries
         at = _pointer(scratch)
         size = at + nbytes
-        _core.group(
+        groups = _core.group(
             where.ordinal, n, keys, dtype.itemsize, first, where.seed, _pointer(distinct), _pointer(many),
             _pointer(numbers), size, at, nbytes, where.stream, amounts, *kind,
-            *(_pointer(results.get(op)) for op in ("sum", "mean", "min", "max")),
+            *([_pointer(results.get(op)) for op in _AGGREGATES] if ops else _NO_AGGREGATES),
         )  # fmt: skip
-        groups = _cuda.number_at(size, where.stream)
         parts = {op: _part(result, groups, n) for op, result in results.items()}
         return Groups(_part(distinct, groups, n), _part(many, groups, n), numbers, parts)
 
 
 def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
-    """Which elements of an array, which `serves_isin` has allowed, are among another one's. Its device is current."""
+    """Which elements of an array, which `serves_isin` has allowed, are among another one's; within
+    `where.on_device()`."""
     shape, others = tuple(where.array.shape), math.prod(among.shape)
     nbytes = _core.isin_scratch(others, dtype.itemsize)
     keys, there = where.address(), where.address_of(among, "among")
@@ -177,7 +188,7 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
 def join(where: Place, right: Any, dtype: np.dtype[Any], keep: bool) -> tuple[tuple[Any, Any] | None, Any]:
     """(pairs of left and right rows, None); or (None, the first rows of keys) where a key has very many right rows.
 
-    The left column is that of `where`, and its device is current. First rows are those of the right column with the
+    The left column is that of `where`; within `where.on_device()`. First rows are those of the right column with the
     left one behind it, each an int32. Pairs are as `_device_joins.pairs` gives them, `keep`, too.
     """
     if len(right) <= _MOST_LISTED:
@@ -203,8 +214,7 @@ def _join(
             where.ordinal, n, one, m, other, dtype.itemsize, keep, where.seed, _pointer(first), at + nbytes, at, nbytes,
             where.stream,
         )  # fmt: skip
-        call.start(_pointer(left_rows), _pointer(right_rows))
-        pairs, repeats = _cuda.numbers_at(at + nbytes, 2, where.stream)
+        pairs, repeats = call.start(_pointer(left_rows), _pointer(right_rows))
         if not repeats:
             return (_part(left_rows, pairs, n), _part(right_rows, pairs, n)), None
         if not lists or repeats == _TOO_OFTEN:

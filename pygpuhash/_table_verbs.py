@@ -166,21 +166,24 @@ def join_indexer(one: KeyColumn, other: KeyColumn, table: dict[str, Any]) -> tup
 def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, Any]) -> _device_joins.Pairs:
     """(left rows, right rows) of two columns of CuPy or of PyTorch on one GPU."""
     assert one.ordinal is not None
-    _refuse_capture(one.array, one.ordinal, given.get("stream"))
-    keeper = _streams.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
-    _, stream = _streams.usable_stream(keeper, one.ordinal)
     library = sys.modules[_tensors.library_of(one.array) or ""]
-    with _cuda.current(one.ordinal), _streams.working_on(one.array, one.ordinal, stream):
+    if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
+        where = _device_groups.Place(one.ordinal, one.array, one.ready, given)
         try:
-            if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
-                where = _device_groups.Place(one.ordinal, one.array, None, given)
+            with where.on_device():
+                _refuse_captured(where.stream)
                 pairs, first = _device_groups.join(where, other.array, one.dtype, how == "left")
                 if pairs is not None:
                     return pairs
-                xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
-                return _device_joins.meet(xp, first, other.size, how == "left")
+                with where.allocating():
+                    xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
+                    return _device_joins.meet(xp, first, other.size, how == "left")
         except Unsupported:  # by a device with little shared memory
             pass
+    _refuse_capture(one.array, one.ordinal, given.get("stream"))
+    keeper = _streams.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
+    _, stream = _streams.usable_stream(keeper, one.ordinal)
+    with _cuda.current(one.ordinal), _streams.working_on(one.array, one.ordinal, stream):
         xp = _device_joins.operations(library, f"cuda:{one.ordinal}")
         codes, groups = None, other.size
         with _table(other, _INDEX, given) as t:
@@ -317,7 +320,7 @@ def _groups(
         return None
     where = _device_groups.Place(column.ordinal, column.array, column.ready, given)
     try:
-        with _cuda.current(column.ordinal):
+        with where.on_device():
             _refuse_captured(where.stream)
             return _device_groups.group(
                 where, column.dtype, order == "first", counts=counts, codes=codes, values=values
@@ -362,7 +365,7 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
         return None
     where = _device_groups.Place(column.ordinal, column.array, column.ready, given)
     try:
-        with _cuda.current(column.ordinal):
+        with where.on_device():
             _refuse_captured(where.stream)
             among = others.array
             if others.ordinal is None:

@@ -342,6 +342,7 @@ cdef extern from "gpuhash/columns.h" nogil:
         double *out_means
         void *out_low
         void *out_high
+        uint64_t *host_groups
 
     gpuhash_status gpuhash_group_scratch(const gpuhash_group_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_group(const gpuhash_group_request *request, gpuhash_error *err)
@@ -380,6 +381,7 @@ cdef extern from "gpuhash/columns.h" nogil:
         size_t scratch_bytes
         gpuhash_device device
         void *stream
+        uint64_t *host_facts
 
     gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err)
     gpuhash_status gpuhash_join(const gpuhash_join_request *request, gpuhash_error *err)

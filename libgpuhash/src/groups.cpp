@@ -111,7 +111,7 @@ gpuhash_status gpuhash_group(const gpuhash_group_request* request, gpuhash_error
                   "this build of gpuhash has no CUDA kernels; install one that was built with nvcc");
     return group_on_cuda(
         {r.device.ordinal, r.keys, r.values, r.n, r.key_bytes, wants_of(r), r.seed, r.out_keys, r.out_counts,
-         r.out_codes, r.out_sums, r.out_means, r.out_low, r.out_high, r.groups, r.scratch, r.stream},
+         r.out_codes, r.out_sums, r.out_means, r.out_low, r.out_high, r.groups, r.scratch, r.stream, r.host_groups},
         err);
   });
 }

@@ -1,4 +1,6 @@
 // gpuhash_join of <gpuhash/columns.h>: arguments are checked here.
+#include <cstddef>
+
 #include "libgpuhash/columns/cuda/join.hpp"
 #include "libgpuhash/src/device.hpp"
 #include "libgpuhash/src/structs.hpp"
@@ -9,7 +11,9 @@ using namespace gpuhash::columns;
 namespace {
 
 gpuhash_status read_request(const gpuhash_join_request* given, gpuhash_join_request* r, gpuhash_error* err) {
-  if (const auto s = read_struct(given, *r, "request", "GPUHASH_JOIN_REQUEST_INIT", sizeof(*r), err)) return s;
+  if (const auto s = read_struct(given, *r, "request", "GPUHASH_JOIN_REQUEST_INIT",
+                                 offsetof(gpuhash_join_request, host_facts), err))
+    return s;
   if (r->key_bytes != 4 && r->key_bytes != 8)
     return fail(err, GPUHASH_INVALID_ARGUMENT, "request.key_bytes is %u; keys have 4 or 8 bytes", r->key_bytes);
   if (r->keep > 1)
@@ -64,8 +68,8 @@ gpuhash_status check_device_of(const gpuhash_join_request& r, const char* functi
 }
 
 join_request request_of(const gpuhash_join_request& r) {
-  return {r.device.ordinal, r.left,      r.right,    r.n_left,    r.n_right,   r.key_bytes, r.keep != 0,
-          r.seed,           r.out_first, r.out_left, r.out_right, r.out_facts, r.scratch,   r.stream};
+  return {r.device.ordinal, r.left,     r.right,     r.n_left,    r.n_right, r.key_bytes, r.keep != 0, r.seed,
+          r.out_first,      r.out_left, r.out_right, r.out_facts, r.scratch, r.stream,    r.host_facts};
 }
 
 }  // namespace

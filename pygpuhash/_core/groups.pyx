@@ -80,7 +80,8 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
           uintptr_t counts, uintptr_t codes, uintptr_t size, uintptr_t scratch, size_t nbytes, uintptr_t stream,
           uintptr_t values=0, uint32_t value_bytes=0, uint32_t value_type=0, uintptr_t sums=0, uintptr_t means=0,
           uintptr_t low=0, uintptr_t high=0):
-    """Queue everything on the stream; how many groups there are is at the address `size` then."""
+    """How many groups there are, which is at the address `size` on the device, too. Waits for the stream."""
+    cdef uint64_t groups = 0
     cdef gpuhash_group_request r
     cdef gpuhash_error err
     cdef gpuhash_status status
@@ -96,10 +97,12 @@ def group(int32_t ordinal, size_t n, uintptr_t keys, uint32_t key_bytes, bint fi
     r.device.kind = GPUHASH_CUDA
     r.device.ordinal = ordinal
     r.stream = <void *>stream
+    r.host_groups = &groups
     start_error(&err)
     with nogil:
         status = gpuhash_group(&r, &err)
     check(status, &err)
+    return groups
 
 
 def isin_scratch(size_t others, uint32_t key_bytes):
@@ -185,15 +188,19 @@ cdef class Join:
         self.r.stream = <void *>stream
 
     def start(self, uintptr_t left_rows, uintptr_t right_rows):
-        """Queue everything on the stream but pairs of right rows that repeat."""
+        """(pairs, whether right rows repeat), and all results but pairs of those. Waits for the stream."""
+        cdef uint64_t facts[2]
         cdef gpuhash_error err
         cdef gpuhash_status status
         self.r.out_left = <int64_t *>left_rows
         self.r.out_right = <int64_t *>right_rows
+        self.r.host_facts = facts
         start_error(&err)
         with nogil:
             status = gpuhash_join(&self.r, &err)
+        self.r.host_facts = NULL
         check(status, &err)
+        return facts[0], facts[1]
 
     def write_pairs(self, uint64_t pairs, uintptr_t left_rows, uintptr_t right_rows):
         """Queue the pairs of right rows that were listed."""

@@ -212,7 +212,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
             ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
             codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
             value_type: int, *aggregates: int,
-        ) -> None:  # fmt: skip
+        ) -> int:  # fmt: skip
             calls.append((n, key_bytes, first, seed, stream))
             asked = [place != 0 for place in aggregates]
             assert nbytes == _core.group_scratch(
@@ -222,6 +222,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
             groups = find(n, keys, key_bytes, first, distinct, counts, codes, size)
             if values:
                 reduce(np.frombuffer(groups, np.int64), at(values, n, value_bytes, "uif"[value_type]), aggregates)
+            return int(at(size, 1, 8)[0])
 
         def isin(
             ordinal: int, n: int, keys: int, others: int, among: int, key_bytes: int, seed: int, out: int,
@@ -244,7 +245,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
                 self.given = at(right, n_right, key_bytes), at(left, n_left, key_bytes)
                 self.first, self.facts, self.stream, self.keep = first, at(facts, 2, 8), stream, keep
 
-            def start(self, left_rows: int, right_rows: int) -> None:
+            def start(self, left_rows: int, right_rows: int) -> tuple[int, int]:
                 cuda.bring(self.stream)
                 _, where, inverse = np.unique(np.concatenate(self.given), return_index=True, return_inverse=True)
                 firsts, m = where[inverse], len(self.given[0])
@@ -259,6 +260,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Any:
                 if not self.facts[1]:
                     at(left_rows, len(rows), 8)[:] = rows
                     at(right_rows, len(rows), 8)[:] = np.where(known, firsts[m:], -1)[rows]
+                return int(self.facts[0]), int(self.facts[1])
 
             def pairs(self) -> list[tuple[int, int]]:
                 rows = [np.flatnonzero(self.given[0] == key).tolist() for key in self.given[1]]
@@ -447,11 +449,11 @@ def test_what_a_call_asks_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(_cuda, "call", call)
     gh.factorize(keys, order="first")
     assert fake_libraries.asked == []
-    assert names == ["cuCtxPushCurrent", "cuStreamIsCapturing", "cuMemcpyDtoH", "cuCtxPopCurrent"]
+    assert names == []
     names.clear()
     gh.factorize(keys, order="first", stream=_cuda.core().Stream.from_handle(7))
-    assert {"cuStreamIsCapturing", "cuMemcpyAsync", "cuStreamSynchronize"} <= set(names)
-    assert "cuMemcpyDtoH" not in names
+    assert "cuStreamIsCapturing" in names
+    assert not [name for name in names if "Memcpy" in name]  # the library waits for the number of groups
     gh.unique(array(np.arange(8, dtype="i2")))  # which its library makes wider
     assert fake_libraries.asked
 

@@ -1,6 +1,7 @@
 // Verbs on columns of a CUDA device, on warps that a CPU plays: gpuhash_group, gpuhash_isin and gpuhash_join with their
-// kernels, against what a map says. Sizes are small (test_columns.py), so that columns of a few thousand rows take both passes, sample, and fill
-// tables.
+// kernels, against what a map says. Sizes are small (test_columns.py), so that columns of a few thousand rows take both
+// passes, sample, and fill tables.
+#include <cuda_runtime.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,7 +188,10 @@ struct grouping {
     HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
     memory scratch(q.scratch_bytes);
     q.scratch = scratch.data();
+    uint64_t there = ~u64(0);
+    if (seed % 2) q.host_groups = &there;
     if (gpuhash_group(&q, &err)) wrong("%s", err.message);
+    if (q.host_groups) HOLDS(there == *q.groups);
     check(q);
   }
 
@@ -377,7 +381,10 @@ struct joining {
     HOLDS(gpuhash_join_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
     memory scratch(q.scratch_bytes);
     q.scratch = scratch.data();
+    uint64_t there[2] = {~u64(0), ~u64(0)};
+    if (seed % 2) q.host_facts = there;
     if (gpuhash_join(&q, &err)) wrong("%s", err.message);
+    if (q.host_facts) HOLDS(there[0] == q.out_facts[0] && there[1] == q.out_facts[1]);
     check(q);
   }
 
@@ -442,12 +449,39 @@ void older_caller() {
   HOLDS(gpuhash_group_scratch(&q, &bytes, &err) == GPUHASH_OK && bytes > 0);
 }
 
+// A stream that is being captured into a graph: nothing can be waited for, and nothing is queued.
+void on_the_host_from_a_capture() {
+  where = "a result on the host, while the stream is being captured";
+  memory keys(40), distinct(40), number(16), rows(80);
+  uint64_t there[2] = {7, 7};
+  gpuhash_error err = GPUHASH_ERROR_INIT;
+  gpuhash_group_request q = GPUHASH_GROUP_REQUEST_INIT;
+  q.n = 10, q.keys = keys.data(), q.key_bytes = 4, q.out_keys = distinct.data(), q.device.kind = GPUHASH_CUDA;
+  q.groups = reinterpret_cast<uint64_t*>(number.data()), q.host_groups = there;
+  HOLDS(gpuhash_group_scratch(&q, &q.scratch_bytes, &err) == GPUHASH_OK);
+  memory scratch(q.scratch_bytes);
+  q.scratch = scratch.data();
+  gpuhash_join_request j = GPUHASH_JOIN_REQUEST_INIT;
+  j.n_left = j.n_right = 10, j.left = j.right = keys.data(), j.key_bytes = 4, j.device.kind = GPUHASH_CUDA;
+  j.out_left = j.out_right = reinterpret_cast<int64_t*>(rows.data());
+  j.out_facts = q.groups, j.host_facts = there;
+  HOLDS(gpuhash_join_scratch(&j, &j.scratch_bytes, &err) == GPUHASH_OK);
+  memory more(j.scratch_bytes);
+  j.scratch = more.data();
+  capturing = true;
+  HOLDS(gpuhash_group(&q, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "host_groups is given"));
+  HOLDS(gpuhash_join(&j, &err) == GPUHASH_INVALID_ARGUMENT && strstr(err.message, "host_facts is given"));
+  HOLDS(*q.groups == 0xabababababababab && there[0] == 7);
+  capturing = false;
+}
+
 }  // namespace
 
 int main(int count, char** given) {
   const u64 rounds = count > 1 ? strtoull(given[1], nullptr, 0) : 1;
   u64 seed = count > 2 ? strtoull(given[2], nullptr, 0) : 1;
   older_caller();
+  on_the_host_from_a_capture();
   for (u64 round = 0; round < rounds; ++round, ++seed) {
     random_numbers r{seed};
     emulated::machine::the().seed = seed;

@@ -5,9 +5,15 @@ namespace gpuhash::columns {
 
 gpuhash_status group_on_cuda(const group_request& r, gpuhash_error* err) {
   return on_device(r.ordinal, err, [&] {
-    if (r.n == 0) return launcher(r.stream).fill(r.groups, 0, sizeof(*r.groups));
-    if (r.wants.value_bytes) return reduce_on_device(r);
-    r.key_bytes == 4 ? find_groups<u32>(r) : find_groups<u64>(r);
+    const launcher launch(r.stream);
+    if (r.host_groups) launch.refuse_captured("host_groups");
+    if (r.n == 0)
+      launch.fill(r.groups, 0, sizeof(*r.groups));
+    else if (r.wants.value_bytes)
+      reduce_on_device(r);
+    else
+      r.key_bytes == 4 ? find_groups<u32>(r) : find_groups<u64>(r);
+    if (r.host_groups) launch.bring(r.host_groups, r.groups, sizeof(*r.groups));
   });
 }
 

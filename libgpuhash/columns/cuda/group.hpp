@@ -21,6 +21,7 @@ struct group_request {
   uint64_t* groups;
   void* scratch;
   void* stream;
+  uint64_t* host_groups;
   // A second column behind the first one, for wants.rows.
   const void* more;
   uint64_t n_more;  // n is the sum of both
@@ -28,7 +29,7 @@ struct group_request {
   uint32_t* repeats;
 };
 
-/// group.cu. Queues everything on the stream, and waits for nothing. Weak: its address is NULL in a library built without
+/// group.cu. Queues everything on the stream, and waits for nothing but host_groups. Weak: its address is NULL in a library built without
 /// CUDA.
 [[gnu::weak]] gpuhash_status group_on_cuda(const group_request& request, gpuhash_error* err);
 

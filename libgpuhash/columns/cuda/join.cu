@@ -95,7 +95,12 @@ void write_pairs(const join_request& r, uint64_t many) {
 }  // namespace
 
 gpuhash_status join_on_cuda(const join_request& r, gpuhash_error* err) {
-  return on_device(r.ordinal, err, [&] { r.key_bytes == 4 ? join<u32>(r) : join<u64>(r); });
+  return on_device(r.ordinal, err, [&] {
+    const launcher launch(r.stream);
+    if (r.host_facts) launch.refuse_captured("host_facts");
+    r.key_bytes == 4 ? join<u32>(r) : join<u64>(r);
+    if (r.host_facts) launch.bring(r.host_facts, r.facts, 2 * sizeof(*r.facts));
+  });
 }
 
 gpuhash_status pairs_on_cuda(const join_request& r, uint64_t pairs, gpuhash_error* err) {

@@ -18,6 +18,7 @@ struct join_request {
   uint64_t* facts;
   void* scratch;
   void* stream;
+  uint64_t* host_facts;
 };
 
 // A join is a call for the first row of each key, of the right column with the left one behind it; or, with lists, for what
@@ -52,7 +53,7 @@ inline join_plan plan_join(uint64_t n_left, uint64_t n_right, uint32_t key_bytes
   return p;
 }
 
-/// join.cu. Both queue everything on the stream, and wait for nothing. Weak, as group_on_cuda.
+/// join.cu. Both queue everything on the stream, and wait for nothing but host_facts. Weak, as group_on_cuda.
 [[gnu::weak]] gpuhash_status join_on_cuda(const join_request& request, gpuhash_error* err);
 [[gnu::weak]] gpuhash_status pairs_on_cuda(const join_request& request, uint64_t pairs, gpuhash_error* err);
 

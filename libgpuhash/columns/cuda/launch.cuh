@@ -12,6 +12,11 @@ struct cuda_failure {
   const char* call;
 };
 
+// The stream is being captured into a graph, and the caller has asked for a result on the host.
+struct captured {
+  const char* asked;
+};
+
 inline void check(int code, const char* call) {
   if (code != cudaSuccess) throw cuda_failure{cudaError_t(code), call};
 }
@@ -30,6 +35,19 @@ class launcher {
   }
   void fill(void* p, int byte, size_t bytes) const {
     if (bytes) check(cudaMemsetAsync(p, byte, bytes, static_cast<cudaStream_t>(stream_)), "cudaMemsetAsync");
+  }
+  // A copy on the host, for which the call waits.
+  void bring(void* to, const void* from, size_t bytes) const {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream_)), "cudaMemcpyAsync");
+    check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_)), "cudaStreamSynchronize");
+  }
+  // A graph cannot wait for the host.
+  void refuse_captured(const char* asked) const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaGraph_t into = nullptr;
+    if (cudaStreamGetCaptureInfo(static_cast<cudaStream_t>(stream_), &status, nullptr, &into))
+      cudaGetLastError();  // another capture forbids the question, and the kernels: they say so
+    if (status == cudaStreamCaptureStatusActive) throw captured{asked};
   }
   // Blocks for so many pieces of work, at most so many for each multiprocessor.
   unsigned blocks(uint64_t pieces, unsigned per_processor) const {
@@ -60,6 +78,11 @@ gpuhash_status on_device(int ordinal, gpuhash_error* err, Body body) {
           ordinal, shared, most_shared);
     body();
     return GPUHASH_OK;
+  } catch (const captured& by) {
+    return fail(err, GPUHASH_INVALID_ARGUMENT,
+                "request.%s is given, and the stream is being captured into a graph: leave it out, or call outside of "
+                "the capture",
+                by.asked);
   } catch (const cuda_failure& failure) {
     return fail(err, GPUHASH_DEVICE_ERROR, "%s failed on cuda:%d: %s (%s)", failure.call, ordinal,
                 cudaGetErrorString(failure.code), cudaGetErrorName(failure.code));

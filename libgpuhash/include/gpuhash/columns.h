@@ -206,11 +206,12 @@ GPUHASH_API gpuhash_status gpuhash_ungroup(size_t n, const int64_t *order, const
                                            gpuhash_device device, void *stream, gpuhash_error *err);
 
 /* Groups of a column that lies on a CUDA device: its distinct elements of 4 or 8 bytes, how many rows each has, and the number
- * of each row's group. Elements are equal if their bits are. Nothing comes back to the host, and nothing is allocated:
- * everything is queued on the stream, which may be one that is being captured into a graph, and temporaries lie in memory of
- * the caller, of gpuhash_group_scratch bytes and aligned to 256: about twice the column, and with counts or codes in the order
- * of first appearance, or codes, 8 bytes more for each row. The result does not depend on the seed, but for the order of groups
- * where that is ANY. Keys that were chosen for a known seed take quadratic time at worst; they are never wrong.
+ * of each row's group. Elements are equal if their bits are. Nothing comes back to the host, unless host_groups is given, and
+ * nothing is allocated: everything is queued on the stream, which without host_groups may be one that is being captured into a
+ * graph, and temporaries lie in memory of the caller, of gpuhash_group_scratch bytes and aligned to 256: about twice the column,
+ * and with counts or codes in the order of first appearance, or codes, 8 bytes more for each row. The result does not depend on
+ * the seed, but for the order of groups where that is ANY. Keys that were chosen for a known seed take quadratic time at worst;
+ * they are never wrong.
  *
  * With values, one for each row, groups have their aggregates, as many as results are asked for, in one pass: sums, means, the
  * smallest and the largest value. Sums of integers are modulo 2^64. Floats are added as doubles in no fixed order, so that
@@ -240,6 +241,7 @@ typedef struct gpuhash_group_request {
   void *out_sums;       /* uint64_t, int64_t or double, as value_type says; NULL, as all below: not asked for */
   double *out_means;
   void *out_low, *out_high; /* of the type of the values */
+  uint64_t *host_groups;    /* on the host; NULL, or the call waits for the stream, and *groups is copied here */
 } gpuhash_group_request;
 #define GPUHASH_GROUP_REQUEST_INIT \
   {sizeof(gpuhash_group_request),  \
@@ -259,6 +261,7 @@ typedef struct gpuhash_group_request {
    NULL,                           \
    0,                              \
    0,                              \
+   NULL,                           \
    NULL,                           \
    NULL,                           \
    NULL,                           \
@@ -331,9 +334,10 @@ typedef struct gpuhash_join_request {
   size_t scratch_bytes;
   gpuhash_device device;
   void *stream;
+  uint64_t *host_facts; /* two, on the host; NULL, or gpuhash_join waits for the stream, and out_facts is copied here */
 } gpuhash_join_request;
 #define GPUHASH_JOIN_REQUEST_INIT \
-  {sizeof(gpuhash_join_request), 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, {0, 0}, NULL}
+  {sizeof(gpuhash_join_request), 0, NULL, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, {0, 0}, NULL, NULL}
 
 /* Bytes of scratch for a request; n_left, n_right and key_bytes are read, and whether out_first is NULL. */
 GPUHASH_API gpuhash_status gpuhash_join_scratch(const gpuhash_join_request *request, size_t *bytes, gpuhash_error *err);

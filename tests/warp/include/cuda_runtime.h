@@ -66,11 +66,12 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int) { return *p =
 inline cudaError_t cudaDeviceGetAttribute(int* v, int, int) { return *v = 9, cudaSuccess; }
 inline cudaError_t cudaGetDevice(int* d) { return *d = 0, cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-// Nothing is ever captured.
+// Set by tests: is every stream being captured?
+inline bool capturing = false;
 inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t, cudaStreamCaptureStatus* s, unsigned long long*,
                                             cudaGraph_t*) {
-  return *s = cudaStreamCaptureStatusNone, cudaSuccess;
+  return *s = capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone, cudaSuccess;
 }
 inline cudaError_t cudaUserObjectCreate(cudaUserObject_t*, void*, void (*)(void*), unsigned, unsigned) {
   return cudaErrorInvalidValue;
