@@ -103,13 +103,13 @@ struct cuda_tile {
     if (holds()) r.part.load(line + lane * S);
     return r;
   }
-  // What this lane has of a row.
+  // What this lane has of a row, of which the first `end` words are looked at: lanes beyond the row have none of these.
   template <class Match>
   GH_FN bool has(const row& r, u32 end, Match match) const {
     bool some = false;
 #pragma unroll
     for (int i = 0; i < S; ++i) some |= match(r.part.w[i]) && lane * S + i < end;
-    return some && holds();
+    return some;
   }
   GH_FN static word own_last(const row& r) { return r.part.w[S - 1]; }
   template <class Match>

@@ -278,7 +278,7 @@ struct skip_walk {
     r.low = q.low ? t.encode(read_element<key>(q.low, q.key_bytes, i)) : key(0);
     r.high = q.high ? t.encode(read_element<key>(q.high, q.key_bytes, i)) : key(0);
     r.to_end = q.high == nullptr;
-    r.first = q.out_keys || q.out_values ? u64(i) * q.most : 0;  // who only counts may say that there is no limit
+    r.first = u64(i) * q.most;  // where nothing is written, most may be anything
     r.room = q.most;
     if (q.offsets) {  // the caller's, who may have put anything there
       r.first = q.offsets[i];

@@ -27,6 +27,8 @@ FLAGS = ["-std=c++20", "-Og", "-Wall", "-Wextra", "-DGPUHASH_EMULATED_WARP=1"]
 # Pragmas are nvcc's; lanes beyond a row carry words that nobody reads.
 FLAGS += ["-Wno-unknown-pragmas", "-Wno-maybe-uninitialized", "-Wno-missing-field-initializers"]
 FLAGS += ["-include", str(ROOT / "tests" / "sizes" / "kernels.hpp")]
+# As many parts in a pass as two warps have lanes, where the other structures take two passes (tests/sizes/kernels.hpp).
+OWN_SIZES = {"hive": '{"cuda.most_bins", 64},'}
 SUFFIXES = {".hpp", ".cuh", ".cu", ".cpp", ".h"}
 
 
@@ -78,6 +80,8 @@ def compile_program(
 def build(root: Path, structure: str) -> Path:
     """A structure's kernels and its checks."""
     flags = [*FLAGS, "-Itests/warp/include", "-I.", "-Ilibgpuhash/include", f"-Iplugins/{structure}"]
+    if structure in OWN_SIZES:
+        flags.append(f"-DGPUHASH_OWN_SIZES={OWN_SIZES[structure]}")
     parts = [["-x", "c++", f"plugins/{structure}/plugin_cuda.cu"], [f"tests/warp/{structure}.cpp"]]
     return compile_program(root, structure, sources(root), flags, parts)
 

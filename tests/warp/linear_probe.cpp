@@ -4,6 +4,7 @@
 #include "libgpuhash/kit/device.hpp"
 #include "libgpuhash/kit/sketch.hpp"
 #include "plugins/linear_probe/parts.cuh"
+#include "plugins/linear_probe/sizes.hpp"
 #include "plugins/linear_probe/structure.hpp"
 #include "tests/warp/rounds.hpp"
 
@@ -139,6 +140,65 @@ void move(format_id format, u64 seed) {
   }
 }
 
+// One rebuild by parts. Where the pairs that leave their parts have room, the new table has all pairs, and each where a find
+// looks for it; else false.
+template <class F>
+bool moves_whole(const shape& s, linear_store<F>& from, linear_store<F>& to, const model& m) {
+  const rebuild_engine& by_parts = *from.run->anew;
+  vector<u128> memory(by_parts.memory(from.layout, to.layout) / 16 + 1);
+  memset(memory.data(), 0x5a, memory.size() * 16);
+  memset(memory.data(), 0, 8);
+  SAME(by_parts.run(from.layout, to.layout, to.sum.data(), memory.data(), nullptr), 0);
+  const auto [used, failed] = used_and_failed({to.sum.begin(), to.sum.end()});
+  if (failed) return false;
+  SAME(used, to.used());
+  same_pairs(s, from, to, m, 0);
+  return true;
+}
+template <class F>
+batch pairs_of(const shape& s, const vector<u64>& keys) {
+  batch b;
+  b.kind = insert, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
+  for (const u64 k : keys) b.keys.push_back(k), b.values.push_back(F::has_value ? k % 1000 : 0);
+  return b;
+}
+
+// Nearly full tables, whose runs of full slots reach far behind the last home of a part, and long parts, for which a block
+// reads several times.
+template <class F>
+void move_dense(const shape& s, format_id format, random_numbers& random) {
+  constexpr u32 word = sizeof(typename F::word);
+  const u64 long_parts = 2 * u64(multiprocessors()) * moved_bytes / word;  // slots from which parts have moved_bytes
+  u32 whole = 0;
+  for (u32 i = 0; i < 6; ++i) {
+    linear_store<F> from(format, long_parts + random.below(300), 64 / word);
+    linear_store<F> to(format, from.t.n_slots + random.below(from.t.n_slots / 3), 64 / word);
+    model m;
+    batch in = pairs_of<F>(s, key_pool(s, from.t.n_slots * (88 + random.below(8)) / 100));
+    check(from, m, in);
+    whole += moves_whole(s, from, to, m);
+  }
+  if (whole < 2) wrong("%u of 6 tables had room for the pairs that leave their parts", whole);
+}
+
+// One part has all homes, and exactly as many more than slots as there is room for.
+template <class F>
+void move_more_than_parts_hold(const shape& s, format_id format) {
+  using key = typename F::key;
+  constexpr u32 word = sizeof(typename F::word);
+  linear_store<F> from(format, 450, 64 / word), to(format, 480, 64 / word);
+  u64 bytes = moved_bytes;
+  while (bytes > least_moved_bytes && to.t.n_slots * word / bytes < 2 * u64(multiprocessors())) bytes /= 2;
+  const u64 slots = bytes / word, room = to.t.n_slots / left_room_share;
+  vector<u64> keys;
+  for (u64 k = 1; keys.size() < slots + room; ++k)
+    if (u64(to.t.home(key(k))) << to.t.group_bits < slots) keys.push_back(k);
+  model m;
+  batch in = pairs_of<F>(s, keys);
+  check(from, m, in);
+  if (!moves_whole(s, from, to, m)) wrong("%llu pairs that leave their part have no room", (unsigned long long)room);
+}
+
 // The same by parts of the new table, of which every slot is written, whatever was there.
 template <class F>
 void move_by_parts(format_id format, u64 seed) {
@@ -187,6 +247,8 @@ void move_by_parts(format_id format, u64 seed) {
     with_failing_calls("moving by parts",
                        [&] { return by_parts.run(from.layout, to.layout, to.sum.data(), memory.data(), nullptr); });
   }
+  move_dense<F>(s, format, random);
+  move_more_than_parts_hold<F>(s, format);
   // Those that are not for it.
   linear_store<F> from(format, 500, 16 / word), to(format, 1000, 16 / word);
   const auto applies = [&] { return from.run->anew->memory(from.layout, to.layout) != 0; };

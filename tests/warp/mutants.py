@@ -99,7 +99,6 @@ MUTANTS = [
     Mutant(
         "further-count-of-the-seen", HOMES, "Op::fixed_kind == count ? value(1) : all[rank].value", "all[rank].value"
     ),
-    Mutant("glance-at-no-row", TILE, "some && holds()", "some"),
     Mutant("glance-past-the-end", TILE, "match(r.part.w[i]) && lane * S + i < end", "match(r.part.w[i])"),
     Mutant("glance-at-another-word", TILE, "x = match(r.part.w[i]) ? r.part.w[i] : x;", "x = r.part.w[i];"),
     Mutant("lines-without-end", LINEAR, "line + R == t.slots + t.n_slots ? t.slots : line + R", "line + R"),
@@ -427,7 +426,6 @@ MUTANTS = [
     Mutant("greatest-of-one-chunk", SKIP_READ, "found = walk{t}.greatest(k);", "found.there = false;"),
     Mutant("range-past-its-room", SKIP_READ, "in[i] && at < range.end", "in[i]"),
     Mutant("range-to-the-chunk", SKIP_READ, "!gone && range.high <= max", "!gone"),
-    Mutant("counted-from-elsewhere", SKIP_WALK, "q.out_keys || q.out_values ? u64(i) * q.most : 0", "u64(i) * q.most"),
     # skiplist: long ranges in parts
     Mutant("part-drops-a-key", SKIP_PARTS, "part.high = low[i + 1];", "part.high = key(low[i + 1] - 1);"),
     Mutant("key-of-two-parts", SKIP_PARTS, "part.high = low[i + 1];", "part.high = key(low[i + 1] + 1);"),
