@@ -14,7 +14,7 @@ import pytest
 import pygpuhash as gh
 from pygpuhash.saved import container, contents, flatbuffers, made
 from pygpuhash.saved.chunk import Chunk
-from pygpuhash.saved.types import Type
+from pygpuhash.saved.types import Type, buffers_of, layout
 
 REFUSALS = (gh.Corrupt, gh.InvalidArgument, gh.Unsupported, gh.BackendNotFound)
 
@@ -42,6 +42,13 @@ def saved(table, path, **arguments):
 def table_of(kind):
     if kind == "index":
         return gh.Index((["a", None, "bcd"], [1, 2, 3]))
+    if kind == "counter":
+        return gh.Counter(["a", None, "bcd", "a", "é"])
+    if kind == "groups":
+        groups = gh.GroupBy({"n": "count", "s": "sum", "low": "min", "day": "max", "mean": "mean"})
+        days = np.array([5, 6, 7, 8], "M8[D]")
+        groups.add([3, 1, 3, 9], s=[1, 2, 3, 4], low=np.array([1, 2, 3, 4], "f4"), day=days, mean=[1, 2, 3, 4])
+        return groups
     if kind == "text":
         table = gh.Table("hive", key_dtype=str, value_dtype="i4")
         table.insert(["a", "é", "", "word"], [1, 2, 3, 4])
@@ -55,7 +62,7 @@ def table_of(kind):
     return table
 
 
-KINDS = ["numbers", "rows", "text", "index"]
+KINDS = ["numbers", "rows", "text", "index", "counter", "groups"]
 
 
 def each_byte_changed(kind, path, step, bits):
@@ -224,6 +231,110 @@ def test_records(change, words, path):
     written(path, TYPES, RECORD | change, ROWS)
     with pytest.raises(gh.Corrupt, match=words):
         gh.load(path)
+
+
+BY_ID = {"kind": "counter", "options": {"nulls": "group", "floats": "bits"}}
+COUNTED = (Type("I", "key", (), True), Type("l", "count"))
+OF_ONE = RECORD | BY_ID | {"kind": "groups", "aggregates": [["x", "sum", "<f8"]]}
+WITH_MEAN = OF_ONE | {"aggregates": [["x", "mean", "<f8"]]}
+KEYS = np.arange(4, dtype="u4")
+ONES, FLOATS = np.ones(4, "i8"), np.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("change", "types", "words"),
+    [
+        ({}, COUNTED[:1], "describes no counter: .*the columns are key: I"),
+        ({}, COUNTED[1:], "describes no counter: .*the columns are count: l"),
+        ({}, (*COUNTED, COUNTED[1]), "describes no counter: .*key: I; count: l; count: l"),
+        ({}, (COUNTED[0], Type("L", "count")), "describes no counter: .*count: L"),
+        ({}, (COUNTED[0], Type("l", "counts")), "describes no counter: .*counts: l"),
+        ({}, (COUNTED[0], Type("l", "count", (), True)), "describes no counter"),
+        ({"options": {"nulls": "some", "floats": "bits"}}, COUNTED, "describes no counter: {'nulls': 'some'"),
+        ({"options": {}}, COUNTED, "describes no counter: {}"),
+        ({}, (), "it has 4 rows in 0 bytes"),
+        ({}, (Type("+w:2", "key", (Type("I", "item"),), True), COUNTED[1]), "the footer is broken"),
+        ({"kind": "groups", "aggregates": None}, COUNTED, "has the aggregates None"),
+        ({"kind": "groups", "aggregates": {}}, COUNTED, "has the aggregates {}: aggregates is {}"),
+        ({"kind": "groups", "aggregates": [["n", "count"]]}, COUNTED, "has the aggregates .*not enough values"),
+        ({"kind": "groups", "aggregates": [[5, "count", "<i8"]]}, COUNTED, "the aggregate 5 has no name"),
+        ({"kind": "groups", "aggregates": [["n", ["sum"], "<i8"]]}, COUNTED, "has the aggregates"),
+        ({"kind": "groups", "aggregates": [["n", "first", "<i8"]]}, COUNTED, "'n' is 'first', whose state"),
+        ({"kind": "groups", "aggregates": [["key", "count", "<i8"]]}, COUNTED, "'key' would be the column 'key'"),
+        ({"kind": "groups", "aggregates": [["n", "count", "<i8"]] * 2}, COUNTED, "of which two have one name"),
+        ({"kind": "groups", "aggregates": [["n", "count", "O"]]}, COUNTED, "has the dtype O"),
+        ({"kind": "groups", "aggregates": [["n", "count", "<i4"]]}, COUNTED, "the count 'n' of dtype int32, which no"),
+        ({"kind": "groups", "aggregates": [["n", "sum", "<f4"]]}, COUNTED, "the sum 'n' of dtype float32, which no"),
+        ({"kind": "groups", "aggregates": [["n", "sum", "<M8[s]"]]}, COUNTED, "the sum 'n' of dtype datetime64"),
+        ({"kind": "groups", "aggregates": [["n", "mean", "<i8"]]}, COUNTED, "the mean 'n' of dtype int64, which no"),
+        ({"kind": "groups", "aggregates": [["n", "min", "|S4"]]}, COUNTED, "the min 'n' of dtype"),
+        (
+            {"kind": "groups", "aggregates": [["n", "max", {"fields": [["a", "<i8"]]}]]},
+            COUNTED,
+            "the max 'n' of dtype",
+        ),
+        ({"kind": "groups", "aggregates": [["n", "count", "<i8"]]}, COUNTED, "describes no groups: .*count: l"),
+        (WITH_MEAN, (COUNTED[0], Type("g", "x")), "describes no groups: .*x: g"),
+    ],
+)
+def test_records_of_what_has_ids(change, types, words, path):
+    written(path, types, RECORD | BY_ID | change, Chunk(4, *rows_of(types)))
+    with pytest.raises(gh.Corrupt, match=words):
+        gh.load(path)
+
+
+def test_a_block_without_columns(path):
+    written(path, (), RECORD | BY_ID | {"rows": 0}, Chunk(0))
+    with pytest.raises(gh.Corrupt, match="block 1 of 1 is broken: it has 0 rows, and the file no columns"):
+        gh.load(path)
+    written(path, (), RECORD | BY_ID | {"rows": 0})
+    assert len(gh.load(path)) == 0
+
+
+def rows_of(types):
+    """(nodes, buffers) of four rows of any of these types, which are never read."""
+    chunk = Chunk(4)
+    for type in layout(types):
+        chunk.add(4, *(ONES for _ in range(buffers_of(type) - 1)))
+    return chunk.nodes, chunk.buffers
+
+
+@pytest.mark.parametrize(
+    ("record", "types", "arrays", "words"),
+    [
+        ({}, COUNTED, (KEYS, ONES * 0), "column 'count' has the count 0, and each key has one row at least"),
+        ({}, COUNTED, (KEYS, np.array([1, 2, -3, 1])), "column 'count' has the count -3"),
+        ({}, COUNTED, (np.array([1, 2, 1, 3], "u4"), ONES), "it repeats keys"),
+        ({}, COUNTED, (KEYS, ONES[:3]), "column 'count' has 24 bytes instead of 32"),
+        (WITH_MEAN, (COUNTED[0], Type("g", "x"), Type("l", "x.rows")), (KEYS, FLOATS, ONES * 0), "'x.rows' has the"),
+        (OF_ONE, (COUNTED[0], Type("g", "x")), (np.array([1, 2, 1, 3], "u4"), FLOATS), "it repeats keys"),
+    ],
+)
+def test_blocks_of_what_has_ids(record, types, arrays, words, path):
+    written(path, types, RECORD | BY_ID | record, chunk_of(4, *arrays))
+    with pytest.raises(gh.Corrupt, match=f"block 1 of 1 is broken: {words}|block 1 of 1 is broken: .*{words}"):
+        gh.load(path)
+
+
+def test_keys_that_are_null_where_none_may_be(path):
+    nulls = {"options": {"nulls": "refuse", "floats": "bits"}}
+    chunk = Chunk(4, [(4, 1), (4, 0)], [np.array([7], "u1"), KEYS.view("u1"), np.empty(0, "u1"), ONES.view("u1")])
+    written(path, COUNTED, RECORD | BY_ID | nulls, chunk)
+    with pytest.raises(gh.Corrupt, match=r"block 1 of 1 is broken: .*null"):
+        gh.load(path)
+    written(path, COUNTED, RECORD | BY_ID | {"options": {"nulls": "drop", "floats": "bits"}}, chunk)
+    with pytest.raises(gh.Corrupt, match="it repeats keys"):
+        gh.load(path)
+
+
+def test_what_has_ids_as_it_should_be(path):
+    """The files above are refused for what is wrong with them alone."""
+    written(path, COUNTED, RECORD | BY_ID, chunk_of(4, KEYS, np.array([1, 2, 3, 2**62])))
+    assert gh.load(path).counts.tolist() == [1, 2, 3, 2**62]
+    written(path, (COUNTED[0], Type("g", "x")), OF_ONE, chunk_of(4, KEYS, FLOATS))
+    assert gh.load(path).result()[1]["x"].tolist() == [1.0] * 4
+    written(path, (COUNTED[0], Type("g", "x"), Type("l", "x.rows")), WITH_MEAN, chunk_of(4, KEYS, FLOATS, ONES * 2))
+    assert gh.load(path).result()[1]["x"].tolist() == [0.5] * 4
 
 
 def test_what_a_record_asks_for_is_not_given(path):
