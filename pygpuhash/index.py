@@ -87,7 +87,7 @@ class Index:
     def _make(self, schema: object, what: str) -> CoreIndex:
         if describe(schema)[0] == "n":
             raise TypeError(
-                f"{what} has nothing but nulls, and the index has no type yet: make it with one, gh.Index(str)"
+                f"{what} has nothing but nulls, and what takes it has no type yet: make it with one, such as str"
             )
         with _named(what):
             return CoreIndex(schema, *self._settings)

@@ -19,7 +19,7 @@ BATCHES = st.one_of(
     st.lists(st.lists(TEXT, max_size=12), max_size=6),
     st.lists(st.lists(st.integers(-3, 3), max_size=12), max_size=6),
     st.lists(st.lists(st.tuples(st.integers(0, 2), TEXT), min_size=1, max_size=8), max_size=6),
-    st.lists(st.lists(st.one_of(st.none(), TEXT), max_size=12), max_size=6),
+    st.lists(st.lists(st.one_of(st.none(), TEXT), max_size=12), max_size=6).map(lambda some: [["a"], *some]),
 )
 ALL = {"n": "count", "s": "sum", "low": "min", "high": "max", "mean": "mean"}
 
@@ -100,6 +100,14 @@ def test_counts_of_a_column_have_its_library_and_shape():
     words = gh.Counter(pd.Series(["b", "a", "b"], name="word"))
     keys, counts = words.most_common()
     assert (type(keys), keys.name, list(keys), counts.tolist()) == (pd.Series, "word", ["b", "a"], [2, 1])
+
+
+def test_nulls_alone_have_no_type():
+    with pytest.raises(TypeError, match=r"nothing but nulls, .* has no type yet: make it with one, such as str"):
+        gh.Counter([None])
+    counter = gh.Counter(str)
+    counter.add([None, None])
+    assert counter.counts.tolist() == [2]
 
 
 def test_an_empty_counter():
