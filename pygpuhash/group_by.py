@@ -28,8 +28,8 @@ States = dict[str, tuple[Array, ...]]
 
 
 def columns_of(name: str, op: str) -> tuple[str, ...]:
-    """The names of an aggregate's arrays: a mean has sums, and how many rows they are of."""
-    return (name, f"{name}.rows") if op == "mean" else (name,)
+    """The names of an aggregate's arrays: a mean has sums, and the rows that they are of."""
+    return (f"{name}.sum", f"{name}.rows") if op == "mean" else (name,)
 
 
 class GroupBy:
@@ -271,7 +271,7 @@ class GroupBy:
 
 def _checked(aggregates: Any) -> dict[str, str]:
     if not isinstance(aggregates, Mapping) or not aggregates:
-        raise InvalidArgument(f"aggregates is {aggregates!r:.80}: pass one at least, as {{'rows': 'count'}}")
+        raise InvalidArgument(f"aggregates={aggregates!r:.80}: pass a dict of one at least, as {{'rows': 'count'}}")
     used = {"key"}
     for name, op in aggregates.items():
         if not isinstance(name, str):

@@ -174,7 +174,7 @@ def started(op: str, values: Any, codes: Codes, groups: int, name: str) -> State
         if op == "first":
             return State(op, (rows.take(values, _first_rows(codes)),))
         return State(op, _distinct_pairs(codes, values))
-    amounts, given = _verb_inputs.values_of(values, codes.shape, False)
+    amounts, given = _verb_inputs.values_of(values, codes.shape, False, f"values[{name!r}]")
     stored = _verb_inputs.dtype_of_results(given, op, None)
     if op == "mean":
         sums = _number_verbs.reduce(codes, groups, amounts.astype(_FLOAT), "sum", _FLOAT)

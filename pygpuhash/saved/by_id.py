@@ -75,7 +75,7 @@ def _states(record: Record) -> list[_State]:
         if not _may_be(op, dtype):
             raise Malformed(f"its record has the {op} {name[:80]!r} of dtype {dtype}, which no {op} has")
         for column, own in zip(columns_of(name, op), (dtype, _COUNTS), strict=False):
-            states.append(_State(name, elements.type_of(own, column), own, op == "count" or column != name))
+            states.append(_State(name, elements.type_of(own, column), own, op == "count" or column == f"{name}.rows"))
     return states
 
 

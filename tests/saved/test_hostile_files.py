@@ -255,7 +255,7 @@ ONES, FLOATS = np.ones(4, "i8"), np.ones(4)
         ({}, (), "it has 4 rows in 0 bytes"),
         ({}, (Type("+w:2", "key", (Type("I", "item"),), True), COUNTED[1]), "the footer is broken"),
         ({"kind": "groups", "aggregates": None}, COUNTED, "has the aggregates None"),
-        ({"kind": "groups", "aggregates": {}}, COUNTED, "has the aggregates {}: aggregates is {}"),
+        ({"kind": "groups", "aggregates": {}}, COUNTED, "has the aggregates {}: aggregates={}"),
         ({"kind": "groups", "aggregates": [["n", "count"]]}, COUNTED, "has the aggregates .*not enough values"),
         ({"kind": "groups", "aggregates": [[5, "count", "<i8"]]}, COUNTED, "the aggregate 5 has no name"),
         ({"kind": "groups", "aggregates": [["n", ["sum"], "<i8"]]}, COUNTED, "has the aggregates"),
@@ -274,7 +274,7 @@ ONES, FLOATS = np.ones(4, "i8"), np.ones(4)
             "the max 'n' of dtype",
         ),
         ({"kind": "groups", "aggregates": [["n", "count", "<i8"]]}, COUNTED, "describes no groups: .*count: l"),
-        (WITH_MEAN, (COUNTED[0], Type("g", "x")), "describes no groups: .*x: g"),
+        (WITH_MEAN, (COUNTED[0], Type("g", "x.sum")), "describes no groups: .*x.sum: g"),
     ],
 )
 def test_records_of_what_has_ids(change, types, words, path):
@@ -306,7 +306,12 @@ def rows_of(types):
         ({}, COUNTED, (KEYS, np.array([1, 2, -3, 1])), "column 'count' has the count -3"),
         ({}, COUNTED, (np.array([1, 2, 1, 3], "u4"), ONES), "it repeats keys"),
         ({}, COUNTED, (KEYS, ONES[:3]), "column 'count' has 24 bytes instead of 32"),
-        (WITH_MEAN, (COUNTED[0], Type("g", "x"), Type("l", "x.rows")), (KEYS, FLOATS, ONES * 0), "'x.rows' has the"),
+        (
+            WITH_MEAN,
+            (COUNTED[0], Type("g", "x.sum"), Type("l", "x.rows")),
+            (KEYS, FLOATS, ONES * 0),
+            "'x.rows' has the",
+        ),
         (OF_ONE, (COUNTED[0], Type("g", "x")), (np.array([1, 2, 1, 3], "u4"), FLOATS), "it repeats keys"),
     ],
 )
@@ -333,7 +338,7 @@ def test_what_has_ids_as_it_should_be(path):
     assert gh.load(path).counts.tolist() == [1, 2, 3, 2**62]
     written(path, (COUNTED[0], Type("g", "x")), OF_ONE, chunk_of(4, KEYS, FLOATS))
     assert gh.load(path).result()[1]["x"].tolist() == [1.0] * 4
-    written(path, (COUNTED[0], Type("g", "x"), Type("l", "x.rows")), WITH_MEAN, chunk_of(4, KEYS, FLOATS, ONES * 2))
+    written(path, (COUNTED[0], Type("g", "x.sum"), Type("l", "x.rows")), WITH_MEAN, chunk_of(4, KEYS, FLOATS, ONES * 2))
     assert gh.load(path).result()[1]["x"].tolist() == [0.5] * 4
 
 

@@ -272,7 +272,7 @@ def test_other_programs_read_counters_and_groups(path):
     groups.save(path, overwrite=True)
     with pa.ipc.open_file(path) as file:
         grouped = file.read_all()
-    assert grouped.to_pydict() == {"key": [7, 8], "paid": [4, 2], "mean": [5.0, 2.0], "mean.rows": [2, 1]}
+    assert grouped.to_pydict() == {"key": [7, 8], "paid": [4, 2], "mean.sum": [5.0, 2.0], "mean.rows": [2, 1]}
     assert pl.read_ipc(path).rows() == duckdb.sql("select * from grouped").fetchall()
     assert record_of(path)["aggregates"] == [["paid", "sum", "<i8"], ["mean", "mean", "<f8"]]
 
