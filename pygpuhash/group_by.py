@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial as bound
 from operator import call, setitem
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,7 @@ class GroupBy:
 
     # ---- adding
 
-    def add(self, keys: Any, /, **values: Any) -> None:
+    def add(self, keys: Any, /, *unnamed: Never, **values: Any) -> None:
         """Add rows: keys as `Index` takes them, and for each aggregate but counts its values, by its name.
 
         Values are one number or time for each key, or one for all. Those of every batch have one type; integers, and
@@ -85,6 +85,8 @@ class GroupBy:
         Raises InvalidArgument for names that do not fit the aggregates, ValueError for values of another length,
         TypeError for keys and values of types that do not belong together, and `NoMemory`.
         """
+        if unnamed:
+            raise TypeError("values have no names: pass each by its aggregate's, as add(keys, paid=values)")
         self._check_names(values)
         counts_only = all(op == "count" for op in self._ops.values())
         with self._held():

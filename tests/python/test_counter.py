@@ -230,6 +230,15 @@ def test_groups_before_the_first_batch():
     assert "GroupBy of n: count, s: sum," in repr(groups)
 
 
+def test_results_stay_what_they_were():
+    counter, groups = gh.Counter(["a", "b"]), filled()
+    counts, (_, results) = counter.counts, groups.result()
+    counter.add(["a"])
+    groups.add(["a"], s=[5], low=[0.0])
+    assert counts.tolist() == [1, 1]
+    assert [column.tolist() for column in results.values()] == [[1, 2], [1.5, 2.5], [1, 1]]
+
+
 def test_groups_are_merged():
     rng = np.random.default_rng(5)
     one, other, whole = (gh.GroupBy(ALL) for _ in range(3))
@@ -285,6 +294,11 @@ FAILING = {
         lambda g: g.add(["c"], s=[None], low=[1.0]),
         TypeError,
         r"values\['s'\] has missing elements",
+    ),
+    "unnamed": (
+        lambda g: g.add(["c"], [1], low=[1.0]),
+        TypeError,
+        r"values have no names: pass each by .* add\(keys, ",
     ),
     "no column": (lambda g: g.add("c", s=[1], low=[1.0]), TypeError, "keys is a str, not a column"),
 }
