@@ -24,7 +24,7 @@ __all__ = ["KINDS", "made_of"]
 KINDS: dict[str, tuple[Any, str]] = {
     "index": (Index, "an index"),
     "counter": (Counter, "a counter"),
-    "groups": (GroupBy, "groups"),
+    "groups": (GroupBy, "a group-by"),
 }
 _COUNTS = np.dtype(np.int64)
 

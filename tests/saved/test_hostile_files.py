@@ -450,6 +450,20 @@ def test_blocks_that_share_bytes(small, path, blocks):
         load(sealed(changed))
 
 
+@pytest.mark.parametrize("place", [(0, 4096), (64, 16), (0, -16)])
+def test_buffers_that_are_not_in_their_block(place, path, monkeypatch):
+    encoded = container.Writer._encoded
+
+    def lying(writer, chunk):
+        parts, places, codec = encoded(writer, chunk)
+        return parts, [*places[:-1], place], codec
+
+    monkeypatch.setattr(container.Writer, "_encoded", lying)
+    written(path, TYPES, RECORD, ROWS)
+    with pytest.raises(gh.Corrupt, match=f"a buffer would be at byte {place[0]} of the body, of {place[1]} bytes"):
+        gh.load(path)
+
+
 def test_schemas(path):
     deep = Type("I", "x")
     for _ in range(20):

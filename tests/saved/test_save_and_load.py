@@ -246,6 +246,9 @@ def test_groups(n, path, blocks):
     loaded = gh.load(path, seed="saved")
     assert loaded._index._settings[5] == 5
     assert (type(loaded), loaded.aggregates, len(loaded)) == (gh.GroupBy, STATES, len(groups))
+    with pytest.raises(ValueError, match="have shape"):  # after its key was added
+        loaded.add((np.array([-1]), ["new"]), **{name: array[:1] for name, array in values.items()} | {"long": [1, 2]})
+    assert len(loaded) == len(groups)
     for one in (loaded, groups):
         one.add(keys, **values)
     found, wanted = loaded.result()[1], groups.result()[1]
