@@ -554,6 +554,17 @@ def test_blocks_are_small(small, path, monkeypatch):
     gh.load(path).close()
 
 
+def test_blocks_of_groups_are_small(path, monkeypatch):
+    monkeypatch.setattr(contents, "BLOCK_BYTES", 1000)
+    groups = gh.GroupBy({f"s{i}": "sum" for i in range(40)})
+    groups.add(np.arange(400), **dict.fromkeys(groups.aggregates, 1))
+    whole = np.frombuffer(saved(groups, path), np.uint8)
+    reader = container.Reader(lambda offset, size: whole[offset : offset + size], whole.size, "the file")
+    sizes = [sum(buffer.size for buffer in chunk.buffers) for _, chunk in reader.chunks()]
+    assert sum(sizes) == 400 * 41 * 8
+    assert max(sizes) <= 1000
+
+
 def test_memory_is_bounded_by_the_size_of_the_file(path):
     """A key is a bit at least: here is a file of bits that are all the same key."""
     rows = 1 << 20
