@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pygpuhash import _arguments
+from pygpuhash import _arguments, _tensors
 from pygpuhash.columns import plain
 from pygpuhash.group_by import GroupBy
 from pygpuhash.index import Ids, IndexKeys, read_host
 
 __all__ = ["Counter"]
 
+COUNTS = np.dtype(np.int64)
 COUNT = "count"  # the name of its only aggregate, and of the column of a saved file
 
 
@@ -93,10 +94,11 @@ class Counter:
 
     def get(self, keys: Any) -> Any:
         """How often each element of a column was added, 0 where it was not: int64, as `Index` gives ids."""
+        _tensors.check_results(_tensors.array_library(keys), COUNTS)
         column = read_host(keys, "keys")
         ids, states = self._groups._found(column)
         found = ids >= 0
-        counts = np.zeros(column.length, np.int64)
+        counts = np.zeros(column.length, COUNTS)
         if states:
             counts[found] = states[COUNT][0][ids[found]]
         return column.give_numbers(counts, True)

@@ -114,10 +114,11 @@ class GroupBy:
         if not groups:
             return
         with self._held():
-            if self._index._give is None and not len(self._index):
-                self._index._give = index._give
             assert index._core is not None
+            empty = not len(self._index)
             self._append(index._core.keys(0, groups), states)
+            if empty:
+                self._index._give = index._give
 
     def _append(self, keys: Any, states: States, check: Callable[[Ids], None] = lambda _: None) -> None:
         """Add distinct keys, for each of which there are states; within `_held`. check: of their ids, may raise."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pygpuhash import _verb_inputs
-from pygpuhash.counter import COUNT, Counter
+from pygpuhash.counter import COUNT, COUNTS, Counter
 from pygpuhash.group_by import GroupBy, columns_of
 from pygpuhash.index import Index
 from pygpuhash.saved import columns, elements
@@ -26,7 +26,6 @@ KINDS: dict[str, tuple[Any, str]] = {
     "counter": (Counter, "a counter"),
     "groups": (GroupBy, "a group-by"),
 }
-_COUNTS = np.dtype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def _states(record: Record) -> list[_State]:
     if record.kind == "index":
         return []
     if record.kind == "counter":
-        return [_State(COUNT, elements.type_of(_COUNTS, COUNT), _COUNTS, True)]
+        return [_State(COUNT, elements.type_of(COUNTS, COUNT), COUNTS, True)]
     given, states = record.aggregates, []
     try:
         aggregates = [(name, op, elements.read_dtype(dtype)) for name, op, dtype in given]
@@ -74,7 +73,7 @@ def _states(record: Record) -> list[_State]:
     for name, op, dtype in aggregates:
         if not _may_be(op, dtype):
             raise Malformed(f"its record has the {op} {name[:80]!r} of dtype {dtype}, which no {op} has")
-        for column, own in zip(columns_of(name, op), (dtype, _COUNTS), strict=False):
+        for column, own in zip(columns_of(name, op), (dtype, COUNTS), strict=False):
             states.append(_State(name, elements.type_of(own, column), own, op == "count" or column == f"{name}.rows"))
     return states
 
@@ -82,7 +81,7 @@ def _states(record: Record) -> list[_State]:
 def _may_be(op: str, dtype: np.dtype[Any]) -> bool:
     """Is the state of an op ever of this dtype?"""
     if op == "count" or dtype.kind not in "biufmM":
-        return op == "count" and dtype == _COUNTS
+        return op == "count" and dtype == COUNTS
     try:
         return _verb_inputs.dtype_of_results(dtype, op, None) == dtype
     except TypeError:  # times have no sum

@@ -100,6 +100,14 @@ def test_counts_of_a_column_have_its_library_and_shape():
     words = gh.Counter(pd.Series(["b", "a", "b"], name="word"))
     keys, counts = words.most_common()
     assert (type(keys), keys.name, list(keys), counts.tolist()) == (pd.Series, "word", ["b", "a"], [2, 1])
+    merged = gh.Counter(str)
+    with pytest.raises(TypeError, match="int64 here and text there"):
+        merged.merge(gh.Counter(pd.Series([1, 2])))
+    merged.add(["x"])
+    assert type(merged.keys[:]) is np.ndarray  # nothing of the one that was refused
+    fresh = gh.Counter()
+    fresh.merge(words)
+    assert type(fresh.keys[:]) is pd.Series
 
 
 def test_nulls_alone_have_no_type():
