@@ -390,6 +390,12 @@ def test_a_backend_that_is_not_here(path):
         (
             {"kind": "text", "key": "bytes"},
             (Type("Z", "key"),),
+            Chunk(4, [(4, 1)], [np.array([7], "u1"), OFFSETS.view("u1"), np.arange(4, dtype="u1")]),
+            "column 'key' says that it has 1 nulls",
+        ),
+        (
+            {"kind": "text", "key": "bytes"},
+            (Type("Z", "key"),),
             chunk_of(4, (OFFSETS[::-1], np.arange(4, dtype="u1"))),
             "offsets that do not ascend",
         ),
