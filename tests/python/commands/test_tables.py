@@ -95,6 +95,8 @@ def test_a_join(run, written, library):
     assert run("join", one, written("none.csv", "id,b\n"), "--on", "id", "--how", "left").lines == [
         "id,a,b", "1,x,", "2,y,", "1,z,", "3,w,",
     ]  # fmt: skip
+    taken = written("taken.csv", "id,a,a_2\n1,x,y\n")
+    assert run("join", taken, renamed, "--on", "id").lines[0] == "id,a,a_2,b,a_2_2"
     done = run("join", one, other, "--on", "id")
     assert (done.status, "has no column 'id': there are 'b', 'key', 'a'" in done.err) == (2, True)
 
