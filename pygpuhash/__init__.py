@@ -34,6 +34,7 @@ from pygpuhash.config import (
     get_pkgconfig_dir,
     show_config,
 )
+from pygpuhash.counter import Counter
 from pygpuhash.errors import (
     BackendNotFound,
     ClosedTable,
@@ -52,6 +53,7 @@ from pygpuhash.errors import (
     TableFull,
     Unsupported,
 )
+from pygpuhash.group_by import GroupBy
 from pygpuhash.hashing import HASH_VERSION, hash_array
 from pygpuhash.index import Index, IndexKeys
 from pygpuhash.registry import BackendInfo, backends, open_backend
@@ -82,11 +84,13 @@ __all__ = [
     "BackendNotFound",
     "ClosedTable",
     "Corrupt",
+    "Counter",
     "Device",
     "DeviceArray",
     "DeviceError",
     "Forked",
     "GpuHashError",
+    "GroupBy",
     "HeapFull",
     "Index",
     "IndexKeys",

@@ -232,23 +232,23 @@ def join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str
 # ---- aggregates ------------------------------------------------------------------------------------------------------
 
 
-def values_of(values: Any, shape: tuple[int, ...], on_device: bool) -> tuple[Any, np.dtype[Any]]:
+def values_of(values: Any, shape: tuple[int, ...], on_device: bool, what: str = "values") -> tuple[Any, np.dtype[Any]]:
     """Values for the elements of a column of this shape, and the dtype in which they were given."""
     if _arrays.on_device(values):
-        values = _arrow_devices.numbers(values, "values")
-        given, own = _table_verbs.seen(values, "values")
+        values = _arrow_devices.numbers(values, what)
+        given, own = _table_verbs.seen(values, what)
     else:
-        values = _arrays.column(values, "values")
+        values = _arrays.column(values, what)
         if not values.dtype.isnative:
             values = values.astype(values.dtype.newbyteorder("="))
         given, own = values.dtype, values.shape
     if own not in ((), shape):
-        raise ValueError(f"values have shape {own}, keys {shape}: pass one value per key, or a number for all")
+        raise ValueError(f"{what} have shape {own}, keys {shape}: pass one value per key, or a number for all")
     if given.kind not in "biufmM":
-        raise TypeError(f"values have dtype {given}: pass single numbers or times")
+        raise TypeError(f"{what} have dtype {given}: pass single numbers or times")
     if own and on_device != _arrays.on_device(values):
         places = ("a GPU", "the host") if on_device else ("the host", "a GPU")
-        raise TypeError(f"keys are on {places[0]} and values on {places[1]}: copy them to one place")
+        raise TypeError(f"keys are on {places[0]} and {what} on {places[1]}: copy them to one place")
     return values, given
 
 

@@ -87,7 +87,7 @@ class Index:
     def _make(self, schema: object, what: str) -> CoreIndex:
         if describe(schema)[0] == "n":
             raise TypeError(
-                f"{what} has nothing but nulls, and the index has no type yet: make it with one, gh.Index(str)"
+                f"{what} has nothing but nulls, and what takes it has no type yet: make it with one, such as str"
             )
         with _named(what):
             return CoreIndex(schema, *self._settings)
@@ -109,6 +109,11 @@ class Index:
         """
         _arguments.flag("new", new)
         _tensors.check_results(_tensors.array_library(keys), _ID)
+        column, ids, before = self.added(keys)
+        return self._results(column, ids, before, new)
+
+    def added(self, keys: Any) -> tuple[Column, Ids, int]:
+        """(the column that was added, the id of each element, how many keys there were before)."""
         column = read_host(keys, "keys")
         ids = np.full(column.length, _NOT_ADDED, _ID)
         self._refuse_forked()
@@ -116,7 +121,7 @@ class Index:
             core = self._core
             if core is None:
                 if column.length == 0 and describe(column.schema)[0] == "n":  # an empty list has no type
-                    return self._results(column, ids, 0, new)
+                    return column, ids, 0
                 core = self._make(column.schema, column.what)
             before = core.size
             with _named(column.what):
@@ -131,7 +136,7 @@ class Index:
             self._core = core
             if self._give is None and before == 0 and core.size:
                 self._give = _way_back(keys, column, core)
-        return self._results(column, ids, before, new)
+        return column, ids, before
 
     @staticmethod
     def _results(column: Column, ids: Ids, before: int, new: bool) -> Any:

@@ -96,7 +96,7 @@ def start(
     if codes.ndim != 1:
         raise ValueError(f"keys have shape {codes.shape}: pass a one-dimensional column")
     groups = _size(distinct)
-    return Partial(distinct, {name: _started(op, values, codes, groups, name) for name, (op, values) in wanted.items()})
+    return Partial(distinct, {name: started(op, values, codes, groups, name) for name, (op, values) in wanted.items()})
 
 
 def split(partial: Partial, shards: int, seed: int = 0) -> list[Partial]:
@@ -135,7 +135,7 @@ def merge(partials: Sequence[Partial], *, threads: int | None = None) -> Partial
     codes, groups = np.asarray(given, _INDEX), _size(distinct)
     starts = np.cumsum([0, *map(len, partials)])
     states = {
-        name: _merged(state.op, name, [p.states[name].columns for p in partials], codes, groups, starts)
+        name: combined(state.op, name, [p.states[name].columns for p in partials], codes, groups, starts)
         for name, state in partials[0].states.items()
     }
     return Partial(distinct, states)
@@ -165,7 +165,7 @@ def _read_aggregate(name: str, given: Any) -> tuple[str, Any]:
     return op, values
 
 
-def _started(op: str, values: Any, codes: Codes, groups: int, name: str) -> State:
+def started(op: str, values: Any, codes: Codes, groups: int, name: str) -> State:
     if op == "count":
         return State(op, (np.bincount(codes[codes >= 0], minlength=groups),))
     if op in ("first", "nunique"):
@@ -174,7 +174,7 @@ def _started(op: str, values: Any, codes: Codes, groups: int, name: str) -> Stat
         if op == "first":
             return State(op, (rows.take(values, _first_rows(codes)),))
         return State(op, _distinct_pairs(codes, values))
-    amounts, given = _verb_inputs.values_of(values, codes.shape, False)
+    amounts, given = _verb_inputs.values_of(values, codes.shape, False, f"values[{name!r}]")
     stored = _verb_inputs.dtype_of_results(given, op, None)
     if op == "mean":
         sums = _number_verbs.reduce(codes, groups, amounts.astype(_FLOAT), "sum", _FLOAT)
@@ -182,7 +182,7 @@ def _started(op: str, values: Any, codes: Codes, groups: int, name: str) -> Stat
     return State(op, (_number_verbs.reduce(codes, groups, amounts, op, stored),))
 
 
-def _merged(
+def combined(
     op: str, name: str, parts: list[tuple[Any, ...]], codes: Codes, groups: int, starts: NDArray[np.int64]
 ) -> State:
     """parts: the state's columns of each partial. codes: of the groups of all partials, one after the other."""

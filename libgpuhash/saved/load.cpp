@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "gpuhash/saved.h"
 #include "libgpuhash/saved/crc32.hpp"
@@ -152,6 +154,9 @@ void read_places(const reading& root, uint64_t end, file_contents& made) {
     refuse("the blocks end at byte %llu, and it begins at %llu", (unsigned long long)at, (unsigned long long)end);
 }
 
+constexpr std::pair<std::string_view, const char*> of_python[] = {
+    {"text", "a table of text"}, {"index", "an index"}, {"counter", "a counter"}, {"groups", "a group-by"}};
+
 void read_record(std::string_view text, file_contents& made) {
   record& r = made.recorded;
   r = record_reader::read(text);
@@ -160,9 +165,8 @@ void read_record(std::string_view text, file_contents& made) {
     answer(GPUHASH_UNSUPPORTED,
            "the file has format %lld of saved tables, and this gpuhash reads up to %d: update gpuhash",
            (long long)r.format, version);
-  if (r.kind == "text" || r.kind == "index")
-    answer(GPUHASH_UNSUPPORTED, "the file has %s: load it with pygpuhash",
-           r.kind == "text" ? "a table of text" : "an index");
+  for (const auto& [kind, what] : of_python)
+    if (r.kind == kind) answer(GPUHASH_UNSUPPORTED, "the file has %s: load it with pygpuhash", what);
   const std::string& name = r.backend;
   const bool is_name =
       !name.empty() && name.size() <= most_backend_name && std::all_of(name.begin(), name.end(), [](char c) {

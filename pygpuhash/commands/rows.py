@@ -80,8 +80,6 @@ class _Dedup:
         for batch in rows.batches():
             with named(file):
                 key = batch.key(names)
-                if not key.chunks:
-                    continue
                 mask, sure = self._tally.first_rows(key.schema, key.chunks, key.length)
             taken = batch.take(np.flatnonzero(mask))
             if sure:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pygpuhash.columns import View, _buffers
 from pygpuhash.columns._buffers import describe
+from pygpuhash.errors import Unsupported
 from pygpuhash.saved.chunk import Array, Chunk, Cursor, check_utf8, packed
 from pygpuhash.saved.flatbuffers import Malformed
 from pygpuhash.saved.types import Type, width
@@ -39,12 +40,15 @@ class _Schema:
 
 
 def type_of(schema: object, name: str) -> Type:
-    """The type of a column by its capsule."""
+    """The type of a column by its capsule. Raises Unsupported for one that no file has."""
     return _type(describe(schema), name)
 
 
 def _type(described: tuple[str, str, tuple[Any, ...], Any], name: str) -> Type:
     format, _, children, _ = described
+    if format in _REFUSED:
+        kind = "nulls alone" if format == "n" else "elements of no bytes"
+        raise Unsupported(f"column {name!r} of the keys has {kind}, a type that no saved file has: nothing was saved")
     return Type(_TEXTS.get(format, format), name, tuple(_type(child, child[1]) for child in children), True)
 
 

@@ -1,4 +1,4 @@
-"""What is written of a table, a table of text and an index."""
+"""What is written of a table, a table of text, an index, a counter and groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from pygpuhash import _core, _progress
 from pygpuhash.columns import View
+from pygpuhash.counter import Counter
 from pygpuhash.errors import InvalidArgument, Unsupported
+from pygpuhash.group_by import GroupBy, columns_of
 from pygpuhash.index import Index
 from pygpuhash.saved import columns, elements
 from pygpuhash.saved.chunk import Chunk
@@ -56,9 +58,14 @@ def written(given: Any, write: Callable[[Contents], None]) -> None:
 
 
 def contents_of(given: Any, *, at_once: bool = False) -> Contents:
-    """What is saved of a table, a table of text or an index; at_once: its pairs come from one export."""
+    """What is saved of any of them; at_once: the pairs of a table come from one export."""
     if isinstance(given, Index):
-        return _of_index(given)
+        return _of_index("index", given, 0 if given._core is None else given._core.size)
+    if isinstance(given, Counter):
+        index, groups, states = given._groups._snapshot()
+        return _of_index("counter", index, groups, [(name, own[0]) for name, own in states.items()])
+    if isinstance(given, GroupBy):
+        return _of_groups(given)
     return _of_text(given, at_once) if isinstance(given, TextTable) else _of_numbers(given, at_once)
 
 
@@ -149,21 +156,33 @@ def _of_text(table: TextTable, at_once: bool) -> Contents:
     return Contents(types, record, (chunk(*pair) for pair in pairs))
 
 
-def _of_index(index: Index) -> Contents:
+def _of_groups(given: GroupBy) -> Contents:
+    index, groups, states = given._snapshot()
+    ops = given.aggregates
+    arrays = [pair for name, own in states.items() for pair in zip(columns_of(name, ops[name]), own, strict=True)]
+    contents = _of_index("groups", index, groups, arrays)
+    contents.record.aggregates = [[name, op, elements.described(states[name][0].dtype)] for name, op in ops.items()]
+    return contents
+
+
+def _of_index(kind: str, index: Index, rows: int, arrays: Sequence[tuple[str, Any]] = ()) -> Contents:
+    """Keys by id, and beside them arrays by their names."""
     core = index._core
     nulls, floats, _, _, _, seed = index._settings
-    rows = 0 if core is None else core.size
-    record = Record("index", rows, seed=seed, options={"nulls": nulls, "floats": floats}, order="id")
+    record = Record(kind, rows, seed=seed, options={"nulls": nulls, "floats": floats}, order="id")
     if core is None:
         return Contents([], record, ())
     key = columns.type_of(core.keys(0, 0).__arrow_c_schema__(), "key")
+    types = [key, *(elements.type_of(array.dtype, name) for name, array in arrays)]
 
-    step = _rows_of_a_block(core.nbytes / max(rows, 1))
+    step = _rows_of_a_block(core.nbytes / max(core.size, 1) + sum(array.itemsize for _, array in arrays))
 
     def chunk(first: int) -> Chunk:
         count = min(step, rows - first)
         made = Chunk(count)
         columns.add(made, View(core.keys(first, count)), key)
+        for _, array in arrays:
+            elements.add(made, array[first : first + count], array.dtype)
         return made
 
-    return Contents([key], record, map(chunk, range(0, rows, step)))
+    return Contents(types, record, map(chunk, range(0, rows, step)))

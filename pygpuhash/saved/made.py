@@ -1,4 +1,4 @@
-"""Tables and indexes made of what a container has."""
+"""Tables, indexes, counters and groups made of what a container has."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from pygpuhash import _arguments, _core, _devices, _progress
 from pygpuhash.errors import InvalidArgument
-from pygpuhash.index import Index
-from pygpuhash.saved import columns, elements
+from pygpuhash.saved import by_id, columns, elements
 from pygpuhash.saved.chunk import Chunk, Cursor
 from pygpuhash.saved.container import Reader
 from pygpuhash.saved.flatbuffers import Malformed
@@ -27,15 +26,17 @@ LEAST_LOAD = 0.25  # a smaller maximum load factor of a file would ask for more 
 
 
 def made_of(reader: Reader, backend: Any, device: Any, arguments: dict[str, Any], cls: type | None = None) -> Any:
-    """The table or the index of a container.
+    """The table, the index, the counter or the groups of a container.
 
     cls : of a copy, its class; it has all options that the original has. None: of a file, which is not trusted.
     """
     record = reader.refused("the footer", lambda: Record.read(reader.record))
-    if record.kind == "index":
+    if record.kind in by_id.KINDS:
         if backend is not None or device is not None:
-            raise InvalidArgument("the file has an index, which has no backend and no device: leave them out")
-        return _index(reader, record, dict(arguments), cls)
+            what = by_id.KINDS[record.kind][1]
+            raise InvalidArgument(f"the file has {what}, without a backend and a device: leave them out")
+        seed = _seed(record, arguments.get("seed", None if cls is None else "saved"))
+        return by_id.made_of(reader, record, _chunks(reader, record), {**arguments, "seed": seed}, cls)
     for name in ("key_dtype", "value_dtype"):
         if name in arguments:
             raise InvalidArgument(f"{name}={arguments[name]!r}: the file says which dtype it has, leave it out")
@@ -159,43 +160,6 @@ def _filled(reader: Reader, record: Record, table: Any, types: tuple[Type, ...])
         table.close()
         raise
     return table
-
-
-def _index(reader: Reader, record: Record, arguments: dict[str, Any], cls: type | None) -> Any:
-    types = reader.types
-    refused = set(arguments) - {"threads", "seed", "capacity"}
-    if refused:
-        raise TypeError(f"an index is loaded without {', '.join(sorted(refused))}: pass threads, seed or capacity")
-    nulls, floats = (record.options.get(name, "") for name in ("nulls", "floats"))
-    seed = _seed(record, arguments.pop("seed", None if cls is None else "saved"))
-
-    def make() -> Any:
-        if len(types) > 1 or nulls not in ("group", "drop", "refuse") or floats not in ("numbers", "bits"):
-            raise Malformed(f"its record describes no index: {record.options}, {len(types)} columns")
-        made: Any = Index.__new__(cls or Index)
-        try:
-            keys = columns.schema_of(types[0]) if types else None
-            Index.__init__(made, keys, nulls=nulls, floats=floats, seed=seed, **arguments)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise Malformed(str(error)) from None
-        return made
-
-    index = reader.refused("the footer", make)
-    first = 0
-    for name, chunk in _chunks(reader, record):
-        reader.refused(name, lambda chunk=chunk, first=first: _add(index, types, chunk, first))  # type: ignore[misc]
-        first += chunk.rows
-    index._give = None  # keys come back as numpy's arrays
-    return index
-
-
-def _add(index: Index, types: tuple[Type, ...], chunk: Chunk, first: int) -> None:
-    try:
-        ids = index.add(columns.take(Cursor(chunk), types[0], chunk.rows))
-    except TypeError as error:
-        raise Malformed(str(error)) from None
-    if not (ids == np.arange(first, first + chunk.rows)).all():
-        raise Malformed("it repeats keys")
 
 
 def _chunks(reader: Reader, record: Record) -> Iterator[tuple[str, Chunk]]:

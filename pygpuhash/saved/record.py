@@ -14,15 +14,19 @@ __all__ = ["Record", "options_for"]
 
 _WHERE = {"placement", "path", "file", "elements", "repair"}  # options that say where a table is, and not what it is
 _NAME = re.compile(r"(?!.*\.so$)[A-Za-z0-9_.:-]{1,128}")  # never a path, whose module would be loaded
-_KINDS = ("table", "text", "index")
+_KINDS = ("table", "text", "index", "counter", "groups")
+_BY_ID = _KINDS[2:]  # without a backend
 
 
 @dataclass
 class Record:
-    """kind: "table", "text" or "index". Of an index, key and value are None and options its arguments.
+    """kind: "table", "text", or of those in the order of ids "index", "counter", "groups".
+
+    Of the latter, key and value are None, and options what an index is made with.
 
     key, value : dtypes as `elements.described` writes them, of text "str" or "bytes".
     order : what the rows are ordered by, "key" or "id"; None for no order.
+    aggregates : of groups, [name, op, dtype of its first array] of each aggregate; else None.
     """
 
     kind: str
@@ -36,10 +40,14 @@ class Record:
     grow: bool = True
     device: str = "cpu"
     order: str | None = None
+    aggregates: Any = None
 
     def given(self) -> dict[str, Any]:
         """As a JSON object, with the version of the library that wrote it."""
-        return {**asdict(self), "gpuhash": _core.version()}
+        given = {**asdict(self), "gpuhash": _core.version()}
+        if self.aggregates is None:
+            del given["aggregates"]
+        return given
 
     @classmethod
     def read(cls, given: dict[str, Any]) -> Record:
@@ -55,7 +63,7 @@ class Record:
             and isinstance(record.options, dict)
             and all(isinstance(text, str) for pair in record.options.items() for text in pair)
             and isinstance(record.max_load_factor, float | None)
-            and (record.kind == "index" or (isinstance(record.backend, str) and _NAME.fullmatch(record.backend)))
+            and (record.kind in _BY_ID or (isinstance(record.backend, str) and _NAME.fullmatch(record.backend)))
             and isinstance(record.device, str)
             and type(record.grow) is bool
         )

@@ -83,6 +83,8 @@ REFUSALS = {  # what is saved, how its bytes are changed, the status, words of t
     "footer": ("numbers", lambda data: changed(data, len(data) - 40), "CORRUPT", "the footer is broken"),
     "text": ("text", lambda data: data, "UNSUPPORTED", "a table of text: load it with pygpuhash"),
     "index": ("index", lambda data: data, "UNSUPPORTED", "an index: load it with pygpuhash"),
+    "counter": ("counter", lambda data: data, "UNSUPPORTED", "a counter: load it with pygpuhash"),
+    "groups": ("groups", lambda data: data, "UNSUPPORTED", "a group-by: load it with pygpuhash"),
     "structs": ("structs", lambda data: data, "UNSUPPORTED", 'column "key" has elements of 0 bytes or of another kind'),
 }
 
@@ -92,6 +94,10 @@ def what_is_saved(kind):
         return gh.Table("hive", key_dtype=str, value_dtype=None)
     if kind == "index":
         return gh.Index(["a"])
+    if kind == "counter":
+        return gh.Counter(["a"])
+    if kind == "groups":
+        return gh.GroupBy({"rows": "count"})
     if kind == "structs":
         return gh.Table("stadium", key_dtype=[("a", "?", 4)], device="cpu")
     table = gh.Table("hive", key_dtype="u4", value_dtype="u4", device="cpu")

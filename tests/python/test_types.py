@@ -68,6 +68,14 @@ def of_text(words: list[str]) -> dict[str, int]:
     assert_type(index.merge(gh.Index(words)), NDArray[np.int64])
     assert_type(len(index) + index.nbytes, int)
     assert_type("the" in index, bool)
+    counter = gh.Counter(words, floats="bits")
+    assert_type(counter["the"] + counter.total, int)
+    assert_type(counter.counts, NDArray[np.int64])
+    assert_type(counter.most_common(10)[1], NDArray[np.int64])
+    groups = gh.GroupBy({"rows": "count", "paid": "sum"}, str, nulls="drop")
+    groups.add(words, paid=[1.0])
+    assert_type(groups.aggregates, dict[str, str])
+    groups.merge(groups)
     return {word: int(i) for word, i in zip(index.keys[ids], index.get_indexer(words)[new])}
 
 
@@ -195,6 +203,8 @@ MISTAKES = {
     'gh.Index(nulls="keep")': "nulls",
     "gh.Index(int).ad([1])": "ad",
     "gh.Index().merge([1])": "merge",
+    "gh.Counter().merge(gh.Index())": "merge",
+    'gh.GroupBy({"paid": "sum"}).add([1], [2])': "add",
 }
 
 

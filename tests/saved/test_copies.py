@@ -71,6 +71,38 @@ def test_text_and_indexes(clone, pairs):
 
 
 @EVERY
+def test_counters_and_groups(clone):
+    counter = gh.Counter(["b", None, "a", "b"], floats="bits", threads=1, seed=8)
+    other = clone(counter)
+    assert type(other) is gh.Counter
+    assert (list(other), other.counts.tolist()) == (["b", None, "a"], [2, 1, 1])
+    assert other._groups._index._settings == counter._groups._index._settings
+    other.add(["a", "c"])
+    assert (other["a"], counter["a"], len(counter)) == (2, 1, 3)
+    groups = gh.GroupBy({"s": "sum", "mean": "mean"}, nulls="drop")
+    groups.add([1, 2, 1], s=[1, 2, 3], mean=[1, 2, 4])
+    other = clone(groups)
+    assert (type(other), other.aggregates) == (gh.GroupBy, {"s": "sum", "mean": "mean"})
+    other.add([2], s=[5], mean=[6])
+    assert [column.tolist() for column in other.result()[1].values()] == [[4, 7], [2.5, 4]]
+    assert [column.tolist() for column in groups.result()[1].values()] == [[4, 2], [2.5, 2]]
+    for empty in (gh.Counter(), gh.Counter(str), gh.GroupBy({"n": "count"}), gh.GroupBy({"s": "sum"}, int)):
+        assert (type(clone(empty)), len(clone(empty))) == (type(empty), 0)
+
+
+class Named(gh.Counter):
+    """A counter of a user, with an attribute."""
+
+
+@EVERY
+def test_a_subclass_of_a_counter(clone):
+    counter = Named(["a"])
+    counter.name = "of a user"
+    other = clone(counter)
+    assert (type(other), other.name, other["a"]) == (Named, "of a user", 1)
+
+
+@EVERY
 def test_subclasses(clone):
     table = Counted("hive", key_dtype="u4", device="cpu")
     table.name = "of a user"
@@ -160,7 +192,13 @@ import dask
 from distributed import Client
 
 def looked_up(table, keys):
-    found = table.get_indexer(keys) if isinstance(table, gh.Index) else table.find(keys)[0]
+    if isinstance(table, gh.Counter):
+        found = table.get(keys)
+    elif isinstance(table, gh.GroupBy):
+        table.add(keys, paid=1)
+        found = table.result()[1]["paid"]
+    else:
+        found = table.get_indexer(keys) if isinstance(table, gh.Index) else table.find(keys)[0]
     return os.getpid(), type(table).__name__, np.asarray(found).tolist()
 
 if __name__ == "__main__":
@@ -169,12 +207,16 @@ if __name__ == "__main__":
     texts = gh.Table("hive", key_dtype=str, device="cpu")
     texts.insert(["a", "é"], [1, 2])
     index = gh.Index(["x", "y"])
+    counter = gh.Counter(["x", "y", "y"])
+    groups = gh.GroupBy({"paid": "sum"})
+    groups.add(["x", "y"], paid=[5, 6])
     with dask.config.set({"distributed.worker.daemon": True}), Client(
         n_workers=1, threads_per_worker=1, dashboard_address=None
     ) as client:
         (kept,) = client.scatter([table])
         there = client.submit(looked_up, kept, [49_999, 3])
         others = [client.submit(looked_up, texts, ["é"]), client.submit(looked_up, index, ["y", "z"])]
+        others += [client.submit(looked_up, counter, ["y", "z"]), client.submit(looked_up, groups, ["y", "z"])]
         back = client.submit(lambda table: table, kept)
         for pid, *found in client.gather([there, *others]):
             print(*found, pid != os.getpid())
@@ -189,4 +231,5 @@ def test_a_worker_of_dask(tmp_path):
     (tmp_path / "program.py").write_text(DASK)
     ran = subprocess.run([sys.executable, "-P", tmp_path / "program.py"], capture_output=True, text=True, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == ["Table [50006, 10] True", "TextTable [2] True", "Index [1, -1] True", "True"]
+    tables = ["Table [50006, 10] True", "TextTable [2] True", "Index [1, -1] True"]
+    assert ran.stdout.splitlines() == [*tables, "Counter [2, 0] True", "GroupBy [5, 7, 1] True", "True"]

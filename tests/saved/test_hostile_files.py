@@ -14,7 +14,7 @@ import pytest
 import pygpuhash as gh
 from pygpuhash.saved import container, contents, flatbuffers, made
 from pygpuhash.saved.chunk import Chunk
-from pygpuhash.saved.types import Type
+from pygpuhash.saved.types import Type, buffers_of, layout
 
 REFUSALS = (gh.Corrupt, gh.InvalidArgument, gh.Unsupported, gh.BackendNotFound)
 
@@ -42,6 +42,13 @@ def saved(table, path, **arguments):
 def table_of(kind):
     if kind == "index":
         return gh.Index((["a", None, "bcd"], [1, 2, 3]))
+    if kind == "counter":
+        return gh.Counter(["a", None, "bcd", "a", "é"])
+    if kind == "groups":
+        groups = gh.GroupBy({"n": "count", "s": "sum", "low": "min", "day": "max", "mean": "mean"})
+        days = np.array([5, 6, 7, 8], "M8[D]")
+        groups.add([3, 1, 3, 9], s=[1, 2, 3, 4], low=np.array([1, 2, 3, 4], "f4"), day=days, mean=[1, 2, 3, 4])
+        return groups
     if kind == "text":
         table = gh.Table("hive", key_dtype=str, value_dtype="i4")
         table.insert(["a", "é", "", "word"], [1, 2, 3, 4])
@@ -55,7 +62,7 @@ def table_of(kind):
     return table
 
 
-KINDS = ["numbers", "rows", "text", "index"]
+KINDS = ["numbers", "rows", "text", "index", "counter", "groups"]
 
 
 def each_byte_changed(kind, path, step, bits):
@@ -226,6 +233,115 @@ def test_records(change, words, path):
         gh.load(path)
 
 
+BY_ID = {"kind": "counter", "options": {"nulls": "group", "floats": "bits"}}
+COUNTED = (Type("I", "key", (), True), Type("l", "count"))
+OF_ONE = RECORD | BY_ID | {"kind": "groups", "aggregates": [["x", "sum", "<f8"]]}
+WITH_MEAN = OF_ONE | {"aggregates": [["x", "mean", "<f8"]]}
+KEYS = np.arange(4, dtype="u4")
+ONES, FLOATS = np.ones(4, "i8"), np.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("change", "types", "words"),
+    [
+        ({}, COUNTED[:1], "describes no counter: .*the columns are key: I"),
+        ({}, COUNTED[1:], "describes no counter: .*the columns are count: l"),
+        ({}, (*COUNTED, COUNTED[1]), "describes no counter: .*key: I; count: l; count: l"),
+        ({}, (COUNTED[0], Type("L", "count")), "describes no counter: .*count: L"),
+        ({}, (COUNTED[0], Type("l", "counts")), "describes no counter: .*counts: l"),
+        ({}, (COUNTED[0], Type("l", "count", (), True)), "describes no counter"),
+        ({"options": {"nulls": "some", "floats": "bits"}}, COUNTED, "describes no counter: {'nulls': 'some'"),
+        ({"options": {}}, COUNTED, "describes no counter: {}"),
+        ({}, (), "it has 4 rows in 0 bytes"),
+        ({}, (Type("+w:2", "key", (Type("I", "item"),), True), COUNTED[1]), "the footer is broken"),
+        ({"kind": "groups", "aggregates": None}, COUNTED, "has the aggregates None"),
+        ({"kind": "groups", "aggregates": {}}, COUNTED, "has the aggregates {}: aggregates={}"),
+        ({"kind": "groups", "aggregates": [["n", "count"]]}, COUNTED, "has the aggregates .*not enough values"),
+        ({"kind": "groups", "aggregates": [[5, "count", "<i8"]]}, COUNTED, "the aggregate 5 has no name"),
+        ({"kind": "groups", "aggregates": [["n", ["sum"], "<i8"]]}, COUNTED, "has the aggregates"),
+        ({"kind": "groups", "aggregates": [["n", "first", "<i8"]]}, COUNTED, "'n' is 'first', whose state"),
+        ({"kind": "groups", "aggregates": [["key", "count", "<i8"]]}, COUNTED, "'key' would be the column 'key'"),
+        ({"kind": "groups", "aggregates": [["n", "count", "<i8"]] * 2}, COUNTED, "of which two have one name"),
+        ({"kind": "groups", "aggregates": [["n", "count", "O"]]}, COUNTED, "has the dtype O"),
+        ({"kind": "groups", "aggregates": [["n", "count", "<i4"]]}, COUNTED, "the count 'n' of dtype int32, which no"),
+        ({"kind": "groups", "aggregates": [["n", "sum", "<f4"]]}, COUNTED, "the sum 'n' of dtype float32, which no"),
+        ({"kind": "groups", "aggregates": [["n", "sum", "<M8[s]"]]}, COUNTED, "the sum 'n' of dtype datetime64"),
+        ({"kind": "groups", "aggregates": [["n", "mean", "<i8"]]}, COUNTED, "the mean 'n' of dtype int64, which no"),
+        ({"kind": "groups", "aggregates": [["n", "min", "|S4"]]}, COUNTED, "the min 'n' of dtype"),
+        (
+            {"kind": "groups", "aggregates": [["n", "max", {"fields": [["a", "<i8"]]}]]},
+            COUNTED,
+            "the max 'n' of dtype",
+        ),
+        ({"kind": "groups", "aggregates": [["n", "count", "<i8"]]}, COUNTED, "describes no groups: .*count: l"),
+        (WITH_MEAN, (COUNTED[0], Type("g", "x.sum")), "describes no groups: .*x.sum: g"),
+    ],
+)
+def test_records_of_what_has_ids(change, types, words, path):
+    written(path, types, RECORD | BY_ID | change, Chunk(4, *rows_of(types)))
+    with pytest.raises(gh.Corrupt, match=words):
+        gh.load(path)
+
+
+def test_a_block_without_columns(path):
+    written(path, (), RECORD | BY_ID | {"rows": 0}, Chunk(0))
+    with pytest.raises(gh.Corrupt, match="block 1 of 1 is broken: it has 0 rows, and the file no columns"):
+        gh.load(path)
+    written(path, (), RECORD | BY_ID | {"rows": 0})
+    assert len(gh.load(path)) == 0
+
+
+def rows_of(types):
+    """(nodes, buffers) of four rows of any of these types, which are never read."""
+    chunk = Chunk(4)
+    for type in layout(types):
+        chunk.add(4, *(ONES for _ in range(buffers_of(type) - 1)))
+    return chunk.nodes, chunk.buffers
+
+
+@pytest.mark.parametrize(
+    ("record", "types", "arrays", "words"),
+    [
+        ({}, COUNTED, (KEYS, ONES * 0), "column 'count' has the count 0, and each key has one row at least"),
+        ({}, COUNTED, (KEYS, np.array([1, 2, -3, 1])), "column 'count' has the count -3"),
+        ({}, COUNTED, (np.array([1, 2, 1, 3], "u4"), ONES), "it repeats keys"),
+        ({}, COUNTED, (KEYS, ONES[:3]), "column 'count' has 24 bytes instead of 32"),
+        (
+            WITH_MEAN,
+            (COUNTED[0], Type("g", "x.sum"), Type("l", "x.rows")),
+            (KEYS, FLOATS, ONES * 0),
+            "'x.rows' has the",
+        ),
+        (OF_ONE, (COUNTED[0], Type("g", "x")), (np.array([1, 2, 1, 3], "u4"), FLOATS), "it repeats keys"),
+    ],
+)
+def test_blocks_of_what_has_ids(record, types, arrays, words, path):
+    written(path, types, RECORD | BY_ID | record, chunk_of(4, *arrays))
+    with pytest.raises(gh.Corrupt, match=f"block 1 of 1 is broken: {words}|block 1 of 1 is broken: .*{words}"):
+        gh.load(path)
+
+
+def test_keys_that_are_null_where_none_may_be(path):
+    nulls = {"options": {"nulls": "refuse", "floats": "bits"}}
+    chunk = Chunk(4, [(4, 1), (4, 0)], [np.array([7], "u1"), KEYS.view("u1"), np.empty(0, "u1"), ONES.view("u1")])
+    written(path, COUNTED, RECORD | BY_ID | nulls, chunk)
+    with pytest.raises(gh.Corrupt, match=r"block 1 of 1 is broken: .*null"):
+        gh.load(path)
+    written(path, COUNTED, RECORD | BY_ID | {"options": {"nulls": "drop", "floats": "bits"}}, chunk)
+    with pytest.raises(gh.Corrupt, match="it repeats keys"):
+        gh.load(path)
+
+
+def test_what_has_ids_as_it_should_be(path):
+    """The files above are refused for what is wrong with them alone."""
+    written(path, COUNTED, RECORD | BY_ID, chunk_of(4, KEYS, np.array([1, 2, 3, 2**62])))
+    assert gh.load(path).counts.tolist() == [1, 2, 3, 2**62]
+    written(path, (COUNTED[0], Type("g", "x")), OF_ONE, chunk_of(4, KEYS, FLOATS))
+    assert gh.load(path).result()[1]["x"].tolist() == [1.0] * 4
+    written(path, (COUNTED[0], Type("g", "x.sum"), Type("l", "x.rows")), WITH_MEAN, chunk_of(4, KEYS, FLOATS, ONES * 2))
+    assert gh.load(path).result()[1]["x"].tolist() == [0.5] * 4
+
+
 def test_what_a_record_asks_for_is_not_given(path):
     written(
         path, TYPES, RECORD | {"max_load_factor": 0.01, "options": {"stash": "0.25", "path": "/", "bucket": "16"}}, ROWS
@@ -270,6 +386,12 @@ def test_a_backend_that_is_not_here(path):
             (Type("U", "key"),),
             chunk_of(4, (OFFSETS, np.array([97, 98, 99, 0xFF], "u1"))),
             "not UTF-8, at byte 3",
+        ),
+        (
+            {"kind": "text", "key": "bytes"},
+            (Type("Z", "key"),),
+            Chunk(4, [(4, 1)], [np.array([7], "u1"), OFFSETS.view("u1"), np.arange(4, dtype="u1")]),
+            "column 'key' says that it has 1 nulls",
         ),
         (
             {"kind": "text", "key": "bytes"},
@@ -332,6 +454,20 @@ def test_blocks_that_share_bytes(small, path, blocks):
     changed = data[:begin] + data[begin:].replace(second, third, 1)
     with pytest.raises(gh.Corrupt, match="block 2 would be at byte"):
         load(sealed(changed))
+
+
+@pytest.mark.parametrize("place", [(0, 4096), (64, 16), (0, -16)])
+def test_buffers_that_are_not_in_their_block(place, path, monkeypatch):
+    encoded = container.Writer._encoded
+
+    def lying(writer, chunk):
+        parts, places, codec = encoded(writer, chunk)
+        return parts, [*places[:-1], place], codec
+
+    monkeypatch.setattr(container.Writer, "_encoded", lying)
+    written(path, TYPES, RECORD, ROWS)
+    with pytest.raises(gh.Corrupt, match=f"a buffer would be at byte {place[0]} of the body, of {place[1]} bytes"):
+        gh.load(path)
 
 
 def test_schemas(path):
@@ -422,6 +558,17 @@ def test_blocks_are_small(small, path, monkeypatch):
     root = flatbuffers.Table.root(data[len(data) - 10 - struct.unpack("<i", data[-10:-6])[0] : -10])
     assert len(root.structs(3, "qixxxxq")) == 4
     gh.load(path).close()
+
+
+def test_blocks_of_groups_are_small(path, monkeypatch):
+    monkeypatch.setattr(contents, "BLOCK_BYTES", 1000)
+    groups = gh.GroupBy({f"s{i}": "sum" for i in range(40)})
+    groups.add(np.arange(400), **dict.fromkeys(groups.aggregates, 1))
+    whole = np.frombuffer(saved(groups, path), np.uint8)
+    reader = container.Reader(lambda offset, size: whole[offset : offset + size], whole.size, "the file")
+    sizes = [sum(buffer.size for buffer in chunk.buffers) for _, chunk in reader.chunks()]
+    assert sum(sizes) == 400 * 41 * 8
+    assert max(sizes) <= 1000
 
 
 def test_memory_is_bounded_by_the_size_of_the_file(path):

@@ -1,6 +1,7 @@
 """What is saved is loaded: every structure into every other one, every dtype, text, indexes."""
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -207,6 +208,98 @@ def test_an_index(name, nulls, path, blocks):
     if name != "columns":  # which are lists there, and numpy's arrays here
         assert repr(list(loaded.keys)) == repr(list(index.keys))
     assert loaded.add(INDEXES[name]).tolist() == index.add(INDEXES[name]).tolist()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+@pytest.mark.parametrize("nulls", ["group", "drop"])
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_counter(name, nulls, compression, path, blocks):
+    if compression:
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    blocks(2)
+    counter = gh.Counter(INDEXES[name], nulls=nulls)
+    counter.save(path, compression=compression)
+    loaded = gh.load(path, threads=1)
+    assert type(loaded) is gh.Counter
+    assert loaded.counts.tolist() == counter.counts.tolist()
+    assert loaded.get(INDEXES[name]).tolist() == counter.get(INDEXES[name]).tolist()
+    for one in (loaded, counter):
+        one.add(INDEXES[name])  # it counts on
+    loaded.merge(counter)
+    assert loaded.counts.tolist() == (2 * counter.counts).tolist()
+
+
+STATES = {"rows": "count", "paid": "sum", "low": "min", "é": "max", "mean": "mean", "when": "max", "long": "sum"}
+
+
+@pytest.mark.parametrize("n", [0, 1, 64, 65, 1000])
+def test_groups(n, path, blocks):
+    blocks(64)
+    rng = np.random.default_rng(n)
+    keys = (rng.integers(0, 500, n), np.array([f"word {i}" for i in rng.integers(0, 3, n)], "U9"))
+    values = {"paid": rng.random(n), "low": rng.integers(0, 99, n).astype("i2"), "é": rng.random(n) < 0.5}
+    values |= {"mean": rng.random(n), "when": rng.integers(0, 99, n).astype("M8[D]")}
+    values["long"] = rng.integers(0, 99, n).astype("m8[us]")
+    groups = gh.GroupBy(STATES, seed=5)
+    groups.add(keys, **values)
+    groups.save(path)
+    loaded = gh.load(path, seed="saved")
+    assert loaded._index._settings[5] == 5
+    assert (type(loaded), loaded.aggregates, len(loaded)) == (gh.GroupBy, STATES, len(groups))
+    with pytest.raises(ValueError, match="have shape"):  # after its key was added
+        loaded.add((np.array([-1]), ["new"]), **{name: array[:1] for name, array in values.items()} | {"long": [1, 2]})
+    assert len(loaded) == len(groups)
+    for one in (loaded, groups):
+        one.add(keys, **values)
+    found, wanted = loaded.result()[1], groups.result()[1]
+    assert [column.dtype for column in found.values()] == [column.dtype for column in wanted.values()]
+    assert [column.tobytes() for column in found.values()] == [column.tobytes() for column in wanted.values()]
+    if n:
+        assert [len(column) for column in loaded.keys[:]] == [len(loaded)] * 2
+
+
+def test_other_programs_read_counters_and_groups(path):
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    gh.Counter(["b", "a", None, "b"]).save(path)
+    wanted = [("b", 2), ("a", 1), (None, 1)]
+    with pa.ipc.open_file(path) as file:
+        counted = file.read_all()
+    counted.validate(full=True)
+    assert counted.to_pydict() == {"key": ["b", "a", None], "count": [2, 1, 1]}
+    assert pl.read_ipc(path).rows() == wanted
+    assert duckdb.sql("select key, count from counted").fetchall() == wanted
+    groups = gh.GroupBy({"paid": "sum", "mean": "mean"})
+    groups.add([7, 8, 7], paid=[1, 2, 3], mean=[1, 2, 4])
+    groups.save(path, overwrite=True)
+    with pa.ipc.open_file(path) as file:
+        grouped = file.read_all()
+    assert grouped.to_pydict() == {"key": [7, 8], "paid": [4, 2], "mean.sum": [5.0, 2.0], "mean.rows": [2, 1]}
+    assert pl.read_ipc(path).rows() == duckdb.sql("select * from grouped").fetchall()
+    assert record_of(path)["aggregates"] == [["paid", "sum", "<i8"], ["mean", "mean", "<f8"]]
+
+
+def test_what_a_loaded_counter_does_not_take(path):
+    gh.Counter(["a"]).save(path)
+    for arguments in ({"backend": "hive"}, {"device": "cpu"}):
+        with pytest.raises(gh.InvalidArgument, match="the file has a counter, without a backend and a device"):
+            gh.load(path, **arguments)
+    with pytest.raises(TypeError, match="a counter is loaded without grow: pass threads, seed or capacity"):
+        gh.load(path, grow=True)
+    with pytest.raises(FileExistsError):
+        gh.GroupBy({"n": "count"}).save(path)
+
+
+def test_keys_of_a_type_that_no_file_has(path):
+    index = gh.Index(([1, 2], [None, None]))
+    for call in (index.save, lambda _: pickle.dumps(index)):
+        with pytest.raises(gh.Unsupported, match=r"column '1' of the keys has nulls alone, .* nothing was saved"):
+            call(path)
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    with pytest.raises(gh.Unsupported, match="column 'key' of the keys has elements of no bytes"):
+        gh.Index(pa.array([b""], pa.binary(0))).save(path)
+    assert not path.exists()
 
 
 ARROW = ["string", "large_string", "string_view", "binary", "binary(4)", "decimal128(20,2)", "date32", "time32('s')"]

@@ -102,6 +102,9 @@ def test_a_column_that_is_not_there(run, tmp_path, written, format, command):
         path = written(f"some.{format}", "one,two\n1,2\n" if format == "csv" else '{"one": 1, "two": 2}\n')
     done = run(*command, "--column", "three", path)
     refused(done, f"{path}: has no column 'three': there are 'one', 'two'")
+    if format != "jsonl":
+        for number in ("0", "3"):  # they count from 1
+            refused(run(*command, "--column", number, path), f"{path}: has no column '{number}': there are 'one'")
 
 
 def test_what_a_column_was_named_by_mistake(run, written):
@@ -241,10 +244,11 @@ def test_a_full_disk_behind_standard_output(written):
     assert done.stderr == "pygpuhash: standard output cannot be written: No space left on device\n"
 
 
-def test_a_full_disk_behind_temporary_files(run, written, little_memory, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_behind_temporary_files(run, written, little_memory, monkeypatch, number):
     class Full:
         def write(self, data):
-            raise OSError(errno.ENOSPC, "No space left on device")
+            raise OSError(number, os.strerror(number))
 
         def close(self):
             pass

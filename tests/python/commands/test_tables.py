@@ -95,6 +95,8 @@ def test_a_join(run, written, library):
     assert run("join", one, written("none.csv", "id,b\n"), "--on", "id", "--how", "left").lines == [
         "id,a,b", "1,x,", "2,y,", "1,z,", "3,w,",
     ]  # fmt: skip
+    taken = written("taken.csv", "id,a,a_2\n1,x,y\n")
+    assert run("join", taken, renamed, "--on", "id").lines[0] == "id,a,a_2,b,a_2_2"
     done = run("join", one, other, "--on", "id")
     assert (done.status, "has no column 'id': there are 'b', 'key', 'a'" in done.err) == (2, True)
 
@@ -128,3 +130,15 @@ def test_a_struct_as_a_key(run, tmp_path):
     assert run("count", "--column", "s", path).lines == [f"      2 {rows[0]}", f"      1 {rows[1]}"]
     assert run("count", "--column", "s", path, "--output", tmp_path / "out.parquet").status == 0
     assert pq.read_table(tmp_path / "out.parquet").column("s").to_pylist() == rows[:2]
+
+
+def test_batches_without_rows(run, tmp_path):
+    schema = pa.schema([("a", pa.string()), ("b", pa.int64())])
+    for name, batches in (("some.arrow", [[], ["x", "y", "x"], [], ["z", "x"]]), ("none.arrow", [[]])):
+        with pa.ipc.new_file(tmp_path / name, schema) as file:
+            for cells in batches:
+                file.write(
+                    pa.record_batch([pa.array(cells, pa.string()), pa.array(range(len(cells)), pa.int64())], schema)
+                )
+    assert run("dedup", "--column", "a", tmp_path / "some.arrow").lines == ["a,b", "x,0", "y,1", "z,0"]
+    assert run("dedup", "--column", "a", tmp_path / "none.arrow").lines == ["a,b"]
