@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 QUOTE = re.compile(r"<!-- (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 PAGES = ["docs/structure.md"]
+LINKED = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -21,12 +22,21 @@ def test_quoted_code_is_there(page):
         assert code in (ROOT / file).read_text(encoding="utf-8"), f"{page} quotes what {file} does not have:\n{code}"
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    if not (ROOT / page).is_file():
-        pytest.skip("the documentation is not here")
-    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text(encoding="utf-8")):
-        assert ((ROOT / page).parent / link).exists(), link
+def anchors(page):
+    """Of the page's headings, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_links_lead_somewhere(name):
+    page = ROOT / name
+    if not page.is_file() or not (ROOT / "asv_bench").is_dir():
+        pytest.skip("the pages, or the results that they link to, are not here")
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        to = page.parent / link if link else page
+        assert to.exists(), f"{name} links to {link}, which is not there"
+        assert not anchor or anchor in anchors(to), f"{name} links to {link}#{anchor}; {to.name} has no such heading"
 
 
 def test_members_that_the_page_names_are_those_that_are_asked_for():

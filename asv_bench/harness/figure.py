@@ -1,4 +1,4 @@
-"""What a figure of a paper needs and gives."""
+"""The arguments that the script of a paper's figure takes, and the result that it returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash functions of libgpuhash/hash/functions.hpp for arrays of 4-byte keys, said a second time.
+"""The hash functions of libgpuhash/hash/functions.hpp for arrays of 4-byte keys, written a second time, with numpy.
 
 For figure 3 of the Hive paper, and for the tests of those functions.
 """

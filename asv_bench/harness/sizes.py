@@ -1,3 +1,3 @@
-"""Keys of a table whose figures are published, by the kind of device."""
+"""The numbers of keys that published figures are measured with, for each kind of device."""
 
 SIZES = {"cpu": 1 << 24, "cuda": 1 << 27}

@@ -1,4 +1,4 @@
-// From rows to items: what a block of rows is to an index, hashed.
+// Reads a block of rows of a column, and makes the hashed keys of it that an index looks up.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// An index: distinct rows, and ids that stay.
+// An index: it gives each distinct row an id, which the row keeps.
 //
 // Keys are divided among partitions by their hash. A short batch is served row by row by the calling thread. Of a long
 // one, slice after slice, all threads hash the rows and sort them by partition, then each partition is served by one

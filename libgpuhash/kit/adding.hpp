@@ -1,4 +1,4 @@
-// Which operations may add keys, and so need room.
+// Which kinds of operation may add keys to a table, and so need free slots.
 #pragma once
 #include <stdint.h>
 

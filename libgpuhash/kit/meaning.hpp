@@ -1,4 +1,4 @@
-// What each operation means for one key, wherever its slot lies: shared by all structures and by the side slots.
+// What each kind of operation does to the slot of one key. All structures and the side slots share these functions.
 #pragma once
 #include "libgpuhash/tile/kinds.hpp"
 

@@ -1,4 +1,4 @@
-// What a table says of itself: check, stats, histogram. All go by what its structure's inspector sees.
+// The check, the statistics and the histogram of a table. All three read the table through its structure's inspector.
 #pragma once
 #include "libgpuhash/kit/exclusive.hpp"
 #include "libgpuhash/kit/table.hpp"

@@ -1,4 +1,4 @@
-// What is wrong with the bytes of a file, as an exception within libgpuhash/saved: load.cpp makes a status of it.
+// The exception that libgpuhash/saved throws where the bytes of a file are malformed; load.cpp turns it into a status.
 #pragma once
 #include <cstdarg>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Spelling: the nearest known name for a name that is not known.
+// Suggestions for misspelt names: the known name that is nearest to an unknown one.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A line of memory, into the cache of the calling thread.
+// Prefetches a cache line of memory for the calling thread.
 #pragma once
 
 namespace gpuhash {

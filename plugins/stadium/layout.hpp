@@ -63,7 +63,7 @@ struct stadium_table {
   u32 value_at;  // bytes from a slot's start to its value
   u32 stride;    // bytes from a slot to the next
   // Of slots that are slow to reach: those in host memory that CUDA reaches over a bus (rows.hpp, serve_rows.cuh), and
-  // those in a file (serve_host.hpp).
+  // those in a file (page_order.hpp).
   bool by_rows;  // over a bus
   bool in_file;
   bool order_if_away;  // in a file: only batches that find pages missing in memory are put in order

@@ -59,7 +59,7 @@ gpuhash_status parse(const gpuhash_config& c, stadium_options& o, gpuhash_error*
   const bool on_cuda = c.device.kind == GPUHASH_CUDA;
   const bool over_bus = on_cuda && placement && !strcmp(placement, "host");
   uint32_t width = on_cuda && !over_bus ? 0 : 1;
-  uint32_t line = over_bus ? 3 : on_cuda ? 1 : 0;  // what one look takes in (plugin_cuda.cu, serve_host.hpp, rows.hpp)
+  uint32_t line = over_bus ? 3 : on_cuda ? 1 : 0;  // what one look takes in (plugin_cuda.cu, blocks_host.hpp, rows.hpp)
   gpuhash_status s = option_word(c, "ticket", "8|16|4|2", &width, err);
   if (!s) s = option_word(c, "line", "8|4|2|1", &line, err);
   if (!s) s = option_number(c, "probe_limit", 16, 1ull << 31, false, &o.probe_limit, err);

@@ -91,7 +91,7 @@ cdef class TableHandle:
         self._options, self._threads = dict(options), threads
 
         self._behind_bus = options.get("placement") == "host"
-        # A piece goes through the whole file once (plugins/stadium/serve_host.hpp).
+        # A piece goes through the whole file once (plugins/stadium/page_order.hpp).
         self._piece_shift = 2 if options.get("placement") == "file" else 0
         encoded = encode(name, "the backend's name")
         pairs = [(encode(k, "the option"), encode(v, f"the value of {k}")) for k, v in options.items()]

@@ -1,4 +1,4 @@
-"""Who gave a column: `read` asks the module of its library."""
+"""`read`: finds the library that a column belongs to, and has that library's reader make the `Column`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a table on their way: some thousands at a time."""
+"""Batches of rows of a table, some thousands of rows each, on their way through a command."""
 
 from __future__ import annotations
 

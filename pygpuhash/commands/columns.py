@@ -1,4 +1,4 @@
-"""What is counted: words, lines, k-mers, or columns of tables, as capsules of Arrow, chunk by chunk."""
+"""The columns that commands count: words, lines, k-mers or columns of tables, as Arrow capsules, chunk by chunk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands, and what they end with.
+"""The commands of the command line, and the exit status of each.
 
 Exit status: 0; 1 of `diff`, where there is a difference; 2, with a sentence, where something cannot be read or written;
 130 after Ctrl-C; 141 where the reader of the output has gone, as of a process that SIGPIPE ended.

@@ -1,4 +1,4 @@
-"""What the commands are asked on the command line."""
+"""Arguments of the commands, as read from the command line."""
 
 from __future__ import annotations
 

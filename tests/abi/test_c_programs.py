@@ -44,8 +44,8 @@ def test_defaults_for_languages_without_macros(program):
     assert " 0 failed" in passes(program("defaults"))
 
 
-def test_the_program_of_the_readme(prefix, tmp_path):
-    text = (ROOT / "README.md").read_text().partition("```c\n")[2].partition("```")[0]
+def test_the_program_of_the_documentation(prefix, tmp_path):
+    text = (ROOT / "docs" / "c.md").read_text().partition("```c\n")[2].partition("```")[0]
     source, binary = tmp_path / "numbers.c", tmp_path / "numbers"
     source.write_text(text)
     must("cc", *STRICT, source, "-o", binary, *prefix.flags("--cflags", "--libs"), f"-Wl,-rpath,{prefix.libdir}")

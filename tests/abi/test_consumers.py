@@ -40,8 +40,8 @@ def places(prefix) -> dict[str, tuple[Path, Path]]:
 
 def project(folder: Path, version: str) -> Path:
     folder.mkdir()
-    readme = (ROOT / "README.md").read_text()
-    (folder / "numbers.c").write_text(readme.partition("```c\n")[2].partition("```")[0])
+    page = (ROOT / "docs" / "c.md").read_text()
+    (folder / "numbers.c").write_text(page.partition("```c\n")[2].partition("```")[0])
     (folder / "table.cpp").write_text((ROOT / "tests/abi/programs/table.cpp").read_text())
     (folder / "toy.c").write_text((ROOT / "tests/abi/plugins/toy.c").read_text())
     (folder / "CMakeLists.txt").write_text(LISTS.format(version=version))

@@ -1,4 +1,4 @@
-"""The library over a CUDA driver that is not there (plugins/driver.c): devices, reasons, whose memory an array is."""
+"""The library over a fake CUDA driver (plugins/driver.c): devices, reasons, whose memory an array is."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Processors that this machine is not: x86-64 without AVX-512 and without AVX, and AArch64, under qemu-user.
+"""Tests on emulated processors: x86-64 without AVX-512 and without AVX, and AArch64, under qemu-user.
 
 All of it is marked slow, since it takes minutes: `pytest -m slow tests/emulated`. What it needs are Debian's packages
 qemu-user and, for AArch64, g++-aarch64-linux-gnu; without them it is skipped.

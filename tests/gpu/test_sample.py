@@ -1,4 +1,4 @@
-"""Batches whose sample misleads: a growing table guesses what it needs, and has to be right all the same."""
+"""Batches whose sample misleads a growing table about its distinct keys: no element may be lost for it."""
 
 from __future__ import annotations
 

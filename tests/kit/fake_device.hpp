@@ -1,4 +1,4 @@
-// A device that is not there, behind libgpuhash/kit/device.hpp: a CUDA one with streams, events and kernels, and a CPU one.
+// A fake device behind libgpuhash/kit/device.hpp: a CUDA one with streams, events and kernels, and a CPU one.
 //
 //   streams   queues of work that the seeded scheduler drains, a piece at a time. A stream may be destroyed with work
 //             queued, as CUDA allows; its handle may come back as another stream's.

@@ -1,4 +1,4 @@
-"""What structures say to memory that is not there: tables.py BACKEND; GPUHASH_TEST_MEMORY names an empty folder."""
+"""How a table answers when memory is refused: tables.py BACKEND; GPUHASH_TEST_MEMORY names an empty folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results that are committed: one series for a machine, all of them shown, no regression that is none."""
+"""The results that are committed: asv has one series for each machine, shows all, and reports no false regression."""
 
 from __future__ import annotations
 

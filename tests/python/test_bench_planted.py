@@ -24,7 +24,7 @@ PLANTED = {
         {"processor time": "linear_probe find_hit, 4+4, 2^17 keys", "instructions": "linear_probe find, 1000 keys"},
     ),
     "no prefetch": (
-        "libgpuhash/drive/host.hpp",
+        "libgpuhash/drive/host_sizes.hpp",
         'tunable("blocks_ahead", 2u)',
         'tunable("blocks_ahead", 0u)',
         "slab_hash",

@@ -1,4 +1,4 @@
-"""Figures of the benchmarks: units, shares of ceilings, and answers that must be right before they count."""
+"""Figures of the benchmarks: units and shares of ceilings; a run with a wrong answer gives no figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-// Groups of a column on a CUDA device, as <gpuhash/columns.h> has them: what group.cu is asked for when all is checked.
+// Groups of a column on a CUDA device, as <gpuhash/columns.h> has them: the function of group.cu that the C function
+// calls once it has checked its arguments.
 #pragma once
 
 #include "gpuhash/columns.h"

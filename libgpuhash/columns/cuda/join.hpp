@@ -1,4 +1,5 @@
-// Joins of two columns on a CUDA device, as <gpuhash/columns.h> has them: what join.cu is asked for when all is checked.
+// Joins of two columns on a CUDA device, as <gpuhash/columns.h> has them: the functions of join.cu that the C function
+// calls once it has checked its arguments.
 #pragma once
 
 #include "gpuhash/columns.h"

@@ -1,4 +1,4 @@
-"""count, unique, top: words, lines, k-mers; what Python's own counting says."""
+"""count, unique, top: words, lines and k-mers, against collections.Counter."""
 
 import gzip
 import random

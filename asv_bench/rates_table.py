@@ -1,9 +1,9 @@
-"""The tables of README.md under "How fast", from the results that are committed.
+"""The tables of docs/performance.md under "Rates of all structures", from the results that are committed.
 
-    python -m asv_bench.readme_table             write them
-    python -m asv_bench.readme_table --check     are they what the results say? status 1 if not
+    python -m asv_bench.rates_table             write them
+    python -m asv_bench.rates_table --check     are they what the results say? status 1 if not
 
-README.md names the file of results of each table itself, in a comment before it, which ends where the table ends.
+Before each table of docs/performance.md a comment names its file of results; another comment ends the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from .harness.committed import Broken, load
 from .harness.results import RESULTS, rate
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 TABLE = re.compile(r"(<!-- asv_bench/results/(\S+\.json) -->\n).*?(<!-- end of the table -->\n)", re.DOTALL)
 OPERATIONS = {"insert": "insert", "find_hit": "find, present", "find_miss": "find, absent"}
 SHOWN = {  # structure -> loads: those that it is taken for
@@ -67,7 +67,7 @@ def table(path: Path) -> str:
 def written(text: str, results: Path) -> str:
     """The text with its tables written anew."""
     if not TABLE.search(text):
-        raise Broken("README.md has no table that names its file of results")
+        raise Broken("docs/performance.md has no table that names its file of results")
 
     def anew(found: re.Match[str]) -> str:
         try:
@@ -80,19 +80,19 @@ def written(text: str, results: Path) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the tables, or compare them."""
-    parser = argparse.ArgumentParser(prog="python -m asv_bench.readme_table", description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(prog="python -m asv_bench.rates_table", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a table is stale")
     args = parser.parse_args(arguments)
-    before = README.read_text()
+    before = PAGE.read_text()
     try:
         after = written(before, RESULTS)
     except Broken as error:
-        print(f"readme_table: {error}", file=sys.stderr)
+        print(f"rates_table: {error}", file=sys.stderr)
         return 2
     if not args.check:
-        README.write_text(after)
+        PAGE.write_text(after)
     elif after != before:
-        print("README.md is stale: python -m asv_bench.readme_table", file=sys.stderr)
+        print("docs/performance.md is stale: python -m asv_bench.rates_table", file=sys.stderr)
         return 1
     return 0
 
