@@ -116,6 +116,24 @@ def test_ids_keys_and_counts_are_those_of_a_dict(name, threads, n):
         assert [same(k) for k in middle.to_pylist()] == distinct[1:-1]
 
 
+@pytest.mark.parametrize("name", ["string", "large_string", "string_view", "binary"])
+@pytest.mark.parametrize("first", ["short", "x" * 40], ids=["short", "long"])
+def test_texts_as_long_as_a_key_holds(name, first):
+    """Texts of all lengths about the 12 and the 20 bytes of a key, among rows that begin with a short or a long one."""
+    kind, _ = TYPES[name]
+    # Without nulls, rows are served 64 at a time, by what the first of them is.
+    some = [letter * n for n in (*range(11, 14), *range(19, 23)) for letter in "ab"]
+    values = [first, *some, *some, *(["a"] * (63 - 2 * len(some)))]
+    values += ["short" if first != "short" else "x" * 40, *some, *(["a"] * (63 - len(some)))]
+    values = [v.encode() for v in values] if name == "binary" else values
+    array = pa.array(values, kind)
+    wanted, distinct = model(array.to_pylist())
+    index, ids = added(array, threads=1)
+    assert ids.tolist() == wanted
+    assert looked_up(index, array).tolist() == wanted
+    assert [same(k) for k in pa.array(index.keys(0, index.size)).to_pylist()] == distinct
+
+
 @EVERY
 def test_slices_and_chunks(name):
     """Arrays that begin anywhere, and batches one after the other: ids stay."""

@@ -231,6 +231,38 @@ inline void beside_each_other(const shape& s, u64 seed) {
   }
 }
 
+// Batches of one element each, which add 1 to a key or take it away, at the same time: its value comes back to what a tile
+// has read of it, between that tile's addition in place and what the tile does next.
+inline void sums_that_come_back(const shape& s, u64 seed) {
+  title(s, seed, "sums that come back");
+  random_numbers random{seed};
+  auto t = s.make(100);
+  model m;
+  batch b;
+  b.kind = insert, b.key_bytes = s.key_bytes, b.value_bytes = s.value_bytes;
+  b.keys = {key_pool(s, 1)[0]}, b.values = {random.below(1000) + 1000};
+  check(*t, m, b);
+  constexpr size_t turns = 12;
+  const vector<unsigned char> key = packed(b.keys, s.key_bytes);
+  const vector<unsigned char> values[] = {packed({~u64(0)}, s.value_bytes), packed({1}, s.value_bytes)};
+  vector<u8> status(turns, untouched);
+  vector<emulated::machine::held_launch> launches;
+  emulated::machine& machine = emulated::machine::the();
+  machine.held = &launches;
+  for (size_t i = 0; i < turns; ++i) {
+    request q{};
+    q.kind = accumulate, q.n = 1, q.keys = key.data(), q.values = values[i % 2].data(), q.status = &status[i];
+    q.key_bytes = s.key_bytes, q.value_bytes = s.value_bytes, q.keys_stay = true;
+    SAME(t->run->run(t->layout, q, t->sum.data()), 0);
+  }
+  machine.held = nullptr;
+  machine.run_together(launches);
+  for (const u8 one : status) SAME(one, no);
+  const auto after = contents(*t);
+  SAME(after.size(), 1);
+  SAME(after.begin()->second, b.values[0]);
+}
+
 // Mixed batches of one block that name each key two or three times.
 inline void mixed_crowds(const shape& s, u64 seed) {
   title(s, seed, "mixed crowds");
@@ -630,6 +662,9 @@ inline int run_all(const vector<shape>& shapes, int argc, char** argv, const std
       if (s.value_bytes && s.make(100)->run->in_place)
         for (u64 more = 0; more < 3; ++more)
           if (section()) beside_each_other(s, seed * 1000 + 10 + more);
+      if (s.value_bytes && s.make(100)->run->in_place)
+        for (u64 more = 0; more < 8; ++more)
+          if (section()) sums_that_come_back(s, seed * 1000 + 20 + more);
       if (s.parts) {
         for (u64 more = 0; more < 4; ++more)
           if (section()) parts_of_tables(s, seed * 1000 + 100 + more);

@@ -40,6 +40,13 @@ def plant_all(root):
 def test_every_mistake_has_its_place(tmp_path):
     plant_all(tmp_path)
     assert (tmp_path / "libgpuhash/drive/cuda.cuh").read_text().count("emulated::planted") > 20
+    # What initializes a constant may be evaluated by the compiler: such a mistake can never be switched on.
+    in_constants = [
+        said
+        for path in {m.file for m in MUTANTS}
+        for said in re.findall(r"\bconst \w+ \w+ = [^;{}]*emulated::planted\(\d+\)", (tmp_path / path).read_text())
+    ]
+    assert in_constants == []
 
 
 @pytest.fixture(scope="session")
