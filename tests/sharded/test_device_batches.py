@@ -396,9 +396,11 @@ def test_what_is_refused(cuda, cupy, devices, monkeypatch):
     ]:
         with make(cuda, devices, value_dtype=value) as table, pytest.raises(TypeError, match=message):
             table.accumulate(keys, given)
-    monkeypatch.setattr(cuda, "capturing", {0, 1})
-    with make(cuda, devices) as table, pytest.raises(gh.InvalidArgument, match="is being captured into a graph"):
-        table.contains(keys)
+    with make(cuda, devices) as table, fake_libraries.Stream(7):
+        monkeypatch.setattr(cuda, "capturing", {7})
+        with pytest.raises(gh.InvalidArgument, match="is being captured into a graph"):
+            table.contains(keys)
+        monkeypatch.setattr(cuda, "capturing", set())
 
 
 def test_transports_to_other_processes_take_host_arrays(cuda, cupy):
