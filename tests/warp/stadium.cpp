@@ -98,6 +98,29 @@ void add_rows(vector<shape>& to, const char* name, u32 key, u32 value, u32 log_b
                 }});
 }
 
+// Finds by whole lines in a full table of several lines: many keys lie behind their first line.
+void full_of_lines(u64 seed, u32 key, u32 value) {
+  where = "full of lines, seed " + std::to_string(seed);
+  emulated::machine::the().seed = seed;
+  for (const u32 log_bits : {3u, 4u}) {
+    stadium_store s(key, value, stadium_engine(key, value), log_bits, 300, 2);
+    batch b;
+    b.kind = insert, b.key_bytes = key, b.value_bytes = value;
+    for (u64 k = 0; k < s.cells + 100; ++k) {
+      b.keys.push_back((k * 0x9e3779b1 + seed) & 0xffffffff);
+      b.values.push_back(value ? k : 0);
+    }
+    model m;
+    const totals first = check(s, m, b);
+    SAME(first.yes, s.cells);
+    for (const u32 reads : {u32(find), u32(count)}) {
+      batch look = b;
+      look.kind = reads, look.status.clear();
+      SAME(check(s, m, look).yes, s.cells);
+    }
+  }
+}
+
 // Inserts by stacks of jobs into a table that is too small, and those that found no room again.
 void full_by_stack(u64 seed) {
   where = "full by stack, seed " + std::to_string(seed);
@@ -199,6 +222,9 @@ int main(int argc, char** argv) {
   add_rows(shapes, "8+0 rows in windows of the whole table, smaller for dense batches", 8, 0, 3, 1, 30);
   return run_all(shapes, argc, argv, [](u64 seed) {
     if (section()) full_by_stack(seed);
+    if (section()) full_of_lines(seed, 4, 4);
+    if (section()) full_of_lines(seed, 8, 0);
+    if (section()) full_of_lines(seed, 8, 8);
     memory_is_out = true;  // no lists: batches are served as they come
     if (section()) wide_rows(seed, 8, 16, 1);
     memory_is_out = false;
