@@ -369,7 +369,8 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
             _refuse_captured(where.stream)
             among = others.array
             if others.ordinal is None:
-                among = _cuda.from_host(np.ascontiguousarray(among), column.ordinal, where.keeper())
+                with _cuda.current(column.ordinal):  # on whose default stream the copy may be
+                    among = _cuda.from_host(np.ascontiguousarray(among), column.ordinal, where.keeper())
             return _device_groups.isin(where, among, column.dtype)
     except Unsupported:  # by a device with little shared memory
         return None

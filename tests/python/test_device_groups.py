@@ -458,6 +458,26 @@ def test_what_a_call_asks_for(put: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert fake_libraries.asked
 
 
+def test_others_of_the_host_are_copied_to_the_device_of_the_column(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which may not be the current one: PyTorch's calls name theirs."""
+    array, _ = put
+    driver, copy, names, before = _cuda.call, _cuda.from_host, list[str](), list[list[str]]()
+
+    def call(name: str, *arguments: Any) -> Any:
+        names.append(name)
+        return driver(name, *arguments)
+
+    def from_host(*arguments: Any) -> Any:
+        before.append(names.copy())
+        return copy(*arguments)
+
+    keys = array(np.arange(100))
+    monkeypatch.setattr(_cuda, "call", call)
+    monkeypatch.setattr(_cuda, "from_host", from_host)
+    assert host(gh.isin(keys, [3, 200])).sum() == 1
+    assert [asked[-1:] for asked in before] == [["cuCtxPushCurrent"]]
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
 def test_isin(put: Any, dtype: str) -> None:
     array, calls = put

@@ -30,8 +30,8 @@ struct group_request {
   uint32_t* repeats;
 };
 
-/// group.cu. Queues everything on the stream, and waits for nothing but host_groups. Weak: its address is NULL in a library built without
-/// CUDA.
+/// group.cu. Queues everything on the stream, and waits for nothing but host_groups. Weak: its address is NULL in a library
+/// built without CUDA.
 [[gnu::weak]] gpuhash_status group_on_cuda(const group_request& request, gpuhash_error* err);
 
 /// reduce.cu. The kernels of a request with values, on the current device; throws what group_on_cuda catches.
