@@ -20,7 +20,19 @@ import numpy as np
 
 from pygpuhash import _arguments, _core, _cuda, _device_arrays, _streams, _tensors
 
-__all__ = ["Groups", "Place", "Values", "group", "isin", "join", "serves", "serves_isin", "serves_values"]
+__all__ = [
+    "Groups",
+    "Place",
+    "Values",
+    "group",
+    "isin",
+    "join",
+    "maker",
+    "own_dtype",
+    "serves",
+    "serves_isin",
+    "serves_values",
+]
 
 MOST = 2**31  # rows of one call
 KERNELS = not _core.build_info().endswith("CUDA: off")  # that this build of the library has
@@ -149,7 +161,7 @@ def group(
     nbytes = _core.group_scratch(n, dtype.itemsize, first, counts, codes, *kind, *wanted)
     keys, amounts = where.address(), 0 if values is None else where.address_of(values.array, "values")
     with where.allocating():
-        empty = _maker(where.array, where.ordinal)
+        empty = maker(where.array, where.ordinal)
         distinct = empty((n,), dtype)
         many = empty((n,), _INDEX) if counts else None
         numbers = empty(shape, _INDEX) if codes else None
@@ -175,7 +187,7 @@ def isin(where: Place, among: Any, dtype: np.dtype[Any]) -> Any:
     nbytes = _core.isin_scratch(others, dtype.itemsize)
     keys, there = where.address(), where.address_of(among, "among")
     with where.allocating():
-        empty = _maker(where.array, where.ordinal)
+        empty = maker(where.array, where.ordinal)
         mask = empty(shape, np.dtype(np.bool_))
         scratch = empty((nbytes,), _BYTE) if nbytes else None
         _core.isin(
@@ -205,7 +217,7 @@ def _join(
     nbytes = _core.join_scratch(n, m, dtype.itemsize, lists)
     one, other = where.address(), where.address_of(right, "right")
     with where.allocating():
-        empty = _maker(where.array, where.ordinal)
+        empty = maker(where.array, where.ordinal)
         first = None if lists else empty((m + n,), np.dtype(np.int32))
         left_rows, right_rows = empty((n,), _INDEX), empty((n,), _INDEX)
         scratch = empty((nbytes + 2 * _INDEX.itemsize,), _BYTE)  # what is known of the result is behind the temporaries
@@ -225,13 +237,18 @@ def _join(
         return (left_rows, right_rows), None
 
 
-def _maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
+def maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]], Any]:
     """What makes a new array of the library of `array`, on the stream that is current there."""
     library = sys.modules[_tensors.library_of(array) or ""]
     if library.__name__ == "cupy":
         return library.empty  # type: ignore[no-any-return]
     device = _torch_device(library, ordinal)
     return lambda shape, dtype: library.empty(shape, dtype=_torch_dtype(library, dtype), device=device)
+
+
+def own_dtype(array: Any, dtype: np.dtype[Any]) -> Any:
+    """A dtype as the library of an array, CuPy or PyTorch, names it."""
+    return dtype if _tensors.library_of(array) == "cupy" else _torch_dtype(sys.modules["torch"], dtype)
 
 
 @functools.cache

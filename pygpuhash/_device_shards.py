@@ -23,7 +23,7 @@ def shard_of(keys: Any, shards: int, seed: int) -> Any:
     """The shard of each key, of the shape of the keys."""
     found, ordinal, stream = _read(keys)
     with _cuda.current(ordinal), _streams.working_on(keys, ordinal, stream):
-        empty = _device_groups._maker(keys, ordinal)
+        empty = _device_groups.maker(keys, ordinal)
         ids = empty(found.shape, _SHARD)
         if found.size:
             _core.partition(ordinal, _format(found), found.size, found.ptr, shards, seed,
@@ -38,7 +38,7 @@ def partition(keys: Any, shards: int, seed: int, values: Any) -> tuple[Any, Any,
         raise ValueError(f"keys have shape {tuple(found.shape)}: pass a one-dimensional column")
     amounts = None if values is None else _values(values, found.size, ordinal, stream)
     with _cuda.current(ordinal), _streams.working_on(keys, ordinal, stream):
-        empty, n, pointer = _device_groups._maker(keys, ordinal), found.size, _device_groups._pointer
+        empty, n, pointer = _device_groups.maker(keys, ordinal), found.size, _device_groups._pointer
         grouped, order, offsets = empty((n,), found.dtype), empty((n,), _INDEX), empty((shards + 1,), _INDEX)
         moved = None if amounts is None else empty(amounts.shape, amounts.dtype)
         arguments: dict[str, Any] = {

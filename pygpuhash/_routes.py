@@ -390,7 +390,7 @@ class Batch:
 
         def empty(dtype: np.dtype[Any], inner: tuple[int, ...] = ()) -> Any:
             if quick:
-                return _device_groups._maker(self.keys, self.device)(self.shape + inner, dtype)
+                return _device_groups.maker(self.keys, self.device)(self.shape + inner, dtype)
             return _device_arrays.empty_like(self.keys, self.shape + inner, dtype, self.device, self.keeper)
 
         return empty(*self._shown()) if self.answers else None, empty(np.dtype(bool))

@@ -41,6 +41,7 @@ __all__ = [
     "on_device",
     "on_host",
     "reduce_by_all",
+    "refuse_capture",
     "seen",
     "unique",
     "value_counts",
@@ -180,7 +181,7 @@ def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, 
                     return _device_joins.meet(xp, first, other.size, how == "left")
         except Unsupported:  # by a device with little shared memory
             pass
-    _refuse_capture(one.array, one.ordinal, given.get("stream"))
+    refuse_capture(one.array, one.ordinal, given.get("stream"))
     keeper = _streams.stream_keeper(one.array, one.ordinal) if given.get("stream") is None else given["stream"]
     _, stream = _streams.usable_stream(keeper, one.ordinal)
     with _cuda.current(one.ordinal), _streams.working_on(one.array, one.ordinal, stream):
@@ -382,11 +383,12 @@ def _isin(column: KeyColumn, others: KeyColumn, given: dict[str, Any]) -> Any:
 def _table(column: KeyColumn, value_dtype: np.dtype[Any] | None, given: dict[str, Any]) -> Table:
     place = {} if column.ordinal is None else {"device": f"cuda:{column.ordinal}"}
     if column.ordinal is not None:
-        _refuse_capture(column.array, column.ordinal, given.get("stream"))
+        refuse_capture(column.array, column.ordinal, given.get("stream"))
     return Table(key_dtype=column.dtype, value_dtype=value_dtype, **(place | given))
 
 
-def _refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
+def refuse_capture(array: Any, ordinal: int, stream: Any) -> None:
+    """Refuse a call on a stream that is being captured. stream: that of the call; None for the array's."""
     s = _streams.stream_keeper(array, ordinal) if stream is None else stream
     with _cuda.current(ordinal):
         _refuse_captured(_streams.usable_stream(s, ordinal)[1])

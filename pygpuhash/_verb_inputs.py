@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _arrow_devices, _number_verbs, _table_verbs, _tensors
+from pygpuhash import _arrays, _arrow_devices, _device_rows, _number_verbs, _table_verbs, _tensors
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical
@@ -77,10 +77,6 @@ def of_one(element: Any) -> Any:
 
 
 def read_on_host(given: Any, what: str) -> Column:
-    if isinstance(given, tuple):
-        for i, part in enumerate(given):
-            if _arrays.on_device(part):
-                raise Unsupported(f"{what}[{i}] is on a GPU: pass host columns, or make one 8-byte key of them there")
     return read(given, what)
 
 
@@ -186,26 +182,77 @@ def both_for_table(one: Column, other: Column, floats: str, table: dict[str, Any
 # ---- arrays of a device ----------------------------------------------------------------------------------------------
 
 
-def on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColumn:
+def lies_on_device(given: Any) -> bool:
+    """Is this an array on a GPU, or a tuple with one?"""
+    return any(map(_arrays.on_device, given)) if isinstance(given, tuple) else _arrays.on_device(given)
+
+
+def on_device(given: Any, what: str, floats: str, table: dict[str, Any]) -> _table_verbs.KeyColumn:
+    """An array on a GPU, or the rows of a tuple of several."""
+    if isinstance(given, tuple):
+        return _device_rows.as_keys(_columns(given, what, floats), table.get("stream"))
+    return _array_on_device(given, what, floats)
+
+
+def _array_on_device(given: Any, what: str, floats: str) -> _table_verbs.KeyColumn:
     column = _table_verbs.on_device(given, what)
     return _table_verbs.equal_numbers(column) if floats == "numbers" else column
 
 
-def alike_on_device(keys: Any, among: Any, floats: str) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
+def _columns(given: tuple[Any, ...], what: str, floats: str) -> list[_table_verbs.KeyColumn]:
+    return _device_rows.columns(given, what, lambda part, name: _array_on_device(part, name, floats))
+
+
+def _rows_alike(
+    keys: Any, others: Any, names: tuple[str, str], floats: str, table: dict[str, Any]
+) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
+    """The rows of two tuples of columns on a GPU."""
+    for given, other, what, there in ((keys, others, *names), (others, keys, *names[::-1])):
+        if not isinstance(given, tuple):
+            raise TypeError(
+                f"{there} are rows of {len(other)} columns, {what} a {type(given).__name__}: pass a tuple, too"
+            )
+    if len(keys) != len(others):
+        raise TypeError(f"{names[0]} has {len(keys)} columns, {names[1]} {len(others)}: pass the same ones of both")
+    one, other = (_columns(given, what, floats) for given, what in zip((keys, others), names, strict=True))
+    for i, (a, b) in enumerate(zip(one, other, strict=True)):
+        _same(a, b, f"{names[0]}[{i}]", f"{names[1]}[{i}]")
+    return _device_rows.both_as_keys(one, other, table.get("stream"))
+
+
+def _same(a: _table_verbs.KeyColumn, b: _table_verbs.KeyColumn, what: str, other: str) -> None:
+    """Refuse columns of two dtypes, places or libraries."""
+    if a.dtype != b.dtype:
+        raise TypeError(f"{what} has dtype {a.dtype}, {other} {b.dtype}: convert one of them")
+    if a.ordinal != b.ordinal:
+        raise TypeError(f"{what} is on cuda:{a.ordinal}, {other} on cuda:{b.ordinal}: copy one of them")
+    if type(a.array) is not type(b.array):
+        raise TypeError(
+            f"{what} is a {type(a.array).__name__}, {other} a {type(b.array).__name__}: pass two of one library"
+        )
+
+
+def alike_on_device(
+    keys: Any, among: Any, floats: str, table: dict[str, Any]
+) -> tuple[_table_verbs.KeyColumn, _table_verbs.KeyColumn]:
     """Two columns of keys for one table, of which one or both are on a GPU."""
+    if isinstance(keys, tuple) or isinstance(among, tuple):
+        return _rows_alike(keys, among, ("keys", "among"), floats, table)
     if _arrays.on_device(keys) and _arrays.on_device(among):
-        one, other = on_device(keys, "keys", floats), on_device(among, "among", floats)
+        one, other = _array_on_device(keys, "keys", floats), _array_on_device(among, "among", floats)
         if one.dtype != other.dtype:
             raise TypeError(f"keys have dtype {one.dtype}, among {other.dtype}: convert one of them")
         return one, other
     if _arrays.on_device(keys):
-        one = on_device(keys, "keys", floats)
+        one = _array_on_device(keys, "keys", floats)
         return one, _table_verbs.as_others(among, one.dtype, "among")
-    other = on_device(among, "among", floats)
+    other = _array_on_device(among, "among", floats)
     return _table_verbs.as_others(keys, other.dtype, "keys"), other
 
 
 def join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str, Any]) -> tuple[Any, Any]:
+    if isinstance(left, tuple) or isinstance(right, tuple):
+        return _table_verbs.join_on_device(*_rows_alike(left, right, ("left", "right"), floats, table), how, table)
     columns = []
     for given, what in ((left, "left"), (right, "right")):
         if not _arrays.on_device(given):
@@ -216,16 +263,11 @@ def join_on_device(left: Any, right: Any, how: str, floats: str, table: dict[str
                 f"{what} is a {type(given).__name__} on a GPU, which cannot be asked for pairs of rows: pass CuPy's or "
                 f"PyTorch's, or use Table.find and Table.find_all"
             )
-        columns.append(on_device(given, what, floats))
+        columns.append(_array_on_device(given, what, floats))
         if len(columns[-1].shape) != 1:
             raise ValueError(f"{what} has shape {columns[-1].shape}: pass a one-dimensional column")
     one, other = columns
-    if _tensors.library_of(left) != _tensors.library_of(right):
-        raise TypeError(f"left is a {type(left).__name__}, right a {type(right).__name__}: pass two of one library")
-    if one.dtype != other.dtype:
-        raise TypeError(f"left has dtype {one.dtype}, right {other.dtype}: convert one of them")
-    if one.ordinal != other.ordinal:
-        raise TypeError(f"left is on cuda:{one.ordinal}, right on cuda:{other.ordinal}: copy one of them")
+    _same(one, other, "left", "right")
     return _table_verbs.join_on_device(one, other, how, table)
 
 

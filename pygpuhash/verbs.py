@@ -5,7 +5,8 @@ A column of keys is one of
 - a host column: an array of numpy, a list, a column or frame of pandas, polars or Arrow, a tensor on the CPU. Elements
   are numbers, times, text and bytes of any length, decimals, structs and dictionaries of these, and nulls;
 - an array of a CUDA device, used where it lies; results are arrays of the same library;
-- a tuple of host columns of one length: element i is what all of them have at i. Keys that come back are a tuple again.
+- a tuple of columns of one length, of the host or all of CuPy or of PyTorch on one GPU: element i is what all of them
+  have at i. Keys that come back are a tuple again.
 
 Results have the caller's library, type and name. What is equal is the same for all verbs, libraries and devices:
 integers of any width and sign, and integers and floats, by the number; 0.0 and -0.0 are one key, as are all NaNs; times
@@ -31,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _arrays, _number_verbs, _table_verbs, _verb_inputs
+from pygpuhash import _number_verbs, _table_verbs, _verb_inputs
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash._verb_inputs import (
     add,
@@ -47,6 +48,7 @@ from pygpuhash._verb_inputs import (
     index_for,
     is_element,
     join_on_device,
+    lies_on_device,
     named,
     narrower,
     numbers_of,
@@ -117,8 +119,8 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
     found = _number_verbs.unique(keys, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
-    if _arrays.on_device(keys):
-        return _table_verbs.unique(on_device(keys, "keys", floats), order, table)
+    if lies_on_device(keys):
+        return _table_verbs.unique(on_device(keys, "keys", floats, table), order, table)
     column = by_codes(read_on_host(keys, "keys"), nulls)
     found = _number_verbs.unique(few_numbers(column), floats, table, _verb_inputs.FEW)
     if found is not None:
@@ -164,8 +166,8 @@ def value_counts(
     if pair is not None:
         return pair
     refuse_cut(keys, _INDEX)
-    if _arrays.on_device(keys):
-        return _table_verbs.value_counts(on_device(keys, "keys", floats), order, table)
+    if lies_on_device(keys):
+        return _table_verbs.value_counts(on_device(keys, "keys", floats, table), order, table)
     column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
     pair = _number_verbs.value_counts(few_numbers(column), floats, table, _verb_inputs.FEW)
@@ -210,8 +212,8 @@ def factorize(
     if pair is not None:
         return pair
     refuse_cut(keys, _INDEX)
-    if _arrays.on_device(keys):
-        return _table_verbs.factorize(on_device(keys, "keys", floats), order, table)
+    if lies_on_device(keys):
+        return _table_verbs.factorize(on_device(keys, "keys", floats, table), order, table)
     column = by_codes(read_on_host(keys, "keys"), nulls)
     distinct: Any
     pair = _number_verbs.factorize(few_numbers(column), floats, table, _verb_inputs.FEW)
@@ -255,8 +257,8 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
     found = _number_verbs.isin(keys, among, floats, table, _verb_inputs.FEW)
     if found is not None:
         return found
-    if _arrays.on_device(keys) or _arrays.on_device(among):
-        one, other = alike_on_device(keys, among, floats)
+    if lies_on_device(keys) or lies_on_device(among):
+        one, other = alike_on_device(keys, among, floats, table)
         return _table_verbs.isin(one, other, table)
     if is_element(among):
         among = of_one(among)
@@ -345,8 +347,8 @@ def group_reduce(
     if dtype is not None and op != "sum":
         raise InvalidArgument(f"dtype={dtype!r} is for op='sum': leave it out with op={op!r}, and convert the results")
     check(table, nulls, floats, order)
-    if _arrays.on_device(keys):
-        there = on_device(keys, "keys", floats)
+    if lies_on_device(keys):
+        there = on_device(keys, "keys", floats, table)
         amounts, given = values_of(values, there.shape, True)
         if op == "count":
             refuse_cut(keys, _INDEX)
@@ -397,8 +399,8 @@ def _reduce_by_all(
     if dtype is not None and "sum" not in ops:
         raise InvalidArgument(f"dtype={dtype!r} is for 'sum', which op={ops!r} does not have: leave it out")
     check(table, nulls, floats, order)
-    if _arrays.on_device(keys):
-        there = on_device(keys, "keys", floats)
+    if lies_on_device(keys):
+        there = on_device(keys, "keys", floats, table)
         amounts, given = values_of(values, there.shape, True)
         stored = {
             op: _INDEX if op == "count" else dtype_of_results(given, op, dtype if op == "sum" else None) for op in ops
@@ -459,7 +461,7 @@ def join_indexer(
     if how not in ("inner", "left"):
         raise InvalidArgument(f"how={how!r} is neither 'inner' nor 'left'")
     check(table, nulls, floats)
-    if _arrays.on_device(left) or _arrays.on_device(right):
+    if lies_on_device(left) or lies_on_device(right):
         return join_on_device(left, right, how, floats, table)
     refuse_cut(left, _INDEX)
     numbers = _number_verbs.join(left, right, table)

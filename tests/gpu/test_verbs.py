@@ -69,6 +69,72 @@ def test_groups(put: Callable[[np.ndarray[Any, Any]], Any], dtype: str, order: A
     assert np.array_equal(get(found)[get(codes)], host)
 
 
+ROWS = [("int32", "float32"), ("int64", "int16", "uint8"), ("int64", "float64", "int32"), ("int64",) * 6, ("int32",)]
+
+
+def of_rows(dtypes: tuple[str, ...], n: int, seed: int) -> tuple[np.ndarray[Any, Any], ...]:
+    """Columns of few distinct elements, the smallest and the largest of their dtypes among them."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for dtype in map(np.dtype, dtypes):
+        ends = [np.nan, -0.0, 0.0, np.inf] if dtype.kind == "f" else [np.iinfo(dtype).min, np.iinfo(dtype).max, 0]
+        found.append(np.array([*ends, *range(1, 9)], dtype)[rng.integers(0, len(ends) + 8, n)])
+    return tuple(found)
+
+
+def numbered(columns: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
+    """A number for each row, the same for equal rows; 0.0 is -0.0, and all NaNs are one."""
+    rows = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        codes = np.unique(column, return_inverse=True)[1]
+        rows = np.unique(rows * (codes.max() + 1) + codes, return_inverse=True)[1]
+    return rows
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize("dtypes", ROWS)
+def test_rows_of_several_columns(
+    put: Callable[[np.ndarray[Any, Any]], Any], dtypes: tuple[str, ...], order: Any
+) -> None:
+    given = of_rows(dtypes, 100_003, 1)
+    rows = numbered(given)
+    _, first, many = np.unique(rows, return_index=True, return_counts=True)
+    keys = tuple(map(put, given))
+
+    def check(found: Any) -> np.ndarray[Any, Any]:
+        """The number of each distinct row."""
+        distinct = tuple(map(get, found))
+        assert [column.dtype for column in distinct] == list(dtypes)
+        together = tuple(np.concatenate(pair) for pair in zip(given, distinct, strict=True))
+        numbers = numbered(together)
+        assert np.array_equal(numbers[: len(rows)], rows)
+        assert len(set(numbers[len(rows) :].tolist())) == len(distinct[0]) == len(first)
+        if order == "first":
+            assert np.array_equal(numbers[len(rows) :], rows[np.sort(first)])
+        return numbers[len(rows) :]
+
+    check(gh.unique(keys, order=order))
+    found, counts = gh.value_counts(keys, order=order)
+    assert np.array_equal(get(counts), many[check(found)])
+    codes, found = gh.factorize(keys, order=order)
+    assert np.array_equal(check(found)[get(codes)], rows)
+    values = np.arange(len(rows))
+    found, sums = gh.group_reduce(keys, put(values), order=order)
+    assert np.array_equal(get(sums), np.bincount(rows, values)[check(found)])
+
+
+@pytest.mark.parametrize("dtypes", ROWS)
+def test_two_tuples(put: Callable[[np.ndarray[Any, Any]], Any], dtypes: tuple[str, ...]) -> None:
+    left, right = of_rows(dtypes, 20_000, 2), of_rows(dtypes, 300, 3)
+    rows = numbered(tuple(np.concatenate(pair) for pair in zip(left, right, strict=True)))
+    one, other = rows[:20_000], rows[20_000:]
+    keys, among = tuple(map(put, left)), tuple(map(put, right))
+    assert np.array_equal(get(gh.isin(keys, among)), np.isin(one, other))
+    i, j = map(get, gh.join_indexer(keys, among))
+    wanted = np.array([(a, b) for a, row in enumerate(one.tolist()) for b in np.flatnonzero(other == row)])
+    assert np.array_equal(np.stack([i, j], axis=1), wanted.reshape(-1, 2))
+
+
 def columns(n: int, dtype: str) -> dict[str, np.ndarray[Any, Any]]:
     """What a partition by hashes could get wrong."""
     rng = np.random.default_rng(n)

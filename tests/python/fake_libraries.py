@@ -63,6 +63,34 @@ class ndarray:
     def __add__(self, number):
         return type(self)(0, 0, self.array + self.array.dtype.type(number))
 
+    def view(self, dtype):
+        return type(self)(0, 0, self.array.view(dtype))
+
+    def min(self):
+        return self.array.min()
+
+    def max(self):
+        return self.array.max()
+
+    def __sub__(self, number):
+        with np.errstate(over="ignore"):
+            return type(self)(0, 0, self.array - self.array.dtype.type(number))
+
+    def __mul__(self, number):
+        return type(self)(0, 0, self.array * self.array.dtype.type(number))
+
+    def __lshift__(self, bits):
+        return type(self)(0, 0, self.array << bits)
+
+    def __rshift__(self, bits):
+        return type(self)(0, 0, self.array >> bits)
+
+    def __and__(self, mask):
+        return type(self)(0, 0, self.array & mask)
+
+    def __or__(self, other):
+        return type(self)(0, 0, self.array | other.array)
+
     def __truediv__(self, other):
         return type(self)(0, 0, self.array / other.array)
 
@@ -70,9 +98,9 @@ class ndarray:
         self.written_on = Stream.current
         self.array[at.array if isinstance(at, ndarray) else at] = value.array if isinstance(value, ndarray) else value
 
-    def astype(self, dtype):
+    def astype(self, dtype, copy=True):
         with np.errstate(all="ignore"):  # what was never written is converted, too
-            return type(self)(0, 0, self.array.astype(dtype))
+            return type(self)(0, 0, self.array.astype(dtype, copy=copy))
 
     def __dlpack_device__(self):
         return 2, self.data.device_id
@@ -139,6 +167,7 @@ def cupy(monkeypatch, ndarray=ndarray):
     module.asarray = lambda a: ndarray(0, 0, a.copy() if a.flags.c_contiguous else a)
     module.full = lambda shape, value, dtype: ndarray(0, 0, np.full(shape, value, dtype))
     module.where = lambda c, a, b: ndarray(0, 0, np.where(c.array, a.array, b.array if isinstance(b, ndarray) else b))
+    module.concatenate = lambda parts: ndarray(0, 0, np.concatenate([part.array for part in parts]))
     module.asnumpy = lambda a: a.array.copy()
     module.cuda = SimpleNamespace(
         get_current_stream=lambda device=-1: Stream(Stream.current),

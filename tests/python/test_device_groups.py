@@ -1,13 +1,13 @@
 """Verbs on columns on a GPU without a table: the rule, the temporaries, and the verbs over a library that is not here.
 
-`group` and `isin` below stand for the kernels: they do what those do, in memory of the host. The kernels themselves are
-tried on warps that the CPU plays (tests/warp/test_columns.py) and on a card (tests/gpu/test_verbs.py).
+The kernels are those of `fake_kernels.py`, in memory of the host. The real ones are tried on warps that the CPU plays
+(tests/warp/test_columns.py) and on a card (tests/gpu/test_verbs.py).
 """
 
 from __future__ import annotations
 
-import ctypes
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _device_joins, _table_verbs
+from pygpuhash import _core, _cuda, _device_groups, _device_joins
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import fake_cuda
+import fake_kernels
 import fake_libraries
+from fake_kernels import host
 
 Array = np.ndarray[Any, Any]
 
@@ -203,117 +204,9 @@ def test_refusals() -> None:
 
 
 @pytest.fixture
-def put(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """(a function that makes an array of CuPy, what `group` was asked for)."""
-    with fake_cuda.installed(monkeypatch) as cuda:
-        calls: list[tuple[Any, ...]] = []
-
-        def group(
-            ordinal: int, n: int, keys: int, key_bytes: int, first: bool, seed: int, distinct: int, counts: int,
-            codes: int, size: int, scratch: int, nbytes: int, stream: int, values: int, value_bytes: int,
-            value_type: int, *aggregates: int,
-        ) -> int:  # fmt: skip
-            calls.append((n, key_bytes, first, seed, stream))
-            asked = [place != 0 for place in aggregates]
-            assert nbytes == _core.group_scratch(
-                n, key_bytes, first, counts != 0, codes != 0, value_bytes, value_type, *asked
-            )
-            cuda.bring(stream)
-            groups = find(n, keys, key_bytes, first, distinct, counts, codes, size)
-            if values:
-                reduce(np.frombuffer(groups, np.int64), at(values, n, value_bytes, "uif"[value_type]), aggregates)
-            return int(at(size, 1, 8)[0])
-
-        def isin(
-            ordinal: int, n: int, keys: int, others: int, among: int, key_bytes: int, seed: int, out: int,
-            scratch: int, nbytes: int, stream: int,
-        ) -> None:  # fmt: skip
-            calls.append((n, others, key_bytes, seed, stream))
-            assert nbytes == _core.isin_scratch(others, key_bytes)
-            cuda.bring(stream)
-            at(out, n, 1)[:] = np.isin(at(keys, n, key_bytes), at(among, others, key_bytes))
-
-        monkeypatch.setattr(_core, "group", group)
-
-        class Join:
-            def __init__(
-                self, ordinal: int, n_left: int, left: int, n_right: int, right: int, key_bytes: int, keep: bool,
-                seed: int, first: int, facts: int, scratch: int, nbytes: int, stream: int,
-            ) -> None:  # fmt: skip
-                calls.append((n_left, n_right, key_bytes, keep, seed, stream, first != 0))
-                assert nbytes == _core.join_scratch(n_left, n_right, key_bytes, first == 0)
-                self.given = at(right, n_right, key_bytes), at(left, n_left, key_bytes)
-                self.first, self.facts, self.stream, self.keep = first, at(facts, 2, 8), stream, keep
-
-            def start(self, left_rows: int, right_rows: int) -> tuple[int, int]:
-                cuda.bring(self.stream)
-                _, where, inverse = np.unique(np.concatenate(self.given), return_index=True, return_inverse=True)
-                firsts, m = where[inverse], len(self.given[0])
-                known = firsts[m:] < m
-                rows = np.arange(len(known)) if self.keep else np.flatnonzero(known)
-                self.facts[:] = len(rows), (firsts[:m] != np.arange(m)).sum()
-                if self.first:
-                    at(self.first, len(firsts), 4)[:] = firsts
-                elif self.facts[1]:
-                    often = np.bincount(firsts[:m]).max() > 10
-                    self.facts[:] = (0, 2) if often else (len(self.pairs()), 1)
-                if not self.facts[1]:
-                    at(left_rows, len(rows), 8)[:] = rows
-                    at(right_rows, len(rows), 8)[:] = np.where(known, firsts[m:], -1)[rows]
-                return int(self.facts[0]), int(self.facts[1])
-
-            def pairs(self) -> list[tuple[int, int]]:
-                rows = [np.flatnonzero(self.given[0] == key).tolist() for key in self.given[1]]
-                return [(i, j) for i, met in enumerate(rows) for j in met or [-1] * self.keep]
-
-            def write_pairs(self, pairs: int, left_rows: int, right_rows: int) -> None:
-                cuda.bring(self.stream)
-                assert (pairs, 1) == tuple(self.facts)
-                for column, place in enumerate((left_rows, right_rows)):
-                    if pairs:
-                        at(place, pairs, 8)[:] = [pair[column] for pair in self.pairs()]
-
-        monkeypatch.setattr(_core, "isin", isin)
-        monkeypatch.setattr(_core, "Join", Join)
-        monkeypatch.setattr(_device_groups, "KERNELS", True)
-        monkeypatch.setattr(_table_verbs, "Table", None)
-        yield fake_libraries.cupy(monkeypatch).asarray, calls
-
-
-def at(address: int, n: int, nbytes: int, kind: str = "i") -> Array:
-    return np.frombuffer((ctypes.c_char * (n * nbytes)).from_address(address), f"{kind}{nbytes}")
-
-
-def find(n: int, keys: int, key_bytes: int, first: bool, distinct: int, counts: int, codes: int, size: int) -> bytes:
-    """What the kernels do: by appearance, or from the largest one down where any order will do. Returns the codes."""
-    found, where, inverse, many = np.unique(
-        at(keys, n, key_bytes), return_index=True, return_inverse=True, return_counts=True
-    )
-    order = np.argsort(where) if first else np.arange(len(found))[::-1]
-    at(distinct, len(found), key_bytes)[:] = found[order]
-    if counts:
-        at(counts, len(found), 8)[:] = many[order]
-    if codes:
-        at(codes, n, 8)[:] = np.argsort(order)[inverse]
-    at(size, 1, 8)[:] = len(found)
-    return np.argsort(order)[inverse].astype(np.int64).tobytes()
-
-
-def reduce(codes: Array, values: Array, aggregates: tuple[int, ...]) -> None:
-    """The aggregates of each group: sums, means, the smallest and the largest value."""
-    groups, wide = int(codes.max()) + 1, np.dtype(f"{values.dtype.kind}8")
-    sums, low, high = np.zeros(groups, wide), np.full(groups, values.max()), np.full(groups, values.min())
-    np.add.at(sums, codes, values.astype(wide))
-    np.minimum.at(low, codes, values)
-    np.maximum.at(high, codes, values)
-    results = (sums, sums / np.bincount(codes), low, high)
-    for place, result in zip(aggregates, results, strict=True):
-        if place:
-            at(place, groups, result.itemsize, result.dtype.kind)[:] = result
-
-
-def host(array: Any) -> Array:
-    return np.asarray(getattr(array, "array", array))
+def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with fake_kernels.installed(monkeypatch) as made:
+        yield made
 
 
 @pytest.mark.parametrize("order", ["any", "first"])

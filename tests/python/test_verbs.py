@@ -840,7 +840,7 @@ def test_one_column_on_a_device_and_one_on_the_host(cupy):
         (lambda k: gh.join_indexer(k, [1]), TypeError, "right is on the host and left on a GPU: copy one of them"),
         (lambda k: gh.join_indexer(k, k.astype("int64")), TypeError, "left has dtype uint32, right int64: convert one"),
         (lambda k: gh.join_indexer(k, k.reshape((3, 1))), ValueError, r"right has shape \(3, 1\): pass a one-dim"),
-        (lambda k: gh.unique((k, k)), gh.Unsupported, r"keys\[0\] is on a GPU: pass host columns"),
+        (lambda k: gh.unique((k, [1])), TypeError, r"keys\[1\] is on the host and another column of keys on a GPU"),
         (lambda k: gh.group_reduce(k, np.zeros(3)), TypeError, "keys are on a GPU and values on the host"),
         (lambda k: gh.group_reduce([1, 2, 3], k), TypeError, "keys are on the host and values on a GPU"),
         (lambda k: gh.group_reduce(k, k[:2]), ValueError, r"values have shape \(2,\), keys \(3,\)"),
