@@ -140,6 +140,7 @@ class Reduced(Distinct, total=False):
     """Keyword arguments of `group_reduce`."""
 
     dtype: Any
+    reproducible: bool
 
 
 Tensor = TypeVar("Tensor", bound=SupportsDlpack)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _number_verbs, _table_verbs, _verb_inputs
+from pygpuhash import _number_verbs, _reproducible, _table_verbs, _verb_inputs
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash._verb_inputs import (
     add,
@@ -320,6 +320,7 @@ def group_reduce(
     op: Reduction | tuple[Reduction, ...] | list[Reduction] = "sum",
     *,
     dtype: Any = None,
+    reproducible: bool = False,
     order: Order = "any",
     nulls: Nulls = "group",
     floats: Floats = "numbers",
@@ -332,21 +333,24 @@ def group_reduce(
         and 8 bytes on a GPU they come out of one pass.
     dtype : of sums; None for int64, uint64 of unsigned values, float64 of floats. Sums wrap and overflow as numpy's do.
         Means are float64, counts int64; "min" and "max" have the dtype of the values.
+    reproducible : sums and means of floats are the same bits in each call, on each device, and whatever the order of
+        the rows and the number of threads; they take several times as long. Other results are so anyway.
     order : as for `unique`.
 
     "min" and "max" leave out NaNs and NaTs, unless a group has nothing else; sums leave out NaTs; sums and means with a
-    NaN are NaN. Floats are added in no fixed order, so that sums and means of them differ in the last bits from call to
-    call.
+    NaN are NaN. Unless they are to be reproducible, floats are added in no fixed order, so that their sums and means
+    differ in the last bits from call to call.
     """
     if table:
         _refuse_unknown(group_reduce, table)
     if isinstance(op, (tuple, list)):
-        return _reduce_by_all(keys, values, tuple(op), dtype, order, nulls, floats, table)
+        return _reduce_by_all(keys, values, tuple(op), dtype, reproducible, order, nulls, floats, table)
     if op not in _REDUCTIONS:
         raise InvalidArgument(f"op={op!r} is none of {', '.join(_REDUCTIONS)}")
     if dtype is not None and op != "sum":
         raise InvalidArgument(f"dtype={dtype!r} is for op='sum': leave it out with op={op!r}, and convert the results")
     check(table, nulls, floats, order)
+    exact = reproducible and op in ("sum", "mean")
     if lies_on_device(keys):
         there = on_device(keys, "keys", floats, table)
         amounts, given = values_of(values, there.shape, True)
@@ -355,7 +359,12 @@ def group_reduce(
             return _table_verbs.value_counts(there, order, table)
         stored = dtype_of_results(given, op, dtype)
         refuse_cut(keys, stored, narrower(given, op))
+        if exact and given.kind == stored.kind == "f":
+            return _reproducible.on_device(there, amounts, op, stored, order, table)
         return _table_verbs.group_reduce(there, amounts, given, op, stored, order, table)
+    found = exact and _reproducible_on_host(keys, values, op, dtype, order, nulls, floats, table)
+    if found:
+        return found
     of_numpy = type(keys) is np.ndarray
     column = None if of_numpy and keys.size < _verb_inputs.FEW else by_codes(read_on_host(keys, "keys"), nulls)
     amounts, given = values_of(values, keys.shape if column is None else column.shape, False)
@@ -387,8 +396,31 @@ def group_reduce(
     return column.give(distinct), numbers_of(column, results, op)
 
 
+def _reproducible_on_host(
+    keys: Any, values: Any, op: str, dtype: Any, order: Order, nulls: Nulls, floats: Floats, table: Any
+) -> tuple[Any, Any] | None:
+    """None of other values than floats, and of results that are to be others."""
+    column = by_codes(read_on_host(keys, "keys"), nulls)
+    amounts, given = values_of(values, column.shape, False)
+    stored = dtype_of_results(given, op, dtype)
+    if not given.kind == stored.kind == "f":
+        return None
+    refuse_cut(keys, stored, narrower(given, op))
+    codes, distinct = factorize(keys, order=order, nulls=nulls, floats=floats, **table)
+    results = _reproducible.on_host(np.asarray(codes).reshape(-1), amounts, op, stored)
+    return distinct, numbers_of(column, results, op)
+
+
 def _reduce_by_all(
-    keys: Any, values: Any, ops: tuple[Any, ...], dtype: Any, order: Order, nulls: Nulls, floats: Floats, table: Any
+    keys: Any,
+    values: Any,
+    ops: tuple[Any, ...],
+    dtype: Any,
+    reproducible: bool,
+    order: Order,
+    nulls: Nulls,
+    floats: Floats,
+    table: Any,
 ) -> tuple[Any, tuple[Any, ...]]:
     """(distinct keys, a tuple of aggregates of their values)."""
     for i, op in enumerate(ops):
@@ -407,14 +439,14 @@ def _reduce_by_all(
         }
         for op in ops:
             refuse_cut(keys, stored[op], narrower(given, op))
-        found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
-        if found is not None:
-            return found
+        if not reproducible or given.kind != "f":
+            found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
+            if found is not None:
+                return found
     distinct, results = None, []
+    alike: dict[str, Any] = {"reproducible": reproducible, "order": "first", "nulls": nulls, "floats": floats, **table}
     for op in ops:  # in the order of first appearance, which is the same in each call
-        distinct, result = group_reduce(
-            keys, values, op, dtype=dtype if op == "sum" else None, order="first", nulls=nulls, floats=floats, **table
-        )
+        distinct, result = group_reduce(keys, values, op, dtype=dtype if op == "sum" else None, **alike)
         results.append(result)
     return distinct, tuple(results)
 

@@ -123,6 +123,24 @@ def test_rows_of_several_columns(
     assert np.array_equal(get(sums), np.bincount(rows, values)[check(found)])
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("groups", [1, 700, 300_000])
+def test_reproducible_sums(put: Callable[[np.ndarray[Any, Any]], Any], kind: str, groups: int) -> None:
+    """The bits are those of the CPU, whatever the order of the rows."""
+    rng = np.random.default_rng(groups)
+    keys = rng.integers(0, groups, 400_000)
+    values = (rng.standard_normal(len(keys)) * np.ldexp(1.0, rng.integers(-60, 60, len(keys)))).astype(kind)
+    values[: groups // 10] *= np.inf
+    for op in ("sum", "mean"):
+        wanted, results = gh.group_reduce(keys, values, op, order="first", reproducible=True)
+        found, there = gh.group_reduce(put(keys), put(values), op, order="first", reproducible=True)
+        assert np.array_equal(get(found), wanted)
+        assert get(there).tobytes() == results.tobytes()
+        rows = rng.permutation(len(keys))
+        found, there = gh.group_reduce(put(keys[rows]), put(values[rows]), op, reproducible=True)
+        assert get(there)[np.argsort(get(found))].tobytes() == results[np.argsort(wanted)].tobytes()
+
+
 @pytest.mark.parametrize("dtypes", ROWS)
 def test_two_tuples(put: Callable[[np.ndarray[Any, Any]], Any], dtypes: tuple[str, ...]) -> None:
     left, right = of_rows(dtypes, 20_000, 2), of_rows(dtypes, 300, 3)

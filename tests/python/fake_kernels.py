@@ -121,9 +121,10 @@ def reduce(codes: Array, values: Array, aggregates: tuple[int, ...]) -> None:
     groups, wide = int(codes.max()) + 1, np.dtype(f"{values.dtype.kind}8")
     sums, low, high = np.zeros(groups, wide), np.full(groups, values.max()), np.full(groups, values.min())
     np.add.at(sums, codes, values.astype(wide))
-    np.minimum.at(low, codes, values)
-    np.maximum.at(high, codes, values)
-    results = (sums, sums / np.bincount(codes), low, high)
+    with np.errstate(invalid="ignore"):  # by NaNs
+        np.minimum.at(low, codes, values)
+        np.maximum.at(high, codes, values)
+        results = (sums, sums / np.bincount(codes), low, high)
     for place, result in zip(aggregates, results, strict=True):
         if place:
             at(place, groups, result.itemsize, result.dtype.kind)[:] = result

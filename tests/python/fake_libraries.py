@@ -18,6 +18,10 @@ def code_of(dtype):
     return {"i": 0, "u": 1, "f": 2, "b": 6}[dtype.kind]
 
 
+def bare(given):
+    return given.array if isinstance(given, ndarray) else given
+
+
 class ndarray:
     """CuPy's."""
 
@@ -42,27 +46,6 @@ class ndarray:
     def fill(self, value):
         self.array.fill(value)
 
-    def __lt__(self, other):
-        return type(self)(0, 0, self.array < other)
-
-    def __bool__(self):
-        return bool(self.array)
-
-    def any(self):
-        return self.array.any()
-
-    def __invert__(self):
-        return type(self)(0, 0, ~self.array)
-
-    def __getitem__(self, at):
-        return type(self)(0, 0, np.asarray(self.array[at.array if isinstance(at, ndarray) else at]))
-
-    def __ne__(self, other):
-        return type(self)(0, 0, self.array != other.array)
-
-    def __add__(self, number):
-        return type(self)(0, 0, self.array + self.array.dtype.type(number))
-
     def view(self, dtype):
         return type(self)(0, 0, self.array.view(dtype))
 
@@ -72,31 +55,50 @@ class ndarray:
     def max(self):
         return self.array.max()
 
-    def __sub__(self, number):
-        with np.errstate(over="ignore"):
-            return type(self)(0, 0, self.array - self.array.dtype.type(number))
+    def any(self):
+        return self.array.any()
 
-    def __mul__(self, number):
-        return type(self)(0, 0, self.array * self.array.dtype.type(number))
+    def all(self):
+        return self.array.all()
 
-    def __lshift__(self, bits):
-        return type(self)(0, 0, self.array << bits)
+    def clip(self, least, most):
+        return type(self)(0, 0, self.array.clip(least, most))
 
-    def __rshift__(self, bits):
-        return type(self)(0, 0, self.array >> bits)
+    def __bool__(self):
+        return bool(self.array)
 
-    def __and__(self, mask):
-        return type(self)(0, 0, self.array & mask)
+    def __getitem__(self, at):
+        return type(self)(0, 0, np.asarray(self.array[bare(at)]))
 
-    def __or__(self, other):
-        return type(self)(0, 0, self.array | other.array)
+    def _by(name):
+        def operator(self, *others):
+            with np.errstate(all="ignore"):
+                return type(self)(0, 0, getattr(self.array, name)(*map(bare, others)))
 
-    def __truediv__(self, other):
-        return type(self)(0, 0, self.array / other.array)
+        return operator
+
+    for _name in (
+        "lt",
+        "eq",
+        "ne",
+        "abs",
+        "invert",
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "truediv",
+        "lshift",
+        "rshift",
+        "and",
+        "or",
+    ):
+        locals()[f"__{_name}__"] = _by(f"__{_name}__")
+    __hash__ = object.__hash__
 
     def __setitem__(self, at, value):
         self.written_on = Stream.current
-        self.array[at.array if isinstance(at, ndarray) else at] = value.array if isinstance(value, ndarray) else value
+        self.array[bare(at)] = bare(value)
 
     def astype(self, dtype, copy=True):
         with np.errstate(all="ignore"):  # what was never written is converted, too
@@ -166,7 +168,9 @@ def cupy(monkeypatch, ndarray=ndarray):
     module.empty = ndarray
     module.asarray = lambda a: ndarray(0, 0, a.copy() if a.flags.c_contiguous else a)
     module.full = lambda shape, value, dtype: ndarray(0, 0, np.full(shape, value, dtype))
-    module.where = lambda c, a, b: ndarray(0, 0, np.where(c.array, a.array, b.array if isinstance(b, ndarray) else b))
+    module.where = lambda c, a, b: ndarray(0, 0, np.where(c.array, bare(a), bare(b)))
+    for of in (np.isfinite, np.round, np.zeros_like, np.full_like):
+        setattr(module, of.__name__, lambda a, *more, of=of: ndarray(0, 0, of(a.array, *more)))
     module.concatenate = lambda parts: ndarray(0, 0, np.concatenate([part.array for part in parts]))
     module.asnumpy = lambda a: a.array.copy()
     module.cuda = SimpleNamespace(

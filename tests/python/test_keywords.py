@@ -11,7 +11,7 @@ VERBS = {
     gh.value_counts: "order, nulls, floats",
     gh.factorize: "order, nulls, floats",
     gh.isin: "among, nulls, floats",
-    gh.group_reduce: "values, op, dtype, order, nulls, floats",
+    gh.group_reduce: "values, op, dtype, reproducible, order, nulls, floats",
     gh.join_indexer: "left, right, how, nulls, floats",
 }
 
