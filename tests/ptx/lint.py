@@ -342,10 +342,15 @@ def element_bytes(words: list[str]) -> int:
     return int(re.sub(r"\D", "", words[-1])) // 8
 
 
+def reads_alone(name: str) -> bool:
+    """May this kernel load slots by weak accesses, since no other one writes meanwhile?"""
+    return re.search(r"cuda_tile<[^<>]*, true(, [^<>]*)?>", name) is not None
+
+
 def broken_rules(kernel: Kernel, name: str, flow: Flow) -> list[str]:
     """Sentences about the accesses of a kernel that break rules 1 to 3."""
     problems: list[str] = []
-    reads_alone = re.search(r"cuda_tile<[^<>]*, true(, [^<>]*)?>", name) is not None
+    alone = reads_alone(name)
     sizes: dict[Origin, set[int]] = defaultdict(set)
     for statement in kernel.body:
         if statement.startswith("call"):
@@ -368,7 +373,7 @@ def broken_rules(kernel: Kernel, name: str, flow: Flow) -> list[str]:
             problems.append(f"access to memory of unknown origin: {statement}")
         elif not all(flow.of_batch(o) for o in origins):
             strong = operation in {"atom", "red"} or STRONG & set(words)
-            if not strong and not (reads_alone and operation == "ld"):
+            if not strong and not (alone and operation == "ld"):
                 problems.append(f"weak access to table memory: {statement}")
             for origin in origins if operation != "red" else ():
                 sizes[origin].add(element_bytes(words))
@@ -457,16 +462,23 @@ class Result:
         return f"{self.plugin}: {what}, {said}"
 
 
-def lint_ptx(plugin: str, ptx: str, resources: dict[str, Resources], layout: Layout, allowed: dict[str, int]) -> Result:
-    """Apply all rules. `allowed`: bytes of stack and spills, by the kernel's name."""
-    result = Result(plugin)
+def named_kernels_of(ptx: str) -> dict[str, Kernel]:
+    """The kernels by their names as C++ spells them, with the types of their parameters."""
     kernels = kernels_of(ptx)
     names = demangle([k.name for k in kernels])
     for kernel in kernels:
         name = names[kernel.name]
+        kernel.types = parameter_types(name) if name != kernel.name else []
+    return {names[kernel.name]: kernel for kernel in kernels}
+
+
+def lint_ptx(plugin: str, ptx: str, resources: dict[str, Resources], layout: Layout, allowed: dict[str, int]) -> Result:
+    """Apply all rules. `allowed`: bytes of stack and spills, by the kernel's name."""
+    result = Result(plugin)
+    kernels = named_kernels_of(ptx)
+    for name, kernel in kernels.items():
         if name.startswith("void cub::"):  # sorts and sums the arrays of a rebuild; no table is among them
             continue
-        kernel.types = parameter_types(name) if name != kernel.name else []
         flow = Flow(kernel, layout)
         result.kernels += 1
         result.accesses += sum(1 for s in kernel.body if ACCESS.match(s) and not s.startswith("ld.param"))

@@ -244,17 +244,20 @@ def test_functions_and_empty_files():
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", lint.plugins())
 def test_planted_faults_in_real_kernels(plugin, nvcc):
-    """Every relaxed access of real kernels, made weak, is noticed; and so is one of another size."""
+    """Relaxed accesses of table memory, made weak, are noticed, but for loads of kernels that read alone."""
     ptx = lint.compile_plugin(lint.ROOT / "plugins" / plugin / "plugin_cuda.cu", "90", nvcc).ptx
     layout = lint.request_layout()
     seen = 0
-    for one in lint.kernels_of(ptx)[::7]:
+    for name, one in list(lint.named_kernels_of(ptx).items())[::7]:
         flow = lint.Flow(one, layout)
         for i, statement in enumerate(one.body):
             if not re.match(r"(ld|st)\.relaxed\.gpu\.global", statement):
                 continue
             planted = [*one.body[:i], statement.replace(".relaxed.gpu", ""), *one.body[i + 1 :]]
-            broken = lint.broken_rules(lint.Kernel(one.name, one.sizes, planted), one.name, flow)
-            assert any("weak access to table memory" in problem for problem in broken), statement
-            seen += 1
+            broken = lint.broken_rules(lint.Kernel(one.name, one.sizes, one.types, planted), name, flow)
+            origins = flow.of(re.search(r"\[(.*?)\]", statement)[1])
+            of_table = any(re.search(r"(table|slab_heap)(<|$)", one.types[origin.parameter]) for origin in origins)
+            allowed = not of_table or (lint.reads_alone(name) and statement.startswith("ld"))
+            assert allowed != any("weak access to table memory" in problem for problem in broken), statement
+            seen += not allowed
     assert seen > 20
