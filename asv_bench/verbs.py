@@ -3,14 +3,15 @@
     python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
     python -m asv_bench.verbs --device cuda       2^24 keys
 
-Columns of 4-byte keys by distribution; group_reduce sums 8-byte integers, or floats, or gives four aggregates by one
-call; isin asks for an eighth of the keys, join_indexer meets the column with as long a one in which every key is
+Columns of 4-byte keys by distribution, alone or beside a column of 8 bytes with few distinct elements; group_reduce sums
+8-byte integers, or floats, also reproducibly, or gives four aggregates by one call; isin asks for an eighth of the keys, join_indexer meets the column with as long a one in which every key is
 once, and join_indexer_four with one in which keys are four times. Every result is compared with numpy's. The ceiling
 is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is counted or added and a
 random read for one that is looked up, over the memory of a table of the distinct keys: a sort, which reads in order,
-and a cache of frequent keys can be above it. The first call does not count.
-Prints the table, and writes
-<output>/<machine>/verbs-<device>.md and .json.
+and a cache of frequent keys can be above it. The first call does not count. On a GPU "device" is the share of the median
+call in which kernels and copies run, and "trips" counts the copies to the host in one call; both are what PyTorch's
+profiler sees of one more call.
+Prints the table, and writes <output>/<machine>/verbs-<device>.md and .json.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ from .skew import rates, repeated, zipf
 
 FOUR = ("sum", "min", "max", "count")
 HEADER = ("verb", "keys", "n", "distinct", "who", "median", "min", "max", "ceiling", "share")
-Row = tuple[str, str, int, int, str, float, float, float, float, float]
+ON_GPU = ("device", "trips")
+Row = tuple[Any, ...]  # of HEADER, and on a GPU of ON_GPU
+FEW = 16
 
 DISTRIBUTIONS: dict[str, Callable[[Any, int], Any]] = {
     "1,000 keys": lambda xp, n: xp.random.randint(0, 1000, n).astype(np.uint32),
@@ -53,6 +56,7 @@ class Columns:
     keys: Any
     values: Any
     floats: Any  # the same
+    few: Any  # FEW distinct elements
     among: Any  # an eighth of the distinct keys
     once: Any  # every distinct key, and others, in another order
     four: Any  # distinct keys, four times each, no more rows than the column has
@@ -75,6 +79,11 @@ def same_groups(keys: Any, results: Any, column: Any, weights: Any) -> bool:
     wanted = np.zeros(len(distinct), np.int64)
     np.add.at(wanted, inverse, weights)
     return np.array_equal(keys[order], distinct) and np.array_equal(results[order], wanted)
+
+
+def row_numbers(keys: Any, few: Any) -> Any:
+    """A number for each row of two columns, the same for equal rows."""
+    return keys.astype(np.int64) * FEW + few
 
 
 def right_codes(found: Any, c: Columns) -> bool:
@@ -188,6 +197,23 @@ VERBS = {
         1,
         0,
     ),
+    "group_reduce_reproducible": Verb(
+        {},
+        lambda found, c: same_groups(found[0], found[1].astype(np.int64), c.keys, c.values),
+        1,
+        0,
+    ),
+    "value_counts_of_two": Verb(
+        {
+            "pandas.DataFrame.value_counts": lambda pd, c: pd.DataFrame({"k": c.keys, "f": c.few}).value_counts(
+                sort=False
+            ),
+            "polars.group_by": lambda pl, c: frame(pl, k=c.keys, f=c.few).group_by("k", "f").len(),
+        },
+        lambda found, c: same_groups(row_numbers(*found[0]), found[1], row_numbers(c.keys, c.few), 1),
+        1,
+        0,
+    ),
     "group_reduce_four": Verb(
         {
             "pandas.groupby": lambda pd, c: (
@@ -229,6 +255,8 @@ OURS: dict[str, Callable[[Columns, str], Any]] = {
     "isin": lambda c, on: gh.isin(c.keys, c.among, device=on),
     "group_reduce": lambda c, on: gh.group_reduce(c.keys, c.values, device=on),
     "group_reduce_floats": lambda c, on: gh.group_reduce(c.keys, c.floats, device=on),
+    "group_reduce_reproducible": lambda c, on: gh.group_reduce(c.keys, c.floats, reproducible=True, device=on),
+    "value_counts_of_two": lambda c, on: gh.value_counts((c.keys, c.few), **({} if on == "cpu" else {"device": on})),
     "group_reduce_four": lambda c, on: gh.group_reduce(c.keys, c.values, FOUR, device=on),
     "join_indexer": lambda c, on: gh.join_indexer(c.keys, c.once, device=on),
     "join_indexer_four": lambda c, on: gh.join_indexer(c.keys, c.four, device=on),
@@ -244,7 +272,8 @@ def columns(xp: Any, name: str, n: int) -> Columns:
     four = xp.random.permutation(xp.tile(xp.random.permutation(distinct)[: n // 4], 4))
     values = xp.arange(n, dtype=np.int64)
     among = xp.random.permutation(distinct)[: len(distinct) // 8 + 1]
-    return Columns(keys, values, values.astype(np.float64), among, once, four)
+    few = xp.random.randint(0, FEW, n).astype(np.int64)
+    return Columns(keys, values, values.astype(np.float64), few, among, once, four)
 
 
 def libraries(on: Any) -> dict[str, Any]:
@@ -262,6 +291,23 @@ def on_host(found: Any) -> Any:
     if isinstance(found, tuple):
         return tuple(on_host(part) for part in found)
     return found.get() if hasattr(found, "get") and not isinstance(found, np.ndarray) else np.asarray(found)
+
+
+def on_gpu(call: Callable[[], Any], seconds: float) -> tuple[float, int]:
+    """(the share of so many seconds in which the GPU works, the copies to the host) of one call.
+
+    Raises ImportError where PyTorch is not installed.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        call()
+        torch.cuda.synchronize()
+    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    busy = sum(event.device_time for event in events)  # microseconds
+    return busy / 1e6 / seconds, sum("DtoH" in event.name for event in events)
 
 
 def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
@@ -291,7 +337,8 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
                     ways[who] = lambda way=way, library=library, c=c: way(library, c)
             for who, way in ways.items():
                 found = rates(args.n, repeated(on, args.repeats, lambda: None, way))
-                yield verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling
+                row = (verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling)
+                yield row if on.name == "cpu" else (*row, *on_gpu(way, args.n / found[0] / 1e6))
 
 
 @one_sentence
@@ -314,13 +361,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about = circumstances({on.name: on.model})
     text = f"# Verbs on whole columns\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
     text += "Million keys per second; share: of the ceiling of the accesses that the verb needs.\n\n"
+    if on.name != "cpu":
+        text += "device: the share of a call in which the GPU works; trips: copies to the host.\n\n"
+    header = HEADER if on.name == "cpu" else HEADER + ON_GPU
     cells = [
-        (*row[:2], f"{row[2]:,}", f"{row[3]:,}", row[4], *(f"{rate:.1f}" for rate in row[5:9]), f"{row[9]:.0%}")
+        (
+            *row[:2], f"{row[2]:,}", f"{row[3]:,}", row[4], *(f"{rate:.1f}" for rate in row[5:9]), f"{row[9]:.0%}",
+            *(f"{share:.0%}" for share in row[10:11]), *row[11:],
+        )
         for row in rows
-    ]
-    text += markdown_table(HEADER, cells)
+    ]  # fmt: skip
+    text += markdown_table(header, cells)
     stem = args.output / machine_name() / f"verbs-{on.name.partition(':')[0]}"
-    write_report(stem, text, about, [dict(zip(HEADER, row, strict=True)) for row in rows])
+    write_report(stem, text, about, [dict(zip(header, row, strict=True)) for row in rows])
     return 0
 
 
