@@ -3,14 +3,15 @@
     python -m asv_bench.verbs                     2^22 keys, on the CPU; a few minutes
     python -m asv_bench.verbs --device cuda       2^24 keys
 
-Columns of 4-byte keys by distribution, alone or beside a column of 8 bytes with few distinct elements; group_reduce sums
-8-byte integers, or floats, also reproducibly, or gives four aggregates by one call; isin asks for an eighth of the keys, join_indexer meets the column with as long a one in which every key is
-once, and join_indexer_four with one in which keys are four times. Every result is compared with numpy's. The ceiling
-is the time of the accesses that a verb cannot do without, a compare-and-swap for a key that is counted or added and a
-random read for one that is looked up, over the memory of a table of the distinct keys: a sort, which reads in order,
-and a cache of frequent keys can be above it. The first call does not count. On a GPU "device" is the share of the median
-call in which kernels and copies run, and "trips" counts the copies to the host in one call; both are what PyTorch's
-profiler sees of one more call.
+Columns of 4-byte keys by distribution, alone or beside a column of 8 bytes with few distinct elements; group_reduce
+sums 8-byte integers, or floats, also reproducibly, or gives four aggregates by one call; isin asks for an eighth of the
+keys, join_indexer meets the column with as long a one in which every key is once, and join_indexer_four with one in
+which keys are four times. Every result is compared with numpy's. The ceiling is the time of the accesses that a verb
+cannot do without, a compare-and-swap for a key that is counted or added and a random read for one that is looked up,
+over the memory of a table of the distinct keys: a sort, which reads in order, and a cache of frequent keys can be above
+it. The first call does not count. On a GPU "device" is the share of the median call in which kernels and copies run,
+and "trips" counts the copies to the host in one call; both are what PyTorch's profiler sees of one more call.
+
 Prints the table, and writes <output>/<machine>/verbs-<device>.md and .json.
 """
 

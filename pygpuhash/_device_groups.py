@@ -247,8 +247,8 @@ def maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]]
 
 
 def own_dtype(array: Any, dtype: np.dtype[Any]) -> Any:
-    """A dtype as the library of an array, CuPy or PyTorch, names it."""
-    return dtype if _tensors.library_of(array) == "cupy" else _torch_dtype(sys.modules["torch"], dtype)
+    """A dtype as the library of an array, numpy, CuPy or PyTorch, names it."""
+    return _torch_dtype(sys.modules["torch"], dtype) if _tensors.library_of(array) == "torch" else dtype
 
 
 @functools.cache
