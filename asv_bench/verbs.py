@@ -297,7 +297,7 @@ def on_host(found: Any) -> Any:
 def on_gpu(call: Callable[[], Any], seconds: float) -> tuple[float, int]:
     """(the share of so many seconds in which the GPU works, the copies to the host) of one call.
 
-    Raises ImportError where PyTorch is not installed.
+    Calls take longer from the first profile on. Raises ImportError where PyTorch is not installed.
     """
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -311,8 +311,8 @@ def on_gpu(call: Callable[[], Any], seconds: float) -> tuple[float, int]:
     return busy / 1e6 / seconds, sum("DtoH" in event.name for event in events)
 
 
-def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
-    """Rows of every verb and distribution. Raises AssertionError at a wrong result."""
+def measure(on: Any, args: argparse.Namespace) -> Iterator[tuple[Row, Callable[[], Any]]]:
+    """Rows of every verb and distribution, and their calls. Raises AssertionError at a wrong result."""
     known = libraries(on)
     ceilings = Ceilings(on.name, args.n, args.repeats)
     for name in args.distribution or DISTRIBUTIONS:
@@ -338,8 +338,7 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
                     ways[who] = lambda way=way, library=library, c=c: way(library, c)
             for who, way in ways.items():
                 found = rates(args.n, repeated(on, args.repeats, lambda: None, way))
-                row = (verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling)
-                yield row if on.name == "cpu" else (*row, *on_gpu(way, args.n / found[0] / 1e6))
+                yield (verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling), way
 
 
 @one_sentence
@@ -355,10 +354,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     on = device(args.device)
     args.n = args.n or 1 << (22 if on.name == "cpu" else 24)
-    rows = []
-    for row in measure(on, args):
+    rows: list[Row] = []
+    calls = []
+    for row, call in measure(on, args):
         rows.append(row)
+        calls.append(call)
         print(f"{row[0]}, {row[1]}, {row[4]}: {row[5]:.1f} ({row[6]:.1f} .. {row[7]:.1f}) M/s", file=sys.stderr)
+    if on.name != "cpu":
+        rows = [(*row, *on_gpu(call, args.n / row[5] / 1e6)) for row, call in zip(rows, calls, strict=True)]
     about = circumstances({on.name: on.model})
     text = f"# Verbs on whole columns\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
     text += "Million keys per second; share: of the ceiling of the accesses that the verb needs.\n\n"
@@ -368,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cells = [
         (
             *row[:2], f"{row[2]:,}", f"{row[3]:,}", row[4], *(f"{rate:.1f}" for rate in row[5:9]), f"{row[9]:.0%}",
-            *(f"{share:.0%}" for share in row[10:11]), *row[11:],
+            *(f"{share:.0%}" for share in row[10:11]), *map(str, row[11:]),
         )
         for row in rows
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pygpuhash import _arrays, _arrow_devices, _device_rows, _number_verbs, _table_verbs, _tensors
+from pygpuhash import _arrays, _arrow_devices, _device_rows, _host_rows, _number_verbs, _table_verbs, _tensors
 from pygpuhash.columns import Column, View, frames, read
 from pygpuhash.columns._buffers import describe, sliced
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical
@@ -80,9 +80,11 @@ def read_on_host(given: Any, what: str) -> Column:
     return read(given, what)
 
 
-def by_codes(column: Column, nulls: str) -> Column:
-    """A column that is equal where this one is, for verbs of one column: of a categorical, its codes."""
-    return column if column.coded is None or nulls != "group" else column.coded()
+def by_numbers(column: Column, nulls: str, floats: str, table: dict[str, Any]) -> Column:
+    """A column that is equal where this one is, for verbs of one column: codes of a categorical, integers of rows."""
+    if column.coded is not None:
+        return column if nulls != "group" else column.coded()
+    return _host_rows.as_numbers([column], nulls, floats, table)[0]
 
 
 def few_numbers(column: Column) -> Array | None:

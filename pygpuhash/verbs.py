@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 
-from pygpuhash import _number_verbs, _reproducible, _table_verbs, _verb_inputs
+from pygpuhash import _host_rows, _number_verbs, _reproducible, _table_verbs, _verb_inputs
 from pygpuhash._keywords import refuse_unknown as _refuse_unknown
 from pygpuhash._verb_inputs import (
     add,
     alike_on_device,
     both_for_table,
-    by_codes,
+    by_numbers,
     check,
     dtype_of_results,
     few_numbers,
@@ -121,7 +121,7 @@ def unique(keys: Any, *, order: Order = "any", nulls: Nulls = "group", floats: F
         return found
     if lies_on_device(keys):
         return _table_verbs.unique(on_device(keys, "keys", floats, table), order, table)
-    column = by_codes(read_on_host(keys, "keys"), nulls)
+    column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     found = _number_verbs.unique(few_numbers(column), floats, table, _verb_inputs.FEW)
     if found is not None:
         return column.give(found)
@@ -168,7 +168,7 @@ def value_counts(
     refuse_cut(keys, _INDEX)
     if lies_on_device(keys):
         return _table_verbs.value_counts(on_device(keys, "keys", floats, table), order, table)
-    column = by_codes(read_on_host(keys, "keys"), nulls)
+    column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.value_counts(few_numbers(column), floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
@@ -214,7 +214,7 @@ def factorize(
     refuse_cut(keys, _INDEX)
     if lies_on_device(keys):
         return _table_verbs.factorize(on_device(keys, "keys", floats, table), order, table)
-    column = by_codes(read_on_host(keys, "keys"), nulls)
+    column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.factorize(few_numbers(column), floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
@@ -264,7 +264,8 @@ def isin(keys: Any, among: Any, *, nulls: Nulls = "group", floats: Floats = "num
         among = of_one(among)
     if is_element(keys):
         return isin(of_one(keys), among, nulls=nulls, floats=floats, **table)[0]
-    column, others = read_on_host(keys, "keys"), read_on_host(among, "among")
+    given = read_on_host(keys, "keys"), read_on_host(among, "among")
+    column, others = _host_rows.as_numbers(given, nulls, floats, table)
     mask = _number_verbs.isin(few_numbers(column), few_numbers(others), floats, table, _verb_inputs.FEW)
     arrays = None if mask is not None else both_for_table(column, others, floats, table)
     if mask is not None:
@@ -366,7 +367,11 @@ def group_reduce(
     if found:
         return found
     of_numpy = type(keys) is np.ndarray
-    column = None if of_numpy and keys.size < _verb_inputs.FEW else by_codes(read_on_host(keys, "keys"), nulls)
+    column = (
+        None
+        if of_numpy and keys.size < _verb_inputs.FEW
+        else by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
+    )
     amounts, given = values_of(values, keys.shape if column is None else column.shape, False)
     if op == "count":
         return value_counts(keys, order=order, nulls=nulls, floats=floats, **table)
@@ -378,7 +383,7 @@ def group_reduce(
         pair = _number_verbs.group_reduce(keys, amounts, op, stored, floats, table, _verb_inputs.FEW)
         if pair is not None:
             return pair
-        column = by_codes(read_on_host(keys, "keys"), nulls)
+        column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     distinct: Any
     pair = _number_verbs.group_reduce(few_numbers(column), amounts, op, stored, floats, table, _verb_inputs.FEW)
     array = None if pair else for_table(column, floats, table)
@@ -400,7 +405,7 @@ def _reproducible_on_host(
     keys: Any, values: Any, op: str, dtype: Any, order: Order, nulls: Nulls, floats: Floats, table: Any
 ) -> tuple[Any, Any] | None:
     """None of other values than floats, and of results that are to be others."""
-    column = by_codes(read_on_host(keys, "keys"), nulls)
+    column = by_numbers(read_on_host(keys, "keys"), nulls, floats, table)
     amounts, given = values_of(values, column.shape, False)
     stored = dtype_of_results(given, op, dtype)
     if not given.kind == stored.kind == "f":
@@ -503,6 +508,7 @@ def join_indexer(
     for column in (one, other):
         if len(column.shape) != 1:
             raise ValueError(f"{column.what} has shape {column.shape}: pass a one-dimensional column")
+    one, other = _host_rows.as_numbers((one, other), nulls, floats, table)
     arrays = both_for_table(one, other, floats, table)
     if arrays is not None:
         hosts = _table_verbs.on_host(arrays[0]), _table_verbs.on_host(arrays[1])

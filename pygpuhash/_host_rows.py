@@ -1,0 +1,128 @@
+"""Rows of several host columns as one column of integers, which every verb takes faster than the rows.
+
+Numbers and times are packed by their distances from the least one, all other columns (text, nulls, structs) by their
+ids in an index of their own: `_packed` has the arithmetic. Short columns stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pygpuhash import _number_verbs, _packed, _table_verbs
+from pygpuhash._packed import LONG, Part
+from pygpuhash.columns import Column, View, _buffers, plain
+from pygpuhash.columns._engine import CoreIndex, Keys, canonical
+from pygpuhash.columns.column import fixed
+from pygpuhash.columns.numpy_arrays import FORMATS
+
+__all__ = ["as_numbers"]
+
+Array = np.ndarray[Any, Any]
+
+_SHORT = 1 << 12  # rows below which the arithmetic takes longer than an index of the rows
+_HOSTS = ("auto", "cpu")
+_FEW = 1 << 14  # as `_verb_inputs.FEW`
+_NUMBERS = {format: np.dtype(code) for code, format in FORMATS.items()} | {"b": np.dtype(np.bool_)}
+_OF_FOUR_BYTES = ("tdD", "tts", "ttm")  # times of Arrow; all others of "td", "tt", "ts" and "tD" have 8
+
+
+def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[str, Any]) -> Sequence[Column]:
+    """Columns of integers, equal where the rows of `columns` are, with the same ways back; or the columns themselves.
+
+    columns : one, or several whose rows are compared with each other.
+
+    They stay what they are where they are no rows, short, or of two types, with arguments that not both an index and a
+    table of numbers take, and with nulls that are not to be keys like others.
+    """
+    rows = sum(column.length for column in columns)
+    if rows < _SHORT or not _number_verbs.OF_INDEX.issuperset(table) or table.get("device", "cpu") not in _HOSTS:
+        return columns
+    first = columns[0]
+    if not all(_buffers.describe(column.schema)[0] == "+s" for column in columns):
+        return columns
+    if not all(plain.same_type(column.schema, first.schema) for column in columns[1:]):
+        return columns
+    chunks = [View(Keys(c.schema, _buffers.sliced(a, 0, _buffers.length(a)))) for c in columns for a in c.chunks]
+    fields = [[chunk.child(i) for chunk in chunks] for i in range(chunks[0].columns)]
+    if not fields or any(chunk.nulls() is not None for chunk in chunks):
+        return columns
+    if nulls != "group" and any(view.nulls() is not None or view.columns for field in fields for view in field):
+        return columns
+    numbers = [_distances(field, floats) for field in fields]
+    if _are_wide([part.bits for part in numbers if part is not None]):
+        return columns
+    try:
+        parts = [part or _ids(field, floats, table) for part, field in zip(numbers, fields, strict=True)]
+        part = _packed.pack(parts, lambda integers: _number(integers, table))
+    except TypeError:  # by a type that is no key: the index of rows names it
+        return columns
+    names = [_buffers.describe(field[0].__arrow_c_array__()[0])[1] for field in fields]
+
+    def rows_of(distinct: Any) -> View:
+        integers = distinct if isinstance(distinct, np.ndarray) else View(distinct).values(part.numbers.dtype)
+        return _rows(part.back(integers), names)
+
+    ends = np.cumsum([column.length for column in columns])[:-1]
+    return [_column(c, numbers, rows_of) for c, numbers in zip(columns, np.split(part.numbers, ends), strict=True)]
+
+
+def _column(column: Column, numbers: Array, rows_of: Callable[[Any], View]) -> Column:
+    """A column of integers, with the ways back of the column of rows."""
+    packed = fixed(FORMATS[numbers.dtype.str], numbers, column.what, lambda distinct: column.give(rows_of(distinct)))
+    packed.shape, packed.give_numbers = column.shape, column.give_numbers
+    packed.stored, packed.memory = numbers.dtype, numbers
+    return packed
+
+
+def _are_wide(bits: list[int]) -> bool:
+    """Would more than one column of numbers need codes? An index of the rows is faster then."""
+    return sum(bits) > 64 and sum(bits) - max(bits) > 32
+
+
+def _distances(field: list[View], floats: str) -> Part | None:
+    """Of numbers and times; None of other columns, dictionaries among them, and of those with nulls."""
+    format, _, _, dictionary = _buffers.describe(field[0].__arrow_c_array__()[0])
+    dtype = _NUMBERS.get(format) if dictionary is None else None
+    if dictionary is None and format[0] == "t" and format[:2] != "ti":
+        dtype = np.dtype(np.int32 if format in _OF_FOUR_BYTES else np.int64)
+    if dtype is None or any(view.nulls() is not None for view in field):
+        return None
+    values = np.concatenate([view.values(dtype) for view in field]) if len(field) > 1 else field[0].values(dtype)
+    if dtype.kind == "f" and floats == "numbers":
+        values = canonical(np.ascontiguousarray(values))
+    part = _packed.distances(values, dtype)
+    return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
+
+
+def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part:
+    """Of a column that is no plain numbers, by an index."""
+    threads, _, seed = _number_verbs.of_index(table)
+    schema = field[0].__arrow_c_array__()[0]
+    index = CoreIndex(schema, "group", floats, threads, False, 0, seed)
+    ids = np.empty(sum(view.length for view in field), LONG)
+    index.add(schema, [view.__arrow_c_array__()[1] for view in field], ids)
+    return _packed.codes(ids, index.size, lambda numbers: index.take(np.ascontiguousarray(numbers)))
+
+
+def _number(numbers: Array, table: dict[str, Any]) -> tuple[Array, Array]:
+    """(the code of each, the distinct ones)."""
+    found = _number_verbs.factorize(numbers, "bits", table, _FEW)
+    return found or _table_verbs.factorize(_table_verbs.on_host(numbers), "any", table)
+
+
+def _of_numbers(format: str, values: Array) -> Keys:
+    """Numbers or times as a column of Arrow."""
+    memory = np.packbits(values, bitorder="little") if format == "b" else np.ascontiguousarray(values)
+    return Keys(_buffers.schema(format), _buffers.array(len(values), (None, memory)))
+
+
+def _rows(columns: list[Any], names: list[str]) -> View:
+    """Columns of Arrow as a view of their rows."""
+    given = [column.__arrow_c_array__() for column in columns]
+    n = _buffers.length(given[0][1])
+    schema = _buffers.schema("+s", children=[schema for schema, _ in given], names=names)
+    return View(Keys(schema, _buffers.array(n, (None,), children=[array for _, array in given])))

@@ -1,0 +1,180 @@
+"""Verbs on rows of several host columns, which are packed into integers where there are many."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pygpuhash as gh
+from pygpuhash import _host_rows
+from pygpuhash.columns import read
+
+Array = np.ndarray[Any, Any]
+N = 5000
+
+
+def draw(kind: str, n: int, few: int, seed: int) -> Any:
+    """A column of few distinct elements, those at the ends of its type among them."""
+    rng = np.random.default_rng(seed)
+    if kind == "text":
+        some: Any = np.array(["", "a", "ä", *(f"word{i}" for i in range(few))])
+    elif kind == "objects":
+        some = np.array([None, "x", "y", *map(str, range(few))], object)
+    elif kind[0] in "mM":
+        some = np.array([-(10**6), 10**6, *range(few)], "i8").astype(kind)
+    elif kind == "?":
+        some = np.array([False, True])
+    elif kind[0] == "f":
+        some = np.array([0.0, -0.0, np.nan, np.inf, *range(few)], kind)
+    else:
+        some = np.array([np.iinfo(kind).min, np.iinfo(kind).max, *range(few)], kind)
+    found = some[rng.integers(0, len(some), n)]
+    return found.tolist() if kind == "objects" else found
+
+
+KINDS = [
+    ("i8", "i4"),
+    ("u1", "i2", "?"),
+    ("u8", "f8"),
+    ("f4", "f2", "i1"),
+    ("i4", "text"),
+    ("text", "objects"),
+    ("M8[us]", "m8[s]", "M8[D]"),
+    ("i8", "i8"),
+    ("i8", "i8", "text"),
+    ("u4",),
+    ("text",) * 5,
+]
+
+
+@pytest.fixture(params=[True, False], ids=["packed", "as they are"])
+def packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    if not request.param:
+        monkeypatch.setattr(_host_rows, "_SHORT", 10**9)
+    return bool(request.param)
+
+
+def tuples(columns: Any) -> list[tuple[Any, ...]]:
+    lists = [np.asarray(column).tolist() for column in columns]
+    return [tuple("nan" if x != x else x for x in row) for row in zip(*lists, strict=True)]
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
+def test_single_columns(kinds: tuple[str, ...], packs: bool) -> None:
+    """All verbs of one column, with rows packed and not: the same rows, in their order of first appearance."""
+    keys = tuple(draw(kind, N, 4, i) for i, kind in enumerate(kinds))
+    rows = tuples(keys)
+    wanted = {row: rows.count(row) for row in dict.fromkeys(rows)}
+    assert tuples(gh.unique(keys, order="first")) == list(wanted)
+    found, counts = gh.value_counts(keys, order="first")
+    assert dict(zip(tuples(found), counts.tolist(), strict=True)) == wanted
+    codes, found = gh.factorize(keys)
+    assert tuples(found) == list(wanted)
+    assert [list(wanted)[code] for code in codes] == rows
+    for column, given in zip(found, keys, strict=True):
+        assert column.dtype == np.asarray(given).dtype
+    values = np.arange(N)
+    found, sums = gh.group_reduce(keys, values, order="first")
+    by_row: dict[Any, int] = {}
+    for row, value in zip(rows, values.tolist(), strict=True):
+        by_row[row] = by_row.get(row, 0) + value
+    assert dict(zip(tuples(found), sums.tolist(), strict=True)) == by_row
+
+
+@pytest.mark.parametrize("kinds", KINDS, ids=" ".join)
+def test_two_columns(kinds: tuple[str, ...], packs: bool) -> None:
+    """isin and joins of rows, of which each side has some that the other one has not."""
+    keys = tuple(draw(kind, N, 6, i) for i, kind in enumerate(kinds))
+    others = tuple(draw(kind, 60, 3, 10 + i) for i, kind in enumerate(kinds))
+    rows, among = tuples(keys), tuples(others)
+    assert gh.isin(keys, others).tolist() == [row in set(among) for row in rows]
+    i, j = gh.join_indexer(keys, others)
+    places: dict[Any, list[int]] = {}
+    for place, row in enumerate(among):
+        places.setdefault(row, []).append(place)
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == [
+        (k, place) for k, row in enumerate(rows) for place in places.get(row, [])
+    ]
+
+
+def packed(*columns: Any, nulls: str = "group", floats: str = "numbers", **table: Any) -> Any:
+    """The dtype of the integers that rows of these columns become; None where they stay rows."""
+    return _host_rows.as_numbers([read(columns, "keys")], nulls, floats, table)[0].stored
+
+
+def test_which_rows_are_packed() -> None:
+    short, long = np.arange(N) % 7, np.arange(N) * (2**60 // N)
+    floats, words = np.random.default_rng(1).standard_normal(N), draw("text", N, 5, 1)
+    assert packed(short, short) == np.int32
+    assert packed(short, long) == np.int64
+    assert packed(long, floats) is None  # both would become codes
+    assert packed(long, short, long) is None
+    assert packed(long, short * 2**10) == np.int32  # of which one does
+    assert packed(long, words) == np.int64
+    assert packed(*[words] * 9) == np.int32
+    assert packed(short[:100], short[:100]) is None
+    assert packed(short, short, threads=2, seed=5, capacity=9, device="auto") == np.int32
+    assert packed(short, short, device="cuda") is None
+    assert packed(short, short, backend="hive") is None
+    holes = draw("objects", N, 5, 1)
+    assert packed(short, holes) == np.int32
+    assert packed(short, holes, nulls="drop") is None
+    assert packed(short, holes, nulls="refuse") is None
+    assert packed(short, words, nulls="drop") == np.int32
+
+
+@pytest.mark.parametrize("nulls", ["group", "drop", "refuse"])
+def test_nulls(nulls: Any, packs: bool) -> None:
+    keys = (np.arange(N) % 3, draw("objects", N, 2, 1))
+    if nulls == "refuse":
+        with pytest.raises(TypeError, match="keys: row 4 is null; drop nulls"):
+            gh.factorize(keys, nulls=nulls)
+        return
+    codes, found = gh.factorize(keys, nulls=nulls)
+    distinct = list(zip(*(np.asarray(part).tolist() for part in found), strict=True))
+    rows = list(zip(keys[0].tolist(), keys[1], strict=True))
+    kept = [row for row in rows if nulls == "group" or row[1] is not None]
+    assert distinct == list(dict.fromkeys(kept))
+    assert codes.tolist() == [distinct.index(row) if row in distinct else -1 for row in rows]
+
+
+def test_floats_by_their_bits(packs: bool) -> None:
+    keys = (np.tile([0.0, -0.0], N), np.zeros(2 * N, "i4"))
+    assert [len(gh.unique(keys, floats=floats)[0]) for floats in ("bits", "numbers")] == [2, 1]
+
+
+def test_frames_and_other_libraries(packs: bool) -> None:
+    """Results have the caller's library, types and names, whether there are chunks, categories, time zones or nulls."""
+    pd = pytest.importorskip("pandas", reason="frames are pandas' and polars'")
+    pl, pa = pytest.importorskip("polars", reason="as above"), pytest.importorskip("pyarrow", reason="as above")
+    rng = np.random.default_rng(1)
+    year, city = rng.integers(1990, 2000, N), np.array(["Oslo", "Rom", "Ürümqi"])[rng.integers(0, 3, N)]
+    day = pd.Series(pd.to_datetime(rng.integers(0, 5, N), unit="D", utc=True))
+    frame = pd.DataFrame({"year": year, "city": pd.Categorical(city), "day": day, "wet": rng.integers(0, 2, N) == 1})
+    found, counts = gh.value_counts(frame, order="first")
+    assert list(found.dtypes) == list(frame.dtypes)
+    wanted = frame.groupby(list(frame), sort=False, observed=True).size()
+    assert list(map(tuple, found.itertuples(index=False))) == [tuple(row) for row in wanted.index]
+    assert np.asarray(counts).tolist() == wanted.tolist()
+    with_holes = pl.DataFrame({"year": year, "city": city}).with_columns(
+        pl.when(pl.col("year") > 1995).then(None).otherwise(pl.col("year")).alias("year")
+    )
+    chunked = pl.concat([with_holes[: N // 3], with_holes[N // 3 :]], rechunk=False)
+    found = gh.unique(chunked, order="first")
+    assert found.equals(with_holes.unique(maintain_order=True))
+    table, rows = pa.table({"year": year, "city": city}), list(zip(year.tolist(), city.tolist(), strict=True))
+    found = gh.unique(table, order="first")
+    assert [tuple(row.values()) for row in found.to_pylist()] == list(dict.fromkeys(rows))
+    days = [datetime.date(2000, 1, 1 + i % 9) for i in range(N)]
+    found = gh.unique((days, city), order="first")
+    assert list(zip(*found, strict=True)) == list(dict.fromkeys(zip(days, city, strict=True)))
+
+
+def test_refused_by_name(packs: bool) -> None:
+    with pytest.raises(TypeError, match=r"keys"):
+        gh.unique((np.arange(N), [[1]] * N))
+    with pytest.raises(TypeError, match="keys beside among"):
+        gh.isin((np.arange(N), np.arange(N)), (np.arange(N), ["a"] * N))
