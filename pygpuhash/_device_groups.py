@@ -149,7 +149,13 @@ class Place:
 
 
 def group(
-    where: Place, dtype: np.dtype[Any], first: bool, *, counts: bool, codes: bool, values: Values | None = None
+    where: Place,
+    dtype: np.dtype[Any],
+    first: bool,
+    *,
+    counts: bool = False,
+    codes: bool = False,
+    values: Values | None = None,
 ) -> Groups:
     """The groups of an array, which `serves` has allowed, in the order of first appearance or in any; within
     `where.on_device()`."""
@@ -244,6 +250,11 @@ def maker(array: Any, ordinal: int) -> Callable[[tuple[int, ...], np.dtype[Any]]
         return library.empty  # type: ignore[no-any-return]
     device = _torch_device(library, ordinal)
     return lambda shape, dtype: library.empty(shape, dtype=_torch_dtype(library, dtype), device=device)
+
+
+def joined(arrays: list[Any]) -> Any:
+    """Arrays of CuPy or PyTorch, one after the other."""
+    return sys.modules[_tensors.library_of(arrays[0])].concatenate(arrays)
 
 
 def own_dtype(array: Any, dtype: np.dtype[Any]) -> Any:

@@ -7,7 +7,6 @@ are asked for arithmetic on whole columns.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -79,7 +78,7 @@ def both_as_keys(given: Sequence[KeyColumn], others: Sequence[KeyColumn], stream
     """The rows of two tuples of columns, of the same dtypes: keys of equal rows are equal."""
     n = given[0].size
     with _cuda.current(_ordinal(given)):
-        arrays = [_joined(a.array, b.array) for a, b in zip(given, others, strict=True)]
+        arrays = [_device_groups.joined([a.array, b.array]) for a, b in zip(given, others, strict=True)]
     together = [KeyColumn(a, c.dtype, (len(a),), c.give, c.ordinal) for a, c in zip(arrays, given, strict=True)]
     column = as_keys(together, stream)
     return _part_of(column, column.array[:n]), _part_of(column, column.array[n:])
@@ -128,7 +127,3 @@ def _halves(given: Sequence[KeyColumn]) -> Part:
 
 def _copy(array: Any) -> Any:
     return array.copy() if hasattr(array, "copy") else array.contiguous()
-
-
-def _joined(a: Any, b: Any) -> Any:
-    return sys.modules[_tensors.library_of(a) or ""].concatenate((a, b))

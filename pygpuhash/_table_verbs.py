@@ -22,6 +22,7 @@ from pygpuhash import (
     _device_arrays,
     _device_groups,
     _device_joins,
+    _device_pieces,
     _streams,
     _tensors,
     _views,
@@ -167,7 +168,14 @@ def join_indexer(one: KeyColumn, other: KeyColumn, table: dict[str, Any]) -> tup
 def join_on_device(one: KeyColumn, other: KeyColumn, how: str, given: dict[str, Any]) -> _device_joins.Pairs:
     """(left rows, right rows) of two columns of CuPy or of PyTorch on one GPU."""
     assert one.ordinal is not None
-    library = sys.modules[_tensors.library_of(one.array) or ""]
+    library, most = sys.modules[_tensors.library_of(one.array) or ""], _device_groups.MOST
+    if one.size + other.size > most >= 2 * other.size:
+        parts = []
+        for rows in _device_pieces.pieces(one.size, most - other.size):
+            array = one.array[rows]
+            left, right = join_on_device(replace(one, array=array, shape=(len(array),), ready=None), other, how, given)
+            parts.append((left + rows.start, right))
+        return _device_groups.joined([left for left, _ in parts]), _device_groups.joined([right for _, right in parts])
     if _device_groups.serves(library.__name__, one.dtype, one.size + other.size, one.ordinal, given):
         where = _device_groups.Place(one.ordinal, one.array, one.ready, given)
         try:
@@ -316,15 +324,31 @@ def _groups(
     values: _device_groups.Values | None = None,
 ) -> _device_groups.Groups | None:
     """The groups of a column on a GPU; None where a table serves it."""
-    library = None if column.ordinal is None else _tensors.library_of(column.array)
-    if column.ordinal is None or not _device_groups.serves(library, column.dtype, column.size, column.ordinal, given):
+    if column.ordinal is None:
         return None
-    where = _device_groups.Place(column.ordinal, column.array, column.ready, given)
-    try:
+    library, ordinal, most = _tensors.library_of(column.array), column.ordinal, _device_groups.MOST
+    if not _device_groups.serves(library, column.dtype, min(column.size, most), ordinal, given):
+        return None
+
+    def of(where: _device_groups.Place, order: str, **wanted: Any) -> _device_groups.Groups:
         with where.on_device():
             _refuse_captured(where.stream)
-            return _device_groups.group(
-                where, column.dtype, order == "first", counts=counts, codes=codes, values=values
+            return _device_groups.group(where, column.dtype, order == "first", **wanted)
+
+    wanted: dict[str, Any] = {"counts": counts, "codes": codes, "values": values}
+    try:
+        if column.size <= most:
+            return of(_device_groups.Place(ordinal, column.array, column.ready, given), order, **wanted)
+        with _cuda.current(ordinal):
+            return _device_pieces.groups(
+                column.array,
+                ordinal,
+                most,
+                order,
+                lambda array, *arguments, **wanted: of(
+                    _device_groups.Place(ordinal, array, None, given), *arguments, **wanted
+                ),
+                **wanted,
             )
     except Unsupported:  # by a device with little shared memory
         return None

@@ -477,3 +477,62 @@ def test_refusals_of_joins() -> None:
     call = _core.Join(0, 10, 4096, 10, 4096, 4, False, 1, 4096, 4096, 4096, 1 << 20, 0)
     with pytest.raises(gh.InvalidArgument, match="out_first is 0x1000; pairs are those of a gpuhash_join without it"):
         call.write_pairs(1, 4096, 4096)
+
+
+# ---- more rows than one call takes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize("most", [100, 333, 999])
+def test_pieces(put: Any, monkeypatch: pytest.MonkeyPatch, most: int, order: Any) -> None:
+    """What comes out is what one call gives."""
+    array, calls = put
+    rng = np.random.default_rng(most)
+    keys, values = rng.integers(0, 40, (20, 50)), rng.integers(-1000, 1000, (20, 50)).astype("i4")
+    ops = ("max", "sum", "mean", "min", "count")
+    wanted, numbers = gh.group_reduce(array(keys), array(values), ops, order="first")
+    wanted, by_key = host(wanted), dict(zip(host(wanted).tolist(), zip(*map(host, numbers), strict=True), strict=True))
+    del calls[:]
+    monkeypatch.setattr(_device_groups, "MOST", most)
+    found, results = gh.group_reduce(array(keys), array(values), ops, order=order)
+    assert max(call[0] for call in calls) <= most
+    assert [host(result).dtype for result in results] == [host(number).dtype for number in numbers]
+    rows = dict(zip(host(found).tolist(), zip(*map(host, results), strict=True), strict=True))
+    assert rows.keys() == by_key.keys()
+    for key, row in rows.items():
+        assert np.allclose(row, by_key[key], rtol=1e-12)
+    codes, of_codes = map(host, gh.factorize(array(keys), order=order))
+    assert codes.shape == keys.shape
+    assert np.array_equal(of_codes[codes], keys)
+    alone = host(gh.unique(array(keys), order=order))
+    counted, counts = map(host, gh.value_counts(array(keys), order=order))
+    for some in (host(found), of_codes, alone, counted):
+        assert np.array_equal(some, wanted) if order == "first" else set(some) == set(wanted)
+    assert dict(zip(counted.tolist(), counts.tolist(), strict=True)) == {k: row[4] for k, row in by_key.items()}
+
+
+def test_pieces_with_too_many_keys(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table serves them."""
+    array, _ = put
+    monkeypatch.setattr(_device_groups, "MOST", 100)
+    with pytest.raises(TypeError, match="NoneType"):  # which stands for Table here
+        gh.unique(array(np.arange(101)))
+    assert len(host(gh.unique(array(np.arange(101) % 99)))) == 99  # one more is 100
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("most", [80, 101, 170])
+def test_joins_in_pieces(put: Any, monkeypatch: pytest.MonkeyPatch, most: int, how: Any) -> None:
+    array, calls = put
+    rng = np.random.default_rng(most)
+    left, right = rng.integers(0, 50, 160), rng.integers(0, 30, 40)
+    for other in (right, np.unique(right)):
+        wanted = [host(rows) for rows in gh.join_indexer(array(left), array(other), how)]
+        with monkeypatch.context() as limited:
+            limited.setattr(_device_groups, "MOST", most)
+            del calls[:]
+            found = [host(rows) for rows in gh.join_indexer(array(left), array(other), how)]
+        assert max(call[0] + call[1] for call in calls) <= most
+        assert len(calls) > 1
+        for rows, those in zip(found, wanted, strict=True):
+            assert np.array_equal(rows, those)
