@@ -1,7 +1,7 @@
-"""Rows of several host columns as one column of integers, which every verb takes faster than the rows.
+"""Rows of several host columns, and numbers with nulls, as one column of integers, which every verb takes faster.
 
-Numbers and times are packed by their distances from the least one, all other columns (text, nulls, structs) by their
-ids in an index of their own: `_packed` has the arithmetic. Short columns stay what they are.
+Numbers and times become distances from the least one, all other columns of rows (text, structs) ids in an index of
+their own: `_packed` has the arithmetic. Short columns stay what they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pygpuhash import _number_verbs, _packed, _table_verbs
 from pygpuhash._packed import LONG, Part
 from pygpuhash.columns import Column, View, _buffers, plain
 from pygpuhash.columns._engine import CoreIndex, Keys, canonical
-from pygpuhash.columns.column import fixed
+from pygpuhash.columns.column import bitmap, fixed
 from pygpuhash.columns.numpy_arrays import FORMATS
 
 __all__ = ["as_numbers"]
@@ -31,26 +31,18 @@ _OF_FOUR_BYTES = ("tdD", "tts", "ttm")  # times of Arrow; all others of "td", "t
 
 
 def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[str, Any]) -> Sequence[Column]:
-    """Columns of integers, equal where the rows of `columns` are, with the same ways back; or the columns themselves.
+    """Columns of integers, equal where elements of `columns` are, with the same ways back; or the columns themselves.
 
-    columns : one, or several whose rows are compared with each other.
+    columns : one, or several whose elements are compared with each other.
 
-    They stay what they are where they are no rows, short, or of two types, with arguments that not both an index and a
-    table of numbers take, and with nulls that are not to be keys like others.
+    They stay what they are where they are neither rows nor numbers with nulls, short, or of two types, with arguments
+    that not both an index and a table of numbers take, and with nulls that are not to be keys like others.
     """
     rows = sum(column.length for column in columns)
     if rows < _SHORT or not _number_verbs.OF_INDEX.issuperset(table) or table.get("device", "cpu") not in _HOSTS:
         return columns
-    first = columns[0]
-    if not all(_buffers.describe(column.schema)[0] == "+s" for column in columns):
-        return columns
-    if not all(plain.same_type(column.schema, first.schema) for column in columns[1:]):
-        return columns
-    chunks = [View(Keys(c.schema, _buffers.sliced(a, 0, _buffers.length(a)))) for c in columns for a in c.chunks]
-    fields = [[chunk.child(i) for chunk in chunks] for i in range(chunks[0].columns)]
-    if not fields or any(chunk.nulls() is not None for chunk in chunks):
-        return columns
-    if nulls != "group" and any(view.nulls() is not None or view.columns for field in fields for view in field):
+    fields = _fields(columns, nulls)
+    if not fields:
         return columns
     numbers = [_distances(field, floats) for field in fields]
     if _are_wide([part.bits for part in numbers if part is not None]):
@@ -61,13 +53,42 @@ def as_numbers(columns: Sequence[Column], nulls: str, floats: str, table: dict[s
     except TypeError:  # by a type that is no key: the index of rows names it
         return columns
     names = [_buffers.describe(field[0].__arrow_c_array__()[0])[1] for field in fields]
+    of_rows = _buffers.describe(columns[0].schema)[0] == "+s"
 
     def rows_of(distinct: Any) -> View:
         integers = distinct if isinstance(distinct, np.ndarray) else View(distinct).values(part.numbers.dtype)
-        return _rows(part.back(integers), names)
+        found = part.back(integers)
+        return _rows(found, names) if of_rows else View(found[0])
 
     ends = np.cumsum([column.length for column in columns])[:-1]
     return [_column(c, numbers, rows_of) for c, numbers in zip(columns, np.split(part.numbers, ends), strict=True)]
+
+
+def _fields(columns: Sequence[Column], nulls: str) -> list[list[View]]:
+    """The chunks of each column of rows, or of the column with nulls that there is; none, if all stay what they are."""
+    formats = {_buffers.describe(column.schema)[0] for column in columns}
+    if not all(plain.same_type(column.schema, columns[0].schema) for column in columns[1:]):
+        return []
+    chunks = [View(Keys(c.schema, _buffers.sliced(a, 0, _buffers.length(a)))) for c in columns for a in c.chunks]
+    if formats != {"+s"}:  # plain numbers have faster ways of their own, and an index is as fast for all others
+        numbers = nulls == "group" and _dtype(columns[0].schema) is not None
+        return [chunks] if numbers and any(chunk.nulls() is not None for chunk in chunks) else []
+    fields = [[chunk.child(i) for chunk in chunks] for i in range(chunks[0].columns)]
+    if any(chunk.nulls() is not None for chunk in chunks):
+        return []
+    if nulls != "group" and any(view.nulls() is not None or view.columns for field in fields for view in field):
+        return []
+    return fields
+
+
+def _dtype(schema: object) -> np.dtype[Any] | None:
+    """That of numbers and times; None of other types, dictionaries among them."""
+    format, _, _, dictionary = _buffers.describe(schema)
+    if dictionary is not None:
+        return None
+    if format[0] == "t" and format[:2] != "ti":
+        return np.dtype(np.int32 if format in _OF_FOUR_BYTES else np.int64)
+    return _NUMBERS.get(format)
 
 
 def _column(column: Column, numbers: Array, rows_of: Callable[[Any], View]) -> Column:
@@ -84,18 +105,29 @@ def _are_wide(bits: list[int]) -> bool:
 
 
 def _distances(field: list[View], floats: str) -> Part | None:
-    """Of numbers and times; None of other columns, dictionaries among them, and of those with nulls."""
-    format, _, _, dictionary = _buffers.describe(field[0].__arrow_c_array__()[0])
-    dtype = _NUMBERS.get(format) if dictionary is None else None
-    if dictionary is None and format[0] == "t" and format[:2] != "ti":
-        dtype = np.dtype(np.int32 if format in _OF_FOUR_BYTES else np.int64)
-    if dtype is None or any(view.nulls() is not None for view in field):
+    """Of numbers and times, where 0 is null if there are nulls; None of other columns."""
+    dtype = _dtype(field[0].__arrow_c_array__()[0])
+    if dtype is None:
         return None
-    values = np.concatenate([view.values(dtype) for view in field]) if len(field) > 1 else field[0].values(dtype)
+    values = np.concatenate([view.values(dtype) for view in field])
     if dtype.kind == "f" and floats == "numbers":
-        values = canonical(np.ascontiguousarray(values))
-    part = _packed.distances(values, dtype)
-    return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
+        values = canonical(values)
+    absent = [view.nulls() for view in field]
+    format = field[0].format
+    if all(mask is None for mask in absent):
+        part = _packed.distances(values, dtype)
+        return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
+    nulls = np.concatenate([np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)])
+    part = _packed.distances(values[~nulls], dtype)
+    if part.bits > 62:
+        return None
+    numbers = np.zeros(len(values), LONG)
+    numbers[~nulls] = part.numbers + 1
+
+    def back(numbers: Array) -> list[Keys]:
+        return [_of_numbers(format, part.back(np.maximum(numbers - 1, 0))[0], numbers == 0)]
+
+    return Part(numbers, part.bits + 1, back)
 
 
 def _ids(field: list[View], floats: str, table: dict[str, Any]) -> Part:
@@ -114,10 +146,10 @@ def _number(numbers: Array, table: dict[str, Any]) -> tuple[Array, Array]:
     return found or _table_verbs.factorize(_table_verbs.on_host(numbers), "any", table)
 
 
-def _of_numbers(format: str, values: Array) -> Keys:
+def _of_numbers(format: str, values: Array, nulls: Array | None = None) -> Keys:
     """Numbers or times as a column of Arrow."""
     memory = np.packbits(values, bitorder="little") if format == "b" else np.ascontiguousarray(values)
-    return Keys(_buffers.schema(format), _buffers.array(len(values), (None, memory)))
+    return Keys(_buffers.schema(format), _buffers.array(len(values), (bitmap(nulls), memory)))
 
 
 def _rows(columns: list[Any], names: list[str]) -> View:

@@ -448,12 +448,47 @@ def _reduce_by_all(
             found = _table_verbs.reduce_by_all(there, amounts, given, ops, stored.get("sum"), order, table)
             if found is not None:
                 return found
+    elif len(ops) > 1:
+        return _reduce_by_all_on_host(keys, values, ops, dtype, reproducible, order, nulls, floats, table)
     distinct, results = None, []
     alike: dict[str, Any] = {"reproducible": reproducible, "order": "first", "nulls": nulls, "floats": floats, **table}
     for op in ops:  # in the order of first appearance, which is the same in each call
         distinct, result = group_reduce(keys, values, op, dtype=dtype if op == "sum" else None, **alike)
         results.append(result)
     return distinct, tuple(results)
+
+
+def _reduce_by_all_on_host(
+    keys: Any,
+    values: Any,
+    ops: tuple[Any, ...],
+    dtype: Any,
+    reproducible: bool,
+    order: Order,
+    nulls: Nulls,
+    floats: Floats,
+    table: Any,
+) -> tuple[Any, tuple[Any, ...]]:
+    """Groups are found once, for all aggregates."""
+    column = read_on_host(keys, "keys")
+    amounts, given = values_of(values, column.shape, False)
+    stored = {
+        op: _INDEX if op == "count" else dtype_of_results(given, op, dtype if op == "sum" else None) for op in ops
+    }
+    for op in ops:
+        refuse_cut(keys, stored[op], narrower(given, op))
+    codes, distinct = factorize(keys, order=order, nulls=nulls, floats=floats, **table)
+    ids = np.ascontiguousarray(codes).reshape(-1)
+    groups = int(ids.max(initial=-1)) + 1
+
+    def results(op: str) -> Array:
+        if op == "count":
+            return _number_verbs.reduce(ids, groups, 1, "sum", _INDEX)
+        if reproducible and op in ("sum", "mean") and given.kind == stored[op].kind == "f":
+            return _reproducible.on_host(ids, amounts, op, stored[op])
+        return _number_verbs.reduce(ids, groups, amounts, op, stored[op])
+
+    return distinct, tuple(numbers_of(column, results(op), op) for op in ops)
 
 
 @overload

@@ -24,7 +24,7 @@ def draw(kind: str, n: int, few: int, seed: int) -> Any:
     elif kind == "objects":
         some = np.array([None, "x", "y", *map(str, range(few))], object)
     elif kind[0] in "mM":
-        some = np.array([-(10**6), 10**6, *range(few)], "i8").astype(kind)
+        some = np.array([-(10**5), 10**5, *range(few)], "i8").astype(kind)
     elif kind == "?":
         some = np.array([False, True])
     elif kind[0] == "f":
@@ -139,6 +139,56 @@ def test_nulls(nulls: Any, packs: bool) -> None:
     kept = [row for row in rows if nulls == "group" or row[1] is not None]
     assert distinct == list(dict.fromkeys(kept))
     assert codes.tolist() == [distinct.index(row) if row in distinct else -1 for row in rows]
+
+
+@pytest.mark.parametrize("kind", ["i8", "u1", "f4", "?", "M8[s]", "M8[D]", "i8 from end to end"])
+def test_numbers_with_nulls(kind: str, packs: bool) -> None:
+    """Null is a key like others; also 0 and the least number are."""
+    pa = pytest.importorskip("pyarrow", reason="makes columns with nulls")
+    ends = kind == "i8 from end to end"
+    values = draw("i8" if ends else kind, N, 5, 1)
+    if not ends and kind != "f4":
+        values = np.where(np.abs(values.astype("i8")) < 2**40, values, values[-1])
+    nulls = np.random.default_rng(2).random(N) < 0.2
+    column = pa.array(values, mask=nulls)
+
+    def plain(found: Any) -> list[Any]:
+        assert found.type == column.type
+        return ["nan" if x != x else x for x in found.to_pylist()]
+
+    rows = plain(column)
+    wanted = {row: rows.count(row) for row in dict.fromkeys(rows)}
+    found, counts = gh.value_counts(column, order="first")
+    assert plain(found) == list(wanted)
+    assert counts.to_pylist() == list(wanted.values())
+    codes, found = gh.factorize(column)
+    assert [list(wanted)[code] for code in codes.to_pylist()] == rows
+    others = column.slice(0, 300).filter(pa.array(np.arange(300) % 7 < 3))
+    among = {rows[i] for i in range(300) if i % 7 < 3}
+    assert gh.isin(column, others).to_pylist() == [row in among for row in rows]
+    assert gh.isin(column.slice(0, 4500), column.slice(4990)).to_pylist() == [row in rows[4990:] for row in rows[:4500]]
+
+
+@pytest.mark.parametrize("ops", [("sum", "min", "max", "mean", "count"), ("count", "sum")])
+@pytest.mark.parametrize("order", ["any", "first"])
+@pytest.mark.parametrize("keys", ["numbers", "rows", "text"])
+def test_several_aggregates(keys: str, order: Any, ops: Any, packs: bool) -> None:
+    """Those of one call are those of a call each."""
+    numbers = draw("i4", N, 300, 1)
+    column = {"numbers": numbers, "rows": (numbers, draw("i8", N, 3, 2)), "text": draw("text", N, 90, 3)}[keys]
+    for values in (draw("f8", N, 40, 4), draw("i2", N, 40, 5), 3):
+        distinct, results = gh.group_reduce(column, values, ops, order=order)
+        for op, together in zip(ops, results, strict=True):
+            found, alone = gh.group_reduce(column, values, op, order="first")
+            if keys == "rows":
+                found, distinct_rows = tuples(found), tuples(distinct)
+            else:
+                found, distinct_rows = found.tolist(), distinct.tolist()
+            assert order != "first" or found == distinct_rows
+            assert together.dtype == alone.dtype
+            by_key = dict(zip(found, alone.tolist(), strict=True))
+            wanted = np.array([by_key[key] for key in distinct_rows])
+            assert np.allclose(together.astype("f8"), wanted.astype("f8"), equal_nan=True)
 
 
 def test_floats_by_their_bits(packs: bool) -> None:
