@@ -92,6 +92,7 @@ def test_it_never_flutters(n: int) -> None:
         t.check()
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 def test_never_below_what_was_asked_for() -> None:
     keys = draw(400_000)
     with table(400_000) as t:
@@ -143,6 +144,7 @@ def test_a_threshold_that_is_none(bad: str) -> None:
         table(100, contract=bad)
 
 
+@pytest.mark.usual_sizes("when a table contracts depends on the length of its pieces")
 def test_many_threads_erase() -> None:
     keys = draw(400_000)
     wrong: list[str] = []

@@ -39,6 +39,7 @@ def same(t: gh.Table, there: np.ndarray, values: np.ndarray, absent: np.ndarray)
     assert not t.contains(absent).any()
 
 
+@pytest.mark.usual_sizes("how many segments a step adds decides whether it ends inside of a round")
 @pytest.mark.parametrize(
     ("key", "value", "options"),
     [
@@ -183,6 +184,7 @@ def hashes(keys: np.ndarray) -> np.ndarray:
     return k ^ k >> np.uint32(16)
 
 
+@pytest.mark.usual_sizes("how far a table contracts depends on the length of its steps")
 def test_segments_that_are_too_full_are_not_merged() -> None:
     """All keys in one segment of the first round and what it was split into: the others give way, these stay."""
     keys = np.arange(1, 3_000_000, dtype=np.uint32)

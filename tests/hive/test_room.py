@@ -28,6 +28,7 @@ def fill(t: gh.Table, keys: np.ndarray) -> np.ndarray:
         return t.find(keys)[1]
 
 
+@pytest.mark.usual_sizes("the load that is reached depends on the length of searches")
 @pytest.mark.parametrize(("bucket", "ways", "load"), [(8, 2, 0.95), (8, 3, 0.97), (16, 2, 0.97), (32, 2, 0.97)])
 def test_load_without_a_stash(bucket: int, ways: int, load: float) -> None:
     with table(100_000, bucket=bucket, ways=ways, stash=0, max_load_factor=load) as t:

@@ -125,6 +125,7 @@ def test_the_last_chunk_is_filled_and_others_follow(chunk):
                 assert t.stats()["chunks"] == -(-(len(first) + n) // per)
 
 
+@pytest.mark.usual_sizes("which batches are taken at once depends on the least length of one")
 @pytest.mark.parametrize("arrange", [np.sort, np.random.default_rng(1).permutation])
 def test_large_tables_take_them_at_once(arrange):
     """Key by key, keys in no order would leave chunks half empty, and one that falls short of the end goes that way."""
@@ -145,6 +146,7 @@ def test_large_tables_take_them_at_once(arrange):
             assert chunks_after(t, short) > n / 12.9
 
 
+@pytest.mark.usual_sizes("which batches are taken at once depends on the least length of one")
 def test_from_the_low_of_the_last_chunk_on():
     """Its first key is a key behind the end still; the one before is not."""
     first, n = np.arange(50_000, dtype="u4") * np.uint32(2), 2_000
@@ -157,6 +159,7 @@ def test_from_the_low_of_the_last_chunk_on():
             assert (chunks_after(t, keys) < n / 12.9) == dense
 
 
+@pytest.mark.usual_sizes("how often a batch is looked at depends on the length of a look")
 def test_batches_all_over_the_table_are_looked_at_seldom():
     """After many of them it takes a while until a batch behind the end is noticed, and the next ones are at once."""
     rng = np.random.default_rng(3)
@@ -178,6 +181,7 @@ def test_batches_all_over_the_table_are_looked_at_seldom():
         assert all(dense[noticed:])
 
 
+@pytest.mark.usual_sizes("how far a table grows depends on the length of its pieces")
 @pytest.mark.parametrize("build", ["auto", "always"])
 @pytest.mark.parametrize("n", [1_100, 5_000])
 def test_a_table_grows_by_them_in_few_steps(build, n):

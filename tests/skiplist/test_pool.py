@@ -82,6 +82,7 @@ def test_there_are_no_buckets_to_flush(first, count):
         assert t.stats()["rebuilds"] == 0
 
 
+@pytest.mark.usual_sizes("how often a table is rebuilt depends on the length of its pieces")
 def test_rebuilds_are_counted():
     """A batch that is built into a table that has room for it is none."""
     keys = np.random.default_rng(2).permutation(50_000).astype("u4")
