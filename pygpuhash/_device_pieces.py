@@ -1,5 +1,5 @@
-"""Columns on a GPU with more rows than one call takes, in pieces: first the groups of each piece, then those of their
-keys, which are fewer.
+"""Columns on a GPU with more rows than one call takes, or with temporaries that memory does not hold, in pieces: first
+the groups of each piece, then those of their keys, which are fewer.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import numpy as np
 
 from pygpuhash._device_groups import Groups, Values, joined, maker
 
-__all__ = ["groups", "pieces"]
+__all__ = ["PIECE", "groups", "pieces"]
 
+PIECE = 1 << 28  # rows whose temporaries are a small part of a GPU's memory
 _INDEX = np.dtype(np.int64)
 
 
@@ -21,7 +22,7 @@ GroupsOf = Callable[..., "Groups | None"]  # (array, order, counts=, codes=, val
 
 
 def pieces(rows: int, most: int) -> Iterator[slice]:
-    """Neighbouring rows, as many at a time as one call takes."""
+    """Neighbouring rows, at most so many at a time."""
     return (slice(start, min(start + most, rows)) for start in range(0, rows, most))
 
 
@@ -32,9 +33,10 @@ def groups(
 
     of : gives the groups of an array of at most `most` elements, or None where it cannot.
     """
+    piece = min(PIECE, most)
     flat, ops = array.reshape((-1,)), () if values is None else values.ops
     counted, found = counts or "mean" in ops, []
-    for rows in pieces(len(flat), most):
+    for rows in pieces(len(flat), piece):
         mine = None if values is None else replace(values, array=values.array.reshape((-1,))[rows])
         part = of(flat[rows], order, counts=counted, codes=codes, values=mine)
         if part is None:
@@ -53,7 +55,7 @@ def groups(
         whole.aggregates["mean"] = whole.aggregates["mean"] / whole.counts
     if codes:
         whole.codes = maker(flat, ordinal)((len(flat),), _INDEX).reshape(tuple(array.shape))
-        for rows, part in zip(pieces(len(flat), most), found, strict=True):
+        for rows, part in zip(pieces(len(flat), piece), found, strict=True):
             known = len(whole.distinct)
             if known + len(part.distinct) > most:
                 return None

@@ -335,21 +335,19 @@ def _groups(
             _refuse_captured(where.stream)
             return _device_groups.group(where, column.dtype, order == "first", **wanted)
 
+    def of_array(array: Any, *arguments: Any, **wanted: Any) -> _device_groups.Groups:
+        return of(_device_groups.Place(ordinal, array, None, given), *arguments, **wanted)
+
     wanted: dict[str, Any] = {"counts": counts, "codes": codes, "values": values}
     try:
         if column.size <= most:
-            return of(_device_groups.Place(ordinal, column.array, column.ready, given), order, **wanted)
+            try:
+                return of(_device_groups.Place(ordinal, column.array, column.ready, given), order, **wanted)
+            except Exception as error:  # the library's
+                if type(error).__name__ != "OutOfMemoryError" or column.size <= _device_pieces.PIECE:
+                    raise
         with _cuda.current(ordinal):
-            return _device_pieces.groups(
-                column.array,
-                ordinal,
-                most,
-                order,
-                lambda array, *arguments, **wanted: of(
-                    _device_groups.Place(ordinal, array, None, given), *arguments, **wanted
-                ),
-                **wanted,
-            )
+            return _device_pieces.groups(column.array, ordinal, most, order, of_array, **wanted)
     except Unsupported:  # by a device with little shared memory
         return None
 

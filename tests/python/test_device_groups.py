@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
-from pygpuhash import _core, _cuda, _device_groups, _device_joins
+from pygpuhash import _core, _cuda, _device_groups, _device_joins, _device_pieces
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_kernels
@@ -518,6 +518,36 @@ def test_pieces_with_too_many_keys(put: Any, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TypeError, match="NoneType"):  # which stands for Table here
         gh.unique(array(np.arange(101)))
     assert len(host(gh.unique(array(np.arange(101) % 99)))) == 99  # one more is 100
+
+
+def test_pieces_where_memory_is_short(put: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a long column; a short one has the library's error."""
+
+    class OutOfMemoryError(Exception):
+        pass
+
+    array, calls = put
+    make, most = _device_groups.maker, [10_000]
+
+    def maker(like: Any, ordinal: int) -> Any:
+        def empty(shape: Any, dtype: Any) -> Any:
+            if dtype == np.uint8 and shape[0] > most[0]:
+                raise OutOfMemoryError
+            return make(like, ordinal)(shape, dtype)
+
+        return empty
+
+    monkeypatch.setattr(_device_groups, "maker", maker)
+    keys = np.arange(2000) % 70
+    most[0] = _core.group_scratch(300, 8, True, True, True) + 8
+    with pytest.raises(OutOfMemoryError):
+        gh.factorize(array(keys))
+    monkeypatch.setattr(_device_pieces, "PIECE", 300)
+    del calls[:]
+    codes, distinct = map(host, gh.factorize(array(keys)))
+    assert [call[0] for call in calls[:7]] == [300] * 6 + [200]
+    assert np.array_equal(distinct, np.arange(70))
+    assert np.array_equal(codes, keys)
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
