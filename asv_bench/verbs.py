@@ -294,25 +294,18 @@ def on_host(found: Any) -> Any:
     return found.get() if hasattr(found, "get") and not isinstance(found, np.ndarray) else np.asarray(found)
 
 
-def on_gpu(call: Callable[[], Any], seconds: float) -> tuple[float, int]:
-    """(the share of so many seconds in which the GPU works, the copies to the host) of one call.
-
-    Calls take longer from the first profile on. Raises ImportError where PyTorch is not installed.
-    """
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
-        call()
-        torch.cuda.synchronize()
-    events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    busy = sum(event.device_time for event in events)  # microseconds
-    return busy / 1e6 / seconds, sum("DtoH" in event.name for event in events)
+def calls(verb: str, c: Columns, on: Any, known: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The verb on these columns, by all that can do it."""
+    ways = {f"gh.{verb}": lambda: OURS[verb](c, on.name)}
+    for who, way in VERBS[verb].ways.items():
+        library = known.get(who.partition(".")[0])
+        if library is not None:
+            ways[who] = lambda way=way, library=library: way(library, c)  # type: ignore[misc]
+    return ways
 
 
-def measure(on: Any, args: argparse.Namespace) -> Iterator[tuple[Row, Callable[[], Any]]]:
-    """Rows of every verb and distribution, and their calls. Raises AssertionError at a wrong result."""
+def measure(on: Any, args: argparse.Namespace) -> Iterator[Row]:
+    """Rows of every verb and distribution. Raises AssertionError at a wrong result."""
     known = libraries(on)
     ceilings = Ceilings(on.name, args.n, args.repeats)
     for name in args.distribution or DISTRIBUTIONS:
@@ -329,16 +322,34 @@ def measure(on: Any, args: argparse.Namespace) -> Iterator[tuple[Row, Callable[[
                 if share
             )
             ceiling = 1 / least / 1e6
-            ours = OURS[verb]
-            assert rule.check(on_host(ours(c, on.name)), host), f"{verb} of {name}: a wrong result"
-            ways = {f"gh.{verb}": lambda ours=ours, c=c: ours(c, on.name)}
-            for who, way in rule.ways.items():
-                library = known.get(who.partition(".")[0])
-                if library is not None:
-                    ways[who] = lambda way=way, library=library, c=c: way(library, c)
-            for who, way in ways.items():
-                found = rates(args.n, repeated(on, args.repeats, lambda: None, way))
-                yield (verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling), way
+            assert rule.check(on_host(OURS[verb](c, on.name)), host), f"{verb} of {name}: a wrong result"
+            for who, call in calls(verb, c, on, known).items():
+                found = rates(args.n, repeated(on, args.repeats, lambda: None, call))
+                yield verb, name, args.n, m, who, *found, ceiling, found[0] / ceiling
+
+
+def on_gpu(on: Any, rows: Sequence[Row], n: int) -> Iterator[tuple[float, int]]:
+    """(the share of the median call in which the GPU works, the copies to the host) of each row.
+
+    Calls take longer from the first profile on, so that all are measured before. Raises ImportError where PyTorch is
+    not installed.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    known, name, c = libraries(on), "", None
+    for row in rows:
+        if row[1] != name:
+            name, c = row[1], columns(on.xp, row[1], n)
+        call = calls(row[0], c, on, known)[row[4]]
+        call()
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+            call()
+            torch.cuda.synchronize()
+        events = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+        busy = sum(event.device_time for event in events) / 1e6
+        yield busy * row[5] * 1e6 / n, sum("DtoH" in event.name for event in events)
 
 
 @one_sentence
@@ -355,13 +366,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     on = device(args.device)
     args.n = args.n or 1 << (22 if on.name == "cpu" else 24)
     rows: list[Row] = []
-    calls = []
-    for row, call in measure(on, args):
+    for row in measure(on, args):
         rows.append(row)
-        calls.append(call)
         print(f"{row[0]}, {row[1]}, {row[4]}: {row[5]:.1f} ({row[6]:.1f} .. {row[7]:.1f}) M/s", file=sys.stderr)
     if on.name != "cpu":
-        rows = [(*row, *on_gpu(call, args.n / row[5] / 1e6)) for row, call in zip(rows, calls, strict=True)]
+        rows = [(*row, *work) for row, work in zip(rows, on_gpu(on, rows, args.n), strict=True)]
     about = circumstances({on.name: on.model})
     text = f"# Verbs on whole columns\n\n{on.model}; {about['date']}; commit {about['commit'][:8]}.\n\n"
     text += "Million keys per second; share: of the ceiling of the accesses that the verb needs.\n\n"
