@@ -112,6 +112,8 @@ def test_which_rows_are_packed() -> None:
     assert packed(short, long) == np.int64
     assert packed(long, floats) is None  # both would become codes
     assert packed(long, short, long) is None
+    assert packed(np.arange(N) % 2 * (2**33 - 1), long * 4) is None  # 33 bits, and 62 of 95
+    assert packed(np.arange(N) % 2 * (2**32 - 1), long * 4) == np.int64  # 32 of 94
     assert packed(long, short * 2**10) == np.int32  # of which one does
     assert packed(long, words) == np.int64
     assert packed(*[words] * 9) == np.int32
@@ -124,6 +126,22 @@ def test_which_rows_are_packed() -> None:
     assert packed(short, holes, nulls="drop") is None
     assert packed(short, holes, nulls="refuse") is None
     assert packed(short, words, nulls="drop") == np.int32
+
+
+@pytest.mark.parametrize("bits", [62, 63, 64, 65, 66])
+def test_keys_of_about_64_bits(bits: int, packs: bool) -> None:
+    """One bit more than a key has, and rows would be equal that are not."""
+    column = np.arange(N) % 2 * (2 ** (bits - 32) - 1)
+    other = np.arange(N) % 5 % 4 * ((2**32 - 1) // 3)
+    assert len(gh.unique((column, other))[0]) == 8
+    assert len(gh.unique((other, column))[0]) == 8
+
+
+@pytest.mark.parametrize("most", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1])
+def test_numbers_with_nulls_from_end_to_end(most: int, packs: bool) -> None:
+    pa = pytest.importorskip("pyarrow", reason="makes columns with nulls")
+    column = pa.array([None, 0, most, 1, most - 1] * (N // 5))
+    assert gh.unique(column, order="first").to_pylist() == [None, 0, most, 1, most - 1]
 
 
 @pytest.mark.parametrize("nulls", ["group", "drop", "refuse"])
@@ -189,6 +207,53 @@ def test_several_aggregates(keys: str, order: Any, ops: Any, packs: bool) -> Non
             by_key = dict(zip(found, alone.tolist(), strict=True))
             wanted = np.array([by_key[key] for key in distinct_rows])
             assert np.allclose(together.astype("f8"), wanted.astype("f8"), equal_nan=True)
+
+
+def arrow_columns(pa: Any) -> dict[str, Any]:
+    """A column of N elements of each type of Arrow that rows may have, with nulls but for "whole"."""
+    rng = np.random.default_rng(5)
+    nulls, some = rng.random(N) < 0.1, rng.integers(0, 4, N)
+    whole, holes = pa.array(some), pa.array(some, mask=nulls)
+    inner = pa.StructArray.from_arrays([pa.array(some, mask=rng.random(N) < 0.1), whole], ["p", "q"])
+    text = pa.array([None if null else f"v{i}" for null, i in zip(nulls, some, strict=True)])
+    found = {
+        "whole": whole,
+        "struct with null rows": pa.StructArray.from_arrays([whole, whole], ["a", "b"], mask=pa.array(nulls)),
+        "struct": pa.StructArray.from_arrays([inner, whole], ["inner", "c"]),
+        "dictionary": text.dictionary_encode(),
+        "two codes of a value": pa.DictionaryArray.from_arrays(holes, pa.array(["x", "y", "x", None])),
+        "null": pa.nulls(N),
+        "decimal": holes.cast(pa.decimal128(24, 2)),
+        "fixed": pa.array([None if null else b"a%d" % i for null, i in zip(nulls, some, strict=True)], pa.binary(2)),
+        "date64": pa.array(some * 86_400_000, mask=nulls).cast(pa.date64()),
+        "float16": pa.array(some.astype("f2"), mask=nulls),
+        "text": text,
+        "views of text": text.cast(pa.string_view()),
+    }
+    for kind in (pa.time32("s"), pa.time32("ms"), pa.date32()):
+        found[str(kind)] = holes.cast(pa.int32()).cast(kind)
+    for kind in (pa.time64("us"), pa.duration("ns"), pa.timestamp("ms", "UTC"), pa.bool_(), pa.uint64()):
+        found[str(kind)] = holes.cast(kind)
+    return found
+
+
+@pytest.mark.parametrize("nulls", ["group", "drop"])
+def test_every_type_of_arrow(nulls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, and beside a column of numbers: as an index has them."""
+    pa = pytest.importorskip("pyarrow", reason="has columns of these types")
+    numbers = np.arange(N) % 3
+    for name, column in arrow_columns(pa).items():
+        for keys in (column, (numbers, column), (column, column)):
+            with monkeypatch.context() as alone:
+                alone.setattr(_host_rows, "_SHORT", 10**9)
+                wanted, of_wanted = gh.factorize(keys, nulls=nulls)
+            codes, found = gh.factorize(keys, nulls=nulls)
+            assert np.array_equal(np.asarray(codes), np.asarray(wanted)), name
+            for one, other in zip(
+                *[part if isinstance(part, tuple) else (part,) for part in (found, of_wanted)], strict=True
+            ):
+                same = one.equals(other) if hasattr(one, "equals") else np.array_equal(one, other)
+                assert same, name
 
 
 def test_floats_by_their_bits(packs: bool) -> None:

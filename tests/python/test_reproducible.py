@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pygpuhash as gh
+from pygpuhash import _reproducible
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import fake_kernels
@@ -137,6 +138,29 @@ def test_many_equal_rows() -> None:
     for value in (1 + 2.0**-52, -(2 - 2.0**-52), 1 / 3, 2.0**-30 - 2.0**-82):
         sums = gh.group_reduce(np.zeros(n, "i4"), np.full(n, value), reproducible=True)[1]
         assert sums[0] == n * value
+
+
+def test_as_many_rows_as_there_may_be() -> None:
+    """Each row stands for 2^25: the sums of what values are cut into have up to 61 bits, more than a double has."""
+    keys, values = draw(2000, exponents=1, groups=40)
+    values = np.abs(values)
+
+    def reduce(many: int) -> Any:
+        def of(numbers: Array, op: str) -> Array:
+            if op == "sum":
+                sums: Array = np.bincount(keys, numbers.astype("f8")).astype(numbers.dtype)
+                return sums * numbers.dtype.type(many)
+            largest = np.zeros(40)
+            np.maximum.at(largest, keys, numbers)
+            return largest
+
+        return of
+
+    once, often = (
+        _reproducible._sums(np, keys, values, reduce(many), np.dtype("i8"), np.dtype("f8")) for many in (1, 2**25)
+    )
+    assert np.array_equal(once, [math.fsum(values[keys == key]) for key in range(40)])
+    assert np.array_equal(often, once * 2.0**25)
 
 
 def test_other_libraries() -> None:
