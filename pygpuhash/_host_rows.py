@@ -119,7 +119,7 @@ def _distances(field: list[View], floats: str) -> Part | None:
         return replace(part, back=lambda numbers: [_of_numbers(format, part.back(numbers)[0])])
     nulls = np.concatenate([np.zeros(v.length, bool) if m is None else m for v, m in zip(field, absent, strict=True)])
     part = _packed.distances(values[~nulls], dtype)
-    if part.bits > 62:
+    if part.bits > 63:
         return None
     numbers = np.zeros(len(values), LONG)
     numbers[~nulls] = part.numbers + 1

@@ -118,10 +118,8 @@ def _sums(xp: ModuleType, codes: Any, values: Any, reduce: Callable[[Any, str], 
     high, middle, low = parts
     middle = middle + (low >> _BITS)
     high = high + (middle >> _BITS)
-    about = _converted(high, double)
-    left = _converted(high - _converted(about, integer), double)
     below = (_converted(low & _MASK, double) * _UNIT + _converted(middle & _MASK, double)) * _UNIT
-    sums = (about + (left + below)) * (exponents + 1 - _BITS << _FRACTION).view(double)
+    sums = (_converted(high, double) + below) * (exponents + 1 - _BITS << _FRACTION).view(double)
     return sums if special is None else xp.where(special == 0, sums, special)
 
 

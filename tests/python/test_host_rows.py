@@ -131,17 +131,23 @@ def test_which_rows_are_packed() -> None:
 @pytest.mark.parametrize("bits", [62, 63, 64, 65, 66])
 def test_keys_of_about_64_bits(bits: int, packs: bool) -> None:
     """One bit more than a key has, and rows would be equal that are not."""
-    column = np.arange(N) % 2 * (2 ** (bits - 32) - 1)
-    other = np.arange(N) % 5 % 4 * ((2**32 - 1) // 3)
-    assert len(gh.unique((column, other))[0]) == 8
-    assert len(gh.unique((other, column))[0]) == 8
+    rng = np.random.default_rng(bits)
+
+    def of_bits(wide: int) -> Array:
+        """Elements that differ in the highest bit alone."""
+        return np.array([0, 2 ** (wide - 1), 2 ** (wide - 1) - 1, 2**wide - 1])[rng.integers(0, 4, N)]
+
+    column, other = of_bits(bits - 32), of_bits(32)
+    assert len(gh.unique((column, other))[0]) == 16
+    assert len(gh.unique((other, column))[0]) == 16
 
 
+@pytest.mark.parametrize("least", [0, -1, -(2**63)])
 @pytest.mark.parametrize("most", [2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1])
-def test_numbers_with_nulls_from_end_to_end(most: int, packs: bool) -> None:
+def test_numbers_with_nulls_from_end_to_end(least: int, most: int, packs: bool) -> None:
     pa = pytest.importorskip("pyarrow", reason="makes columns with nulls")
-    column = pa.array([None, 0, most, 1, most - 1] * (N // 5))
-    assert gh.unique(column, order="first").to_pylist() == [None, 0, most, 1, most - 1]
+    column = pa.array([None, least, most, least + 1, most - 1] * (N // 5))
+    assert gh.unique(column, order="first").to_pylist() == [None, least, most, least + 1, most - 1]
 
 
 @pytest.mark.parametrize("nulls", ["group", "drop", "refuse"])
