@@ -17,10 +17,10 @@ constexpr gpuhash_option_info option_list[] = {
      "whole "
      "table if it is filled above 0.9"},
     {"parts", "auto|always|never",
-     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: inserting "
-     "and "
-     "accumulating 2^24 pairs of 4 + 4 bytes or more, at least one for every 4 slots, without statuses; assigning, "
-     "and adding floats, where a large batch names some keys again and again. CPU: combine equal keys of a batch that "
+     "CUDA: serve a batch that adds or erases by parts of the table, each in the memory of a block. auto: 2^24 "
+     "elements or more that insert, assign or accumulate, at least one for every 4 slots, that hardly repeat a key "
+     "(fewer into a table that is nearly empty, or that accumulate); skewed batches that assign or add floats. "
+     "CPU: combine equal keys of a batch that "
      "adds before they reach the table, and let a batch that one thread serves have the table to itself. auto: "
      "combine where a sample says that it pays"},
 };
