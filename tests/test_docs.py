@@ -134,7 +134,7 @@ def test_names_are_in_the_file_that_a_page_says():
     """`layout.hpp`: `first`, `second`, as the tables of the READMEs of structures have it."""
     names_of = re.compile(r"`([\w./]+\.(?:hpp|cuh|cu|cpp|c|py))`: ((?:`[\w:]+`(?:, | and )?)+)")
     wrong, looked_at = [], 0
-    for page in pages():
+    for page in (page for page in pages() if page.startswith("plugins/")):
         folder = (ROOT / page).parent
         for file, names in names_of.findall((ROOT / page).read_text(encoding="utf-8")):
             path = folder / file if (folder / file).is_file() else ROOT / file
