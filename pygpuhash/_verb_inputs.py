@@ -1,4 +1,4 @@
-"""What the verbs on columns share: their arguments, and where the keys of a column are kept.
+"""Inputs of the verbs on columns: their common arguments, and the index or table that has the keys of a column.
 
 A column of the host goes into an index (`index_for`, `add`, `ids_of`, `find`), or as an array of numbers into a table
 (`for_table`, `both_for_table`), if it is long or a table is asked for; an array of a GPU becomes a `KeyColumn`

@@ -31,7 +31,7 @@ ELSEWHERE = {
 def found(under):
     """All files of a folder that are sources; build folders are left out."""
     for path in sorted(under.iterdir()):
-        if path.is_dir() and path.name not in BUILT and not path.name.endswith(".egg-info"):
+        if path.is_dir() and path.name not in BUILT and path != ROOT / "pygpuhash" / "include":
             yield from found(path)
         elif path.is_file():
             yield path

@@ -1,3 +1,4 @@
+// Keys of an index as an Arrow array: see give.hpp.
 #include "libgpuhash/columns/give.hpp"
 
 #include <deque>

@@ -1,3 +1,4 @@
+// The index of columns: see index.hpp.
 #include "libgpuhash/columns/index.hpp"
 
 #include <algorithm>

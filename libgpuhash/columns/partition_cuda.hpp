@@ -1,4 +1,5 @@
-// Rows by shard on a CUDA device: what partition.cu is asked for when all is checked, and how much memory it takes.
+// Rows by shard on a CUDA device: the function of partition.cu that the C function calls once it has checked its
+// arguments, and the bytes of scratch memory that it needs.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// device_api: what a table's host code needs of a device besides its kernels: memory, copies, streams, events.
+// device_api: the functions of a device, besides kernels, that a table's host code calls: memory, copies, streams,
+// events.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

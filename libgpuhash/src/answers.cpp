@@ -1,4 +1,4 @@
-// What plugins answer, checked: see answers.hpp.
+// Checks of the answers of plugins: see answers.hpp.
 #include "libgpuhash/src/answers.hpp"
 
 #include <algorithm>

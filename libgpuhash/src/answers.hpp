@@ -1,5 +1,5 @@
-// What plugins answer, checked. Every call from the core into a plugin goes through here, so that a stranger's mistake
-// becomes an error that names the backend, the operation and the value, and not damage in the host.
+// Checks of the answers of plugins. Every call from the core into a plugin goes through here, so that a mistake of its
+// author becomes an error that names the backend, the operation and the value, and not damage in the host.
 //
 //   A1  Only status codes of gpuhash.h reach the caller.
 //   A2  A failed call has a sentence, even where the plugin gave none. A call that is OK leaves err empty.

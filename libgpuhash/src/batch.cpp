@@ -1,4 +1,5 @@
-// Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and the same spelled out.
+// Operations on arrays: gpuhash_run, which checks a batch and hands it to the plugin, and a function for each
+// operation.
 #include <cstdint>
 #include <vector>
 

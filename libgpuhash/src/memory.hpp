@@ -7,7 +7,7 @@
 //       counted, and checked once as many bytes have been asked for.
 //   M2  Blocks that take more than a sixteenth of what there is come into being in steps, before they are used, and each step
 //       is checked again: other processes take memory, too. Smaller ones come into being when they are used, which is faster.
-//   M3  What has been granted to one thread and has not come into being yet is not granted to another.
+//   M3  Memory that was granted to one thread and has not come into being yet is not granted to another.
 //   M4  What would fit is not refused: caches of files are given up by the system, and swap space counts. Nothing is known
 //       where the files cannot be read, and then nothing is refused.
 #pragma once

@@ -1,4 +1,5 @@
-// How large everything of a hive is, for so many keys or so many segments (table.hpp says how it comes to have them).
+// The shape of a hive table: its numbers of segments, buckets and stash slots, for a number of keys or of segments.
+// table.hpp says how a table comes to have them.
 #pragma once
 #include <math.h>
 #include <stddef.h>

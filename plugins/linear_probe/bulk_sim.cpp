@@ -1,5 +1,5 @@
-// Large batches by parts of the table, as a model of its own: what drive/bulk makes of a batch, step by step,
-// by tiles that the explorer interleaves.
+// Large batches by parts of the table, as a model of the explorer: tiles, which the explorer interleaves, go through
+// the steps of drive/bulk.
 //
 // An operation that ends in p is an element of such a batch; the first ones of all tiles are one batch, the second ones
 // another. i4=9,i5=9:i0=1p+i1=2p+f0 inserts 0 and 1 by parts, where the slots of their home are taken, while a third

@@ -1,4 +1,5 @@
-// The chunks of a skiplist: how many so many keys need, the segments of memory that they lie in, and which are handed out.
+// The pool of a skiplist's chunks: how many chunks a number of keys needs, the segments of memory that the chunks lie
+// in, and the allocation of chunks.
 #pragma once
 #include <math.h>
 

@@ -1,4 +1,4 @@
-// stadium on the CPU: live slots leave a table, for an export or for a larger table.
+// stadium on the CPU: the live slots of a table are read out, for an export or for a move into a larger table.
 #pragma once
 #include <type_traits>
 

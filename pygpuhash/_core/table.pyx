@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, embedsignature=True, freethreading_compatible=True
-"""Batches of a table: arrays and numbers of Python in, results in the same clothes out.
+"""Batches of a table: arrays and numbers of Python in, results of the same library out.
 
 What is an acceptable array is decided in `_arrays.py` (host) and `_stored_views.py` (CUDA); this module has the short
 paths for arrays that can be passed as they are: of numpy, so that a call costs about a microsecond, and of CuPy and

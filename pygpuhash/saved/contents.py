@@ -1,4 +1,4 @@
-"""What is written of a table, a table of text, an index, a counter and groups."""
+"""The columns and the record that are saved of a table, a table of text, an index, a counter and groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`table.save(path)` and `gh.load(path)`."""
+"""`table.save(path)` and `gh.load(path)`: saved tables in files."""
 
 from __future__ import annotations
 

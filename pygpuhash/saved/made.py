@@ -1,4 +1,4 @@
-"""Tables, indexes, counters and groups made of what a container has."""
+"""Makes tables, indexes, counters and groups from the record and the columns of a container."""
 
 from __future__ import annotations
 

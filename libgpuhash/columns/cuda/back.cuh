@@ -1,7 +1,7 @@
 // Groups of a column on a CUDA device: codes go back to the rows that they are of, or counts to the first row of each group.
 //
 // The passes of a partition have noted a place for each row in its tile, and where the tile's rows of each bin went. So a
-// block copies what has become of a tile's rows, run by run, into its own memory, and takes it from there by the places:
+// block copies the codes of a tile's rows, run by run, into its own memory, and takes them from there by the places:
 // first to the rows in the bins of the first pass, then to those of the column. Nothing is read or written at random.
 #pragma once
 #include "libgpuhash/columns/cuda/order.cuh"

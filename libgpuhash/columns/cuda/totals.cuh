@@ -1,8 +1,8 @@
 // Groups of a column on a CUDA device: aggregates of values.
 //
-// A value becomes an amount, amounts of equal keys are merged, and what comes of a group are its totals: in the memory of a
-// block at first, then in global memory where a key is frequent. A smallest and a largest value are kept as unsigned words
-// that have the order of the numbers; a NaN has none, so that it is left out.
+// A value becomes an amount; the amounts of equal keys are merged into the totals of their group, in the memory of a
+// block at first, then in global memory where a key is frequent. A smallest and a largest value are kept as unsigned
+// words that have the order of the numbers; a NaN has none, so that it is left out.
 #pragma once
 #include <bit>
 

@@ -1,4 +1,5 @@
-// Large batches: frequent keys, and what is left at last, are served one at a time in the table itself.
+// Large batches: frequent keys, and the elements that are left over at the end, are served one at a time in the table
+// itself.
 #pragma once
 #include "libgpuhash/drive/bulk/frequent.cuh"
 #include "libgpuhash/drive/bulk/one_lane.cuh"

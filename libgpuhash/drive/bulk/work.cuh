@@ -1,4 +1,5 @@
-// Large batches: what the kernels of one batch share (bulk_work), and how they read elements and append to lists.
+// Large batches: the lists and counters that the kernels of one batch share (bulk_work), and how the kernels read
+// elements and append to lists.
 #pragma once
 #include "libgpuhash/drive/bulk/sizes.hpp"
 #include "libgpuhash/drive/cuda.cuh"
