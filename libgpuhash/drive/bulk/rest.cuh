@@ -7,8 +7,8 @@
 
 GH_BEGIN
 
-// What is served: an operation for each frequent key, and the second time each element that is left. After the first
-// time the elements that are left are divided once more.
+// Serves an operation for each frequent key, and the second time also each element that is left over. (After the first
+// time, elements that are left over are divided once more.)
 template <class F>
 struct rest_item {
   typename F::key k;
@@ -40,7 +40,8 @@ struct rest_items {
         using join_type = block_join<F, accumulate>;
         GH_BLOCK_MEMORY(join_type, equal);
         const bool leads = equal.join_equal(mine, accumulate, x->k, x->v, joiner_of(q)) == threadIdx.x;
-        // The key will be there; if not, report_absent says so at last.
+        // The key of an element of an accumulate will be there; if it is not, report_absent gives the element its
+        // status at the end.
         if (mine && !leads && q.status) q.status[x->at] = u8(no);
         return mine && leads;
       }
