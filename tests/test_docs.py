@@ -17,13 +17,14 @@ COMPLETE = (ROOT / "asv_bench").is_dir() and (ROOT / "docs").is_dir()  # a check
 complete = pytest.mark.skipif(not COMPLETE, reason="some of the files that pages name are not here")
 # Names that a page has for what is elsewhere, or has gone and is told of as such.
 ELSEWHERE = {
-    "CONTRIBUTING.md": {"plugin_DEVICE", "snake_case"},
+    "CONTRIBUTING.md": {"--pdb", "plugin_DEVICE", "snake_case"},
     "docs/adr/0034-layers-of-the-python-package.md": {"_core.pyx"},
     "docs/adr/0037-large-batches-in-a-folder.md": {"drive/cuda_parts.cuh"},
     "docs/adr/0040-a-promise-for-the-abi.md": {"GPUHASH_1"},
     "docs/adr/0050-sizes-by-name.md": {"GPUHASH_X"},
-    "docs/adr/0054-without-a-global-lock.md": {"Py_TARGET_ABI3T"},
+    "docs/adr/0054-without-a-global-lock.md": {"--disable-gil", "Py_TARGET_ABI3T"},
     "docs/explorer.md": {"my_op"},
+    "docs/performance.md": {"--bench"},
     "docs/python.md": {"gpuhash_mine"},
 }
 
@@ -50,10 +51,11 @@ def made(path):
 
 @cache
 def words():
-    """All identifiers of the sources."""
+    """All identifiers of the sources, and options of command lines, such as --words."""
     read = [path for path in files() if path.suffix in CODE and path != Path(__file__) and not made(path)]
     text = (path.read_text(encoding="utf-8", errors="ignore") for path in read)
-    return {word for one in text for word in re.findall(r"\w+", one)} | {path.stem for path in files()}
+    found_there = {word for one in text for word in re.findall(r"\w+|(?<![\w-])--[a-z][a-z-]*", one)}
+    return found_there | {path.stem for path in files()}
 
 
 def pages():
@@ -116,8 +118,9 @@ def test_files_that_pages_name_are_there():
 
 @complete
 def test_names_that_pages_quote_are_in_the_sources():
-    name_of = re.compile(r"(?<![\w<-])[a-zA-Z]\w*_\w+(?![\w>*])|(?<=::)\w+|\w+(?=::)")
+    name_of = re.compile(r"(?<![\w<-])[a-zA-Z]\w*_\w+(?![\w>*])|(?<=::)\w+|\w+(?=::)|(?<![\w-])--[a-z][a-z-]*")
     assert "gpuhash_table_create" in words()
+    assert "--temporary" in words()
     assert "is_not_there" not in words()
     wrong = [
         f"{page}: {word} in {token}"
