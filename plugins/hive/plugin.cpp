@@ -84,7 +84,7 @@ gpuhash_status parse(const gpuhash_config& c, hive_options& o, gpuhash_error* er
   return s ? s : parse_hashes(c, o, err);
 }
 
-// What tables of usual sizes reach with these steps of an insert (README.md).
+// Loads that tables of usual sizes reach with these steps of an insert (README.md).
 double usual_load(const hive_options& o) {
   const bool stash = o.stash >= 1.0 / 64;
   if (o.evictions == 0) return stash ? 0.7 : 0.25;

@@ -39,7 +39,7 @@ struct block_tile : sim_tile<F, R> {
   }
 };
 
-// The batch, and what became of its elements.
+// The batch, and the state of its elements.
 struct batch {
   u32 n = 0;
   op element[max_tiles];
@@ -238,7 +238,7 @@ class parts_model final : public linear_sim<F> {
       if (b.answer[leads].status > yes) put(failed_ + j, b.answer[leads].status);
     }
   }
-  // So say all whose operation found no room.
+  // All elements have this status if the operation of their key found no room.
   void tell_failed(batch& b, u32 me) {
     const u32 j = joined_as(b.element[me]);
     if (j == no_leader || GH_MUTANT(failed_alone)) return;

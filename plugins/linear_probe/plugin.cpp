@@ -33,8 +33,8 @@ gpuhash_status parse(const gpuhash_config& c, linear_options& o, gpuhash_error* 
   if (!s) s = option_number(c, "probe_limit", 128, 1ull << 31, false, &o.probe_limit, err);
   if (!s) s = option_word(c, "parts", "auto|always|never", &o.parts, err);
   if (s) return s;
-  // A table that may not grow takes as many keys as it says. What is too much is refused soon if that can be seen from
-  // what is not, and else after a look at the whole table.
+  // A table that may not grow takes as many keys as its capacity. A key too many is refused after `longest_run` slots,
+  // if the load factor makes longer runs of full slots impossible, and else after a look at the whole table.
   if (!o.probe_limit) o.probe_limit = c.max_load_factor > 0.9 ? 1u << 31 : c.grow ? 1u << 17 : longest_run;
   // A group of one cache line is best while most keys lie in it; above a load of 0.8 a GPU does better with two.
   constexpr uint64_t rows[] = {0, 1, 4, 8, 16};

@@ -31,7 +31,7 @@ struct chunk_pool {
   }
 };
 
-// Makes the pools of a table, and widens, empties and drops them. It has none of its own: a rebuild has two.
+// Makes, widens, empties and drops the pools of a table. It has none of its own: during a rebuild a table has two.
 template <class F>
 class chunk_pools {
   using word = typename F::word;

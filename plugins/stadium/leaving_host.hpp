@@ -43,7 +43,7 @@ class leaving_small_slots {
  public:
   leaving_small_slots(const stadium_table&, const collecting& to) : out_(to) {}
   void need_room(u32 n) { out_.need_room(n); }
-  // What lies in a slot that is not live may be anything.
+  // The contents of a slot that is not live are not defined.
   void add(const unsigned char* slot, bool is_one) {
     value v{};
     if constexpr (ValueBytes) __builtin_memcpy(&v, slot + shape_of(sizeof(Key), ValueBytes).value_at, sizeof(v));
