@@ -1,6 +1,6 @@
 """Inserts into one table of stadium, with one value of the option `inserts`, for a profiler.
 
-    python -m asv_bench.harness.stadium_inserts NAME LOAD N
+python -m asv_bench.harness.stadium_inserts NAME LOAD N
 """
 
 from __future__ import annotations
