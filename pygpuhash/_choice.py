@@ -64,7 +64,7 @@ def _lacks(
     options: set[str],
     kind: int | None,
 ) -> list[str]:
-    """What this structure has not."""
+    """Words for what is asked for and this structure does not have."""
     try:
         info = _core.backend_load(str(registry.resolve(name)))
     except GpuHashError as error:
