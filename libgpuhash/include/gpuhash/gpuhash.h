@@ -19,9 +19,9 @@
  *     all other elements are carried out, and the table stays valid.
  *   - On CUDA every call is ordered by its stream and returns before the work is done, unless it says otherwise; on
  *     the CPU a call has finished when it returns.
- *   - The caller keeps a stream open from the beginning of a call to its end: the driver reads the memory at the stream's
- *     address, and the process may end if the stream was destroyed or never was one. No call needs the stream of an earlier
- *     call.
+ *   - The caller keeps a stream open from the beginning of a call to its end: the driver reads the memory at the
+ *     stream's address, and the process may end if the stream was destroyed or never was one. No call needs the stream
+ *     of an earlier call.
  *   - Structs begin with struct_size and only ever grow at the end.
  */
 #ifndef GPUHASH_GPUHASH_H
@@ -311,8 +311,8 @@ typedef struct gpuhash_batch {
 
 /* CUDA graphs. A batch on a stream that is being captured goes into the graph, if the table has grow 0 or the batch is a
  * find or count, and no counts are asked for; every other call answers GPUHASH_INVALID_ARGUMENT, and the capture goes on.
- *   - While such a graph lives the table's storage does not move: reserve, shrink and flush answer INVALID_ARGUMENT, and a
- *     table that would have to grow answers FULL. To end that, destroy the graph and everything instantiated from it.
+ *   - While such a graph lives the table's storage does not move: reserve, shrink and flush answer INVALID_ARGUMENT, and
+ *     a table that would have to grow answers FULL. To end that, destroy the graph and everything instantiated from it.
  *   - A launch runs beside other batches, and after every call before it that had the table to itself (export, clear, ...).
  *     The library does not see launches: order such a call after a launch yourself, by giving it the launch's stream or by
  *     waiting for that first; and wait for the last launch before the table is destroyed.
